@@ -1,0 +1,55 @@
+# Every target makes .venv itself and touches nothing outside this folder.
+PYTHON ?= python3
+BIN := .venv/bin
+LOCK = $(BIN)/uv pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
+       --python-version 3.11 pyproject.toml --quiet
+
+.PHONY: help install serve demo test check fast-check format bench lock clean
+
+help:  ## show the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+install: .venv/installed  ## make .venv with the locked dependencies
+
+.venv/installed: requirements-dev.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Parsimony needs Python 3.11 or newer; set PYTHON=")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+serve: install  ## run the service on http://127.0.0.1:8000, with the demo's artifacts on first start
+	$(BIN)/parsimony demo --if-missing
+	$(BIN)/parsimony serve
+
+demo: install  ## train the demo's classifiers, build its cascades, really run the best one
+	$(BIN)/parsimony demo
+
+fast-check: install  ## the static checks that take seconds
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+check: fast-check  ## everything static
+	$(BIN)/mypy
+
+test: fast-check  ## the fast checks and all tests
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+bench: install  ## the benchmarks
+	$(BIN)/parsimony bench cascade
+	$(BIN)/parsimony bench http
+
+format: install  ## put the code into the house format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock:  ## renew both lock files from pyproject.toml
+	$(LOCK) --extra dask --output-file requirements.lock
+	$(LOCK) --extra dask --extra dev --output-file requirements-dev.lock
+
+clean:  ## remove what make made
+	rm -rf .venv build *.egg-info .coverage* .mypy_cache .ruff_cache .pytest_cache

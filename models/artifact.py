@@ -1,0 +1,94 @@
+"""What identifies a built plan, and what is recorded of it."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from models.base import Name, Value
+
+
+class ArtifactRef(Value):
+    """Which version of which artifact answered."""
+
+    solver: str = Field(description="the solver that built it")
+    name: Name = Field(description="the artifact's name")
+    version: int = Field(ge=1, description="its version, counted from 1 for each solver and name")
+
+
+class ArtifactManifest(Value):
+    """What is inside an artifact's bytes beside its arrays: equal builds have equal manifests."""
+
+    format: int = Field(description="the format of the bytes")
+    solver: str = Field(description="the solver that built it")
+    name: Name = Field(description="the artifact's name")
+    dataset: str = Field(description="the dataset it was built from")
+    dataset_sha256: str = Field(description="the SHA-256 of that dataset")
+    params: dict[str, Any] = Field(description="the solver's parameters, defaults filled in")
+    seed: int = Field(description="the seed of everything random in the build")
+    unit: str = Field(description="the unit of its costs, durations, budgets and deadlines")
+    summary: dict[str, Any] = Field(description="what the build found, each solver its own")
+
+
+class ArtifactRecord(Value):
+    """One version of an artifact, as the store keeps it and the API shows it."""
+
+    solver: str = Field(description="the solver that built it")
+    name: Name = Field(description="the artifact's name")
+    version: int = Field(ge=1, description="its version, counted from 1 for each solver and name")
+    active: bool = Field(default=False, description="whether this version answers when none is asked for")
+    created_at: str = Field(description="when it was published, UTC, ISO 8601")
+    sha256: str = Field(description="the SHA-256 of its bytes")
+    bytes: int = Field(description="the number of its bytes")
+    dataset: str = Field(description="the dataset it was built from")
+    params: dict[str, Any] = Field(description="the solver's parameters, defaults filled in")
+    seed: int = Field(description="the seed of everything random in the build")
+    unit: str = Field(description="the unit of its costs, durations, budgets and deadlines")
+    summary: dict[str, Any] = Field(description="what the build found, each solver its own")
+
+
+BuildStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+
+
+class BuildProgress(Value):
+    """How far a build has come."""
+
+    done: int = Field(default=0, ge=0, description="steps done")
+    total: int = Field(default=0, ge=0, description="steps in all; 0 while unknown")
+    message: str = Field(default="", description="what is being done")
+
+
+class BuildRequest(Value):
+    """What to build."""
+
+    solver: str = Field(description="one of the solvers", examples=["cascade"])
+    name: Name = Field(description="the name of the artifact to be", examples=["digits-joint"])
+    dataset: Name = Field(description="the dataset to learn from", examples=["digits"])
+    params: dict[str, Any] = Field(
+        default_factory=dict,
+        description="the solver's parameters; what is left out takes its default",
+        examples=[{"dependence": "joint", "target_precision": 0.95}],
+    )
+    seed: int = Field(default=0, ge=0, lt=2**63, description="the seed of everything random in the build")
+
+
+class Build(Value):
+    """An offline job and what became of it."""
+
+    id: str = Field(description="the build's id")
+    solver: str = Field(description="the solver")
+    name: Name = Field(description="the artifact's name")
+    dataset: Name = Field(description="the dataset it learns from")
+    params: dict[str, Any] = Field(description="the solver's parameters, defaults filled in")
+    seed: int = Field(description="the seed of everything random in the build")
+    status: BuildStatus = Field(description="queued, running, succeeded, failed or cancelled")
+    progress: BuildProgress = Field(description="how far it has come")
+    created_at: str = Field(description="when it was queued, UTC, ISO 8601")
+    started_at: str | None = Field(default=None, description="when a worker took it, UTC, ISO 8601")
+    finished_at: str | None = Field(default=None, description="when it ended, UTC, ISO 8601")
+    error: str | None = Field(default=None, description="why it failed")
+    artifact: ArtifactRef | None = Field(default=None, description="what it published")
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen to it."""
+        return self.status in ("succeeded", "failed", "cancelled")

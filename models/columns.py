@@ -1,0 +1,146 @@
+"""Columns of a table as they were read, and the checks that turn them into arrays to trust.
+
+A column is a one-dimensional array: numbers (with NaN for a missing cell) or objects (text, with None for a missing
+cell). Each check appends what is wrong to ``faults``, with the first offending row counted from 1, and goes on.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.errors import Fault
+
+Columns = Mapping[str, NDArray[Any]]
+_NOTHING = np.empty(0)
+
+
+def first_repeated(names: Iterable[str]) -> str | None:
+    """Find the first name that stands a second time.
+
+    >>> first_repeated(["a", "b", "a"])
+    'a'
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def numbers(
+    columns: Columns, name: str, faults: list[Fault], *, at_least: float | None = None, above: float | None = None
+) -> NDArray[np.float64]:
+    """Take a column of finite numbers, none below ``at_least`` and all above ``above``."""
+    column = _present(columns, name, faults)
+    if column is None:
+        return _NOTHING
+    if column.dtype.kind not in "iufb":
+        row = _first(_not_numeric(column))
+        faults.append(Fault(("table", name), f"must hold numbers; row {row + 1} says {_shown(column[row])}"))
+        return _NOTHING
+    values = column.astype(np.float64)
+    checks = [(~np.isfinite(values), "must be finite and not missing")]
+    if at_least is not None:
+        checks.append((values < at_least, f"must be at least {at_least:g}"))
+    if above is not None:
+        checks.append((values <= above, f"must be above {above:g}"))
+    for bad, rule in checks:
+        if bad.any():
+            row = _first(bad)
+            faults.append(Fault(("table", name), f"{rule}; row {row + 1} is {_shown(column[row])}"))
+            break
+    return values
+
+
+def texts(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any]:
+    """Take a column of classes as text: whole numbers lose their decimal point, so that 1 and 1.0 are one class."""
+    column = _present(columns, name, faults)
+    if column is None:
+        return _NOTHING
+    missing = _missing(column)
+    if missing.any():
+        row = _first(missing)
+        faults.append(Fault(("table", name), f"must not be missing or infinite; row {row + 1} is {_shown(column[row])}"))
+        return _NOTHING
+    if column.dtype.kind == "f" and np.all(column == np.floor(column)):
+        column = column.astype(np.int64)
+    return column.astype(str)
+
+
+def codes_of(name: str, label: NDArray[Any], faults: list[Fault]) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+    """Code a label: its classes in order (numbers by value, text by alphabet), and each row's index into them."""
+    found, inverse = np.unique(label, return_inverse=True)
+    if len(label) and len(found) < 2:
+        faults.append(Fault(("table", name), f"the label has one class only, {str(found[0])!r}, in all {len(label)} rows"))
+    order = sorted(range(len(found)), key=lambda i: _class_order(str(found[i])))
+    rank = np.empty(len(found), dtype=np.int32)
+    rank[order] = np.arange(len(found), dtype=np.int32)
+    codes = rank[inverse] if len(label) else np.empty(0, dtype=np.int32)
+    return tuple(str(found[i]) for i in order), codes
+
+
+def embeddings_of(embeddings: NDArray[Any] | None, rows: int, faults: list[Fault]) -> NDArray[np.float32]:
+    """Take the embeddings, one row for each row of the table, all of them finite."""
+    if embeddings is None:
+        return np.empty((rows, 0), dtype=np.float32)
+    if embeddings.ndim != 2 or embeddings.dtype != np.float32:
+        shape = f"{embeddings.dtype} of shape {embeddings.shape}"
+        faults.append(Fault(("embeddings",), f"must be float32 with two dimensions, got {shape}"))
+    elif len(embeddings) != rows:
+        faults.append(Fault(("embeddings",), f"have {len(embeddings)} rows, the table has {rows}"))
+    elif embeddings.shape[1] == 0:
+        faults.append(Fault(("embeddings",), "have no columns"))
+    elif not np.isfinite(embeddings).all():
+        row = _first(~np.isfinite(embeddings).all(axis=1))
+        faults.append(Fault(("embeddings",), f"must be finite; row {row + 1} is not"))
+    return np.ascontiguousarray(embeddings)
+
+
+def _present(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any] | None:
+    column = columns.get(name)
+    if column is None:
+        known = ", ".join(list(columns)[:8]) + (", …" if len(columns) > 8 else "")
+        faults.append(Fault(("table", name), f"is missing; the table has the columns {known}"))
+    elif len(column) == 0:
+        faults.append(Fault(("table", name), "has no rows"))
+        return None
+    return column
+
+
+def _missing(column: NDArray[Any]) -> NDArray[np.bool_]:
+    if column.dtype.kind == "f":
+        return ~np.isfinite(column)
+    if column.dtype.kind == "O":
+        return np.array([value is None or value == "" for value in column])
+    return np.zeros(len(column), dtype=bool)
+
+
+def _not_numeric(column: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which cells keep a text column from being numbers; all of them if each alone could be one."""
+    bad = np.array([not _is_number(value) for value in column])
+    return bad if bad.any() else np.ones(len(column), dtype=bool)
+
+
+def _is_number(value: object) -> bool:
+    try:
+        float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _class_order(name: str) -> tuple[int, float, str]:
+    return (0, float(name), name) if _is_number(name) else (1, 0.0, name)
+
+
+def _first(bad: NDArray[np.bool_]) -> int:
+    return int(np.argmax(bad))
+
+
+def _shown(value: object) -> str:
+    if value is None or value == "" or (isinstance(value, float) and np.isnan(value)):
+        return "missing"
+    return repr(str(value)) if isinstance(value, str) else str(value)

@@ -1,0 +1,237 @@
+"""What builds learn from: how a table is to be read (the spec), and the table once it has been checked.
+
+``FeaturesSpec`` and ``TraceSpec`` say which column means what. ``FeatureTable`` and ``Trace`` are made from columns by
+``FeatureTable.from_columns`` and ``Trace.from_columns``, which check everything once and name the first offending row
+of each fault; whoever holds one may trust it. Rows are counted from 1 in messages.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from models.base import Items, Label, Value
+from models.columns import Columns, codes_of, embeddings_of, first_repeated, numbers, texts
+from models.cost import Cost
+from models.errors import Fault, InvalidRequest
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int32]
+
+
+class FeatureSpec(Value):
+    """A feature: the columns that it fills, and what it costs to compute."""
+
+    name: Label = Field(description="the feature's name")
+    columns: Annotated[Items[Label], Field(min_length=1)] = Field(description="the columns that it fills")
+    cost: Cost = Field(description="a number, or a function of the item's size, in the dataset's unit")
+
+
+class FeaturesSpec(Value):
+    """A table of items with their features and their label."""
+
+    kind: Literal["features"]
+    label: Label = Field(description="the column of the true class")
+    unit: Label = Field(description="the unit of all costs, for example ms")
+    size: Label | Items[Label] | None = Field(
+        default=None, description="the column, or columns, that give an item's size; null if cost does not depend on it"
+    )
+    features: Annotated[Items[FeatureSpec], Field(min_length=1)] = Field(description="the features")
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> "FeaturesSpec":
+        _refuse_repeated("feature name", (feature.name for feature in self.features))
+        _refuse_repeated("column", (column for feature in self.features for column in feature.columns))
+        return self
+
+    @property
+    def size_columns(self) -> tuple[str, ...]:
+        """The columns of the item's size: none, one, or one for each dimension."""
+        if self.size is None:
+            return ()
+        return (self.size,) if isinstance(self.size, str) else self.size
+
+
+class CostColumn(Value):
+    """A cost that was measured for every item."""
+
+    column: Label = Field(description="the column of the measured costs")
+
+
+class TraceClassifier(Value):
+    """One classifier of a trace: where its answers, confidences and costs stand."""
+
+    name: Label = Field(description="the classifier's name")
+    cost: Annotated[float, Field(ge=0)] | CostColumn = Field(
+        description="its cost or execution time for one item: a number, or the column of the measured ones"
+    )
+    prediction: Label = Field(description="the column of its answers")
+    confidence: Label | None = Field(default=None, description="the column of its confidences, if it gives any")
+    group: Label | None = Field(
+        default=None, description="classifiers of one group are fully dependent, of different groups independent"
+    )
+
+
+class TraceSpec(Value):
+    """A table of items with the answers that several classifiers gave."""
+
+    kind: Literal["trace"]
+    label: Label = Field(description="the column of the true class")
+    unit: Label = Field(description="the unit of all costs, for example USD or ms")
+    classifiers: Annotated[Items[TraceClassifier], Field(min_length=1, max_length=200)] = Field(
+        description="the classifiers"
+    )
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> "TraceSpec":
+        _refuse_repeated("classifier name", (classifier.name for classifier in self.classifiers))
+        return self
+
+
+DatasetSpec = Annotated[FeaturesSpec | TraceSpec, Field(discriminator="kind")]
+
+
+def _refuse_repeated(what: str, names: Iterable[str]) -> None:
+    repeated = first_repeated(names)
+    if repeated is not None:
+        raise ValueError(f"{what} {repeated!r} stands twice")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FeatureTable:
+    """Items with features, checked.
+
+    values: (n, d) float64, the feature columns in the order of the spec. labels: (n,) int32, indices into classes.
+    sizes: (n, k) float64, k = number of size columns, all above 0.
+    """
+
+    spec: FeaturesSpec
+    classes: tuple[str, ...]
+    labels: Codes
+    values: Floats
+    sizes: Floats
+
+    @property
+    def rows(self) -> int:
+        """The number of items."""
+        return len(self.labels)
+
+    @classmethod
+    def from_columns(cls, spec: FeaturesSpec, columns: Columns, embeddings: NDArray[Any] | None = None) -> "FeatureTable":
+        """Check the columns against the spec and keep what it names; raises InvalidRequest with every fault found."""
+        faults: list[Fault] = []
+        if embeddings is not None:
+            faults.append(Fault(("embeddings",), "belong to a trace, this is a table of features"))
+        names = [column for feature in spec.features for column in feature.columns]
+        label = texts(columns, spec.label, faults)
+        values = [numbers(columns, name, faults) for name in names]
+        sizes = [numbers(columns, name, faults, above=0.0) for name in spec.size_columns]
+        if spec.label in names:
+            faults.append(Fault(("spec", "features"), f"column {spec.label!r} is the label, it cannot be a feature too"))
+        classes, codes = codes_of(spec.label, label, faults)
+        _raise_if_any(faults)
+        return cls(spec, classes, codes, _stack(values, len(codes)), _stack(sizes, len(codes)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """What several classifiers answered for the same items, checked.
+
+    labels: (n,) int32 and predictions: (n, m) int32 are indices into classes (the true classes first, then answers that
+    are never true). confidences: (n, m) float64, NaN in the columns of classifiers without. costs: (n, m) float64,
+    at least 0. embeddings: (n, d) float32, d = 0 if there are none.
+    """
+
+    spec: TraceSpec
+    classes: tuple[str, ...]
+    labels: Codes
+    predictions: Codes
+    confidences: Floats
+    costs: Floats
+    embeddings: NDArray[np.float32]
+
+    @property
+    def rows(self) -> int:
+        """The number of items."""
+        return len(self.labels)
+
+    @property
+    def correct(self) -> NDArray[np.bool_]:
+        """Which classifier is right about which item, (n, m)."""
+        return np.equal(self.predictions, self.labels[:, None])
+
+    @classmethod
+    def from_columns(cls, spec: TraceSpec, columns: Columns, embeddings: NDArray[Any] | None = None) -> "Trace":
+        """Check the columns against the spec and keep what it names; raises InvalidRequest with every fault found."""
+        faults: list[Fault] = []
+        label = texts(columns, spec.label, faults)
+        answers = [texts(columns, classifier.prediction, faults) for classifier in spec.classifiers]
+        confidences = [_confidence(columns, classifier, faults) for classifier in spec.classifiers]
+        costs = [_cost(columns, classifier, faults) for classifier in spec.classifiers]
+        classes, codes = codes_of(spec.label, label, faults)
+        vectors = embeddings_of(embeddings, len(label), faults)
+        _raise_if_any(faults)
+        every, predictions = _predictions(classes, spec, answers, faults)
+        _raise_if_any(faults)
+        n = len(codes)
+        return cls(spec, every, codes, predictions, _stack(confidences, n), _stack(costs, n), vectors)
+
+
+def _predictions(
+    classes: tuple[str, ...], spec: TraceSpec, answers: list[NDArray[Any]], faults: list[Fault]
+) -> tuple[tuple[str, ...], Codes]:
+    """Code the answers: classes that are true for some item first, then the others in alphabetical order."""
+    strangers = sorted({str(answer) for column in answers for answer in np.unique(column)} - set(classes))
+    every = (*classes, *strangers)
+    code = {name: index for index, name in enumerate(every)}
+    predictions = np.empty((len(answers[0]), len(answers)), dtype=np.int32)
+    for j, (classifier, column) in enumerate(zip(spec.classifiers, answers, strict=True)):
+        found, inverse = np.unique(column, return_inverse=True)
+        predictions[:, j] = np.array([code[str(name)] for name in found], dtype=np.int32)[inverse]
+        if not set(map(str, found)) & set(classes):
+            faults.append(
+                Fault(
+                    ("table", classifier.prediction),
+                    f"has no class of {spec.label!r}: row 1 says {str(column[0])!r}, the classes are {list(classes[:5])}",
+                )
+            )
+    return every, predictions
+
+
+def _confidence(columns: Columns, classifier: TraceClassifier, faults: list[Fault]) -> Floats | float:
+    return np.nan if classifier.confidence is None else numbers(columns, classifier.confidence, faults)
+
+
+def _cost(columns: Columns, classifier: TraceClassifier, faults: list[Fault]) -> Floats | float:
+    if isinstance(classifier.cost, CostColumn):
+        return numbers(columns, classifier.cost.column, faults, at_least=0.0)
+    return classifier.cost
+
+
+def _stack(columns: list[Floats | float] | list[Floats], rows: int) -> Floats:
+    """Put columns (or numbers, repeated) side by side: (rows, len(columns)), C-ordered and read-only."""
+    table = np.empty((rows, len(columns)))
+    for j, column in enumerate(columns):
+        table[:, j] = column
+    table.flags.writeable = False
+    return table
+
+
+def _raise_if_any(faults: list[Fault]) -> None:
+    if faults:
+        raise InvalidRequest.at(*faults)
+
+
+Dataset = FeatureTable | Trace
+
+
+def dataset_from_columns(
+    spec: FeaturesSpec | TraceSpec, columns: Mapping[str, NDArray[Any]], embeddings: NDArray[Any] | None = None
+) -> Dataset:
+    """Make the table that the spec describes; raises InvalidRequest with every fault found."""
+    if isinstance(spec, FeaturesSpec):
+        return FeatureTable.from_columns(spec, columns, embeddings)
+    return Trace.from_columns(spec, columns, embeddings)

@@ -1,0 +1,126 @@
+"""Everything Parsimony refuses or fails at, as one small tree; what HTTP makes of it is told in ``app/problems.py``.
+
+::
+
+    ParsimonyError
+    ├── InvalidRequest          a field is missing, out of range, not finite, of the wrong shape
+    │   └── CorruptArtifact     bytes that are not what their checksum or format says
+    ├── NotFound
+    │   ├── UnknownDataset
+    │   ├── UnknownBuild
+    │   ├── UnknownArtifact
+    │   └── UnknownVersion
+    ├── Infeasible              no answer can satisfy the deadline or budget asked for
+    ├── Conflict                what is in use cannot be deleted
+    ├── PayloadTooLarge
+    ├── UnsupportedMediaType
+    ├── Unauthorized            no key, or an unknown one
+    ├── Forbidden               a key without the role
+    ├── TooManyBuilds           the queue is full
+    ├── StoreUnavailable        the store is needed and cannot be reached
+    ├── StoreRefused            the store is there and cannot take it: full, read-only
+    ├── SolverTimeout           no feasible answer inside the time limit
+    └── Cancelled               a build was told to stop
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong with the input: where it is, and what is wrong with it."""
+
+    loc: tuple[str | int, ...]
+    msg: str
+
+
+class ParsimonyError(Exception):
+    """The base of all; ``str(error)`` is a sentence for people, with the numbers in it."""
+
+
+class InvalidRequest(ParsimonyError):
+    """The input is wrong; ``faults`` names each field and what is wrong with it."""
+
+    def __init__(self, detail: str, faults: Sequence[Fault] = ()) -> None:
+        super().__init__(detail)
+        self.faults = tuple(faults)
+
+    @classmethod
+    def at(cls, *faults: Fault) -> "InvalidRequest":
+        """Make the error whose detail is the first of its faults.
+
+        >>> print(InvalidRequest.at(Fault(("budget",), "is -1, must be at least 0")))
+        budget: is -1, must be at least 0
+        """
+        where = ".".join(str(part) for part in faults[0].loc)
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        return cls(f"{where}: {faults[0].msg}{more}" if where else f"{faults[0].msg}{more}", faults)
+
+
+class CorruptArtifact(InvalidRequest):
+    """The bytes are not what their checksum or format says."""
+
+
+class NotFound(ParsimonyError):
+    """What was named does not exist."""
+
+
+class UnknownDataset(NotFound):
+    """No dataset has this name."""
+
+
+class UnknownBuild(NotFound):
+    """No build has this id."""
+
+
+class UnknownArtifact(NotFound):
+    """No artifact of this solver has this name."""
+
+
+class UnknownVersion(NotFound):
+    """The artifact has no such version."""
+
+
+class Infeasible(ParsimonyError):
+    """No answer can satisfy the deadline or budget asked for."""
+
+
+class Conflict(ParsimonyError):
+    """What is in use cannot be deleted or replaced."""
+
+
+class PayloadTooLarge(ParsimonyError):
+    """The body is over the limit."""
+
+
+class UnsupportedMediaType(ParsimonyError):
+    """The body is of a type that this route does not read."""
+
+
+class Unauthorized(ParsimonyError):
+    """No key was sent, or one that is not known."""
+
+
+class Forbidden(ParsimonyError):
+    """The key lacks the role that this needs."""
+
+
+class TooManyBuilds(ParsimonyError):
+    """The build queue is full."""
+
+
+class StoreUnavailable(ParsimonyError):
+    """The store is needed and cannot be reached."""
+
+
+class StoreRefused(ParsimonyError):
+    """The store can be reached and refuses to write: it is full or read-only."""
+
+
+class SolverTimeout(ParsimonyError):
+    """No feasible answer was found inside the time limit."""
+
+
+class Cancelled(ParsimonyError):
+    """A build was told to stop."""

@@ -1,0 +1,16 @@
+"""The five verbs of Parsimony: each subject fits a plan offline, and the plan decides at request time.
+
+A further solver is one module in ``models``, one package here, one line in ``SOLVERS``, one module in ``app/routes``;
+storing, versioning, building, progress, metrics, command line and the contract tests follow by themselves.
+"""
+
+from typing import Any
+
+from solvers import cascade
+from solvers.base import Fitted, Plan, Progress, Solver, silent
+
+SOLVERS: dict[str, Solver[Any]] = {
+    "cascade": cascade.solver,
+}
+
+__all__ = ["SOLVERS", "Fitted", "Plan", "Progress", "Solver", "silent"]
