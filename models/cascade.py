@@ -4,7 +4,7 @@ An *IDK classifier* answers a class or "I don't know"; a *deterministic* one (su
 A *cascade* calls classifiers in turn until one answers. Times are in the unit that the caller or the dataset declares.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -59,7 +59,8 @@ class SolveRequest(Value):
 
     classifiers: Items[Classifier] = Field(min_length=1, max_length=200, description="the classifiers to choose from")
     dependence: SolveDependence | None = Field(
-        default=None, description="how the classifiers depend on each other; else grouped if any has a group, or independent"
+        default=None,
+        description="how the classifiers depend on each other; else grouped if any has a group, or independent",
     )
     deadline: float | None = Field(
         default=None, gt=0, description="the maximum duration that must hold, in the unit of the execution times"
@@ -144,8 +145,8 @@ class CascadeOptions(Value):
         default=0.95,
         gt=0,
         lt=1,
-        description="each IDK classifier's threshold is the smallest confidence whose precision on the build half is at "
-        "least this, by its Wilson lower bound",
+        description="each IDK classifier's threshold is the smallest confidence whose precision on the build half is "
+        "at least this, by its Wilson lower bound",
     )
     wilson_confidence: float = Field(
         default=0.95, gt=0.5, lt=1, description="one-sided confidence level of the Wilson lower bound"
@@ -156,9 +157,12 @@ class CascadeOptions(Value):
     dependence: Dependence = Field(
         default="joint", description="how the classifiers depend on each other; joint counts it in the trace"
     )
-    deadlines: Items[float] = Field(
+    deadlines: Items[Annotated[float, Field(gt=0)]] = Field(
         default=(), description="deadlines that the summary reports on, in the dataset's unit"
     )
     worst_case_quantile: float = Field(
-        default=1.0, gt=0, le=1, description="the quantile of the build half's times that deadlines count; 1: the largest"
+        default=1.0,
+        gt=0,
+        le=1,
+        description="the quantile of the build half's times that deadlines count; 1: the largest",
     )

@@ -63,18 +63,22 @@ def texts(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any]:
     missing = _missing(column)
     if missing.any():
         row = _first(missing)
-        faults.append(Fault(("table", name), f"must not be missing or infinite; row {row + 1} is {_shown(column[row])}"))
+        faults.append(
+            Fault(("table", name), f"must not be missing or infinite; row {row + 1} is {_shown(column[row])}")
+        )
         return _NOTHING
     if column.dtype.kind == "f" and np.all(column == np.floor(column)):
         column = column.astype(np.int64)
-    return column.astype(str)
+    return np.where(column, "true", "false") if column.dtype.kind == "b" else column.astype(str)
 
 
 def codes_of(name: str, label: NDArray[Any], faults: list[Fault]) -> tuple[tuple[str, ...], NDArray[np.int32]]:
     """Code a label: its classes in order (numbers by value, text by alphabet), and each row's index into them."""
     found, inverse = np.unique(label, return_inverse=True)
     if len(label) and len(found) < 2:
-        faults.append(Fault(("table", name), f"the label has one class only, {str(found[0])!r}, in all {len(label)} rows"))
+        faults.append(
+            Fault(("table", name), f"the label has one class only, {str(found[0])!r}, in all {len(label)} rows")
+        )
     order = sorted(range(len(found)), key=lambda i: _class_order(str(found[i])))
     rank = np.empty(len(found), dtype=np.int32)
     rank[order] = np.arange(len(found), dtype=np.int32)
@@ -112,9 +116,9 @@ def _present(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any] |
 
 def _missing(column: NDArray[Any]) -> NDArray[np.bool_]:
     if column.dtype.kind == "f":
-        return ~np.isfinite(column)
+        return np.asarray(~np.isfinite(column), dtype=np.bool_)
     if column.dtype.kind == "O":
-        return np.array([value is None or value == "" for value in column])
+        return np.array([value is None or value == "" for value in column], dtype=bool)
     return np.zeros(len(column), dtype=bool)
 
 

@@ -28,13 +28,17 @@ class Timings(Value):
         description="pairs of item size and measured cost, the cost in the dataset's unit"
     )
     degree: int = Field(default=2, ge=0, le=15, description="degree of the fitted polynomial")
-    quantile: float = Field(default=0.95, gt=0, le=1, description="the quantile of the costs at a size to provision for")
+    quantile: float = Field(
+        default=0.95, gt=0, le=1, description="the quantile of the costs at a size to provision for"
+    )
 
     @model_validator(mode="after")
     def _has_enough_sizes(self) -> "Timings":
         sizes = len({size for size, _ in self.timings})
         if sizes <= self.degree:
-            raise ValueError(f"degree {self.degree} needs timings at {self.degree + 1} sizes or more, there are {sizes}")
+            raise ValueError(
+                f"degree {self.degree} needs timings at {self.degree + 1} sizes or more, there are {sizes}"
+            )
         return self
 
 

@@ -54,6 +54,12 @@ class FeaturesSpec(Value):
             return ()
         return (self.size,) if isinstance(self.size, str) else self.size
 
+    @property
+    def used_columns(self) -> tuple[str, ...]:
+        """Every column that is read, each once."""
+        features = (column for feature in self.features for column in feature.columns)
+        return tuple(dict.fromkeys((self.label, *self.size_columns, *features)))
+
 
 class CostColumn(Value):
     """A cost that was measured for every item."""
@@ -88,7 +94,20 @@ class TraceSpec(Value):
     @model_validator(mode="after")
     def _names_differ(self) -> "TraceSpec":
         _refuse_repeated("classifier name", (classifier.name for classifier in self.classifiers))
+        told = [classifier.name for classifier in self.classifiers if classifier.prediction == self.label]
+        if told:
+            raise ValueError(f"the prediction of {told[0]!r} is the label's own column {self.label!r}")
         return self
+
+    @property
+    def used_columns(self) -> tuple[str, ...]:
+        """Every column that is read, each once."""
+        used = [self.label]
+        for classifier in self.classifiers:
+            used.append(classifier.prediction)
+            used += [classifier.confidence] if classifier.confidence else []
+            used += [classifier.cost.column] if isinstance(classifier.cost, CostColumn) else []
+        return tuple(dict.fromkeys(used))
 
 
 DatasetSpec = Annotated[FeaturesSpec | TraceSpec, Field(discriminator="kind")]
@@ -120,7 +139,9 @@ class FeatureTable:
         return len(self.labels)
 
     @classmethod
-    def from_columns(cls, spec: FeaturesSpec, columns: Columns, embeddings: NDArray[Any] | None = None) -> "FeatureTable":
+    def from_columns(
+        cls, spec: FeaturesSpec, columns: Columns, embeddings: NDArray[Any] | None = None
+    ) -> "FeatureTable":
         """Check the columns against the spec and keep what it names; raises InvalidRequest with every fault found."""
         faults: list[Fault] = []
         if embeddings is not None:
@@ -130,7 +151,9 @@ class FeatureTable:
         values = [numbers(columns, name, faults) for name in names]
         sizes = [numbers(columns, name, faults, above=0.0) for name in spec.size_columns]
         if spec.label in names:
-            faults.append(Fault(("spec", "features"), f"column {spec.label!r} is the label, it cannot be a feature too"))
+            faults.append(
+                Fault(("spec", "features"), f"column {spec.label!r} is the label, it cannot be a feature too")
+            )
         classes, codes = codes_of(spec.label, label, faults)
         _raise_if_any(faults)
         return cls(spec, classes, codes, _stack(values, len(codes)), _stack(sizes, len(codes)))
@@ -195,7 +218,7 @@ def _predictions(
             faults.append(
                 Fault(
                     ("table", classifier.prediction),
-                    f"has no class of {spec.label!r}: row 1 says {str(column[0])!r}, the classes are {list(classes[:5])}",
+                    f"has no class of {spec.label!r}: row 1 says {str(column[0])!r}, classes are {list(classes[:5])}",
                 )
             )
     return every, predictions

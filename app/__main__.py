@@ -1,0 +1,5 @@
+"""``python -m app`` is ``parsimony``."""
+
+from app.cli import main
+
+main()

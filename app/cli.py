@@ -1,0 +1,336 @@
+"""The command line: ``parsimony``. It works on the store itself, so it needs no running server."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+from pydantic import ValidationError
+
+from app import codec, show
+from app.artifacts import Artifacts
+from app.catalog import Live
+from app.clock import now
+from app.datasets import DatasetInfo
+from app.decisions import encode
+from app.jobs import check_dataset_kind, checked_request
+from app.parts import Parts, open_parts
+from app.settings import Settings
+from app.tables import parse_spec, read_dataset
+from models import ArtifactRecord, ArtifactRef, Build, BuildRequest, Fault, InvalidRequest
+from models.errors import ParsimonyError
+from solvers import SOLVERS
+
+cli = typer.Typer(
+    help="How little computation will do: optimal classifier cascades and budgets, as a service.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+dataset = typer.Typer(help="Datasets: what builds learn from.", no_args_is_help=True)
+cli.add_typer(dataset, name="dataset")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the API's JSON.")]
+NameArgument = Annotated[str, typer.Argument(help="The name.")]
+SolverArgument = Annotated[str, typer.Argument(help=f"The solver: {', '.join(SOLVERS)}.")]
+
+
+def main() -> None:
+    """Run the command line; a refusal is one line on standard error and status 1."""
+    try:
+        cli()
+    except ParsimonyError as error:
+        _refuse(str(error))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        _refuse(
+            f"{where}: {first['msg']}" if error.title != "Settings" else f"PARSIMONY_{where.upper()}: {first['msg']}"
+        )
+    except OSError as error:
+        _refuse(f"{error.filename or ''}: {error.strerror or error}".removeprefix(": "))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _refuse(text: str) -> None:
+    print(f"parsimony: {' '.join(text.split())}", file=sys.stderr)  # noqa: T201
+    sys.exit(1)
+
+
+@contextmanager
+def _parts() -> Iterator[Parts]:
+    with open_parts(Settings(), client_name="parsimony-cli") as parts:
+        yield parts
+
+
+@cli.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Number of server processes.")] = None,
+) -> None:
+    """Run the service; with the embedded store a build worker runs beside it."""
+    from app.serve import serve
+
+    flags = {"HOST": host, "PORT": port, "WORKERS": workers}
+    os.environ |= {f"PARSIMONY_{name}": str(value) for name, value in flags.items() if value is not None}
+    settings = Settings()  # read again by every process that this one starts
+    serve(settings, with_worker=settings.redis_url is None)
+
+
+@cli.command()
+def worker() -> None:
+    """Run a worker that takes builds from the queue."""
+    from app.telemetry import configure_logging
+    from app.worker import work
+
+    settings = Settings()
+    configure_logging(settings.log_level, settings.log_format)
+    work(settings)
+
+
+@cli.command()
+def demo(
+    if_missing: Annotated[bool, typer.Option(help="Do nothing if the demo's artifacts are there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train classifiers on real images, build their cascades, and really run the best one."""
+    from app.demo import run_demo
+
+    with _parts() as parts:
+        run_demo(parts, if_missing=if_missing, as_json=as_json)
+
+
+@dataset.command("add")
+def dataset_add(
+    name: NameArgument,
+    table: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="CSV, gzipped CSV or Parquet.")],
+    spec: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="How to read the table, a JSON file.")],
+    embeddings: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="A .npy file, float32.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a table and store it as a dataset."""
+    settings = Settings()
+    vectors = None if embeddings is None else embeddings.read_bytes()
+    checked = read_dataset(parse_spec(spec.read_bytes()), table, "", vectors, max_bytes=settings.max_body_bytes)
+    with _parts() as parts:
+        info, _ = parts.datasets.put(name, checked, created_at=now())
+    _show_dataset(info, as_json)
+
+
+@dataset.command("list")
+def dataset_list(as_json: AsJson = False) -> None:
+    """List the datasets."""
+    with _parts() as parts:
+        infos = parts.datasets.infos()
+    if as_json:
+        show.print_json({"items": [info.model_dump(mode="json") for info in infos]})
+        return
+    rows = [
+        (info.name, info.spec.kind, info.rows, len(info.columns), len(info.classes), info.spec.unit) for info in infos
+    ]
+    show.print_table("datasets", ["name", "kind", "rows", "columns", "classes", "unit"], rows)
+
+
+@dataset.command("show")
+def dataset_show(name: NameArgument, as_json: AsJson = False) -> None:
+    """Show a dataset."""
+    with _parts() as parts:
+        _show_dataset(parts.datasets.info(name), as_json)
+
+
+@dataset.command("delete")
+def dataset_delete(name: NameArgument) -> None:
+    """Delete a dataset that no build needs."""
+    with _parts() as parts:
+        parts.datasets.delete(name)
+    show.console().print(f"deleted dataset {name}")
+
+
+@cli.command()
+def build(
+    solver: SolverArgument,
+    name: Annotated[str, typer.Argument(help="The name of the artifact to be.")],
+    dataset: Annotated[str, typer.Option(help="The dataset to learn from.")],
+    param: Annotated[list[str] | None, typer.Option("--param", "-p", help="A parameter, as key=value (JSON).")] = None,
+    seed: Annotated[int, typer.Option(help="The seed of everything random.")] = 0,
+    local: Annotated[bool, typer.Option("--local", help="Build in this process instead of a worker.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Build an artifact and wait for it."""
+    params = {key: _json_or_text(value) for key, value in map(_pair, param or ())}
+    request = BuildRequest(solver=solver, name=name, dataset=dataset, params=params, seed=seed)
+    with _parts() as parts:
+        record = _build_here(parts, request) if local else _build_in_worker(parts, request)
+    _show_artifact(record, as_json)
+
+
+@cli.command()
+def artifacts(
+    solver: Annotated[str | None, typer.Argument(help="Of this solver only.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Show this one, with all its versions.")] = None,
+    activate: Annotated[int | None, typer.Option(help="Let this version answer from now on.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the artifacts; show one; roll it back or forward."""
+    with _parts() as parts:
+        if solver is not None and name is not None:
+            if activate is not None:
+                parts.artifacts.activate(solver, name, activate)
+            _show_versions(parts.artifacts, solver, name, as_json)
+            return
+        if activate is not None:
+            raise InvalidRequest.at(Fault(("activate",), "needs a solver and a name"))
+        records = parts.artifacts.active(solver, name)
+    if as_json:
+        show.print_json({"items": [record.model_dump(mode="json") for record in records]})
+        return
+    rows = [(r.solver, r.name, r.version, r.dataset, r.bytes, r.created_at[:16]) for r in records]
+    show.print_table("artifacts", ["solver", "name", "version", "dataset", "bytes", "created"], rows)
+
+
+@cli.command()
+def decide(
+    solver: SolverArgument,
+    name: NameArgument,
+    query: Annotated[list[str] | None, typer.Argument(help="The query, as key=value, for example deadline=5.")] = None,
+    version: Annotated[int | None, typer.Option(help="The version to ask; else the active one.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask an artifact for a decision."""
+    if solver not in SOLVERS:
+        raise InvalidRequest.at(Fault(("solver",), f"is {solver!r}, must be one of {', '.join(SOLVERS)}"))
+    asked = SOLVERS[solver].query.model_validate_strings(dict(map(_pair, query or ())))
+    with _parts() as parts:
+        record = parts.artifacts.record(solver, name, version)
+        plan = codec.decode(parts.artifacts.data(record), SOLVERS[solver].plan)
+    live = Live(record, ArtifactRef(solver=solver, name=name, version=record.version), plan)
+    decision: dict[str, Any] = orjson.loads(encode(plan.decide(asked), live))
+    if as_json:
+        show.print_json(decision)
+    else:
+        show.print_facts(f"{solver} {name}, version {record.version}, in {record.unit}", decision)
+
+
+@cli.command("export")
+def export(
+    solver: SolverArgument,
+    name: NameArgument,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    version: Annotated[int | None, typer.Option(help="The version; else the active one.")] = None,
+) -> None:
+    """Write an artifact's bytes to a file; they carry their own checksum."""
+    with _parts() as parts:
+        record = parts.artifacts.record(solver, name, version)
+        output.write_bytes(parts.artifacts.data(record))
+    show.console().print(f"wrote {output}: {solver} {name} version {record.version}, SHA-256 {record.sha256}")
+
+
+@cli.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A file that export wrote.")],
+    as_json: AsJson = False,
+) -> None:
+    """Publish an exported artifact as the next version of its name."""
+    with _parts() as parts:
+        record = parts.artifacts.publish(file.read_bytes(), created_at=now())
+    _show_artifact(record, as_json)
+
+
+@cli.command()
+def bench(name: Annotated[str, typer.Argument(help="Which benchmark: cascade or http.")]) -> None:
+    """Run a benchmark of the repository (from a checkout: they live in tests/bench)."""
+    root = Path(__file__).parent.parent
+    if not name.isidentifier() or not (root / "tests" / "bench" / f"{name}.py").exists():
+        known = sorted(path.stem for path in (root / "tests" / "bench").glob("[a-z]*.py"))
+        raise InvalidRequest(
+            f"there is no benchmark {name!r}; there are: {', '.join(known) or 'none, this is no checkout'}"
+        )
+    sys.exit(subprocess.call([sys.executable, "-m", f"tests.bench.{name}"], cwd=root))
+
+
+def _build_here(parts: Parts, request: BuildRequest) -> ArtifactRecord:
+    from app.worker import build_locally
+
+    solver, options = checked_request(request)
+    info = parts.datasets.info(request.dataset)
+    check_dataset_kind(solver, request.dataset, info.model_dump_json().encode())
+    with show.progress_bar(f"{request.solver} {request.name}") as progress:
+        return build_locally(parts, request, options, progress)
+
+
+def _build_in_worker(parts: Parts, request: BuildRequest) -> ArtifactRecord:
+    """Queue a build and follow it; interrupting the command cancels it."""
+    queued = parts.builds.enqueue(request)
+    if not parts.builds.workers():
+        show.console(stderr=True).print("no worker is running: start `parsimony serve` or `parsimony worker`")
+    try:
+        ended = _follow(parts, queued)
+    except KeyboardInterrupt:
+        parts.builds.cancel(queued.id)
+        raise
+    if ended.artifact is None:
+        raise ParsimonyError(f"build {ended.id} {ended.status}: {ended.error or 'it was told to stop'}")
+    return parts.artifacts.record(ended.artifact.solver, ended.artifact.name, ended.artifact.version)
+
+
+def _follow(parts: Parts, build: Build) -> Build:
+    with show.progress_bar(f"{build.solver} {build.name}") as report:
+        while not build.ended:
+            report(build.progress.done, build.progress.total, build.progress.message)
+            time.sleep(0.2)
+            build = parts.builds.get(build.id)
+    return build
+
+
+def _show_dataset(info: DatasetInfo, as_json: bool) -> None:
+    facts = info.model_dump(mode="json")
+    if as_json:
+        show.print_json(facts)
+        return
+    spec = facts.pop("spec")
+    facts |= {"kind": spec["kind"], "label": spec["label"], "unit": spec["unit"]}
+    show.print_facts(f"dataset {info.name}", facts | {"members": spec.get("classifiers") or spec["features"]})
+
+
+def _show_artifact(record: ArtifactRecord, as_json: bool) -> None:
+    facts = record.model_dump(mode="json")
+    if as_json:
+        show.print_json(facts)
+        return
+    summary = facts.pop("summary")
+    show.print_facts(f"{record.solver} {record.name}, version {record.version}", facts)
+    show.print_facts("summary", summary)
+
+
+def _show_versions(artifacts: Artifacts, solver: str, name: str, as_json: bool) -> None:
+    records = artifacts.versions(solver, name)
+    if as_json:
+        show.print_json({"items": [record.model_dump(mode="json") for record in records]})
+        return
+    _show_artifact(next(record for record in records if record.active), False)
+    rows = [(r.version, r.active, r.dataset, r.bytes, r.sha256[:12], r.created_at[:16]) for r in records]
+    show.print_table("versions", ["version", "active", "dataset", "bytes", "sha256", "created"], rows)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise typer.BadParameter(f"{text!r} must be key=value")
+    return key, value
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,152 @@
+"""Frozen dataclasses of arrays and plain values to bytes and back; never pickle.
+
+The bytes are an uncompressed zip: ``sha256`` (the digest of all that follows), ``manifest.json`` (what the caller wants
+to keep beside the value), ``fields.json`` (the plain fields), and one ``.npy`` for each array. Equal values give equal
+bytes: entries stand in a fixed order, with fixed dates and sorted keys. Reading allocates no more than the bytes hold,
+refuses object arrays, compressed or unknown entries and unknown formats, and can run no code.
+"""
+
+import io
+import json
+import math
+import zipfile
+from dataclasses import fields, is_dataclass
+from hashlib import sha256
+from typing import Any, TypeVar, get_type_hints
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from models.errors import CorruptArtifact
+
+FORMAT = 1
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+T = TypeVar("T")
+
+
+def encode(value: Any, manifest: dict[str, Any]) -> bytes:
+    """Turn a frozen dataclass into bytes; fields with ``init=False`` are derived and left out."""
+    if not is_dataclass(value):
+        raise TypeError(f"{type(value).__name__} is not a dataclass")
+    kept = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+    plain = {name: _plain(item) for name, item in kept.items() if not isinstance(item, np.ndarray)}
+    entries = {
+        "manifest.json": _json({"format": FORMAT, "kind": type(value).__name__, **manifest}),
+        "fields.json": _json(plain),
+    }
+    for name, item in sorted(kept.items()):
+        if isinstance(item, np.ndarray):
+            entries[f"{name}.npy"] = array_to_bytes(item)
+    return _zip({"sha256": _digest(entries).encode(), **entries})
+
+
+def decode(data: bytes, kind: type[T]) -> T:
+    """Turn bytes back into the dataclass they were made from; raises CorruptArtifact if they are anything else."""
+    entries = _entries(data)
+    manifest = _manifest(entries)
+    if manifest["kind"] != kind.__name__:
+        raise CorruptArtifact(f"the bytes hold a {manifest['kind']}, not a {kind.__name__}")
+    plain = json.loads(entries["fields.json"])
+    hints = get_type_hints(kind, include_extras=True)
+    names = [field.name for field in fields(kind) if field.init]  # type: ignore[arg-type]
+    arrays = {name for name in names if f"{name}.npy" in entries}
+    if set(plain) | arrays != set(names) or len(entries) != len(arrays) + 3:
+        raise CorruptArtifact(
+            f"the fields of the {kind.__name__} are {sorted(names)}, the bytes hold {sorted(entries)}"
+        )
+    try:
+        values = {
+            name: array_from_bytes(entries[f"{name}.npy"])
+            if name in arrays
+            else TypeAdapter(hints[name]).validate_json(_json(plain[name]))
+            for name in names
+        }
+    except ValidationError as error:
+        raise CorruptArtifact(
+            f"a field of the {kind.__name__} is of the wrong type: {error.errors()[0]['msg']}"
+        ) from error
+    return kind(**values)
+
+
+def read_manifest(data: bytes) -> dict[str, Any]:
+    """Give what was kept beside the value, once the checksum holds; raises CorruptArtifact if it does not."""
+    return _manifest(_entries(data))
+
+
+def array_to_bytes(array: NDArray[Any]) -> bytes:
+    """Write an array in the ``.npy`` format, version 1."""
+    out = io.BytesIO()
+    npy.write_array(out, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False)
+    return out.getvalue()
+
+
+def array_from_bytes(data: bytes) -> NDArray[Any]:
+    """Read an ``.npy`` array as a read-only view of the bytes; raises CorruptArtifact unless it holds numbers."""
+    stream = io.BytesIO(data)
+    try:
+        if npy.read_magic(stream) != (1, 0):
+            raise CorruptArtifact("the array is not in version 1.0 of the .npy format")
+        shape, fortran, dtype = npy.read_array_header_1_0(stream)
+    except ValueError as error:
+        raise CorruptArtifact(f"the array has no readable .npy header: {error}") from error
+    if dtype.hasobject or dtype.kind not in "biuf":
+        raise CorruptArtifact(f"the array holds {dtype}, must be numbers")
+    size = math.prod(shape) * dtype.itemsize
+    if min(shape, default=0) < 0 or size != len(data) - stream.tell():
+        raise CorruptArtifact(f"the array's header promises {size} bytes, there are {len(data) - stream.tell()}")
+    flat = np.frombuffer(data, dtype=dtype, offset=stream.tell())
+    return flat.reshape(shape, order="F" if fortran else "C")
+
+
+def _manifest(entries: dict[str, bytes]) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads(entries["manifest.json"])
+    if manifest.get("format") != FORMAT:
+        raise CorruptArtifact(f"the bytes are of format {manifest.get('format')}, this version reads format {FORMAT}")
+    return manifest
+
+
+def _zip(entries: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in entries.items():
+            info = zipfile.ZipInfo(name, date_time=_EPOCH)
+            info.create_system = 3  # else the byte would tell the platform it was written on
+            archive.writestr(info, data)
+    return out.getvalue()
+
+
+def _entries(data: bytes) -> dict[str, bytes]:
+    """Read all entries, none of them compressed, and hold them against the digest."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            infos = archive.infolist()
+            if any(info.compress_type != zipfile.ZIP_STORED for info in infos):
+                raise CorruptArtifact("the bytes hold a compressed entry, all must be stored as they are")
+            if len({info.filename for info in infos}) != len(infos):
+                raise CorruptArtifact("the bytes hold two entries of one name")
+            entries = {info.filename: archive.read(info) for info in infos}
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        raise CorruptArtifact(f"the bytes are no artifact: {error}") from error
+    if not {"sha256", "manifest.json", "fields.json"} <= set(entries):
+        raise CorruptArtifact(f"the bytes are no artifact: they hold {sorted(entries)[:5]}")
+    if entries["sha256"] != _digest({name: item for name, item in entries.items() if name != "sha256"}).encode():
+        raise CorruptArtifact("the bytes do not match their own SHA-256")
+    return entries
+
+
+def _digest(entries: dict[str, bytes]) -> str:
+    digest = sha256()
+    for name, data in entries.items():
+        digest.update(f"{name} {len(data)}\n".encode())
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    return value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode()

@@ -1,0 +1,121 @@
+"""Datasets in the store: checked once when they come, then kept as arrays."""
+
+import json
+from hashlib import sha256
+from typing import cast
+
+from pydantic import Field
+
+from app import codec
+from app.store import Pipeline, Store, drop_blob, is_last_reference, keep_blob, key
+from models import Dataset, DatasetSpec, FeaturesSpec, FeatureTable, Name, Trace, Value
+from models.base import Items
+from models.errors import Conflict, StoreRefused, UnknownDataset
+
+_ALL = key("datasets")
+OPEN_BUILDS = key("builds", "open")
+"""The ids of builds that are queued or running; their datasets cannot be deleted."""
+
+
+class DatasetInfo(Value):
+    """What the API tells of a dataset."""
+
+    name: Name = Field(description="the dataset's name")
+    spec: DatasetSpec = Field(description="how the table is read")
+    rows: int = Field(description="the number of items")
+    columns: Items[str] = Field(description="the columns that the spec uses")
+    classes: Items[str] = Field(description="the classes, the true ones first")
+    embedding_dimensions: int = Field(description="the length of each item's embedding; 0 if there are none")
+    sha256: str = Field(description="the SHA-256 of the checked table")
+    bytes: int = Field(description="the size of the checked table, in bytes")
+    created_at: str = Field(description="when it was stored, UTC, ISO 8601")
+
+
+class Datasets:
+    """The datasets of one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def put(self, name: str, dataset: Dataset, *, created_at: str) -> tuple[DatasetInfo, bool]:
+        """Keep a dataset under a name, in place of an older one; says whether the name is new."""
+        data = codec.encode(dataset, {})
+        info = _info(name, dataset, data, created_at)
+        reference = f"dataset/{name}"
+
+        def change(pipe: Pipeline) -> bool:
+            raw = cast("bytes | None", pipe.get(_record(name)))
+            old = None if raw is None else str(json.loads(raw)["sha256"])
+            replaced = old is not None and old != info.sha256
+            last = replaced and is_last_reference(pipe, str(old), reference)
+            pipe.multi()
+            if replaced:
+                drop_blob(pipe, str(old), reference, last=last)
+            keep_blob(pipe, data, info.sha256, reference)
+            pipe.set(_record(name), info.model_dump_json())
+            pipe.sadd(_ALL, name)
+            return old is None
+
+        return info, self._store.transact(change, _record(name))
+
+    def infos(self) -> list[DatasetInfo]:
+        """List all datasets by name."""
+        names = self._store.members(_ALL)
+        return [_read_info(found) for found in self._store.get_many_json([_record(name) for name in names])]
+
+    def info(self, name: str) -> DatasetInfo:
+        """Tell of one dataset; raises UnknownDataset."""
+        found = self._store.get_json(_record(name))
+        if found is None:
+            raise UnknownDataset(f"there is no dataset called {name!r}")
+        return _read_info(found)
+
+    def load(self, info: DatasetInfo) -> Dataset:
+        """Give the checked table of a dataset."""
+        data = self._store.blob(info.sha256)
+        if data is None:
+            raise StoreRefused(f"the table of dataset {info.name!r} is gone from the store; upload it again")
+        if isinstance(info.spec, FeaturesSpec):
+            return codec.decode(data, FeatureTable)
+        return codec.decode(data, Trace)
+
+    def delete(self, name: str) -> None:
+        """Delete a dataset that no queued or running build needs; raises UnknownDataset or Conflict."""
+        info = self.info(name)
+        reference = f"dataset/{name}"
+
+        def change(pipe: Pipeline) -> None:
+            ids = [item.decode() for item in cast("set[bytes]", pipe.smembers(OPEN_BUILDS))]
+            using = [i for i in sorted(ids) if json.loads(cast(bytes, pipe.get(key("build", i))))["dataset"] == name]
+            if using:
+                raise Conflict(f"dataset {name!r} is in use by build {using[0]}; cancel it or wait for its end")
+            last = is_last_reference(pipe, info.sha256, reference)
+            pipe.multi()
+            pipe.delete(_record(name))
+            pipe.srem(_ALL, name)
+            drop_blob(pipe, info.sha256, reference, last=last)
+
+        self._store.transact(change, _record(name), OPEN_BUILDS)
+
+
+def _record(name: str) -> str:
+    return key("dataset", name)
+
+
+def _read_info(found: object) -> DatasetInfo:
+    return DatasetInfo.model_validate_json(json.dumps(found))
+
+
+def _info(name: str, dataset: Dataset, data: bytes, created_at: str) -> DatasetInfo:
+    embeddings = dataset.embeddings.shape[1] if isinstance(dataset, Trace) else 0
+    return DatasetInfo(
+        name=name,
+        spec=dataset.spec,
+        rows=dataset.rows,
+        columns=dataset.spec.used_columns,
+        classes=dataset.classes,
+        embedding_dimensions=embeddings,
+        sha256=sha256(data).hexdigest(),
+        bytes=len(data),
+        created_at=created_at,
+    )

@@ -1,0 +1,120 @@
+"""The one place where the parts are joined: settings in, application out."""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib import import_module
+from importlib.metadata import version
+from types import ModuleType
+from typing import TypedDict, get_args
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp
+
+from app import problems
+from app.access import Access, BodyLimit
+from app.catalog import Catalog, CatalogThread
+from app.decisions import HotPath
+from app.jobs import Watch
+from app.parts import Parts, open_parts
+from app.routes import artifacts, builds, datasets, docs, health
+from app.routes.context import Context
+from app.settings import Settings
+from app.telemetry import Metrics, Telemetry, configure_logging
+from models import BuildStatus
+from solvers import SOLVERS
+
+logger = logging.getLogger("parsimony")
+DESCRIPTION = """Decides, for each item to be classified, how little computation will do.
+
+1. **Store a dataset**: what your classifiers answered, how sure they were, what they cost.
+2. **Build** an artifact from it; a worker does the thinking.
+3. **Ask for decisions**: they come from memory, in microseconds.
+
+Costs, durations, budgets and deadlines are in the unit that the dataset (or the request) declares.
+Errors are `application/problem+json`; the `instance` finds the request in the log.
+"""
+
+
+class State(TypedDict):
+    """What the application keeps while it runs."""
+
+    context: Context
+
+
+def create_app(settings: Settings | None = None) -> ASGIApp:
+    """Make the application; its parts are opened when it starts and closed when it stops."""
+    settings = settings or Settings()
+    configure_logging(settings.log_level, settings.log_format)
+    metrics = Metrics()
+    subjects = [import_module(f"app.routes.{name}") for name in SOLVERS]
+    api = create_api(settings, metrics, subjects)
+    look_ups = tuple(look_up for subject in subjects for look_up in getattr(subject, "look_ups", ()))
+    layers: ASGIApp = HotPath(api, look_ups, metrics)
+    layers = BodyLimit(layers, settings.max_body_bytes)
+    layers = Access(layers, settings.roles())
+    return Telemetry(layers, metrics)
+
+
+def create_api(settings: Settings, metrics: Metrics, subjects: list[ModuleType]) -> FastAPI:
+    """Make the part that FastAPI serves: every route, its documentation and its error replies."""
+    api = FastAPI(
+        title="Parsimony",
+        version=version("parsimony"),
+        description=DESCRIPTION,
+        lifespan=_lifespan(settings, metrics),
+        docs_url=None,
+        redoc_url=None,
+        separate_input_output_schemas=False,
+    )
+    for module in (health, datasets, builds, artifacts, *subjects):
+        api.include_router(module.router)
+    docs.install(api)
+    problems.install(api)
+    return api
+
+
+def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:
+    @asynccontextmanager
+    async def lifespan(api: FastAPI) -> AsyncIterator[State]:
+        if not settings.roles():
+            logger.warning("no PARSIMONY_API_KEYS: everybody who reaches %s may do everything", settings.host)
+        with open_parts(settings, client_name="parsimony-server") as parts:
+            catalog = Catalog(parts.artifacts)
+            chores = Chores(parts, catalog, metrics)
+            thread = CatalogThread(catalog, parts.store, chores=chores.run, revive=parts.revive, note=chores.note)
+            thread.start()
+            try:
+                yield {"context": Context(settings, parts, catalog, metrics)}
+            finally:
+                await asyncio.to_thread(thread.stop)
+
+    return lifespan
+
+
+class Chores:
+    """What the catalog's thread does besides: end builds whose worker died, keep the gauges right."""
+
+    def __init__(self, parts: Parts, catalog: Catalog, metrics: Metrics) -> None:
+        self._parts, self._catalog, self._metrics = parts, catalog, metrics
+        self._watch = Watch(parts.builds)
+        self._failures = 0
+
+    def note(self) -> None:
+        """Bring the gauges up to date, whether or not the store was reached."""
+        catalog, metrics = self._catalog, self._metrics
+        metrics.store_up.set(catalog.store_up)
+        metrics.artifacts_loaded.set(len(catalog.plans))
+        metrics.refresh_age.set(time.monotonic() - catalog.refreshed_at)
+        metrics.load_failures.inc(catalog.load_failures - self._failures)
+        self._failures = catalog.load_failures
+
+    def run(self) -> None:
+        """Do what needs the store."""
+        self._watch.look()
+        counts = Counter(build.status for build in self._parts.builds.recent())
+        for status in get_args(BuildStatus):
+            self._metrics.builds.labels(status).set(counts[status])

@@ -1,0 +1,42 @@
+"""The parts that servers, workers and the command line share, joined over one store."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from app.artifacts import Artifacts
+from app.datasets import Datasets
+from app.embedded import EmbeddedRedis
+from app.jobs import Builds
+from app.settings import Settings
+from app.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything that needs the store."""
+
+    settings: Settings
+    embedded: EmbeddedRedis | None
+    store: Store
+    artifacts: Artifacts
+    datasets: Datasets
+    builds: Builds
+
+    def revive(self) -> None:
+        """Start the embedded server again if it is ours and was killed."""
+        if self.embedded is not None:
+            self.embedded.revive()
+
+
+@contextmanager
+def open_parts(settings: Settings, *, client_name: str) -> Iterator[Parts]:
+    """Join the parts over the configured store, or over the embedded one if none is."""
+    with ExitStack() as stack:
+        embedded = None
+        if settings.redis_url is None:
+            embedded = stack.enter_context(EmbeddedRedis(settings.data_dir))
+        store = Store(settings.redis_url or (embedded.url if embedded else ""), client_name=client_name)
+        stack.callback(store.close)
+        builds = Builds(store, queue_limit=settings.build_queue_limit, timeout_s=settings.build_timeout_s)
+        yield Parts(settings, embedded, store, Artifacts(store), Datasets(store), builds)

@@ -1,0 +1,4 @@
+"""HTTP, one module a resource: parse, call, answer; no arithmetic.
+
+A subject's module has a ``router``, and ``look_ups`` if some of its routes are answered on the hot path.
+"""

@@ -1,0 +1,81 @@
+"""Builds: start, follow, cancel."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Response
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, Field
+
+from app.parts import Parts
+from app.routes.context import InContext, json_only, problems
+from models import Build, BuildRequest
+
+router = APIRouter(prefix="/v1/builds", tags=["builds"])
+_LOOK_S = 0.2
+
+
+class BuildList(BaseModel):
+    """The builds that are remembered."""
+
+    items: Annotated[list[Build], Field(description="the builds, the newest first")]
+
+
+@router.post(
+    "",
+    summary="Start a build",
+    status_code=202,
+    dependencies=[Depends(json_only)],
+    responses=problems(404, 413, 415, 429, 503),
+)
+def start(request: BuildRequest, context: InContext, response: Response) -> Build:
+    """Queue a build; a worker takes it. Same dataset, params and seed give the same artifact, byte for byte."""
+    build = context.parts.builds.enqueue(request)
+    response.headers["Location"] = f"/v1/builds/{build.id}"
+    return build
+
+
+@router.get("", summary="List the builds", responses=problems(503))
+def list_all(context: InContext) -> BuildList:
+    """List the builds that are remembered, the newest first."""
+    return BuildList(items=context.parts.builds.recent())
+
+
+@router.get("/{build_id}", summary="Show a build", responses=problems(404, 503))
+def show(build_id: str, context: InContext) -> Build:
+    """Tell how far a build has come and what became of it."""
+    return context.parts.builds.get(build_id)
+
+
+@router.get(
+    "/{build_id}/events",
+    summary="Follow a build",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {}}, "description": "one event a change"}, **problems(404, 503)},
+)
+async def events(build_id: str, context: InContext) -> StreamingResponse:
+    """Send the build as a server-sent event at each change; the last one is final."""
+    first = await asyncio.to_thread(context.parts.builds.get, build_id)
+    stream = _changes(context.parts, first)
+    return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+
+@router.delete("/{build_id}", summary="Cancel a build", responses=problems(404, 503))
+def cancel(build_id: str, context: InContext) -> Build:
+    """Stop a build wherever it is; one that has ended stays as it is."""
+    return context.parts.builds.cancel(build_id)
+
+
+async def _changes(parts: Parts, build: Build) -> AsyncIterator[str]:
+    yield _event(build)
+    while not build.ended:
+        await asyncio.sleep(_LOOK_S)
+        latest = await asyncio.to_thread(parts.builds.get, build.id)
+        if latest != build:
+            build = latest
+            yield _event(build)
+
+
+def _event(build: Build) -> str:
+    return f"event: {'end' if build.ended else 'progress'}\ndata: {build.model_dump_json()}\n\n"

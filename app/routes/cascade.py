@@ -1,0 +1,65 @@
+"""IDK classifier cascades: solve at once, decide from an artifact, show the whole step function."""
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Response
+
+from app.decisions import LookUp, decide
+from app.routes.context import InContext, PathName, json_only, problems
+from models import CascadeDecision, CascadeQuery, CascadeReply, DeadlinesReply, SolveRequest
+from models.errors import SolverTimeout
+from solvers import cascade
+
+router = APIRouter(prefix="/v1/cascades", tags=["cascade"])
+look_ups = (LookUp("cascade", "/v1/cascades/", "/decision", CascadeQuery),)
+Version = Annotated[int | None, Query(ge=1, description="the version to ask; else the active one")]
+
+
+@router.post(
+    "/solve",
+    summary="Order classifiers at once",
+    dependencies=[Depends(json_only)],
+    responses=problems(409, 413, 415, 504),
+)
+async def solve(request: SolveRequest, context: InContext) -> CascadeDecision:
+    """Find the cascade of least expected duration that always meets the deadline, with no artifact needed."""
+    limit = context.settings.solve_timeout_s
+    work = asyncio.to_thread(
+        cascade.solve,
+        request.classifiers,
+        deadline=request.deadline,
+        dependence=request.dependence,
+        algorithm=request.algorithm,
+    )
+    try:
+        return await asyncio.wait_for(work, limit)
+    except TimeoutError as error:
+        raise SolverTimeout(f"no answer within {limit} s (PARSIMONY_SOLVE_TIMEOUT_S)") from error
+
+
+@router.get(
+    "/{name}/decision",
+    summary="Which cascade for this deadline",
+    response_model=CascadeReply,
+    responses=problems(404, 409),
+)
+async def decision(
+    name: PathName,
+    context: InContext,
+    deadline: Annotated[
+        float | None,
+        Query(gt=0, allow_inf_nan=False, description="the maximum duration that must hold, in the artifact's unit"),
+    ] = None,
+    version: Version = None,
+) -> Response:
+    """Give the cascade of least expected duration that always meets the deadline, ready to be run."""
+    live = await asyncio.to_thread(context.catalog.at, "cascade", name, version)
+    return Response(decide(live, CascadeQuery(deadline=deadline), context.metrics), media_type="application/json")
+
+
+@router.get("/{name}/deadlines", summary="The cascade for every deadline", responses=problems(404))
+async def deadlines(name: PathName, context: InContext, version: Version = None) -> DeadlinesReply:
+    """Give the whole step function: for every range of deadlines the cascade and its expected duration."""
+    live = await asyncio.to_thread(context.catalog.at, "cascade", name, version)
+    return DeadlinesReply(items=live.plan.ranges(), unit=live.record.unit, artifact=live.ref)

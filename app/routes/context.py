@@ -1,0 +1,64 @@
+"""What a route may ask for: the parts, the catalog, the metrics."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Request
+
+from app.catalog import Catalog
+from app.parts import Parts
+from app.problems import Problem
+from app.settings import Settings
+from app.telemetry import Metrics
+from models.errors import UnsupportedMediaType
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Everything that lives as long as the application."""
+
+    settings: Settings
+    parts: Parts
+    catalog: Catalog
+    metrics: Metrics
+
+
+def _context(request: Request) -> Context:
+    context: Context = request.state.context
+    return context
+
+
+def json_only(request: Request) -> None:
+    """Refuse a body that does not say it is JSON."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise UnsupportedMediaType(f"the body is {kind or 'of no stated type'}, must be application/json")
+
+
+InContext = Annotated[Context, Depends(_context)]
+PathName = Annotated[
+    str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$", description="the name", examples=["digits-joint"])
+]
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Document the error replies of a route: those named, and those that any route can give."""
+    return {
+        status: {"model": Problem, "description": _WORDS[status], "content": {"application/problem+json": {}}}
+        for status in sorted({422, 500, *statuses})
+    }
+
+
+_WORDS = {
+    401: "no key, or an unknown one",
+    403: "the key lacks the role",
+    404: "it does not exist",
+    409: "it conflicts, or nothing can satisfy the deadline or budget",
+    413: "the body is too large",
+    415: "the body is of a type that this route does not read",
+    422: "a field is missing, out of range, not finite or of the wrong shape",
+    429: "too many builds are waiting",
+    500: "a bug",
+    503: "the store cannot be reached, or refuses",
+    504: "no feasible answer inside the time limit",
+}

@@ -1,0 +1,148 @@
+"""Datasets: upload, list, show, delete."""
+
+import asyncio
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartException
+
+from app.clock import now
+from app.datasets import DatasetInfo
+from app.parts import Parts
+from app.routes.context import InContext, PathName, problems
+from app.tables import parse_spec, read_dataset
+from models import Fault, InvalidRequest
+from models.errors import UnsupportedMediaType
+
+router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
+_CHUNK = 2**20
+
+EXAMPLE_SPEC: dict[str, Any] = {
+    "kind": "trace",
+    "label": "truth",
+    "unit": "ms",
+    "classifiers": [
+        {"name": "fast", "cost": 1.5, "prediction": "fast_says", "confidence": "fast_confidence"},
+        {"name": "strong", "cost": {"column": "strong_ms"}, "prediction": "strong_says"},
+    ],
+}
+_UPLOAD: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["spec", "table"],
+                    "properties": {
+                        "spec": {"type": "string", "description": "how the table is to be read, as JSON"},
+                        "table": {
+                            "type": "string",
+                            "format": "binary",
+                            "description": "text/csv, gzipped or not, or application/vnd.apache.parquet",
+                        },
+                        "embeddings": {
+                            "type": "string",
+                            "format": "binary",
+                            "description": ".npy, float32, one row for each row of the table",
+                        },
+                    },
+                },
+                "example": {"spec": json.dumps(EXAMPLE_SPEC), "table": "(file)"},
+                "encoding": {"table": {"contentType": "text/csv, application/vnd.apache.parquet"}},
+            }
+        },
+    }
+}
+
+
+class DatasetList(BaseModel):
+    """All datasets."""
+
+    items: Annotated[list[DatasetInfo], Field(description="the datasets, by name")]
+
+
+@router.put(
+    "/{name}",
+    summary="Store a dataset",
+    status_code=201,
+    response_model=DatasetInfo,
+    responses={
+        200: {"model": DatasetInfo, "description": "it took the place of an older one"},
+        **problems(413, 415, 503),
+    },
+    openapi_extra=_UPLOAD,
+)
+async def put(name: PathName, request: Request, context: InContext) -> Response:
+    """Check a table once and completely, and keep it; every fault names the field and the first offending row."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "multipart/form-data":
+        raise UnsupportedMediaType(f"the body is {kind or 'of no stated type'}, must be multipart/form-data")
+    try:
+        form = await request.form(max_files=3, max_fields=3, max_part_size=_CHUNK)
+    except MultiPartException as error:
+        raise InvalidRequest.at(Fault(("body",), error.message)) from error
+    try:
+        info, new = await asyncio.to_thread(_store, context.parts, name, form, context.settings.max_body_bytes)
+    finally:
+        await form.close()
+    return JSONResponse(info.model_dump(mode="json"), 201 if new else 200)
+
+
+@router.get("", summary="List the datasets", responses=problems(503))
+def list_all(context: InContext) -> DatasetList:
+    """List the datasets by name."""
+    return DatasetList(items=context.parts.datasets.infos())
+
+
+@router.get("/{name}", summary="Show a dataset", responses=problems(404, 503))
+def show(name: PathName, context: InContext) -> DatasetInfo:
+    """Tell how a dataset is read, and how large it is."""
+    return context.parts.datasets.info(name)
+
+
+@router.delete("/{name}", summary="Delete a dataset", status_code=204, responses=problems(404, 409, 503))
+def delete(name: PathName, context: InContext) -> None:
+    """Delete a dataset; one that a queued or running build needs cannot be deleted."""
+    context.parts.datasets.delete(name)
+
+
+def _store(parts: Parts, name: str, form: FormData, max_bytes: int) -> tuple[DatasetInfo, bool]:
+    """Read the parts of the form (already on disk) and keep what they hold."""
+    unknown = sorted(set(form) - {"spec", "table", "embeddings"})
+    if unknown:
+        raise InvalidRequest.at(Fault((unknown[0],), "is no part of a dataset: there are spec, table and embeddings"))
+    table = _file(form, "table")
+    embeddings = _file(form, "embeddings").file.read() if "embeddings" in form else None
+    with tempfile.TemporaryDirectory(prefix="parsimony-") as folder:
+        path = Path(folder) / "table"
+        _copy(table, path)
+        spec = parse_spec(_text(form, "spec"))
+        dataset = read_dataset(spec, path, table.content_type or "", embeddings, max_bytes=max_bytes)
+    return parts.datasets.put(name, dataset, created_at=now())
+
+
+def _text(form: FormData, part: str) -> str | bytes:
+    value = form.get(part)
+    if value is None:
+        raise InvalidRequest.at(Fault((part,), "is missing"))
+    return value.file.read() if isinstance(value, UploadFile) else value
+
+
+def _file(form: FormData, part: str) -> UploadFile:
+    value = form.get(part)
+    if not isinstance(value, UploadFile):
+        raise InvalidRequest.at(Fault((part,), "is missing" if value is None else "must be sent as a file"))
+    return value
+
+
+def _copy(upload: UploadFile, path: Path) -> None:
+    with path.open("wb") as out:
+        while chunk := upload.file.read(_CHUNK):
+            out.write(chunk)

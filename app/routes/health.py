@@ -1,0 +1,59 @@
+"""Health and metrics."""
+
+from typing import Literal
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, Field
+
+from app.routes.context import InContext
+
+router = APIRouter(tags=["health"])
+
+
+class Liveness(BaseModel):
+    """The process answers."""
+
+    status: Literal["live"] = Field(default="live", description="always live")
+
+
+class Readiness(BaseModel):
+    """Whether decisions can be made, and what is wrong."""
+
+    status: Literal["ready", "loading"] = Field(description="loading until the first look at the store has finished")
+    store: Literal["up", "unreachable"] = Field(description="whether the store can be reached")
+    artifacts: int = Field(description="artifacts in memory")
+    problems: list[str] = Field(description="what is wrong, in sentences")
+
+
+@router.get("/health/live", summary="Whether the process answers")
+async def live() -> Liveness:
+    """Answer as long as the process does."""
+    return Liveness()
+
+
+@router.get(
+    "/health/ready",
+    summary="Whether decisions can be made",
+    responses={503: {"model": Readiness, "description": "the first load has not finished"}},
+)
+async def ready(context: InContext, response: Response) -> Readiness:
+    """Say what is loaded and what is wrong; 503 until the first load has finished."""
+    catalog = context.catalog
+    problems = [f"{solver} {name!r}: {text}" for (solver, name), text in sorted(catalog.problems.items())]
+    if not catalog.store_up:
+        problems.append("the store cannot be reached; decisions go on from memory, uploads and builds wait")
+    if not catalog.loaded:
+        response.status_code = 503
+        problems.append("the artifacts have not been loaded yet")
+    return Readiness(
+        status="ready" if catalog.loaded else "loading",
+        store="up" if catalog.store_up else "unreachable",
+        artifacts=len(catalog.plans),
+        problems=problems,
+    )
+
+
+@router.get("/metrics", summary="Metrics for Prometheus", response_class=Response)
+async def metrics(context: InContext) -> Response:
+    """Give all metrics in Prometheus' text format."""
+    return Response(context.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")

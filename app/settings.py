@@ -1,0 +1,73 @@
+"""The settings: one class, one prefix, read once from the environment."""
+
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+Role = Literal["decide", "build"]
+_MEBIBYTE = 2**20
+
+
+class Settings(BaseSettings):
+    """Every setting is an environment variable with the prefix ``PARSIMONY_``."""
+
+    model_config = SettingsConfigDict(env_prefix="PARSIMONY_", frozen=True, env_ignore_empty=True)
+
+    redis_url: str | None = Field(
+        default=None, description="redis://, rediss:// or unix:// address; unset: an embedded Redis under DATA_DIR"
+    )
+    data_dir: Path = Field(default=Path("data"), description="where the embedded Redis keeps its files")
+    host: str = Field(default="127.0.0.1", description="address to listen on")
+    port: int = Field(default=8000, ge=0, le=65535, description="port to listen on")
+    workers: int = Field(default=1, ge=1, le=64, description="number of server processes")
+    api_keys: SecretStr = Field(
+        default=SecretStr(""), description="key:role,… with the roles decide and build; unset: open to everybody"
+    )
+    max_body_bytes: int = Field(
+        default=256 * _MEBIBYTE,
+        ge=1024,
+        le=500 * _MEBIBYTE,
+        description="largest body of a request, in bytes; a Redis value ends at 512 MiB",
+    )
+    max_batch: int = Field(default=10_000, ge=1, description="most items in one request")
+    build_queue_limit: int = Field(default=100, ge=1, description="most builds waiting")
+    build_timeout_s: int = Field(default=3600, ge=1, description="longest time for one build, in seconds")
+    solve_timeout_s: float = Field(default=10.0, gt=0, description="longest time for one solve, in seconds")
+    dask_scheduler: str | None = Field(
+        default=None, description="address of a Dask scheduler for training; unset: local processes"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="least level logged")
+    log_format: Literal["text", "json"] = Field(default="text", description="how a line of the log looks")
+
+    @field_validator("log_level", "log_format", mode="before")
+    @classmethod
+    def _any_case(cls, value: object) -> object:
+        return value.lower() if isinstance(value, str) else value
+
+    @field_validator("redis_url")
+    @classmethod
+    def _known_scheme(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("redis://", "rediss://", "unix://")):
+            raise ValueError("must start with redis://, rediss:// or unix://")
+        return value
+
+    @field_validator("api_keys")
+    @classmethod
+    def _keys_have_roles(cls, value: SecretStr) -> SecretStr:
+        for position, entry in enumerate(_entries(value), start=1):
+            key, colon, role = entry.rpartition(":")
+            if not (colon and key and role in ("decide", "build")):
+                raise ValueError(f"entry {position} must be key:role with the role decide or build")
+        return value
+
+    def roles(self) -> dict[bytes, Role]:
+        """Give the role of each key, by the key's SHA-256: the keys themselves are kept nowhere else."""
+        pairs = (entry.rpartition(":") for entry in _entries(self.api_keys))
+        return {sha256(key.encode()).digest(): "build" if role == "build" else "decide" for key, _, role in pairs}
+
+
+def _entries(keys: SecretStr) -> list[str]:
+    return [entry.strip() for entry in keys.get_secret_value().split(",") if entry.strip()]

@@ -1,0 +1,97 @@
+"""What the command line prints: tables for people in 80 columns, the API's JSON for programs."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from solvers import Progress
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Give the terminal, or a plain 80 columns where there is none."""
+    found = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    return found if found.is_terminal else Console(stderr=stderr, highlight=False, width=80)
+
+
+def print_json(value: Any) -> None:
+    """Print as the API would send it."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))  # noqa: T201
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print a table; numbers stand to the right."""
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for position, name in enumerate(columns):
+        numeric = bool(rows) and all(isinstance(row[position], int | float) for row in rows)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*[shown(cell) for cell in row])
+    console().print(table)
+
+
+def print_facts(title: str, facts: dict[str, Any]) -> None:
+    """Print names and values, one a row; lists of records become tables of their own."""
+    nested = {name: value for name, value in facts.items() if _is_records(value)}
+    plain = [(name, value) for name, value in facts.items() if name not in nested]
+    print_table(title, ["", ""], plain)
+    for name, records in nested.items():
+        columns = list(dict.fromkeys(column for record in records for column in record))
+        print_table(name, columns, [[record.get(column) for column in columns] for record in records])
+
+
+def shown(value: Any) -> str:
+    """Write a value for people.
+
+    >>> shown(0.123456), shown(None), shown(["a", "b"]), shown(True)
+    ('0.1235', '-', 'a, b', 'yes')
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(shown, value)) or "-"
+    if isinstance(value, dict):
+        return "\n".join(f"{name}: {shown(item)}" for name, item in value.items()) or "-"
+    return str(value)
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Progress]:
+    """Show how far long work has come: a bar on a terminal, a line for each new message elsewhere."""
+    out = console(stderr=True)
+    if not out.is_terminal:
+        yield _lines(out, what)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bar(*columns, console=out) as bar:
+        task = bar.add_task(what, total=None)
+
+        def report(done: int, total: int, message: str) -> None:
+            bar.update(task, completed=done, total=total or None, description=f"{what}: {message}")
+
+        yield report
+
+
+def _lines(out: Console, what: str) -> Progress:
+    last = ""
+
+    def report(done: int, total: int, message: str) -> None:
+        nonlocal last
+        if message != last:
+            last = message
+            out.print(f"{what}: {message} ({done}/{total})" if total else f"{what}: {message}")
+
+    return report
+
+
+def _is_records(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(item, dict) for item in value)

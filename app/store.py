@@ -1,0 +1,156 @@
+"""The store: the only module that imports redis. A narrow door: keys, transactions, blobs, and errors in our words.
+
+Every key begins with ``parsimony:``. Bytes are immutable and kept by their SHA-256 (``blob``), with the set of those
+that refer to them (``refs``), so that equal bytes are kept once and go when the last reference goes.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import Any, TypeVar, cast
+
+import redis
+from redis.backoff import ExponentialBackoff
+from redis.client import Pipeline
+from redis.retry import Retry
+
+from models.errors import StoreRefused, StoreUnavailable
+
+T = TypeVar("T")
+PREFIX = "parsimony"
+_AWAY = (redis.ConnectionError, redis.TimeoutError, redis.exceptions.MaxConnectionsError)
+_REFUSALS = (redis.exceptions.OutOfMemoryError, redis.ReadOnlyError, redis.exceptions.ResponseError)
+
+__all__ = ["Pipeline", "Store", "key", "translated"]
+
+
+def key(*parts: object) -> str:
+    """Spell a key.
+
+    >>> key("dataset", "digits")
+    'parsimony:dataset:digits'
+    """
+    return ":".join((PREFIX, *map(str, parts)))
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Change the client's errors into ours: the store cannot be reached, or it will not write."""
+    try:
+        yield
+    except _AWAY as error:
+        raise StoreUnavailable(f"the store cannot be reached: {error}") from error
+    except _REFUSALS as error:
+        raise StoreRefused(f"the store refuses: {error}") from error
+
+
+class Store:
+    """A connection to the store, made when it is first needed; every call raises StoreUnavailable or StoreRefused."""
+
+    def __init__(self, url: str, *, client_name: str = PREFIX) -> None:
+        self.client = (
+            redis.Redis.from_url(
+                url,
+                client_name=client_name,
+                socket_connect_timeout=3.0,
+                socket_timeout=30.0,
+                socket_keepalive=True,
+                health_check_interval=15,
+                retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 2),
+                retry_on_error=[redis.ConnectionError, redis.TimeoutError],
+            )
+            if not url.startswith("unix://")
+            else redis.Redis.from_url(
+                url,
+                client_name=client_name,
+                socket_timeout=30.0,
+                retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 2),
+            )
+        )
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.client.close()
+
+    def ping(self) -> None:
+        """Ask for a sign of life."""
+        with translated():
+            self.client.ping()
+
+    def get_json(self, name: str) -> Any | None:
+        """Give the JSON value kept under a key, None if there is none."""
+        with translated():
+            data = cast("bytes | None", self.client.get(name))
+        return None if data is None else json.loads(data)
+
+    def get_many_json(self, names: list[str]) -> list[Any]:
+        """Give the JSON values kept under keys, leaving out those that are gone."""
+        if not names:
+            return []
+        with translated():
+            found = cast("list[bytes | None]", self.client.mget(names))
+        return [json.loads(data) for data in found if data is not None]
+
+    def members(self, name: str) -> list[str]:
+        """Give the members of a set, sorted."""
+        with translated():
+            return sorted(item.decode() for item in cast("set[bytes]", self.client.smembers(name)))
+
+    def transact(self, change: Callable[[Pipeline], T], *watched: str) -> T:
+        """Apply a change all at once.
+
+        ``change`` reads through the pipeline, calls ``multi()``, queues its writes and gives the result; it runs again
+        if a watched key was changed meanwhile, so it must have no effect of its own.
+        """
+        with translated():
+            return cast(T, self.client.transaction(change, *watched, value_from_callable=True))  # type: ignore[arg-type]
+
+    def blob(self, digest: str) -> bytes | None:
+        """Give the bytes with this SHA-256, or None; bytes that changed in the store are refused."""
+        with translated():
+            data = cast("bytes | None", self.client.get(key("blob", digest)))
+        if data is not None and sha256(data).hexdigest() != digest:
+            raise StoreRefused(
+                f"the stored bytes {digest[:12]}… do not match their SHA-256; publish or upload them again"
+            )
+        return data
+
+    def announce(self, message: str) -> None:
+        """Tell every server to look at the pointers."""
+        with translated():
+            self.client.publish(CHANNEL, message)
+
+    @contextmanager
+    def announcements(self) -> Iterator[Callable[[float], bool]]:
+        """Listen: the callable waits so many seconds and says whether something was announced."""
+        with translated(), self.client.pubsub(ignore_subscribe_messages=True) as listener:
+            listener.subscribe(CHANNEL)
+
+            def wait(seconds: float) -> bool:
+                with translated():
+                    return listener.get_message(timeout=seconds) is not None
+
+            yield wait
+
+
+CHANNEL = key("announcements")
+
+
+def keep_blob(pipe: Pipeline, data: bytes, digest: str, reference: str) -> None:
+    """Queue the writing of bytes and of a reference to them."""
+    pipe.set(key("blob", digest), data)
+    pipe.sadd(key("refs", digest), reference)
+
+
+def drop_blob(pipe: Pipeline, digest: str, reference: str, *, last: bool) -> None:
+    """Queue the removal of a reference, and of the bytes if it was the last."""
+    pipe.srem(key("refs", digest), reference)
+    if last:
+        pipe.delete(key("blob", digest))
+
+
+def is_last_reference(pipe: Pipeline, digest: str, reference: str) -> bool:
+    """Whether nothing else refers to the bytes; to be asked before ``multi()``, with ``refs`` watched."""
+    pipe.watch(key("refs", digest))
+    return cast("set[bytes]", pipe.smembers(key("refs", digest))) <= {reference.encode()}

@@ -1,0 +1,146 @@
+"""Tables as they are uploaded: CSV (also gzipped) and Parquet through pyarrow, embeddings as ``.npy``."""
+
+import gzip
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
+
+from app import codec
+from models import Dataset, DatasetSpec, FeaturesSpec, TraceSpec, dataset_from_columns
+from models.columns import Columns, first_repeated
+from models.errors import CorruptArtifact, Fault, InvalidRequest, PayloadTooLarge, UnsupportedMediaType
+
+CSV_TYPES = ("text/csv", "application/csv", "application/gzip", "application/x-gzip")
+PARQUET_TYPES = ("application/vnd.apache.parquet", "application/x-parquet")
+UNTOLD_TYPES = ("", "application/octet-stream")
+"""What clients send when they do not know: the bytes decide."""
+_CHUNK = 2**20
+_SPEC: TypeAdapter[FeaturesSpec | TraceSpec] = TypeAdapter(DatasetSpec)
+
+
+def parse_spec(text: str | bytes) -> FeaturesSpec | TraceSpec:
+    """Read how a table is to be read; raises InvalidRequest with every fault."""
+    try:
+        return _SPEC.validate_json(text)
+    except ValidationError as error:
+        faults = [Fault(("spec", *fault["loc"]), str(fault["msg"])) for fault in error.errors()]
+        raise InvalidRequest.at(*faults) from error
+
+
+def read_dataset(
+    spec: FeaturesSpec | TraceSpec, table: Path, media_type: str, embeddings: bytes | None, *, max_bytes: int
+) -> Dataset:
+    """Read and check a table, with its embeddings if there are any.
+
+    ``max_bytes`` bounds what a gzipped table may unpack to. Raises InvalidRequest with every fault, PayloadTooLarge or
+    UnsupportedMediaType.
+    """
+    with tempfile.TemporaryDirectory(prefix="parsimony-") as scratch:
+        columns = _read_table(table, media_type, spec.used_columns, max_bytes, Path(scratch))
+    vectors = None if embeddings is None else _read_embeddings(embeddings)
+    return dataset_from_columns(spec, columns, vectors)
+
+
+def _read_table(path: Path, media_type: str, wanted: tuple[str, ...], max_bytes: int, scratch: Path) -> Columns:
+    """Read the wanted columns that the table has."""
+    kind = media_type.partition(";")[0].strip().lower()
+    with path.open("rb") as file:
+        magic = file.read(4)
+    if kind not in (*CSV_TYPES, *PARQUET_TYPES, *UNTOLD_TYPES):
+        raise UnsupportedMediaType(f"the table is {kind}, must be text/csv or application/vnd.apache.parquet")
+    if kind in PARQUET_TYPES or (kind in UNTOLD_TYPES and magic == b"PAR1"):
+        table = _read_parquet(path, wanted)
+    else:
+        table = _read_csv(_unpacked(path, magic, max_bytes, scratch), wanted)
+    return {name: _column(table.column(name), name) for name in table.column_names}
+
+
+def _read_embeddings(data: bytes) -> NDArray[Any]:
+    """Read an ``.npy`` array; raises InvalidRequest."""
+    try:
+        return codec.array_from_bytes(data)
+    except CorruptArtifact as error:
+        raise InvalidRequest.at(Fault(("embeddings",), str(error))) from error
+
+
+def _unpacked(path: Path, magic: bytes, max_bytes: int, scratch: Path) -> Path:
+    """Give the path of the plain CSV: a gzipped one is unpacked to the scratch folder, no further than the limit."""
+    if not magic.startswith(b"\x1f\x8b"):
+        return path
+    plain = scratch / "table.csv"
+    try:
+        with gzip.open(path) as packed, plain.open("wb") as out:
+            while chunk := packed.read(_CHUNK):
+                if out.tell() + len(chunk) > max_bytes:
+                    raise PayloadTooLarge(f"the table unpacks to more than {max_bytes} bytes")
+                out.write(chunk)
+    except (gzip.BadGzipFile, EOFError) as error:
+        raise InvalidRequest.at(Fault(("table",), f"is no readable gzip: {error}")) from error
+    return plain
+
+
+def _read_csv(path: Path, wanted: tuple[str, ...]) -> pa.Table:
+    # One block for the whole file: the type of a column is then inferred from all of its rows.
+    reading = pa.csv.ReadOptions(block_size=max(path.stat().st_size + 1, _CHUNK), use_threads=True)
+    try:
+        with path.open("rb") as file:
+            names = _header(file.readline())
+        present = [name for name in wanted if name in names]
+        _refuse_repeated(names, present)
+        table: pa.Table = pa.csv.read_csv(
+            path, read_options=reading, convert_options=pa.csv.ConvertOptions(include_columns=present or names[:1])
+        )
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        raise InvalidRequest.at(Fault(("table",), f"is no readable CSV: {error}")) from error
+    return table if present else table.select([])
+
+
+def _header(line: bytes) -> list[str]:
+    """Read the names in the first line of a CSV with the reader that will read the rest."""
+    if not line.strip():
+        raise pa.ArrowInvalid("the first line, which names the columns, is empty")
+    names: list[str] = pa.csv.read_csv(pa.BufferReader(line)).column_names
+    return names
+
+
+def _read_parquet(path: Path, wanted: tuple[str, ...]) -> pa.Table:
+    try:
+        names = pa.parquet.read_schema(path).names
+        present = [name for name in wanted if name in names]
+        _refuse_repeated(names, present)
+        return pa.parquet.read_table(path, columns=present)
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidRequest.at(Fault(("table",), f"is no readable Parquet: {error}")) from error
+
+
+def _refuse_repeated(names: list[str], used: list[str]) -> None:
+    repeated = first_repeated(name for name in names if name in used)
+    if repeated is not None:
+        raise InvalidRequest.at(Fault(("table", repeated), "stands twice among the columns"))
+
+
+def _column(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
+    """Turn a column into an array: numbers with NaN, or objects with None, where a cell is missing."""
+    kind = chunked.type
+    if pa.types.is_dictionary(kind):
+        return _column(chunked.cast(kind.value_type), name)
+    if pa.types.is_null(kind):
+        return np.full(len(chunked), np.nan)
+    if (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or (pa.types.is_boolean(kind) and not chunked.null_count)
+    ):
+        column = chunked if not chunked.null_count else chunked.cast(pa.float64(), safe=False)
+        return np.asarray(column.to_numpy())
+    try:
+        return np.array(chunked.cast(pa.large_string()).to_pylist(), dtype=object)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidRequest.at(Fault(("table", name), f"has the type {kind}, must be numbers or text")) from error

@@ -1,0 +1,144 @@
+"""Metrics, logs and request ids: one pure-ASGI layer around everything."""
+
+import json
+import logging
+import os
+import re
+import sys
+import time
+from uuid import uuid4
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.problems import internal_problem
+
+logger = logging.getLogger("parsimony.access")
+_ID = re.compile(rb"[\x21-\x7e]{1,128}")
+_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Metrics:
+    """Every metric that the service exports, in a registry of its own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "parsimony_requests_total", "Requests answered", ["method", "route", "status"], registry=self.registry
+        )
+        self.seconds = Histogram(
+            "parsimony_request_seconds", "Time to answer", ["route"], registry=self.registry, buckets=_BUCKETS
+        )
+        self.decisions = Counter(
+            "parsimony_decisions_total", "Decisions asked for", ["solver", "name", "outcome"], registry=self.registry
+        )
+        self.artifacts_loaded = self._gauge("parsimony_artifacts_loaded", "Artifacts in memory")
+        self.load_failures = Counter(
+            "parsimony_artifact_load_failures_total", "Artifacts that could not be loaded", registry=self.registry
+        )
+        self.store_up = self._gauge("parsimony_store_up", "Whether the store can be reached")
+        self.builds = Gauge(
+            "parsimony_builds", "Builds remembered", ["status"], registry=self.registry, multiprocess_mode="mostrecent"
+        )
+        self.refresh_age = self._gauge(
+            "parsimony_catalog_refresh_age_seconds", "Time since the pointers were last read"
+        )
+
+    def _gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(name, text, registry=self.registry, multiprocess_mode="mostrecent")
+
+    def render(self) -> bytes:
+        """Write all metrics in Prometheus' text format, those of every server process if there are several."""
+        if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+            return generate_latest(self.registry)
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)
+        return generate_latest(registry)
+
+
+class Telemetry:
+    """Gives each request an id, counts and times it, logs it, and turns a bug into a 500 without a trace."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app, self.metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        request_id = _request_id(scope)
+        scope.setdefault("state", {})["request_id"] = request_id
+        status = 0
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id.encode())]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_with_id)
+        except Exception:
+            logger.exception("request %s failed", request_id)
+            if not status:
+                await internal_problem(request_id)(scope, receive, send_with_id)
+        finally:
+            self._account(scope, status, time.perf_counter() - started, request_id)
+
+    def _account(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
+        route = route_of(scope)
+        self.metrics.requests.labels(scope["method"], route, status).inc()
+        self.metrics.seconds.labels(route).observe(seconds)
+        if logger.isEnabledFor(logging.INFO):
+            extra = {"request_id": request_id, "status": status, "ms": round(seconds * 1000, 3)}
+            logger.info("%s %s %d %.3f ms", scope["method"], scope["path"], status, seconds * 1000, extra=extra)
+
+
+def route_of(scope: Scope) -> str:
+    """Give the route's template, so that names in paths make no new series; unknown paths are one route."""
+    label = scope["state"].get("route")
+    if label is not None:
+        return str(label)
+    return str(getattr(scope.get("route"), "path", "unmatched"))
+
+
+def _request_id(scope: Scope) -> str:
+    """Take the caller's id if it is at most 128 visible ASCII characters, else make one."""
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and _ID.fullmatch(value):
+            return str(value.decode())
+    return uuid4().hex
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **{
+                name: value
+                for name in ("request_id", "status", "ms")
+                if (value := getattr(record, name, None)) is not None
+            },
+        }
+        if record.exc_info:
+            entry["trace"] = self.formatException(record.exc_info)
+        return json.dumps(entry)
+
+
+def configure_logging(level: str, style: str) -> None:
+    """Send our log and the server's to standard error, in one format."""
+    handler = logging.StreamHandler(sys.stderr)
+    text = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s %(message)s")
+    handler.setFormatter(JsonFormatter() if style == "json" else text)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    logging.getLogger("rq").setLevel("WARNING")

@@ -1,0 +1,167 @@
+"""Runs builds: one process a build, forked by RQ's worker, ended with it."""
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import joblib
+import numpy as np
+from rq import Worker
+from rq.job import Job
+from rq.queue import Queue
+from rq.serializers import JSONSerializer
+from rq.timeouts import JobTimeoutException
+
+from app.artifacts import pack
+from app.clock import now
+from app.datasets import DatasetInfo, Datasets
+from app.embedded import die_with_parent
+from app.jobs import QUEUE_NAME, Builds
+from app.parts import Parts, open_parts
+from app.settings import Settings
+from app.store import translated
+from models import ArtifactRecord, Build, BuildProgress, BuildRequest, Value
+from models.errors import Cancelled, ParsimonyError, StoreUnavailable
+from solvers import SOLVERS, Progress
+
+logger = logging.getLogger("parsimony.worker")
+BEAT_S = 5
+_REPORT_S = 0.2
+
+
+def run_build(build_id: str) -> None:
+    """Run one queued build to its end (the function that RQ calls, in a process of its own)."""
+    die_with_parent(signal.SIGKILL)
+    with open_parts(Settings(), client_name="parsimony-build") as parts:
+        build = parts.builds.start(build_id)
+        if build is None:
+            return
+        try:
+            _build_and_publish(parts, build)
+        except Cancelled as error:
+            logger.info("%s", error)
+        except ParsimonyError as error:
+            parts.builds.end(build_id, "failed", str(error))
+        except JobTimeoutException:
+            limit = parts.settings.build_timeout_s
+            parts.builds.end(build_id, "failed", f"took longer than {limit} s (PARSIMONY_BUILD_TIMEOUT_S)")
+        except MemoryError:
+            parts.builds.end(build_id, "failed", "ran out of memory")
+        except BaseException:
+            parts.builds.end(
+                build_id, "failed", f"an internal error; the worker's log tells more under build {build_id}"
+            )
+            raise
+
+
+def _build_and_publish(parts: Parts, build: Build) -> None:
+    last = 0.0
+
+    def progress(done: int, total: int, message: str) -> None:
+        nonlocal last
+        moment = time.monotonic()
+        if moment - last >= _REPORT_S or done == total:
+            last = moment
+            parts.builds.report(build.id, BuildProgress(done=done, total=total, message=message))
+
+    request = BuildRequest(**build.model_dump(include=set(BuildRequest.model_fields)))
+    options = SOLVERS[build.solver].options.model_validate(build.params)
+    data = fit(parts.datasets, request, options, progress, dask_scheduler=parts.settings.dask_scheduler)
+    check, commit = parts.builds.committing(build.id)
+    parts.artifacts.publish(data, created_at=now(), check=check, commit=commit, watched=(Builds.watched(build.id),))
+
+
+def fit(
+    datasets: Datasets, request: BuildRequest, options: Value, progress: Progress, *, dask_scheduler: str | None
+) -> bytes:
+    """Fit a solver to a stored dataset and give the artifact's bytes; same request and dataset, same bytes."""
+    info = datasets.info(request.dataset)
+    solver, rng = SOLVERS[request.solver], np.random.default_rng(request.seed)
+    dataset = datasets.load(info)
+    with _training_on(dask_scheduler):
+        fitted = solver.fit(dataset, options, rng, progress)
+    return pack(fitted.plan, _manifest(request, options, info, fitted.summary))
+
+
+def build_locally(parts: Parts, request: BuildRequest, options: Value, progress: Progress) -> ArtifactRecord:
+    """Fit in this process and publish, with no queue or worker."""
+    data = fit(parts.datasets, request, options, progress, dask_scheduler=parts.settings.dask_scheduler)
+    return parts.artifacts.publish(data, created_at=now())
+
+
+def _manifest(request: BuildRequest, options: Value, info: DatasetInfo, summary: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "solver": request.solver,
+        "name": request.name,
+        "dataset": info.name,
+        "dataset_sha256": info.sha256,
+        "params": options.model_dump(mode="json"),
+        "seed": request.seed,
+        "unit": info.spec.unit,
+        "summary": summary,
+    }
+
+
+@contextmanager
+def _training_on(dask_scheduler: str | None) -> Iterator[None]:
+    """Let joblib train in local processes, or on a Dask cluster if there is one."""
+    if dask_scheduler is None:
+        yield
+        return
+    from distributed import Client  # an optional dependency
+
+    with Client(dask_scheduler), joblib.parallel_config(backend="dask"):
+        yield
+
+
+class BuildWorker(Worker):
+    """RQ's worker, which also counts up the beat of the build that it watches over."""
+
+    builds: Builds
+
+    def maintain_heartbeats(self, job: Job) -> None:
+        """Say that the build's worker is alive."""
+        super().maintain_heartbeats(job)
+        self.builds.beat(job.id)
+
+    def handle_work_horse_killed(self, job: Job, retpid: Any, ret_val: Any, rusage: Any) -> None:
+        """End a build whose process was killed, by the kernel for want of memory most often."""
+        cause = f"signal {os.WTERMSIG(ret_val)}" if ret_val and os.WIFSIGNALED(ret_val) else f"status {ret_val}"
+        self.builds.end(job.id, "failed", f"its process was killed by {cause}; it may have run out of memory")
+        super().handle_work_horse_killed(job, retpid, ret_val, rusage)  # type: ignore[no-untyped-call]
+
+
+def work(settings: Settings) -> None:
+    """Take builds from the queue until told to stop, through every absence of the store."""
+    stopping: list[int] = []
+    with open_parts(settings, client_name="parsimony-worker") as parts:
+        while not stopping:
+            try:
+                with translated():
+                    parts.store.ping()
+                    _work_until_stopped_or_cut_off(parts, stopping)
+            except StoreUnavailable as error:
+                logger.warning("%s; trying again", error)
+                time.sleep(1.0)
+                parts.revive()
+
+
+def _work_until_stopped_or_cut_off(parts: Parts, stopping: list[int]) -> None:
+    queue = Queue(QUEUE_NAME, connection=parts.store.client, serializer=JSONSerializer)
+    worker = BuildWorker(
+        [queue],
+        connection=parts.store.client,
+        serializer=JSONSerializer,
+        worker_ttl=30,
+        job_monitoring_interval=BEAT_S,
+        maintenance_interval=10,
+        log_job_description=False,
+    )
+    worker.builds = parts.builds
+    worker.work(logging_level=None)
+    if worker._stop_requested:
+        stopping.append(1)
