@@ -106,6 +106,10 @@ class Artifacts:
             raise StoreRefused(f"the bytes of {record.solver} {record.name!r} version {record.version} are gone")
         return data
 
+    def plan(self, record: ArtifactRecord) -> Any:
+        """Give the plan of a version."""
+        return codec.decode(self.data(record), SOLVERS[record.solver].plan)
+
     def activate(self, solver: str, name: str, version: int) -> ArtifactRecord:
         """Let a version answer from now on: roll back or forward; raises UnknownArtifact or UnknownVersion."""
 

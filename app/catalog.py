@@ -11,12 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from app import codec
 from app.artifacts import Artifacts, Id
 from app.store import Store
 from models import ArtifactRecord, ArtifactRef
 from models.errors import ParsimonyError, StoreUnavailable, UnknownArtifact, UnknownVersion
-from solvers import SOLVERS
 
 logger = logging.getLogger("parsimony.catalog")
 POLL_S = 2.0
@@ -93,9 +91,8 @@ class Catalog:
             return None
 
     def _load(self, record: ArtifactRecord) -> Live:
-        plan = codec.decode(self.artifacts.data(record), SOLVERS[record.solver].plan)
         ref = ArtifactRef(solver=record.solver, name=record.name, version=record.version)
-        return Live(record, ref, plan)
+        return Live(record, ref, self.artifacts.plan(record))
 
 
 class CatalogThread(threading.Thread):

@@ -14,7 +14,7 @@ import orjson
 import typer
 from pydantic import ValidationError
 
-from app import codec, show
+from app import show
 from app.artifacts import Artifacts
 from app.catalog import Live
 from app.clock import now
@@ -212,7 +212,7 @@ def decide(
     asked = SOLVERS[solver].query.model_validate_strings(dict(map(_pair, query or ())))
     with _parts() as parts:
         record = parts.artifacts.record(solver, name, version)
-        plan = codec.decode(parts.artifacts.data(record), SOLVERS[solver].plan)
+        plan = parts.artifacts.plan(record)
     live = Live(record, ArtifactRef(solver=solver, name=name, version=record.version), plan)
     decision: dict[str, Any] = orjson.loads(encode(plan.decide(asked), live))
     if as_json:

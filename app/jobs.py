@@ -228,8 +228,7 @@ def checked_request(request: BuildRequest) -> tuple[Solver[object], Value]:  # t
     try:
         return solver, solver.options.model_validate_json(json.dumps(request.params))
     except ValidationError as error:
-        faults = [Fault(("params", *fault["loc"]), str(fault["msg"])) for fault in error.errors()]
-        raise InvalidRequest.at(*faults) from error
+        raise InvalidRequest.of(error, "params") from error
     except ValueError as error:  # NaN or infinity among the parameters
         raise InvalidRequest.at(Fault(("params",), str(error))) from error
 

@@ -35,6 +35,7 @@ PROBLEMS: dict[type[ParsimonyError], tuple[int, str]] = {
     errors.StoreRefused: (503, "store-unavailable"),
     errors.SolverTimeout: (504, "solver-timeout"),
 }
+_METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 HTTP_CODES = {400: "invalid-request", 404: "not-found", 405: "method-not-allowed", 415: "unsupported-media-type"}
 
 
@@ -106,8 +107,8 @@ def install(app: FastAPI) -> None:
 
     async def invalid(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        faults = [Fault(_location(fault["loc"]), str(fault["msg"])) for fault in error.errors()]
-        return problem_of(InvalidRequest.at(*faults), request.state.request_id)
+        found = [{**fault, "loc": _location(fault["loc"])} for fault in error.errors()]
+        return problem_of(InvalidRequest.of(found), request.state.request_id)
 
     async def http(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
@@ -141,9 +142,10 @@ def _http_problem(app: FastAPI, request: Request, error: HTTPException) -> JSONR
 
 
 def _allowed_methods(app: FastAPI, request: Request) -> str:
-    """Collect the methods of all routes on this path; each alone would name only its own."""
-    methods: set[str] = set()
-    for route in app.routes:
-        if route.matches(request.scope)[0] != Match.NONE:
-            methods |= getattr(route, "methods", None) or set()
-    return ", ".join(sorted(methods))
+    """Ask all routes which methods they take on this path; each alone would name only its own."""
+
+    def taken(method: str) -> bool:
+        scope = {**request.scope, "method": method}
+        return any(route.matches(scope)[0] == Match.FULL for route in app.routes)
+
+    return ", ".join(filter(taken, _METHODS))

@@ -12,6 +12,9 @@ from rich.table import Table
 
 from solvers import Progress
 
+_MOST_COLUMNS = 5
+_SIDE_BY_SIDE = 3
+
 
 def console(*, stderr: bool = False) -> Console:
     """Give the terminal, or a plain 80 columns where there is none."""
@@ -38,11 +41,35 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
 def print_facts(title: str, facts: dict[str, Any]) -> None:
     """Print names and values, one a row; lists of records become tables of their own."""
     nested = {name: value for name, value in facts.items() if _is_records(value)}
-    plain = [(name, value) for name, value in facts.items() if name not in nested]
-    print_table(title, ["", ""], plain)
+    print_table(title, ["", ""], [(name, value) for name, value in facts.items() if name not in nested])
     for name, records in nested.items():
-        columns = list(dict.fromkeys(column for record in records for column in record))
-        print_table(name, columns, [[record.get(column) for column in columns] for record in records])
+        _print_records(name, records)
+
+
+def _print_records(title: str, records: Sequence[dict[str, Any]]) -> None:
+    """Print records one a row, or side by side where they hold too much for a row of 80 columns."""
+    columns = list(dict.fromkeys(column for record in records for column in record))
+    if len(columns) <= _MOST_COLUMNS and not any(isinstance(value, dict) for r in records for value in r.values()):
+        print_table(title, columns, [[record.get(column) for column in columns] for record in records])
+        return
+    flat = [_flat(record) for record in records]
+    names = list(dict.fromkeys(name for record in flat for name in record))
+    for start in range(0, len(flat), _SIDE_BY_SIDE):
+        some = flat[start : start + _SIDE_BY_SIDE]
+        heads = [f"#{start + position}" for position in range(1, len(some) + 1)]
+        print_table(title, ["", *heads], [[name, *[record.get(name) for record in some]] for name in names])
+
+
+def _flat(record: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Bring nested records to one level.
+
+    >>> _flat({"a": {"b": 1}})
+    {'a.b': 1}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in record.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return flat
 
 
 def shown(value: Any) -> str:

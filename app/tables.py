@@ -30,8 +30,7 @@ def parse_spec(text: str | bytes) -> FeaturesSpec | TraceSpec:
     try:
         return _SPEC.validate_json(text)
     except ValidationError as error:
-        faults = [Fault(("spec", *fault["loc"]), str(fault["msg"])) for fault in error.errors()]
-        raise InvalidRequest.at(*faults) from error
+        raise InvalidRequest.of(error, "spec") from error
 
 
 def read_dataset(

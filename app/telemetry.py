@@ -8,7 +8,14 @@ import sys
 import time
 from uuid import uuid4
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -23,6 +30,7 @@ class Metrics:
     """Every metric that the service exports, in a registry of its own."""
 
     def __init__(self) -> None:
+        disable_created_metrics()  # a second series for each, which nobody reads
         self.registry = CollectorRegistry()
         self.requests = Counter(
             "parsimony_requests_total", "Requests answered", ["method", "route", "status"], registry=self.registry

@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -122,6 +123,12 @@ class BuildWorker(Worker):
     """RQ's worker, which also counts up the beat of the build that it watches over."""
 
     builds: Builds
+    told_to_stop = False
+
+    def request_stop(self, signum: Any, frame: Any) -> None:
+        """Remember that it was a signal that ended the work, not the store's absence."""
+        self.told_to_stop = True
+        super().request_stop(signum, frame)  # type: ignore[no-untyped-call]
 
     def maintain_heartbeats(self, job: Job) -> None:
         """Say that the build's worker is alive."""
@@ -137,20 +144,23 @@ class BuildWorker(Worker):
 
 def work(settings: Settings) -> None:
     """Take builds from the queue until told to stop, through every absence of the store."""
-    stopping: list[int] = []
+    told_to_stop = False
     with open_parts(settings, client_name="parsimony-worker") as parts:
-        while not stopping:
+        while not told_to_stop:
+            for number in (signal.SIGTERM, signal.SIGINT):  # RQ sets handlers of its own while it works
+                signal.signal(number, lambda *_: sys.exit(0))
             try:
                 with translated():
                     parts.store.ping()
-                    _work_until_stopped_or_cut_off(parts, stopping)
+                    told_to_stop = _work(parts)
             except StoreUnavailable as error:
                 logger.warning("%s; trying again", error)
                 time.sleep(1.0)
                 parts.revive()
 
 
-def _work_until_stopped_or_cut_off(parts: Parts, stopping: list[int]) -> None:
+def _work(parts: Parts) -> bool:
+    """Take builds until told to stop (True) or cut off from the store (False)."""
     queue = Queue(QUEUE_NAME, connection=parts.store.client, serializer=JSONSerializer)
     worker = BuildWorker(
         [queue],
@@ -162,6 +172,5 @@ def _work_until_stopped_or_cut_off(parts: Parts, stopping: list[int]) -> None:
         log_job_description=False,
     )
     worker.builds = parts.builds
-    worker.work(logging_level=None)
-    if worker._stop_requested:
-        stopping.append(1)
+    worker.work(logging_level="WARNING")
+    return worker.told_to_stop

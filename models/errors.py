@@ -23,8 +23,11 @@
     └── Cancelled               a build was told to stop
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,21 @@ class InvalidRequest(ParsimonyError):
         where = ".".join(str(part) for part in faults[0].loc)
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         return cls(f"{where}: {faults[0].msg}{more}" if where else f"{faults[0].msg}{more}", faults)
+
+    @classmethod
+    def of(cls, found: ValidationError | Sequence[Mapping[str, Any]], *prefix: str | int) -> "InvalidRequest":
+        """Make the error that says what pydantic found, under a prefix of where it was found.
+
+        A list that is "too short" only because its members were bad is no fault of its own, and left out.
+        """
+        listed = found if isinstance(found, Sequence) else found.errors()
+        locations = [tuple(fault["loc"]) for fault in listed]
+
+        def follows(fault: Mapping[str, Any]) -> bool:
+            loc = tuple(fault["loc"])
+            return fault["type"] == "too_short" and any(len(o) > len(loc) and o[: len(loc)] == loc for o in locations)
+
+        return cls.at(*(Fault((*prefix, *fault["loc"]), fault["msg"]) for fault in listed if not follows(fault)))
 
 
 class CorruptArtifact(InvalidRequest):

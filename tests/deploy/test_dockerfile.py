@@ -1,0 +1,99 @@
+"""The Dockerfile is whole: what it copies is there, and it starts what exists, as nobody in particular."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.documents import ROOT, arguments, image_environment, instructions
+
+COPIES = [rest.split() for rest in arguments("COPY")]
+SOURCES = [source for words in COPIES if not words[0].startswith("--from") for source in words[:-1]]
+
+
+def _ignored(path: str) -> bool:
+    """Whether .dockerignore keeps a path from the build; the last rule that fits decides."""
+    ignored = False
+    for line in (ROOT / ".dockerignore").read_text().splitlines():
+        if line == "*":
+            ignored = True
+        elif line.startswith("!") and (path == line[1:] or path.startswith(f"{line[1:]}/")):
+            ignored = False
+        elif line.startswith("**/") and line[3:] in Path(path).parts:
+            ignored = True
+    return ignored
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_what_is_copied_exists_and_reaches_the_build(source: str) -> None:
+    assert (ROOT / source).exists()
+    assert not _ignored(source)
+
+
+@pytest.mark.parametrize(
+    "path", [".git/config", ".venv/bin/python", ".env", "tests/oracles.py", "app/__pycache__/x.pyc"]
+)
+def test_nothing_else_reaches_the_build(path: str) -> None:
+    assert _ignored(path)
+
+
+def test_every_rule_of_dockerignore_is_of_a_kind_that_these_tests_understand() -> None:
+    rules = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
+    assert all(re.fullmatch(r"\*|![\w./-]+|\*\*/[\w.]+", rule) for rule in rules)
+
+
+def test_everything_that_is_installed_is_copied() -> None:
+    assert {"models", "solvers", "app", "pyproject.toml", "README.md", "LICENSE"} <= set(SOURCES)
+
+
+def test_both_stages_have_the_same_interpreter() -> None:
+    images = {rest.split()[0] for rest in arguments("FROM")}
+    assert len(images) == 1
+    assert re.fullmatch(r"python:3\.11-slim-\w+", images.pop())
+
+
+def test_the_environment_is_copied_to_where_it_was_made() -> None:
+    # A virtual environment's scripts name their interpreter by its path.
+    assert ["--from=builder", "/opt/parsimony", "/opt/parsimony"] in COPIES
+    assert image_environment()["PATH"].startswith("/opt/parsimony/bin:")
+
+
+def test_all_that_is_installed_is_locked() -> None:
+    installs = [part for rest in arguments("RUN") for part in rest.split("&&") if "pip install" in part]
+    assert len(installs) == 3
+    assert all("--require-hashes" in part or "--no-deps /wheels/*.whl" in part for part in installs)
+
+
+def test_the_build_backend_is_found_in_the_developers_lock() -> None:
+    script = next(part.strip() for rest in arguments("RUN") for part in rest.split("&&") if "sed -n" in part)
+    command = script.partition(">")[0]
+    done = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"setuptools==[\d.]+ \\\n(\s+--hash=sha256:[0-9a-f]{64}( \\)?\n)+", done.stdout)
+    assert not done.stdout.rstrip().endswith("\\")
+
+
+def test_it_runs_as_a_fixed_user_who_owns_the_data() -> None:
+    (user,) = arguments("USER")
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", user)
+    creation = next(rest for rest in arguments("RUN") if "useradd" in rest)
+    assert f"--uid {user.split(':')[0]} --gid {user.split(':')[1]}" in creation
+    environment = image_environment()
+    assert f"{environment['PARSIMONY_DATA_DIR']} {environment['TMPDIR']}" in creation
+    assert arguments("VOLUME") == [environment["PARSIMONY_DATA_DIR"]]
+    names = [name for name, _ in instructions()]
+    assert max(i for i, name in enumerate(names) if name in ("RUN", "COPY")) < names.index("USER")
+
+
+def test_server_and_worker_are_one_image() -> None:
+    assert json.loads(arguments("ENTRYPOINT")[0]) == ["parsimony"]
+    assert json.loads(arguments("CMD")[0]) == ["serve"]
+
+
+def test_the_health_check_runs_a_file_that_is_in_the_image() -> None:
+    (check,) = arguments("HEALTHCHECK")
+    command = json.loads(check.partition("CMD")[2])
+    assert command[0] == "python"
+    assert command[-1] == "/health/live"
+    assert ["deploy/healthcheck.py", command[-2]] in COPIES

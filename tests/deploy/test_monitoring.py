@@ -1,0 +1,86 @@
+"""Prometheus and Grafana are told about each other and about the server by the right names."""
+
+import re
+from pathlib import PurePosixPath
+from typing import Any
+
+import yaml
+
+from tests.deploy.documents import DASHBOARDS, DEPLOY, PROVISIONING, dashboard, image_environment, services
+
+
+def _yaml(path: str) -> Any:
+    return yaml.safe_load((DEPLOY / path).read_text())
+
+
+def _mounted(service: str) -> dict[str, str]:
+    pairs = (volume.split(":") for volume in services()[service]["volumes"])
+    return {target: source for source, target, *_ in pairs}
+
+
+def test_prometheus_reads_its_file_and_asks_the_server() -> None:
+    (option,) = [word for word in services()["prometheus"]["command"] if word.startswith("--config.file=")]
+    assert _mounted("prometheus")[option.partition("=")[2]] == "./deploy/prometheus.yml"
+    (job,) = _yaml("prometheus.yml")["scrape_configs"]
+    assert job["metrics_path"] == "/metrics"
+    assert job["static_configs"] == [{"targets": [f"server:{image_environment()['PARSIMONY_PORT']}"]}]
+
+
+def test_grafana_asks_prometheus_on_the_port_that_it_publishes() -> None:
+    (source,) = _yaml("grafana/provisioning/datasources/prometheus.yml")["datasources"]
+    (port,) = services()["prometheus"]["ports"]
+    assert source["url"] == f"http://prometheus:{port.rpartition(':')[2]}"
+    assert _mounted("grafana")["/etc/grafana/provisioning"] == "./deploy/grafana/provisioning"
+
+
+def test_grafana_finds_the_dashboard() -> None:
+    (provider,) = _yaml("grafana/provisioning/dashboards/parsimony.yml")["providers"]
+    home = PurePosixPath(services()["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
+    assert _mounted("grafana")[provider["options"]["path"]] == "./deploy/grafana/dashboards"
+    assert str(home.parent) == provider["options"]["path"]
+    assert (DASHBOARDS / home.name).exists()
+    assert sorted(path.name for path in PROVISIONING.iterdir()) == ["dashboards", "datasources"]
+
+
+def test_every_panel_asks_the_one_source() -> None:
+    (source,) = _yaml("grafana/provisioning/datasources/prometheus.yml")["datasources"]
+    wanted = {"type": source["type"], "uid": source["uid"]}
+    for panel in dashboard()["panels"]:
+        assert panel["datasource"] == wanted
+        assert panel["targets"]
+        assert all(target["datasource"] == wanted for target in panel["targets"])
+
+
+def test_the_panels_are_distinct_explained_and_do_not_overlap() -> None:
+    panels = dashboard()["panels"]
+    assert len({panel["id"] for panel in panels}) == len({panel["title"] for panel in panels}) == len(panels)
+    assert all(panel["description"] for panel in panels)
+    taken: set[tuple[int, int]] = set()
+    for panel in panels:
+        at = panel["gridPos"]
+        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        assert not cells & taken
+        assert at["x"] + at["w"] <= 24
+        taken |= cells
+
+
+def test_every_metric_has_a_panel_with_its_labels() -> None:
+    queries = " ".join(target["expr"] for panel in dashboard()["panels"] for target in panel["targets"])
+    for metric in (
+        "requests_total",
+        "request_seconds_bucket",
+        "decisions_total",
+        "artifacts_loaded",
+        "artifact_load_failures_total",
+        "store_up",
+        "builds",
+        "catalog_refresh_age_seconds",
+    ):
+        assert re.search(rf"\bparsimony_{metric}\b", queries)
+    assert set(re.findall(r"by \(([^)]*)\)", queries)) == {
+        "le",
+        "le, route",
+        "outcome, solver",
+        "route",
+        "status",
+    }

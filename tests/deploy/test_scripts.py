@@ -1,0 +1,111 @@
+"""The scripts of a deployment run: where there is nothing to reach, they say so in one line."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.documents import DEPLOY, shell_lines
+
+SCRIPTS = sorted(DEPLOY.glob("*.sh"))
+
+
+def _run(*command: str | Path, **environment: str) -> "subprocess.CompletedProcess[str]":
+    # Of the environment only what the caller gives: a key or a proxy of whoever runs the tests is not ours to use.
+    return subprocess.run(
+        list(map(str, command)),
+        env={"PATH": os.environ["PATH"], **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_it_is_a_shell_script_that_can_be_run(script: Path, shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    assert os.access(script, os.X_OK)
+    assert script.read_text().startswith("#!/bin/sh\n")
+    done = _run(shell, "-n", script)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_runbooks_commands_are_shell() -> None:
+    done = subprocess.run(["sh", "-n"], input="\n".join(shell_lines()), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_smoke_test_names_the_step_that_failed_in_one_line(tmp_path: Path) -> None:
+    done = _run(DEPLOY / "smoke.sh", f"http://127.0.0.1:{_free_port()}", TMPDIR=str(tmp_path))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("smoke: FAILED at health: wanted 200, got 000")
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [], "it leaves nothing behind"
+
+
+@contextmanager
+def _answering(status: int) -> Iterator[tuple[int, list[str]]]:
+    """Run a server that gives every question one status, and lists the paths that it was asked for."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
+            """Stay silent."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port, asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
+def test_the_health_check_asks_its_own_port_past_any_proxy(status: int, code: int) -> None:
+    with _answering(status) as (port, asked):
+        done = _run(
+            *(sys.executable, "-I", DEPLOY / "healthcheck.py", "/health/ready"),
+            PARSIMONY_PORT=str(port),
+            http_proxy=f"http://127.0.0.1:{_free_port()}",
+        )
+    assert done.returncode == code
+    assert asked == ["/health/ready"]
+
+
+def test_the_health_check_takes_another_address() -> None:
+    with _answering(200) as (port, asked):
+        done = _run(sys.executable, "-I", DEPLOY / "healthcheck.py", f"http://127.0.0.1:{port}/health")
+    assert (done.returncode, asked) == (0, ["/health"])
+
+
+def test_the_health_check_fails_in_one_line_where_nobody_listens() -> None:
+    done = _run(sys.executable, "-I", DEPLOY / "healthcheck.py", PARSIMONY_PORT=str(_free_port()))
+    assert done.returncode == 1
+    assert "/health/live: " in done.stderr
+    assert done.stderr.count("\n") == 1

