@@ -218,5 +218,5 @@ def _report(records: list[ArtifactRecord], best: ArtifactRecord, rows: list[Row]
     share = cascade.measured_mean_ms / strongest.measured_mean_ms
     points = 100 * (cascade.accuracy - strongest.accuracy)
     show.console().print(
-        f"The cascade spends {share:.0%} of the time of {strongest.strategy!r}; accuracy differs by {points:+.2f} points."
+        f"The cascade spends {share:.0%} of the time of {strongest.strategy}; accuracy differs by {points:+.2f} points."
     )

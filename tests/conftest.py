@@ -1,0 +1,63 @@
+"""Fixtures: a real store, a real server, each with a folder of its own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.embedded import EmbeddedRedis
+from app.parts import Parts, open_parts
+from app.settings import Settings
+from app.store import Store
+from tests.samples import trace_upload
+from tests.servers import Server, running_server
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the user's own settings out of every test."""
+    import os
+
+    for name in [name for name in os.environ if name.startswith("PARSIMONY_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
+    """Run one embedded server for the tests that share it."""
+    with EmbeddedRedis(tmp_path_factory.mktemp("store")) as server:
+        yield server
+
+
+@pytest.fixture
+def store(redis: EmbeddedRedis) -> Iterator[Store]:
+    """Give an empty store."""
+    store = Store(redis.url)
+    store.client.flushdb()
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def parts(redis: EmbeddedRedis, store: Store, tmp_path: Path) -> Iterator[Parts]:
+    """Give the parts over an empty store."""
+    with open_parts(Settings(redis_url=redis.url, data_dir=tmp_path), client_name="test") as parts:
+        yield parts
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Run a server with an embedded store, a worker beside it, and one cascade called ``trace`` in it."""
+    with running_server(tmp_path_factory.mktemp("server")) as server:
+        upload(server)
+        yield server
+
+
+def upload(server: Server, name: str = "trace") -> None:
+    """Store the sample trace and build a cascade from it."""
+    assert server.client.put(f"/v1/datasets/{name}", files=trace_upload()).status_code == 201
+    body = {"solver": "cascade", "name": name, "dataset": name, "params": {"target_precision": 0.9}}
+    build = server.client.post("/v1/builds", json=body).json()
+    with server.client.stream("GET", f"/v1/builds/{build['id']}/events") as events:
+        last = [line for line in events.iter_lines() if line.startswith("data: ")][-1]
+    assert '"succeeded"' in last, last

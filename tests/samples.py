@@ -1,0 +1,68 @@
+"""Small made-up data that many tests share."""
+
+import csv
+import io
+import json
+from typing import Any
+
+import numpy as np
+
+TRACE_SPEC: dict[str, Any] = {
+    "kind": "trace",
+    "label": "truth",
+    "unit": "ms",
+    "classifiers": [
+        {"name": "fast", "cost": 1.0, "prediction": "fast_says", "confidence": "fast_confidence", "group": "small"},
+        {
+            "name": "middle",
+            "cost": 3.0,
+            "prediction": "middle_says",
+            "confidence": "middle_confidence",
+            "group": "small",
+        },
+        {"name": "strong", "cost": {"column": "strong_ms"}, "prediction": "strong_says"},
+    ],
+}
+FEATURES_SPEC: dict[str, Any] = {
+    "kind": "features",
+    "label": "outcome",
+    "unit": "ms",
+    "size": "pixels",
+    "features": [
+        {"name": "glucose", "columns": ["glucose"], "cost": 3.0},
+        {"name": "texture", "columns": ["t1", "t2"], "cost": {"polynomial": [0.2, 0.01]}},
+        {"name": "sift", "columns": ["s1"], "cost": {"timings": [[64, 1.1], [128, 4.2], [256, 9.0]], "degree": 2}},
+    ],
+}
+
+
+def trace_columns(rows: int = 400, seed: int = 0) -> dict[str, list[Any]]:
+    """Make a trace in which confidence tells right from wrong: fast is sure of six tenths, middle of eight."""
+    rng = np.random.default_rng(seed)
+    truth = rng.choice(["cat", "dog", "owl"], rows)
+    columns: dict[str, list[Any]] = {"truth": truth.tolist()}
+    for name, sure in (("fast", 0.6), ("middle", 0.8)):
+        knows = rng.random(rows) < sure
+        guess = rng.choice(["cat", "dog", "owl"], rows)
+        columns[f"{name}_says"] = np.where(knows, truth, guess).tolist()
+        columns[f"{name}_confidence"] = np.round(np.where(knows, 0.9, 0.4) + rng.random(rows) * 0.09, 4).tolist()
+    columns["strong_says"] = np.where(rng.random(rows) < 0.99, truth, "cat").tolist()
+    columns["strong_ms"] = np.round(10 + rng.random(rows), 4).tolist()
+    return columns
+
+
+def to_csv(columns: dict[str, list[Any]]) -> bytes:
+    """Write columns as CSV."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return out.getvalue().encode()
+
+
+def trace_upload(rows: int = 400, spec: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Give the multipart parts of a valid upload, as httpx wants them."""
+    return {
+        "spec": (None, json.dumps(spec or TRACE_SPEC)),
+        "table": ("trace.csv", to_csv(trace_columns(rows)), "text/csv"),
+    }
