@@ -35,6 +35,7 @@ class EmbeddedRedis:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.chmod(0o700)
         self._lock = _open_lock(self.folder)
+        self._keeper = 0
         try:
             self._wait_for_lock()
             self._start_if_needed()
@@ -77,10 +78,12 @@ class EmbeddedRedis:
             fcntl.flock(starting, fcntl.LOCK_EX)
             if _keeper_lives(self.folder):
                 return
-            keeper = _spawn_keeper(self.folder)
+            if self._keeper:
+                _ended(self._keeper)
+            self._keeper = _spawn_keeper(self.folder)
             deadline = time.monotonic() + _START_S
             while not (self.folder / "ready").exists():
-                if keeper.poll() is not None or time.monotonic() > deadline:
+                if _ended(self._keeper) or time.monotonic() > deadline:
                     raise StoreUnavailable(f"the embedded store did not start; see {self.folder / 'redis.log'}")
                 time.sleep(0.01)
 
@@ -159,17 +162,24 @@ def _start_server(folder: Path) -> subprocess.Popen[bytes]:
     return server
 
 
-def _spawn_keeper(folder: Path) -> subprocess.Popen[bytes]:
-    """Start the keeper in a session of its own, so that a terminal's Ctrl-C or hang-up does not reach the server."""
+def _spawn_keeper(folder: Path) -> int:
+    """Start the keeper in a session of its own, so that a terminal's Ctrl-C or hang-up does not reach the server.
+
+    It is to outlive us, which subprocess.Popen takes for a mistake: hence the plain spawn.
+    """
     (folder / "ready").unlink(missing_ok=True)
-    command = [sys.executable, "-c", "import sys; from app.embedded import keep, Path; keep(Path(sys.argv[1]))"]
-    return subprocess.Popen(
-        [*command, str(folder)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    code = "import sys; from app.embedded import keep, Path; keep(Path(sys.argv[1]))"
+    null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
+    command = [sys.executable, "-c", code, str(folder)]
+    return os.posix_spawn(sys.executable, command, os.environ, file_actions=null, setsid=True)
+
+
+def _ended(child: int) -> bool:
+    """Whether a child has ended; it is reaped if so."""
+    try:
+        return os.waitpid(child, os.WNOHANG)[0] == child
+    except ChildProcessError:
+        return True
 
 
 def _keeper_lives(folder: Path) -> bool:

@@ -56,7 +56,7 @@ class Builds:
 
         def change(pipe: Pipeline) -> Build:
             check_dataset_kind(solver, build.dataset, cast("bytes | None", pipe.get(dataset_key)))
-            waiting = pipe.llen(self._queue().key)
+            waiting = _count_queued(pipe)
             if waiting >= self._queue_limit:
                 raise TooManyBuilds(f"{waiting} builds are waiting, the limit is {self._queue_limit}; try again later")
             number = int(cast("bytes | None", pipe.get(_NUMBER)) or 0) + 1
@@ -70,7 +70,7 @@ class Builds:
             )
             return build
 
-        queued = self._store.transact(change, dataset_key, self._queue().key, _NUMBER)
+        queued = self._store.transact(change, dataset_key, OPEN_BUILDS, _NUMBER)
         self._forget_old()
         return queued
 
@@ -246,6 +246,13 @@ def check_dataset_kind(solver: Solver[object], name: str, raw: bytes | None) -> 
 
 def _kind_of(dataset: type[Dataset]) -> str:
     return {"FeatureTable": "features", "Trace": "trace"}[dataset.__name__]
+
+
+def _count_queued(pipe: Pipeline) -> int:
+    """Count the builds that wait; RQ's own list lacks those that a worker has just been handed."""
+    names = [_record(item.decode()) for item in cast("set[bytes]", pipe.smembers(OPEN_BUILDS))]
+    found = cast("list[bytes | None]", pipe.mget(names)) if names else []
+    return sum(raw is not None and json.loads(raw)["status"] == "queued" for raw in found)
 
 
 def _write_end(pipe: Pipeline, build: Build, status: BuildStatus, error: str | None, ref: ArtifactRef | None) -> Build:

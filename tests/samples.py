@@ -60,9 +60,11 @@ def to_csv(columns: dict[str, list[Any]]) -> bytes:
     return out.getvalue().encode()
 
 
-def trace_upload(rows: int = 400, spec: dict[str, Any] | None = None) -> dict[str, Any]:
+def trace_upload(rows: int = 400) -> dict[str, Any]:
     """Give the multipart parts of a valid upload, as httpx wants them."""
-    return {
-        "spec": (None, json.dumps(spec or TRACE_SPEC)),
-        "table": ("trace.csv", to_csv(trace_columns(rows)), "text/csv"),
-    }
+    return table_upload(to_csv(trace_columns(rows)))
+
+
+def table_upload(table: bytes, media_type: str = "text/csv") -> dict[str, Any]:
+    """Give the parts of an upload of this table, read as the sample trace."""
+    return {"spec": (None, json.dumps(TRACE_SPEC)), "table": ("table", table, media_type)}

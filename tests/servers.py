@@ -64,6 +64,15 @@ class Server:
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=30)
 
+    def kill(self, *, whole_tree: bool) -> None:
+        """Kill it with -9, alone or with all its descendants."""
+        self.client.close()
+        doomed = self.tree() if whole_tree else [psutil.Process(self.process.pid)]
+        for process in doomed:
+            process.kill()
+        self.process.wait(timeout=10)
+        psutil.wait_procs(doomed, timeout=10)
+
     def _ready(self) -> bool:
         assert self.process.poll() is None, f"the server ended:\n{self.log.read_text()[-3000:]}"
         try:
@@ -91,7 +100,7 @@ def start_server(data_dir: Path, *flags: str, port: int | None = None, **setting
 @contextmanager
 def running_server(data_dir: Path, *flags: str, **settings: object) -> Iterator[Server]:
     """Run a server until the block ends."""
-    server = start_server(data_dir, *flags, **settings)
+    server = start_server(data_dir, *flags, port=None, **settings)
     try:
         server.wait_until_ready()
         yield server
