@@ -97,7 +97,10 @@ class Artifacts:
         found = self._store.get_json(_record(solver, name, wanted))
         if found is None:
             raise UnknownVersion(f"{solver} {name!r} has no version {wanted}; its active version is {active}")
-        return ArtifactRecord.model_validate({**found, "active": wanted == active})
+        try:
+            return ArtifactRecord.model_validate({**found, "active": wanted == active})
+        except ValidationError as error:
+            raise StoreRefused(f"the record of {solver} {name!r} version {wanted} is not readable") from error
 
     def data(self, record: ArtifactRecord) -> bytes:
         """Give the bytes of a version, checked against their SHA-256."""
@@ -108,6 +111,8 @@ class Artifacts:
 
     def plan(self, record: ArtifactRecord) -> Any:
         """Give the plan of a version."""
+        if record.solver not in SOLVERS:  # published by a newer version of the service
+            raise CorruptArtifact(f"the artifact is for the solver {record.solver!r}, known are {', '.join(SOLVERS)}")
         return codec.decode(self.data(record), SOLVERS[record.solver].plan)
 
     def activate(self, solver: str, name: str, version: int) -> ArtifactRecord:

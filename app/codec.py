@@ -9,10 +9,11 @@ refuses object arrays, compressed or unknown entries and unknown formats, and ca
 import io
 import json
 import math
+import tokenize
 import zipfile
 from dataclasses import fields, is_dataclass
 from hashlib import sha256
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.lib import format as npy
@@ -23,6 +24,8 @@ from models.errors import CorruptArtifact
 
 FORMAT = 1
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+_UNREADABLE = (ValueError, TypeError, LookupError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError)
+"""What NumPy's and JSON's readers raise at headers and texts that were made up."""
 T = TypeVar("T")
 
 
@@ -46,9 +49,9 @@ def decode(data: bytes, kind: type[T]) -> T:
     """Turn bytes back into the dataclass they were made from; raises CorruptArtifact if they are anything else."""
     entries = _entries(data)
     manifest = _manifest(entries)
-    if manifest["kind"] != kind.__name__:
-        raise CorruptArtifact(f"the bytes hold a {manifest['kind']}, not a {kind.__name__}")
-    plain = json.loads(entries["fields.json"])
+    if manifest.get("kind") != kind.__name__:
+        raise CorruptArtifact(f"the bytes hold a {manifest.get('kind')}, not a {kind.__name__}")
+    plain = _object(entries["fields.json"])
     hints = get_type_hints(kind, include_extras=True)
     names = [field.name for field in fields(kind) if field.init]  # type: ignore[arg-type]
     arrays = {name for name in names if f"{name}.npy" in entries}
@@ -56,18 +59,14 @@ def decode(data: bytes, kind: type[T]) -> T:
         raise CorruptArtifact(
             f"the fields of the {kind.__name__} are {sorted(names)}, the bytes hold {sorted(entries)}"
         )
-    try:
-        values = {
-            name: array_from_bytes(entries[f"{name}.npy"])
+    return kind(
+        **{
+            name: _array(name, entries[f"{name}.npy"], hints[name])
             if name in arrays
-            else TypeAdapter(hints[name]).validate_json(_json(plain[name]))
+            else _value(name, plain[name], hints[name])
             for name in names
         }
-    except ValidationError as error:
-        raise CorruptArtifact(
-            f"a field of the {kind.__name__} is of the wrong type: {error.errors()[0]['msg']}"
-        ) from error
-    return kind(**values)
+    )
 
 
 def read_manifest(data: bytes) -> dict[str, Any]:
@@ -89,7 +88,7 @@ def array_from_bytes(data: bytes) -> NDArray[Any]:
         if npy.read_magic(stream) != (1, 0):
             raise CorruptArtifact("the array is not in version 1.0 of the .npy format")
         shape, fortran, dtype = npy.read_array_header_1_0(stream)
-    except ValueError as error:
+    except _UNREADABLE as error:
         raise CorruptArtifact(f"the array has no readable .npy header: {error}") from error
     if dtype.hasobject or dtype.kind not in "biuf":
         raise CorruptArtifact(f"the array holds {dtype}, must be numbers")
@@ -97,14 +96,46 @@ def array_from_bytes(data: bytes) -> NDArray[Any]:
     if min(shape, default=0) < 0 or size != len(data) - stream.tell():
         raise CorruptArtifact(f"the array's header promises {size} bytes, there are {len(data) - stream.tell()}")
     flat = np.frombuffer(data, dtype=dtype, offset=stream.tell())
-    return flat.reshape(shape, order="F" if fortran else "C")
+    try:
+        return flat.reshape(shape, order="F" if fortran else "C")
+    except ValueError as error:  # more dimensions, or beside a 0 longer ones, than there can be
+        raise CorruptArtifact(f"the array cannot have its header's shape: {error}") from error
 
 
 def _manifest(entries: dict[str, bytes]) -> dict[str, Any]:
-    manifest: dict[str, Any] = json.loads(entries["manifest.json"])
+    manifest = _object(entries["manifest.json"])
     if manifest.get("format") != FORMAT:
         raise CorruptArtifact(f"the bytes are of format {manifest.get('format')}, this version reads format {FORMAT}")
     return manifest
+
+
+def _object(text: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except _UNREADABLE as error:
+        raise CorruptArtifact(f"the bytes hold no readable JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise CorruptArtifact("the bytes hold JSON that is no object")
+    return found
+
+
+def _array(name: str, data: bytes, hint: Any) -> NDArray[Any]:
+    if get_origin(hint) is not np.ndarray:
+        raise CorruptArtifact(f"the field {name} is an array, must be a plain value")
+    array, (wanted,) = array_from_bytes(data), get_args(get_args(hint)[1])
+    if array.dtype != wanted:
+        raise CorruptArtifact(f"the array {name} holds {array.dtype}, must be {np.dtype(wanted)}")
+    return array
+
+
+def _value(name: str, value: Any, hint: Any) -> Any:
+    if get_origin(hint) is np.ndarray:
+        raise CorruptArtifact(f"the field {name} is a plain value, must be an array")
+    try:
+        return TypeAdapter(hint).validate_json(_json(value))
+    except (ValidationError, *_UNREADABLE) as error:
+        what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        raise CorruptArtifact(f"the field {name} is of the wrong type: {what}") from error
 
 
 def _zip(entries: dict[str, bytes]) -> bytes:
@@ -127,12 +158,14 @@ def _entries(data: bytes) -> dict[str, bytes]:
             if len({info.filename for info in infos}) != len(infos):
                 raise CorruptArtifact("the bytes hold two entries of one name")
             entries = {info.filename: archive.read(info) for info in infos}
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, RuntimeError, ValueError) as error:
         raise CorruptArtifact(f"the bytes are no artifact: {error}") from error
     if not {"sha256", "manifest.json", "fields.json"} <= set(entries):
         raise CorruptArtifact(f"the bytes are no artifact: they hold {sorted(entries)[:5]}")
     if entries["sha256"] != _digest({name: item for name, item in entries.items() if name != "sha256"}).encode():
         raise CorruptArtifact("the bytes do not match their own SHA-256")
+    if _zip(entries) != data:
+        raise CorruptArtifact("the bytes around the entries are not as they were written")
     return entries
 
 

@@ -282,4 +282,4 @@ def _record(build_id: str) -> str:
 
 
 def _progress(build_id: str) -> str:
-    return key("build", build_id, "progress")
+    return key("progress", build_id)  # not below the record's key, which callers spell

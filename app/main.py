@@ -11,7 +11,7 @@ from importlib.metadata import version
 from types import ModuleType
 from typing import TypedDict, get_args
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from starlette.types import ASGIApp
 
 from app import problems
@@ -21,7 +21,7 @@ from app.decisions import HotPath
 from app.jobs import Watch
 from app.parts import Parts, open_parts
 from app.routes import artifacts, builds, datasets, docs, health
-from app.routes.context import Context
+from app.routes.context import Context, known_query_only
 from app.settings import Settings
 from app.telemetry import Metrics, Telemetry, configure_logging
 from models import BuildStatus
@@ -66,6 +66,7 @@ def create_api(settings: Settings, metrics: Metrics, subjects: list[ModuleType])
         version=version("parsimony"),
         description=DESCRIPTION,
         lifespan=_lifespan(settings, metrics),
+        dependencies=[Depends(known_query_only)],
         docs_url=None,
         redoc_url=None,
         separate_input_output_schemas=False,

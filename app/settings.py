@@ -3,6 +3,7 @@
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -14,10 +15,14 @@ _MEBIBYTE = 2**20
 class Settings(BaseSettings):
     """Every setting is an environment variable with the prefix ``PARSIMONY_``."""
 
-    model_config = SettingsConfigDict(env_prefix="PARSIMONY_", frozen=True, env_ignore_empty=True)
+    model_config = SettingsConfigDict(
+        env_prefix="PARSIMONY_", frozen=True, env_ignore_empty=True, hide_input_in_errors=True
+    )
 
     redis_url: str | None = Field(
-        default=None, description="redis://, rediss:// or unix:// address; unset: an embedded Redis under DATA_DIR"
+        default=None,
+        repr=False,  # it may hold a password
+        description="redis://, rediss:// or unix:// address; unset: an embedded Redis under DATA_DIR",
     )
     data_dir: Path = Field(default=Path("data"), description="where the embedded Redis keeps its files")
     host: str = Field(default="127.0.0.1", description="address to listen on")
@@ -52,6 +57,7 @@ class Settings(BaseSettings):
     def _known_scheme(cls, value: str | None) -> str | None:
         if value is not None and not value.startswith(("redis://", "rediss://", "unix://")):
             raise ValueError("must start with redis://, rediss:// or unix://")
+        urlsplit(value or "").port  # noqa: B018 (raises ValueError if it is no port)
         return value
 
     @field_validator("api_keys")

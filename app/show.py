@@ -18,8 +18,10 @@ _SIDE_BY_SIDE = 3
 
 def console(*, stderr: bool = False) -> Console:
     """Give the terminal, or a plain 80 columns where there is none."""
-    found = Console(stderr=stderr, highlight=False, soft_wrap=False)
-    return found if found.is_terminal else Console(stderr=stderr, highlight=False, width=80)
+    found = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not found.is_terminal:
+        found.width = 80
+    return found
 
 
 def print_json(value: Any) -> None:
@@ -98,7 +100,7 @@ def progress_bar(what: str) -> Iterator[Progress]:
     if not out.is_terminal:
         yield _lines(out, what)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Bar(*columns, console=out) as bar:
         task = bar.add_task(what, total=None)
 

@@ -2,6 +2,7 @@
 
 import gzip
 import tempfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ PARQUET_TYPES = ("application/vnd.apache.parquet", "application/x-parquet")
 UNTOLD_TYPES = ("", "application/octet-stream")
 """What clients send when they do not know: the bytes decide."""
 _CHUNK = 2**20
+_LEAST_CELL = 4
+"""Bytes that a checked cell takes at least: a class's code."""
 _SPEC: TypeAdapter[FeaturesSpec | TraceSpec] = TypeAdapter(DatasetSpec)
 
 
@@ -38,9 +41,11 @@ def read_dataset(
 ) -> Dataset:
     """Read and check a table, with its embeddings if there are any.
 
-    ``max_bytes`` bounds what a gzipped table may unpack to. Raises InvalidRequest with every fault, PayloadTooLarge or
-    UnsupportedMediaType.
+    ``max_bytes`` bounds the table, and what a packed one may unpack to. Raises InvalidRequest with every fault,
+    PayloadTooLarge or UnsupportedMediaType.
     """
+    if table.stat().st_size > max_bytes:
+        raise PayloadTooLarge(f"the table has {table.stat().st_size} bytes, the limit is {max_bytes}")
     with tempfile.TemporaryDirectory(prefix="parsimony-") as scratch:
         columns = _read_table(table, media_type, spec.used_columns, max_bytes, Path(scratch))
     vectors = None if embeddings is None else _read_embeddings(embeddings)
@@ -55,7 +60,7 @@ def _read_table(path: Path, media_type: str, wanted: tuple[str, ...], max_bytes:
     if kind not in (*CSV_TYPES, *PARQUET_TYPES, *UNTOLD_TYPES):
         raise UnsupportedMediaType(f"the table is {kind}, must be text/csv or application/vnd.apache.parquet")
     if kind in PARQUET_TYPES or (kind in UNTOLD_TYPES and magic == b"PAR1"):
-        table = _read_parquet(path, wanted)
+        table = _read_parquet(path, wanted, max_bytes)
     else:
         table = _read_csv(_unpacked(path, magic, max_bytes, scratch), wanted)
     return {name: _column(table.column(name), name) for name in table.column_names}
@@ -80,7 +85,7 @@ def _unpacked(path: Path, magic: bytes, max_bytes: int, scratch: Path) -> Path:
                 if out.tell() + len(chunk) > max_bytes:
                     raise PayloadTooLarge(f"the table unpacks to more than {max_bytes} bytes")
                 out.write(chunk)
-    except (gzip.BadGzipFile, EOFError) as error:
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InvalidRequest.at(Fault(("table",), f"is no readable gzip: {error}")) from error
     return plain
 
@@ -109,11 +114,13 @@ def _header(line: bytes) -> list[str]:
     return names
 
 
-def _read_parquet(path: Path, wanted: tuple[str, ...]) -> pa.Table:
+def _read_parquet(path: Path, wanted: tuple[str, ...], max_bytes: int) -> pa.Table:
     try:
-        names = pa.parquet.read_schema(path).names
+        names, rows = pa.parquet.read_schema(path).names, pa.parquet.read_metadata(path).num_rows
         present = [name for name in wanted if name in names]
         _refuse_repeated(names, present)
+        if rows * len(present) * _LEAST_CELL > max_bytes:
+            raise PayloadTooLarge(f"the table's {rows} rows unpack to more than {max_bytes} bytes")
         return pa.parquet.read_table(path, columns=present)
     except (pa.ArrowException, OSError) as error:
         raise InvalidRequest.at(Fault(("table",), f"is no readable Parquet: {error}")) from error
@@ -132,14 +139,27 @@ def _column(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
         return _column(chunked.cast(kind.value_type), name)
     if pa.types.is_null(kind):
         return np.full(len(chunked), np.nan)
-    if (
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or (pa.types.is_boolean(kind) and not chunked.null_count)
-    ):
-        column = chunked if not chunked.null_count else chunked.cast(pa.float64(), safe=False)
-        return np.asarray(column.to_numpy())
+    if pa.types.is_decimal(kind) or (_is_numeric(kind) and chunked.null_count):
+        return np.asarray(chunked.cast(pa.float64(), safe=False).to_numpy())
+    if _is_numeric(kind):
+        return np.asarray(chunked.to_numpy())
+    if pa.types.is_binary(kind):  # what pyarrow makes of a CSV's text in another encoding
+        row = next((row for row, cell in enumerate(chunked.to_pylist(), start=1) if not _is_utf8(cell)), None)
+        if row is not None:
+            raise InvalidRequest.at(Fault(("table", name), f"must be text in UTF-8; row {row} is not"))
     try:
         return np.array(chunked.cast(pa.large_string()).to_pylist(), dtype=object)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidRequest.at(Fault(("table", name), f"has the type {kind}, must be numbers or text")) from error
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
+def _is_utf8(cell: bytes | None) -> bool:
+    try:
+        (cell or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from models.base import Name, Value
 
@@ -59,6 +59,20 @@ class BuildProgress(Value):
 
 class BuildRequest(Value):
     """What to build."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "solver": "cascade",
+                    "name": "digits-strict",
+                    "dataset": "digits",
+                    "params": {"dependence": "joint", "target_precision": 0.99},
+                    "seed": 0,
+                }
+            ]
+        }
+    )
 
     solver: str = Field(description="one of the solvers", examples=["cascade"])
     name: Name = Field(description="the name of the artifact to be", examples=["digits-joint"])

@@ -6,7 +6,7 @@ A *cascade* calls classifiers in turn until one answers. Times are in the unit t
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from models.artifact import ArtifactRef
 from models.base import Items, Label, Value
@@ -16,6 +16,17 @@ Dependence = Literal["independent", "dependent", "grouped", "joint"]
 Algorithm = Literal[
     "ratio-order", "ratio-frontier", "power-order", "power-frontier", "group-states", "group-beam", "set-states"
 ]
+
+
+_SOLVE_EXAMPLE: dict[str, JsonValue] = {
+    "classifiers": [
+        {"name": "K1", "execution_time": 5, "success_probability": 0.5, "group": "vision"},
+        {"name": "K2", "execution_time": 9, "success_probability": 0.8, "group": "vision"},
+        {"name": "K3", "execution_time": 10, "success_probability": 0.75, "group": "radar"},
+        {"name": "K4", "execution_time": 20, "success_probability": 1},
+    ],
+    "deadline": 36,
+}
 
 
 class Classifier(Value):
@@ -56,6 +67,8 @@ class Classifier(Value):
 
 class SolveRequest(Value):
     """Classifiers to order, with no artifact needed."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_SOLVE_EXAMPLE]})
 
     classifiers: Items[Classifier] = Field(min_length=1, max_length=200, description="the classifiers to choose from")
     dependence: SolveDependence | None = Field(

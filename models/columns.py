@@ -14,6 +14,9 @@ from models.errors import Fault
 
 Columns = Mapping[str, NDArray[Any]]
 _NOTHING = np.empty(0)
+_LONGEST_CLASS = 200
+_WHOLE = 2.0**53
+"""Up to here every whole number is a float of its own."""
 
 
 def first_repeated(names: Iterable[str]) -> str | None:
@@ -67,9 +70,18 @@ def texts(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any]:
             Fault(("table", name), f"must not be missing or infinite; row {row + 1} is {_shown(column[row])}")
         )
         return _NOTHING
-    if column.dtype.kind == "f" and np.all(column == np.floor(column)):
-        column = column.astype(np.int64)
-    return np.where(column, "true", "false") if column.dtype.kind == "b" else column.astype(str)
+    if column.dtype.kind == "b":
+        return np.where(column, "true", "false")
+    if column.dtype.kind == "f":
+        whole = (column == np.floor(column)) & (np.abs(column) <= _WHOLE)
+        return np.where(whole, np.where(whole, column, 0).astype(np.int64).astype(str), column.astype(str))
+    if column.dtype.kind == "O":  # one long text would make every row as long
+        long = np.array([len(str(value)) > _LONGEST_CLASS for value in column])
+        if long.any():
+            rule = f"must hold classes of at most {_LONGEST_CLASS} characters"
+            faults.append(Fault(("table", name), f"{rule}; row {_first(long) + 1} has {len(column[_first(long)])}"))
+            return _NOTHING
+    return column.astype(str)
 
 
 def codes_of(name: str, label: NDArray[Any], faults: list[Fault]) -> tuple[tuple[str, ...], NDArray[np.int32]]:
@@ -107,7 +119,7 @@ def _present(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any] |
     column = columns.get(name)
     if column is None:
         known = ", ".join(list(columns)[:8]) + (", …" if len(columns) > 8 else "")
-        faults.append(Fault(("table", name), f"is missing; the table has the columns {known}"))
+        faults.append(Fault(("table", name), f"is missing; of the spec's columns the table has {known or 'none'}"))
     elif len(column) == 0:
         faults.append(Fault(("table", name), "has no rows"))
         return None
@@ -130,10 +142,9 @@ def _not_numeric(column: NDArray[Any]) -> NDArray[np.bool_]:
 
 def _is_number(value: object) -> bool:
     try:
-        float(value)  # type: ignore[arg-type]
+        return bool(np.isfinite(float(value))) and "_" not in str(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return False
-    return True
 
 
 def _class_order(name: str) -> tuple[int, float, str]:

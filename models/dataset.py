@@ -33,7 +33,7 @@ class FeatureSpec(Value):
 class FeaturesSpec(Value):
     """A table of items with their features and their label."""
 
-    kind: Literal["features"]
+    kind: Literal["features"] = Field(description="a table of items with features")
     label: Label = Field(description="the column of the true class")
     unit: Label = Field(description="the unit of all costs, for example ms")
     size: Label | Items[Label] | None = Field(
@@ -84,7 +84,7 @@ class TraceClassifier(Value):
 class TraceSpec(Value):
     """A table of items with the answers that several classifiers gave."""
 
-    kind: Literal["trace"]
+    kind: Literal["trace"] = Field(description="a table of answers that classifiers gave")
     label: Label = Field(description="the column of the true class")
     unit: Label = Field(description="the unit of all costs, for example USD or ms")
     classifiers: Annotated[Items[TraceClassifier], Field(min_length=1, max_length=200)] = Field(
@@ -195,7 +195,8 @@ class Trace:
         confidences = [_confidence(columns, classifier, faults) for classifier in spec.classifiers]
         costs = [_cost(columns, classifier, faults) for classifier in spec.classifiers]
         classes, codes = codes_of(spec.label, label, faults)
-        vectors = embeddings_of(embeddings, len(label), faults)
+        rows = max((len(column) for column in columns.values()), default=0)
+        vectors = embeddings_of(embeddings, rows, faults)
         _raise_if_any(faults)
         every, predictions = _predictions(classes, spec, answers, faults)
         _raise_if_any(faults)

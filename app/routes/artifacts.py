@@ -4,7 +4,7 @@ import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from app.clock import now
 from app.routes.context import InContext, PathName, json_only, problems
@@ -25,6 +25,8 @@ class ArtifactList(BaseModel):
 
 class Activation(Value):
     """Which version is to answer."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"version": 1}]})
 
     version: int = Field(ge=1, description="the version that is to answer from now on", examples=[1])
 

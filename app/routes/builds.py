@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Path, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
@@ -14,6 +14,7 @@ from models import Build, BuildRequest
 
 router = APIRouter(prefix="/v1/builds", tags=["builds"])
 _LOOK_S = 0.2
+BuildId = Annotated[str, Path(description="the build's id", examples=["7d0c3b9a5e4f4d6c8a1b2c3d4e5f6a7b"])]
 
 
 class BuildList(BaseModel):
@@ -43,7 +44,7 @@ def list_all(context: InContext) -> BuildList:
 
 
 @router.get("/{build_id}", summary="Show a build", responses=problems(404, 503))
-def show(build_id: str, context: InContext) -> Build:
+def show(build_id: BuildId, context: InContext) -> Build:
     """Tell how far a build has come and what became of it."""
     return context.parts.builds.get(build_id)
 
@@ -54,7 +55,7 @@ def show(build_id: str, context: InContext) -> Build:
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {}}, "description": "one event a change"}, **problems(404, 503)},
 )
-async def events(build_id: str, context: InContext) -> StreamingResponse:
+async def events(build_id: BuildId, context: InContext) -> StreamingResponse:
     """Send the build as a server-sent event at each change; the last one is final."""
     first = await asyncio.to_thread(context.parts.builds.get, build_id)
     stream = _changes(context.parts, first)
@@ -62,7 +63,7 @@ async def events(build_id: str, context: InContext) -> StreamingResponse:
 
 
 @router.delete("/{build_id}", summary="Cancel a build", responses=problems(404, 503))
-def cancel(build_id: str, context: InContext) -> Build:
+def cancel(build_id: BuildId, context: InContext) -> Build:
     """Stop a build wherever it is; one that has ended stays as it is."""
     return context.parts.builds.cancel(build_id)
 

@@ -10,6 +10,7 @@ from app.parts import Parts
 from app.problems import Problem
 from app.settings import Settings
 from app.telemetry import Metrics
+from models import Fault, InvalidRequest
 from models.errors import UnsupportedMediaType
 
 
@@ -33,6 +34,19 @@ def json_only(request: Request) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise UnsupportedMediaType(f"the body is {kind or 'of no stated type'}, must be application/json")
+
+
+def known_query_only(request: Request) -> None:
+    """Refuse a query parameter that the route does not have, or that stands twice: a typing error must not pass."""
+    known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}
+    seen: set[str] = set()
+    for name, _ in request.query_params.multi_items():
+        if name not in known:
+            there = f"there are {', '.join(sorted(known))}" if known else "there is none here"
+            raise InvalidRequest.at(Fault((name,), f"is no query parameter; {there}"))
+        if name in seen:
+            raise InvalidRequest.at(Fault((name,), "is given twice"))
+        seen.add(name)
 
 
 InContext = Annotated[Context, Depends(_context)]

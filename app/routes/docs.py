@@ -5,14 +5,18 @@ from pathlib import Path
 import fastapi_offline
 from fastapi import FastAPI
 from fastapi.openapi.docs import get_redoc_html, get_swagger_ui_html
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 
 
 def install(app: FastAPI) -> None:
-    """Add /docs and /redoc."""
+    """Add /docs and /redoc, and lead from the root to the first."""
     folder = Path(fastapi_offline.__file__).parent / "static"
     app.mount("/static-docs", StaticFiles(directory=folder), name="static-docs")
+
+    @app.get("/", include_in_schema=False)
+    async def root() -> RedirectResponse:
+        return RedirectResponse("/docs")
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:

@@ -1,0 +1,146 @@
+"""The hot path and the route behind it answer alike, and the documentation tells everything."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.servers import Server
+
+PATH = "/v1/cascades/trace/decision"
+BAD = ["2", "nan", "inf", "-inf", "", "-3", "0", "x", "true", "1e999", "0x10", "12&deadline=13", "12&dedline=13", "1_0"]
+GOOD = ["12", "12.5", "1e2", "14.25", "99999999", "012", "12.", ".5e2"]
+
+
+@pytest.mark.parametrize("value", GOOD + BAD)
+def test_the_hot_path_answers_as_the_route_does(server: Server, value: str) -> None:
+    """An escape in the parameter's name says the same and is left to the route."""
+    same_id = {"x-request-id": "same"}
+    hot = server.client.get(f"{PATH}?deadline={value}", headers=same_id)
+    routed = server.client.get(f"{PATH}?%64eadline={value}", headers=same_id)
+    assert hot.status_code == routed.status_code == (200 if value in GOOD else hot.status_code)
+    assert hot.content == routed.content
+    assert hot.headers["content-type"] == routed.headers["content-type"]
+    assert (hot.status_code == 200) == (value in GOOD)
+
+
+@pytest.mark.parametrize("query", ["dedline=5", "deadline=12&dedline=5", "deadline=12&deadline=13", "deadline=12&a"])
+def test_a_parameter_that_is_unknown_or_given_twice_is_refused(server: Server, query: str) -> None:
+    reply = server.client.get(f"{PATH}?{query}")
+    assert reply.status_code == 422
+    assert reply.json()["errors"][0]["loc"] == [query.rpartition("&")[2].partition("=")[0]]
+
+
+@pytest.mark.parametrize("deadline", [None, 12, 12.5, 1e6])
+def test_a_decision_by_version_comes_from_the_route_and_is_the_same(server: Server, deadline: float | None) -> None:
+    params = {} if deadline is None else {"deadline": deadline}
+    version = server.client.get(PATH).json()["artifact"]["version"]
+    hot, routed = server.client.get(PATH, params=params), server.client.get(PATH, params={**params, "version": version})
+    assert hot.status_code == routed.status_code == 200
+    assert hot.content == routed.content
+
+
+def test_a_decision_carries_all_that_a_caller_needs(server: Server) -> None:
+    decision = server.client.get(PATH, params={"deadline": 14.2}).json()
+    assert decision["maximum_duration"] <= 14.2
+    assert [step["classifier"] for step in decision["steps"]] == decision["cascade"]
+    assert decision["steps"][-1]["confidence_threshold"] is None
+    assert all(0 < step["confidence_threshold"] < 1 for step in decision["steps"][:-1])
+    assert decision["steps"][0]["probability_of_reaching"] == 1.0
+    assert decision["artifact"] == {"solver": "cascade", "name": "trace", "version": 1}
+
+
+def test_the_step_function_agrees_with_single_decisions(server: Server) -> None:
+    reply = server.client.get("/v1/cascades/trace/deadlines").json()
+    assert reply["unit"] == "ms"
+    for span in reply["items"]:
+        at = server.client.get(PATH, params={"deadline": span["deadline_from"]}).json()
+        assert (at["cascade"], at["expected_duration"]) == (span["cascade"], span["expected_duration"])
+    assert reply["items"][-1]["deadline_to"] is None
+
+
+def test_decisions_are_counted_by_outcome(server: Server) -> None:
+    def counted(outcome: str) -> float:
+        label = f'parsimony_decisions_total{{name="trace",outcome="{outcome}",solver="cascade"}} '
+        lines = [line for line in server.client.get("/metrics").text.splitlines() if line.startswith(label)]
+        return float(lines[0].split()[-1]) if lines else 0.0
+
+    before = counted("answered"), counted("infeasible")
+    server.client.get(PATH)
+    server.client.get(PATH, params={"deadline": 1})
+    assert (counted("answered"), counted("infeasible")) == (before[0] + 1, before[1] + 1)
+
+
+def test_every_request_has_an_example_and_every_field_a_description(server: Server) -> None:
+    document = server.client.get("/openapi.json").json()
+    for path, method, operation in _operations(document):
+        assert operation["summary"], (path, method)
+        for parameter in operation.get("parameters", ()):
+            assert parameter.get("description"), (path, method, parameter["name"])
+        for kind, content in operation.get("requestBody", {}).get("content", {}).items():
+            assert _has_example(document, content), (path, method, kind)
+    for name, schema in document["components"]["schemas"].items():
+        for field, found in schema.get("properties", {}).items():
+            assert found.get("description"), (name, field)
+
+
+def test_every_path_of_the_contract_is_documented(server: Server) -> None:
+    documented = {(m.upper(), p) for p, m, _ in _operations(server.client.get("/openapi.json").json())}
+    assert documented >= {
+        ("GET", "/health/live"),
+        ("GET", "/health/ready"),
+        ("GET", "/metrics"),
+        ("PUT", "/v1/datasets/{name}"),
+        ("GET", "/v1/datasets"),
+        ("GET", "/v1/datasets/{name}"),
+        ("DELETE", "/v1/datasets/{name}"),
+        ("POST", "/v1/builds"),
+        ("GET", "/v1/builds"),
+        ("GET", "/v1/builds/{build_id}"),
+        ("GET", "/v1/builds/{build_id}/events"),
+        ("DELETE", "/v1/builds/{build_id}"),
+        ("GET", "/v1/artifacts"),
+        ("GET", "/v1/artifacts/{solver}/{name}"),
+        ("GET", "/v1/artifacts/{solver}/{name}/versions"),
+        ("PUT", "/v1/artifacts/{solver}/{name}/active"),
+        ("DELETE", "/v1/artifacts/{solver}/{name}/versions/{version}"),
+        ("GET", "/v1/artifacts/{solver}/{name}/versions/{version}/export"),
+        ("POST", "/v1/artifacts/import"),
+        ("POST", "/v1/cascades/solve"),
+        ("GET", "/v1/cascades/{name}/decision"),
+        ("GET", "/v1/cascades/{name}/deadlines"),
+    }
+
+
+def test_the_example_of_every_json_request_is_valid(server: Server) -> None:
+    document = server.client.get("/openapi.json").json()
+    reply = server.client.post("/v1/cascades/solve", json=_example(document, "/v1/cascades/solve", "post"))
+    assert reply.status_code == 200, reply.text
+    build: Any = _example(document, "/v1/builds", "post")
+    refused = server.client.post("/v1/builds", json=build)
+    assert refused.status_code == 404, "only its dataset is unknown here"
+    active: Any = _example(document, "/v1/artifacts/{solver}/{name}/active", "put")
+    assert server.client.put("/v1/artifacts/cascade/trace/active", json=active).status_code == 200
+
+
+def _operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    return [(path, method, found) for path, item in document["paths"].items() for method, found in item.items()]
+
+
+def _example(document: dict[str, Any], path: str, method: str) -> Any:
+    content = document["paths"][path][method]["requestBody"]["content"]["application/json"]
+    schema = document["components"]["schemas"][content["schema"]["$ref"].rsplit("/", 1)[1]]
+    return content.get("example") or schema["examples"][0]
+
+
+def _has_example(document: dict[str, Any], content: dict[str, Any]) -> bool:
+    if "example" in content or "examples" in content:
+        return True
+    reference = content.get("schema", {}).get("$ref", "").rsplit("/", 1)[-1]
+    return "examples" in document["components"]["schemas"].get(reference, {})
+
+
+def test_a_request_for_the_root_leads_to_the_documentation(server: Server) -> None:
+    reply = httpx.get(server.url, follow_redirects=True, trust_env=False)
+    assert reply.status_code == 200
+    assert reply.url.path == "/docs"
