@@ -1,0 +1,124 @@
+"""CPU per look-up over HTTP: the service, a constant FastAPI route, and the same decision in bare ASGI.
+
+Each server runs uvicorn on one core, the load generator on another; rounds alternate between the servers, so that a
+noisy neighbour hits all of them alike. What counts is the CPU time that the server process spends on a request.
+"""
+
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from tests.conftest import upload
+from tests.servers import environment, free_port, running_server, wait_for
+
+CONNECTIONS = 16
+WAVES = 250
+ROUNDS = 9
+KEY = "bench-key"
+TARGET = "/v1/cascades/trace/decision?deadline=13"
+
+
+def main() -> None:
+    """Run the rounds and print the table."""
+    cores = sorted(os.sched_getaffinity(0))
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parsimony-bench-")))
+        server = stack.enter_context(running_server(folder / "service", api_keys=f"{KEY}:build"))
+        server.client.headers["authorization"] = f"Bearer {KEY}"
+        upload(server)
+        exported = folder / "plan.parsimony"
+        exported.write_bytes(server.client.get("/v1/artifacts/cascade/trace/versions/1/export").content)
+        servers = {
+            "Parsimony, everything on": (psutil.Process(server.process.pid), server.port),
+            "FastAPI, a constant": stack.enter_context(_other("constant", exported)),
+            "bare ASGI, the same decision": stack.enter_context(_other("bare", exported)),
+        }
+        for process, _ in servers.values():
+            process.cpu_affinity(cores[:1])
+        psutil.Process().cpu_affinity(cores[-1:])
+        for process, port in servers.values():
+            _round(process, port)  # to warm up
+        rounds: dict[str, list[float]] = {name: [] for name in servers}
+        for _ in range(ROUNDS):
+            for name, (process, port) in servers.items():
+                rounds[name].append(_round(process, port))
+    _print(rounds)
+
+
+def _round(process: psutil.Process, port: int) -> float:
+    """Give the server's CPU time for one request, in µs, over some thousands on kept-alive connections."""
+    request = f"GET {TARGET} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\n\r\n".encode()
+    connections = [socket.create_connection(("127.0.0.1", port)) for _ in range(CONNECTIONS)]
+    try:
+        before = process.cpu_times()
+        for _ in range(WAVES):
+            for connection in connections:
+                connection.sendall(request)
+            for connection in connections:
+                reply = connection.recv(65536)
+                while not reply.endswith(b"}"):
+                    reply += connection.recv(65536)
+                assert reply.startswith(b"HTTP/1.1 200"), reply
+        after = process.cpu_times()
+    finally:
+        for connection in connections:
+            connection.close()
+    spent = after.user + after.system - before.user - before.system
+    return spent / (WAVES * CONNECTIONS) * 1e6
+
+
+@contextmanager
+def _other(which: str, plan: Path) -> Iterator[tuple[psutil.Process, int]]:
+    """Run one of the applications to compare with, on a free port."""
+    port = free_port()
+    command = [sys.executable, "-m", "uvicorn", f"tests.bench.http_apps:{which}", "--factory", "--port", str(port)]
+    command += ["--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning"]
+    process = subprocess.Popen(command, env=environment(plan.parent) | {"BENCH_PLAN": str(plan)})
+    try:
+        wait_for(lambda: _listens(port), 30)
+        yield psutil.Process(process.pid), port
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        time.sleep(0.05)
+        return False
+    return True
+
+
+def _print(rounds: dict[str, list[float]]) -> None:
+    bare = rounds["bare ASGI, the same decision"]
+    table = Table(title=f"server CPU per look-up, {ROUNDS} rounds of {WAVES * CONNECTIONS}", title_justify="left")
+    for name in ("server", "median µs", "spread µs", "times bare ASGI", "spread"):
+        table.add_column(name, justify="left" if name == "server" else "right")
+    for name, spent in rounds.items():
+        ratios = [mine / other for mine, other in zip(spent, bare, strict=True)]
+        table.add_row(
+            name,
+            f"{statistics.median(spent):.1f}",
+            f"{min(spent):.0f}-{max(spent):.0f}",
+            f"{statistics.median(ratios):.2f}",
+            f"{min(ratios):.2f}-{max(ratios):.2f}",
+        )
+    console = Console()
+    Console(width=None if console.is_terminal else 80).print(table)
+
+
+if __name__ == "__main__":
+    main()

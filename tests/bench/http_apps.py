@@ -1,0 +1,47 @@
+"""The applications that the service is held against: a constant FastAPI route, and the decision in bare ASGI."""
+
+import os
+from hashlib import sha256
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app import codec
+from app.artifacts import checked_manifest
+from app.catalog import Live
+from app.decisions import encode, plain_values
+from models import ArtifactRecord, ArtifactRef, CascadeQuery
+from solvers import SOLVERS
+
+
+def constant() -> ASGIApp:
+    """Make a FastAPI application whose route returns a constant."""
+    api = FastAPI()
+
+    @api.get("/v1/cascades/{name}/decision")
+    async def decision(name: str) -> Response:
+        return Response(b'{"cascade":["fast","strong"]}', media_type="application/json")
+
+    return api
+
+
+def bare() -> ASGIApp:
+    """Make an ASGI application that decides, and does nothing else."""
+    data = Path(os.environ["BENCH_PLAN"]).read_bytes()
+    manifest = checked_manifest(data).model_dump(exclude={"format", "dataset_sha256"})
+    digest = sha256(data).hexdigest()
+    record = ArtifactRecord(version=1, created_at="", sha256=digest, bytes=len(data), **manifest)
+    ref = ArtifactRef(solver=record.solver, name=record.name, version=1)
+    live = Live(record, ref, codec.decode(data, SOLVERS[record.solver].plan))
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        body = encode(live.plan.decide(CascadeQuery.model_validate_strings(plain_values(scope["query_string"]))), live)
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return application
