@@ -1,0 +1,113 @@
+"""What every solver promises, tested once for all of them."""
+
+import json
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, dataclass, fields
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app import codec
+from models import CascadeOptions, CascadeQuery, Dataset, TraceSpec, Value, dataset_from_columns
+from models.errors import Cancelled, Infeasible
+from solvers import SOLVERS, Fitted, silent
+from tests.samples import TRACE_SPEC, trace_columns
+
+
+@dataclass(frozen=True)
+class Case:
+    """A small problem for a solver: queries that can be answered, and some that cannot."""
+
+    dataset: Callable[[], Dataset]
+    options: Value
+    feasible: tuple[Value, ...]
+    infeasible: tuple[Value, ...]
+
+
+def _trace() -> Dataset:
+    columns = {name: np.array(values) for name, values in trace_columns().items()}
+    return dataset_from_columns(TraceSpec.model_validate(TRACE_SPEC), columns)
+
+
+CASES: dict[str, Case] = {
+    "cascade": Case(
+        _trace,
+        CascadeOptions(target_precision=0.9, deadlines=(12.0, 1.0)),
+        (CascadeQuery(), CascadeQuery(deadline=12.0), CascadeQuery(deadline=1e9)),
+        (CascadeQuery(deadline=1.0),),
+    ),
+}
+
+
+def fit(name: str, seed: int = 0) -> Fitted[Any]:
+    """Fit a solver to its small problem."""
+    case = CASES[name]
+    fitted: Fitted[Any] = SOLVERS[name].fit(case.dataset(), case.options, np.random.default_rng(seed), silent)
+    return fitted
+
+
+@pytest.fixture(params=sorted(SOLVERS))
+def name(request: pytest.FixtureRequest) -> str:
+    """Go through the solvers."""
+    return str(request.param)
+
+
+def test_every_solver_has_a_case_here() -> None:
+    assert set(CASES) == set(SOLVERS)
+
+
+def test_it_is_registered_under_its_own_name(name: str) -> None:
+    assert SOLVERS[name].name == name
+
+
+def test_same_data_options_and_seed_give_the_same_bytes(name: str) -> None:
+    first, second = (codec.encode(fitted.plan, fitted.summary) for fitted in (fit(name), fit(name)))
+    assert first == second
+
+
+def test_a_plan_survives_its_bytes_and_decides_the_same(name: str) -> None:
+    plan = fit(name).plan
+    again = codec.decode(codec.encode(plan, {}), SOLVERS[name].plan)
+    for query in CASES[name].feasible:
+        assert again.decide(query) == plan.decide(query)
+
+
+def test_a_plan_is_frozen_and_so_are_its_arrays(name: str) -> None:
+    plan = fit(name).plan
+    field = fields(plan)[0].name
+    with pytest.raises(FrozenInstanceError):
+        setattr(plan, field, None)
+    for each in fields(plan):
+        value = getattr(plan, each.name)
+        assert not isinstance(value, np.ndarray) or not value.flags.writeable, each.name
+
+
+def test_the_summary_is_plain_json_with_finite_numbers(name: str) -> None:
+    summary = fit(name).summary
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+
+
+def test_what_cannot_be_satisfied_is_infeasible_and_the_numbers_are_told(name: str) -> None:
+    plan = fit(name).plan
+    for query in CASES[name].infeasible:
+        with pytest.raises(Infeasible, match=r"\d"):
+            plan.decide(query)
+
+
+def test_a_fit_reports_progress_to_its_end_and_stops_when_told(name: str) -> None:
+    reports: list[tuple[int, int]] = []
+
+    def note(done: int, total: int, message: str) -> None:
+        assert message
+        reports.append((done, total))
+
+    def stop(done: int, total: int, message: str) -> None:
+        raise Cancelled("told to stop")
+
+    case = CASES[name]
+    SOLVERS[name].fit(case.dataset(), case.options, np.random.default_rng(0), note)
+    assert reports[-1][0] == reports[-1][1] > 0
+    assert [done for done, _ in reports] == sorted(done for done, _ in reports)
+    with pytest.raises(Cancelled):
+        SOLVERS[name].fit(case.dataset(), case.options, np.random.default_rng(0), stop)
