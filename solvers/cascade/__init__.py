@@ -1,0 +1,26 @@
+"""IDK cascades: in which order to call classifiers so that the expected time is least and the deadline always holds.
+
+Baruah, Burns, Davis, Wu: *Optimally ordering IDK classifiers subject to deadlines* (Real-Time Systems, the extended
+version of RTNS 2021), cited as "the paper". ``solve`` orders given classifiers; ``solver`` builds a plan from a trace.
+
+=================  ======================  =====================================================================
+module             algorithms              for
+=================  ======================  =====================================================================
+``ratio``          ratio-order, -frontier  independent classifiers: Algorithms 1 and 4
+``power``          power-order, -frontier  fully dependent classifiers: Algorithms 2 and 5
+``group_states``   group-states            independent groups of dependent ones: Algorithm 3's answers
+``labels``         group-states, -beam     the same with deadlines, and with more states than can be enumerated
+``bound``                                  the lower bound that group-beam proves
+``sets``           set-states              arbitrary dependence, counted in a trace
+=================  ======================  =====================================================================
+"""
+
+from models import CascadeOptions, CascadeQuery, Trace
+from solvers.base import Solver
+from solvers.cascade.fit import fit
+from solvers.cascade.plan import CascadePlan
+from solvers.cascade.solve import solve
+
+solver = Solver(name="cascade", dataset=Trace, options=CascadeOptions, query=CascadeQuery, plan=CascadePlan, fit=fit)
+
+__all__ = ["CascadePlan", "fit", "solve", "solver"]

@@ -1,0 +1,116 @@
+"""What a cascade build keeps, and how it answers: the step function from deadlines to cascades."""
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models import CascadeQuery, CascadeRunDecision, CascadeStep, DeadlineRange, Discarded
+from models.cascade import Algorithm
+from models.errors import Infeasible
+from solvers.cascade.problem import Floats
+from solvers.cascade.solve import number
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CascadePlan:
+    """The best cascade for every deadline. All times are in ``unit``.
+
+    names: the n classifiers, the deterministic one last. thresholds: (n,) confidence at which an answer is accepted,
+    NaN where every answer is. execution_times, worst_case_times: (n,). Step i holds for deadlines from
+    maximum_durations[i] (k,), strictly increasing, up to the next; it expects expected_durations[i] (k,), strictly
+    decreasing, and calls
+    members[offsets[i] : offsets[i + 1]], indices into names, reached with the probabilities of the same places in
+    reaching. lower_bound: no cascade has a smaller expected duration, whatever the deadline.
+    """
+
+    names: tuple[str, ...]
+    thresholds: Floats
+    execution_times: Floats
+    worst_case_times: Floats
+    maximum_durations: Floats
+    expected_durations: Floats
+    offsets: NDArray[np.int64]
+    members: NDArray[np.int32]
+    reaching: Floats
+    algorithm: str
+    optimal: bool
+    unit: str
+    discarded: tuple[tuple[str, str], ...]
+    lower_bound: float
+    _maxima: list[float] = field(init=False, repr=False, metadata={"derived": True})
+    _answers: list[dict[str, Any] | None] = field(init=False, repr=False, metadata={"derived": True})
+
+    def __post_init__(self) -> None:
+        for array in (
+            self.thresholds,
+            self.execution_times,
+            self.worst_case_times,
+            self.maximum_durations,
+            self.expected_durations,
+            self.offsets,
+            self.members,
+            self.reaching,
+        ):
+            array.flags.writeable = False
+        object.__setattr__(self, "_maxima", self.maximum_durations.tolist())
+        object.__setattr__(self, "_answers", [None] * len(self._maxima))
+
+    def decide(self, query: CascadeQuery) -> CascadeRunDecision:
+        """Answer with the best cascade for the query's deadline; raises Infeasible, with the numbers, if none fits.
+
+        O(log k) for k steps. What a step answers is made once, when it is first asked for.
+        """
+        deadline = query.deadline
+        step = len(self._maxima) - 1 if deadline is None else bisect_right(self._maxima, deadline) - 1
+        if step < 0:
+            shortest = f"{number(self._maxima[0])} {self.unit}"
+            raise Infeasible(f"the fastest cascade takes at most {shortest}, the deadline is {number(deadline or 0.0)}")
+        answer = self._answers[step]
+        if answer is None:
+            answer = self._answers[step] = self._answer(step)
+        return CascadeRunDecision.model_construct(**answer, deadline=deadline)
+
+    def ranges(self) -> tuple[DeadlineRange, ...]:
+        """List the whole step function, from the tightest deadline on."""
+        ends = [*self._maxima[1:], None]
+        return tuple(
+            DeadlineRange(
+                deadline_from=start,
+                deadline_to=end,
+                cascade=self._cascade(step),
+                expected_duration=float(self.expected_durations[step]),
+                maximum_duration=start,
+            )
+            for step, (start, end) in enumerate(zip(self._maxima, ends, strict=True))
+        )
+
+    def _cascade(self, step: int) -> tuple[str, ...]:
+        return tuple(self.names[k] for k in self.members[self.offsets[step] : self.offsets[step + 1]])
+
+    def _answer(self, step: int) -> dict[str, Any]:
+        """Make everything of a decision but the deadline that was asked for."""
+        expected = float(self.expected_durations[step])
+        calls = range(int(self.offsets[step]), int(self.offsets[step + 1]))
+        return {
+            "cascade": self._cascade(step),
+            "expected_duration": expected,
+            "maximum_duration": self._maxima[step],
+            "algorithm": cast(Algorithm, self.algorithm),
+            "optimal": self.optimal,
+            "lower_bound": expected if self.optimal else self.lower_bound,
+            "discarded": tuple(Discarded(name=name, reason=reason) for name, reason in self.discarded),
+            "steps": tuple(self._step(int(self.members[i]), float(self.reaching[i])) for i in calls),
+        }
+
+    def _step(self, k: int, reaching: float) -> CascadeStep:
+        threshold = float(self.thresholds[k])
+        return CascadeStep(
+            classifier=self.names[k],
+            confidence_threshold=None if np.isnan(threshold) else threshold,
+            execution_time=float(self.execution_times[k]),
+            worst_case_time=float(self.worst_case_times[k]),
+            probability_of_reaching=reaching,
+        )

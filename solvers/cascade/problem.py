@@ -1,0 +1,164 @@
+"""One problem of the cascade paper: IDK classifiers, one deterministic classifier, and how they depend on each other.
+
+The three dependences are one: classifiers of a group are fully dependent (Definition 2), groups are independent of each
+other (Definition 1). *independent* puts every classifier into a group of its own, *dependent* puts all into one. A
+classifier leaves the share q = 1 - P of all items unclassified, a group the share q of its most powerful member that
+has run, a cascade the product of these over the groups (Equation 10).
+
+The expected duration counts mean execution times, the maximum duration (Section 6) counts worst-case times. The order
+rules of the paper (Lemma 2, increasing P inside a group) come from exchanging neighbours, which changes the expected
+duration only: a sum of worst-case times does not depend on the order. So they hold with both kinds of times.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models import Classifier
+from models.cascade import SolveDependence
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+TIE = 1e-12
+"""Expected durations that differ by less than this share of themselves count as equal."""
+
+SLACK = 1e-12
+"""Sums inside a dynamic programme may exceed a deadline by this share; answers are checked again without it."""
+
+MAX_LABELS = 2_000_000
+"""States, or labels where a state keeps a frontier, that an exact algorithm may use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """A cascade with its durations; members are indices into the problem's IDK classifiers, in calling order."""
+
+    members: tuple[int, ...]
+    expected: float
+    maximum: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """IDK classifiers in a fixed order, and the deterministic classifier that ends every cascade.
+
+    idk is sorted by probability, time, worst case and name, so that nothing depends on the order of the input.
+    times, worst, powers, left, groups: (n,) mean time C, worst-case time, P, share 1 - P left, group counted from 0.
+    counts: (2^n,) the items that each set leaves unclassified, where dependence is counted in a trace and not assumed.
+    """
+
+    idk: tuple[Classifier, ...]
+    last: Classifier
+    times: Floats
+    worst: Floats
+    powers: Floats
+    left: Floats
+    groups: Ints
+    counts: Ints | None = None
+
+    @classmethod
+    def of(cls, idk: Iterable[Classifier], last: Classifier, dependence: SolveDependence) -> "Problem":
+        """Sort the classifiers and number their groups."""
+        ordered = sorted(idk, key=lambda k: (k.success_probability, k.execution_time, k.worst_case, k.name))
+        number: dict[tuple[str, str], int] = {}
+        groups = [number.setdefault(_group_key(k, dependence), len(number)) for k in ordered]
+        return cls(
+            tuple(ordered),
+            last,
+            np.array([k.execution_time for k in ordered], dtype=np.float64),
+            np.array([k.worst_case for k in ordered], dtype=np.float64),
+            np.array([k.success_probability for k in ordered], dtype=np.float64),
+            np.array([1.0 - k.success_probability for k in ordered], dtype=np.float64),
+            np.array(groups, dtype=np.int64),
+        )
+
+    def names(self, solution: Solution) -> tuple[str, ...]:
+        """Name the classifiers of a cascade, the deterministic one last."""
+        return (*(self.idk[k].name for k in solution.members), self.last.name)
+
+    def reaching(self, members: Sequence[int]) -> list[float]:
+        """Compute the probability of reaching each classifier and, at the end, the deterministic one.
+
+        Equation 10 before each call; Lemma 1 and Equation 6 follow for groups of one and for one group.
+        """
+        if self.counts is not None:
+            return _counted(self.counts, members)
+        left: dict[int, float] = {}
+        reached = [1.0]
+        for k in members:
+            group = int(self.groups[k])
+            left[group] = min(left.get(group, 1.0), float(self.left[k]))
+            reached.append(math.prod(left.values()))
+        return reached
+
+    def evaluate(self, members: Iterable[int]) -> Solution:
+        """Compute the durations of a cascade from their definitions, with exactly rounded sums."""
+        chosen = tuple(int(k) for k in members)
+        times = [*(self.idk[k].execution_time for k in chosen), self.last.execution_time]
+        expected = math.fsum(u * c for u, c in zip(self.reaching(chosen), times, strict=True))
+        maximum = math.fsum([*(self.idk[k].worst_case for k in chosen), self.last.worst_case])
+        return Solution(chosen, expected, maximum)
+
+    def tidy(self, solution: Solution) -> Solution:
+        """Leave out members without which the cascade is no worse; O(n³) for n members, nearly always O(n²)."""
+        for i in range(len(solution.members)):
+            shorter = self.evaluate(solution.members[:i] + solution.members[i + 1 :])
+            if shorter.expected <= solution.expected * (1 + TIE):
+                return self.tidy(shorter)
+        return solution
+
+
+def _counted(counts: Ints, members: Sequence[int]) -> list[float]:
+    sets = list(accumulate((1 << k for k in members), initial=0))
+    return [int(counts[s]) / int(counts[0]) for s in sets]
+
+
+def _group_key(classifier: Classifier, dependence: SolveDependence) -> tuple[str, str]:
+    if dependence == "dependent":
+        return "all", ""
+    if dependence == "grouped" and classifier.group is not None:
+        return "group", classifier.group
+    return "alone", classifier.name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Front:
+    """What an algorithm found: cascades by increasing maximum and decreasing expected duration.
+
+    cascades yields them from the last (the least expected duration) to the first, each made when it is asked for.
+    lower_bound: no cascade within the deadline has a smaller expected duration; None if the front is exact.
+    """
+
+    cascades: Iterator[tuple[int, ...]]
+    lower_bound: float | None = None
+
+
+def best_within(problem: Problem, front: Front, deadline: float | None) -> Solution:
+    """Take the least expected duration whose exactly rounded maximum keeps the deadline; among equals the smaller
+    maximum. The caller knows that the deterministic classifier alone keeps it."""
+    best: Solution | None = None
+    for members in front.cascades:
+        solution = problem.evaluate(members)
+        if best is not None and solution.expected > best.expected * (1 + TIE):
+            break
+        if deadline is None or solution.maximum <= deadline:
+            best = solution if best is None else min(best, solution, key=lambda s: s.maximum)
+    return problem.tidy(best if best is not None else problem.evaluate(()))
+
+
+def step_function(problem: Problem, front: Front) -> list[Solution]:
+    """List the best cascade for every deadline: maximum durations strictly rise, expected ones strictly fall."""
+    found = sorted(
+        {problem.tidy(problem.evaluate(members)) for members in front.cascades},
+        key=lambda s: (s.maximum, s.expected, len(s.members), problem.names(s)),
+    )
+    steps: list[Solution] = []
+    for solution in found:
+        if not steps or solution.expected < steps[-1].expected * (1 - TIE):
+            steps.append(solution)
+    return steps

@@ -1,0 +1,220 @@
+"""From a trace to a plan, and what the plan answers."""
+
+import dataclasses
+import json
+import math
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models import CascadeOptions, CascadeQuery, InvalidRequest, Trace, TraceClassifier, TraceSpec
+from models.cascade import Dependence
+from models.errors import Cancelled, Infeasible
+from solvers import SOLVERS
+from solvers.base import Fitted, silent
+from solvers.cascade import CascadePlan, fit
+from tests.strategies import random_trace
+
+DEPENDENCES: tuple[Dependence, ...] = ("independent", "dependent", "grouped", "joint")
+ALGORITHMS = {
+    "independent": "ratio-frontier",
+    "dependent": "power-frontier",
+    "grouped": "group-states",
+    "joint": "set-states",
+}
+
+
+def build(trace: Trace, seed: int = 1, **options: Any) -> Fitted[CascadePlan]:
+    return fit(trace, CascadeOptions(**options), np.random.default_rng(seed), silent)
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    return random_trace(np.random.default_rng(0), 3000, 6)
+
+
+def test_the_registry_knows_the_solver() -> None:
+    solver = SOLVERS["cascade"]
+    assert (solver.name, solver.plan, solver.fit) == ("cascade", CascadePlan, fit)
+
+
+@pytest.mark.parametrize("dependence", DEPENDENCES)
+def test_a_plan_holds_a_step_function_over_all_deadlines(trace: Trace, dependence: Dependence) -> None:
+    fitted = build(trace, dependence=dependence, target_precision=0.9)
+    plan = fitted.plan
+    assert plan.algorithm == fitted.summary["algorithm"] == ALGORITHMS[dependence]
+    assert plan.optimal
+    assert plan.names[-1] == "last"
+    assert np.isnan(plan.thresholds).tolist() == [False] * 6 + [True]
+    assert np.all(np.diff(plan.maximum_durations) > 0)
+    assert np.all(np.diff(plan.expected_durations) < 0)
+    assert len(plan.members) == len(plan.reaching) == plan.offsets[-1]
+    assert plan.lower_bound == plan.expected_durations[-1]
+    for step, item in enumerate(plan.ranges()):
+        decision = plan.decide(CascadeQuery(deadline=item.deadline_from))
+        assert decision.cascade == item.cascade == tuple(call.classifier for call in decision.steps)
+        assert decision.expected_duration == item.expected_duration == plan.expected_durations[step]
+        assert decision.steps[0].probability_of_reaching == 1
+        assert decision.maximum_duration == math.fsum(call.worst_case_time for call in decision.steps)
+        spent = math.fsum(call.probability_of_reaching * call.execution_time for call in decision.steps)
+        assert spent == decision.expected_duration == decision.lower_bound
+        if item.deadline_to is not None:
+            below = plan.decide(CascadeQuery(deadline=math.nextafter(item.deadline_to, 0)))
+            assert below.cascade == decision.cascade
+
+
+def test_joint_predicts_the_build_half_exactly(trace: Trace) -> None:
+    fitted = build(trace, target_precision=0.9, deadlines=(45.0, 60.0))
+    for replayed in fitted.summary["replays"]:
+        assert replayed["predicted"]["mean_duration"] == pytest.approx(replayed["build"]["mean_duration"], rel=1e-12)
+        assert replayed["predicted"]["answered"] == pytest.approx(replayed["build"]["answered"], rel=1e-12)
+        assert replayed["build"]["maximum_duration"] <= replayed["predicted"]["maximum_duration"]
+
+
+def test_a_wrong_dependence_shows_in_the_summary(trace: Trace) -> None:
+    (replayed,) = build(trace, dependence="independent", target_precision=0.9).summary["replays"]
+    assert replayed["held_out"]["mean_duration"] > 1.2 * replayed["predicted"]["mean_duration"]
+
+
+@pytest.mark.parametrize("dependence", DEPENDENCES)
+def test_measured_costs_give_means_and_worst_cases(dependence: Dependence) -> None:
+    trace = random_trace(np.random.default_rng(2), 1000, 4, measured=True)
+    fitted = build(trace, dependence=dependence, worst_case_quantile=0.9, deadlines=(30.0, 80.0, 1.0))
+    plan, summary = fitted.plan, fitted.summary
+    assert np.all(plan.worst_case_times > plan.execution_times)
+    assert [row["feasible"] for row in summary["replays"]] == [True, False, True, False]
+    assert "the deadline is 30" in summary["replays"][1]["reason"]
+    assert summary["replays"][2]["predicted"]["maximum_duration"] <= 80
+    json.dumps(summary, allow_nan=False)
+
+
+def test_same_data_options_and_seed_same_arrays(trace: Trace) -> None:
+    first, second = (build(trace, dependence="joint") for _ in range(2))
+    other = build(trace, seed=2, dependence="joint")
+    for field in dataclasses.fields(CascadePlan):
+        one, two = getattr(first.plan, field.name), getattr(second.plan, field.name)
+        if isinstance(one, np.ndarray):
+            assert one.tobytes() == two.tobytes()
+            assert not one.flags.writeable
+        elif field.init:
+            assert one == two
+    assert first.summary == second.summary
+    assert first.plan.thresholds.tobytes() != other.plan.thresholds.tobytes()
+
+
+def spec_with(trace: Trace, change: Callable[[TraceClassifier], TraceClassifier]) -> Trace:
+    classifiers = tuple(change(k) for k in trace.spec.classifiers)
+    return dataclasses.replace(trace, spec=trace.spec.model_copy(update={"classifiers": classifiers}))
+
+
+def test_classifiers_that_cannot_be_used_are_listed_with_the_reason(trace: Trace) -> None:
+    silenced = spec_with(trace, lambda k: k.model_copy(update={"confidence": None}) if k.name == "idk1" else k)
+    summary = build(silenced, target_precision=0.998).summary
+    left_out = {row["name"]: row for row in summary["left_out"]}
+    assert left_out["idk1"] == {"name": "idk1", "reason": "gives no confidence", "best_precision_bound": None}
+    poor = left_out["idk0"]
+    assert poor["reason"] == "its precision is never proved to be 0.998"
+    assert 0.5 < poor["best_precision_bound"] < 0.998
+
+
+def test_a_classifier_slower_than_the_deterministic_one_is_discarded(trace: Trace) -> None:
+    plan = build(trace, deterministic="idk3", target_precision=0.9).plan
+    assert plan.names[-1] == "idk3"
+    assert set(plan.names) == {"idk0", "idk1", "idk2", "idk3"}
+    assert [name for name, _ in plan.discarded] == ["idk4", "idk5"]
+    assert plan.decide(CascadeQuery()).discarded[0].reason == "is not faster than the deterministic idk3: 9 against 7"
+
+
+def test_an_unknown_deterministic_classifier_is_refused_with_the_known(trace: Trace) -> None:
+    with pytest.raises(InvalidRequest, match="'strong', the trace has the classifiers idk0, idk1") as caught:
+        build(trace, deterministic="strong")
+    assert caught.value.faults[0].loc == ("deterministic",)
+
+
+def test_too_few_rows_are_refused_with_the_numbers() -> None:
+    with pytest.raises(InvalidRequest, match="has 19 rows, a cascade needs at least 20"):
+        build(random_trace(np.random.default_rng(0), 19, 2))
+    assert build(random_trace(np.random.default_rng(0), 20, 2)).plan.names[-1]
+
+
+def test_joint_with_more_than_twenty_classifiers_is_refused() -> None:
+    trace = random_trace(np.random.default_rng(0), 2000, 21)
+    cheap = dataclasses.replace(trace, costs=np.where(trace.costs == 40, 100.0, trace.costs))
+    with pytest.raises(InvalidRequest, match="at most 20 IDK classifiers, 21 can be used: name fewer") as caught:
+        build(cheap, target_precision=0.9, deterministic="last")
+    assert caught.value.faults[0].loc == ("dependence",)
+    assert build(cheap, target_precision=0.9, deterministic="last", dependence="independent").plan.optimal
+
+
+def perfect_trace(rows: int = 200) -> Trace:
+    """A trace whose cheap classifier is as accurate as the dear one, always sure, and always right."""
+    label = np.arange(rows) % 2
+    spec = TraceSpec(
+        kind="trace",
+        label="label",
+        unit="ms",
+        classifiers=(
+            TraceClassifier(name="dear", cost=10.0, prediction="answer"),
+            TraceClassifier(name="cheap", cost=1.0, prediction="answer", confidence="sure"),
+        ),
+    )
+    return Trace.from_columns(spec, {"label": label, "answer": label, "sure": np.ones(rows)})
+
+
+@pytest.mark.parametrize("dependence", DEPENDENCES)
+def test_an_idk_classifier_that_always_answered_does_not_become_deterministic(dependence: Dependence) -> None:
+    fitted = build(perfect_trace(), deterministic="dear", dependence=dependence)
+    decision = fitted.plan.decide(CascadeQuery())
+    assert decision.cascade == ("cheap", "dear")
+    expected_left = 0.0 if dependence == "joint" else 1 / 101
+    assert decision.steps[1].probability_of_reaching == pytest.approx(expected_left)
+    assert fitted.summary["classifiers"][0]["success_probability"] == pytest.approx(100 / 101)
+
+
+def test_the_most_accurate_and_then_the_cheapest_is_deterministic() -> None:
+    fitted = build(perfect_trace())
+    assert fitted.plan.names == ("cheap",)
+    assert fitted.summary["left_out"][0]["name"] == "dear"
+    assert [row["classifier"] for row in fitted.summary["baselines"]] == ["cheap", "cheap"]
+
+
+def test_progress_is_told_and_can_cancel(trace: Trace) -> None:
+    told: list[tuple[int, int, str]] = []
+    fit(trace, CascadeOptions(deadlines=(50.0,)), np.random.default_rng(0), lambda *args: told.append(args))
+    assert [done for done, _, _ in told] == sorted(done for done, _, _ in told)
+    assert {total for _, total, _ in told} == {told[-1][0]}
+
+    def stop(done: int, total: int, message: str) -> None:
+        raise Cancelled(message)
+
+    with pytest.raises(Cancelled):
+        fit(trace, CascadeOptions(), np.random.default_rng(0), stop)
+
+
+def test_a_deadline_before_the_first_step_is_infeasible_with_the_numbers(trace: Trace) -> None:
+    plan = build(trace).plan
+    message = "the fastest cascade takes at most 40 ms, the deadline is 10"
+    with pytest.raises(Infeasible, match=f"^{message}$"):
+        plan.decide(CascadeQuery(deadline=10.0))
+
+
+def test_a_decision_is_a_look_up(trace: Trace) -> None:
+    plan = build(trace, dependence="independent").plan
+    query = CascadeQuery(deadline=55.0)
+    plan.decide(query)
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        for _ in range(2000):
+            plan.decide(query)
+        times.append((time.perf_counter() - start) / 2000)
+    assert min(times) < (10e-6 if sys.gettrace() is None else 1e-3)
+
+
+def test_a_decision_validates_as_itself(trace: Trace) -> None:
+    decision = build(trace).plan.decide(CascadeQuery(deadline=50.0))
+    assert type(decision).model_validate(decision.model_dump()) == decision

@@ -1,0 +1,150 @@
+"""Grouped classifiers at scale: limits, the beam search and what it proves."""
+
+import math
+
+import numpy as np
+import pytest
+
+from models import Classifier, InvalidRequest
+from solvers.cascade import groups, solve
+from solvers.cascade.bound import chain_bound, single_guess
+from solvers.cascade.group_states import cost_to_go
+from solvers.cascade.groups import group_frontier, solve_groups
+from solvers.cascade.labels import Search, Task, TooManyLabels
+from solvers.cascade.layout import Layout
+from solvers.cascade.problem import Problem, best_within, step_function
+from tests.strategies import even_groups, random_classifiers
+
+
+def problem_of(classifiers: list[Classifier]) -> Problem:
+    return Problem.of([k for k in classifiers if not k.deterministic], classifiers[-1], "grouped")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_bound_holds_in_every_state_and_is_exact_for_single_members(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = [1] * 6 if seed % 4 == 0 else rng.integers(1, 4, 4).tolist()
+    layout = Layout.of(problem_of(even_groups(rng, sizes, power=0.9)))
+    states = np.arange(layout.states)[:, None]
+    spare = np.full(layout.states, math.inf)
+    togo, bound = cost_to_go(layout), chain_bound(layout).at(states, spare)
+    assert np.all(bound <= togo.at(states, spare) * (1 + 1e-12))
+    if max(sizes) == 1:
+        np.testing.assert_allclose(bound, togo.at(states, spare), rtol=1e-12)
+        np.testing.assert_allclose(single_guess(layout).at(states, spare), bound, rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_bound_holds_for_every_deadline(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    classifiers = random_classifiers(rng, 6, groups=3, whole=bool(seed % 2))
+    last = next(k for k in classifiers if k.deterministic)
+    faster = [k for k in classifiers if k.execution_time < last.execution_time]
+    problem = Problem.of(faster, last, "grouped")
+    layout = Layout.of(problem)
+    bound, start = chain_bound(layout), np.zeros((1, 1), dtype=np.int64)
+    for deadline in np.linspace(last.worst_case, last.worst_case + problem.worst.sum(), 7):
+        found = solve([*faster, last], deadline=float(deadline), dependence="grouped")
+        assert bound.at(start, np.array([deadline - last.worst_case]))[0] <= found.expected_duration * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("share", [None, 0.1, 0.4])
+def test_twenty_groups_of_two_are_beyond_enumeration_and_answered_with_a_proved_bound(share: float | None) -> None:
+    classifiers = even_groups(np.random.default_rng(1), [2] * 20)
+    total = sum(k.worst_case for k in classifiers)
+    deadline = None if share is None else 100 + share * (total - 100)
+    decision = solve(classifiers, deadline=deadline)
+    assert decision.algorithm == "group-beam"
+    assert 0 < decision.lower_bound <= decision.expected_duration <= 1.05 * decision.lower_bound
+    assert decision.optimal == (decision.lower_bound == decision.expected_duration)
+    assert deadline is None or decision.maximum_duration <= deadline
+
+
+def test_group_states_asked_for_by_name_beyond_its_limit_is_refused_with_the_number() -> None:
+    with pytest.raises(InvalidRequest, match=r"3,486,784,401 states, at most 2,000,000 are exact: use group-beam"):
+        solve(even_groups(np.random.default_rng(1), [2] * 20), algorithm="group-states")
+
+
+def test_states_of_several_words() -> None:
+    """A hundred groups of two have 3^100 states, more than one int64 word holds."""
+    classifiers = even_groups(np.random.default_rng(3), [2] * 60, power=0.9)
+    layout = Layout.of(problem_of(classifiers))
+    assert (layout.words, layout.states) == (2, 3**60)
+    decision = solve(classifiers)
+    assert decision.lower_bound <= decision.expected_duration <= 1.2 * decision.lower_bound
+
+
+def test_a_narrow_beam_is_not_optimal_and_its_bound_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "BEAM_CELLS", 1)
+    unproved = 0
+    for seed in range(12):
+        classifiers = even_groups(np.random.default_rng(seed), [3, 3, 3])
+        for deadline in (None, 150.0):
+            exact = solve(classifiers, deadline=deadline)
+            beam = solve(classifiers, deadline=deadline, algorithm="group-beam")
+            assert (exact.algorithm, exact.optimal) == ("group-states", True)
+            assert beam.lower_bound <= exact.expected_duration * (1 + 1e-12)
+            assert beam.expected_duration >= exact.expected_duration * (1 - 1e-12)
+            assert beam.optimal == (beam.lower_bound == beam.expected_duration)
+            unproved += not beam.optimal
+    assert unproved
+
+
+def test_too_many_labels_hand_over_to_the_beam(monkeypatch: pytest.MonkeyPatch) -> None:
+    classifiers = even_groups(np.random.default_rng(5), [4, 4, 4])
+    problem = problem_of(classifiers)
+    layout = Layout.of(problem)
+    task = Task(layout, (cost_to_go(layout).at,), single_guess(layout).at, 115.0, most=5)
+    with pytest.raises(TooManyLabels):
+        Search(task).run()
+
+    def give_up(*_: object, **__: object) -> None:
+        return None
+
+    exact = solve(classifiers, deadline=115)
+    steps = step_function(problem, group_frontier(problem)[0])
+    monkeypatch.setattr(groups, "_exact", give_up)
+    front, algorithm = solve_groups(problem, 115, None)
+    assert algorithm == "group-beam"
+    assert best_within(problem, front, 115).expected == pytest.approx(exact.expected_duration, rel=1e-12)
+    front, algorithm = group_frontier(problem)
+    beams = step_function(problem, front)
+    assert algorithm == "group-beam"
+    assert {step.members for step in beams} <= {step.members for step in steps}
+    assert beams[-1].expected == steps[-1].expected
+
+
+def test_exact_search_gives_up_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def overflow(_: Search) -> None:
+        raise TooManyLabels
+
+    problem = problem_of(even_groups(np.random.default_rng(5), [2, 2]))
+    layout = Layout.of(problem)
+    monkeypatch.setattr(Search, "run", overflow)
+    assert groups._exact(layout, cost_to_go(layout), 150.0, every=False) is None
+
+
+def test_the_frontier_of_too_many_states_is_searched_at_some_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "_DEADLINES", 4)
+    problem = problem_of(even_groups(np.random.default_rng(2), [1] * 22, power=0.3))
+    front, algorithm = group_frontier(problem)
+    steps = step_function(problem, front)
+    assert algorithm == "group-beam"
+    assert steps[0].members == ()
+    assert steps[-1].expected == pytest.approx(solve([*problem.idk, problem.last]).expected_duration, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_the_frontier_answers_every_deadline_like_a_search_for_it_alone(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = problem_of(even_groups(rng, rng.integers(1, 4, 3).tolist(), power=0.9))
+    front, algorithm = group_frontier(problem)
+    steps = step_function(problem, front)
+    assert algorithm == "group-states"
+    classifiers = [*problem.idk, problem.last]
+    for step, following in zip(steps, [*steps[1:], None], strict=True):
+        later = step.maximum + 1000 if following is None else math.nextafter(following.maximum, 0)
+        for deadline in (step.maximum, later):
+            alone = solve(classifiers, deadline=deadline, dependence="grouped")
+            assert alone.expected_duration == pytest.approx(step.expected, rel=1e-10)
+            assert alone.maximum_duration <= deadline
