@@ -55,7 +55,7 @@ def decode(data: bytes, kind: type[T]) -> T:
     hints = get_type_hints(kind, include_extras=True)
     names = [field.name for field in fields(kind) if field.init]  # type: ignore[arg-type]
     arrays = {name for name in names if f"{name}.npy" in entries}
-    if set(plain) | arrays != set(names) or len(entries) != len(arrays) + 3:
+    if set(plain) != set(names) - arrays or len(entries) != len(arrays) + 3:
         raise CorruptArtifact(
             f"the fields of the {kind.__name__} are {sorted(names)}, the bytes hold {sorted(entries)}"
         )

@@ -5,13 +5,15 @@ import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
 from importlib.metadata import version
 from types import ModuleType
 from typing import TypedDict, get_args
 
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Security
+from fastapi.security import HTTPBearer
 from starlette.types import ASGIApp
 
 from app import problems
@@ -21,7 +23,7 @@ from app.decisions import HotPath
 from app.jobs import Watch
 from app.parts import Parts, open_parts
 from app.routes import artifacts, builds, datasets, docs, health
-from app.routes.context import Context, known_query_only
+from app.routes.context import Context, errors, known_query_only
 from app.settings import Settings
 from app.telemetry import Metrics, Telemetry, configure_logging
 from models import BuildStatus
@@ -37,6 +39,11 @@ DESCRIPTION = """Decides, for each item to be classified, how little computation
 Costs, durations, budgets and deadlines are in the unit that the dataset (or the request) declares.
 Errors are `application/problem+json`; the `instance` finds the request in the log.
 """
+
+
+SOLVERS_AT_ONCE = 2
+BEARER = HTTPBearer(auto_error=False, description="a key of PARSIMONY_API_KEYS, if any is set")
+"""For the documentation's Authorize button; the layer ``Access`` decides, before any route."""
 
 
 class State(TypedDict):
@@ -71,8 +78,9 @@ def create_api(settings: Settings, metrics: Metrics, subjects: list[ModuleType])
         redoc_url=None,
         separate_input_output_schemas=False,
     )
-    for module in (health, datasets, builds, artifacts, *subjects):
-        api.include_router(module.router)
+    api.include_router(health.router)
+    for module in (datasets, builds, artifacts, *subjects):
+        api.include_router(module.router, dependencies=[Security(BEARER)], responses=errors(401, 403))
     docs.install(api)
     problems.install(api)
     return api
@@ -88,9 +96,11 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
             chores = Chores(parts, catalog, metrics)
             thread = CatalogThread(catalog, parts.store, chores=chores.run, revive=parts.revive, note=chores.note)
             thread.start()
+            solving = ThreadPoolExecutor(SOLVERS_AT_ONCE, thread_name_prefix="solving")
             try:
-                yield {"context": Context(settings, parts, catalog, metrics)}
+                yield {"context": Context(settings, parts, catalog, metrics, solving)}
             finally:
+                solving.shutdown(wait=False, cancel_futures=True)
                 await asyncio.to_thread(thread.stop)
 
     return lifespan

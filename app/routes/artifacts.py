@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.clock import now
-from app.routes.context import InContext, PathName, json_only, problems
+from app.routes.context import InContext, PathName, errors, json_only
 from models import ArtifactRecord, Value
 from models.errors import UnsupportedMediaType
 
@@ -31,7 +31,7 @@ class Activation(Value):
     version: int = Field(ge=1, description="the version that is to answer from now on", examples=[1])
 
 
-@router.get("", summary="List the artifacts", responses=problems(503))
+@router.get("", summary="List the artifacts", responses=errors(503))
 def list_all(
     context: InContext,
     solver: Annotated[str | None, Query(description="of this solver only")] = None,
@@ -41,13 +41,13 @@ def list_all(
     return ArtifactList(items=context.parts.artifacts.active(solver, name))
 
 
-@router.get("/{solver}/{name}", summary="Show an artifact", responses=problems(404, 503))
+@router.get("/{solver}/{name}", summary="Show an artifact", responses=errors(404, 503))
 def show(solver: Solver, name: PathName, context: InContext) -> ArtifactRecord:
     """Tell of the active version: where it came from and what the build found."""
     return context.parts.artifacts.record(solver, name)
 
 
-@router.get("/{solver}/{name}/versions", summary="List the versions of an artifact", responses=problems(404, 503))
+@router.get("/{solver}/{name}/versions", summary="List the versions of an artifact", responses=errors(404, 503))
 def versions(solver: Solver, name: PathName, context: InContext) -> ArtifactList:
     """List every version, the oldest first."""
     return ArtifactList(items=context.parts.artifacts.versions(solver, name))
@@ -57,7 +57,7 @@ def versions(solver: Solver, name: PathName, context: InContext) -> ArtifactList
     "/{solver}/{name}/active",
     summary="Roll back or forward",
     dependencies=[Depends(json_only)],
-    responses=problems(404, 415, 503),
+    responses=errors(404, 415, 503),
 )
 def activate(solver: Solver, name: PathName, body: Activation, context: InContext) -> ArtifactRecord:
     """Let a version answer from now on, in every server within a second."""
@@ -68,7 +68,7 @@ def activate(solver: Solver, name: PathName, body: Activation, context: InContex
     "/{solver}/{name}/versions/{version}",
     summary="Delete a version",
     status_code=204,
-    responses=problems(404, 409, 503),
+    responses=errors(404, 409, 503),
 )
 def delete(solver: Solver, name: PathName, version: Version, context: InContext) -> None:
     """Delete a version that is not active."""
@@ -79,7 +79,7 @@ def delete(solver: Solver, name: PathName, version: Version, context: InContext)
     "/{solver}/{name}/versions/{version}/export",
     summary="Export a version",
     response_class=Response,
-    responses={200: {"content": {MEDIA_TYPE: {}}, "description": "the artifact's bytes"}, **problems(404, 503)},
+    responses={200: {"content": {MEDIA_TYPE: {}}, "description": "the artifact's bytes"}, **errors(404, 503)},
 )
 def export(solver: Solver, name: PathName, version: Version, context: InContext) -> Response:
     """Give the bytes of a version; they carry their own checksum and everything that an import needs."""
@@ -95,7 +95,7 @@ def export(solver: Solver, name: PathName, version: Version, context: InContext)
     "/import",
     summary="Import an artifact",
     status_code=201,
-    responses=problems(413, 415, 503),
+    responses=errors(413, 415, 503),
     openapi_extra={
         "requestBody": {
             "required": True,

@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
 from app.parts import Parts
-from app.routes.context import InContext, json_only, problems
+from app.routes.context import InContext, errors, json_only
 from models import Build, BuildRequest
 
 router = APIRouter(prefix="/v1/builds", tags=["builds"])
@@ -28,7 +28,7 @@ class BuildList(BaseModel):
     summary="Start a build",
     status_code=202,
     dependencies=[Depends(json_only)],
-    responses=problems(404, 413, 415, 429, 503),
+    responses=errors(404, 413, 415, 429, 503),
 )
 def start(request: BuildRequest, context: InContext, response: Response) -> Build:
     """Queue a build; a worker takes it. Same dataset, params and seed give the same artifact, byte for byte."""
@@ -37,13 +37,13 @@ def start(request: BuildRequest, context: InContext, response: Response) -> Buil
     return build
 
 
-@router.get("", summary="List the builds", responses=problems(503))
+@router.get("", summary="List the builds", responses=errors(503))
 def list_all(context: InContext) -> BuildList:
     """List the builds that are remembered, the newest first."""
     return BuildList(items=context.parts.builds.recent())
 
 
-@router.get("/{build_id}", summary="Show a build", responses=problems(404, 503))
+@router.get("/{build_id}", summary="Show a build", responses=errors(404, 503))
 def show(build_id: BuildId, context: InContext) -> Build:
     """Tell how far a build has come and what became of it."""
     return context.parts.builds.get(build_id)
@@ -53,7 +53,7 @@ def show(build_id: BuildId, context: InContext) -> Build:
     "/{build_id}/events",
     summary="Follow a build",
     response_class=StreamingResponse,
-    responses={200: {"content": {"text/event-stream": {}}, "description": "one event a change"}, **problems(404, 503)},
+    responses={200: {"content": {"text/event-stream": {}}, "description": "one event a change"}, **errors(404, 503)},
 )
 async def events(build_id: BuildId, context: InContext) -> StreamingResponse:
     """Send the build as a server-sent event at each change; the last one is final."""
@@ -62,7 +62,7 @@ async def events(build_id: BuildId, context: InContext) -> StreamingResponse:
     return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
-@router.delete("/{build_id}", summary="Cancel a build", responses=problems(404, 503))
+@router.delete("/{build_id}", summary="Cancel a build", responses=errors(404, 503))
 def cancel(build_id: BuildId, context: InContext) -> Build:
     """Stop a build wherever it is; one that has ended stays as it is."""
     return context.parts.builds.cancel(build_id)

@@ -6,9 +6,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Response
 
 from app.decisions import LookUp, decide
-from app.routes.context import InContext, PathName, json_only, problems
+from app.routes.context import InContext, PathName, errors, json_only, solved
 from models import CascadeDecision, CascadeQuery, CascadeReply, DeadlinesReply, SolveRequest
-from models.errors import SolverTimeout
 from solvers import cascade
 
 router = APIRouter(prefix="/v1/cascades", tags=["cascade"])
@@ -20,29 +19,25 @@ Version = Annotated[int | None, Query(ge=1, description="the version to ask; els
     "/solve",
     summary="Order classifiers at once",
     dependencies=[Depends(json_only)],
-    responses=problems(409, 413, 415, 504),
+    responses=errors(409, 413, 415, 504),
 )
 async def solve(request: SolveRequest, context: InContext) -> CascadeDecision:
     """Find the cascade of least expected duration that always meets the deadline, with no artifact needed."""
-    limit = context.settings.solve_timeout_s
-    work = asyncio.to_thread(
+    return await solved(
+        context,
         cascade.solve,
         request.classifiers,
         deadline=request.deadline,
         dependence=request.dependence,
         algorithm=request.algorithm,
     )
-    try:
-        return await asyncio.wait_for(work, limit)
-    except TimeoutError as error:
-        raise SolverTimeout(f"no answer within {limit} s (PARSIMONY_SOLVE_TIMEOUT_S)") from error
 
 
 @router.get(
     "/{name}/decision",
     summary="Which cascade for this deadline",
     response_model=CascadeReply,
-    responses=problems(404, 409),
+    responses=errors(404, 409),
 )
 async def decision(
     name: PathName,
@@ -58,7 +53,7 @@ async def decision(
     return Response(decide(live, CascadeQuery(deadline=deadline), context.metrics), media_type="application/json")
 
 
-@router.get("/{name}/deadlines", summary="The cascade for every deadline", responses=problems(404))
+@router.get("/{name}/deadlines", summary="The cascade for every deadline", responses=errors(404))
 async def deadlines(name: PathName, context: InContext, version: Version = None) -> DeadlinesReply:
     """Give the whole step function: for every range of deadlines the cascade and its expected duration."""
     live = await asyncio.to_thread(context.catalog.at, "cascade", name, version)

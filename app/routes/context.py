@@ -1,7 +1,11 @@
 """What a route may ask for: the parts, the catalog, the metrics."""
 
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Path, Request
 
@@ -11,7 +15,9 @@ from app.problems import Problem
 from app.settings import Settings
 from app.telemetry import Metrics
 from models import Fault, InvalidRequest
-from models.errors import UnsupportedMediaType
+from models.errors import SolverTimeout, UnsupportedMediaType
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +28,8 @@ class Context:
     parts: Parts
     catalog: Catalog
     metrics: Metrics
+    solving: ThreadPoolExecutor
+    """For what takes over a millisecond, so that look-ups do not wait for it."""
 
 
 def _context(request: Request) -> Context:
@@ -49,13 +57,23 @@ def known_query_only(request: Request) -> None:
         seen.add(name)
 
 
+async def solved(context: Context, work: Callable[..., T], *args: Any, **options: Any) -> T:
+    """Do work in the bounded pool; raises SolverTimeout when its time is over."""
+    limit = context.settings.solve_timeout_s
+    answer = asyncio.get_running_loop().run_in_executor(context.solving, partial(work, *args, **options))
+    try:
+        return await asyncio.wait_for(answer, limit)
+    except TimeoutError as error:
+        raise SolverTimeout(f"no answer within {limit} s (PARSIMONY_SOLVE_TIMEOUT_S)") from error
+
+
 InContext = Annotated[Context, Depends(_context)]
 PathName = Annotated[
     str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$", description="the name", examples=["digits-joint"])
 ]
 
 
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Document the error replies of a route: those named, and those that any route can give."""
     return {
         status: {"model": Problem, "description": _WORDS[status], "content": {"application/problem+json": {}}}

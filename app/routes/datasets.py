@@ -15,7 +15,7 @@ from starlette.formparsers import MultiPartException
 from app.clock import now
 from app.datasets import DatasetInfo
 from app.parts import Parts
-from app.routes.context import InContext, PathName, problems
+from app.routes.context import InContext, PathName, errors
 from app.tables import parse_spec, read_dataset
 from models import Fault, InvalidRequest
 from models.errors import UnsupportedMediaType
@@ -75,7 +75,7 @@ class DatasetList(BaseModel):
     response_model=DatasetInfo,
     responses={
         200: {"model": DatasetInfo, "description": "it took the place of an older one"},
-        **problems(413, 415, 503),
+        **errors(413, 415, 503),
     },
     openapi_extra=_UPLOAD,
 )
@@ -95,19 +95,19 @@ async def put(name: PathName, request: Request, context: InContext) -> Response:
     return JSONResponse(info.model_dump(mode="json"), 201 if new else 200)
 
 
-@router.get("", summary="List the datasets", responses=problems(503))
+@router.get("", summary="List the datasets", responses=errors(503))
 def list_all(context: InContext) -> DatasetList:
     """List the datasets by name."""
     return DatasetList(items=context.parts.datasets.infos())
 
 
-@router.get("/{name}", summary="Show a dataset", responses=problems(404, 503))
+@router.get("/{name}", summary="Show a dataset", responses=errors(404, 503))
 def show(name: PathName, context: InContext) -> DatasetInfo:
     """Tell how a dataset is read, and how large it is."""
     return context.parts.datasets.info(name)
 
 
-@router.delete("/{name}", summary="Delete a dataset", status_code=204, responses=problems(404, 409, 503))
+@router.delete("/{name}", summary="Delete a dataset", status_code=204, responses=errors(404, 409, 503))
 def delete(name: PathName, context: InContext) -> None:
     """Delete a dataset; one that a queued or running build needs cannot be deleted."""
     context.parts.datasets.delete(name)
