@@ -63,10 +63,7 @@ ENV PARSIMONY_HOST=0.0.0.0 \
 # Everything written goes to /data or /tmp; the rest may be read-only.
 # TMPDIR: an upload of hundreds of megabytes waits here until it is checked. On the volume it costs disk; in a /tmp of
 # type tmpfs it would cost the container's memory. Where a mount has no such folder, Python falls back to /tmp.
-# NUMBA_CACHE_DIR: beside the modules it could not write. In /tmp compiled kernels die with the container and cannot
-# outlive the code they were compiled from; the price is one compilation after a start.
-ENV TMPDIR=/data/tmp \
-    NUMBA_CACHE_DIR=/tmp/numba
+ENV TMPDIR=/data/tmp
 
 USER 10001:10001
 WORKDIR /data
