@@ -83,7 +83,7 @@ def fit(
     info = datasets.info(request.dataset)
     solver, rng = SOLVERS[request.solver], np.random.default_rng(request.seed)
     dataset = datasets.load(info)
-    with _training_on(dask_scheduler):
+    with training_on(dask_scheduler):
         fitted = solver.fit(dataset, options, rng, progress)
     return pack(fitted.plan, _manifest(request, options, info, fitted.summary))
 
@@ -108,7 +108,7 @@ def _manifest(request: BuildRequest, options: Value, info: DatasetInfo, summary:
 
 
 @contextmanager
-def _training_on(dask_scheduler: str | None) -> Iterator[None]:
+def training_on(dask_scheduler: str | None) -> Iterator[None]:
     """Let joblib train in local processes, or on a Dask cluster if there is one."""
     if dask_scheduler is None:
         yield

@@ -1,0 +1,28 @@
+"""Training loops go to a Dask cluster when there is one."""
+
+import os
+
+import joblib
+import pytest
+
+from app.worker import training_on
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # the cluster's own
+def test_training_runs_in_the_clusters_processes() -> None:
+    from distributed import LocalCluster
+
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
+    try:
+        with training_on(cluster.scheduler_address):
+            pids = set(joblib.Parallel()(joblib.delayed(os.getpid)() for _ in range(4)))
+    finally:
+        cluster.close()
+    assert os.getpid() not in pids
+    assert 1 <= len(pids) <= 2
+
+
+def test_without_a_cluster_training_stays_on_this_machine() -> None:
+    with training_on(None):
+        assert joblib.Parallel(n_jobs=1)(joblib.delayed(os.getpid)() for _ in range(2)) == [os.getpid()] * 2
