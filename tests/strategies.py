@@ -58,14 +58,18 @@ def random_classifiers(
     return [made[i] for i in rng.permutation(len(made))]
 
 
-def even_groups(rng: np.random.Generator, sizes: Sequence[int], power: float = 0.5) -> list[Classifier]:
-    """Make groups of the given sizes, with ratios of time to probability close enough to make a choice hard, and one
-    deterministic classifier of time 100."""
+def even_groups(
+    rng: np.random.Generator, sizes: Sequence[int], power: float = 0.5, spread: float = 0.5
+) -> list[Classifier]:
+    """Make groups of the given sizes, and one deterministic classifier of time 100.
+
+    Probabilities are below ``power``, ratios of time to probability within ``spread`` of 60: the closer, the harder.
+    """
     made = []
     for group, size in enumerate(sizes):
         for rank in range(size):
             p = float(rng.uniform(0.01, power))
-            time = 60 * p * float(rng.uniform(0.5, 1.5))
+            time = 60 * p * float(rng.uniform(1 - spread, 1 + spread))
             made.append(
                 Classifier(name=f"K{group}.{rank}", execution_time=time, success_probability=p, group=f"g{group}")
             )

@@ -52,6 +52,9 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, progr
     answered all N build rows does not become deterministic: where probabilities are used it is given N / (N + 1), as if
     one more row had been left; ``joint`` counts what happened, and the deterministic one follows all the same.
 
+    The target precision holds for each classifier among all rows at or above its threshold. Rows that earlier
+    classifiers left are harder, so a cascade's accuracy can be lower: the summary shows it on both halves.
+
     The summary: unit, rows, options in force, classifiers, left_out, discarded, what was proved; ``replays``: without
     deadline and for each of the options' deadlines the cascade with what was predicted and what both halves say;
     ``baselines``: always the deterministic, always the cheapest. Raises InvalidRequest for fewer than 20 rows, an

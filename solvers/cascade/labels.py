@@ -10,7 +10,8 @@ With a ``width``, only that many labels of each level go on, half of them for th
 they lead to: a beam search. The least bound of all labels cut that way, or the cascade found if that is less, is a
 proved lower bound.
 
-O(l n log(l n)) time for l labels of n members and about 70 bytes a label; l is at most 2 million.
+O(l n log(l n)) time for l labels of n members; about 70 bytes a label, and a few times that for those of the level that
+is being extended. l is at most 2 million; at most twice as many candidates may wait for their level.
 """
 
 import math
@@ -113,7 +114,7 @@ class Search:
         self._count += len(labels)
         self._extend(level, labels, first)
         most = self._task.most
-        if self._task.width is None and (self._count > most or self._waiting > 4 * most):
+        if self._task.width is None and (self._count > most or self._waiting > 2 * most):
             raise TooManyLabels
 
     def _estimate(self, estimate: Estimate, labels: _Labels) -> Floats:

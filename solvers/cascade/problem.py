@@ -88,20 +88,26 @@ class Problem:
         """
         if self.counts is not None:
             return _counted(self.counts, members)
+        groups, shares = self.groups.tolist(), self.left.tolist()
         left: dict[int, float] = {}
         reached = [1.0]
         for k in members:
-            group = int(self.groups[k])
-            left[group] = min(left.get(group, 1.0), float(self.left[k]))
-            reached.append(math.prod(left.values()))
+            group, share = groups[k], shares[k]
+            if group in left:
+                left[group] = min(left[group], share)
+                reached.append(math.prod(left.values()))
+            else:
+                left[group] = share
+                reached.append(reached[-1] * share)
         return reached
 
     def evaluate(self, members: Iterable[int]) -> Solution:
         """Compute the durations of a cascade from their definitions, with exactly rounded sums."""
-        chosen = tuple(int(k) for k in members)
-        times = [*(self.idk[k].execution_time for k in chosen), self.last.execution_time]
-        expected = math.fsum(u * c for u, c in zip(self.reaching(chosen), times, strict=True))
-        maximum = math.fsum([*(self.idk[k].worst_case for k in chosen), self.last.worst_case])
+        chosen = tuple(members)
+        times, worst = self.times.tolist(), self.worst.tolist()
+        called = [*(times[k] for k in chosen), self.last.execution_time]
+        expected = math.fsum([u * c for u, c in zip(self.reaching(chosen), called, strict=True)])
+        maximum = math.fsum([*(worst[k] for k in chosen), self.last.worst_case])
         return Solution(chosen, expected, maximum)
 
     def tidy(self, solution: Solution) -> Solution:
@@ -154,7 +160,7 @@ def best_within(problem: Problem, front: Front, deadline: float | None) -> Solut
 def step_function(problem: Problem, front: Front) -> list[Solution]:
     """List the best cascade for every deadline: maximum durations strictly rise, expected ones strictly fall."""
     found = sorted(
-        {problem.tidy(problem.evaluate(members)) for members in front.cascades},
+        {problem.evaluate(members) for members in front.cascades},
         key=lambda s: (s.maximum, s.expected, len(s.members), problem.names(s)),
     )
     steps: list[Solution] = []

@@ -9,7 +9,7 @@ is the least expected duration of calling exactly S, and V(S) + C_n · left(S) /
 worst-case time, so one pass answers every deadline. This goes beyond the paper, whose Lemma 1 and Definition 2 are two
 special cases of left.
 
-O(N n + n 2^n) time; about 60 bytes a set: 63 MB for n = 20, which is the limit.
+O(N n + n 2^n) time; about 70 bytes a set: 67 MiB for n = 20, which is the limit.
 """
 
 from collections.abc import Iterator

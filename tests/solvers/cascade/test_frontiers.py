@@ -62,6 +62,12 @@ def test_two_hundred_classifiers_with_a_deadline() -> None:
         assert decision.maximum_duration <= 100 + (total - 100) / 3
 
 
+def test_a_cascade_that_gains_nothing_is_no_step() -> None:
+    *idk, last = even_groups(np.random.default_rng(0), [1])
+    useless = Problem.of([idk[0].model_copy(update={"execution_time": 99.0})], last, "independent")
+    assert [step.members for step in step_function(useless, Front(iter([(0,), ()])))] == [()]
+
+
 def test_thinning_keeps_a_label_near_every_dropped_one() -> None:
     rng = np.random.default_rng(0)
     expected = np.sort(rng.random(1000))[::-1]
