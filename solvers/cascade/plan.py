@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from models import CascadeQuery, CascadeRunDecision, CascadeStep, DeadlineRange, Discarded
+from models import CascadeQuery, CascadeRunDecision, CascadeStep, DeadlineRange, Discarded, InvalidRequest
 from models.cascade import Algorithm
 from models.errors import Infeasible
 from solvers.cascade.problem import Floats
@@ -55,8 +55,36 @@ class CascadePlan:
             self.reaching,
         ):
             array.flags.writeable = False
+        self._refuse_contradictions()
         object.__setattr__(self, "_maxima", self.maximum_durations.tolist())
         object.__setattr__(self, "_answers", [None] * len(self._maxima))
+
+    def _refuse_contradictions(self) -> None:
+        """Raise InvalidRequest if the arrays do not fit each other: a plan may come from anybody's bytes."""
+        n, k, calls = len(self.names), len(self.maximum_durations), len(self.members)
+        ends = self.offsets
+        promises = {
+            "times and thresholds for each name": {self.thresholds.shape, self.execution_times.shape} == {(n,)}
+            and self.worst_case_times.shape == (n,),
+            "at least one step": k > 0 and self.maximum_durations.shape == self.expected_durations.shape == (k,),
+            "increasing maximum durations": bool(np.all(np.diff(self.maximum_durations) > 0)),
+            "finite times": all(
+                bool(np.all(np.isfinite(times)))
+                for times in (self.execution_times, self.worst_case_times, self.maximum_durations, self.reaching)
+            )
+            and bool(np.all(np.isfinite(self.expected_durations))),
+            "offsets that cut the members into steps": ends.shape == (k + 1,)
+            and ends.dtype == np.int64
+            and int(ends[0]) == 0
+            and int(ends[-1]) == calls
+            and bool(np.all(np.diff(ends) > 0)),
+            "members that are names": self.members.dtype == np.int32
+            and self.members.shape == self.reaching.shape == (calls,)
+            and bool(np.all((self.members >= 0) & (self.members < n))),
+        }
+        broken = [promise for promise, kept in promises.items() if not kept]
+        if broken:
+            raise InvalidRequest(f"this is no cascade plan: it lacks {', '.join(broken)}")
 
     def decide(self, query: CascadeQuery) -> CascadeRunDecision:
         """Answer with the best cascade for the query's deadline; raises Infeasible, with the numbers, if none fits.
