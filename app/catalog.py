@@ -65,12 +65,12 @@ class Catalog:
         try:
             pointers = self.artifacts.pointers()
             fresh = {i: p for i, p in pointers.items() if not self._holds(i, p)}
-            plans = self.plans | {i: live for i in fresh if (live := self._try_load(i)) is not None}
+            loaded = {i: live for i in fresh if (live := self._try_load(i)) is not None}
         except StoreUnavailable:
             self.store_up = False
             raise
-        self.problems = {i: text for i, text in self.problems.items() if i in fresh}
-        self.plans = plans
+        self.problems = {i: text for i, text in self.problems.items() if i in fresh and i not in loaded}
+        self.plans = self.plans | loaded
         self.store_up = self.loaded = True
         self.refreshed_at = time.monotonic()
 

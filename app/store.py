@@ -126,6 +126,7 @@ class Store:
         """Listen: the callable waits so many seconds and says whether something was announced."""
         with translated(), self.client.pubsub(ignore_subscribe_messages=True) as listener:
             listener.subscribe(CHANNEL)
+            listener.get_message(timeout=3.0)  # the server's word that it listens: nothing is missed from here on
 
             def wait(seconds: float) -> bool:
                 with translated():

@@ -1,0 +1,322 @@
+"""The command line: tables for people, the API's JSON for programs, and refusals in one line."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.cli import main
+from app.parts import Parts
+from tests.app import stored
+from tests.samples import TRACE_SPEC, to_csv, trace_columns
+from tests.servers import environment
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(parts: Parts, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Give a function that runs a command on the store and gives status, output and errors."""
+    assert parts.settings.redis_url is not None
+    monkeypatch.setenv("PARSIMONY_REDIS_URL", parts.settings.redis_url)
+
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["parsimony", *map(str, words)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return run
+
+
+def done(result: tuple[int, str, str]) -> str:
+    """Give what a command printed that had to succeed; it fits 80 columns."""
+    status, out, err = result
+    assert status == 0, err
+    assert max(map(len, out.splitlines()), default=0) <= 80
+    return out
+
+
+def parsed(result: tuple[int, str, str]) -> Any:
+    """Give the JSON that a command printed that had to succeed."""
+    status, out, err = result
+    assert status == 0, err
+    return json.loads(out)
+
+
+def refused(result: tuple[int, str, str], status: int = 1) -> str:
+    """Give the one line of a refusal."""
+    found, out, err = result
+    assert (found, out) == (status, "")
+    lines = err.splitlines()
+    assert len(lines) == 1, err
+    assert lines[0].startswith("parsimony: ")
+    return lines[0].removeprefix("parsimony: ")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """Write the sample trace and its spec."""
+    table, spec = tmp_path / "trace.csv", tmp_path / "spec.json"
+    table.write_bytes(to_csv(trace_columns(60)))
+    spec.write_text(json.dumps(TRACE_SPEC))
+    return table, spec
+
+
+def test_a_dataset_is_added_listed_shown_and_deleted(run: Run, files: tuple[Path, Path], parts: Parts) -> None:
+    table, spec = files
+    added = done(run("dataset", "add", "trace", table, "--spec", spec))
+    assert "dataset trace" in added
+    assert "cat, dog, owl" in added
+    listed = done(run("dataset", "list"))
+    assert "trace" in listed
+    assert "60" in listed
+    assert done(run("dataset", "show", "trace")) == added
+    assert done(run("dataset", "delete", "trace")) == "deleted dataset trace\n"
+    assert parts.datasets.infos() == []
+
+
+def test_the_json_of_a_dataset_is_that_of_the_api(run: Run, files: tuple[Path, Path], parts: Parts) -> None:
+    table, spec = files
+    added = parsed(run("dataset", "add", "trace", table, "--spec", spec, "--json"))
+    info = parts.datasets.info("trace").model_dump(mode="json")
+    assert added == parsed(run("dataset", "show", "trace", "--json")) == info
+    assert parsed(run("dataset", "list", "--json")) == {"items": [info]}
+
+
+def test_embeddings_are_added_from_a_file(run: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
+    table, spec = files
+    np.save(tmp_path / "vectors.npy", np.ones((60, 4), dtype=np.float32))
+    added = run("dataset", "add", "trace", table, "--spec", spec, "--embeddings", tmp_path / "vectors.npy", "--json")
+    assert parsed(added)["embedding_dimensions"] == 4
+
+
+def test_a_bad_table_is_refused_in_one_line_that_names_field_and_row(run: Run, files: tuple[Path, Path]) -> None:
+    table, spec = files
+    columns = trace_columns(60)
+    columns["strong_ms"][6] = "slow"
+    table.write_bytes(to_csv(columns))
+    line = refused(run("dataset", "add", "trace", table, "--spec", spec))
+    assert line == "table.strong_ms: must hold numbers; row 7 says 'slow'"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["dataset", "show", "nosuch"], "there is no dataset called 'nosuch'"),
+        (["dataset", "delete", "nosuch"], "there is no dataset called 'nosuch'"),
+        (["build", "oracle", "x", "--dataset", "trace", "--local"], "solver: is 'oracle', must be one of cascade"),
+        (["build", "cascade", "x", "--dataset", "nosuch", "--local"], "there is no dataset called 'nosuch'"),
+        (["build", "cascade", "x", "--dataset", "nosuch"], "there is no dataset called 'nosuch'"),
+        (["build", "cascade", "X Y", "--dataset", "trace"], "name: String should match pattern"),
+        (["build", "cascade", "x", "--dataset", "trace", "--seed", "-1"], "seed: Input should be greater than"),
+        (["build", "cascade", "x", "--dataset", "trace", "-p", "a=1", "--local"], "params.a: Extra inputs are not"),
+        (["build", "cascade", "x", "--dataset", "trace", "-p", "target_precision=NaN"], "params.target_precision: "),
+        (["artifacts", "cascade", "nosuch"], "there is no cascade artifact called 'nosuch'"),
+        (["artifacts", "cascade", "plan", "--activate", "9"], "cascade 'plan' has no version 9"),
+        (["artifacts", "--activate", "1"], "activate: needs a solver and a name"),
+        (["decide", "cascade", "nosuch"], "there is no cascade artifact called 'nosuch'"),
+        (["decide", "oracle", "plan"], "solver: is 'oracle', must be one of cascade"),
+        (["decide", "cascade", "plan", "deadline=2"], "the fastest cascade takes at most 6"),
+        (["decide", "cascade", "plan", "deadline=nan"], "deadline: "),
+        (["decide", "cascade", "plan", "deadlin=2"], "deadlin: Extra inputs are not permitted"),
+        (["decide", "cascade", "plan", "--version", "3"], "cascade 'plan' has no version 3"),
+        (["export", "cascade", "nosuch", "-o", "x"], "there is no cascade artifact called 'nosuch'"),
+        (["export", "cascade", "plan", "-o", "/no/such/folder/x"], "/no/such/folder/x: No such file or directory"),
+        (["import", __file__], "the bytes are no artifact"),
+        (["bench", "nosuch"], "there is no benchmark 'nosuch'"),
+        (["bench", "../cli"], "there is no benchmark '../cli'"),
+    ],
+)
+def test_a_refusal_is_one_line_and_status_1(words: list[str], line: str, run: Run, parts: Parts) -> None:
+    stored.put_trace(parts)
+    stored.publish(parts)
+    assert refused(run(*words)).startswith(line)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nosuch"],
+        ["dataset", "nosuch"],
+        ["dataset", "add", "x"],
+        ["dataset", "add", "x", "/no/such/table", "--spec", "/no/such/spec"],
+        ["build", "cascade"],
+        ["build", "cascade", "x", "--dataset", "d", "--seed", "much"],
+        ["build", "cascade", "x", "--dataset", "d", "-p", "novalue"],
+        ["decide", "cascade"],
+        ["decide", "cascade", "plan", "deadline"],
+        ["artifacts", "--activate", "two"],
+        ["import", "/no/such/file"],
+        ["export", "cascade", "plan"],
+        ["dataset", "list", "--nosuch"],
+    ],
+)
+def test_wrong_usage_is_status_2_with_no_trace(words: list[str], run: Run) -> None:
+    status, out, err = run(*words)
+    assert (status, out) == (2, "")
+    assert "Traceback" not in err
+    assert err.startswith("Usage: ")
+
+
+@pytest.mark.parametrize("words", [[], ["dataset"]])
+def test_without_a_command_the_help_is_shown(words: list[str], run: Run) -> None:
+    _, out, err = run(*words)
+    assert "Usage: " in out + err
+
+
+def test_every_command_of_the_contract_has_help(run: Run) -> None:
+    commands = ["serve", "worker", "demo", "build", "artifacts", "decide", "export", "import", "bench"]
+    for words in [*([c] for c in commands), *(["dataset", c] for c in ("add", "list", "show", "delete"))]:
+        assert "Usage: " in done(run(*words, "--help"))
+
+
+def test_a_build_in_this_process_shows_its_progress_and_the_artifact(run: Run, parts: Parts) -> None:
+    stored.put_trace(parts)
+    status, out, err = run("build", "cascade", "mine", "--dataset", "trace", "--local", "-p", "target_precision=0.9")
+    assert status == 0
+    assert "cascade mine, version 1" in out
+    assert "summary" in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert err.startswith("cascade mine: ")
+    assert len(err.splitlines()) == len(set(err.splitlines()))
+    assert parts.artifacts.record("cascade", "mine").params["target_precision"] == 0.9
+
+
+def test_the_json_of_a_build_is_the_artifact_of_the_api(run: Run, parts: Parts) -> None:
+    stored.put_trace(parts)
+    built = parsed(
+        run(
+            *("build", "cascade", "mine", "--dataset", "trace", "--seed", 3, "--local", "--json"),
+            *("-p", "dependence=independent", "-p", "deadlines=[5, 12]", "-p", 'deterministic="strong"'),
+        )
+    )
+    assert built == parts.artifacts.record("cascade", "mine").model_dump(mode="json")
+    assert (built["seed"], built["params"]["deadlines"]) == (3, [5.0, 12.0])
+    assert (built["params"]["dependence"], built["params"]["deterministic"]) == ("independent", "strong")
+
+
+def test_a_build_in_a_worker_is_waited_for(run: Run, parts: Parts, tmp_path: Path) -> None:
+    stored.put_trace(parts)
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "app", "worker"],
+        env=environment(tmp_path, redis_url=parts.settings.redis_url),
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        built = parsed(run("build", "cascade", "mine", "--dataset", "trace", "--json"))
+        assert built == parts.artifacts.record("cascade", "mine").model_dump(mode="json")
+        line = refused_last(run("build", "cascade", "mine", "--dataset", "trace", "-p", "deterministic=nosuch"))
+        assert line.startswith("parsimony: build ")
+        assert " failed: " in line
+        assert "nosuch" in line
+    finally:
+        worker.terminate()
+        assert worker.wait(timeout=20) == 0
+
+
+def refused_last(result: tuple[int, str, str]) -> str:
+    """Give the last line of a failure that had shown progress before."""
+    status, out, err = result
+    assert (status, out) == (1, "")
+    assert "Traceback" not in err
+    return err.splitlines()[-1]
+
+
+def test_artifacts_are_listed_shown_and_rolled_back(run: Run, parts: Parts) -> None:
+    for seed in (0, 1):
+        stored.publish(parts, seed=seed)
+    stored.publish(parts, "other")
+    listed = done(run("artifacts"))
+    assert "plan" in listed
+    assert "other" in listed
+    assert "other" not in done(run("artifacts", "cascade", "plan"))
+    rolled = done(run("artifacts", "cascade", "plan", "--activate", 1))
+    assert "cascade plan, version 1" in rolled
+    assert parts.artifacts.record("cascade", "plan").version == 1
+    items = parsed(run("artifacts", "cascade", "plan", "--json"))["items"]
+    assert [(item["version"], item["active"]) for item in items] == [(1, True), (2, False)]
+    active = [record.model_dump(mode="json") for record in parts.artifacts.active()]
+    assert parsed(run("artifacts", "--json")) == {"items": active}
+    assert parsed(run("artifacts", "index", "--json")) == {"items": []}
+
+
+def test_a_decision_is_a_table_or_json(run: Run, parts: Parts) -> None:
+    stored.publish(parts, seed=0)
+    stored.publish(parts, seed=1)
+    shown = done(run("decide", "cascade", "plan", "deadline=7"))
+    assert "cascade plan, version 2, in ms" in shown
+    assert "K2" in shown
+    decision = parsed(run("decide", "cascade", "plan", "deadline=7", "--version", 1, "--json"))
+    assert decision["artifact"] == {"solver": "cascade", "name": "plan", "version": 1}
+    assert (decision["cascade"], decision["deadline"]) == (["K2"], 7.0)
+    unbounded = parsed(run("decide", "cascade", "plan", "--json"))
+    assert (unbounded["cascade"], unbounded["deadline"]) == (["K1", "K2"], None)
+
+
+def test_an_artifact_is_exported_and_imported(run: Run, parts: Parts, tmp_path: Path) -> None:
+    first, _ = stored.publish(parts, seed=0), stored.publish(parts, seed=1)
+    file = tmp_path / "plan.artifact"
+    told = done(run("export", "cascade", "plan", "--version", 1, "-o", file))
+    assert first.sha256 in told.replace("\n", "")
+    assert file.read_bytes() == parts.artifacts.data(first)
+    imported = parsed(run("import", file, "--json"))
+    assert (imported["version"], imported["sha256"], imported["active"]) == (3, first.sha256, True)
+    assert "cascade plan, version 4" in done(run("import", file))
+    file.write_bytes(file.read_bytes()[:-1])
+    refused(run("import", file))
+    assert parts.artifacts.record("cascade", "plan").version == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("PORT", "http"), ("REDIS_URL", "http://x"), ("LOG_LEVEL", "loud"), ("REDIS_URL", "redis://localhost:port")],
+)
+def test_a_bad_setting_is_refused_by_its_variable(
+    name: str, value: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"PARSIMONY_{name}", value)
+    assert refused(run("dataset", "list")).startswith(f"PARSIMONY_{name}: ")
+    assert refused(run("worker")).startswith(f"PARSIMONY_{name}: ")
+
+
+def test_a_key_in_a_bad_setting_is_not_shown(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARSIMONY_API_KEYS", "topsecret")
+    line = refused(run("dataset", "list"))
+    assert line.startswith("PARSIMONY_API_KEYS: ")
+    assert "topsecret" not in line
+
+
+def test_without_a_store_a_command_says_so(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PARSIMONY_REDIS_URL", f"unix://{tmp_path}/none.sock")
+    assert refused(run("dataset", "list")).startswith("the store cannot be reached: ")
+
+
+def test_the_module_runs_as_a_program_with_an_embedded_store(files: tuple[Path, Path], tmp_path: Path) -> None:
+    table, spec = files
+
+    def program(*words: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "app", *map(str, words)],
+            env=environment(tmp_path / "data"),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    added = program("dataset", "add", "trace", table, "--spec", spec, "--json")
+    assert (added.returncode, added.stderr) == (0, "")
+    assert json.loads(added.stdout)["rows"] == 60
+    assert "trace" in program("dataset", "list").stdout
+    missing = program("dataset", "show", "nosuch")
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert missing.stderr == "parsimony: there is no dataset called 'nosuch'\n"
+    assert program("nosuch").returncode == 2

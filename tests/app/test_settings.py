@@ -1,0 +1,141 @@
+"""Settings: one class, one prefix, read once; a bad value is refused by its name, and keys are shown nowhere."""
+
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from app.settings import Settings
+
+CONTRACT = {
+    "REDIS_URL": "unix:///tmp/x.sock",
+    "DATA_DIR": "/tmp/data",
+    "HOST": "0.0.0.0",
+    "PORT": "9000",
+    "WORKERS": "3",
+    "API_KEYS": "k:decide",
+    "MAX_BODY_BYTES": "4096",
+    "MAX_BATCH": "5",
+    "BUILD_QUEUE_LIMIT": "6",
+    "BUILD_TIMEOUT_S": "7",
+    "SOLVE_TIMEOUT_S": "8.5",
+    "DASK_SCHEDULER": "tcp://dask:8786",
+    "LOG_LEVEL": "debug",
+    "LOG_FORMAT": "json",
+}
+
+
+def test_the_settings_are_those_of_the_contract() -> None:
+    assert {name.upper() for name in Settings.model_fields} == set(CONTRACT)
+
+
+def test_every_setting_is_described() -> None:
+    assert all(field.description for field in Settings.model_fields.values())
+
+
+@pytest.mark.parametrize(("name", "value"), CONTRACT.items())
+def test_each_setting_is_read_from_the_environment(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = getattr(Settings(), name.lower())
+    monkeypatch.setenv(f"PARSIMONY_{name}", value)
+    found = getattr(Settings(), name.lower())
+    assert found != before
+    shown = found.get_secret_value() if name == "API_KEYS" else str(found)
+    assert shown == value
+
+
+@pytest.mark.parametrize("name", CONTRACT)
+def test_an_empty_variable_counts_as_unset(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Settings()
+    monkeypatch.setenv(f"PARSIMONY_{name}", "")
+    assert Settings() == before
+
+
+def test_a_variable_without_the_prefix_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORT", "1234")
+    monkeypatch.setenv("REDIS_URL", "redis://elsewhere")
+    assert (Settings().port, Settings().redis_url) == (8000, None)
+
+
+def test_without_any_variable_the_service_is_local_open_and_embedded() -> None:
+    settings = Settings()
+    assert (settings.host, settings.redis_url, settings.data_dir) == ("127.0.0.1", None, Path("data"))
+    assert settings.roles() == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("REDIS_URL", "http://localhost"),
+        ("REDIS_URL", "localhost:6379"),
+        ("REDIS_URL", "redis://localhost:port"),
+        ("REDIS_URL", "redis://localhost:99999"),
+        ("PORT", "-1"),
+        ("PORT", "65536"),
+        ("PORT", "http"),
+        ("WORKERS", "0"),
+        ("WORKERS", "65"),
+        ("WORKERS", "1.5"),
+        ("API_KEYS", "k"),
+        ("API_KEYS", "k:admin"),
+        ("API_KEYS", ":build"),
+        ("API_KEYS", "k:build,k2"),
+        ("MAX_BODY_BYTES", "1023"),
+        ("MAX_BODY_BYTES", str(2**30)),
+        ("MAX_BATCH", "0"),
+        ("BUILD_QUEUE_LIMIT", "0"),
+        ("BUILD_TIMEOUT_S", "0"),
+        ("SOLVE_TIMEOUT_S", "0"),
+        ("LOG_LEVEL", "loud"),
+        ("LOG_FORMAT", "xml"),
+    ],
+)
+def test_a_bad_value_is_refused_by_its_name(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"PARSIMONY_{name}", value)
+    with pytest.raises(ValidationError) as caught:
+        Settings()
+    assert [error["loc"] for error in caught.value.errors()] == [(name.lower(),)]
+
+
+@pytest.mark.parametrize("url", ["redis://h", "redis://:p@h:6380/2", "rediss://h:6379", "unix:///run/redis.sock"])
+def test_a_redis_address_of_a_known_scheme_is_taken(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARSIMONY_REDIS_URL", url)
+    assert Settings().redis_url == url
+
+
+@pytest.mark.parametrize(("name", "value", "read"), [("LOG_LEVEL", "DEBUG", "debug"), ("LOG_FORMAT", "Json", "json")])
+def test_case_does_not_matter_in_the_log_settings(
+    name: str, value: str, read: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"PARSIMONY_{name}", value)
+    assert getattr(Settings(), name.lower()) == read
+
+
+def test_keys_are_kept_by_their_digest_with_their_roles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARSIMONY_API_KEYS", " alpha:decide, be:ta:build ,,gämma:build ")
+    assert Settings().roles() == {
+        sha256(b"alpha").digest(): "decide",
+        sha256(b"be:ta").digest(): "build",
+        sha256("gämma".encode()).digest(): "build",
+    }
+
+
+def test_keys_and_passwords_are_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARSIMONY_API_KEYS", "topsecret:build")
+    monkeypatch.setenv("PARSIMONY_REDIS_URL", "redis://:topsecret@localhost")
+    settings = Settings()
+    shown = [repr(settings), str(settings), repr(settings.api_keys), settings.model_dump_json(include={"api_keys"})]
+    assert "topsecret" not in " ".join([*shown, repr(settings.roles())])
+
+
+def test_a_refusal_does_not_show_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARSIMONY_API_KEYS", "topsecret:build,topsecret2:admin")
+    with pytest.raises(ValidationError, match="entry 2 must be key:role with the role decide or build") as caught:
+        Settings()
+    assert "topsecret" not in str(caught.value)
+
+
+def test_settings_do_not_change() -> None:
+    settings = Settings()
+    with pytest.raises(ValidationError):
+        settings.port = 1  # type: ignore[misc]

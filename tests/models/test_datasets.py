@@ -1,0 +1,368 @@
+"""Tables are checked once and completely: each refusal names the field and the first offending row."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from models import (
+    FeaturesSpec,
+    FeatureTable,
+    InvalidRequest,
+    Trace,
+    TraceSpec,
+    dataset_from_columns,
+)
+
+FEATURES = FeaturesSpec.model_validate(
+    {
+        "kind": "features",
+        "label": "y",
+        "unit": "ms",
+        "size": ["width", "height"],
+        "features": [{"name": "f", "columns": ["a", "b"], "cost": 1.0}, {"name": "g", "columns": ["c"], "cost": 2.0}],
+    }
+)
+TRACE = TraceSpec.model_validate(
+    {
+        "kind": "trace",
+        "label": "y",
+        "unit": "ms",
+        "classifiers": [
+            {"name": "K1", "cost": {"column": "ms"}, "prediction": "p1", "confidence": "c1", "group": "g"},
+            {"name": "K2", "cost": 5.0, "prediction": "p2"},
+        ],
+    }
+)
+Columns = dict[str, NDArray[Any]]
+
+
+def features() -> Columns:
+    """Make the columns of a good table of features."""
+    return {
+        "y": np.array(["no", "yes", "no", "yes"], dtype=object),
+        "width": np.array([1, 2, 3, 4]),
+        "height": np.array([1.0, 2.0, 3.0, 4.0]),
+        "a": np.array([1, 0, 1, 0]),
+        "b": np.array([0.5, -1.5, 2.0, 0.0]),
+        "c": np.array([True, False, True, False]),
+    }
+
+
+def trace() -> Columns:
+    """Make the columns of a good trace."""
+    return {
+        "y": np.array(["cat", "dog", "cat", "dog"], dtype=object),
+        "p1": np.array(["cat", "cat", "owl", "dog"], dtype=object),
+        "c1": np.array([0.9, 0.4, 0.3, 0.8]),
+        "ms": np.array([1.0, 2.0, 0.0, 1.5]),
+        "p2": np.array(["cat", "dog", "cat", "ant"], dtype=object),
+    }
+
+
+def faults(spec: FeaturesSpec | TraceSpec, columns: Columns, embeddings: NDArray[Any] | None = None) -> dict[str, str]:
+    """Give what is wrong with a table: from the fault's place, dotted, to its message."""
+    with pytest.raises(InvalidRequest) as caught:
+        dataset_from_columns(spec, columns, embeddings)
+    return {".".join(map(str, fault.loc)): fault.msg for fault in caught.value.faults}
+
+
+def text(*cells: object) -> NDArray[Any]:
+    """Make a column of text, as it is read."""
+    return np.array(cells, dtype=object)
+
+
+def test_a_good_table_of_features_is_kept_in_the_order_of_the_spec() -> None:
+    table = dataset_from_columns(FEATURES, features())
+    assert isinstance(table, FeatureTable)
+    assert (table.rows, table.classes, table.labels.tolist()) == (4, ("no", "yes"), [0, 1, 0, 1])
+    assert table.values.tolist() == [[1.0, 0.5, 1.0], [0.0, -1.5, 0.0], [1.0, 2.0, 1.0], [0.0, 0.0, 0.0]]
+    assert table.sizes.tolist() == [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0], [4.0, 4.0]]
+
+
+def test_a_table_without_sizes_has_none() -> None:
+    spec = FEATURES.model_copy(update={"size": None})
+    assert FeatureTable.from_columns(spec, features()).sizes.shape == (4, 0)
+    assert spec.used_columns == ("y", "a", "b", "c")
+
+
+def test_a_good_trace_codes_true_classes_first_and_strangers_after_them() -> None:
+    table = dataset_from_columns(TRACE, trace())
+    assert isinstance(table, Trace)
+    assert table.classes == ("cat", "dog", "ant", "owl")
+    assert table.labels.tolist() == [0, 1, 0, 1]
+    assert table.predictions.tolist() == [[0, 0], [0, 1], [3, 0], [1, 2]]
+    assert table.correct.tolist() == [[True, True], [False, True], [False, True], [True, False]]
+    assert table.costs.tolist() == [[1.0, 5.0], [2.0, 5.0], [0.0, 5.0], [1.5, 5.0]]
+    assert table.confidences[:, 0].tolist() == [0.9, 0.4, 0.3, 0.8]
+    assert np.isnan(table.confidences[:, 1]).all()
+    assert table.embeddings.shape == (4, 0)
+
+
+def test_the_columns_of_a_spec_are_each_named_once() -> None:
+    assert FEATURES.used_columns == ("y", "width", "height", "a", "b", "c")
+    assert TRACE.used_columns == ("y", "p1", "c1", "ms", "p2")
+    assert FEATURES.model_copy(update={"size": "width"}).size_columns == ("width",)
+
+
+def test_checked_numbers_cannot_be_written_to() -> None:
+    table, traced = FeatureTable.from_columns(FEATURES, features()), Trace.from_columns(TRACE, trace())
+    for array in (table.values, table.sizes, traced.confidences, traced.costs):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0, 0] = 7.0
+
+
+def test_checking_does_not_change_the_columns() -> None:
+    columns = trace()
+    Trace.from_columns(TRACE, columns)
+    for name, column in trace().items():
+        assert columns[name].tolist() == column.tolist()
+        assert columns[name].flags.writeable
+
+
+@pytest.mark.parametrize("name", list(features()))
+def test_a_missing_column_of_features_is_named(name: str) -> None:
+    columns = features()
+    del columns[name]
+    found = faults(FEATURES, columns)
+    assert list(found) == [f"table.{name}"]
+    assert found[f"table.{name}"].startswith("is missing; of the spec's columns the table has ")
+
+
+@pytest.mark.parametrize("name", list(trace()))
+def test_a_missing_column_of_a_trace_is_named(name: str) -> None:
+    columns = trace()
+    del columns[name]
+    assert list(faults(TRACE, columns)) == [f"table.{name}"]
+
+
+def test_a_table_with_none_of_the_columns_says_so() -> None:
+    found = faults(TRACE, {})
+    assert set(found) == {f"table.{name}" for name in trace()}
+    assert found["table.y"] == "is missing; of the spec's columns the table has none"
+
+
+CellCase = tuple[Callable[[], Columns], FeaturesSpec | TraceSpec, str, NDArray[Any], str]
+BAD_CELLS: list[CellCase] = [
+    (features, FEATURES, "a", text("1", "x", "3", "4"), "must hold numbers; row 2 says 'x'"),
+    (features, FEATURES, "a", text("1", "2", None, "4"), "must hold numbers; row 3 says missing"),
+    (features, FEATURES, "a", text("1", "2", "3", "1_0"), "must hold numbers; row 4 says '1_0'"),
+    (features, FEATURES, "b", np.array([0.0, 1.0, np.nan, np.nan]), "must be finite and not missing; row 3 is missing"),
+    (features, FEATURES, "b", np.array([0.0, np.inf, 0.0, np.nan]), "must be finite and not missing; row 2 is inf"),
+    (features, FEATURES, "width", np.array([1, 2, 0, -1]), "must be above 0; row 3 is 0"),
+    (features, FEATURES, "height", np.array([1.0, -0.5, 1.0, 1.0]), "must be above 0; row 2 is -0.5"),
+    (features, FEATURES, "height", np.array([1.0, 1.0, 1.0, -np.inf]), "must be finite and not missing; row 4 is -inf"),
+    (features, FEATURES, "y", text("a", None, "b", ""), "must not be missing or infinite; row 2 is missing"),
+    (features, FEATURES, "y", text("a", "b", "c", ""), "must not be missing or infinite; row 4 is missing"),
+    (features, FEATURES, "y", np.array([0.0, 1.0, np.nan, 1.0]), "must not be missing or infinite; row 3 is missing"),
+    (features, FEATURES, "y", text("a", "a", "a", "a"), "the label has one class only, 'a', in all 4 rows"),
+    (
+        features,
+        FEATURES,
+        "y",
+        text("a", "b", "x" * 201, "a"),
+        "must hold classes of at most 200 characters; row 3 has 201",
+    ),
+    (trace, TRACE, "y", np.array([1, 1, 1, 1]), "the label has one class only, '1', in all 4 rows"),
+    (trace, TRACE, "ms", np.array([1.0, 2.0, 3.0, -0.25]), "must be at least 0; row 4 is -0.25"),
+    (trace, TRACE, "ms", text("1", "2", "fast", "4"), "must hold numbers; row 3 says 'fast'"),
+    (trace, TRACE, "c1", np.array([0.5, 0.5, 0.5, np.nan]), "must be finite and not missing; row 4 is missing"),
+    (trace, TRACE, "p1", text("cat", "dog", None, "dog"), "must not be missing or infinite; row 3 is missing"),
+    (trace, TRACE, "p1", np.array([0.0, np.inf, 1.0, 1.0]), "must not be missing or infinite; row 2 is inf"),
+    (trace, TRACE, "p2", text("x", "y", "z", "z"), "has no class of 'y': row 1 says 'x', classes are ['cat', 'dog']"),
+]
+
+
+@pytest.mark.parametrize(("make", "spec", "name", "column", "message"), BAD_CELLS)
+def test_a_bad_cell_is_refused_with_its_column_and_row(
+    make: Callable[[], Columns], spec: FeaturesSpec | TraceSpec, name: str, column: NDArray[Any], message: str
+) -> None:
+    assert faults(spec, make() | {name: column}) == {f"table.{name}": message}
+
+
+def test_all_faults_of_a_table_of_features_are_told_at_once() -> None:
+    columns = features() | {
+        "y": text("a", "b", None, "b"),
+        "width": np.array([1, 0, 1, 1]),
+        "a": text("x", "1", "2", "3"),
+        "b": np.array([1.0, 1.0, 1.0, np.nan]),
+    }
+    del columns["c"]
+    assert set(faults(FEATURES, columns)) == {"table.y", "table.width", "table.a", "table.b", "table.c"}
+
+
+def test_all_faults_of_a_trace_are_told_at_once() -> None:
+    columns = trace() | {
+        "y": text("cat", "cat", "cat", "cat"),
+        "c1": np.array([np.nan, 0.0, 0.0, 0.0]),
+        "ms": np.array([-1.0, 0.0, 0.0, 0.0]),
+        "p2": text("cat", "", "cat", "cat"),
+    }
+    found = faults(TRACE, columns, np.zeros((3, 2), dtype=np.float32))
+    assert set(found) == {"table.y", "table.c1", "table.ms", "table.p2", "embeddings"}
+
+
+def test_a_table_with_no_rows_says_so_of_every_column() -> None:
+    found = faults(TRACE, {name: column[:0] for name, column in trace().items()})
+    assert found == {f"table.{name}": "has no rows" for name in trace()}
+
+
+@pytest.mark.parametrize(
+    ("embeddings", "message"),
+    [
+        (np.zeros((3, 2), dtype=np.float32), "have 3 rows, the table has 4"),
+        (np.zeros((5, 2), dtype=np.float32), "have 5 rows, the table has 4"),
+        (np.zeros((4, 2)), "must be float32 with two dimensions, got float64 of shape (4, 2)"),
+        (np.zeros((4, 2), dtype=np.int32), "must be float32 with two dimensions, got int32 of shape (4, 2)"),
+        (np.zeros(4, dtype=np.float32), "must be float32 with two dimensions, got float32 of shape (4,)"),
+        (np.zeros((4, 0), dtype=np.float32), "have no columns"),
+        (np.array([[0, 0], [0, 0], [0, np.nan], [np.inf, 0]], dtype=np.float32), "must be finite; row 3 is not"),
+    ],
+)
+def test_embeddings_of_the_wrong_kind_are_refused(embeddings: NDArray[Any], message: str) -> None:
+    assert faults(TRACE, trace(), embeddings) == {"embeddings": message}
+
+
+def test_good_embeddings_are_no_fault_beside_a_bad_label() -> None:
+    columns = trace() | {"y": text("cat", None, "cat", "dog")}
+    assert list(faults(TRACE, columns, np.zeros((4, 2), dtype=np.float32))) == ["table.y"]
+
+
+def test_embeddings_are_kept_row_by_row() -> None:
+    embeddings = np.asfortranarray(np.arange(8, dtype=np.float32).reshape(4, 2))
+    kept = Trace.from_columns(TRACE, trace(), embeddings).embeddings
+    assert kept.tolist() == embeddings.tolist()
+    assert kept.flags.c_contiguous
+
+
+def test_a_table_of_features_takes_no_embeddings() -> None:
+    assert list(faults(FEATURES, features(), np.zeros((4, 2), dtype=np.float32))) == ["embeddings"]
+
+
+def test_the_label_cannot_be_a_feature() -> None:
+    spec = FeaturesSpec.model_validate(
+        {"kind": "features", "label": "a", "unit": "ms", "features": [{"name": "f", "columns": ["a"], "cost": 1}]}
+    )
+    assert faults(spec, features()) == {"spec.features": "column 'a' is the label, it cannot be a feature too"}
+
+
+def change_features(**changes: object) -> dict[str, Any]:
+    """Give the spec of features as JSON, with changes."""
+    return {**FEATURES.model_dump(), **changes}
+
+
+def change_classifier(**changes: object) -> dict[str, Any]:
+    """Give the spec of a trace as JSON, with changes to its second classifier."""
+    spec = TRACE.model_dump()
+    first, second = spec["classifiers"]
+    return {**spec, "classifiers": [first, {**second, **changes}]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "message"),
+    [
+        (
+            FeaturesSpec,
+            change_features(features=[{"name": "f", "columns": [c], "cost": 1} for c in "ab"]),
+            "feature name 'f' stands twice",
+        ),
+        (
+            FeaturesSpec,
+            change_features(features=[{"name": n, "columns": ["a"], "cost": 1} for n in "fg"]),
+            "column 'a' stands twice",
+        ),
+        (
+            FeaturesSpec,
+            change_features(features=[{"name": "f", "columns": ["a", "a"], "cost": 1}]),
+            "column 'a' stands twice",
+        ),
+        (TraceSpec, change_classifier(name="K1"), "classifier name 'K1' stands twice"),
+        (TraceSpec, change_classifier(prediction="y"), "the prediction of 'K2' is the label's own column 'y'"),
+        (TraceSpec, change_classifier(cost=-1.0), "greater than or equal to 0"),
+        (TraceSpec, change_classifier(cost=True), "valid number"),
+        (TraceSpec, change_classifier(name=""), "at least 1 character"),
+        (TraceSpec, change_classifier(surprise=1), "Extra inputs are not permitted"),
+        (TraceSpec, {**TRACE.model_dump(), "classifiers": []}, "at least 1 item"),
+        (FeaturesSpec, change_features(features=[]), "at least 1 item"),
+        (FeaturesSpec, change_features(label=None), "valid string"),
+    ],
+)
+def test_a_spec_that_contradicts_itself_is_refused(kind: type[FeaturesSpec], spec: object, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        kind.model_validate(spec)
+
+
+def labelled(column: NDArray[Any], **more: NDArray[Any]) -> FeatureTable:
+    """Make a table of one feature with this label."""
+    spec = FeaturesSpec.model_validate(
+        {"kind": "features", "label": "y", "unit": "ms", "features": [{"name": "x", "columns": ["x"], "cost": 1}]}
+    )
+    columns: Mapping[str, NDArray[Any]] = {"y": column, "x": np.zeros(len(column)), **more}
+    return FeatureTable.from_columns(spec, columns)
+
+
+@pytest.mark.parametrize(
+    ("column", "classes"),
+    [
+        (np.array([10, 9, -1, 10]), ("-1", "9", "10")),
+        (np.array([10.0, 9.0, -1.0]), ("-1", "9", "10")),
+        (np.array([2.5, 10.0, 1.0]), ("1", "2.5", "10")),
+        (np.array([1e300, 2e300, 3.0]), ("3", "1e+300", "2e+300")),
+        (np.array([True, False]), ("false", "true")),
+        (np.array([3, 1], dtype=np.uint8), ("1", "3")),
+        (np.array([0.5, 0.1], dtype=np.float32), ("0.1", "0.5")),
+        (text("b", "B", "a", "é"), ("B", "a", "b", "é")),
+        (text("10", "9", "x", "2"), ("2", "9", "10", "x")),
+    ],
+)
+def test_classes_stand_in_numerical_or_else_alphabetical_order(column: NDArray[Any], classes: tuple[str, ...]) -> None:
+    table = labelled(column)
+    assert table.classes == classes
+    assert len(table.labels) == len(column)
+
+
+def test_codes_point_at_the_class_of_their_row() -> None:
+    column = text("owl", "cat", "owl", "dog", "10", "9")
+    table = labelled(column)
+    assert [table.classes[code] for code in table.labels] == column.tolist()
+    assert table.labels.dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    ("label", "answers"),
+    [
+        (np.array([1, 2, 1]), np.array([1.0, 2.0, 2.5])),
+        (np.array([1.0, 2.0, 1.0]), np.array([1, 2, 3])),
+        (np.array([1.0, 2.0, 1.5]), np.array([1, 2, 3])),
+        (np.array([1, 2, 1]), text("1", "2", "unsure")),
+    ],
+)
+def test_1_and_1_0_are_one_class(label: NDArray[Any], answers: NDArray[Any]) -> None:
+    spec = TraceSpec.model_validate(
+        {
+            "kind": "trace",
+            "label": "y",
+            "unit": "ms",
+            "classifiers": [{"name": "K", "cost": 1.0, "prediction": "p"}],
+        }
+    )
+    assert Trace.from_columns(spec, {"y": label, "p": answers}).correct[:, 0].tolist() == [True, True, False]
+
+
+@given(st.lists(st.text(min_size=1, max_size=5).filter(lambda t: "\x00" not in t), min_size=2, unique=True))
+def test_coding_loses_no_class(classes: list[str]) -> None:
+    table = labelled(np.array(classes, dtype=object))
+    assert sorted(table.classes) == sorted(classes)
+    assert [table.classes[code] for code in table.labels] == classes
+
+
+@given(st.lists(st.integers(-(2**53), 2**53), min_size=2, unique=True))
+def test_whole_numbers_are_coded_by_value_whatever_their_type(values: list[int]) -> None:
+    integers, floats = labelled(np.array(values, dtype=np.int64)), labelled(np.array(values, dtype=np.float64))
+    assert integers.classes == floats.classes == tuple(map(str, sorted(values)))
+    assert integers.labels.tolist() == floats.labels.tolist()

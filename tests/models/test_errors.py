@@ -1,0 +1,76 @@
+"""Errors: one small tree, whose messages hold the numbers."""
+
+import re
+
+import pytest
+from pydantic import ValidationError
+
+from models import CascadeOptions, Fault, FeaturesSpec, InvalidRequest, ParsimonyError, errors
+
+
+def tree(kind: type[ParsimonyError]) -> list[type[ParsimonyError]]:
+    """List a class of the module and all that derive from it."""
+    return [
+        kind,
+        *(below for child in kind.__subclasses__() if child.__module__ == errors.__name__ for below in tree(child)),
+    ]
+
+
+def test_the_drawn_tree_names_every_class_under_its_parent() -> None:
+    drawn: dict[str, str] = {}
+    above: dict[int, str] = {}
+    for line in (errors.__doc__ or "").splitlines():
+        found = re.match(r"    ([│├└─ ]*)([A-Z]\w+)(?: |$)", line)
+        if found:
+            depth = len(found[1]) // 4
+            above[depth] = found[2]
+            drawn[found[2]] = above[depth - 1] if depth else "Exception"
+    assert drawn == {kind.__name__: kind.__mro__[1].__name__ for kind in tree(ParsimonyError)}
+
+
+@pytest.mark.parametrize("kind", tree(ParsimonyError))
+def test_every_class_says_in_a_sentence_what_it_means(kind: type[ParsimonyError]) -> None:
+    assert kind.__doc__
+    assert kind.__doc__.splitlines()[0].endswith(".")
+
+
+def test_the_detail_is_the_first_fault_and_counts_the_others() -> None:
+    error = InvalidRequest.at(Fault(("items", 2, "x"), "is bad"), Fault(("y",), "is worse"))
+    assert str(error) == "items.2.x: is bad (and 1 more)"
+    assert [fault.loc for fault in error.faults] == [("items", 2, "x"), ("y",)]
+    assert str(InvalidRequest.at(Fault((), "is bad"))) == "is bad"
+
+
+def refusal(spec: object) -> InvalidRequest:
+    """Let pydantic refuse a spec of features."""
+    with pytest.raises(ValidationError) as caught:
+        FeaturesSpec.model_validate(spec)
+    return InvalidRequest.of(caught.value, "spec")
+
+
+def test_a_list_that_is_too_short_only_because_its_members_are_bad_is_no_fault() -> None:
+    bad = {"kind": "features", "label": "y", "unit": "ms", "features": [{"name": "x", "columns": ["x"]}]}
+    assert [fault.loc for fault in refusal(bad).faults] == [("spec", "features", 0, "cost")]
+
+
+def test_a_list_that_is_really_too_short_is_a_fault() -> None:
+    bad = {"kind": "features", "label": "y", "unit": "ms", "features": []}
+    assert [fault.loc for fault in refusal(bad).faults] == [("spec", "features")]
+
+
+def test_every_fault_that_pydantic_found_is_kept() -> None:
+    with pytest.raises(ValidationError) as caught:
+        CascadeOptions.model_validate({"target_precision": 2.0, "dependence": "none", "more": 1})
+    error = InvalidRequest.of(caught.value.errors(), "params")
+    assert {fault.loc for fault in error.faults} == {
+        ("params", "target_precision"),
+        ("params", "dependence"),
+        ("params", "more"),
+    }
+    assert str(error).endswith("(and 2 more)")
+
+
+def test_a_corrupt_artifact_is_an_invalid_request_with_no_faults() -> None:
+    error = errors.CorruptArtifact("the bytes are no artifact")
+    assert isinstance(error, InvalidRequest)
+    assert error.faults == ()

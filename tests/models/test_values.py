@@ -1,0 +1,204 @@
+"""Values take types literally, are frozen, and know no field that they do not declare."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from models import (
+    ArtifactRef,
+    Build,
+    BuildProgress,
+    BuildRequest,
+    CascadeOptions,
+    CascadeQuery,
+    Classifier,
+    FeatureSpec,
+    Name,
+    Polynomial,
+    SolveRequest,
+    Timings,
+)
+
+NAMES: TypeAdapter[str] = TypeAdapter(Name)
+
+
+@pytest.mark.parametrize("number", [True, "1", None, float("nan"), float("inf"), -float("inf"), [1.0]])
+def test_only_a_finite_number_is_a_number(number: object) -> None:
+    with pytest.raises(ValidationError):
+        Classifier.model_validate({"name": "K", "execution_time": number, "success_probability": 0.5})
+
+
+@pytest.mark.parametrize("text", ["true", '"1"', "NaN", "Infinity", "null", "1e999"])
+def test_only_a_finite_number_is_a_number_in_json(text: str) -> None:
+    with pytest.raises(ValidationError):
+        Classifier.model_validate_json(f'{{"name": "K", "execution_time": {text}, "success_probability": 0.5}}')
+
+
+def test_an_integer_is_taken_for_a_float() -> None:
+    classifier = Classifier.model_validate_json('{"name": "K", "execution_time": 2, "success_probability": 1}')
+    assert (classifier.execution_time, classifier.worst_case, classifier.deterministic) == (2.0, 2.0, True)
+    assert isinstance(classifier.execution_time, float)
+
+
+@pytest.mark.parametrize("seed", [1.0, 1.5, True, "1", -1, 2**63])
+def test_a_seed_is_an_integer_that_fits_64_bits(seed: object) -> None:
+    with pytest.raises(ValidationError) as caught:
+        BuildRequest.model_validate({"solver": "cascade", "name": "a", "dataset": "b", "seed": seed})
+    assert caught.value.errors()[0]["loc"] == ("seed",)
+
+
+def test_an_unknown_field_is_refused_by_its_name() -> None:
+    with pytest.raises(ValidationError) as caught:
+        CascadeQuery.model_validate({"dedline": 3.0})
+    assert caught.value.errors()[0]["loc"] == ("dedline",)
+
+
+def test_a_value_cannot_be_changed() -> None:
+    query = CascadeQuery(deadline=3.0)
+    with pytest.raises(ValidationError):
+        query.deadline = 4.0  # type: ignore[misc]
+
+
+def test_a_list_in_json_becomes_a_tuple() -> None:
+    assert CascadeOptions.model_validate_json('{"deadlines": [1, 2.5]}').deadlines == (1.0, 2.5)
+    assert CascadeOptions.model_validate({"deadlines": [1, 2.5]}).deadlines == (1.0, 2.5)
+
+
+@pytest.mark.parametrize("members", [["1"], [True], [0.0], [float("nan")]])
+def test_the_members_of_a_list_stay_strict(members: list[object]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        CascadeOptions.model_validate({"deadlines": members})
+    assert caught.value.errors()[0]["loc"] == ("deadlines", 0)
+
+
+@pytest.mark.parametrize("name", ["a", "0", "digits-joint", "v1.2_x", "a" * 63])
+def test_a_name_can_stand_in_a_path_and_in_a_key(name: str) -> None:
+    assert NAMES.validate_python(name) == name
+
+
+@pytest.mark.parametrize("name", ["", "A", "-a", ".a", "a/b", "a:b", "a b", "é", "a\n", "a" * 64, "..", None, 1])
+def test_what_could_not_stand_in_a_path_or_key_is_no_name(name: object) -> None:
+    with pytest.raises(ValidationError):
+        NAMES.validate_python(name)
+
+
+@given(st.text(max_size=70))
+def test_no_name_holds_a_character_that_keys_or_paths_use(text: str) -> None:
+    try:
+        NAMES.validate_python(text)
+    except ValidationError:
+        return
+    assert 1 <= len(text) <= 63
+    assert not set(text) & set(":/?#%\n ")
+
+
+@pytest.mark.parametrize(
+    ("cost", "kind"),
+    [
+        (3, float),
+        (0.0, float),
+        ({"polynomial": [0.2, 0.01, 1e-6]}, Polynomial),
+        ({"timings": [[64, 1.1], [128, 4.2], [256, 9]]}, Timings),
+    ],
+)
+def test_a_cost_is_a_number_a_polynomial_or_timings(cost: object, kind: type) -> None:
+    assert isinstance(FeatureSpec.model_validate({"name": "f", "columns": ["f"], "cost": cost}).cost, kind)
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        -1,
+        "3",
+        True,
+        float("nan"),
+        {"polynomial": []},
+        {"polynomial": [1.0, -0.1]},
+        {"polynomial": [1.0] * 17},
+        {"polynomial": ["1"]},
+        {"timings": []},
+        {"timings": [[64, 1.1, 2.0]] * 3, "degree": 0},
+        {"timings": [[64]], "degree": 0},
+        {"timings": [[64, -1.0]], "degree": 0},
+        {"timings": [[64, 1.0]], "degree": 0, "quantile": 0},
+        {"timings": [[64, 1.0]], "degree": 0, "quantile": 1.5},
+        {"timings": [[64, 1.0]], "degree": 16},
+        {"polynomial": [1.0], "timings": [[64, 1.0]]},
+        {},
+        None,
+    ],
+)
+def test_a_cost_that_could_fall_below_zero_or_says_nothing_is_refused(cost: object) -> None:
+    with pytest.raises(ValidationError):
+        FeatureSpec.model_validate({"name": "f", "columns": ["f"], "cost": cost})
+
+
+def test_timings_need_more_sizes_than_their_degree() -> None:
+    with pytest.raises(ValidationError, match=r"degree 2 needs timings at 3 sizes or more, there are 2"):
+        Timings.model_validate({"timings": [[64, 1.1], [128, 4.2], [128, 4.4]]})
+    assert Timings.model_validate({"timings": [[64, 1.1], [128, 4.2]], "degree": 1}).degree == 1
+
+
+def test_a_worst_case_is_not_below_the_mean() -> None:
+    with pytest.raises(ValidationError, match=r"worst_case_time 1\.0 is below execution_time 2\.0"):
+        Classifier(name="K", execution_time=2.0, success_probability=0.5, worst_case_time=1.0)
+    assert Classifier(name="K", execution_time=2.0, success_probability=0.5, worst_case_time=3.0).worst_case == 3.0
+
+
+@pytest.mark.parametrize("probability", [0.0, -0.1, 1.1])
+def test_a_success_probability_is_above_zero_and_at_most_one(probability: float) -> None:
+    with pytest.raises(ValidationError):
+        Classifier(name="K", execution_time=1.0, success_probability=probability)
+
+
+def test_a_solve_request_holds_between_1_and_200_classifiers() -> None:
+    one = Classifier(name="K", execution_time=1.0, success_probability=1.0)
+    assert len(SolveRequest(classifiers=(one,) * 200).classifiers) == 200
+    for count in (0, 201):
+        with pytest.raises(ValidationError):
+            SolveRequest(classifiers=(one,) * count)
+
+
+@pytest.mark.parametrize("deadline", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_deadline_is_above_zero_and_finite(deadline: float) -> None:
+    with pytest.raises(ValidationError):
+        CascadeQuery(deadline=deadline)
+
+
+def test_versions_count_from_1() -> None:
+    with pytest.raises(ValidationError):
+        ArtifactRef(solver="cascade", name="a", version=0)
+
+
+@pytest.mark.parametrize(
+    ("status", "ended"),
+    [("queued", False), ("running", False), ("succeeded", True), ("failed", True), ("cancelled", True)],
+)
+def test_a_build_has_ended_unless_it_is_queued_or_running(status: Any, ended: bool) -> None:
+    build = Build(
+        id="1",
+        solver="cascade",
+        name="a",
+        dataset="b",
+        params={},
+        seed=0,
+        status=status,
+        progress=BuildProgress(),
+        created_at="2026-01-01T00:00:00.000Z",
+    )
+    assert build.ended is ended
+    assert Build.model_validate_json(build.model_dump_json()) == build
+
+
+def test_a_status_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        Build.model_validate({"status": "lost"})
+
+
+def test_numpy_numbers_are_not_silently_taken() -> None:
+    with pytest.raises(ValidationError):
+        BuildRequest.model_validate({"solver": "cascade", "name": "a", "dataset": "b", "seed": np.int64(3)})
