@@ -127,6 +127,9 @@ class CatalogThread(threading.Thread):
                 self._note()
                 self._stopping.wait(0.5)
                 self._try_revive()
+            except Exception:  # whatever it is, the plans in memory must go on being kept fresh
+                logger.exception("the catalog's thread goes on after an internal error")
+                self._stopping.wait(POLL_S)
 
     def stop(self) -> None:
         """Stop at the next round and wait for it."""

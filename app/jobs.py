@@ -167,7 +167,9 @@ class Builds:
 
     def unended(self) -> list[Build]:
         """List the builds that are queued or running."""
-        return [self.get(build_id) for build_id in self._store.members(OPEN_BUILDS)]
+        ids = self._store.members(OPEN_BUILDS)
+        found = self._store.get_many_json([_record(build_id) for build_id in ids])
+        return [Build.model_validate_json(json.dumps(record)) for record in found]
 
     def beats(self) -> dict[str, int]:
         """Give the beat of every build that has one."""

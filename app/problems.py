@@ -19,6 +19,7 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
 
 PROBLEMS: dict[type[ParsimonyError], tuple[int, str]] = {
+    ParsimonyError: (500, "internal"),
     errors.InvalidRequest: (422, "invalid-request"),
     errors.UnknownDataset: (404, "unknown-dataset"),
     errors.UnknownBuild: (404, "unknown-build"),

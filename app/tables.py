@@ -23,22 +23,24 @@ PARQUET_TYPES = ("application/vnd.apache.parquet", "application/x-parquet")
 UNTOLD_TYPES = ("", "application/octet-stream")
 """What clients send when they do not know: the bytes decide."""
 _CHUNK = 2**20
+_KINDS = (("features",), ("trace",))
 _LEAST_CELL = 4
 """Bytes that a checked cell takes at least: a class's code."""
-_SPEC: TypeAdapter[FeaturesSpec | TraceSpec] = TypeAdapter(DatasetSpec)
+Spec = FeaturesSpec | TraceSpec
+_SPEC: TypeAdapter[Spec] = TypeAdapter(DatasetSpec)
 
 
-def parse_spec(text: str | bytes) -> FeaturesSpec | TraceSpec:
+def parse_spec(text: str | bytes) -> Spec:
     """Read how a table is to be read; raises InvalidRequest with every fault."""
     try:
         return _SPEC.validate_json(text)
     except ValidationError as error:
-        raise InvalidRequest.of(error, "spec") from error
+        # pydantic begins each place with the kind that it took the spec for, which stands nowhere in the caller's JSON
+        found = [{**fault, "loc": fault["loc"][fault["loc"][:1] in _KINDS :]} for fault in error.errors()]
+        raise InvalidRequest.of(found, "spec") from error
 
 
-def read_dataset(
-    spec: FeaturesSpec | TraceSpec, table: Path, media_type: str, embeddings: bytes | None, *, max_bytes: int
-) -> Dataset:
+def read_dataset(spec: Spec, table: Path, media_type: str, embeddings: bytes | None, *, max_bytes: int) -> Dataset:
     """Read and check a table, with its embeddings if there are any.
 
     ``max_bytes`` bounds the table, and what a packed one may unpack to. Raises InvalidRequest with every fault,
@@ -47,22 +49,22 @@ def read_dataset(
     if table.stat().st_size > max_bytes:
         raise PayloadTooLarge(f"the table has {table.stat().st_size} bytes, the limit is {max_bytes}")
     with tempfile.TemporaryDirectory(prefix="parsimony-") as scratch:
-        columns = _read_table(table, media_type, spec.used_columns, max_bytes, Path(scratch))
+        columns = _read_table(spec, table, media_type, max_bytes, Path(scratch))
     vectors = None if embeddings is None else _read_embeddings(embeddings)
     return dataset_from_columns(spec, columns, vectors)
 
 
-def _read_table(path: Path, media_type: str, wanted: tuple[str, ...], max_bytes: int, scratch: Path) -> Columns:
-    """Read the wanted columns that the table has."""
+def _read_table(spec: Spec, path: Path, media_type: str, max_bytes: int, scratch: Path) -> Columns:
+    """Read the columns of the spec that the table has."""
     kind = media_type.partition(";")[0].strip().lower()
     with path.open("rb") as file:
         magic = file.read(4)
     if kind not in (*CSV_TYPES, *PARQUET_TYPES, *UNTOLD_TYPES):
         raise UnsupportedMediaType(f"the table is {kind}, must be text/csv or application/vnd.apache.parquet")
     if kind in PARQUET_TYPES or (kind in UNTOLD_TYPES and magic == b"PAR1"):
-        table = _read_parquet(path, wanted, max_bytes)
+        table = _read_parquet(spec, path, max_bytes)
     else:
-        table = _read_csv(_unpacked(path, magic, max_bytes, scratch), wanted)
+        table = _read_csv(spec, _unpacked(path, magic, max_bytes, scratch))
     return {name: _column(table.column(name), name) for name in table.column_names}
 
 
@@ -90,34 +92,27 @@ def _unpacked(path: Path, magic: bytes, max_bytes: int, scratch: Path) -> Path:
     return plain
 
 
-def _read_csv(path: Path, wanted: tuple[str, ...]) -> pa.Table:
+def _read_csv(spec: Spec, path: Path) -> pa.Table:
     # One block for the whole file: the type of a column is then inferred from all of its rows.
     reading = pa.csv.ReadOptions(block_size=max(path.stat().st_size + 1, _CHUNK), use_threads=True)
     try:
-        with path.open("rb") as file:
-            names = _header(file.readline())
-        present = [name for name in wanted if name in names]
+        with pa.csv.open_csv(path) as reader:
+            names = reader.schema.names
+        present = [name for name in spec.used_columns if name in names]
         _refuse_repeated(names, present)
-        table: pa.Table = pa.csv.read_csv(
-            path, read_options=reading, convert_options=pa.csv.ConvertOptions(include_columns=present or names[:1])
+        converting = pa.csv.ConvertOptions(
+            include_columns=present or names[:1], column_types=dict.fromkeys(spec.class_columns, pa.binary())
         )
+        table: pa.Table = pa.csv.read_csv(path, read_options=reading, convert_options=converting)
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
         raise InvalidRequest.at(Fault(("table",), f"is no readable CSV: {error}")) from error
     return table if present else table.select([])
 
 
-def _header(line: bytes) -> list[str]:
-    """Read the names in the first line of a CSV with the reader that will read the rest."""
-    if not line.strip():
-        raise pa.ArrowInvalid("the first line, which names the columns, is empty")
-    names: list[str] = pa.csv.read_csv(pa.BufferReader(line)).column_names
-    return names
-
-
-def _read_parquet(path: Path, wanted: tuple[str, ...], max_bytes: int) -> pa.Table:
+def _read_parquet(spec: Spec, path: Path, max_bytes: int) -> pa.Table:
     try:
         names, rows = pa.parquet.read_schema(path).names, pa.parquet.read_metadata(path).num_rows
-        present = [name for name in wanted if name in names]
+        present = [name for name in spec.used_columns if name in names]
         _refuse_repeated(names, present)
         if rows * len(present) * _LEAST_CELL > max_bytes:
             raise PayloadTooLarge(f"the table's {rows} rows unpack to more than {max_bytes} bytes")

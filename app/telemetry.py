@@ -102,7 +102,8 @@ class Telemetry:
         self.metrics.seconds.labels(route).observe(seconds)
         if logger.isEnabledFor(logging.INFO):
             extra = {"request_id": request_id, "status": status, "ms": round(seconds * 1000, 3)}
-            logger.info("%s %s %d %.3f ms", scope["method"], scope["path"], status, seconds * 1000, extra=extra)
+            path = scope["raw_path"].decode("latin-1")  # still escaped, so that no path can begin a line of its own
+            logger.info("%s %s %d %.3f ms", scope["method"], path, status, seconds * 1000, extra=extra)
 
 
 def route_of(scope: Scope) -> str:

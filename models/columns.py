@@ -4,6 +4,7 @@ A column is a one-dimensional array: numbers (with NaN for a missing cell) or ob
 cell). Each check appends what is wrong to ``faults``, with the first offending row counted from 1, and goes on.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from models.errors import Fault
 
 Columns = Mapping[str, NDArray[Any]]
 _NOTHING = np.empty(0)
+_WHOLE_FLOAT = re.compile(r"^([+-]?\d+)\.0+$")
 _LONGEST_CLASS = 200
 _WHOLE = 2.0**53
 """Up to here every whole number is a float of its own."""
@@ -59,7 +61,7 @@ def numbers(
 
 
 def texts(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any]:
-    """Take a column of classes as text: whole numbers lose their decimal point, so that 1 and 1.0 are one class."""
+    """Take a column of classes as text as written, but whole numbers lose their decimals: 1 and 1.0 are one class."""
     column = _present(columns, name, faults)
     if column is None:
         return _NOTHING
@@ -81,6 +83,8 @@ def texts(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any]:
             rule = f"must hold classes of at most {_LONGEST_CLASS} characters"
             faults.append(Fault(("table", name), f"{rule}; row {_first(long) + 1} has {len(column[_first(long)])}"))
             return _NOTHING
+        found, inverse = np.unique(column.astype(str), return_inverse=True)
+        return np.array([_WHOLE_FLOAT.sub(r"\1", text) for text in found.tolist()])[inverse]
     return column.astype(str)
 
 

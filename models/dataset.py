@@ -60,6 +60,11 @@ class FeaturesSpec(Value):
         features = (column for feature in self.features for column in feature.columns)
         return tuple(dict.fromkeys((self.label, *self.size_columns, *features)))
 
+    @property
+    def class_columns(self) -> tuple[str, ...]:
+        """The columns that hold classes, which are text as written."""
+        return (self.label,)
+
 
 class CostColumn(Value):
     """A cost that was measured for every item."""
@@ -108,6 +113,11 @@ class TraceSpec(Value):
             used += [classifier.confidence] if classifier.confidence else []
             used += [classifier.cost.column] if isinstance(classifier.cost, CostColumn) else []
         return tuple(dict.fromkeys(used))
+
+    @property
+    def class_columns(self) -> tuple[str, ...]:
+        """The columns that hold classes, which are text as written."""
+        return (self.label, *(classifier.prediction for classifier in self.classifiers))
 
 
 DatasetSpec = Annotated[FeaturesSpec | TraceSpec, Field(discriminator="kind")]

@@ -160,9 +160,8 @@ def test_a_broken_gzip_is_refused(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "the first line, which names the columns, is empty"),
-        (b"\n" + GOOD, "the first line, which names the columns, is empty"),
-        (gzip.compress(b""), "the first line, which names the columns, is empty"),
+        (b"", "Empty CSV file"),
+        (gzip.compress(b""), "Empty CSV file"),
         (b"y,x\na,1\nb,2,3\n", "Expected 2 columns, got 3"),
         (b"y,x\na\n", "Expected 2 columns, got 1"),
     ],
@@ -379,9 +378,9 @@ def test_the_sample_specs_are_read() -> None:
         ("[]", ("spec",)),
         ("{}", ("spec",)),
         ('{"kind": "images"}', ("spec",)),
-        ('{"kind": "trace", "label": "y", "unit": "ms"}', ("spec", "trace", "classifiers")),
-        ('{"kind": "trace", "label": 1, "unit": "ms", "classifiers": []}', ("spec", "trace", "label")),
-        ('{"kind": "trace", "label": "y", "unit": "ms", "classifiers": [], "x": 1}', ("spec", "trace", "classifiers")),
+        ('{"kind": "trace", "label": "y", "unit": "ms"}', ("spec", "classifiers")),
+        ('{"kind": "trace", "label": 1, "unit": "ms", "classifiers": []}', ("spec", "label")),
+        ('{"kind": "trace", "label": "y", "unit": "ms", "classifiers": [], "x": 1}', ("spec", "classifiers")),
         (b"\xff", ("spec",)),
     ],
 )
@@ -389,3 +388,16 @@ def test_a_bad_spec_is_refused_by_its_field(spec: str | bytes, loc: tuple[str, .
     with pytest.raises(InvalidRequest) as caught:
         parse_spec(spec)
     assert caught.value.faults[0].loc == loc
+
+
+def test_classes_are_text_as_written(tmp_path: Path) -> None:
+    """True and true, 01 and 1 are different classes, unless label and answers were written alike."""
+    spec = parse_spec(
+        '{"kind": "trace", "label": "y", "unit": "ms", "classifiers": [{"name": "k", "cost": 1, "prediction": "p"}]}'
+    )
+    table = tmp_path / "table"
+    table.write_bytes(b'y,p\nTrue,True\nFalse,idk\nTrue,"two\nlines"\n01,1.0\n1,2.50\n')
+    trace = read_dataset(spec, table, "text/csv", None, max_bytes=1000)
+    assert set(trace.classes) == {"True", "False", "01", "1", "idk", "two\nlines", "2.50"}
+    assert isinstance(trace, Trace)
+    assert trace.correct[:, 0].tolist() == [True, False, False, False, False]
