@@ -19,15 +19,16 @@ from rq.timeouts import JobTimeoutException
 
 from app.artifacts import pack
 from app.clock import now
-from app.datasets import DatasetInfo, Datasets
+from app.datasets import DatasetInfo
 from app.embedded import die_with_parent
 from app.jobs import QUEUE_NAME, Builds
+from app.memo import Memo
 from app.parts import Parts, open_parts
 from app.settings import Settings
 from app.store import translated
 from models import ArtifactRecord, Build, BuildProgress, BuildRequest, Value
 from models.errors import Cancelled, ParsimonyError, StoreUnavailable
-from solvers import SOLVERS, Progress
+from solvers import SOLVERS, Progress, Run
 
 logger = logging.getLogger("parsimony.worker")
 BEAT_S = 5
@@ -71,26 +72,25 @@ def _build_and_publish(parts: Parts, build: Build) -> None:
 
     request = BuildRequest(**build.model_dump(include=set(BuildRequest.model_fields)))
     options = SOLVERS[build.solver].options.model_validate(build.params)
-    data = fit(parts.datasets, request, options, progress, dask_scheduler=parts.settings.dask_scheduler)
+    data = fit(parts, request, options, progress)
     check, commit = parts.builds.committing(build.id)
     parts.artifacts.publish(data, created_at=now(), check=check, commit=commit, watched=(Builds.watched(build.id),))
 
 
-def fit(
-    datasets: Datasets, request: BuildRequest, options: Value, progress: Progress, *, dask_scheduler: str | None
-) -> bytes:
+def fit(parts: Parts, request: BuildRequest, options: Value, progress: Progress) -> bytes:
     """Fit a solver to a stored dataset and give the artifact's bytes; same request and dataset, same bytes."""
-    info = datasets.info(request.dataset)
+    info, started = parts.datasets.info(request.dataset), time.monotonic()
     solver, rng = SOLVERS[request.solver], np.random.default_rng(request.seed)
-    dataset = datasets.load(info)
-    with training_on(dask_scheduler):
-        fitted = solver.fit(dataset, options, rng, progress)
+    dataset = parts.datasets.load(info)
+    run = Run(progress, lambda: time.monotonic() - started, Memo(parts.store))
+    with training_on(parts.settings.dask_scheduler):
+        fitted = solver.fit(dataset, options, rng, run)
     return pack(fitted.plan, _manifest(request, options, info, fitted.summary))
 
 
 def build_locally(parts: Parts, request: BuildRequest, options: Value, progress: Progress) -> ArtifactRecord:
     """Fit in this process and publish, with no queue or worker."""
-    data = fit(parts.datasets, request, options, progress, dask_scheduler=parts.settings.dask_scheduler)
+    data = fit(parts, request, options, progress)
     return parts.artifacts.publish(data, created_at=now())
 
 

@@ -7,10 +7,10 @@ storing, versioning, building, progress, metrics, command line and the contract 
 from typing import Any
 
 from solvers import cascade
-from solvers.base import Fitted, Plan, Progress, Solver, silent
+from solvers.base import Fitted, Plan, Progress, Run, Solver, silent
 
 SOLVERS: dict[str, Solver[Any]] = {
     "cascade": cascade.solver,
 }
 
-__all__ = ["SOLVERS", "Fitted", "Plan", "Progress", "Solver", "silent"]
+__all__ = ["SOLVERS", "Fitted", "Plan", "Progress", "Run", "Solver", "silent"]

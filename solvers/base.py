@@ -1,7 +1,7 @@
 """What every solver is: a plan that can decide, and a way to fit one. Solvers know no clock, network or files."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -13,6 +13,23 @@ class Progress(Protocol):
     """Told how far a fit has come; it raises Cancelled if the fit is to stop. Cheap enough for every step."""
 
     def __call__(self, done: int, total: int, message: str) -> None: ...
+
+
+def silent(done: int, total: int, message: str) -> None:
+    """Report progress to nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a fit may use of the world: whom to tell its progress, the time it has taken, and a memory.
+
+    elapsed: seconds since the fit began, for budgets of time. memo: bytes by key that outlive the fit, so that what
+    one build has trained another, or the same one resumed, need not train again.
+    """
+
+    progress: Progress = silent
+    elapsed: Callable[[], float] = lambda: 0.0
+    memo: MutableMapping[str, bytes] = field(default_factory=dict)
 
 
 class Plan(Protocol):
@@ -42,9 +59,5 @@ class Solver(Generic[P]):
     options: type[Value]
     query: type[Value]
     plan: type[P]
-    fit: Callable[[Any, Any, np.random.Generator, Progress], Fitted[P]]
-    """``fit(dataset, options, rng, progress)``: same dataset, options and seed, same plan to the last bit."""
-
-
-def silent(done: int, total: int, message: str) -> None:
-    """Report progress to nobody."""
+    fit: Callable[[Any, Any, np.random.Generator, Run], Fitted[P]]
+    """``fit(dataset, options, rng, run)``: same dataset, options and seed, same plan to the last bit."""

@@ -13,7 +13,7 @@ import numpy as np
 from models import CascadeOptions, CascadeQuery, Classifier, Fault, InvalidRequest, Trace
 from models.cascade import Algorithm
 from models.errors import Infeasible
-from solvers.base import Fitted, Progress
+from solvers.base import Fitted, Run
 from solvers.cascade.groups import group_frontier
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.power import power_frontier
@@ -44,7 +44,7 @@ class _Learned:
         return next(i for i, k in enumerate(self.classifiers) if k.name == name)
 
 
-def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, progress: Progress) -> Fitted[CascadePlan]:
+def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: Run) -> Fitted[CascadePlan]:
     """Build the best cascade for every deadline from a trace.
 
     Classifiers without confidence, or whose precision never reaches the target, are left out. The deterministic one is
@@ -64,19 +64,19 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, progr
     """
     total = 3 + len(options.deadlines) + len(dataset.spec.classifiers)
     build, held_out = _halves(dataset.rows, rng)
-    progress(0, total, "finding thresholds")
-    learned = _learn(dataset, options, build, lambda done, message: progress(done, total, message))
-    progress(total - 2 - len(options.deadlines), total, "ordering the classifiers")
+    run.progress(0, total, "finding thresholds")
+    learned = _learn(dataset, options, build, lambda done, message: run.progress(done, total, message))
+    run.progress(total - 2 - len(options.deadlines), total, "ordering the classifiers")
     plan = _plan(dataset, options, build, learned)
     rows = {"build": _rows(dataset, learned, build), "held_out": _rows(dataset, learned, held_out)}
     replays = []
     for i, deadline in enumerate((None, *options.deadlines)):
-        progress(total - 1 - len(options.deadlines) + i, total, "replaying the held-out half")
+        run.progress(total - 1 - len(options.deadlines) + i, total, "replaying the held-out half")
         replays.append(_replayed(plan, learned, rows, deadline))
     summary = _summary(dataset, options, learned, plan) | {"replays": replays}
     summary["rows"] = {"build": len(build), "held_out": len(held_out)}
     summary["baselines"] = _baselines(dataset, learned, build, held_out)
-    progress(total, total, "done")
+    run.progress(total, total, "done")
     return Fitted(plan, summary)
 
 

@@ -46,7 +46,7 @@ def request(name: str = "plan", dataset: str = "trace", **changes: Any) -> Build
 
 def built(parts: Parts, asked: BuildRequest) -> bytes:
     """Fit and pack, without publishing."""
-    return fit(parts.datasets, asked, checked_request(asked)[1], silent, dask_scheduler=None)
+    return fit(parts, asked, checked_request(asked)[1], silent)
 
 
 PLAN = CascadePlan(

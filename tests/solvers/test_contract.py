@@ -11,7 +11,7 @@ import pytest
 from app import codec
 from models import CascadeOptions, CascadeQuery, Dataset, TraceSpec, Value, dataset_from_columns
 from models.errors import Cancelled, Infeasible
-from solvers import SOLVERS, Fitted, silent
+from solvers import SOLVERS, Fitted, Run
 from tests.samples import TRACE_SPEC, trace_columns
 
 
@@ -43,7 +43,7 @@ CASES: dict[str, Case] = {
 def fit(name: str, seed: int = 0) -> Fitted[Any]:
     """Fit a solver to its small problem."""
     case = CASES[name]
-    fitted: Fitted[Any] = SOLVERS[name].fit(case.dataset(), case.options, np.random.default_rng(seed), silent)
+    fitted: Fitted[Any] = SOLVERS[name].fit(case.dataset(), case.options, np.random.default_rng(seed), Run())
     return fitted
 
 
@@ -106,8 +106,8 @@ def test_a_fit_reports_progress_to_its_end_and_stops_when_told(name: str) -> Non
         raise Cancelled("told to stop")
 
     case = CASES[name]
-    SOLVERS[name].fit(case.dataset(), case.options, np.random.default_rng(0), note)
+    SOLVERS[name].fit(case.dataset(), case.options, np.random.default_rng(0), Run(note))
     assert reports[-1][0] == reports[-1][1] > 0
     assert [done for done, _ in reports] == sorted(done for done, _ in reports)
     with pytest.raises(Cancelled):
-        SOLVERS[name].fit(case.dataset(), case.options, np.random.default_rng(0), stop)
+        SOLVERS[name].fit(case.dataset(), case.options, np.random.default_rng(0), Run(stop))

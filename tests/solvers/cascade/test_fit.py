@@ -15,7 +15,7 @@ from models import CascadeOptions, CascadeQuery, InvalidRequest, Trace, TraceCla
 from models.cascade import Dependence
 from models.errors import Cancelled, Infeasible
 from solvers import SOLVERS
-from solvers.base import Fitted, silent
+from solvers.base import Fitted, Run
 from solvers.cascade import CascadePlan, fit
 from tests.strategies import random_trace
 
@@ -29,7 +29,7 @@ ALGORITHMS = {
 
 
 def build(trace: Trace, seed: int = 1, **options: Any) -> Fitted[CascadePlan]:
-    return fit(trace, CascadeOptions(**options), np.random.default_rng(seed), silent)
+    return fit(trace, CascadeOptions(**options), np.random.default_rng(seed), Run())
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +184,7 @@ def test_the_most_accurate_and_then_the_cheapest_is_deterministic() -> None:
 
 def test_progress_is_told_and_can_cancel(trace: Trace) -> None:
     told: list[tuple[int, int, str]] = []
-    fit(trace, CascadeOptions(deadlines=(50.0,)), np.random.default_rng(0), lambda *args: told.append(args))
+    fit(trace, CascadeOptions(deadlines=(50.0,)), np.random.default_rng(0), Run(lambda *args: told.append(args)))
     assert [done for done, _, _ in told] == sorted(done for done, _, _ in told)
     assert {total for _, total, _ in told} == {told[-1][0]}
 
@@ -192,7 +192,7 @@ def test_progress_is_told_and_can_cancel(trace: Trace) -> None:
         raise Cancelled(message)
 
     with pytest.raises(Cancelled):
-        fit(trace, CascadeOptions(), np.random.default_rng(0), stop)
+        fit(trace, CascadeOptions(), np.random.default_rng(0), Run(stop))
 
 
 def test_a_deadline_before_the_first_step_is_infeasible_with_the_numbers(trace: Trace) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from models import CascadeOptions, InvalidRequest, TraceSpec, dataset_from_columns
-from solvers import silent
+from solvers import Run
 from solvers.cascade import CascadePlan, fit
 from tests.samples import TRACE_SPEC, trace_columns
 
@@ -17,7 +17,7 @@ def plan() -> CascadePlan:
     """Fit the sample trace."""
     columns = {name: np.array(values) for name, values in trace_columns().items()}
     trace: Any = dataset_from_columns(TraceSpec.model_validate(TRACE_SPEC), columns)
-    return fit(trace, CascadeOptions(target_precision=0.9), np.random.default_rng(0), silent).plan
+    return fit(trace, CascadeOptions(target_precision=0.9), np.random.default_rng(0), Run()).plan
 
 
 def changed(plan: CascadePlan, fields: dict[str, Any]) -> CascadePlan:
