@@ -112,8 +112,11 @@ def _manifest(entries: dict[str, bytes]) -> dict[str, Any]:
 def _object(text: bytes) -> dict[str, Any]:
     try:
         found = json.loads(text)
+        same = _json(found) == text  # no NaN, no half of a surrogate pair, nothing that could be read in two ways
     except _UNREADABLE as error:
         raise CorruptArtifact(f"the bytes hold no readable JSON: {error}") from error
+    if not same:
+        raise CorruptArtifact("the bytes hold JSON that is not as it would be written")
     if not isinstance(found, dict):
         raise CorruptArtifact("the bytes hold JSON that is no object")
     return found

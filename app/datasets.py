@@ -7,7 +7,7 @@ from typing import cast
 from pydantic import Field
 
 from app import codec
-from app.store import Pipeline, Store, drop_blob, is_last_reference, keep_blob, key
+from app.store import Pipeline, Store, drop_blob, is_last_reference, keep_blob, key, read_json
 from models import Dataset, DatasetSpec, FeaturesSpec, FeatureTable, Name, Trace, Value
 from models.base import Items
 from models.errors import Conflict, StoreRefused, UnknownDataset
@@ -81,19 +81,23 @@ class Datasets:
 
     def delete(self, name: str) -> None:
         """Delete a dataset that no queued or running build needs; raises UnknownDataset or Conflict."""
-        info = self.info(name)
         reference = f"dataset/{name}"
 
         def change(pipe: Pipeline) -> None:
+            raw = cast("bytes | None", pipe.get(_record(name)))
+            if raw is None:
+                raise UnknownDataset(f"there is no dataset called {name!r}")
             ids = [item.decode() for item in cast("set[bytes]", pipe.smembers(OPEN_BUILDS))]
-            using = [i for i in sorted(ids) if json.loads(cast(bytes, pipe.get(key("build", i))))["dataset"] == name]
+            open_builds = {i: cast("bytes | None", pipe.get(key("build", i))) for i in sorted(ids)}
+            using = [i for i, build in open_builds.items() if build and read_json(build)["dataset"] == name]
             if using:
                 raise Conflict(f"dataset {name!r} is in use by build {using[0]}; cancel it or wait for its end")
-            last = is_last_reference(pipe, info.sha256, reference)
+            digest = str(read_json(raw)["sha256"])
+            last = is_last_reference(pipe, digest, reference)
             pipe.multi()
             pipe.delete(_record(name))
             pipe.srem(_ALL, name)
-            drop_blob(pipe, info.sha256, reference, last=last)
+            drop_blob(pipe, digest, reference, last=last)
 
         self._store.transact(change, _record(name), OPEN_BUILDS)
 

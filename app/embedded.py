@@ -129,6 +129,8 @@ def _start_server(folder: Path) -> subprocess.Popen[bytes]:
     fcntl.flock(alone, fcntl.LOCK_EX)  # inherited by the server: waits for one whose keeper was killed to have saved
     socket = socket_path(folder)
     socket.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if socket.parent.stat().st_uid != os.getuid():
+        raise SystemExit(f"{socket.parent} belongs to somebody else")
     options = {
         "port": "0",
         "unixsocket": str(socket),
@@ -170,7 +172,7 @@ def _spawn_keeper(folder: Path) -> int:
     (folder / "ready").unlink(missing_ok=True)
     code = "import sys; from app.embedded import keep, Path; keep(Path(sys.argv[1]))"
     null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
-    command = [sys.executable, "-c", code, str(folder)]
+    command = [sys.executable, "-P", "-c", code, str(folder)]  # -P: not an "app" of the current folder
     return os.posix_spawn(sys.executable, command, os.environ, file_actions=null, setsid=True)
 
 

@@ -28,10 +28,13 @@ QUEUE_NAME = "parsimony-builds"
 JOB = "app.worker.run_build"
 SILENCE_S = 30.0
 """How long a running build's beat may stand still before the build is given up."""
+GAP_S = 10.0
+"""Between looks that lie further apart the store was away, and nobody could beat."""
 KEPT_ENDED = 1000
 _ALL = key("builds", "all")
 _BEATS = key("builds", "beats")
 _NUMBER = key("builds", "number")
+_COUNTS = key("builds", "counts")
 
 
 class Builds:
@@ -65,6 +68,7 @@ class Builds:
             pipe.zadd(_ALL, {build.id: number})
             pipe.sadd(OPEN_BUILDS, build.id)
             pipe.set(_record(build.id), build.model_dump_json())
+            pipe.hincrby(_COUNTS, "queued", 1)
             self._queue().enqueue_call(
                 JOB, (build.id,), job_id=build.id, timeout=self._timeout_s, result_ttl=60, failure_ttl=60, pipeline=pipe
             )
@@ -113,6 +117,7 @@ class Builds:
             started = build.model_copy(update={"status": "running", "started_at": now()})
             pipe.multi()
             pipe.set(_record(build_id), started.model_dump_json())
+            _count(pipe, "queued", "running")
             pipe.hincrby(_BEATS, build_id, 1)
             return started
 
@@ -171,6 +176,12 @@ class Builds:
         found = self._store.get_many_json([_record(build_id) for build_id in ids])
         return [Build.model_validate_json(json.dumps(record)) for record in found]
 
+    def counts(self) -> dict[str, int]:
+        """Count the builds by what became of them."""
+        with translated():
+            found = cast("dict[bytes, bytes]", self._store.client.hgetall(_COUNTS))
+        return {status.decode(): int(count) for status, count in found.items()}
+
     def beats(self) -> dict[str, int]:
         """Give the beat of every build that has one."""
         with translated():
@@ -202,13 +213,17 @@ class Builds:
 class Watch:
     """Ends builds whose worker has died: one whose beat stood still, or that is queued yet stands in no queue."""
 
-    def __init__(self, builds: Builds, *, silence_s: float = SILENCE_S) -> None:
-        self._builds, self._silence_s = builds, silence_s
+    def __init__(self, builds: Builds, *, silence_s: float = SILENCE_S, gap_s: float = GAP_S) -> None:
+        self._builds, self._silence_s, self._gap_s = builds, silence_s, gap_s
         self._seen: dict[str, tuple[tuple[str, int], float]] = {}
+        self._looked = time.monotonic()
 
     def look(self) -> None:
         """Look once; to be called every few seconds."""
         open_builds, beats = self._builds.unended(), self._builds.beats()
+        if time.monotonic() - self._looked > self._gap_s:
+            self._seen.clear()  # the store was away: nobody could beat
+        self._looked = time.monotonic()
         ids = {build.id for build in open_builds}
         self._seen = {build_id: seen for build_id, seen in self._seen.items() if build_id in ids}
         for build in open_builds:
@@ -250,6 +265,11 @@ def _kind_of(dataset: type[Dataset]) -> str:
     return {"FeatureTable": "features", "Trace": "trace"}[dataset.__name__]
 
 
+def _count(pipe: Pipeline, before: BuildStatus, after: BuildStatus) -> None:
+    pipe.hincrby(_COUNTS, before, -1)
+    pipe.hincrby(_COUNTS, after, 1)
+
+
 def _count_queued(pipe: Pipeline) -> int:
     """Count the builds that wait; RQ's own list lacks those that a worker has just been handed."""
     names = [_record(item.decode()) for item in cast("set[bytes]", pipe.smembers(OPEN_BUILDS))]
@@ -260,6 +280,7 @@ def _count_queued(pipe: Pipeline) -> int:
 def _write_end(pipe: Pipeline, build: Build, status: BuildStatus, error: str | None, ref: ArtifactRef | None) -> Build:
     ended = build.model_copy(update={"status": status, "error": error, "artifact": ref, "finished_at": now()})
     pipe.set(_record(build.id), ended.model_dump_json())
+    _count(pipe, build.status, status)
     pipe.srem(OPEN_BUILDS, build.id)
     pipe.hdel(_BEATS, build.id)
     return ended

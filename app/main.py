@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
+import multiprocessing
+import signal
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -16,10 +17,11 @@ from fastapi import Depends, FastAPI, Security
 from fastapi.security import HTTPBearer
 from starlette.types import ASGIApp
 
-from app import problems
+from app import openapi, problems
 from app.access import Access, BodyLimit
 from app.catalog import Catalog, CatalogThread
 from app.decisions import HotPath
+from app.embedded import die_with_parent
 from app.jobs import Watch
 from app.parts import Parts, open_parts
 from app.routes import artifacts, builds, datasets, docs, health
@@ -82,6 +84,7 @@ def create_api(settings: Settings, metrics: Metrics, subjects: list[ModuleType])
     for module in (datasets, builds, artifacts, *subjects):
         api.include_router(module.router, dependencies=[Security(BEARER)], responses=errors(401, 403))
     docs.install(api)
+    openapi.install(api)
     problems.install(api)
     return api
 
@@ -89,6 +92,8 @@ def create_api(settings: Settings, metrics: Metrics, subjects: list[ModuleType])
 def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:
     @asynccontextmanager
     async def lifespan(api: FastAPI) -> AsyncIterator[State]:
+        if multiprocessing.parent_process() is not None:
+            die_with_parent(signal.SIGTERM)  # one of several server processes: none may outlive the one that counts
         if not settings.roles():
             logger.warning("no PARSIMONY_API_KEYS: everybody who reaches %s may do everything", settings.host)
         with open_parts(settings, client_name="parsimony-server") as parts:
@@ -126,6 +131,6 @@ class Chores:
     def run(self) -> None:
         """Do what needs the store."""
         self._watch.look()
-        counts = Counter(build.status for build in self._parts.builds.recent())
+        counts = self._parts.builds.counts()
         for status in get_args(BuildStatus):
-            self._metrics.builds.labels(status).set(counts[status])
+            self._metrics.builds.labels(status).set(counts.get(status, 0))

@@ -49,24 +49,14 @@ class Store:
     """A connection to the store, made when it is first needed; every call raises StoreUnavailable or StoreRefused."""
 
     def __init__(self, url: str, *, client_name: str = PREFIX) -> None:
-        self.client = (
-            redis.Redis.from_url(
-                url,
-                client_name=client_name,
-                socket_connect_timeout=3.0,
-                socket_timeout=30.0,
-                socket_keepalive=True,
-                health_check_interval=15,
-                retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 2),
-                retry_on_error=[redis.ConnectionError, redis.TimeoutError],
-            )
-            if not url.startswith("unix://")
-            else redis.Redis.from_url(
-                url,
-                client_name=client_name,
-                socket_timeout=30.0,
-                retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 2),
-            )
+        over_tcp = {} if url.startswith("unix://") else {"socket_connect_timeout": 3.0, "socket_keepalive": True}
+        self.client = redis.Redis.from_url(
+            url,
+            client_name=client_name,
+            socket_timeout=10.0,
+            health_check_interval=15,
+            retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 1),
+            **over_tcp,
         )
 
     def close(self) -> None:
@@ -82,7 +72,7 @@ class Store:
         """Give the JSON value kept under a key, None if there is none."""
         with translated():
             data = cast("bytes | None", self.client.get(name))
-        return None if data is None else json.loads(data)
+        return None if data is None else read_json(data)
 
     def get_many_json(self, names: list[str]) -> list[Any]:
         """Give the JSON values kept under keys, leaving out those that are gone."""
@@ -90,7 +80,7 @@ class Store:
             return []
         with translated():
             found = cast("list[bytes | None]", self.client.mget(names))
-        return [json.loads(data) for data in found if data is not None]
+        return [read_json(data) for data in found if data is not None]
 
     def members(self, name: str) -> list[str]:
         """Give the members of a set, sorted."""
@@ -136,6 +126,14 @@ class Store:
 
 
 CHANNEL = key("announcements")
+
+
+def read_json(data: bytes) -> Any:
+    """Read a record; one that is no JSON is the store's fault, and said to be."""
+    try:
+        return json.loads(data)
+    except ValueError as error:
+        raise StoreRefused(f"a record in the store is no JSON: {data[:40]!r}") from error
 
 
 def keep_blob(pipe: Pipeline, data: bytes, digest: str, reference: str) -> None:

@@ -1,6 +1,7 @@
 """Tables as they are uploaded: CSV (also gzipped) and Parquet through pyarrow, embeddings as ``.npy``."""
 
 import gzip
+import json
 import tempfile
 import zlib
 from pathlib import Path
@@ -23,7 +24,6 @@ PARQUET_TYPES = ("application/vnd.apache.parquet", "application/x-parquet")
 UNTOLD_TYPES = ("", "application/octet-stream")
 """What clients send when they do not know: the bytes decide."""
 _CHUNK = 2**20
-_KINDS = (("features",), ("trace",))
 _LEAST_CELL = 4
 """Bytes that a checked cell takes at least: a class's code."""
 Spec = FeaturesSpec | TraceSpec
@@ -35,9 +35,25 @@ def parse_spec(text: str | bytes) -> Spec:
     try:
         return _SPEC.validate_json(text)
     except ValidationError as error:
-        # pydantic begins each place with the kind that it took the spec for, which stands nowhere in the caller's JSON
-        found = [{**fault, "loc": fault["loc"][fault["loc"][:1] in _KINDS :]} for fault in error.errors()]
+        found = [{**fault, "loc": _place(fault["loc"], text)} for fault in error.errors()]
         raise InvalidRequest.of(found, "spec") from error
+
+
+def _place(loc: tuple[int | str, ...], text: str | bytes) -> tuple[int | str, ...]:
+    """Leave out of a place what stands nowhere in the caller's JSON: which of several types pydantic tried there."""
+    try:
+        here = json.loads(text)
+    except ValueError:
+        return loc
+    found: list[int | str] = []
+    for position, part in enumerate(loc):
+        known = part in here if isinstance(here, dict) else isinstance(here, list) and isinstance(part, int)
+        if known and (isinstance(here, dict) or int(part) < len(here)):
+            here = here[part]
+            found.append(part)
+        elif position == len(loc) - 1 and isinstance(here, dict) and isinstance(part, str):
+            found.append(part)  # a field that is missing
+    return tuple(found)
 
 
 def read_dataset(spec: Spec, table: Path, media_type: str, embeddings: bytes | None, *, max_bytes: int) -> Dataset:

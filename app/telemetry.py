@@ -47,7 +47,11 @@ class Metrics:
         )
         self.store_up = self._gauge("parsimony_store_up", "Whether the store can be reached")
         self.builds = Gauge(
-            "parsimony_builds", "Builds remembered", ["status"], registry=self.registry, multiprocess_mode="mostrecent"
+            "parsimony_builds",
+            "Builds by what became of them",
+            ["status"],
+            registry=self.registry,
+            multiprocess_mode="mostrecent",
         )
         self.refresh_age = self._gauge(
             "parsimony_catalog_refresh_age_seconds", "Time since the pointers were last read"
@@ -122,12 +126,15 @@ def _request_id(scope: Scope) -> str:
     return uuid4().hex
 
 
+_UTC = "%Y-%m-%dT%H:%M:%S"
+
+
 class JsonFormatter(logging.Formatter):
     """One JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
+            "time": self.formatTime(record, _UTC) + f".{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -145,8 +152,10 @@ class JsonFormatter(logging.Formatter):
 def configure_logging(level: str, style: str) -> None:
     """Send our log and the server's to standard error, in one format."""
     handler = logging.StreamHandler(sys.stderr)
-    text = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s %(message)s")
-    handler.setFormatter(JsonFormatter() if style == "json" else text)
+    text = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)-7s %(name)s %(message)s", _UTC)
+    formatter = JsonFormatter() if style == "json" else text
+    formatter.converter = time.gmtime
+    handler.setFormatter(formatter)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

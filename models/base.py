@@ -6,6 +6,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 T = TypeVar("T")
 
+LARGEST = 1e100
+"""The largest time or cost: sums and products of several hundred are still finite."""
+
 
 class Value(BaseModel):
     """A frozen value whose numbers are finite and whose types are taken literally.

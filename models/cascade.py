@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from models.artifact import ArtifactRef
-from models.base import Items, Label, Value
+from models.base import LARGEST, Items, Label, Value
 
 SolveDependence = Literal["independent", "dependent", "grouped"]
 Dependence = Literal["independent", "dependent", "grouped", "joint"]
@@ -37,7 +37,9 @@ class Classifier(Value):
     """
 
     name: Label = Field(description="the classifier's name, unique in its set")
-    execution_time: float = Field(ge=0, description="mean execution time, which the expected duration counts")
+    execution_time: float = Field(
+        ge=0, le=LARGEST, description="mean execution time, which the expected duration counts"
+    )
     success_probability: float = Field(
         gt=0, le=1, description="probability of a real class instead of IDK; 1 makes it deterministic"
     )
@@ -45,7 +47,10 @@ class Classifier(Value):
         default=None, description="classifiers of one group are fully dependent, of different groups independent"
     )
     worst_case_time: float | None = Field(
-        default=None, ge=0, description="worst-case execution time, which deadlines count; else the execution time"
+        default=None,
+        ge=0,
+        le=LARGEST,
+        description="worst-case execution time, which deadlines count; else the execution time",
     )
 
     @model_validator(mode="after")

@@ -36,9 +36,15 @@ def first_repeated(names: Iterable[str]) -> str | None:
 
 
 def numbers(
-    columns: Columns, name: str, faults: list[Fault], *, at_least: float | None = None, above: float | None = None
+    columns: Columns,
+    name: str,
+    faults: list[Fault],
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
 ) -> NDArray[np.float64]:
-    """Take a column of finite numbers, none below ``at_least`` and all above ``above``."""
+    """Take a column of finite numbers, none below ``at_least`` or above ``at_most``, and all above ``above``."""
     column = _present(columns, name, faults)
     if column is None:
         return _NOTHING
@@ -52,6 +58,8 @@ def numbers(
         checks.append((values < at_least, f"must be at least {at_least:g}"))
     if above is not None:
         checks.append((values <= above, f"must be above {above:g}"))
+    if at_most is not None:
+        checks.append((values > at_most, f"must be at most {at_most:g}"))
     for bad, rule in checks:
         if bad.any():
             row = _first(bad)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from models.base import Items, Label, Value
+from models.base import LARGEST, Items, Label, Value
 from models.columns import Columns, codes_of, embeddings_of, first_repeated, numbers, texts
 from models.cost import Cost
 from models.errors import Fault, InvalidRequest
@@ -76,7 +76,7 @@ class TraceClassifier(Value):
     """One classifier of a trace: where its answers, confidences and costs stand."""
 
     name: Label = Field(description="the classifier's name")
-    cost: Annotated[float, Field(ge=0)] | CostColumn = Field(
+    cost: Annotated[float, Field(ge=0, le=LARGEST)] | CostColumn = Field(
         description="its cost or execution time for one item: a number, or the column of the measured ones"
     )
     prediction: Label = Field(description="the column of its answers")
@@ -241,7 +241,7 @@ def _confidence(columns: Columns, classifier: TraceClassifier, faults: list[Faul
 
 def _cost(columns: Columns, classifier: TraceClassifier, faults: list[Fault]) -> Floats | float:
     if isinstance(classifier.cost, CostColumn):
-        return numbers(columns, classifier.cost.column, faults, at_least=0.0)
+        return numbers(columns, classifier.cost.column, faults, at_least=0.0, at_most=LARGEST)
     return classifier.cost
 
 

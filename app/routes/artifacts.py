@@ -34,8 +34,8 @@ class Activation(Value):
 @router.get("", summary="List the artifacts", responses=errors(503))
 def list_all(
     context: InContext,
-    solver: Annotated[str | None, Query(description="of this solver only")] = None,
-    name: Annotated[str | None, Query(description="of this name only")] = None,
+    solver: Annotated[str | None, Query(description="of this solver only", examples=["cascade"])] = None,
+    name: Annotated[str | None, Query(description="of this name only", examples=["digits-joint"])] = None,
 ) -> ArtifactList:
     """List the active version of every artifact."""
     return ArtifactList(items=context.parts.artifacts.active(solver, name))

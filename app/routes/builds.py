@@ -1,6 +1,7 @@
 """Builds: start, follow, cancel."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Annotated
 
@@ -10,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from app.parts import Parts
 from app.routes.context import InContext, errors, json_only
-from models import Build, BuildRequest
+from models import Build, BuildRequest, ParsimonyError
 
 router = APIRouter(prefix="/v1/builds", tags=["builds"])
 _LOOK_S = 0.2
@@ -72,7 +73,11 @@ async def _changes(parts: Parts, build: Build) -> AsyncIterator[str]:
     yield _event(build)
     while not build.ended:
         await asyncio.sleep(_LOOK_S)
-        latest = await asyncio.to_thread(parts.builds.get, build.id)
+        try:
+            latest = await asyncio.to_thread(parts.builds.get, build.id)
+        except ParsimonyError as error:  # the store is away: the build may go on, the caller is to ask again
+            yield f"event: error\ndata: {json.dumps({'detail': str(error)})}\n\n"
+            return
         if latest != build:
             build = latest
             yield _event(build)

@@ -1,18 +1,17 @@
 """IDK classifier cascades: solve at once, decide from an artifact, show the whole step function."""
 
-import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
 from app.decisions import LookUp, decide
-from app.routes.context import InContext, PathName, errors, json_only, solved
+from app.routes.context import InContext, PathName, errors, json_only, plan_of, solved
 from models import CascadeDecision, CascadeQuery, CascadeReply, DeadlinesReply, SolveRequest
 from solvers import cascade
 
 router = APIRouter(prefix="/v1/cascades", tags=["cascade"])
 look_ups = (LookUp("cascade", "/v1/cascades/", "/decision", CascadeQuery),)
-Version = Annotated[int | None, Query(ge=1, description="the version to ask; else the active one")]
+Version = Annotated[int | None, Query(ge=1, description="the version to ask; else the active one", examples=[1])]
 
 
 @router.post(
@@ -37,24 +36,29 @@ async def solve(request: SolveRequest, context: InContext) -> CascadeDecision:
     "/{name}/decision",
     summary="Which cascade for this deadline",
     response_model=CascadeReply,
-    responses=errors(404, 409),
+    responses=errors(404, 409, 503),
 )
 async def decision(
     name: PathName,
     context: InContext,
     deadline: Annotated[
         float | None,
-        Query(gt=0, allow_inf_nan=False, description="the maximum duration that must hold, in the artifact's unit"),
+        Query(
+            gt=0,
+            allow_inf_nan=False,
+            description="the maximum duration that must hold, in the artifact's unit",
+            examples=[25.0],
+        ),
     ] = None,
     version: Version = None,
 ) -> Response:
     """Give the cascade of least expected duration that always meets the deadline, ready to be run."""
-    live = await asyncio.to_thread(context.catalog.at, "cascade", name, version)
+    live = await plan_of(context, "cascade", name, version)
     return Response(decide(live, CascadeQuery(deadline=deadline), context.metrics), media_type="application/json")
 
 
-@router.get("/{name}/deadlines", summary="The cascade for every deadline", responses=errors(404))
+@router.get("/{name}/deadlines", summary="The cascade for every deadline", responses=errors(404, 503))
 async def deadlines(name: PathName, context: InContext, version: Version = None) -> DeadlinesReply:
     """Give the whole step function: for every range of deadlines the cascade and its expected duration."""
-    live = await asyncio.to_thread(context.catalog.at, "cascade", name, version)
+    live = await plan_of(context, "cascade", name, version)
     return DeadlinesReply(items=live.plan.ranges(), unit=live.record.unit, artifact=live.ref)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Path, Request
 
-from app.catalog import Catalog
+from app.catalog import Catalog, Live
 from app.parts import Parts
 from app.problems import Problem
 from app.settings import Settings
@@ -55,6 +55,13 @@ def known_query_only(request: Request) -> None:
         if name in seen:
             raise InvalidRequest.at(Fault((name,), "is given twice"))
         seen.add(name)
+
+
+async def plan_of(context: Context, solver: str, name: str, version: int | None) -> Live:
+    """Find a plan: the active one is in memory, another version comes from the store, for which nobody else waits."""
+    if version is None:
+        return context.catalog.get(solver, name)
+    return await asyncio.to_thread(context.catalog.at, solver, name, version)
 
 
 async def solved(context: Context, work: Callable[..., T], *args: Any, **options: Any) -> T:

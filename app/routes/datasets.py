@@ -1,7 +1,6 @@
 """Datasets: upload, list, show, delete."""
 
 import asyncio
-import json
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,7 +40,13 @@ _UPLOAD: dict[str, Any] = {
                     "type": "object",
                     "required": ["spec", "table"],
                     "properties": {
-                        "spec": {"type": "string", "description": "how the table is to be read, as JSON"},
+                        "spec": {
+                            "oneOf": [
+                                {"$ref": "#/components/schemas/TraceSpec"},
+                                {"$ref": "#/components/schemas/FeaturesSpec"},
+                            ],
+                            "description": "how the table is to be read",
+                        },
                         "table": {
                             "type": "string",
                             "format": "binary",
@@ -54,8 +59,11 @@ _UPLOAD: dict[str, Any] = {
                         },
                     },
                 },
-                "example": {"spec": json.dumps(EXAMPLE_SPEC), "table": "(file)"},
-                "encoding": {"table": {"contentType": "text/csv, application/vnd.apache.parquet"}},
+                "example": {"spec": EXAMPLE_SPEC, "table": "(file)"},
+                "encoding": {
+                    "spec": {"contentType": "application/json"},
+                    "table": {"contentType": "text/csv, application/vnd.apache.parquet"},
+                },
             }
         },
     }

@@ -16,7 +16,9 @@ from solvers.cascade.bound import chain_bound, single_guess
 from solvers.cascade.group_states import CostToGo, cost_to_go
 from solvers.cascade.labels import Search, Task, TooManyLabels
 from solvers.cascade.layout import Layout
+from solvers.cascade.power import power_frontier
 from solvers.cascade.problem import MAX_LABELS, Front, Problem
+from solvers.cascade.ratio import ratio_frontier
 
 BEAM_CELLS = 4_000_000
 """Labels of a beam times the square of the number of members; a level takes time proportional to it."""
@@ -45,14 +47,26 @@ def solve_groups(problem: Problem, deadline: float | None, algorithm: Algorithm 
 
 
 def group_frontier(problem: Problem) -> tuple[Front, Algorithm]:
-    """Order grouped classifiers for all deadlines at once; beyond the limits, for some deadlines by beam search."""
+    """Order grouped classifiers for all deadlines at once; beyond the limits, for some deadlines by beam search.
+
+    Then a cascade between two of these deadlines may be missed, so the front is never called exact: its lower bound is
+    that for no deadline. Groups of one each, or all in one group, have exact algorithms of their own.
+    """
     layout, togo = Layout.of(problem), None
+    if len(layout.radix) == len(problem.idk):
+        return ratio_frontier(problem), "ratio-frontier"
+    if len(layout.radix) == 1:
+        return power_frontier(problem), "power-frontier"
     if layout.states <= MAX_LABELS:
         togo = cost_to_go(layout)
         if exact := _exact(layout, togo, math.inf, every=True):
             return exact
     fronts = [_beam(layout, deadline, togo) for deadline in (*_spread(problem), math.inf)]
-    return Front(_chained(fronts), fronts[-1].lower_bound), "group-beam"
+    free = list(fronts[-1].cascades)
+    least = problem.evaluate(free[0]).expected
+    bound = fronts[-1].lower_bound
+    chained = _chained([*fronts[:-1], Front(iter(free))])
+    return Front(chained, least if bound is None else min(bound, least)), "group-beam"
 
 
 def _exact(layout: Layout, togo: CostToGo, deadline: float, *, every: bool) -> tuple[Front, Algorithm] | None:

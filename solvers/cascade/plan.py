@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ class CascadePlan:
     offsets: NDArray[np.int64]
     members: NDArray[np.int32]
     reaching: Floats
-    algorithm: str
+    algorithm: Algorithm
     optimal: bool
     unit: str
     discarded: tuple[tuple[str, str], ...]
@@ -44,26 +44,25 @@ class CascadePlan:
     _answers: list[dict[str, Any] | None] = field(init=False, repr=False, metadata={"derived": True})
 
     def __post_init__(self) -> None:
-        for array in (
-            self.thresholds,
-            self.execution_times,
-            self.worst_case_times,
-            self.maximum_durations,
-            self.expected_durations,
-            self.offsets,
-            self.members,
-            self.reaching,
-        ):
+        for array in self._arrays():
             array.flags.writeable = False
         self._refuse_contradictions()
         object.__setattr__(self, "_maxima", self.maximum_durations.tolist())
         object.__setattr__(self, "_answers", [None] * len(self._maxima))
 
+    def _arrays(self) -> tuple[NDArray[Any], ...]:
+        times = self.thresholds, self.execution_times, self.worst_case_times
+        return *times, self.maximum_durations, self.expected_durations, self.offsets, self.members, self.reaching
+
     def _refuse_contradictions(self) -> None:
         """Raise InvalidRequest if the arrays do not fit each other: a plan may come from anybody's bytes."""
+        if any(array.ndim != 1 for array in self._arrays()):
+            raise InvalidRequest("this is no cascade plan: its arrays must have one dimension")
         n, k, calls = len(self.names), len(self.maximum_durations), len(self.members)
         ends = self.offsets
         promises = {
+            "different names": len(set(self.names)) == n,
+            "thresholds that can be reached": not bool(np.any(np.isinf(self.thresholds))),
             "times and thresholds for each name": {self.thresholds.shape, self.execution_times.shape} == {(n,)}
             and self.worst_case_times.shape == (n,),
             "at least one step": k > 0 and self.maximum_durations.shape == self.expected_durations.shape == (k,),
@@ -126,7 +125,7 @@ class CascadePlan:
             "cascade": self._cascade(step),
             "expected_duration": expected,
             "maximum_duration": self._maxima[step],
-            "algorithm": cast(Algorithm, self.algorithm),
+            "algorithm": self.algorithm,
             "optimal": self.optimal,
             "lower_bound": expected if self.optimal else self.lower_bound,
             "discarded": tuple(Discarded(name=name, reason=reason) for name, reason in self.discarded),

@@ -207,3 +207,12 @@ def test_the_thread_lives_through_an_absence_of_the_store(tmp_path: Path) -> Non
             wait_for(lambda: catalog.store_up, 10)
             stored.publish(parts, seed=1)
             wait_for(lambda: version(catalog) == 2, 5)
+
+
+def test_a_record_that_is_no_json_is_reported_and_the_others_go_on(parts: Parts, catalog: Catalog) -> None:
+    stored.publish(parts, seed=1)
+    parts.store.client.set(key("version", "cascade", "plan", 2), b"{not json")
+    stored.publish(parts, "second")
+    catalog.refresh()
+    assert (version(catalog), version(catalog, "second")) == (1, 1)
+    assert "no JSON" in catalog.problems["cascade", "plan"]

@@ -104,6 +104,11 @@ def forged(**changes: bytes | None) -> bytes:
     return sealed(entries)
 
 
+def canonical(value: object) -> bytes:
+    """Write JSON as ``encode`` does."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
 def npy(header: str, data: bytes = b"", version: bytes = b"\x01\x00") -> bytes:
     """Write an .npy with a header of our own."""
     text = header.encode("latin-1")
@@ -246,7 +251,7 @@ def test_the_forger_of_these_tests_can_also_write_good_bytes() -> None:
 
 @pytest.mark.parametrize("number", [0, 2, "1", None, 1.5])
 def test_an_unknown_format_is_refused_with_both_numbers(number: object) -> None:
-    manifest = json.dumps({"format": number, "kind": "Sample"}).encode()
+    manifest = canonical({"format": number, "kind": "Sample"})
     assert refused(forged(manifest_json=manifest)) == f"the bytes are of format {number}, this version reads format 1"
 
 
@@ -264,7 +269,7 @@ def test_a_manifest_that_is_no_object_with_format_and_kind_is_refused(manifest: 
 
 def fields(**changes: object) -> bytes:
     """Give the plain fields of a sample as JSON, with changes."""
-    return json.dumps({**json.loads(opened(GOOD)["fields.json"]), **changes}).encode()
+    return canonical({**json.loads(opened(GOOD)["fields.json"]), **changes})
 
 
 @pytest.mark.parametrize(
@@ -281,7 +286,7 @@ def fields(**changes: object) -> bytes:
         fields(limit="x"),
         fields(options={"target_precision": 2}),
         fields(options={"surprise": 1}),
-        fields(limit=0).replace(b": 0", b": NaN"),
+        fields(limit=0).replace(b":0", b":NaN"),
         fields(codes=[1, 2]),
         fields(_sum=1.0),
     ],
@@ -297,7 +302,7 @@ def test_a_plain_value_where_an_array_belongs_is_refused() -> None:
 
 def test_an_array_where_a_plain_value_belongs_is_refused() -> None:
     plain = {name: value for name, value in json.loads(fields()).items() if name != "names"}
-    data = forged(fields_json=json.dumps(plain).encode(), names_npy=codec.array_to_bytes(np.zeros(2)))
+    data = forged(fields_json=canonical(plain), names_npy=codec.array_to_bytes(np.zeros(2)))
     assert refused(data) == "the field names is an array, must be a plain value"
 
 
@@ -462,3 +467,18 @@ def test_a_forger_of_one_entry_gets_a_refusal_or_a_plan(name: str, data: st.Data
         return
     assert plan.numbers.dtype == np.float64
     assert plan.codes.dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        b'{"format":1,"kind":"Sample","x":NaN}',
+        b'{"format":1,"kind":"Sample","x":Infinity}',
+        b'{"format":1,"kind":"Sample","x":"\\ud800"}',
+        b'{"format":1, "kind":"Sample"}',
+        b'{"format":1,"format":1,"kind":"Sample"}',
+    ],
+)
+def test_json_that_encode_would_not_have_written_is_refused(manifest: bytes) -> None:
+    with pytest.raises(CorruptArtifact, match="JSON"):
+        codec.read_manifest(forged(manifest_json=manifest))

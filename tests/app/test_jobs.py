@@ -297,3 +297,21 @@ def take_from_queue(builds: Builds, build_id: str) -> None:
     """Take a build out of the queue, as a worker does before it starts it."""
     builds._queue().remove(build_id)
     assert not builds.is_waiting(build_id)
+
+
+def test_the_watch_starts_anew_after_a_time_in_which_nobody_could_look(builds: Builds) -> None:
+    build = builds.enqueue(stored.request())
+    builds.start(build.id)
+    watch = Watch(builds, silence_s=0.05, gap_s=0.02)
+    watch.look()
+    time.sleep(0.2)  # the store was away
+    watch.look()
+    assert builds.get(build.id).status == "running"
+
+
+def test_builds_are_counted_by_what_became_of_them(builds: Builds) -> None:
+    first, second = (builds.enqueue(stored.request()) for _ in range(2))
+    assert builds.counts() == {"queued": 2}
+    builds.start(first.id)
+    builds.cancel(second.id)
+    assert {status: count for status, count in builds.counts().items() if count} == {"running": 1, "cancelled": 1}

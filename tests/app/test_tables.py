@@ -401,3 +401,15 @@ def test_classes_are_text_as_written(tmp_path: Path) -> None:
     assert set(trace.classes) == {"True", "False", "01", "1", "idk", "two\nlines", "2.50"}
     assert isinstance(trace, Trace)
     assert trace.correct[:, 0].tolist() == [True, False, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("cost", "loc"),
+    [('"x"', ("spec", "classifiers", 0, "cost")), ('{"column": 3}', ("spec", "classifiers", 0, "cost", "column"))],
+)
+def test_a_fault_in_a_spec_stands_where_the_caller_wrote_it(cost: str, loc: tuple[str | int, ...]) -> None:
+    classifier = f'{{"name": "k", "cost": {cost}, "prediction": "p"}}'
+    with pytest.raises(InvalidRequest) as caught:
+        parse_spec(f'{{"kind": "trace", "label": "y", "unit": "ms", "classifiers": [{classifier}]}}')
+    assert loc in [fault.loc for fault in caught.value.faults]
+    assert all(fault.loc[: len(loc) - 1] == loc[:-1] for fault in caught.value.faults)

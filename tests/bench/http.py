@@ -82,7 +82,7 @@ def _round(process: psutil.Process, port: int) -> float:
 def _other(which: str, plan: Path) -> Iterator[tuple[psutil.Process, int]]:
     """Run one of the applications to compare with, on a free port."""
     port = free_port()
-    command = [sys.executable, "-m", "uvicorn", f"tests.bench.http_apps:{which}", "--factory", "--port", str(port)]
+    command = [sys.executable, "-m", "uvicorn", f"tests.bench._http_apps:{which}", "--factory", "--port", str(port)]
     command += ["--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning"]
     process = subprocess.Popen(command, env=environment(plan.parent) | {"BENCH_PLAN": str(plan)})
     try:

@@ -38,7 +38,14 @@ def is_problem(reply: httpx.Response, status: int, code: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("value", "message"),
-    [("NaN", "finite"), ("Infinity", "finite"), ("1e999", "finite"), ("true", "valid number"), ('"1"', "valid number")],
+    [
+        ("1e308", "less than or equal"),
+        ("NaN", "finite"),
+        ("Infinity", "finite"),
+        ("1e999", "finite"),
+        ("true", "valid number"),
+        ('"1"', "valid number"),
+    ],
 )
 def test_a_number_that_is_none_is_refused_with_its_place(server: Server, value: str, message: str) -> None:
     body = f'{{"classifiers": [{{"name": "K1", "execution_time": {value}, "success_probability": 1}}]}}'
@@ -195,7 +202,9 @@ def test_a_body_that_declares_too_much_is_refused_before_it_is_read(guarded: Ser
             b"POST /v1/cascades/solve HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer d-key\r\n"
             b"Content-Type: application/json\r\nContent-Length: 20001\r\n\r\n"
         )  # and not a byte of the body
-        reply = raw.recv(65536)
+        reply = b""
+        while part := raw.recv(65536):
+            reply += part
     assert reply.startswith(b"HTTP/1.1 413")
     assert b"urn:parsimony:payload-too-large" in reply
 

@@ -77,8 +77,10 @@ def test_every_request_has_an_example_and_every_field_a_description(server: Serv
         assert operation["summary"], (path, method)
         for parameter in operation.get("parameters", ()):
             assert parameter.get("description"), (path, method, parameter["name"])
+            assert "examples" in parameter or "examples" in parameter["schema"], (path, method, parameter["name"])
         for kind, content in operation.get("requestBody", {}).get("content", {}).items():
             assert _has_example(document, content), (path, method, kind)
+    assert {"CascadeOptions", "TraceSpec", "FeaturesSpec"} <= set(document["components"]["schemas"])
     for name, schema in document["components"]["schemas"].items():
         for field, found in schema.get("properties", {}).items():
             assert found.get("description"), (name, field)

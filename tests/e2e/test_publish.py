@@ -1,6 +1,8 @@
 """Publishing, rolling back, importing: every server process answers with the new version within a second."""
 
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ import psutil
 import pytest
 
 from tests.conftest import upload
-from tests.servers import Server, running_server, start_server, wait_for
+from tests.servers import Server, environment, running_server, start_server, wait_for
 
 EXPECTED_S = 1.0
 OCTETS = {"content-type": "application/octet-stream"}
@@ -145,3 +147,46 @@ def test_look_ups_go_on_while_the_store_is_away_and_everything_resumes(tmp_path:
 def _is_keeper(process: psutil.Process, folder: Path) -> bool:
     words = process.info["cmdline"] or []
     return "-c" in words and str((folder / "redis").resolve()) in words
+
+
+@pytest.mark.slow
+def test_none_of_several_server_processes_outlives_the_one_that_counts(tmp_path: Path) -> None:
+    server = start_server(tmp_path, "--workers", "2")
+    server.wait_until_ready()
+    processes = server.tree()
+    server.kill(whole_tree=False)
+    _, alive = psutil.wait_procs(processes, timeout=20)
+    assert not alive
+    with running_server(tmp_path):
+        pass
+
+
+def test_a_taken_port_is_refused_in_one_line(server: Server, tmp_path: Path) -> None:
+    second = start_server(tmp_path, port=server.port)
+    second.client.close()
+    assert second.process.wait(timeout=20) == 1
+    assert second.log.read_text().splitlines() == [
+        f"parsimony: cannot listen on 127.0.0.1:{server.port}: Address already in use; "
+        "choose another with --port or PARSIMONY_PORT"
+    ]
+
+
+def test_a_folder_with_an_app_of_its_own_does_not_matter(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("raise SystemExit('the wrong app')")
+    parsimony = Path(sys.executable).with_name("parsimony")
+    done = subprocess.run(
+        [parsimony, "dataset", "list"],
+        cwd=tmp_path,
+        env=environment(tmp_path / "data"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_path_cannot_write_a_line_of_its_own_into_the_log(server: Server) -> None:
+    server.client.get("/v1/%0AINFO%20forged")
+    assert not [line for line in server.log.read_text().splitlines() if line.startswith("INFO forged")]
+    assert "/v1/%0AINFO%20forged" in server.log.read_text()

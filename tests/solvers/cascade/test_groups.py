@@ -13,6 +13,7 @@ from solvers.cascade.groups import group_frontier, solve_groups
 from solvers.cascade.labels import Search, Task, TooManyLabels
 from solvers.cascade.layout import Layout
 from solvers.cascade.problem import Problem, best_within, step_function
+from solvers.cascade.ratio import ratio_frontier
 from tests.strategies import even_groups, random_classifiers
 
 
@@ -126,12 +127,27 @@ def test_exact_search_gives_up_by_itself(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_frontier_of_too_many_states_is_searched_at_some_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "_DEADLINES", 4)
-    problem = problem_of(even_groups(np.random.default_rng(2), [1] * 22, power=0.3))
+    problem = problem_of(even_groups(np.random.default_rng(2), [1] * 20 + [2], power=0.3))
     front, algorithm = group_frontier(problem)
     steps = step_function(problem, front)
     assert algorithm == "group-beam"
     assert steps[0].members == ()
-    assert steps[-1].expected == pytest.approx(solve([*problem.idk, problem.last]).expected_duration, rel=1e-12)
+    free = solve([*problem.idk, problem.last], dependence="grouped")
+    assert steps[-1].expected == pytest.approx(free.expected_duration, rel=1e-12)
+    assert front.lower_bound is not None, "between the deadlines searched something may be missed: never call it exact"
+    assert front.lower_bound <= steps[-1].expected
+
+
+def test_groups_of_one_and_a_single_group_have_exact_frontiers_however_many() -> None:
+    rng = np.random.default_rng(2)
+    alone = problem_of(even_groups(rng, [1] * 24, power=0.3))
+    front, algorithm = group_frontier(alone)
+    exact = step_function(alone, ratio_frontier(alone))
+    assert (algorithm, front.lower_bound) == ("ratio-frontier", None)
+    assert [step.expected for step in step_function(alone, front)] == [step.expected for step in exact]
+    together = problem_of(even_groups(rng, [24], power=0.9))
+    front, algorithm = group_frontier(together)
+    assert (algorithm, front.lower_bound) == ("power-frontier", None)
 
 
 @pytest.mark.parametrize("seed", range(15))

@@ -48,6 +48,18 @@ def test_an_entry_out_of_range_is_refused(plan: CascadePlan, name: str, value: f
         changed(plan, {name: array})
 
 
+def test_an_array_of_other_dimensions_is_refused(plan: CascadePlan) -> None:
+    with pytest.raises(InvalidRequest, match="one dimension"):
+        changed(plan, {"members": np.array(0, dtype=np.int32)})
+
+
+def test_infinite_thresholds_and_names_that_stand_twice_are_refused(plan: CascadePlan) -> None:
+    with pytest.raises(InvalidRequest, match="thresholds"):
+        changed(plan, {"thresholds": np.full_like(plan.thresholds, np.inf)})
+    with pytest.raises(InvalidRequest, match="different names"):
+        changed(plan, {"names": (plan.names[0],) * len(plan.names)})
+
+
 def test_an_empty_plan_is_refused(plan: CascadePlan) -> None:
     nothing = {"maximum_durations": np.empty(0), "expected_durations": np.empty(0), "reaching": np.empty(0)}
     with pytest.raises(InvalidRequest, match="at least one step"):
