@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.problems import problem_of
 from app.settings import Role
-from models.errors import Forbidden, ParsimonyError, PayloadTooLarge, Unauthorized
+from models.errors import Forbidden, ParsimonyError, PayloadTooLarge, Unauthorized, UnsupportedMediaType
 
 _GUARDED = "/v1/"
 _BUILDERS = ("/v1/datasets", "/v1/builds", "/v1/artifacts")
@@ -58,6 +58,11 @@ class BodyLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
             await self.app(scope, receive, send)
+            return
+        coding = next((v for n, v in scope["headers"] if n == b"content-encoding"), b"identity")
+        if coding.strip().lower() not in (b"identity", b""):
+            error = UnsupportedMediaType("the body has a Content-Encoding; send it plain, or a table as a gzipped file")
+            await problem_of(error, scope["state"]["request_id"])(scope, receive, send)
             return
         declared = next((int(v) for n, v in scope["headers"] if n == b"content-length" and v.isdigit()), 0)
         if declared > self.max_bytes:

@@ -5,7 +5,7 @@ the active one (a field of one hash, so that a server sees all pointers in one l
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any, cast
 
@@ -152,7 +152,8 @@ class Artifacts:
         with translated():
             pointer = cast("bytes | None", self._store.client.hget(POINTERS, f"{solver}/{name}"))
         if pointer is None:
-            raise UnknownArtifact(f"there is no {solver} artifact called {name!r}")
+            names = [n for s, n in sorted(self.pointers()) if s == solver]
+            raise UnknownArtifact(f"there is no {solver} artifact called {name!r}{known_names(names)}")
         return _read_pointer(pointer.decode())[0]
 
 
@@ -172,6 +173,15 @@ def checked_manifest(data: bytes) -> ArtifactManifest:
         raise CorruptArtifact(f"the artifact is for the solver {manifest.solver!r}, known are {', '.join(SOLVERS)}")
     codec.decode(data, SOLVERS[manifest.solver].plan)
     return manifest
+
+
+def known_names(names: Sequence[str]) -> str:
+    """Tell what else there is, for a message about what there is not.
+
+    >>> known_names(["a", "b"])
+    '; there are a, b'
+    """
+    return f"; there are {', '.join(names[:10])}{', …' if len(names) > 10 else ''}" if names else ""
 
 
 def _counter(solver: str, name: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.artifacts import Artifacts, Id
+from app.artifacts import Artifacts, Id, known_names
 from app.store import Store
 from models import ArtifactRecord, ArtifactRef
 from models.errors import ParsimonyError, StoreUnavailable, UnknownArtifact, UnknownVersion
@@ -46,8 +46,7 @@ class Catalog:
         live = self.plans.get((solver, name))
         if live is None:
             known = sorted(n for s, n in self.plans if s == solver)
-            more = f"; there are {', '.join(known[:10])}" if known else ""
-            raise UnknownArtifact(f"there is no {solver} artifact called {name!r}{more}")
+            raise UnknownArtifact(f"there is no {solver} artifact called {name!r}{known_names(known)}")
         return live
 
     def at(self, solver: str, name: str, version: int | None) -> Live:

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,7 +24,8 @@ from app.jobs import check_dataset_kind, checked_request
 from app.parts import Parts, open_parts
 from app.settings import Settings
 from app.tables import parse_spec, read_dataset
-from models import ArtifactRecord, ArtifactRef, Build, BuildRequest, Fault, InvalidRequest
+from models import ArtifactRecord, ArtifactRef, Build, BuildRequest, Fault, InvalidRequest, Value
+from models.columns import first_repeated
 from models.errors import ParsimonyError
 from solvers import SOLVERS
 
@@ -135,6 +136,7 @@ def dataset_list(as_json: AsJson = False) -> None:
     if as_json:
         show.print_json({"items": [info.model_dump(mode="json") for info in infos]})
         return
+    _say_if_empty(infos)
     rows = [
         (info.name, info.spec.kind, info.rows, len(info.columns), len(info.classes), info.spec.unit) for info in infos
     ]
@@ -170,7 +172,7 @@ def build(
     as_json: AsJson = False,
 ) -> None:
     """Build an artifact and wait for it."""
-    params = {key: _json_or_text(value) for key, value in map(_pair, param or ())}
+    params = {key: _json_or_text(value) for key, value in _pairs(param or ()).items()}
     request = BuildRequest(solver=solver, name=name, dataset=dataset, params=params, seed=seed)
     with _parts() as parts:
         record = _build_here(parts, request) if local else _build_in_worker(parts, request)
@@ -181,10 +183,12 @@ def build(
 def artifacts(
     solver: Annotated[str | None, typer.Argument(help="Of this solver only.")] = None,
     name: Annotated[str | None, typer.Argument(help="Show this one, with all its versions.")] = None,
-    activate: Annotated[int | None, typer.Option(help="Let this version answer from now on.")] = None,
+    activate: Annotated[int | None, typer.Option(min=1, help="Let this version answer from now on.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the artifacts; show one; roll it back or forward."""
+    if solver is not None:
+        _refuse_unknown(solver)
     with _parts() as parts:
         if solver is not None and name is not None:
             if activate is not None:
@@ -197,6 +201,7 @@ def artifacts(
     if as_json:
         show.print_json({"items": [record.model_dump(mode="json") for record in records]})
         return
+    _say_if_empty(records)
     rows = [(r.solver, r.name, r.version, r.dataset, r.bytes, r.created_at[:16]) for r in records]
     show.print_table("artifacts", ["solver", "name", "version", "dataset", "bytes", "created"], rows)
 
@@ -206,13 +211,12 @@ def decide(
     solver: SolverArgument,
     name: NameArgument,
     query: Annotated[list[str] | None, typer.Argument(help="The query, as key=value, for example deadline=5.")] = None,
-    version: Annotated[int | None, typer.Option(help="The version to ask; else the active one.")] = None,
+    version: Annotated[int | None, typer.Option(min=1, help="The version to ask; else the active one.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Ask an artifact for a decision."""
-    if solver not in SOLVERS:
-        raise InvalidRequest.at(Fault(("solver",), f"is {solver!r}, must be one of {', '.join(SOLVERS)}"))
-    asked = SOLVERS[solver].query.model_validate_strings(dict(map(_pair, query or ())))
+    _refuse_unknown(solver)
+    asked = _query(solver, query or ())
     with _parts() as parts:
         record = parts.artifacts.record(solver, name, version)
         plan = parts.artifacts.plan(record)
@@ -229,7 +233,7 @@ def export(
     solver: SolverArgument,
     name: NameArgument,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
-    version: Annotated[int | None, typer.Option(help="The version; else the active one.")] = None,
+    version: Annotated[int | None, typer.Option(min=1, help="The version; else the active one.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write an artifact's bytes to a file; they carry their own checksum."""
@@ -254,7 +258,7 @@ def import_(
 
 
 @cli.command()
-def bench(name: Annotated[str, typer.Argument(help="Which benchmark: cascade or http.")]) -> None:
+def bench(name: Annotated[str, typer.Argument(help="Which benchmark, for example http.")]) -> None:
     """Run a benchmark of the repository (from a checkout: they live in tests/bench)."""
     root = Path(__file__).parent.parent
     known = sorted(path.stem for path in (root / "tests" / "bench").glob("[a-z]*.py"))
@@ -263,6 +267,19 @@ def bench(name: Annotated[str, typer.Argument(help="Which benchmark: cascade or 
             f"there is no benchmark {name!r}; there are: {', '.join(known) or 'none, this is no checkout'}"
         )
     sys.exit(subprocess.call([sys.executable, "-m", f"tests.bench.{name}"], cwd=root))
+
+
+def _say_if_empty(found: Sequence[object]) -> None:
+    """Tell where an empty store is: the command may have been run in another folder than the server."""
+    settings = Settings()
+    if not found and settings.redis_url is None:
+        here = (settings.data_dir / "redis").resolve()
+        show.console(stderr=True).print(f"nothing yet in the store under {here}; try `parsimony demo`", soft_wrap=True)
+
+
+def _refuse_unknown(solver: str) -> None:
+    if solver not in SOLVERS:
+        raise InvalidRequest.at(Fault(("solver",), f"is {solver!r}, must be one of {', '.join(SOLVERS)}"))
 
 
 def _build_here(parts: Parts, request: BuildRequest) -> ArtifactRecord:
@@ -305,7 +322,7 @@ def _show_dataset(info: DatasetInfo, as_json: bool) -> None:
         show.print_json(facts)
         return
     spec = facts.pop("spec")
-    facts |= {"kind": spec["kind"], "label": spec["label"], "unit": spec["unit"]}
+    facts |= {name: value for name, value in spec.items() if name not in ("classifiers", "features")}
     show.print_facts(f"dataset {info.name}", facts | {"members": spec.get("classifiers") or spec["features"]})
 
 
@@ -327,6 +344,26 @@ def _show_versions(artifacts: Artifacts, solver: str, name: str, as_json: bool) 
     _show_artifact(next(record for record in records if record.active), False)
     rows = [(r.version, r.active, r.dataset, r.bytes, r.sha256[:12], r.created_at[:16]) for r in records]
     show.print_table("versions", ["version", "active", "dataset", "bytes", "sha256", "created"], rows)
+
+
+def _query(solver: str, words: Sequence[str]) -> Value:
+    """Read a query, in the same way as one that comes over HTTP."""
+    kind = SOLVERS[solver].query
+    try:
+        return kind.model_validate_strings(_pairs(words))
+    except ValidationError as error:
+        said = f"is no query parameter; there are {', '.join(kind.model_fields)}"
+        faults = InvalidRequest.of(error).faults
+        raise InvalidRequest.at(*(Fault(f.loc, said) if f.msg == "is not known here" else f for f in faults)) from error
+
+
+def _pairs(words: Sequence[str]) -> dict[str, str]:
+    """Read key=value words, each key once."""
+    pairs = list(map(_pair, words))
+    repeated = first_repeated(key for key, _ in pairs)
+    if repeated is not None:
+        raise InvalidRequest.at(Fault((repeated,), "is given twice"))
+    return dict(pairs)
 
 
 def _pair(text: str) -> tuple[str, str]:

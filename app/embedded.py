@@ -107,19 +107,19 @@ def die_with_parent(sig: signal.Signals) -> None:
 
 def keep(folder: Path) -> None:
     """Run the server until its last user has left (the keeper's whole life)."""
-    for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    told: list[int] = []
+    for sig in (signal.SIGINT, signal.SIGHUP):
         signal.signal(sig, signal.SIG_IGN)  # a Ctrl-C in the terminal is for the users; they leave, then we do
+    signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
     users, keeper = _open_lock(folder), os.open(folder / "keeper", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(keeper, fcntl.LOCK_EX)
     server = _start_server(folder)
     (folder / "ready").touch()
-    while not _try_lock(users, fcntl.LOCK_EX):
+    while not told and (folder / "ready").exists() and not _try_lock(users, fcntl.LOCK_EX):
         if server.poll() is not None:
             server = _start_server(folder)
         time.sleep(0.1)
-    (folder / "ready").unlink()
-    server.terminate()  # saves
-    server.wait()
+    _stop_server(server, folder)
     os.close(keeper)  # before the users' lock: whoever gets that must find no keeper
     os.close(users)
 
@@ -162,6 +162,17 @@ def _start_server(folder: Path) -> subprocess.Popen[bytes]:
             raise SystemExit(f"the embedded server did not start; see {folder / 'redis.log'}")
         time.sleep(0.01)
     return server
+
+
+def _stop_server(server: subprocess.Popen[bytes], folder: Path) -> None:
+    """Let the server save and end; one that cannot, because its folder was removed, is killed."""
+    (folder / "ready").unlink(missing_ok=True)
+    server.terminate()
+    try:
+        server.wait(timeout=_START_S if folder.exists() else 1.0)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
 
 
 def _spawn_keeper(folder: Path) -> int:

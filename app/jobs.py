@@ -8,7 +8,7 @@ servers watch the beats, and end a build whose beat stands still.
 import json
 import time
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 from uuid import uuid4
 
 from pydantic import ValidationError
@@ -196,7 +196,7 @@ class Builds:
     def workers(self) -> int:
         """Count the workers that are alive."""
         with translated():
-            return Worker.count(connection=self._store.client)
+            return len(Worker.all(connection=self._store.client))
 
     def _queue(self) -> Queue:
         return Queue(QUEUE_NAME, connection=self._store.client, serializer=JSONSerializer)
@@ -237,7 +237,7 @@ class Watch:
                 self._builds.end(build.id, "failed", f"its worker died: no sign of life for {self._silence_s:.0f} s")
 
 
-def checked_request(request: BuildRequest) -> tuple[Solver[object], Value]:  # type: ignore[type-var]
+def checked_request(request: BuildRequest) -> tuple[Solver[Any], Value]:
     """Give the solver and its options; raises InvalidRequest."""
     solver = SOLVERS.get(request.solver)
     if solver is None:
@@ -245,12 +245,21 @@ def checked_request(request: BuildRequest) -> tuple[Solver[object], Value]:  # t
     try:
         return solver, solver.options.model_validate_json(json.dumps(request.params))
     except ValidationError as error:
-        raise InvalidRequest.of(error, "params") from error
+        raise _with_known(InvalidRequest.of(error, "params"), solver) from error
     except ValueError as error:  # NaN or infinity among the parameters
         raise InvalidRequest.at(Fault(("params",), str(error))) from error
 
 
-def check_dataset_kind(solver: Solver[object], name: str, raw: bytes | None) -> None:  # type: ignore[type-var]
+def _with_known(error: InvalidRequest, solver: Solver[Any]) -> InvalidRequest:
+    """Add to what is said of an unknown parameter which ones there are."""
+    known = ", ".join(solver.options.model_fields)
+    unknown = {
+        fault: Fault(fault.loc, f"is no parameter of {solver.name}; there are {known}") for fault in error.faults
+    }
+    return InvalidRequest.at(*(unknown[f] if f.msg == "is not known here" else f for f in error.faults))
+
+
+def check_dataset_kind(solver: Solver[Any], name: str, raw: bytes | None) -> None:
     """Refuse a dataset that is not there or not of the kind that the solver learns from."""
     if raw is None:
         raise UnknownDataset(f"there is no dataset called {name!r}")

@@ -103,7 +103,7 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
             thread.start()
             solving = ThreadPoolExecutor(SOLVERS_AT_ONCE, thread_name_prefix="solving")
             try:
-                yield {"context": Context(settings, parts, catalog, metrics, solving)}
+                yield {"context": Context(settings, parts, catalog, metrics, solving, lambda: chores.workers)}
             finally:
                 solving.shutdown(wait=False, cancel_futures=True)
                 await asyncio.to_thread(thread.stop)
@@ -118,6 +118,7 @@ class Chores:
         self._parts, self._catalog, self._metrics = parts, catalog, metrics
         self._watch = Watch(parts.builds)
         self._failures = 0
+        self.workers = 0
 
     def note(self) -> None:
         """Bring the gauges up to date, whether or not the store was reached."""
@@ -131,6 +132,7 @@ class Chores:
     def run(self) -> None:
         """Do what needs the store."""
         self._watch.look()
+        self.workers = self._parts.builds.workers()
         counts = self._parts.builds.counts()
         for status in get_args(BuildStatus):
             self._metrics.builds.labels(status).set(counts.get(status, 0))

@@ -108,7 +108,7 @@ def install(app: FastAPI) -> None:
 
     async def invalid(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        found = [{**fault, "loc": _location(fault["loc"])} for fault in error.errors()]
+        found = [_placed(fault) for fault in error.errors()]
         return problem_of(InvalidRequest.of(found), request.state.request_id)
 
     async def http(request: Request, error: Exception) -> JSONResponse:
@@ -124,6 +124,14 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, bug)
 
 
+def _placed(fault: dict[str, Any]) -> dict[str, Any]:
+    """Give a fault with the caller's place for it; where JSON breaks, the message tells the character."""
+    if fault["type"] == "json_invalid":
+        reason = f"{fault.get('ctx', {}).get('error', 'unreadable')} at character {fault['loc'][-1]}"
+        return {**fault, "loc": ("body",), "ctx": {"error": reason}}
+    return {**fault, "loc": _location(fault["loc"])}
+
+
 def _location(loc: Iterable[str | int]) -> tuple[str | int, ...]:
     """Leave out what only FastAPI knows: that it was the body."""
     parts = tuple(loc)
@@ -133,7 +141,13 @@ def _location(loc: Iterable[str | int]) -> tuple[str | int, ...]:
 def _http_problem(app: FastAPI, request: Request, error: HTTPException) -> JSONResponse:
     request_id = request.state.request_id
     if error.status_code == 400:  # FastAPI could not read the body
-        return problem(422, "invalid-request", str(error.detail), request_id, [Fault(("body",), str(error.detail))])
+        return problem(
+            422,
+            "invalid-request",
+            "the body is no JSON that can be read",
+            request_id,
+            [Fault(("body",), "is no JSON that can be read; it may be nested too deeply")],
+        )
     if error.status_code == 405:
         allowed = _allowed_methods(app, request)
         detail = f"{request.method} is not for this path, {allowed} is"

@@ -1,21 +1,24 @@
 """Runs the server processes and, with the embedded store, a build worker beside them."""
 
+import logging
 import os
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import threading
+from contextlib import ExitStack
 from types import FrameType
 
 import uvicorn
 
-from app.embedded import die_with_parent
+from app.embedded import EmbeddedRedis, die_with_parent
 from app.settings import Settings
+from app.telemetry import configure_logging
 from models import InvalidRequest
 
+logger = logging.getLogger("parsimony.serve")
 _STOP_S = 10
 
 
@@ -23,12 +26,15 @@ def serve(settings: Settings, *, with_worker: bool) -> None:
     """Serve until told to stop; then finish what is in flight, stop the worker, and let go of the store."""
     _refuse_taken(settings.host, settings.port)
     signal.signal(signal.SIGTERM, _leave)  # what uvicorn raises again once it has stopped
+    configure_logging(settings.log_level, settings.log_format)
     with ExitStack() as stack:
+        if settings.redis_url is None:
+            stack.enter_context(EmbeddedRedis(settings.data_dir))  # a folder that cannot be used is refused here
         if settings.workers > 1:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="parsimony-metrics-"))
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
         if with_worker:
-            stack.enter_context(_worker_beside())
+            stack.enter_context(WorkerBeside())
         uvicorn.run(
             "app.main:create_app",
             factory=True,
@@ -60,20 +66,53 @@ def _leave(number: int, frame: FrameType | None) -> None:
     raise SystemExit(0)
 
 
-@contextmanager
-def _worker_beside() -> Iterator[None]:
-    """Run a build worker that ends when we end, however we end."""
-    worker = subprocess.Popen(
-        [sys.executable, "-P", "-m", "app", "worker"],  # -P: not an "app" of the current folder
-        stdin=subprocess.DEVNULL,
-        preexec_fn=lambda: die_with_parent(signal.SIGTERM),
-    )
+class WorkerBeside(threading.Thread):
+    """Runs a build worker that ends when we end, however we end, and starts another one when it dies."""
+
+    def __init__(self) -> None:
+        super().__init__(name="worker-beside", daemon=True)
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        """Keep one worker running."""
+        while not self._stopping.is_set():
+            worker = _start_worker()
+            while worker.poll() is None and not self._stopping.wait(0.2):
+                pass
+            if not self._stopping.is_set():
+                logger.warning("the build worker ended with status %d; starting another one", worker.returncode)
+                self._stopping.wait(1.0)
+        _end(worker)
+
+    def __enter__(self) -> "WorkerBeside":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self.join()
+
+
+def _start_worker() -> subprocess.Popen[bytes]:
+    code = "import app.serve; app.serve.work_beside()"
+    command = [sys.executable, "-P", "-c", code, "worker"]  # -P: not an "app" of the current folder
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL)
+
+
+def work_beside() -> None:
+    """Be the worker beside a server (the child's whole life)."""
+    from app.worker import work
+
+    die_with_parent(signal.SIGTERM)
+    settings = Settings()
+    configure_logging(settings.log_level, settings.log_format)
+    work(settings)
+
+
+def _end(worker: subprocess.Popen[bytes]) -> None:
+    worker.terminate()
     try:
-        yield
-    finally:
-        worker.terminate()
-        try:
-            worker.wait(timeout=_STOP_S)
-        except subprocess.TimeoutExpired:
-            worker.kill()
-            worker.wait()
+        worker.wait(timeout=_STOP_S)
+    except subprocess.TimeoutExpired:
+        worker.kill()
+        worker.wait()

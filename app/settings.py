@@ -63,10 +63,16 @@ class Settings(BaseSettings):
     @field_validator("api_keys")
     @classmethod
     def _keys_have_roles(cls, value: SecretStr) -> SecretStr:
+        seen: set[str] = set()
+        if value.get_secret_value() and not _entries(value):
+            raise ValueError("holds no key; unset it to let everybody in")
         for position, entry in enumerate(_entries(value), start=1):
             key, colon, role = entry.rpartition(":")
             if not (colon and key and role in ("decide", "build")):
                 raise ValueError(f"entry {position} must be key:role with the role decide or build")
+            if key in seen:
+                raise ValueError(f"entry {position} has a key that stands before it already")
+            seen.add(key)
         return value
 
     def roles(self) -> dict[bytes, Role]:

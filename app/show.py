@@ -14,6 +14,8 @@ from solvers import Progress
 
 _MOST_COLUMNS = 5
 _SIDE_BY_SIDE = 3
+_FIRST = ("name", "strategy", "classifier", "deadline", "cascade")
+"""What tells records apart stands first."""
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -34,7 +36,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
     table = Table(title=title, title_justify="left", header_style="bold")
     for position, name in enumerate(columns):
         numeric = bool(rows) and all(isinstance(row[position], int | float) for row in rows)
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        table.add_column(name.replace("_", " "), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*[shown(cell) for cell in row])
     console().print(table)
@@ -50,12 +52,13 @@ def print_facts(title: str, facts: dict[str, Any]) -> None:
 
 def _print_records(title: str, records: Sequence[dict[str, Any]]) -> None:
     """Print records one a row, or side by side where they hold too much for a row of 80 columns."""
-    columns = list(dict.fromkeys(column for record in records for column in record))
+    found = dict.fromkeys(column for record in records for column in record)
+    columns = sorted(found, key=lambda name: name not in _FIRST)
     if len(columns) <= _MOST_COLUMNS and not any(isinstance(value, dict) for r in records for value in r.values()):
         print_table(title, columns, [[record.get(column) for column in columns] for record in records])
         return
     flat = [_flat(record) for record in records]
-    names = list(dict.fromkeys(name for record in flat for name in record))
+    names = sorted(dict.fromkeys(name for record in flat for name in record), key=lambda name: name not in _FIRST)
     for start in range(0, len(flat), _SIDE_BY_SIDE):
         some = flat[start : start + _SIDE_BY_SIDE]
         heads = [f"#{start + position}" for position in range(1, len(some) + 1)]
@@ -78,14 +81,14 @@ def shown(value: Any) -> str:
     """Write a value for people.
 
     >>> shown(0.123456), shown(None), shown(["a", "b"]), shown(True)
-    ('0.1235', '-', 'a, b', 'yes')
+    ('0.123456', '-', 'a, b', 'yes')
     """
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:.6g}"
     if isinstance(value, list | tuple):
         return ", ".join(map(shown, value)) or "-"
     if isinstance(value, dict):

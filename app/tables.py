@@ -116,13 +116,22 @@ def _read_csv(spec: Spec, path: Path) -> pa.Table:
             names = reader.schema.names
         present = [name for name in spec.used_columns if name in names]
         _refuse_repeated(names, present)
+        if not present:
+            there = ", ".join(repr(name) for name in names[:8])
+            raise InvalidRequest.at(
+                Fault(("table",), f"has none of the spec's columns, but {there}; commas part columns")
+            )
         converting = pa.csv.ConvertOptions(
-            include_columns=present or names[:1], column_types=dict.fromkeys(spec.class_columns, pa.binary())
+            include_columns=present, column_types=dict.fromkeys(spec.class_columns, pa.binary())
         )
-        table: pa.Table = pa.csv.read_csv(path, read_options=reading, convert_options=converting)
+        try:
+            table: pa.Table = pa.csv.read_csv(path, read_options=reading, convert_options=converting)
+        except pa.ArrowInvalid:  # once more, so that the message names the row
+            reading.use_threads = False
+            table = pa.csv.read_csv(path, read_options=reading, convert_options=converting)
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
         raise InvalidRequest.at(Fault(("table",), f"is no readable CSV: {error}")) from error
-    return table if present else table.select([])
+    return table
 
 
 def _read_parquet(spec: Spec, path: Path, max_bytes: int) -> pa.Table:

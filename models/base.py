@@ -1,8 +1,9 @@
 """What every value of the vocabulary shares."""
 
+import unicodedata
 from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 T = TypeVar("T")
 
@@ -28,8 +29,16 @@ class Value(BaseModel):
 Items = Annotated[tuple[T, ...], Field(strict=False)]
 """A list in JSON, a tuple here: only the container is taken leniently, its members stay strict."""
 
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 """What datasets and artifacts are called: it can stand in a path and in a key as it is."""
 
-Label = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+def _can_be_shown(text: str) -> str:
+    if not text.strip() or any(unicodedata.category(letter) in ("Cc", "Cs") for letter in text):
+        raise ValueError("must have a visible character and none that controls a terminal")
+    return text
+
+
+Label = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_can_be_shown)]
 """What a caller calls a classifier, a feature, a column or a group."""

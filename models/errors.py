@@ -29,6 +29,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from models.base import NAME_PATTERN
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -73,7 +75,27 @@ class InvalidRequest(ParsimonyError):
             loc = tuple(fault["loc"])
             return fault["type"] == "too_short" and any(len(o) > len(loc) and o[: len(loc)] == loc for o in locations)
 
-        return cls.at(*(Fault((*prefix, *fault["loc"]), fault["msg"]) for fault in listed if not follows(fault)))
+        return cls.at(*(Fault((*prefix, *fault["loc"]), _said(fault)) for fault in listed if not follows(fault)))
+
+
+def _said(fault: Mapping[str, Any]) -> str:
+    """Say in plain words what pydantic says in its own."""
+    told = fault.get("ctx", {})
+    match fault["type"]:
+        case "missing":
+            return "is missing"
+        case "extra_forbidden":
+            return "is not known here"
+        case "too_short":
+            return f"must have at least {told.get('min_length', 1)}, has {told.get('actual_length', 0)}"
+        case "union_tag_not_found":
+            return f"{told.get('discriminator')} is missing"
+        case "json_invalid":
+            return f"is no JSON: {told.get('error', fault['msg'])}"
+        case "string_pattern_mismatch" if told.get("pattern") == NAME_PATTERN:
+            return "must be lower-case letters, digits, '.', '_' or '-', at most 63, the first a letter or digit"
+        case _:
+            return str(fault["msg"]).removeprefix("Value error, ")
 
 
 class CorruptArtifact(InvalidRequest):

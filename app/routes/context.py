@@ -15,6 +15,7 @@ from app.problems import Problem
 from app.settings import Settings
 from app.telemetry import Metrics
 from models import Fault, InvalidRequest
+from models.base import NAME_PATTERN
 from models.errors import SolverTimeout, UnsupportedMediaType
 
 T = TypeVar("T")
@@ -30,6 +31,8 @@ class Context:
     metrics: Metrics
     solving: ThreadPoolExecutor
     """For what takes over a millisecond, so that look-ups do not wait for it."""
+    workers: Callable[[], int]
+    """How many build workers there were at the last look."""
 
 
 def _context(request: Request) -> Context:
@@ -75,9 +78,7 @@ async def solved(context: Context, work: Callable[..., T], *args: Any, **options
 
 
 InContext = Annotated[Context, Depends(_context)]
-PathName = Annotated[
-    str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$", description="the name", examples=["digits-joint"])
-]
+PathName = Annotated[str, Path(pattern=NAME_PATTERN, description="the name", examples=["digits-joint"])]
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:

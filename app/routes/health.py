@@ -42,6 +42,8 @@ async def ready(context: InContext, response: Response) -> Readiness:
     problems = [f"{solver} {name!r}: {text}" for (solver, name), text in sorted(catalog.problems.items())]
     if not catalog.store_up:
         problems.append("the store cannot be reached; decisions go on from memory, uploads and builds wait")
+    elif not context.workers():
+        problems.append("no build worker is running; builds wait until `parsimony worker` is started")
     if not catalog.loaded:
         response.status_code = 503
         problems.append("the artifacts have not been loaded yet")

@@ -76,6 +76,7 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
     summary = _summary(dataset, options, learned, plan) | {"replays": replays}
     summary["rows"] = {"build": len(build), "held_out": len(held_out)}
     summary["baselines"] = _baselines(dataset, learned, build, held_out)
+    summary["notes"] = _notes(options, replays)
     run.progress(total, total, "done")
     return Fitted(plan, summary)
 
@@ -229,6 +230,24 @@ def _replayed(plan: CascadePlan, learned: _Learned, rows: dict[str, Rows], deadl
         "build": build,
         "held_out": replay(rows["held_out"], cascade, names),
     }
+
+
+def _notes(options: CascadeOptions, replays: list[dict[str, Any]]) -> list[str]:
+    """Say what a reader of the summary should not overlook."""
+    found = replays[0]["held_out"]
+    notes = []
+    if found["accuracy"] < options.target_precision:
+        notes.append(
+            f"on the held-out half the cascade is right {found['accuracy']:.4f} of the time: the target precision "
+            f"{options.target_precision:g} holds for each classifier alone, not for the items that earlier ones left"
+        )
+    longest, promised = found["maximum_duration"], replays[0]["predicted"]["maximum_duration"]
+    if longest > promised:
+        notes.append(
+            f"on the held-out half an item took {longest:.6g}, the worst-case times of the build half add up to "
+            f"{promised:.6g}: give deadlines a margin"
+        )
+    return notes
 
 
 def _baselines(dataset: Trace, learned: _Learned, build: Ints, held_out: Ints) -> list[dict[str, Any]]:

@@ -97,7 +97,7 @@ def number(value: float) -> str:
     >>> number(10.0), number(12.3)
     ('10', '12.3')
     """
-    return f"{value:.12g}"
+    return repr(float(value)).removesuffix(".0")
 
 
 def discard_reason(classifier: Classifier, last: Classifier, deadline: float | None) -> str | None:

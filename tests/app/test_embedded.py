@@ -1,6 +1,7 @@
 """The embedded server, by real processes: nothing is lost and nothing is left behind, whoever is killed."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -246,3 +247,28 @@ def test_the_folder_of_the_data_that_is_a_file_is_refused(folder: Path) -> None:
     (folder / "redis").write_text("")
     with pytest.raises(OSError, match="File exists"):
         EmbeddedRedis(folder)
+
+
+def test_a_server_whose_folder_was_removed_ends_by_itself(tmp_path: Path) -> None:
+    with EmbeddedRedis(tmp_path / "data"):
+        shutil.rmtree(tmp_path / "data")
+    wait_for(lambda: not naming(tmp_path), 15, "a keeper or a server is left over")
+
+
+def test_a_keeper_that_is_told_to_end_saves_and_ends(tmp_path: Path) -> None:
+    with EmbeddedRedis(tmp_path / "data") as embedded:
+        store = Store(embedded.url)
+        store.client.set("a", "1")
+        for process in naming(tmp_path):
+            process.terminate()
+        wait_for(lambda: not naming(tmp_path), 15, "a keeper or a server is left over")
+        embedded.revive()
+        assert store.client.get("a") == b"1"
+        store.close()
+
+
+def naming(folder: Path) -> list[psutil.Process]:
+    """Find the processes whose command names the folder."""
+    found = psutil.process_iter(["cmdline", "status"])
+    alive = [process for process in found if process.info["status"] != psutil.STATUS_ZOMBIE]
+    return [process for process in alive if any(str(folder) in word for word in process.info["cmdline"] or [])]

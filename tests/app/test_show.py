@@ -74,7 +74,7 @@ def test_wide_records_stand_side_by_side_three_at_a_time(capsys: pytest.CaptureF
         (True, "yes"),
         (False, "no"),
         (3, "3"),
-        (0.000012345, "1.234e-05"),
+        (0.000012345, "1.2345e-05"),
         ((), "-"),
         ([1.0, None], "1, -"),
         ({}, "-"),

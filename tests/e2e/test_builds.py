@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from app.embedded import EmbeddedRedis
 from tests.samples import table_upload
 from tests.servers import Server, running_server, wait_for
 
@@ -146,3 +147,19 @@ def test_a_build_whose_worker_is_killed_fails_within_two_minutes(tmp_path: Path)
         assert time.monotonic() - killed < 120
         assert "its worker died" in server.client.get(path).json()["error"]
         assert server.client.get("/v1/artifacts/cascade/orphan").status_code == 404
+
+
+def test_a_worker_that_died_is_replaced_and_builds_go_on(tmp_path: Path) -> None:
+    with running_server(tmp_path) as server:
+        server.client.put("/v1/datasets/large", files=large_upload())
+        the_worker(server).kill()
+        wait_for(lambda: "starting another one" in server.log.read_text(), 15)
+        body = {"solver": "cascade", "name": "after", "dataset": "large"}
+        path = server.client.post("/v1/builds", json=body).headers["location"]
+        wait_for(lambda: server.client.get(path).json()["status"] == "succeeded", 40)
+
+
+def test_readiness_says_when_nobody_builds(tmp_path: Path) -> None:
+    with EmbeddedRedis(tmp_path / "store") as redis, running_server(tmp_path / "server", redis_url=redis.url) as server:
+        wait_for(lambda: server.client.get("/health/ready").json()["problems"], 10)
+        assert "no build worker" in server.client.get("/health/ready").json()["problems"][0]
