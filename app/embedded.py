@@ -97,9 +97,8 @@ def socket_path(folder: Path) -> Path:
     return Path(tempfile.gettempdir()) / name / "redis.sock"
 
 
-def die_with_parent(sig: signal.Signals) -> None:
-    """Ask the kernel to send this process a signal when its parent ends, even by kill -9."""
-    parent = os.getppid()
+def die_with_parent(sig: signal.Signals, parent: int) -> None:
+    """Ask the kernel to send this process a signal when its parent, whose id it was told, ends: even by kill -9."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(sig), 0, 0, 0)
     if os.getppid() != parent:  # it ended before the kernel was told
         os.kill(os.getpid(), sig)
@@ -146,13 +145,14 @@ def _start_server(folder: Path) -> subprocess.Popen[bytes]:
     }
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
     socket.unlink(missing_ok=True)
+    keeper = os.getpid()
     server = subprocess.Popen(
         [str(get_binary_path()), *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         pass_fds=(alone,),
-        preexec_fn=lambda: die_with_parent(signal.SIGTERM),
+        preexec_fn=lambda: die_with_parent(signal.SIGTERM, keeper),
     )
     os.close(alone)
     deadline = time.monotonic() + _START_S

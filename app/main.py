@@ -92,8 +92,9 @@ def create_api(settings: Settings, metrics: Metrics, subjects: list[ModuleType])
 def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:
     @asynccontextmanager
     async def lifespan(api: FastAPI) -> AsyncIterator[State]:
-        if multiprocessing.parent_process() is not None:
-            die_with_parent(signal.SIGTERM)  # one of several server processes: none may outlive the one that counts
+        parent = multiprocessing.parent_process()
+        if parent is not None and parent.pid is not None:
+            die_with_parent(signal.SIGTERM, parent.pid)  # of several server processes none outlives the one that counts
         if not settings.roles():
             logger.warning("no PARSIMONY_API_KEYS: everybody who reaches %s may do everything", settings.host)
         with open_parts(settings, client_name="parsimony-server") as parts:

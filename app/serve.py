@@ -94,16 +94,16 @@ class WorkerBeside(threading.Thread):
 
 
 def _start_worker() -> subprocess.Popen[bytes]:
-    code = "import app.serve; app.serve.work_beside()"
+    code = f"import app.serve; app.serve.work_beside({os.getpid()})"
     command = [sys.executable, "-P", "-c", code, "worker"]  # -P: not an "app" of the current folder
     return subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
 
-def work_beside() -> None:
-    """Be the worker beside a server (the child's whole life)."""
+def work_beside(server: int) -> None:
+    """Be the worker beside a server process (the child's whole life)."""
     from app.worker import work
 
-    die_with_parent(signal.SIGTERM)
+    die_with_parent(signal.SIGTERM, server)
     settings = Settings()
     configure_logging(settings.log_level, settings.log_format)
     work(settings)

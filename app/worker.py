@@ -37,7 +37,6 @@ _REPORT_S = 0.2
 
 def run_build(build_id: str) -> None:
     """Run one queued build to its end (the function that RQ calls, in a process of its own)."""
-    die_with_parent(signal.SIGKILL)
     with open_parts(Settings(), client_name="parsimony-build") as parts:
         build = parts.builds.start(build_id)
         if build is None:
@@ -129,6 +128,12 @@ class BuildWorker(Worker):
         """Remember that it was a signal that ended the work, not the store's absence."""
         self.told_to_stop = True
         super().request_stop(signum, frame)  # type: ignore[no-untyped-call]
+
+    def main_work_horse(self, job: Job, queue: Queue) -> None:
+        """Begin the life of the process of one build, which ends with the worker's at the latest."""
+        assert self.pid is not None
+        die_with_parent(signal.SIGKILL, self.pid)
+        super().main_work_horse(job, queue)
 
     def maintain_heartbeats(self, job: Job) -> None:
         """Say that the build's worker is alive."""

@@ -15,7 +15,7 @@ from models.errors import Fault
 
 Columns = Mapping[str, NDArray[Any]]
 _NOTHING = np.empty(0)
-_WHOLE_FLOAT = re.compile(r"^([+-]?\d+)\.0+$")
+_WHOLE_FLOAT = re.compile(r"^([+-]?[0-9]+)\.0+$")
 _LONGEST_CLASS = 200
 _WHOLE = 2.0**53
 """Up to here every whole number is a float of its own."""

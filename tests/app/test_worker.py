@@ -148,7 +148,7 @@ def test_a_build_ends_with_the_process_that_started_it(parts: Parts, tmp_path: P
             "from app.embedded import die_with_parent\n"
             "child = os.fork()\n"
             "if not child:\n"
-            "    die_with_parent(signal.SIGKILL)\n"
+            "    die_with_parent(signal.SIGKILL, os.getppid())\n"
             "    print(os.getpid(), flush=True)\n"
             "    time.sleep(60)\n"
             "time.sleep(60)\n",

@@ -183,7 +183,8 @@ def test_a_folder_with_an_app_of_its_own_does_not_matter(tmp_path: Path) -> None
         timeout=60,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
+    assert "the wrong app" not in done.stderr
 
 
 def test_a_path_cannot_write_a_line_of_its_own_into_the_log(server: Server) -> None:
