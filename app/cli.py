@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,17 +15,15 @@ import typer
 from pydantic import ValidationError
 
 from app import show
-from app.artifacts import Artifacts
 from app.catalog import Live
 from app.clock import now
-from app.datasets import DatasetInfo
 from app.decisions import encode
 from app.jobs import check_dataset_kind, checked_request
 from app.parts import Parts, open_parts
 from app.settings import Settings
 from app.tables import parse_spec, read_dataset
-from models import ArtifactRecord, ArtifactRef, Build, BuildRequest, Fault, InvalidRequest, Value
-from models.columns import first_repeated
+from app.words import json_or_text, read_pairs, read_query
+from models import ArtifactRecord, ArtifactRef, Build, BuildRequest, Fault, InvalidRequest
 from models.errors import ParsimonyError
 from solvers import SOLVERS
 
@@ -38,6 +36,9 @@ cli = typer.Typer(
 )
 dataset = typer.Typer(help="Datasets: what builds learn from.", no_args_is_help=True)
 cli.add_typer(dataset, name="dataset")
+
+index = typer.Typer(help="Indexes: what features cost.", no_args_is_help=True)
+cli.add_typer(index, name="index")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the API's JSON.")]
 NameArgument = Annotated[str, typer.Argument(help="The name.")]
@@ -125,7 +126,7 @@ def dataset_add(
     checked = read_dataset(parse_spec(spec.read_bytes()), table, "", vectors, max_bytes=settings.max_body_bytes)
     with _parts() as parts:
         info, _ = parts.datasets.put(name, checked, created_at=now())
-    _show_dataset(info, as_json)
+    show.dataset(info, as_json)
 
 
 @dataset.command("list")
@@ -136,7 +137,7 @@ def dataset_list(as_json: AsJson = False) -> None:
     if as_json:
         show.print_json({"items": [info.model_dump(mode="json") for info in infos]})
         return
-    _say_if_empty(infos)
+    show.say_if_empty(infos)
     rows = [
         (info.name, info.spec.kind, info.rows, len(info.columns), len(info.classes), info.spec.unit) for info in infos
     ]
@@ -147,7 +148,7 @@ def dataset_list(as_json: AsJson = False) -> None:
 def dataset_show(name: NameArgument, as_json: AsJson = False) -> None:
     """Show a dataset."""
     with _parts() as parts:
-        _show_dataset(parts.datasets.info(name), as_json)
+        show.dataset(parts.datasets.info(name), as_json)
 
 
 @dataset.command("delete")
@@ -161,6 +162,33 @@ def dataset_delete(name: NameArgument, as_json: AsJson = False) -> None:
         show.console().print(f"deleted dataset {name}")
 
 
+@index.command("measure")
+def index_measure(
+    features: Annotated[list[str], typer.Argument(help="Feature functions, as module:function; each takes an item.")],
+    item: Annotated[str, typer.Option(help="What makes an item of a size, as module:function.")],
+    sizes: Annotated[str, typer.Option(help="Sizes, comma-separated: 64,128 or 640x480,1280x960.")],
+    repeats: Annotated[int, typer.Option(min=1, help="Timed calls for each function and size.")] = 20,
+    degree: Annotated[int, typer.Option(min=0, max=15, help="Degree of the polynomial.")] = 2,
+    quantile: Annotated[float, typer.Option(help="The quantile of the times to provision for; 1: the worst.")] = 0.95,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A JSON file of costs, by function.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Time your own feature functions over item sizes; the costs go into a features spec as they are."""
+    from app.measure import cost_of, measure, polynomial_text
+
+    with show.progress_bar("measuring") as progress:
+        timings = measure(features, item, sizes.split(","), repeats, progress)
+    found = {name: cost_of(rows, degree, quantile) for name, rows in timings.items()}
+    costs = {name: spec for name, (spec, _, _) in found.items()}
+    if output is not None:
+        output.write_text(json.dumps(costs))
+    if as_json:
+        show.print_json(costs)
+        return
+    rows = [(name, polynomial_text(function), fit.rms, fit.largest_over) for name, (_, function, fit) in found.items()]
+    show.print_table("cost in ms", ["feature", "cost", "rms", "most above"], rows)
+
+
 @cli.command()
 def build(
     solver: SolverArgument,
@@ -172,11 +200,11 @@ def build(
     as_json: AsJson = False,
 ) -> None:
     """Build an artifact and wait for it."""
-    params = {key: _json_or_text(value) for key, value in _pairs(param or ()).items()}
+    params = {key: json_or_text(value) for key, value in read_pairs(param or ()).items()}
     request = BuildRequest(solver=solver, name=name, dataset=dataset, params=params, seed=seed)
     with _parts() as parts:
         record = _build_here(parts, request) if local else _build_in_worker(parts, request)
-    _show_artifact(record, as_json)
+    show.artifact(record, as_json)
 
 
 @cli.command()
@@ -193,7 +221,7 @@ def artifacts(
         if solver is not None and name is not None:
             if activate is not None:
                 parts.artifacts.activate(solver, name, activate)
-            _show_versions(parts.artifacts, solver, name, as_json)
+            show.versions(parts.artifacts.versions(solver, name), as_json)
             return
         if activate is not None:
             raise InvalidRequest.at(Fault(("activate",), "needs a solver and a name"))
@@ -201,7 +229,7 @@ def artifacts(
     if as_json:
         show.print_json({"items": [record.model_dump(mode="json") for record in records]})
         return
-    _say_if_empty(records)
+    show.say_if_empty(records)
     rows = [(r.solver, r.name, r.version, r.dataset, r.bytes, r.created_at[:16]) for r in records]
     show.print_table("artifacts", ["solver", "name", "version", "dataset", "bytes", "created"], rows)
 
@@ -216,7 +244,7 @@ def decide(
 ) -> None:
     """Ask an artifact for a decision."""
     _refuse_unknown(solver)
-    asked = _query(solver, query or ())
+    asked = read_query(solver, query or ())
     with _parts() as parts:
         record = parts.artifacts.record(solver, name, version)
         plan = parts.artifacts.plan(record)
@@ -254,7 +282,7 @@ def import_(
     """Publish an exported artifact as the next version of its name."""
     with _parts() as parts:
         record = parts.artifacts.publish(file.read_bytes(), created_at=now())
-    _show_artifact(record, as_json)
+    show.artifact(record, as_json)
 
 
 @cli.command()
@@ -267,14 +295,6 @@ def bench(name: Annotated[str, typer.Argument(help="Which benchmark, for example
             f"there is no benchmark {name!r}; there are: {', '.join(known) or 'none, this is no checkout'}"
         )
     sys.exit(subprocess.call([sys.executable, "-m", f"tests.bench.{name}"], cwd=root))
-
-
-def _say_if_empty(found: Sequence[object]) -> None:
-    """Tell where an empty store is: the command may have been run in another folder than the server."""
-    settings = Settings()
-    if not found and settings.redis_url is None:
-        here = (settings.data_dir / "redis").resolve()
-        show.console(stderr=True).print(f"nothing yet in the store under {here}; try `parsimony demo`", soft_wrap=True)
 
 
 def _refuse_unknown(solver: str) -> None:
@@ -314,67 +334,3 @@ def _follow(parts: Parts, build: Build) -> Build:
             time.sleep(0.2)
             build = parts.builds.get(build.id)
     return build
-
-
-def _show_dataset(info: DatasetInfo, as_json: bool) -> None:
-    facts = info.model_dump(mode="json")
-    if as_json:
-        show.print_json(facts)
-        return
-    spec = facts.pop("spec")
-    facts |= {name: value for name, value in spec.items() if name not in ("classifiers", "features")}
-    show.print_facts(f"dataset {info.name}", facts | {"members": spec.get("classifiers") or spec["features"]})
-
-
-def _show_artifact(record: ArtifactRecord, as_json: bool) -> None:
-    facts = record.model_dump(mode="json")
-    if as_json:
-        show.print_json(facts)
-        return
-    summary = facts.pop("summary")
-    show.print_facts(f"{record.solver} {record.name}, version {record.version}", facts)
-    show.print_facts("summary", summary)
-
-
-def _show_versions(artifacts: Artifacts, solver: str, name: str, as_json: bool) -> None:
-    records = artifacts.versions(solver, name)
-    if as_json:
-        show.print_json({"items": [record.model_dump(mode="json") for record in records]})
-        return
-    _show_artifact(next(record for record in records if record.active), False)
-    rows = [(r.version, r.active, r.dataset, r.bytes, r.sha256[:12], r.created_at[:16]) for r in records]
-    show.print_table("versions", ["version", "active", "dataset", "bytes", "sha256", "created"], rows)
-
-
-def _query(solver: str, words: Sequence[str]) -> Value:
-    """Read a query, in the same way as one that comes over HTTP."""
-    kind = SOLVERS[solver].query
-    try:
-        return kind.model_validate_strings(_pairs(words))
-    except ValidationError as error:
-        said = f"is no query parameter; there are {', '.join(kind.model_fields)}"
-        faults = InvalidRequest.of(error).faults
-        raise InvalidRequest.at(*(Fault(f.loc, said) if f.msg == "is not known here" else f for f in faults)) from error
-
-
-def _pairs(words: Sequence[str]) -> dict[str, str]:
-    """Read key=value words, each key once."""
-    pairs = list(map(_pair, words))
-    repeated = first_repeated(key for key, _ in pairs)
-    if repeated is not None:
-        raise InvalidRequest.at(Fault((repeated,), "is given twice"))
-    return dict(pairs)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not (key and equals):
-        raise typer.BadParameter(f"{text!r} must be key=value")
-    return key, value
-
-
-def _json_or_text(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

@@ -44,6 +44,9 @@ class Settings(BaseSettings):
     dask_scheduler: str | None = Field(
         default=None, description="address of a Dask scheduler for training; unset: local processes"
     )
+    learner_modules: str = Field(
+        default="", description="modules, comma-separated, that learners may come from beside scikit-learn"
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="least level logged")
     log_format: Literal["text", "json"] = Field(default="text", description="how a line of the log looks")
 
@@ -74,6 +77,10 @@ class Settings(BaseSettings):
                 raise ValueError(f"entry {position} has a key that stands before it already")
             seen.add(key)
         return value
+
+    def allowed_modules(self) -> tuple[str, ...]:
+        """Give the modules that learners may come from beside scikit-learn."""
+        return tuple(name.strip() for name in self.learner_modules.split(",") if name.strip())
 
     def roles(self) -> dict[bytes, Role]:
         """Give the role of each key, by the key's SHA-256: the keys themselves are kept nowhere else."""

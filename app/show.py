@@ -10,6 +10,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from app.datasets import DatasetInfo
+from app.settings import Settings
+from models import ArtifactRecord
 from solvers import Progress
 
 _MOST_COLUMNS = 5
@@ -111,6 +114,46 @@ def progress_bar(what: str) -> Iterator[Progress]:
             bar.update(task, completed=done, total=total or None, description=f"{what}: {message}")
 
         yield report
+
+
+def dataset(info: DatasetInfo, as_json: bool) -> None:
+    """Print a dataset."""
+    facts = info.model_dump(mode="json")
+    if as_json:
+        print_json(facts)
+        return
+    spec = facts.pop("spec")
+    facts |= {name: value for name, value in spec.items() if name not in ("classifiers", "features")}
+    print_facts(f"dataset {info.name}", facts | {"members": spec.get("classifiers") or spec["features"]})
+
+
+def artifact(record: ArtifactRecord, as_json: bool) -> None:
+    """Print a version of an artifact and what its build found."""
+    facts = record.model_dump(mode="json")
+    if as_json:
+        print_json(facts)
+        return
+    summary = facts.pop("summary")
+    print_facts(f"{record.solver} {record.name}, version {record.version}", facts)
+    print_facts("summary", summary)
+
+
+def versions(records: Sequence[ArtifactRecord], as_json: bool) -> None:
+    """Print the active version of an artifact, and a row for each version."""
+    if as_json:
+        print_json({"items": [record.model_dump(mode="json") for record in records]})
+        return
+    artifact(next(record for record in records if record.active), False)
+    rows = [(r.version, r.active, r.dataset, r.bytes, r.sha256[:12], r.created_at[:16]) for r in records]
+    print_table("versions", ["version", "active", "dataset", "bytes", "sha256", "created"], rows)
+
+
+def say_if_empty(found: Sequence[object]) -> None:
+    """Tell where an empty store is: the command may have been run in another folder than the server."""
+    settings = Settings()
+    if not found and settings.redis_url is None:
+        here = (settings.data_dir / "redis").resolve()
+        console(stderr=True).print(f"nothing yet in the store under {here}; try `parsimony demo`", soft_wrap=True)
 
 
 def _lines(out: Console, what: str) -> Progress:

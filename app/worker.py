@@ -81,7 +81,7 @@ def fit(parts: Parts, request: BuildRequest, options: Value, progress: Progress)
     info, started = parts.datasets.info(request.dataset), time.monotonic()
     solver, rng = SOLVERS[request.solver], np.random.default_rng(request.seed)
     dataset = parts.datasets.load(info)
-    run = Run(progress, lambda: time.monotonic() - started, Memo(parts.store))
+    run = Run(progress, lambda: time.monotonic() - started, Memo(parts.store), parts.settings.allowed_modules())
     with training_on(parts.settings.dask_scheduler):
         fitted = solver.fit(dataset, options, rng, run)
     return pack(fitted.plan, _manifest(request, options, info, fitted.summary))

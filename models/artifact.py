@@ -15,35 +15,33 @@ class ArtifactRef(Value):
     version: int = Field(ge=1, description="its version, counted from 1 for each solver and name")
 
 
-class ArtifactManifest(Value):
-    """What is inside an artifact's bytes beside its arrays: equal builds have equal manifests."""
+class Provenance(Value):
+    """Where a plan came from, and what its build found."""
 
-    format: int = Field(description="the format of the bytes")
     solver: str = Field(description="the solver that built it")
     name: Name = Field(description="the artifact's name")
     dataset: str = Field(description="the dataset it was built from")
-    dataset_sha256: str = Field(description="the SHA-256 of that dataset")
     params: dict[str, Any] = Field(description="the solver's parameters, defaults filled in")
     seed: int = Field(description="the seed of everything random in the build")
     unit: str = Field(description="the unit of its costs, durations, budgets and deadlines")
     summary: dict[str, Any] = Field(description="what the build found, each solver its own")
 
 
-class ArtifactRecord(Value):
+class ArtifactManifest(Provenance):
+    """What is inside an artifact's bytes beside its arrays: equal builds have equal manifests."""
+
+    format: int = Field(description="the format of the bytes")
+    dataset_sha256: str = Field(description="the SHA-256 of the dataset")
+
+
+class ArtifactRecord(Provenance):
     """One version of an artifact, as the store keeps it and the API shows it."""
 
-    solver: str = Field(description="the solver that built it")
-    name: Name = Field(description="the artifact's name")
     version: int = Field(ge=1, description="its version, counted from 1 for each solver and name")
     active: bool = Field(default=False, description="whether this version answers when none is asked for")
     created_at: str = Field(description="when it was published, UTC, ISO 8601")
     sha256: str = Field(description="the SHA-256 of its bytes")
     bytes: int = Field(description="the number of its bytes")
-    dataset: str = Field(description="the dataset it was built from")
-    params: dict[str, Any] = Field(description="the solver's parameters, defaults filled in")
-    seed: int = Field(description="the seed of everything random in the build")
-    unit: str = Field(description="the unit of its costs, durations, budgets and deadlines")
-    summary: dict[str, Any] = Field(description="what the build found, each solver its own")
 
 
 BuildStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]

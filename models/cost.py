@@ -1,12 +1,28 @@
-"""What something costs: a number, or a function of the item's size."""
+"""What something costs: a number, or a function of the item's size.
 
+A *spec* says what a feature costs: ``Amount``, ``Polynomial``, ``Terms`` (sizes of several dimensions) or ``Timings``
+(to be fitted). ``CostFunction`` is what a solver computes with: a polynomial with non-negative coefficients, so that
+cost never falls with size, and the cost of a set of features is the sum of theirs (Equation 1 of *Indexing Cost
+Sensitive Prediction*).
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
 from typing import Annotated
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 
 from models.base import Items, Value
+from models.errors import InvalidRequest
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Amount = Annotated[float, Field(ge=0)]
+Power = Annotated[int, Field(ge=0, le=15)]
 
 
 class Polynomial(Value):
@@ -21,11 +37,45 @@ class Polynomial(Value):
     )
 
 
+class Term(Value):
+    """One term of a polynomial in a size of several dimensions: coefficient · ∏ size_i ^ power_i."""
+
+    coefficient: Amount = Field(description="the term's coefficient, at least 0, in the dataset's unit")
+    powers: Annotated[Items[Power], Field(min_length=1, max_length=8)] = Field(
+        description="the power of each dimension of the size, in the order of the dataset's size columns"
+    )
+
+
+class Terms(Value):
+    """A polynomial in a size of several dimensions, for example length and breadth.
+
+    >>> Terms.model_validate({"terms": [{"coefficient": 0.5, "powers": [1, 1]}]}).dimensions
+    2
+    """
+
+    terms: Annotated[Items[Term], Field(min_length=1, max_length=100)] = Field(
+        description="the terms whose sum is the cost, in the dataset's unit"
+    )
+
+    @model_validator(mode="after")
+    def _dimensions_agree(self) -> "Terms":
+        found = sorted({len(term.powers) for term in self.terms})
+        if len(found) > 1:
+            raise ValueError(f"one term has {found[0]} powers, another {found[1]}: all need one for each dimension")
+        return self
+
+    @property
+    def dimensions(self) -> int:
+        """The number of dimensions of the size."""
+        return len(self.terms[0].powers)
+
+
 class Timings(Value):
     """Measured costs at several item sizes, to which a polynomial is fitted when an index is built."""
 
-    timings: Annotated[Items[Annotated[Items[Amount], Field(min_length=2, max_length=2)]], Field(min_length=1)] = Field(
-        description="pairs of item size and measured cost, the cost in the dataset's unit"
+    timings: Annotated[Items[Annotated[Items[Amount], Field(min_length=2, max_length=9)]], Field(min_length=1)] = Field(
+        description="rows of item size (one number for each of its dimensions) and measured cost, the cost in the "
+        "dataset's unit"
     )
     degree: int = Field(default=2, ge=0, le=15, description="degree of the fitted polynomial")
     quantile: float = Field(
@@ -33,13 +83,198 @@ class Timings(Value):
     )
 
     @model_validator(mode="after")
-    def _has_enough_sizes(self) -> "Timings":
-        sizes = len({size for size, _ in self.timings})
-        if sizes <= self.degree:
-            raise ValueError(
-                f"degree {self.degree} needs timings at {self.degree + 1} sizes or more, there are {sizes}"
-            )
+    def _can_be_fitted(self) -> "Timings":
+        lengths = sorted({len(row) for row in self.timings})
+        if len(lengths) > 1:
+            raise ValueError(f"one row has {lengths[0]} numbers, another {lengths[1]}: all need a size and a cost")
+        if min(min(row[:-1]) for row in self.timings) == 0:
+            raise ValueError("a size is 0, sizes must be above 0")
+        sizes = len({row[:-1] for row in self.timings})
+        needed = math.comb(self.degree + self.dimensions, self.dimensions)
+        if sizes < needed:
+            raise ValueError(f"degree {self.degree} needs timings at {needed} sizes or more, there are {sizes}")
         return self
 
+    @property
+    def dimensions(self) -> int:
+        """The number of dimensions of the size."""
+        return len(self.timings[0]) - 1
 
-Cost = Amount | Polynomial | Timings
+
+Cost = Amount | Polynomial | Terms | Timings
+
+
+@dataclass(frozen=True, slots=True)
+class Residuals:
+    """How far a fitted curve is from the quantiles that it was fitted to: the root of the mean square, the most that it
+    lies above one, the most that it lies below one (0: the curve provisions for every measured size)."""
+
+    rms: float
+    largest_over: float
+    largest_under: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CostFunction:
+    """A polynomial with non-negative coefficients in an item size of k dimensions.
+
+    powers: (t, k) int64, the terms, sorted, each once; with one dimension all from 0 to the degree. coefficients: (t,)
+    float64, at least 0. k = 0 is a constant.
+    """
+
+    powers: Ints
+    coefficients: Floats
+
+    def __post_init__(self) -> None:
+        if self.powers.ndim != 2 or self.coefficients.shape != self.powers.shape[:1] or not len(self.powers):
+            shapes = f"{self.powers.shape} and {self.coefficients.shape}"
+            raise InvalidRequest(f"powers and coefficients must be (t, k) and (t,) with t > 0, they are {shapes}")
+        if not np.all(np.isfinite(self.coefficients)) or self.coefficients.min() < 0 or self.powers.min(initial=0) < 0:
+            least = min(self.coefficients.min(), self.powers.min(initial=0))
+            raise InvalidRequest(f"a cost has finite coefficients and powers of at least 0, one is {least:g}")
+        self.powers.flags.writeable = False
+        self.coefficients.flags.writeable = False
+
+    @classmethod
+    def constant(cls, amount: float, dimensions: int = 0) -> "CostFunction":
+        """Make the cost that is the same for every size.
+
+        >>> float(CostFunction.constant(3.0)(()))
+        3.0
+        """
+        return cls(np.zeros((1, dimensions), dtype=np.int64), np.array([float(amount)]))
+
+    @classmethod
+    def polynomial(cls, coefficients: Sequence[float]) -> "CostFunction":
+        """Make a polynomial in one size from the coefficients of 1, s, s², …
+
+        >>> CostFunction.polynomial([1.0, 0.5])([[2.0], [4.0]]).tolist()
+        [2.0, 3.0]
+        """
+        return cls(np.arange(len(coefficients))[:, None], np.array(coefficients, dtype=np.float64))
+
+    @classmethod
+    def total(cls, functions: Iterable["CostFunction"], dimensions: int = 0) -> "CostFunction":
+        """Add cost functions up (Equation 1): each coefficient is the correctly rounded sum of theirs, so that neither
+        order nor grouping matters. Constants go with everything, other numbers of dimensions must agree.
+
+        >>> CostFunction.total([CostFunction.constant(1.0), CostFunction.polynomial([0.0, 2.0])]).coefficients.tolist()
+        [1.0, 2.0]
+        """
+        terms: dict[tuple[int, ...], list[float]] = {}
+        every = list(functions)
+        k = max((function.dimensions for function in every), default=dimensions)
+        for function in every:
+            if function.dimensions not in (0, k):
+                raise InvalidRequest(f"costs in {function.dimensions} and in {k} dimensions cannot be added")
+            for powers, coefficient in zip(function.powers.tolist(), function.coefficients.tolist(), strict=True):
+                terms.setdefault(tuple(powers) or (0,) * k, []).append(coefficient)
+        if k <= 1:
+            degree = max((powers[0] for powers in terms if powers), default=0)
+            for i in range(degree + 1):
+                terms.setdefault((i,) * k, [])
+        ordered = sorted(terms) or [(0,) * k]
+        sums = [math.fsum(terms.get(powers, ())) for powers in ordered]
+        return cls(np.array(ordered, dtype=np.int64).reshape(len(ordered), k), np.array(sums))
+
+    @classmethod
+    def fit(cls, timings: Timings) -> tuple["CostFunction", Residuals]:
+        """Fit a curve to the quantile of the costs at each size, and lift it over all of them (provisioning).
+
+        Non-negative least squares on columns scaled to a largest entry of 1; then multiplied by the smallest factor,
+        at least 1, with which no measured size's quantile lies above the curve.
+
+        >>> timings = Timings.model_validate({"timings": [[1, 3.0], [2, 5.0], [4, 9.0]], "degree": 1})
+        >>> CostFunction.fit(timings)[0].coefficients.round(6).tolist()
+        [1.0, 2.0]
+        """
+        from scipy.optimize import nnls
+
+        rows = np.array(timings.timings, dtype=np.float64)
+        sizes, where = np.unique(rows[:, :-1], axis=0, return_inverse=True)
+        which = where.reshape(-1)
+        costs = np.array([np.quantile(rows[which == i, -1], timings.quantile) for i in range(len(sizes))])
+        k = timings.dimensions
+        powers = np.array([p for p in product(range(timings.degree + 1), repeat=k) if sum(p) <= timings.degree])
+        columns = _monomials(powers, sizes)
+        scale = columns.max(axis=0)
+        if not np.all(np.isfinite(scale)):
+            raise InvalidRequest(f"size {sizes.max():g} to the power {timings.degree} is beyond what can be computed")
+        function = cls(powers, nnls(columns / scale, costs)[0] / scale)
+        function = function._lifted(sizes, costs)
+        over = function(sizes) - costs
+        return function, Residuals(
+            float(np.sqrt(np.mean(over**2))), max(0.0, float(over.max())), max(0.0, -float(over.min()))
+        )
+
+    def _lifted(self, sizes: Floats, costs: Floats) -> "CostFunction":
+        """Multiply by the smallest factor that puts the curve at or above all costs."""
+        curve = self(sizes)
+        factor = max(1.0, float(np.max(np.divide(costs, curve, out=np.ones_like(costs), where=curve > 0))))
+        lifted = CostFunction(self.powers, self.coefficients * factor)
+        while bool(np.any(lifted(sizes) < costs)) and lifted.coefficients.max() > 0:
+            factor *= 1 + 4e-16  # what rounding took
+            lifted = CostFunction(self.powers, self.coefficients * factor)
+        return lifted
+
+    @property
+    def dimensions(self) -> int:
+        """The number of dimensions of the size; 0 for a constant of any size."""
+        return int(self.powers.shape[1])
+
+    @property
+    def depends_on_size(self) -> bool:
+        """Whether any term with a size in it counts."""
+        return bool(np.any(self.coefficients[self.powers.any(axis=1)] > 0))
+
+    def __add__(self, other: "CostFunction") -> "CostFunction":
+        """Add two costs: what computing both features costs (Equation 1)."""
+        return CostFunction.total([self, other])
+
+    def __call__(self, sizes: ArrayLike) -> Floats:
+        """Evaluate at sizes (…, k), giving (…). One dimension goes by Horner's rule, which never falls with size nor
+        with a coefficient, in floating point too."""
+        points = np.asarray(sizes, dtype=np.float64)
+        if points.shape[-1:] != (self.dimensions,):
+            raise InvalidRequest(f"sizes of shape {points.shape} must end in {self.dimensions} dimensions")
+        with np.errstate(over="ignore"):
+            if self.dimensions == 1:
+                return _horner(self.powers[:, 0], self.coefficients, points[..., 0])
+            return np.asarray(_monomials(self.powers, points) @ self.coefficients)
+
+    def at(self, size: Sequence[float]) -> "CostFunction":
+        """Fix the size: the constant that this costs there."""
+        return CostFunction.constant(float(self(np.array(size if self.dimensions else (), dtype=np.float64))))
+
+
+def cost_function(spec: Cost) -> tuple[CostFunction, Residuals | None]:
+    """Turn what a spec says into a cost function, with the residuals if it had to be fitted.
+
+    >>> cost_function(2.5)[0].dimensions
+    0
+    """
+    match spec:
+        case Polynomial():
+            return CostFunction.polynomial(spec.polynomial), None
+        case Terms():
+            terms = [CostFunction(np.array([t.powers]), np.array([t.coefficient])) for t in spec.terms]
+            return CostFunction.total(terms), None
+        case Timings():
+            return CostFunction.fit(spec)
+        case _:
+            return CostFunction.constant(spec), None
+
+
+def _horner(powers: Ints, coefficients: Floats, points: Floats) -> Floats:
+    value = np.zeros_like(points)
+    dense = np.zeros(int(powers.max()) + 1)
+    dense[powers] = coefficients
+    for coefficient in dense[::-1]:
+        value = value * points + coefficient
+    return value
+
+
+def _monomials(powers: Ints, points: Floats) -> Floats:
+    """Raise points (…, k) to powers (t, k), giving (…, t)."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.prod(points[..., None, :] ** powers, axis=-1))

@@ -24,12 +24,14 @@ class Run:
     """What a fit may use of the world: whom to tell its progress, the time it has taken, and a memory.
 
     elapsed: seconds since the fit began, for budgets of time. memo: bytes by key that outlive the fit, so that what
-    one build has trained another, or the same one resumed, need not train again.
+    one build has trained another, or the same one resumed, need not train again. learner_modules: where learners that a
+    build names may come from, beside scikit-learn.
     """
 
     progress: Progress = silent
     elapsed: Callable[[], float] = lambda: 0.0
     memo: MutableMapping[str, bytes] = field(default_factory=dict)
+    learner_modules: tuple[str, ...] = ()
 
 
 class Plan(Protocol):

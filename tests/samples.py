@@ -51,6 +51,16 @@ def trace_columns(rows: int = 400, seed: int = 0) -> dict[str, list[Any]]:
     return columns
 
 
+def feature_columns(rows: int = 200, seed: int = 0) -> dict[str, list[Any]]:
+    """Make a table of features: glucose tells something, texture more, sift the rest."""
+    rng = np.random.default_rng(seed)
+    outcome = rng.integers(0, 2, rows)
+    told = {"glucose": 1.5, "t1": 0.8, "t2": 0.6, "s1": 0.5}
+    columns = {name: np.round(outcome / noise + rng.normal(size=rows), 6).tolist() for name, noise in told.items()}
+    sizes = rng.choice([64, 128, 256], rows).tolist()
+    return {**columns, "pixels": sizes, "outcome": outcome.tolist()}
+
+
 def to_csv(columns: dict[str, list[Any]]) -> bytes:
     """Write columns as CSV."""
     out = io.StringIO()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from fastapi import Depends, Path, Request
 
@@ -49,15 +49,26 @@ def json_only(request: Request) -> None:
 
 def known_query_only(request: Request) -> None:
     """Refuse a query parameter that the route does not have, or that stands twice: a typing error must not pass."""
-    known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}
+    parameters = request.scope["route"].dependant.query_params
+    known = {parameter.alias for parameter in parameters}
+    repeatable = {parameter.alias for parameter in parameters if _is_list(parameter.field_info.annotation)}
     seen: set[str] = set()
     for name, _ in request.query_params.multi_items():
         if name not in known:
             there = f"there are {', '.join(sorted(known))}" if known else "there is none here"
             raise InvalidRequest.at(Fault((name,), f"is no query parameter; {there}"))
-        if name in seen:
+        if name in seen and name not in repeatable:
             raise InvalidRequest.at(Fault((name,), "is given twice"))
         seen.add(name)
+
+
+def _is_list(annotation: Any) -> bool:
+    """Whether a parameter may be repeated.
+
+    >>> _is_list(list[float] | None), _is_list(float | None)
+    (True, False)
+    """
+    return get_origin(annotation) is list or any(get_origin(kind) is list for kind in get_args(annotation))
 
 
 async def plan_of(context: Context, solver: str, name: str, version: int | None) -> Live:

@@ -159,7 +159,7 @@ def test_an_exported_artifact_is_the_same_in_another_store(parts: Parts, tmp_pat
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"solver": "oracle"}, "the artifact is for the solver 'oracle', known are cascade"),
+        ({"solver": "oracle"}, "the artifact is for the solver 'oracle', known are cascade, index"),
         ({"name": "Not A Name"}, "the artifact's manifest is not valid: String should match pattern"),
         ({"surprise": 1}, "the artifact's manifest is not valid: Extra inputs are not permitted"),
         ({"seed": "1"}, "the artifact's manifest is not valid: Input should be a valid integer"),

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from app import codec
-from models import CascadeOptions, CascadeQuery, Dataset, TraceSpec, Value, dataset_from_columns
+from models import CascadeOptions, CascadeQuery, Dataset, FeaturesSpec, TraceSpec, Value, dataset_from_columns
 from models.errors import Cancelled, Infeasible
+from models.index import IndexOptions, IndexQuery
 from solvers import SOLVERS, Fitted, Run
-from tests.samples import TRACE_SPEC, trace_columns
+from tests.samples import FEATURES_SPEC, TRACE_SPEC, feature_columns, trace_columns
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,18 @@ def _trace() -> Dataset:
     return dataset_from_columns(TraceSpec.model_validate(TRACE_SPEC), columns)
 
 
+def _features() -> Dataset:
+    columns = {name: np.array(values) for name, values in feature_columns().items()}
+    return dataset_from_columns(FeaturesSpec.model_validate(FEATURES_SPEC), columns)
+
+
 CASES: dict[str, Case] = {
+    "index": Case(
+        _features,
+        IndexOptions(folds=2),
+        (IndexQuery(size=64.0, budget=0.0), IndexQuery(size=64.0, budget=4.0), IndexQuery(size=9.0, budget=1e9)),
+        (),
+    ),
     "cascade": Case(
         _trace,
         CascadeOptions(target_precision=0.9, deadlines=(12.0, 1.0)),
@@ -78,7 +90,7 @@ def test_a_plan_is_frozen_and_so_are_its_arrays(name: str) -> None:
     field = fields(plan)[0].name
     with pytest.raises(FrozenInstanceError):
         setattr(plan, field, None)
-    for each in fields(plan):
+    for each in (each for each in fields(plan) if each.init):
         value = getattr(plan, each.name)
         assert not isinstance(value, np.ndarray) or not value.flags.writeable, each.name
 

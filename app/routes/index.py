@@ -1,0 +1,114 @@
+"""Cost-sensitive prediction: which feature set and model for this size and budget, and predictions with it."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Response
+
+from app.decisions import LookUp, decide
+from app.routes.context import InContext, PathName, errors, json_only, plan_of, solved
+from models import Fault, InvalidRequest
+from models.base import Label
+from models.errors import PayloadTooLarge
+from models.index import IndexQuery, IndexReply, Method, PredictionReply, PredictionRequest, SkylineReply
+
+router = APIRouter(prefix="/v1/indexes", tags=["index"])
+look_ups = (LookUp("index", "/v1/indexes/", "/decision", IndexQuery),)
+Version = Annotated[int | None, Query(ge=1, description="the version to ask; else the active one", examples=[1])]
+Sizes = Annotated[
+    list[Annotated[float, Query(gt=0, allow_inf_nan=False)]] | None,
+    Query(
+        max_length=8,
+        description="the item's size, at least 1; repeated where it has several dimensions; left out where costs do "
+        "not depend on it",
+        examples=[[64.0]],
+    ),
+]
+
+
+@router.get(
+    "/{name}/decision",
+    summary="Which features for this size and budget",
+    response_model=IndexReply,
+    responses=errors(404, 503),
+)
+async def decision(
+    name: PathName,
+    context: InContext,
+    budget: Annotated[
+        float,
+        Query(
+            ge=0,
+            allow_inf_nan=False,
+            description="the most that computing features may cost, in the artifact's unit",
+            examples=[3.5],
+        ),
+    ],
+    size: Sizes = None,
+    method: Annotated[Method, Query(description="how to choose", examples=["poly-dom"])] = "poly-dom",
+    spent: Annotated[
+        float | None,
+        Query(
+            ge=0,
+            allow_inf_nan=False,
+            description="what was spent already, in the artifact's unit, if it differs from what was predicted",
+            examples=[1.2],
+        ),
+    ] = None,
+    computed: Annotated[
+        list[Label] | None,
+        Query(
+            max_length=64, description="a feature that was computed already; may be repeated", examples=[["glucose"]]
+        ),
+    ] = None,
+    version: Version = None,
+) -> Response:
+    """Give the most accurate feature set within the budget; the empty one costs nothing and is always feasible."""
+    live = await plan_of(context, "index", name, version)
+    query = IndexQuery(
+        size=one_or_many(size), budget=budget, method=method, spent=spent, computed=tuple(computed or ())
+    )
+    return Response(decide(live, query, context.metrics), media_type="application/json")
+
+
+@router.get("/{name}/skyline", summary="The undominated feature sets at this size", responses=errors(404, 503))
+async def skyline(name: PathName, context: InContext, size: Sizes = None, version: Version = None) -> SkylineReply:
+    """List the feature sets that no other one both undercuts and reaches in accuracy, the cheapest first."""
+    live = await plan_of(context, "index", name, version)
+    asked = one_or_many(size)
+    items = await solved(context, live.plan.skyline, asked)
+    return SkylineReply(size=asked, items=items, unit=live.record.unit, artifact=live.ref)
+
+
+@router.post(
+    "/{name}/predictions",
+    summary="Classify items within a budget",
+    dependencies=[Depends(json_only)],
+    responses=errors(404, 413, 415, 503, 504),
+)
+async def predictions(
+    name: PathName, request: PredictionRequest, context: InContext, version: Version = None
+) -> PredictionReply:
+    """Choose the features for the items' size and budget, and classify the items with the model trained on them."""
+    live = await plan_of(context, "index", name, version)
+    limit = context.settings.max_batch
+    if len(request.items) > limit:
+        raise PayloadTooLarge(f"there are {len(request.items)} items, the limit is {limit} (PARSIMONY_MAX_BATCH)")
+    chosen = live.plan.decide(IndexQuery(size=request.size, budget=request.budget, method=request.method))
+    found = await solved(context, live.plan.predict, chosen, request.items)
+    return PredictionReply(
+        features=chosen.features,
+        labels=found.labels,
+        probabilities=found.probabilities,
+        cost=chosen.cost,
+        accuracy=chosen.accuracy,
+        artifact=live.ref,
+    )
+
+
+def one_or_many(size: list[float] | None) -> float | tuple[float, ...] | None:
+    """Read a repeated parameter: one number is a number."""
+    if size is None:
+        return None
+    if not size:
+        raise InvalidRequest.at(Fault(("size",), "is missing its number"))
+    return size[0] if len(size) == 1 else tuple(size)

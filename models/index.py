@@ -1,0 +1,187 @@
+"""Cost-sensitive prediction: which feature set, and model, for an item of a size within a budget.
+
+Sizes are numbers, or one number for each of the dataset's size columns; costs and budgets are in the dataset's unit.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_validator
+
+from models.artifact import ArtifactRef
+from models.base import Items, Label, Value
+
+Method = Literal["poly-dom", "greedy", "greedy-acc", "greedy-cost", "naive"]
+Size = Annotated[float, Field(gt=0)]
+AtLeastOne = Annotated[float, Field(ge=1)]
+SizeOrSizes = Size | Annotated[Items[Size], Field(min_length=1, max_length=8)]
+ImportPath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$", max_length=200)]
+
+
+class IndexOptions(Value):
+    """How to build an index from a table of features (``params`` of a build)."""
+
+    learner: ImportPath = Field(
+        default="sklearn.linear_model.LogisticRegression", description="the import path of the classifier to train"
+    )
+    learner_params: dict[str, JsonValue] = Field(
+        default_factory=dict, description="the classifier's parameters; what is left out takes its default"
+    )
+    standardize: bool = Field(
+        default=True, description="whether columns are shifted to mean 0 and scaled to deviation 1 before training"
+    )
+    folds: int = Field(
+        default=5, ge=2, le=100, description="folds of the cross-validation that gives a feature set its accuracy"
+    )
+    alpha: float = Field(
+        default=0.0,
+        ge=0,
+        description="an answer's accuracy, times 1 + alpha, is at least that of every feature set within the budget",
+    )
+    tolerance: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="by how much accuracy may fall when features are added, as a share of all items: what it falls by "
+        "more can hide an answer",
+    )
+    covering: bool = Field(
+        default=False,
+        description="whether to skip also what the covering property says; it fails where features are useful only "
+        "together",
+    )
+    max_models: int | None = Field(
+        default=None, ge=1, description="the most feature sets to train; alpha is raised as far as that needs"
+    )
+    max_seconds: float | None = Field(
+        default=None, gt=0, description="the most seconds to search for; alpha is raised as far as that needs"
+    )
+    fixed_size: AtLeastOne | Annotated[Items[AtLeastOne], Field(min_length=1, max_length=8)] | None = Field(
+        default=None, description="the only item size that will be asked for, a number or one for each dimension"
+    )
+    fixed_budget: float | None = Field(
+        default=None, ge=0, description="the only budget that will be asked for, in the dataset's unit"
+    )
+    max_size: AtLeastOne | None = Field(
+        default=None, description="the largest item size that will be asked for; for sizes of one number only"
+    )
+    lambdas: Items[Annotated[float, Field(ge=0)]] | None = Field(
+        default=None,
+        description="greedy sequences weigh cost by these, in accuracy per unit of cost; null: 0.01, 0.1, 1 and 10, "
+        "each divided by what all features cost at the median size",
+    )
+    median_size: SizeOrSizes | None = Field(
+        default=None,
+        description="the size at which greedy sequences weigh cost; null: the fixed size, else the median of the "
+        "dataset's sizes, else of the timings' sizes, else 1",
+    )
+
+    @model_validator(mode="after")
+    def _budgets_make_sense(self) -> "IndexOptions":
+        if self.fixed_size is not None and self.max_size is not None:
+            raise ValueError(f"fixed_size {self.fixed_size} leaves no room for max_size {self.max_size}")
+        return self
+
+
+class IndexQuery(Value):
+    """What is asked of an index."""
+
+    size: SizeOrSizes | None = Field(
+        default=None,
+        description="the item's size, at least 1: a number, or one for each dimension; null only where costs do not "
+        "depend on it",
+    )
+    budget: float = Field(ge=0, description="the most that computing features may cost, in the artifact's unit")
+    method: Method = Field(
+        default="poly-dom",
+        description="poly-dom: the optimum, by the index; naive: the same by a scan; greedy, greedy-acc (largest rise "
+        "in accuracy first), greedy-cost (least cost first): along a sequence of features",
+    )
+    spent: float | None = Field(
+        default=None,
+        ge=0,
+        description="what was spent already, in the artifact's unit; null: what the computed features were to cost",
+    )
+    computed: Items[Label] = Field(default=(), description="the features that were computed already")
+
+
+class IndexDecision(Value):
+    """The features to compute, and what to expect of the model trained on them."""
+
+    features: Items[str] = Field(description="the features to compute, in the dataset's order; none: most common class")
+    accuracy: float = Field(description="cross-validated accuracy of the model on these features, from 0 to 1")
+    cost: float = Field(
+        description="what these features cost for this size, those computed already left out, in the artifact's unit"
+    )
+    method: Method = Field(description="the method that chose")
+    skyline_position: int | None = Field(
+        description="the place, from 0, among the undominated feature sets in order of cost; null for greedy methods "
+        "and where features were computed already"
+    )
+
+
+class IndexReply(IndexDecision):
+    """A decision together with the artifact it came from."""
+
+    artifact: ArtifactRef = Field(description="the artifact that answered")
+
+
+class SkylineItem(Value):
+    """A feature set that no other one both undercuts and reaches in accuracy."""
+
+    features: Items[str] = Field(description="the features, in the dataset's order")
+    accuracy: float = Field(description="cross-validated accuracy of the model on these features, from 0 to 1")
+    cost: float = Field(description="what they cost for this size, in the artifact's unit")
+
+
+class SkylineReply(Value):
+    """All undominated feature sets at one size, by increasing cost and accuracy."""
+
+    size: SizeOrSizes | None = Field(description="the size that was asked for, null if none")
+    items: Items[SkylineItem] = Field(description="the feature sets, the cheapest first")
+    unit: str = Field(description="the unit of the costs")
+    artifact: ArtifactRef = Field(description="the artifact that answered")
+
+
+class PredictionRequest(Value):
+    """Items to classify with the model that the index chooses for their size and budget."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"size": 64, "budget": 3.5, "items": [{"glucose": 148, "insulin": 94, "age": 50}]}]
+        }
+    )
+
+    size: SizeOrSizes | None = Field(
+        default=None,
+        description="the items' size, at least 1: a number, or one for each dimension; null only where costs do not "
+        "depend on it",
+    )
+    budget: float = Field(ge=0, description="the most that features may cost for each item, in the artifact's unit")
+    method: Method = Field(default="poly-dom", description="the method that chooses the features")
+    items: Annotated[Items[dict[str, float]], Field(min_length=1)] = Field(
+        description="for each item its columns by name; columns of features that are not chosen may be left out"
+    )
+
+
+class PredictionReply(Value):
+    """What the chosen model says of each item."""
+
+    features: Items[str] = Field(description="the features that were used, in the dataset's order")
+    labels: Items[str] = Field(description="the predicted class of each item")
+    probabilities: Items[dict[str, float]] | None = Field(
+        description="for each item the probability of each class; null if the learner gives none"
+    )
+    cost: float = Field(description="what these features cost for this size, in the artifact's unit")
+    accuracy: float = Field(description="cross-validated accuracy of the model on these features, from 0 to 1")
+    artifact: ArtifactRef = Field(description="the artifact that answered")
+
+
+def sizes_of(size: Any) -> tuple[float, ...]:
+    """Give a size as one number for each dimension; none gives none.
+
+    >>> sizes_of(64.0), sizes_of((640.0, 480.0)), sizes_of(None)
+    ((64.0,), (640.0, 480.0), ())
+    """
+    if size is None:
+        return ()
+    return tuple(float(part) for part in size) if isinstance(size, tuple) else (float(size),)

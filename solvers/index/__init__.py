@@ -1,0 +1,31 @@
+"""Cost-sensitive prediction: which feature set, and model, for an item of this size within this budget.
+
+*Indexing Cost Sensitive Prediction*, cited as "the paper". ``solver`` builds a plan from a table of features.
+
+=================  =====================================================================================
+module             what of the paper
+=================  =====================================================================================
+``costs``          cost functions of features and sets (Equation 1), fitted from timings
+``lattice``        which sets to train: Algorithm 2, Properties 3.3, 3.4, 3.9, 3.11
+``dominance``      whether one cost curve is never above another (Definition 3.1)
+``candidates``     which sets to keep: Algorithm 1, Properties 3.6 and 3.7
+``sweep``          the index over sizes: Algorithm 3, Lemma 3.12, Theorem 3.13; Problem 3
+``greedy``         sequences of features: Algorithm 4; ``sequences`` looks them up
+``learner``        the black box that is trained; ``training`` in parallel and once; ``trained`` kept
+``plan``           what is kept, and how it answers; ``checks`` what its arrays promise each other
+``baselines``      Naive-Expand-All and Poly-Dom-Index-All
+=================  =====================================================================================
+"""
+
+from models import FeatureTable
+from models.index import IndexOptions, IndexQuery
+from solvers.base import Solver
+from solvers.index.candidates import choose_candidates
+from solvers.index.fit import fit
+from solvers.index.lattice import Expanded, expand
+from solvers.index.plan import IndexPlan
+from solvers.index.sweep import build_index
+
+solver = Solver(name="index", dataset=FeatureTable, options=IndexOptions, query=IndexQuery, plan=IndexPlan, fit=fit)
+
+__all__ = ["Expanded", "IndexPlan", "build_index", "choose_candidates", "expand", "fit", "solver"]

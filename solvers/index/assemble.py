@@ -1,0 +1,184 @@
+"""The last steps of a build: from expanded sets to candidates and their index, and all of it into a plan."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.index import IndexOptions, sizes_of
+from solvers.index.candidates import choose_candidates, preference
+from solvers.index.costs import Costs
+from solvers.index.greedy import greedy_sequences
+from solvers.index.lattice import Accuracy, Expanded, expand
+from solvers.index.plan import IndexPlan
+from solvers.index.sweep import Index, build_index, index_affordable
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+RELATIVE_LAMBDAS = (0.01, 0.1, 1.0, 10.0)
+"""The greedy weights of cost if none are given, in accuracy per cost of all features."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Names:
+    """What the numbers mean: the features, the columns of each, the classes with their shares, the unit of costs."""
+
+    features: tuple[str, ...]
+    columns: tuple[tuple[str, ...], ...]
+    classes: tuple[str, ...]
+    class_shares: Floats
+    unit: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Searched:
+    """What the lattice search and the sequences found. alpha: the smallest that could be afforded; accuracies: of every
+    set by mask; lambdas (q,), orders (q, l): the sequences; median_size: where they weighed cost."""
+
+    expanded: Expanded
+    alpha: float
+    accuracies: dict[int, float]
+    lambdas: Floats
+    orders: NDArray[np.int32]
+    median_size: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Models:
+    """Trained models: kind as of ``trained``, and the bytes of each by mask."""
+
+    kind: str
+    of: dict[int, bytes]
+
+
+def lambdas_of(given: Sequence[float] | None, prices: Floats) -> Floats:
+    """List the weights of cost: 0, those given or relative to the cost of all features, and infinity.
+
+    >>> lambdas_of([2.0, 0.5], np.array([1.0])).tolist()
+    [0.0, 0.5, 2.0, inf]
+    """
+    whole = float(prices.sum())
+    if given is None:
+        given = [weight / whole for weight in RELATIVE_LAMBDAS] if 0 < whole < inf else []
+    return np.array([0.0, *sorted({weight for weight in given if weight > 0}), inf])
+
+
+def index_sets(
+    expanded: Expanded, costs: Costs, names: Sequence[str], *, alpha: float = 0.0, budget: float | None = None
+) -> tuple[Ints, Index]:
+    """Choose the candidates and index them over all sizes: their places in ``expanded`` by preference, and the index.
+
+    With a budget (Problem 3) sets that are within it at no size go, and a set is as good as cheaper if it is within it
+    up to a larger size. Sizes of several dimensions have no index.
+    """
+    curves = costs.of_sets(expanded.masks)
+    if budget is not None and costs.dimensions <= 1:
+        reach = costs.affordable_sizes(curves, budget)
+        able = np.flatnonzero(np.isfinite(reach))
+        constant = np.zeros((1, 0), dtype=np.int64)
+        chosen = choose_candidates(expanded.only(able), -reach[able][:, None], constant, names, alpha=alpha)
+        empty = np.flatnonzero(expanded.masks == 0)  # it stays for when part of the budget is spent
+        places = np.union1d(able[chosen], empty)
+        places = places[np.argsort(preference(expanded.masks[places], expanded.accuracies[places], names))]
+        return places, index_affordable(reach[places], expanded.accuracies[places])
+    able = np.arange(len(curves))
+    if budget is not None:
+        able = np.flatnonzero(costs.at(curves, (1.0,) * costs.dimensions) <= budget)
+    sets = expanded.only(able)
+    places = able[choose_candidates(sets, curves[able], costs.powers, names, alpha=alpha, largest=costs.largest)]
+    if costs.dimensions > 1:
+        return places, Index(np.zeros(0), np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), 0, 0)
+    return places, build_index(curves[places], expanded.accuracies[places], costs.largest)
+
+
+def kept_sets(searched: Searched, candidates: Ints) -> Ints:
+    """List the sets that need a model: candidates, and all parts of sequences, but not the empty set."""
+    prefixes = np.cumsum(1 << searched.orders.astype(np.int64), axis=1).ravel()
+    kept = np.unique(np.concatenate((candidates, prefixes)))
+    return kept[kept > 0]
+
+
+def assemble(
+    names: Names, options: IndexOptions, costs: Costs, searched: Searched, found: tuple[Ints, Index], models: Models
+) -> IndexPlan:
+    """Put everything into arrays. found: the candidates' places among the expanded sets, and the index over them."""
+    places, index = found
+    kept = kept_sets(searched, searched.expanded.masks)
+    masks = np.concatenate((np.zeros(1, dtype=np.int64), kept))
+    held = sorted(models.of)
+    flat = b"".join(models.of[mask] for mask in held)
+    archived = models.kind == "skops"
+    return IndexPlan(
+        features=names.features,
+        columns=names.columns,
+        classes=names.classes,
+        unit=names.unit,
+        alpha=searched.alpha,
+        powers=costs.powers,
+        coefficients=costs.coefficients,
+        masks=masks,
+        accuracies=np.array([searched.accuracies[mask] for mask in masks.tolist()]),
+        candidates=np.searchsorted(masks, searched.expanded.masks[places]).astype(np.int32),
+        sizes=index.sizes,
+        offsets=index.offsets,
+        members=index.members,
+        lambdas=searched.lambdas,
+        orders=searched.orders,
+        median_size=searched.median_size if costs.dimensions else (),
+        model_kind=models.kind,
+        model_sets=np.searchsorted(masks, np.array(held, dtype=np.int64)).astype(np.int32),
+        model_offsets=np.cumsum(
+            [0, *(len(models.of[mask]) // (1 if archived else 8) for mask in held)], dtype=np.int64
+        ),
+        model_numbers=np.frombuffer(b"" if archived else flat, dtype=np.float64).copy(),
+        model_bytes=np.frombuffer(flat if archived else b"", dtype=np.uint8).copy(),
+        class_shares=names.class_shares,
+        largest_size=options.max_size,
+        fixed_size=sizes_of(options.fixed_size),
+        fixed_budget=options.fixed_budget,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Built:
+    """A plan without models, and what it was made from."""
+
+    plan: IndexPlan
+    expanded: Expanded
+    index: Index
+
+
+def plan_without_models(
+    accuracy: Accuracy, costs: Costs, options: IndexOptions | None = None, size: tuple[float, ...] = ()
+) -> Built:
+    """Build a plan from accuracies that are known, and train nothing: it decides, and cannot predict.
+
+    size: the one at which greedy sequences weigh cost; () stands for 1 in every dimension. Of the options, those of the
+    learner, of budgets of training and the fixed size do not matter here.
+
+    >>> costs = Costs(np.array([[0], [1]]), np.array([[1.0, 0.0], [0.0, 2.0]]))
+    >>> built = plan_without_models(lambda masks: [(0.5, 0.7, 0.8, 0.9)[mask] for mask in masks], costs)
+    >>> [item.features for item in built.plan.skyline(3.0)]
+    [(), ('f0',), ('f1',), ('f0', 'f1')]
+    """
+    options = options or IndexOptions()
+    n = len(costs.coefficients)
+    features = tuple(f"f{i}" for i in range(n))
+    size = size or (1.0,) * costs.dimensions
+    known: dict[int, float] = {}
+
+    def learn(masks: Sequence[int]) -> Sequence[float]:
+        found = [float(a) for a in accuracy(masks)]
+        known.update(zip(masks, found, strict=True))
+        return found
+
+    expanded = expand(learn, n, alpha=options.alpha, tolerance=options.tolerance, covering=options.covering)
+    prices = costs.at(costs.coefficients, size)
+    lambdas = lambdas_of(options.lambdas, prices)
+    orders = np.array(greedy_sequences(learn, prices, lambdas.tolist(), features), dtype=np.int32)
+    searched = Searched(expanded, options.alpha, known, lambdas, orders, size)
+    found = index_sets(expanded, costs, features, alpha=options.alpha, budget=options.fixed_budget)
+    names = Names(features, tuple((name,) for name in features), ("0", "1"), np.array([0.5, 0.5]), "unit")
+    return Built(assemble(names, options, costs, searched, found, Models("none", {})), expanded, found[1])

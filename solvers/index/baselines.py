@@ -1,0 +1,52 @@
+"""What the paper compares Poly-Dom with: expanding everything, and indexing every crossing.
+
+Naive-Lookup is ``method="naive"`` of a plan's ``decide``.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.index.lattice import Accuracy, Expanded
+from solvers.index.sweep import Index
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def expand_all(accuracy: Accuracy, features: int) -> Expanded:
+    """Expand all 2^F feature sets (Naive-Expand-All), in one call.
+
+    >>> expand_all(lambda masks: [mask / 3 for mask in masks], 2).masks.tolist()
+    [0, 1, 2, 3]
+    """
+    masks = np.arange(1 << features, dtype=np.int64)
+    accuracies = np.array(accuracy(masks.tolist()), dtype=np.float64)
+    return Expanded(features, masks, accuracies, accuracies.copy())
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSize:
+    """How large an index is: points at which something is stored, and entries stored in all."""
+
+    points: int
+    entries: int
+
+
+def size_of(index: Index) -> IndexSize:
+    """Measure Poly-Dom's index: skylines at interesting points only.
+
+    >>> size_of(Index(np.array([1.0]), np.array([0, 2]), np.array([0, 1], dtype=np.int32), 7, 19))
+    IndexSize(points=1, entries=2)
+    """
+    return IndexSize(len(index.sizes), len(index.members))
+
+
+def size_if_all(index: Index) -> IndexSize:
+    """Measure Poly-Dom-Index-All: a skyline at every crossing of two candidates, interesting or not.
+
+    >>> size_if_all(Index(np.array([1.0]), np.array([0, 2]), np.array([0, 1], dtype=np.int32), 7, 19))
+    IndexSize(points=8, entries=19)
+    """
+    return IndexSize(index.crossings + 1, index.entries_if_all)

@@ -1,0 +1,77 @@
+"""Which expanded sets stay: the candidates, of which every other set is alpha-dominated (Algorithm 1, Definition 3.1).
+
+A kept set t may replace s if it costs no more at any size and (1 + alpha) · A(t) ≥ D(s), the demand of s: the largest
+accuracy that s stands in for (``lattice``). Then t takes D(s) over. So every feature set, trained or not, has a
+candidate that costs no more and is as accurate within one factor 1 + alpha, however long the chain of replacements. A
+reading of Properties 3.6 and 3.7 that compares with A(s) loses a factor at every step of a chain of near-ties.
+"""
+
+from collections.abc import Sequence
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.index.costs import members_of
+from solvers.index.dominance import never_above, never_above_by_terms
+from solvers.index.lattice import Expanded
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def choose_candidates(
+    expanded: Expanded,
+    curves: Floats,
+    powers: Ints,
+    names: Sequence[str],
+    *,
+    alpha: float = 0.0,
+    largest: float = inf,
+) -> Ints:
+    """Choose which expanded sets to keep: their places in ``expanded``, in order of preference.
+
+    curves: (m, t) the sets' cost coefficients over the terms ``powers`` (t, k). Sets are taken from the cheapest on, so
+    that a kept set is never replaced itself. Sizes of several dimensions are compared by terms (``dominance``).
+
+    O(m · c · t) time for m expanded sets and c candidates.
+
+    >>> expanded = Expanded(1, np.array([0, 1]), np.array([0.7, 0.7]), np.array([0.7, 0.7]))
+    >>> choose_candidates(expanded, np.array([[0.0], [2.0]]), np.zeros((1, 0), dtype=np.int64), ["f"]).tolist()
+    [0]
+    """
+    rank = preference(expanded.masks, expanded.accuracies, names)
+    kept: list[int] = []
+    demands = expanded.demands.copy()
+    reaches = (1 + alpha) * expanded.accuracies
+    for s in _cheapest_first(curves, powers, rank).tolist():
+        places = np.array(kept, dtype=np.int64)
+        able = places[reaches[places] >= demands[s]]
+        if powers.shape[1] > 1:
+            cheaper = able[never_above_by_terms(curves[able], curves[s], powers)]
+        else:
+            cheaper = able[never_above(curves[able], curves[s], largest)]
+        if len(cheaper):
+            best = int(cheaper[np.argmin(rank[cheaper])])
+            demands[best] = max(demands[best], demands[s])
+        else:
+            kept.append(s)
+    return np.array(sorted(kept, key=lambda place: int(rank[place])), dtype=np.int64)
+
+
+def preference(masks: Ints, accuracies: Floats, names: Sequence[str]) -> Ints:
+    """Rank sets that cost the same: the most accurate first, then fewer features, then by their names. (m,)"""
+    keys = [
+        (-accuracy, mask.bit_count(), tuple(sorted(names[f] for f in members_of(mask))))
+        for mask, accuracy in zip(masks.tolist(), accuracies.tolist(), strict=True)
+    ]
+    rank = np.empty(len(keys), dtype=np.int64)
+    rank[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
+    return rank
+
+
+def _cheapest_first(curves: Floats, powers: Ints, rank: Ints) -> Ints:
+    """Order sets so that what costs no more at any size comes first: by cost at a few sizes, among equals by rank."""
+    sizes = [1.0, 2.0, 8.0, 64.0, 1e6]
+    values = curves @ np.array([[size ** float(p) for size in sizes] for p in powers.sum(axis=1)])
+    return np.lexsort((rank, *values.T[::-1]))

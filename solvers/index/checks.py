@@ -1,0 +1,126 @@
+"""What the arrays of an index plan promise each other: a plan may come from anybody's bytes."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from models import InvalidRequest
+from solvers.index.trained import linear_length
+
+if TYPE_CHECKING:
+    from solvers.index.plan import IndexPlan
+
+KINDS = ("none", "skops", "softmax")
+
+
+def refuse_contradictions(plan: "IndexPlan") -> None:
+    """Raise InvalidRequest if the arrays do not fit each other."""
+    for group in (_shapes, _sets, _index, _greedy, _models):  # a later group relies on those before it
+        broken = [promise for promise, kept in group(plan).items() if not kept]
+        if broken:
+            raise InvalidRequest(f"this is no index plan: it lacks {', '.join(broken)}")
+
+
+def _shapes(plan: "IndexPlan") -> dict[str, bool]:
+    n, m, c = len(plan.features), len(plan.masks), len(plan.candidates)
+    powers = plan.powers
+    finite = (plan.coefficients, plan.accuracies, plan.sizes, plan.model_numbers, plan.class_shares)
+    return {
+        "features, each with its columns": 0 < n <= 62 and len(plan.columns) == n and all(map(len, plan.columns)),
+        "two classes or more, with their shares": len(plan.classes) > 1
+        and plan.class_shares.shape == (len(plan.classes),),
+        "costs for each feature": powers.ndim == 2
+        and len(powers) > 0
+        and plan.coefficients.shape == (n, len(powers))
+        and bool(np.all(powers >= 0)),
+        "powers from 0 on where sizes are one number": powers.shape[-1] != 1
+        or bool(np.all(powers.reshape(-1) == np.arange(len(powers)))),
+        "finite numbers": all(bool(np.all(np.isfinite(array))) for array in finite),
+        "costs of at least 0": bool(np.all(plan.coefficients >= 0)),
+        "accuracies for each set": plan.masks.shape == plan.accuracies.shape == (m,) and m > 0,
+        "candidates": plan.candidates.shape == (c,) and c > 0,
+        "a fixed size that costs do not depend on any more": not plan.fixed_size or powers.shape[-1] == 0,
+    }
+
+
+def _sets(plan: "IndexPlan") -> dict[str, bool]:
+    masks, candidates = plan.masks, plan.candidates
+    inside = bool(np.all((candidates >= 0) & (candidates < len(masks))))
+    levels = plan.accuracies[candidates] if inside else np.zeros(0)
+    free = ~np.any(plan.coefficients > 0, axis=1)
+    dear = sum(1 << f for f in np.flatnonzero(~free).tolist())
+    return {
+        "sets of its features, rising": bool(np.all(np.diff(masks) > 0))
+        and masks[0] == 0
+        and int(masks[-1]) < 1 << len(plan.features),
+        "candidates among its sets, the most accurate first": inside and bool(np.all(np.diff(levels) <= 0)),
+        "a candidate that costs nothing": inside and bool(np.any(masks[candidates] & dear == 0)),
+    }
+
+
+def _index(plan: "IndexPlan") -> dict[str, bool]:
+    sizes, ends, members = plan.sizes, plan.offsets, plan.members
+    vector = plan.powers.shape[1] > 1
+    fits = (
+        sizes.ndim == members.ndim == 1
+        and ends.shape == (len(sizes) + 1,)
+        and int(ends[0]) == 0
+        and int(ends[-1]) == len(members)
+        and bool(np.all(np.diff(ends) > 0))
+        and bool(np.all((members >= 0) & (members < len(plan.candidates))))
+    )
+    rising = True
+    if fits and len(members):
+        inner = np.ones(len(members) - 1, dtype=bool)
+        inner[ends[1:-1] - 1] = False
+        rising = bool(np.all(np.diff(plan.accuracies[plan.candidates[members]])[inner] > 0))
+    return {
+        "breakpoints that rise from 1, unless sizes have several dimensions": (len(sizes) == 0) == vector
+        and bool(np.all(np.diff(sizes) > 0))
+        and (vector or sizes[0] == 1),
+        "offsets that cut the members into skylines": fits,
+        "skylines of rising accuracy": rising,
+    }
+
+
+def _greedy(plan: "IndexPlan") -> dict[str, bool]:
+    orders, lambdas, n = plan.orders, plan.lambdas, len(plan.features)
+    shaped = orders.ndim == 2 and lambdas.shape == orders.shape[:1] and orders.shape[1] <= n and len(orders) > 1
+    inside = shaped and bool(np.all((orders >= 0) & (orders < n)))
+    each_once = inside and all(len(set(order)) == len(order) for order in orders.tolist())
+    known = False
+    if each_once:
+        prefixes = np.cumsum(1 << orders.astype(np.int64), axis=1).ravel()
+        places = np.minimum(np.searchsorted(plan.masks, prefixes), len(plan.masks) - 1)
+        known = bool(np.all(plan.masks[places] == prefixes))
+    return {
+        "sequences that take no feature twice": each_once,
+        "the sequences of 0 and of infinity": shaped and lambdas[0] == 0 and lambdas[-1] == np.inf,
+        "an accuracy for each part of a sequence": known,
+        "a median size of its dimensions": len(plan.median_size) == plan.powers.shape[1],
+    }
+
+
+def _models(plan: "IndexPlan") -> dict[str, bool]:
+    sets, ends, kind = plan.model_sets, plan.model_offsets, plan.model_kind
+    held = len(plan.model_bytes) if kind == "skops" else len(plan.model_numbers)
+    fits = (
+        sets.ndim == 1
+        and ends.shape == (len(sets) + 1,)
+        and int(ends[0]) == 0
+        and int(ends[-1]) == held
+        and bool(np.all(np.diff(ends) > 0))
+        and bool(np.all(np.diff(sets) > 0))
+        and bool(np.all((sets > 0) & (sets < len(plan.masks))))
+    )
+    whole = fits
+    if fits and kind != "skops":
+        widths = np.array([len(columns) for columns in plan.columns])
+        bits = plan.masks[sets][:, None] >> np.arange(len(widths)) & 1
+        wanted = [linear_length(width, len(plan.classes)) for width in (bits @ widths).tolist()]
+        whole = np.diff(ends).tolist() == wanted
+    return {
+        "models of a known kind": kind in KINDS,
+        "models of its sets": fits,
+        "as many numbers as its models have": whole,
+    }

@@ -1,0 +1,135 @@
+"""From a table of features to a plan: which sets to train, which to keep, the index over sizes, the models.
+
+1. The lattice is searched (``lattice``), under a budget from coarse to fine (Property 3.9).
+2. Greedy sequences are grown (``greedy``).
+3. Candidates are chosen (``candidates``) and indexed over all sizes (``sweep``).
+4. The models of candidates and sequences are trained on all rows (``training``).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from models import Fault, FeatureTable, InvalidRequest
+from models.index import IndexOptions
+from solvers.base import Fitted, Run
+from solvers.index.assemble import Models, Names, Searched, assemble, index_sets, kept_sets, lambdas_of
+from solvers.index.costs import Costs, median_size, read_costs
+from solvers.index.greedy import greedy_sequences
+from solvers.index.lattice import MAX_FEATURES, Exhausted, Expanded, expand
+from solvers.index.learner import ALLOWED_MODULES
+from solvers.index.plan import IndexPlan
+from solvers.index.summary import summarize
+from solvers.index.trained import kind_of
+from solvers.index.training import Trainer
+
+COARSEST = 2.0
+"""The alpha that a search under a budget begins with; the paper suggests it."""
+REFINEMENT = 0.5
+"""Each further search multiplies alpha by this, at most ``REFINEMENTS`` times, and then goes to the one wanted."""
+REFINEMENTS = 10
+
+
+def fit(
+    dataset: FeatureTable,
+    options: IndexOptions,
+    rng: np.random.Generator,
+    run: Run,
+    *,
+    learner_modules: Sequence[str] = ALLOWED_MODULES,
+) -> Fitted[IndexPlan]:
+    """Build the index of feature sets from a table.
+
+    With ``max_models`` or ``max_seconds`` the lattice is searched for alpha = 2, 1, 0.5, … down to the one wanted. The
+    last search that could be finished counts; what an unfinished one trained may become a candidate too. Greedy
+    sequences are grown after the first search. ``max_models`` bounds the feature sets whose accuracy is learned,
+    whether trained or remembered; the final models of sets that the plan keeps are trained beside it. ``max_seconds``
+    bounds the searches after the first; with it, the plan depends on how fast the machine was.
+
+    Raises InvalidRequest for more than 20 features, a class with fewer rows than folds, a learner that is not allowed
+    or no classifier, costs whose sizes have different dimensions, and a max_models that even the first search exceeds.
+    """
+    spec = dataset.spec
+    features = tuple(feature.name for feature in spec.features)
+    if len(features) > MAX_FEATURES:
+        fault = f"there are {len(features)}, an index takes at most {MAX_FEATURES}: merge features, or drop some"
+        raise InvalidRequest.at(Fault(("dataset", "features"), fault))
+    costs, residuals = read_costs(dataset, options)
+    median = median_size(dataset, options, costs.dimensions)
+    trainer = Trainer.of(dataset, options, run, int(rng.integers(2**32)), learner_modules)
+    trainer.report(0, "searching the lattice")
+    searched = _search(trainer, costs, features, median)
+    trainer.report(trainer.total - 2, "choosing candidates")
+    found = index_sets(searched.expanded, costs, features, alpha=searched.alpha, budget=options.fixed_budget)
+    kept = kept_sets(searched, searched.expanded.masks[found[0]]).tolist()
+    models = Models(kind_of(trainer.classifier), dict(zip(kept, trainer.models(kept), strict=True)))
+    shares = np.bincount(dataset.labels, minlength=len(dataset.classes)) / dataset.rows
+    names = Names(features, tuple(feature.columns for feature in spec.features), dataset.classes, shares, spec.unit)
+    plan = assemble(names, options, costs, searched, found, models)
+    trainer.report(trainer.total, "done")
+    return Fitted(plan, summarize(plan, searched.expanded, found[1], residuals, trainer))
+
+
+def _search(trainer: Trainer, costs: Costs, names: Sequence[str], median: tuple[float, ...]) -> Searched:
+    """Search the lattice, as finely as the budgets allow, and grow the greedy sequences."""
+    options = trainer.options
+    limited = options.max_models is not None or options.max_seconds is not None
+    alphas = schedule(options.alpha) if limited else [options.alpha]
+    trainer.asked_at_most = options.max_models
+    try:
+        found = _expanded(trainer, alphas[0], None)
+    except Exhausted as error:
+        fault = f"is {options.max_models}, even alpha = {alphas[0]:g} needs more feature sets"
+        raise InvalidRequest.at(Fault(("max_models",), fault)) from error
+    prices = costs.at(costs.coefficients, median)
+    lambdas = lambdas_of(options.lambdas, prices)
+    orders = greedy_sequences(trainer.accuracies, prices, lambdas.tolist(), names)
+    trainer.seconds_at_most = options.max_seconds
+    reached = alphas[0]
+    for alpha in alphas[1:]:
+        try:
+            found = _expanded(trainer, alpha, found)
+        except Exhausted:
+            found = _with_what_is_known(trainer, found)
+            break
+        reached = alpha
+    rows = np.array(orders, dtype=np.int32).reshape(len(lambdas), -1)
+    return Searched(found, reached, trainer.known, lambdas, rows, median)
+
+
+def schedule(alpha: float) -> list[float]:
+    """List the alphas of a search under a budget, the coarsest first.
+
+    >>> schedule(0.3), len(schedule(0.0)), schedule(5.0)
+    ([2.0, 1.0, 0.5, 0.3], 12, [5.0])
+    """
+    steps = [COARSEST * REFINEMENT**k for k in range(REFINEMENTS + 1)]
+    return [*(step for step in steps if step > alpha), alpha]
+
+
+def _expanded(trainer: Trainer, alpha: float, known: Expanded | None) -> Expanded:
+    def told(expanded: int, pruned: int) -> None:
+        done = min(expanded + pruned, trainer.total - 3)
+        trainer.report(done, f"alpha {alpha:g}: {expanded} feature sets expanded, {pruned} skipped")
+
+    return expand(
+        trainer.accuracies,
+        len(trainer.dataset.spec.features),
+        alpha=alpha,
+        tolerance=trainer.options.tolerance,
+        covering=trainer.options.covering,
+        known=known,
+        told=told,
+    )
+
+
+def _with_what_is_known(trainer: Trainer, found: Expanded) -> Expanded:
+    """Add the sets that an unfinished search has trained: they may be chosen, and nothing relies on them."""
+    more = sorted(set(trainer.known) - set(found.masks.tolist()))
+    accuracies = np.array([trainer.known[mask] for mask in more])
+    return Expanded(
+        found.features,
+        np.concatenate((found.masks, np.array(more, dtype=np.int64))),
+        np.concatenate((found.accuracies, accuracies)),
+        np.concatenate((found.demands, accuracies)),
+    )

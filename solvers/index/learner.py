@@ -1,0 +1,132 @@
+"""The learner, a black box: a scikit-learn classifier by its import path, and the accuracy that it reaches.
+
+Accuracy is the mean over fixed folds, the same for every feature set, so that sets are compared on the same items. The
+empty feature set is the most common class at cost 0.
+"""
+
+import inspect
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models import Fault, FeatureTable, InvalidRequest
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Codes = NDArray[np.int32]
+Folds = Sequence[tuple[Ints, Ints]]
+
+ALLOWED_MODULES = ("sklearn.",)
+"""Modules that learners may come from, unless a setting adds more: prefixes of dotted names."""
+
+
+def make(
+    path: str,
+    params: Mapping[str, Any],
+    allowed_modules: Sequence[str] = ALLOWED_MODULES,
+    *,
+    standardize: bool = False,
+    seed: int = 0,
+) -> Any:
+    """Make an untrained classifier; with ``standardize`` behind a StandardScaler. Raises InvalidRequest otherwise.
+
+    Imports from allowed modules only, and takes only classes that are defined in one. A classifier that draws random
+    numbers is given ``seed``, unless the parameters say otherwise.
+
+    >>> make("sklearn.tree.DecisionTreeClassifier", {"max_depth": 2}).get_params()["max_depth"]
+    2
+    """
+    kind = _class(path, allowed_modules)
+    try:
+        classifier = kind(**params)
+    except TypeError as error:
+        raise InvalidRequest.at(Fault(("learner_params",), f"{path} does not take them: {error}")) from error
+    from sklearn.base import is_classifier
+
+    if not (callable(getattr(classifier, "fit", None)) and callable(getattr(classifier, "predict", None))):
+        raise InvalidRequest.at(Fault(("learner",), f"{path} has no fit and predict"))
+    if not is_classifier(classifier):
+        raise InvalidRequest.at(Fault(("learner",), f"{path} is no classifier"))
+    if "random_state" in classifier.get_params(deep=False) and "random_state" not in params:
+        classifier.set_params(random_state=seed)
+    if not standardize:
+        return classifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), classifier)
+
+
+def _class(path: str, allowed_modules: Sequence[str]) -> type:
+    """Import a class, if path and class belong to allowed modules."""
+    module, _, name = path.rpartition(".")
+    listed = ", ".join(allowed_modules)
+    if not _is_allowed(module, allowed_modules):
+        raise InvalidRequest.at(Fault(("learner",), f"{path} is not in the allowed modules: {listed}"))
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise InvalidRequest.at(Fault(("learner",), f"{path} cannot be imported: {error}")) from error
+    if not inspect.isclass(found) or not _is_allowed(found.__module__, allowed_modules):
+        raise InvalidRequest.at(Fault(("learner",), f"{path} is no class of the allowed modules: {listed}"))
+    return found
+
+
+def _is_allowed(module: str, allowed_modules: Sequence[str]) -> bool:
+    return any(
+        f"{module}.".startswith(allowed if allowed.endswith(".") else f"{allowed}.") for allowed in allowed_modules
+    )
+
+
+def fixed_folds(dataset: FeatureTable, folds: int, seed: int) -> Folds:
+    """Cut the rows into folds that keep the shares of the classes: pairs of rows to train on and to test on.
+
+    Raises InvalidRequest if a class has fewer rows than there are folds.
+    """
+    counts = np.bincount(dataset.labels, minlength=len(dataset.classes))
+    least = int(np.argmin(counts))
+    if counts[least] < folds:
+        fault = f"class {dataset.classes[least]!r} has {counts[least]} rows, {folds} folds need {folds} of each class"
+        raise InvalidRequest.at(Fault(("folds",), fault))
+    from sklearn.model_selection import StratifiedKFold
+
+    split = StratifiedKFold(n_splits=folds, shuffle=True, random_state=seed)
+    return tuple(split.split(np.zeros(dataset.rows), dataset.labels))
+
+
+def majority_accuracy(labels: Codes, folds: Folds) -> float:
+    """Tell how often the most common class is right, on the same folds: the accuracy of the empty feature set.
+
+    >>> majority_accuracy(np.array([0, 1, 1, 1], dtype=np.int32), [(np.array([2, 3]), np.array([0, 1]))])
+    0.5
+    """
+    common = int(np.argmax(np.bincount(labels)))
+    return float(np.mean([np.mean(labels[test] == common) for _, test in folds]))
+
+
+def cross_validate(classifier: Any, values: Floats, columns: Sequence[int], labels: Codes, folds: Folds) -> float:
+    """Train on each fold's rows, and take the mean of the accuracies on its other rows."""
+    from sklearn.base import clone
+
+    table = values[:, list(columns)]
+    scores = []
+    for train, test in folds:
+        trained = train_on(clone(classifier), table[train], labels[train])
+        scores.append(float(np.mean(trained.predict(table[test]) == labels[test])))
+    return float(np.mean(scores))
+
+
+def train_on(classifier: Any, table: Floats, labels: Codes) -> Any:
+    """Train a classifier; what it refuses is an InvalidRequest, that it has not converged is no reason to stop."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return classifier.fit(table, labels)
+    except (ValueError, TypeError) as error:
+        raise InvalidRequest.at(Fault(("learner_params",), f"the learner refuses: {error}")) from error

@@ -1,0 +1,139 @@
+"""What a build tells people: counts as the paper reports them, costs, violations of monotonicity."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.cost import Residuals
+from solvers.index.baselines import size_if_all, size_of
+from solvers.index.costs import members_of
+from solvers.index.lattice import Expanded
+from solvers.index.plan import IndexPlan
+from solvers.index.sweep import Index
+from solvers.index.training import Trainer
+
+MOST_PAIRS = 4000
+"""Expanded sets that are compared pairwise; more are thinned out evenly."""
+SUGGESTED_SHARE = 0.95
+"""The suggested tolerance covers this share of all violations, as the paper's appendix looks at them."""
+
+
+def summarize(
+    plan: IndexPlan,
+    expanded: Expanded,
+    index: Index,
+    residuals: dict[str, Residuals],
+    trainer: Trainer,
+) -> dict[str, Any]:
+    """Put into plain JSON what a build found."""
+    violations, suggested = monotonicity(expanded)
+    every = size_if_all(index)
+    return {
+        "unit": plan.unit,
+        "features": len(plan.features),
+        "rows": trainer.dataset.rows,
+        "naive": 1 << len(plan.features),
+        "expanded": len(expanded.masks),
+        "pruned": expanded.pruned,
+        "candidates": len(plan.candidates),
+        "breakpoints": size_of(index).points,
+        "index_entries": size_of(index).entries,
+        "crossings": index.crossings,
+        "breakpoints_if_all": every.points,
+        "index_entries_if_all": every.entries,
+        "alpha": plan.alpha,
+        "alpha_wanted": trainer.options.alpha,
+        "tolerance": trainer.options.tolerance,
+        "accuracy": {"least": float(expanded.accuracies.min()), "most": float(expanded.accuracies.max())},
+        "best": _best(plan),
+        "violations": violations,
+        "suggested_tolerance": suggested,
+        "residuals": {
+            name: {"rms": off.rms, "largest_over": off.largest_over, "largest_under": off.largest_under}
+            for name, off in residuals.items()
+        },
+        "feature_costs": [
+            {
+                "name": name,
+                "terms": [
+                    {"powers": powers, "coefficient": coefficient}
+                    for powers, coefficient in zip(plan.powers.tolist(), row, strict=True)
+                    if coefficient
+                ],
+            }
+            for name, row in zip(plan.features, plan.coefficients.tolist(), strict=True)
+        ],
+        "trainings": {
+            "asked": trainer.asked,
+            "trained": trainer.trained,
+            "recalled": trainer.recalled,
+            "models": len(plan.model_sets),
+            "models_trained": trainer.models_trained,
+            "models_recalled": trainer.models_recalled,
+        },
+        "median_size": list(plan.median_size),
+        "sequences": _sequences(plan),
+    }
+
+
+def monotonicity(expanded: Expanded) -> tuple[list[dict[str, Any]], float]:
+    """Measure by how much accuracy falls from a set to a superset, by the number of features between them.
+
+    Among all pairs of expanded sets: for each distance the pairs, those violating Axiom 2.1, and of these the median,
+    the quantile 0.95 and the largest; and the tolerance that covers 0.95 of all violations.
+
+    >>> chain = Expanded(2, np.array([0, 1, 3]), np.array([0.5, 0.75, 0.5]), np.array([0.5, 0.75, 0.5]))
+    >>> [(row["distance"], row["violating"], row["largest"]) for row in monotonicity(chain)[0]]
+    [(1, 1, 0.25), (2, 0, 0.0)]
+    """
+    step = -(-len(expanded.masks) // MOST_PAIRS)
+    masks, accuracies = expanded.masks[::step], expanded.accuracies[::step]
+    pairs = np.zeros(expanded.features + 1, dtype=np.int64)
+    falls: list[NDArray[np.float64]] = []
+    distances: list[NDArray[np.int64]] = []
+    for mask, accuracy in zip(masks.tolist(), accuracies.tolist(), strict=True):
+        above = (masks & mask == mask) & (masks != mask)
+        apart = np.bitwise_count(masks[above] ^ mask).astype(np.int64)
+        pairs += np.bincount(apart, minlength=len(pairs))
+        fall = accuracy - accuracies[above]
+        falls.append(fall[fall > 0])
+        distances.append(apart[fall > 0])
+    every, at = np.concatenate(falls), np.concatenate(distances)
+    rows = [
+        {"distance": distance, "pairs": int(pairs[distance]), **_spread(every[at == distance])}
+        for distance in range(1, len(pairs))
+        if pairs[distance]
+    ]
+    return rows, float(np.quantile(every, SUGGESTED_SHARE)) if len(every) else 0.0
+
+
+def _spread(falls: NDArray[np.float64]) -> dict[str, Any]:
+    if not len(falls):
+        return {"violating": 0, "median": 0.0, "quantile_95": 0.0, "largest": 0.0}
+    return {
+        "violating": len(falls),
+        "median": float(np.median(falls)),
+        "quantile_95": float(np.quantile(falls, SUGGESTED_SHARE)),
+        "largest": float(falls.max()),
+    }
+
+
+def _best(plan: IndexPlan) -> dict[str, Any]:
+    place = int(plan.candidates[0])
+    features = [plan.features[f] for f in members_of(int(plan.masks[place]))]
+    return {"features": features, "accuracy": float(plan.accuracies[place])}
+
+
+def _sequences(plan: IndexPlan) -> list[dict[str, Any]]:
+    told = []
+    for weight, order in zip(plan.lambdas.tolist(), plan.orders.tolist(), strict=True):
+        prefixes = np.cumsum([1 << f for f in order], dtype=np.int64)
+        told.append(
+            {
+                "lambda": weight if np.isfinite(weight) else None,
+                "features": [plan.features[f] for f in order],
+                "accuracies": plan.accuracies[np.searchsorted(plan.masks, prefixes)].tolist(),
+            }
+        )
+    return told

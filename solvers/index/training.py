@@ -1,0 +1,179 @@
+"""Training feature sets: each once, in parallel, with what was learned kept in a memory that outlives the build.
+
+A result is remembered under the hash of everything that it depends on: the table's values and labels, learner and
+parameters, folds, seed, and the set's columns. Neither alpha nor τ nor any cost is among them: a second build with
+others trains nothing that the first one has trained, and a cancelled build goes on where it stopped.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.metadata import version
+from itertools import pairwise
+from typing import Any
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+
+from models import FeatureTable
+from models.index import IndexOptions
+from solvers.base import Run
+from solvers.index import learner, trained
+from solvers.index.costs import members_of
+from solvers.index.lattice import Exhausted
+from solvers.index.learner import Folds
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(slots=True, eq=False)
+class Trainer:
+    """Learns accuracies and models of feature sets, and counts what it does.
+
+    known: accuracies by mask. asked_at_most, seconds_at_most: budgets; exceeding one raises Exhausted before anything
+    is trained. trained, recalled: feature sets whose accuracy was computed, or remembered; models_trained,
+    models_recalled: the same of final models. done: what was reported as progress.
+    """
+
+    dataset: FeatureTable
+    options: IndexOptions
+    run: Run
+    seed: int
+    classifier: Any
+    folds: Folds
+    columns: list[list[int]]
+    prefix: str
+    known: dict[int, float] = field(default_factory=dict)
+    asked_at_most: int | None = None
+    seconds_at_most: float | None = None
+    trained: int = 0
+    recalled: int = 0
+    models_trained: int = 0
+    models_recalled: int = 0
+    done: int = 0
+
+    @classmethod
+    def of(
+        cls, dataset: FeatureTable, options: IndexOptions, run: Run, seed: int, allowed_modules: Sequence[str]
+    ) -> "Trainer":
+        """Check the learner and the rows, and be ready to train."""
+        classifier = learner.make(
+            options.learner, options.learner_params, allowed_modules, standardize=options.standardize, seed=seed
+        )
+        folds = learner.fixed_folds(dataset, options.folds, seed)
+        ends = np.cumsum([0, *(len(feature.columns) for feature in dataset.spec.features)]).tolist()
+        columns = [list(range(a, b)) for a, b in pairwise(ends)]
+        made = cls(dataset, options, run, seed, classifier, folds, columns, _prefix(dataset, options, seed))
+        made.known[0] = learner.majority_accuracy(dataset.labels, folds)
+        return made
+
+    @property
+    def total(self) -> int:
+        """The steps of progress: every feature set, and two more."""
+        return (1 << len(self.columns)) + 2
+
+    @property
+    def asked(self) -> int:
+        """The number of feature sets whose accuracy was asked for; the empty one needs no training."""
+        return len(self.known) - 1
+
+    def report(self, done: int, message: str) -> None:
+        """Tell progress, which never goes back, and stop here if told to."""
+        self.done = max(self.done, min(done, self.total))
+        self.run.progress(self.done, self.total, message)
+
+    def columns_of(self, mask: int) -> list[int]:
+        """List the columns of a set's features."""
+        return [column for f in members_of(mask) for column in self.columns[f]]
+
+    def accuracies(self, masks: Sequence[int]) -> list[float]:
+        """Learn the accuracies of feature sets, as far as the budgets go; raises Exhausted where they end."""
+        fresh = [mask for mask in dict.fromkeys(masks) if mask not in self.known]
+        room = len(fresh) if self.asked_at_most is None else self.asked_at_most - self.asked
+        if room < len(fresh):
+            raise Exhausted(
+                f"{self.asked} feature sets were asked for, {len(fresh)} more are over {self.asked_at_most}"
+            )
+        for mask, data, was_known in self._results("accuracy", fresh, _accuracy):
+            self.known[mask] = float(np.frombuffer(data, dtype="<f8")[0])
+            self.trained += not was_known
+            self.recalled += was_known
+        return [self.known[mask] for mask in masks]
+
+    def models(self, masks: Sequence[int]) -> list[bytes]:
+        """Train the final models of feature sets, on all rows."""
+        self.seconds_at_most = None
+        found = {}
+        for mask, data, was_known in self._results("model", masks, _model):
+            found[mask] = data
+            self.models_trained += not was_known
+            self.models_recalled += was_known
+        return [found[mask] for mask in masks]
+
+    def _results(self, what: str, masks: Sequence[int], work: Any) -> Iterator[tuple[int, bytes, bool]]:
+        """Recall, or compute in parallel and remember: sets, results, and whether they were remembered."""
+        missing = []
+        for mask in masks:
+            data = self.run.memo.get(self._key(what, mask))
+            if data is None or not self._fits(what, mask, data):
+                missing.append(mask)
+            else:
+                yield mask, data, True
+        at_once = max(2 * joblib.effective_n_jobs(), 1)
+        for start in range(0, len(missing), at_once):
+            if self.seconds_at_most is not None and self.run.elapsed() > self.seconds_at_most:
+                raise Exhausted(f"{self.seconds_at_most:g} seconds are over")
+            chunk = missing[start : start + at_once]
+            self.report(self.done, f"training: {what} of {start + len(chunk)} of {len(missing)} feature sets")
+            table, labels = self.dataset.values, self.dataset.labels
+            jobs = [
+                joblib.delayed(work)(self.classifier, table, self.columns_of(mask), labels, self.folds)
+                for mask in chunk
+            ]
+            for mask, data in zip(chunk, joblib.Parallel()(jobs), strict=True):
+                self.run.memo[self._key(what, mask)] = data
+                yield mask, data, False
+
+    def _key(self, what: str, mask: int) -> str:
+        names = [name for f in members_of(mask) for name in self.dataset.spec.features[f].columns]
+        return f"index/{what}/{sha256(json.dumps([self.prefix, names]).encode()).hexdigest()}"
+
+    def _fits(self, what: str, mask: int, data: bytes) -> bool:
+        """Tell whether remembered bytes can be what they should be."""
+        if what == "accuracy":
+            return len(data) == 8 and 0 <= float(np.frombuffer(data, dtype="<f8")[0]) <= 1
+        if trained.kind_of(self.classifier) == "skops":
+            return data[:2] == b"PK"
+        return len(data) == 8 * trained.linear_length(len(self.columns_of(mask)), len(self.dataset.classes))
+
+
+def _prefix(dataset: FeatureTable, options: IndexOptions, seed: int) -> str:
+    """Hash what every result depends on."""
+    columns = [column for feature in dataset.spec.features for column in feature.columns]
+    told = {
+        "columns": columns,
+        "classes": dataset.classes,
+        "learner": options.learner,
+        "params": options.learner_params,
+        "standardize": options.standardize,
+        "folds": options.folds,
+        "seed": seed,
+        "versions": [version("scikit-learn"), version("numpy")],
+    }
+    digest = sha256(json.dumps(told, sort_keys=True).encode())
+    digest.update(np.ascontiguousarray(dataset.values).tobytes())
+    digest.update(np.ascontiguousarray(dataset.labels).tobytes())
+    return digest.hexdigest()
+
+
+def _accuracy(classifier: Any, values: Floats, columns: Sequence[int], labels: Any, folds: Folds) -> bytes:
+    score = learner.cross_validate(classifier, values, columns, labels, folds)
+    return np.array([score], dtype="<f8").tobytes()
+
+
+def _model(classifier: Any, values: Floats, columns: Sequence[int], labels: Any, folds: Folds) -> bytes:
+    from sklearn.base import clone
+
+    return trained.to_bytes(learner.train_on(clone(classifier), values[:, list(columns)], labels))

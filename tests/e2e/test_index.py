@@ -1,0 +1,164 @@
+"""The index over HTTP: decisions, skylines, predictions."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.test_errors import is_problem
+from tests.samples import FEATURES_SPEC, feature_columns, to_csv
+from tests.servers import Server, running_server, wait_for
+
+PATH = "/v1/indexes/sizes"
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Run a server with an index called ``sizes`` in it."""
+    with running_server(tmp_path_factory.mktemp("index"), max_batch=50) as server:
+        files: dict[str, Any] = {
+            "spec": (None, json.dumps(FEATURES_SPEC)),
+            "table": ("table.csv", to_csv(feature_columns()), "text/csv"),
+        }
+        reply = server.client.put("/v1/datasets/features", files=files)
+        assert reply.status_code == 201, reply.text
+        build(server, "sizes")
+        yield server
+
+
+def build(server: Server, name: str, **params: object) -> Any:
+    """Build an index and wait for it."""
+    body = {"solver": "index", "name": name, "dataset": "features", "params": {"folds": 3, **params}}
+    path = server.client.post("/v1/builds", json=body).headers["location"]
+    wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), 60)
+    found = server.client.get(path).json()
+    assert found["status"] == "succeeded", found
+    wait_for(lambda: server.client.get(f"/v1/indexes/{name}/skyline?size=64").status_code == 200, 5)
+    return server.client.get(f"/v1/artifacts/index/{name}").json()
+
+
+@pytest.mark.parametrize("method", ["poly-dom", "naive", "greedy", "greedy-acc", "greedy-cost"])
+@pytest.mark.parametrize("size", [1, 64, 100.5, 5000])
+def test_a_decision_never_costs_more_than_the_budget(indexed: Server, method: str, size: float) -> None:
+    for budget in (0, 1, 3, 4.5, 1e6):
+        params = {"size": size, "budget": budget, "method": method}
+        decision = indexed.client.get(f"{PATH}/decision", params=params).json()
+        assert decision["cost"] <= budget
+        assert decision["method"] == method
+        assert decision["artifact"] == {"solver": "index", "name": "sizes", "version": 1}
+
+
+def test_the_index_answers_as_the_scan_does_and_more_budget_is_never_worse(indexed: Server) -> None:
+    for size in (1, 20, 64, 300):
+        last = 0.0
+        for budget in (0, 0.5, 1, 2, 3, 3.3, 5, 8, 100):
+            found = [
+                indexed.client.get(f"{PATH}/decision", params={"size": size, "budget": budget, "method": m}).json()
+                for m in ("poly-dom", "naive")
+            ]
+            assert found[0]["features"] == found[1]["features"]
+            assert found[0]["accuracy"] >= last
+            last = found[0]["accuracy"]
+
+
+def test_the_empty_feature_set_is_always_feasible(indexed: Server) -> None:
+    decision = indexed.client.get(f"{PATH}/decision", params={"size": 64, "budget": 0}).json()
+    assert (decision["features"], decision["cost"]) == ([], 0.0)
+
+
+def test_the_skyline_rises_in_cost_and_accuracy(indexed: Server) -> None:
+    reply = indexed.client.get(f"{PATH}/skyline", params={"size": 64}).json()
+    costs, accuracies = ([item[name] for item in reply["items"]] for name in ("cost", "accuracy"))
+    assert costs == sorted(costs)
+    assert accuracies == sorted(set(accuracies))
+    assert (reply["unit"], reply["size"]) == ("ms", 64.0)
+    for item in reply["items"]:
+        decision = indexed.client.get(f"{PATH}/decision", params={"size": 64, "budget": item["cost"]}).json()
+        assert decision["features"] == item["features"]
+
+
+def test_predictions_use_the_features_that_the_budget_allows(indexed: Server) -> None:
+    columns = feature_columns()
+    items = [{name: columns[name][i] for name in ("glucose", "t1", "t2", "s1")} for i in range(40)]
+    rich = indexed.client.post(f"{PATH}/predictions", json={"size": 64, "budget": 1e6, "items": items})
+    assert rich.status_code == 200, rich.text
+    reply = rich.json()
+    right = sum(int(label) == truth for label, truth in zip(reply["labels"], columns["outcome"][:40], strict=True))
+    assert right >= 30
+    assert all(abs(sum(found.values()) - 1) < 1e-9 for found in reply["probabilities"])
+    poor = indexed.client.post(f"{PATH}/predictions", json={"size": 64, "budget": 0, "items": items}).json()
+    assert poor["features"] == []
+    assert len(set(poor["labels"])) == 1
+
+
+def test_what_was_computed_already_is_not_paid_again(indexed: Server) -> None:
+    decision = indexed.client.get(f"{PATH}/decision?size=64&budget=5&spent=3.5&computed=glucose").json()
+    assert decision["cost"] <= 1.5
+    fresh = indexed.client.get(f"{PATH}/decision?size=64&budget=1e6").json()
+    done = "&".join(f"computed={feature}" for feature in fresh["features"])
+    again = indexed.client.get(f"{PATH}/decision?size=64&budget=1e6&{done}").json()
+    assert (again["features"], again["cost"]) == (fresh["features"], 0.0)
+
+
+@pytest.mark.parametrize(
+    ("query", "where"),
+    [
+        ("budget=3", "size"),
+        ("size=64", "budget"),
+        ("size=0.5&budget=3", "size"),
+        ("size=64&size=48&budget=3", "size"),
+        ("size=nan&budget=3", "size"),
+        ("size=64&budget=-1", "budget"),
+        ("size=64&budget=3&method=best", "method"),
+        ("size=64&budget=3&computed=nosuch", "computed"),
+        ("size=64&budget=3&budget=4", "budget"),
+    ],
+)
+def test_a_bad_query_names_the_parameter(indexed: Server, query: str, where: str) -> None:
+    problem = is_problem(indexed.client.get(f"{PATH}/decision?{query}"), 422, "invalid-request")
+    assert problem["errors"][0]["loc"][0] == where
+
+
+@pytest.mark.parametrize("query", ["size=64&budget=3", "size=1&budget=0", "size=64&budget=4.5&method=naive"])
+def test_the_hot_path_answers_as_the_route_does(indexed: Server, query: str) -> None:
+    same_id = {"x-request-id": "same"}
+    hot = indexed.client.get(f"{PATH}/decision?{query}", headers=same_id)
+    routed = indexed.client.get(f"{PATH}/decision?{query.replace('size', '%73ize', 1)}", headers=same_id)
+    assert hot.status_code == routed.status_code == 200
+    assert hot.content == routed.content
+
+
+def test_bad_items_are_refused(indexed: Server) -> None:
+    for items in ([], [{"glucose": 1}], [{"glucose": "x"}], "x"):
+        body = {"size": 64, "budget": 1e6, "items": items}
+        is_problem(indexed.client.post(f"{PATH}/predictions", json=body), 422, "invalid-request")
+    body = {"size": 64, "budget": 0, "items": [{"glucose": 1}] * 51}
+    is_problem(indexed.client.post(f"{PATH}/predictions", json=body), 413, "payload-too-large")
+
+
+@pytest.mark.parametrize(
+    ("params", "reason"),
+    [
+        ({"learner": "os.system"}, "allowed"),
+        ({"learner": "sklearn.linear_model.Nothing"}, "cannot be imported"),
+        ({"learner": "sklearn.linear_model.LinearRegression"}, "classifier"),
+    ],
+)
+def test_a_build_that_cannot_be_fails_with_the_reason(indexed: Server, params: dict[str, Any], reason: str) -> None:
+    body = {"solver": "index", "name": "bad", "dataset": "features", "params": params}
+    path = indexed.client.post("/v1/builds", json=body).headers["location"]
+    wait_for(lambda: indexed.client.get(path).json()["status"] == "failed", 30)
+    assert reason in indexed.client.get(path).json()["error"]
+
+
+def test_a_second_build_trains_nothing_twice(indexed: Server) -> None:
+    build(indexed, "once", learner="sklearn.naive_bayes.GaussianNB")
+    again = build(indexed, "again", learner="sklearn.naive_bayes.GaussianNB", alpha=0.05)
+    assert again["summary"]["trainings"]["trained"] == 0, again["summary"]
+
+
+def test_a_trace_is_no_table_of_features(indexed: Server) -> None:
+    body = {"solver": "cascade", "name": "x", "dataset": "features"}
+    problem = is_problem(indexed.client.post("/v1/builds", json=body), 422, "invalid-request")
+    assert problem["errors"][0]["loc"] == ["dataset"]

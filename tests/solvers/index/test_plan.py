@@ -1,0 +1,253 @@
+"""Look-ups, their speed, going on with what was computed, and what a plan refuses."""
+
+import dataclasses
+import math
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models import InvalidRequest
+from models.index import IndexDecision, IndexOptions, IndexQuery
+from solvers.index import IndexPlan
+from solvers.index.assemble import Built, plan_without_models
+from solvers.index.costs import Costs
+from tests.oracles_index import random_instance
+
+METHODS = ("poly-dom", "naive", "greedy", "greedy-acc", "greedy-cost")
+
+
+def additive(features: int, seed: int = 0) -> Built:
+    """Make a plan in which all sets are candidates: what costs more at size 1 is more accurate."""
+    rng = np.random.default_rng(seed)
+    costs = Costs(np.arange(3)[:, None], rng.random((features, 3)) * [100, 1, 0.001])
+    worth = costs.coefficients.sum(axis=1) / 100
+
+    def learn(masks: Any) -> list[float]:
+        bits = np.array(masks)[:, None] >> np.arange(features) & 1
+        return (1 - np.exp(-(bits @ worth) / 3)).tolist()
+
+    return plan_without_models(learn, costs)
+
+
+def seconds(call: Callable[[], object], times: int = 1000) -> float:
+    """Time a call: the best mean of several rounds."""
+    rounds = []
+    for _ in range(5):
+        start = time.perf_counter()
+        for _ in range(times):
+            call()
+        rounds.append((time.perf_counter() - start) / times)
+    return min(rounds)
+
+
+TRACED = sys.gettrace() is not None or "coverage" in sys.modules
+
+
+@pytest.fixture(scope="module")
+def large() -> IndexPlan:
+    plan = additive(10).plan
+    assert len(plan.candidates) == 1024
+    return plan
+
+
+def test_a_decision_is_a_look_up(large: IndexPlan) -> None:
+    queries = [IndexQuery(size=size, budget=budget) for size in (3.3, 70.1) for budget in (150.5, 400.5)]
+    for query in queries:
+        assert seconds(lambda query=query: large.decide(query)) < (1e-3 if TRACED else 10e-6)  # type: ignore[misc]
+
+
+def test_a_decision_of_two_dimensions_looks_at_a_thousand_candidates() -> None:
+    rng = np.random.default_rng(0)
+    powers = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    costs = Costs(powers, rng.random((10, 4)) * [100, 1, 1, 0.01])
+    worth = costs.coefficients.sum(axis=1) / 100
+    plan = plan_without_models(
+        lambda masks: [1 - math.exp(-sum(worth[f] for f in range(10) if m >> f & 1) / 3) for m in masks], costs
+    ).plan
+    assert len(plan.candidates) == 1024
+    query = IndexQuery(size=(640.0, 480.0), budget=5000.0)
+    assert seconds(lambda: plan.decide(query)) < (1e-3 if TRACED else 50e-6)
+
+
+def test_the_index_is_faster_than_the_scan(large: IndexPlan) -> None:
+    fast, slow = (IndexQuery(size=5.5, budget=200.0, method=method) for method in ("poly-dom", "naive"))
+    assert seconds(lambda: large.decide(slow), 20) > 5 * seconds(lambda: large.decide(fast), 200)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 200),
+    st.floats(1, 50),
+    st.floats(0, 60),
+    st.floats(0, 60),
+    st.sampled_from(METHODS),
+    st.floats(0, 0.5),
+)
+def test_never_over_budget_and_more_budget_never_means_less_accuracy(
+    seed: int, size: float, one: float, two: float, method: Any, alpha: float
+) -> None:
+    instance = random_instance(np.random.default_rng(seed), whole=bool(seed % 2))
+    plan = plan_without_models(instance.learn, instance.costs, IndexOptions(alpha=alpha), (3.0,)).plan
+    less, more = (plan.decide(IndexQuery(size=size, budget=budget, method=method)) for budget in sorted((one, two)))
+    assert less.cost <= min(one, two)
+    assert more.cost <= max(one, two)
+    if method in ("poly-dom", "naive"):
+        assert more.accuracy >= less.accuracy
+    assert IndexDecision.model_validate(less.model_dump()) == less
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 200), st.floats(1, 20), st.floats(0, 40))
+def test_the_answer_is_the_place_on_the_skyline_that_it_says(seed: int, size: float, budget: float) -> None:
+    instance = random_instance(np.random.default_rng(seed))
+    plan = plan_without_models(instance.learn, instance.costs).plan
+    decision = plan.decide(IndexQuery(size=size, budget=budget))
+    items = plan.skyline(size)
+    assert decision.skyline_position is not None
+    assert items[decision.skyline_position].features == decision.features
+    later = items[decision.skyline_position + 1 :]
+    assert all(item.cost > budget for item in later)
+    assert [item.cost for item in items] == sorted(item.cost for item in items)
+    assert [item.accuracy for item in items] == sorted({item.accuracy for item in items})
+
+
+def small(**options: Any) -> IndexPlan:
+    """Make a plan of three features that cost 4, n and 1 + n, with greedy sequences weighed at size 3."""
+    worth = (0.2, 0.15, 0.1)
+    table = [0.5 + sum(w for f, w in enumerate(worth) if s >> f & 1) for s in range(8)]
+    costs = Costs(np.array([[0], [1]]), np.array([[4.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
+    return plan_without_models(lambda masks: [table[m] for m in masks], costs, IndexOptions(**options), (3.0,)).plan
+
+
+def test_going_on_finds_the_best_set_that_can_still_be_reached() -> None:
+    plan = small()
+    cold = plan.decide(IndexQuery(size=2.0, budget=5.0))
+    assert cold.features == ("f1", "f2")
+    warm = plan.decide(IndexQuery(size=2.0, budget=6.0, computed=("f0",), spent=4.0))
+    assert (warm.features, warm.cost, warm.skyline_position) == (("f0", "f1"), 2.0, None)
+    assert plan.decide(IndexQuery(size=2.0, budget=6.0, computed=("f0",))) == warm  # 4 is what it was to cost
+    slower = plan.decide(IndexQuery(size=2.0, budget=6.0, computed=("f0",), spent=5.0))
+    assert (slower.features, slower.cost) == (("f0",), 0.0)
+    over = plan.decide(IndexQuery(size=2.0, budget=6.0, computed=("f0",), spent=9.0))
+    assert (over.features, over.cost) == (("f0",), 0.0)
+    gone = plan.decide(IndexQuery(size=2.0, budget=6.0, spent=3.0, method="naive"))
+    assert (gone.features, gone.cost, gone.method) == (("f1",), 2.0, "naive")
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 100), st.floats(1, 20), st.floats(0, 40), st.floats(0, 40), st.sampled_from(METHODS))
+def test_going_on_never_spends_more_than_is_left(
+    seed: int, size: float, budget: float, spent: float, method: Any
+) -> None:
+    rng = np.random.default_rng(seed)
+    instance = random_instance(rng)
+    plan = plan_without_models(instance.learn, instance.costs).plan
+    computed = tuple(name for name in plan.features if rng.random() < 0.5)
+    query = IndexQuery(size=size, budget=budget, spent=spent, computed=computed, method=method)
+    decision = plan.decide(query)
+    assert decision.cost <= max(budget - spent, 0)
+    if method == "poly-dom":
+        again = plan.decide(IndexQuery(size=size, budget=budget + 1, spent=spent, computed=computed))
+        assert again.accuracy >= decision.accuracy
+
+
+def test_greedy_goes_on_along_the_sequence_that_it_began() -> None:
+    plan = small()
+    assert plan.decide(IndexQuery(size=2.0, budget=4.0, method="greedy-acc")).features == ("f0",)
+    assert plan.decide(IndexQuery(size=2.0, budget=2.0, method="greedy-cost")).features == ("f1",)
+    on = plan.decide(IndexQuery(size=2.0, budget=10.0, method="greedy-acc", computed=("f0",), spent=8.0))
+    assert (on.features, on.cost) == (("f0", "f1"), 2.0)
+    begun = plan.decide(IndexQuery(size=2.0, budget=10.0, method="greedy", computed=("f1",), spent=6.0))
+    assert (begun.features, begun.cost) == (("f0", "f1"), 4.0)
+    other = plan.decide(IndexQuery(size=2.0, budget=10.0, method="greedy", computed=("f2",), spent=8.0))
+    assert other.cost <= 2.0
+
+
+def test_greedy_starts_from_the_skyline_at_the_median_size_and_adds_while_the_item_affords() -> None:
+    """At size 3 the budget of 5 is best spent on f0; a smaller item affords f1 beside it."""
+    plan = small(lambdas=())
+    assert plan.decide(IndexQuery(size=3.0, budget=5.0, method="greedy")).features == ("f0",)
+    assert plan.decide(IndexQuery(size=1.0, budget=5.0, method="greedy")).features == ("f0", "f1")
+    assert plan.decide(IndexQuery(size=3.0, budget=0.0, method="greedy")).features == ()
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ({"budget": 1.0}, r"size: is missing, costs depend on it \(1 numbers\)"),
+        ({"size": 0.5, "budget": 1.0}, "size: is 0.5, must be at least 1"),
+        ({"size": (2.0, 3.0), "budget": 1.0}, "size: has 2 numbers, the costs' sizes have 1"),
+        ({"size": 2.0, "budget": 1.0, "computed": ("x",)}, "computed: names 'x', the features are f0, f1, f2"),
+    ],
+)
+def test_queries_that_the_plan_cannot_answer_are_refused(query: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        small().decide(IndexQuery(**query))
+
+
+def test_a_size_of_one_number_may_come_as_a_list() -> None:
+    plan = small()
+    assert plan.decide(IndexQuery(size=(2.0,), budget=5.0)) == plan.decide(IndexQuery(size=2.0, budget=5.0))
+    with pytest.raises(InvalidRequest, match="size: is missing"):
+        plan.skyline()
+
+
+@pytest.mark.parametrize(
+    ("change", "lacks"),
+    [
+        ({"features": ()}, "features, each with its columns"),
+        ({"classes": ("a",)}, "two classes or more"),
+        ({"powers": np.array([[0], [2]])}, "powers from 0 on"),
+        ({"powers": np.zeros((3, 1), dtype=np.int64)}, "costs for each feature"),
+        ({"coefficients": -np.ones((3, 2))}, "costs of at least 0"),
+        ({"class_shares": np.array([np.nan, 1.0])}, "finite numbers"),
+        ({"accuracies": np.ones(3)}, "accuracies for each set"),
+        ({"candidates": np.zeros(0, dtype=np.int32)}, "candidates"),
+        ({"fixed_size": (3.0,)}, "a fixed size that costs do not depend on"),
+        ({"masks": np.arange(8) + 1}, "sets of its features"),
+        ({"candidates": np.array([99], dtype=np.int32)}, "candidates among its sets"),
+        ({"candidates": np.array([0, 7], dtype=np.int32)}, "candidates among its sets, the most accurate first"),
+        ({"candidates": np.array([7], dtype=np.int32)}, "a candidate that costs nothing"),
+        ({"sizes": np.array([2.0, 3.0])}, "breakpoints that rise from 1"),
+        ({"members": np.zeros(1, dtype=np.int32)}, "offsets that cut the members"),
+        ({"orders": np.zeros((2, 3), dtype=np.int32)}, "sequences that take no feature twice"),
+        ({"lambdas": np.zeros(6)}, "the sequences of 0 and of infinity"),
+        ({"median_size": ()}, "a median size"),
+        ({"model_kind": "pickle"}, "models of a known kind"),
+        ({"model_offsets": np.array([0, 5])}, "models of its sets"),
+        (
+            {
+                "model_sets": np.array([1], dtype=np.int32),
+                "model_offsets": np.array([0, 5]),
+                "model_numbers": np.zeros(5),
+            },
+            "as many numbers as its models have",
+        ),
+    ],
+)
+def test_a_plan_whose_arrays_contradict_each_other_is_refused(change: dict[str, Any], lacks: str) -> None:
+    plan = small()
+    with pytest.raises(InvalidRequest, match=f"this is no index plan: it lacks .*{lacks}"):
+        dataclasses.replace(plan, **change)
+
+
+def test_a_plan_with_a_skyline_of_falling_accuracy_is_refused() -> None:
+    plan = small()
+    members = np.ascontiguousarray(plan.members[::-1])
+    with pytest.raises(InvalidRequest, match="skylines of rising accuracy"):
+        dataclasses.replace(plan, members=members)
+
+
+def test_a_plan_without_an_accuracy_for_part_of_a_sequence_is_refused() -> None:
+    plan = small(fixed_budget=1.0)
+    masks, accuracies = plan.masks[:-1], plan.accuracies[:-1]
+    keep = plan.candidates[plan.candidates < len(masks)]
+    changed = {"masks": masks, "accuracies": accuracies, "candidates": keep}
+    with pytest.raises(InvalidRequest, match="an accuracy for each part of a sequence"):
+        dataclasses.replace(plan, **changed)

@@ -1,0 +1,176 @@
+"""Learners by import path, and trained models as bytes that can run no code."""
+
+import warnings
+import zipfile
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.preprocessing import FunctionTransformer
+
+from models import FeatureTable, InvalidRequest
+from models.errors import CorruptArtifact
+from models.index import IndexOptions
+from solvers.base import Run
+from solvers.index import fit
+from solvers.index.learner import make, train_on
+from solvers.index.trained import from_archive, kind_of, linear_length, predict_archived, predict_linear, to_bytes
+from tests.oracles_index import small_table
+
+LINEAR = [
+    ("sklearn.linear_model.LogisticRegression", {}, "softmax"),
+    ("sklearn.linear_model.LogisticRegression", {"solver": "newton-cg"}, "softmax"),
+    ("sklearn.linear_model.RidgeClassifier", {}, "none"),
+    ("sklearn.svm.LinearSVC", {}, "none"),
+    ("sklearn.linear_model.SGDClassifier", {}, "none"),
+    ("sklearn.linear_model.Perceptron", {}, "none"),
+]
+OTHERS = [
+    ("sklearn.tree.DecisionTreeClassifier", {}),
+    ("sklearn.ensemble.RandomForestClassifier", {"n_estimators": 3}),
+    ("sklearn.naive_bayes.GaussianNB", {}),
+    ("sklearn.svm.SVC", {}),
+    ("sklearn.linear_model.SGDClassifier", {"loss": "log_loss"}),
+    ("sklearn.neural_network.MLPClassifier", {"max_iter": 20, "hidden_layer_sizes": [4]}),
+]
+
+
+def data(classes: int) -> tuple[np.ndarray, np.ndarray]:
+    values, labels = load_iris(return_X_y=True)
+    return (values, labels) if classes == 3 else (values[labels > 0], labels[labels > 0] - 1)
+
+
+def trained(path: str, params: dict[str, Any], classes: int, standardize: bool = True) -> tuple[Any, np.ndarray]:
+    values, labels = data(classes)
+    return train_on(make(path, params, standardize=standardize), values, labels), values
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(("path", "params", "kind"), LINEAR)
+def test_linear_models_are_numbers_and_predict_as_scikit_learn(
+    path: str, params: dict[str, Any], kind: str, classes: int, standardize: bool
+) -> None:
+    model, values = trained(path, params, classes, standardize)
+    assert kind_of(model) == kind
+    numbers = np.frombuffer(to_bytes(model))
+    assert len(numbers) == linear_length(4, classes)
+    codes, shares = predict_linear(numbers, values, kind)
+    assert codes.tolist() == model.predict(values).tolist()
+    assert (shares is None) == (kind == "none")
+    if shares is not None:
+        assert np.abs(shares - model.predict_proba(values)).max() < 1e-12
+
+
+@pytest.mark.parametrize(("path", "params"), OTHERS)
+def test_other_models_go_through_skops_with_the_same_bytes_each_time(path: str, params: dict[str, Any]) -> None:
+    model, values = trained(path, params, 3)
+    assert kind_of(model) == "skops"
+    kept = to_bytes(model)
+    assert to_bytes(trained(path, params, 3)[0]) == kept
+    codes, shares = predict_archived(kept, values, 3)
+    assert codes.tolist() == model.predict(values).tolist()
+    if shares is not None:
+        assert np.array_equal(shares, model.predict_proba(values))
+
+
+def test_types_that_are_not_trusted_are_neither_kept_nor_loaded() -> None:
+    import skops.io
+
+    with pytest.raises(InvalidRequest, match=r"not trusted to be loaded again: .*TreePredictor"):
+        to_bytes(trained("sklearn.ensemble.HistGradientBoostingClassifier", {"max_iter": 2}, 3)[0])
+    harmful = skops.io.dumps(FunctionTransformer(func=warnings.warn))
+    with pytest.raises(CorruptArtifact, match=r"types that are not trusted: .*warn"):
+        from_archive(harmful)
+
+
+def test_bytes_that_are_no_model_are_refused() -> None:
+    kept = to_bytes(trained("sklearn.naive_bayes.GaussianNB", {}, 3)[0])
+    for broken in (b"", b"PK", kept[: len(kept) // 2], b"\x00" * 100):
+        with pytest.raises(CorruptArtifact, match="the model cannot be read"):
+            from_archive(broken)
+    with pytest.raises(CorruptArtifact, match="is not one of 3 columns"):
+        predict_archived(kept, np.zeros((1, 3)), 3)
+    with pytest.raises(CorruptArtifact, match="answers class 2, there are 2"):
+        predict_archived(kept, data(3)[0], 2)
+    unfitted = make("sklearn.naive_bayes.GaussianNB", {})
+    unfitted.n_features_in_ = 4
+    with pytest.raises(CorruptArtifact, match="cannot predict"):
+        predict_archived(to_bytes(unfitted), data(3)[0], 3)
+
+
+def test_a_tree_that_points_outside_itself_is_refused() -> None:
+    kept = to_bytes(trained("sklearn.tree.DecisionTreeClassifier", {}, 3, standardize=False)[0])
+    model = from_archive(kept)
+    count, broken = model.tree_.node_count, 0
+    out = BytesIO()
+    with zipfile.ZipFile(BytesIO(kept)) as old, zipfile.ZipFile(out, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name.endswith(".npy"):
+                array = np.load(BytesIO(content), allow_pickle=False)
+                if array.dtype.names and "left_child" in array.dtype.names:
+                    array["left_child"][0] = count + 1000
+                    buffer = BytesIO()
+                    np.save(buffer, array)
+                    content, broken = buffer.getvalue(), broken + 1
+            new.writestr(name, content)
+    assert broken == 1
+    with pytest.raises(CorruptArtifact, match=f"a tree of {count} nodes points outside itself"):
+        from_archive(out.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("os.system", "os.system is not in the allowed modules: sklearn."),
+        ("sklearnx.Thing", "not in the allowed modules"),
+        ("sklearn.nothing.Thing", "cannot be imported"),
+        ("sklearn.linear_model.Nothing", "cannot be imported"),
+        ("sklearn.datasets.load_iris", "is no class of the allowed modules"),
+        ("sklearn.utils.fixes.Path", "is no class of the allowed modules|cannot be imported"),
+        ("sklearn.preprocessing.StandardScaler", "has no fit and predict"),
+        ("sklearn.linear_model.LinearRegression", "is no classifier"),
+        ("sklearn.ensemble.VotingClassifier", "does not take them"),
+    ],
+)
+def test_only_classifiers_of_allowed_modules_are_made(path: str, message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        make(path, {})
+
+
+def test_more_modules_can_be_allowed() -> None:
+    path = "sklearn.dummy.DummyClassifier"
+    assert type(make(path, {}, ("sklearn.dummy",))).__name__ == "DummyClassifier"
+    with pytest.raises(InvalidRequest, match=r"allowed modules: sklearn\.tree"):
+        make(path, {}, ("sklearn.tree",))
+
+
+def test_parameters_that_the_learner_refuses_are_told() -> None:
+    with pytest.raises(InvalidRequest, match="does not take them: .*surprise"):
+        make("sklearn.tree.DecisionTreeClassifier", {"surprise": 1})
+    with pytest.raises(InvalidRequest, match="learner_params: the learner refuses: .*max_depth"):
+        train_on(make("sklearn.tree.DecisionTreeClassifier", {"max_depth": -3}), *data(2))
+
+
+def test_what_the_user_says_of_randomness_holds() -> None:
+    path = "sklearn.tree.DecisionTreeClassifier"
+    assert make(path, {}, seed=7).random_state == 7
+    assert make(path, {"random_state": 3}, seed=7).random_state == 3
+
+
+@pytest.mark.parametrize("learner", ["sklearn.tree.DecisionTreeClassifier", "sklearn.linear_model.RidgeClassifier"])
+def test_an_index_of_any_learner_predicts(learner: str) -> None:
+    table: FeatureTable = small_table(rows=60, features=2)
+    memo: dict[str, bytes] = {}
+    options = IndexOptions(learner=learner)
+    plan = fit(table, options, np.random.default_rng(0), Run(memo=memo)).plan
+    again = fit(table, options, np.random.default_rng(0), Run(memo=memo)).summary["trainings"]
+    assert again["models_trained"] == again["trained"] == 0
+    items = [{f"c{j}": float(value) for j, value in enumerate(row)} for row in table.values]
+    predicted = plan.predict(("f0", "f1"), items)
+    right = np.mean([label == table.classes[c] for label, c in zip(predicted.labels, table.labels, strict=True)])
+    assert right > 0.4
+    assert (predicted.probabilities is None) == (learner.endswith("RidgeClassifier"))
