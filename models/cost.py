@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 
-from models.base import Items, Value
+from models.base import LARGEST, Items, Value
 from models.errors import InvalidRequest
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Amount = Annotated[float, Field(ge=0)]
+Amount = Annotated[float, Field(ge=0, le=LARGEST)]
 Power = Annotated[int, Field(ge=0, le=15)]
 
 

@@ -121,7 +121,7 @@ def test_a_cost_is_a_number_a_polynomial_or_timings(cost: object, kind: type) ->
         {"polynomial": [1.0] * 17},
         {"polynomial": ["1"]},
         {"timings": []},
-        {"timings": [[64, 1.1, 2.0]] * 3, "degree": 0},
+        {"timings": [[64, 1.1], [64, 1.1, 2.0]], "degree": 0},
         {"timings": [[64]], "degree": 0},
         {"timings": [[64, -1.0]], "degree": 0},
         {"timings": [[64, 1.0]], "degree": 0, "quantile": 0},
