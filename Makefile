@@ -22,7 +22,7 @@ serve: install  ## run the service on http://127.0.0.1:8000, with the demo's art
 	$(BIN)/parsimony demo --if-missing
 	$(BIN)/parsimony serve
 
-demo: install  ## train the demo's classifiers, build its cascades, really run the best one
+demo: install  ## train on real images, build cascades and an index, really run them
 	$(BIN)/parsimony demo
 
 fast-check: install  ## the static checks that take seconds

@@ -1,4 +1,4 @@
-"""Really trained classifiers of scikit-learn's digits, on features of growing cost: what the demo runs.
+"""Images of digits, and really trained classifiers of them on features of growing cost: what the demo runs.
 
 Every classifier answers one image at a time, as a service would, with a class and a confidence that was calibrated on
 images it did not train on.
@@ -23,6 +23,8 @@ from sklearn.svm import SVC
 
 Images = NDArray[np.float64]
 Features = Callable[[Images], Images]
+SEED = 0
+"""Every random choice of the demo follows from it."""
 SPOTS = ((1, 3), (2, 5), (3, 2), (3, 4), (4, 4), (5, 2), (5, 5), (6, 3))
 SHIFTS = tuple((down, right) for down in (-1, 0, 1) for right in (-1, 0, 1))
 
@@ -62,6 +64,14 @@ def load_split(rng: np.random.Generator) -> Split:
     cuts = [len(order) * 2 // 5, len(order) * 4 // 5]
     (a, b, c), (x, y, z) = np.split(images, cuts), np.split(labels, cuts)
     return Split((a, x), (b, y), (c, z))
+
+
+def resized(image: Images, side: int) -> Images:
+    """Enlarge one image, (n, n), to (side, side), linear between the centres of its pixels."""
+    size = len(image)
+    at = (np.arange(side) + 0.5) * (size / side) - 0.5
+    weights = np.stack([np.interp(at, np.arange(size), row) for row in np.eye(size)], axis=1)
+    return np.asarray(weights @ image @ weights.T)
 
 
 def spots(images: Images) -> Images:

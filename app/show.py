@@ -17,6 +17,7 @@ from solvers import Progress
 
 _MOST_COLUMNS = 5
 _SIDE_BY_SIDE = 3
+_MOST_ITEMS = 12
 _FIRST = ("name", "strategy", "classifier", "deadline", "cascade")
 """What tells records apart stands first."""
 
@@ -93,7 +94,8 @@ def shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, list | tuple):
-        return ", ".join(map(shown, value)) or "-"
+        more = f", … ({len(value)} in all)" if len(value) > _MOST_ITEMS else ""
+        return ", ".join(map(shown, value[:_MOST_ITEMS])) + more or "-"
     if isinstance(value, dict):
         return "\n".join(f"{name}: {shown(item)}" for name, item in value.items()) or "-"
     return str(value)
