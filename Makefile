@@ -42,6 +42,7 @@ test: fast-check  ## the fast checks and all tests
 bench: install  ## the benchmarks
 	$(BIN)/parsimony bench cascade
 	$(BIN)/parsimony bench http
+	$(BIN)/parsimony bench index
 
 format: install  ## put the code into the house format
 	$(BIN)/ruff format .

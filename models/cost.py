@@ -181,8 +181,8 @@ class CostFunction:
     def fit(cls, timings: Timings) -> tuple["CostFunction", Residuals]:
         """Fit a curve to the quantile of the costs at each size, and lift it over all of them (provisioning).
 
-        Non-negative least squares on columns scaled to a largest entry of 1; then multiplied by the smallest factor,
-        at least 1, with which no measured size's quantile lies above the curve.
+        Non-negative least squares of relative errors, on columns scaled to a largest entry of 1; then multiplied by the
+        smallest factor, at least 1, with which no measured size's quantile lies above the curve.
 
         >>> timings = Timings.model_validate({"timings": [[1, 3.0], [2, 5.0], [4, 9.0]], "degree": 1})
         >>> CostFunction.fit(timings)[0].coefficients.round(6).tolist()
@@ -200,7 +200,8 @@ class CostFunction:
         scale = columns.max(axis=0)
         if not np.all(np.isfinite(scale)):
             raise InvalidRequest(f"size {sizes.max():g} to the power {timings.degree} is beyond what can be computed")
-        function = cls(powers, nnls(columns / scale, costs)[0] / scale)
+        weights = 1.0 / np.maximum(costs, float(costs.max()) * 1e-9) if costs.max() > 0 else np.ones(len(costs))
+        function = cls(powers, nnls(columns / scale * weights[:, None], costs * weights)[0] / scale)
         function = function._lifted(sizes, costs)
         over = function(sizes) - costs
         return function, Residuals(

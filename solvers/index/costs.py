@@ -127,11 +127,6 @@ def read_costs(dataset: FeatureTable, options: IndexOptions) -> tuple[Costs, dic
     return Costs.of(functions, options.max_size or math.inf), residuals
 
 
-def dimensions_of(dataset: FeatureTable) -> int:
-    """Tell how many numbers a size of the dataset's costs has; 0 if they do not depend on size."""
-    return _dimensions(dataset.spec, [cost_function(feature.cost)[0] for feature in dataset.spec.features])
-
-
 def _dimensions(spec: FeaturesSpec, functions: Sequence[CostFunction]) -> int:
     found = {f.dimensions: feature.name for feature, f in zip(spec.features, functions, strict=True) if f.dimensions}
     wanted = max(found, default=0)

@@ -35,8 +35,6 @@ def fit(
     options: IndexOptions,
     rng: np.random.Generator,
     run: Run,
-    *,
-    learner_modules: Sequence[str] = ALLOWED_MODULES,
 ) -> Fitted[IndexPlan]:
     """Build the index of feature sets from a table.
 
@@ -56,7 +54,7 @@ def fit(
         raise InvalidRequest.at(Fault(("dataset", "features"), fault))
     costs, residuals = read_costs(dataset, options)
     median = median_size(dataset, options, costs.dimensions)
-    trainer = Trainer.of(dataset, options, run, int(rng.integers(2**32)), learner_modules)
+    trainer = Trainer.of(dataset, options, run, int(rng.integers(2**32)), (*ALLOWED_MODULES, *run.learner_modules))
     trainer.report(0, "searching the lattice")
     searched = _search(trainer, costs, features, median)
     trainer.report(trainer.total - 2, "choosing candidates")

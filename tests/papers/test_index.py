@@ -48,8 +48,14 @@ LATTICE = accuracy_of(
 """The lattice of four features: 4 is as accurate alone as 124, so that 14 and 24 lie between equals."""
 
 
-def expanded_masks(table: list[float], features: int = 4, **options: float) -> set[int]:
-    return set(expand(lambda sets: [table[s] for s in sets], features, **options).masks.tolist())
+def expanded_masks(
+    table: list[float], features: int = 4, alpha: float = 0.0, tolerance: float = 0.0, covering: bool = False
+) -> set[int]:
+    return set(
+        expand(
+            lambda sets: [table[s] for s in sets], features, alpha=alpha, tolerance=tolerance, covering=covering
+        ).masks.tolist()
+    )
 
 
 def test_property_3_3_two_expansions_are_saved_at_alpha_0() -> None:

@@ -125,7 +125,8 @@ def test_a_second_build_with_another_alpha_or_tolerance_trains_nothing_twice(tab
     memo: dict[str, bytes] = {}
     first = build(table, run=Run(memo=memo)).summary["trainings"]
     assert first["recalled"] == first["models_recalled"] == 0
-    for options in ({"alpha": 0.1}, {"tolerance": 0.05}, {"alpha": 0.3, "tolerance": 0.01}, {"fixed_size": 4.0}):
+    changes: list[dict[str, Any]] = [{"alpha": 0.1}, {"tolerance": 0.05}, {"alpha": 0.3}, {"fixed_size": 4.0}]
+    for options in changes:
         second = build(table, run=Run(memo=dict(memo)), **options).summary["trainings"]
         assert second["trained"] == 0
         assert second["models_trained"] <= second["models"] - 1
@@ -197,7 +198,8 @@ def test_more_trainings_never_need_a_larger_alpha(table: FeatureTable) -> None:
 
 def test_a_budget_too_small_for_anything_is_refused() -> None:
     labels = np.arange(40) % 4
-    separable = table_of(np.stack([labels // 2, labels % 2, labels], axis=1) * 5.0, labels.tolist(), [1.0, 1.0, 1.0])
+    values = np.array([[label // 2, label % 2, label] for label in labels], dtype=np.float64)
+    separable = table_of(values, labels.tolist(), [1.0, 1.0, 1.0])
     with pytest.raises(InvalidRequest, match="max_models: is 1, even alpha = 2 needs more"):
         build(separable, max_models=1)
 

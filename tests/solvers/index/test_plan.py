@@ -30,7 +30,7 @@ def additive(features: int, seed: int = 0) -> Built:
 
     def learn(masks: Any) -> list[float]:
         bits = np.array(masks)[:, None] >> np.arange(features) & 1
-        return (1 - np.exp(-(bits @ worth) / 3)).tolist()
+        return [float(a) for a in 1 - np.exp(-(bits @ worth) / 3)]
 
     return plan_without_models(learn, costs)
 
@@ -248,6 +248,6 @@ def test_a_plan_without_an_accuracy_for_part_of_a_sequence_is_refused() -> None:
     plan = small(fixed_budget=1.0)
     masks, accuracies = plan.masks[:-1], plan.accuracies[:-1]
     keep = plan.candidates[plan.candidates < len(masks)]
-    changed = {"masks": masks, "accuracies": accuracies, "candidates": keep}
+    changed: dict[str, Any] = {"masks": masks, "accuracies": accuracies, "candidates": keep}
     with pytest.raises(InvalidRequest, match="an accuracy for each part of a sequence"):
         dataclasses.replace(plan, **changed)

@@ -2,6 +2,7 @@
 
 import warnings
 import zipfile
+from importlib import import_module
 from io import BytesIO
 from typing import Any
 
@@ -77,11 +78,9 @@ def test_other_models_go_through_skops_with_the_same_bytes_each_time(path: str, 
 
 
 def test_types_that_are_not_trusted_are_neither_kept_nor_loaded() -> None:
-    import skops.io
-
     with pytest.raises(InvalidRequest, match=r"not trusted to be loaded again: .*TreePredictor"):
         to_bytes(trained("sklearn.ensemble.HistGradientBoostingClassifier", {"max_iter": 2}, 3)[0])
-    harmful = skops.io.dumps(FunctionTransformer(func=warnings.warn))
+    harmful = import_module("skops.io").dumps(FunctionTransformer(func=warnings.warn))
     with pytest.raises(CorruptArtifact, match=r"types that are not trusted: .*warn"):
         from_archive(harmful)
 
@@ -99,6 +98,13 @@ def test_bytes_that_are_no_model_are_refused() -> None:
     unfitted.n_features_in_ = 4
     with pytest.raises(CorruptArtifact, match="cannot predict"):
         predict_archived(to_bytes(unfitted), data(3)[0], 3)
+
+
+@pytest.mark.parametrize(("multi_class", "solver"), [("ovr", "lbfgs"), (None, "liblinear")])
+def test_one_class_against_the_rest_is_no_softmax(multi_class: str | None, solver: str) -> None:
+    model = make("sklearn.linear_model.LogisticRegression", {"solver": solver})
+    model.multi_class = multi_class
+    assert kind_of(model) == "skops"
 
 
 def test_a_tree_that_points_outside_itself_is_refused() -> None:
@@ -149,9 +155,9 @@ def test_more_modules_can_be_allowed() -> None:
 
 
 def test_parameters_that_the_learner_refuses_are_told() -> None:
-    with pytest.raises(InvalidRequest, match="does not take them: .*surprise"):
+    with pytest.raises(InvalidRequest, match=r"does not take them: .*surprise"):
         make("sklearn.tree.DecisionTreeClassifier", {"surprise": 1})
-    with pytest.raises(InvalidRequest, match="learner_params: the learner refuses: .*max_depth"):
+    with pytest.raises(InvalidRequest, match=r"learner_params: the learner refuses: .*max_depth"):
         train_on(make("sklearn.tree.DecisionTreeClassifier", {"max_depth": -3}), *data(2))
 
 
