@@ -49,7 +49,7 @@ def table(title: str, *columns: str) -> Table:
 def compare_with_algorithm_3(repeats: int = 5) -> Table:
     """Solve instances of 15 IDK classifiers in four groups both ways; the answers must be the same."""
     made = table(
-        f"Grouped, n = 16 in four groups: median of {repeats} instances [least, most]",
+        f"Grouped, n = 16 in four groups: median of {repeats} instances (least to most)",
         "case", "Algorithm 3", "group-states", "times faster",
     )  # fmt: skip
     for case, share in (("no deadline", None), ("tight deadline", 0.15), ("loose deadline", 0.4)):
@@ -69,7 +69,7 @@ def compare_with_algorithm_3(repeats: int = 5) -> Table:
             case,
             shown(statistics.median(slow)),
             shown(statistics.median(fast)),
-            f"{statistics.median(ratios):,.0f} [{min(ratios):,.0f}, {max(ratios):,.0f}]",
+            f"{statistics.median(ratios):,.0f} ({min(ratios):,.0f} to {max(ratios):,.0f})",
         )
     return made
 
