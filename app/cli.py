@@ -177,7 +177,7 @@ def index_measure(
     from app.measure import cost_of, measure, polynomial_text
 
     with show.progress_bar("measuring") as progress:
-        timings = measure(features, item, sizes.split(","), repeats, progress)
+        timings = measure(features, item, sizes.split(","), repeats, degree, progress)
     found = {name: cost_of(rows, degree, quantile) for name, rows in timings.items()}
     costs = {name: spec for name, (spec, _, _) in found.items()}
     if output is not None:

@@ -2,8 +2,10 @@
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from math import comb
 from typing import Any
 
 from models import Fault, InvalidRequest, Timings
@@ -15,7 +17,7 @@ Size = tuple[float, ...]
 
 
 def measure(
-    features: Sequence[str], item: str, sizes: Sequence[str], repeats: int, progress: Progress
+    features: Sequence[str], item: str, sizes: Sequence[str], repeats: int, degree: int, progress: Progress
 ) -> dict[str, list[list[float]]]:
     """Time each feature function on an item of each size; gives rows of size and milliseconds, by function name.
 
@@ -23,16 +25,28 @@ def measure(
     argument for each dimension), a feature function takes the item. Raises InvalidRequest.
     """
     make, points = load(item), [read_size(text) for text in sizes]
+    _refuse_too_few(points, degree)
     functions = {name.partition(":")[2]: load(name) for name in features}
     timings: dict[str, list[list[float]]] = {name: [] for name in functions}
     for done, point in enumerate(points):
-        whole = [int(part) if part.is_integer() else part for part in point]
-        made = make(*whole)
+        size = "x".join(f"{part:g}" for part in point)
+        with _failures(f"{item} failed at size {size}"):
+            made = make(*[int(part) if part.is_integer() else part for part in point])
         for name, function in functions.items():
-            progress(done, len(points), f"timing {name} at size {'x'.join(f'{part:g}' for part in point)}")
-            timings[name] += [[*point, spent] for spent in _times(function, made, repeats)]
+            progress(done, len(points), f"timing {name} at size {size}")
+            with _failures(f"{name} failed at size {size}"):
+                timings[name] += [[*point, spent] for spent in _times(function, made, repeats)]
     progress(len(points), len(points), "done")
     return timings
+
+
+@contextmanager
+def _failures(what: str) -> Iterator[None]:
+    """Turn what a user's function raises, which may be anything, into a refusal that names it."""
+    try:
+        yield
+    except Exception as error:
+        raise InvalidRequest(f"{what}: {type(error).__name__}: {error}") from error
 
 
 def cost_of(timings: list[list[float]], degree: int, quantile: float) -> tuple[dict[str, Any], CostFunction, Any]:
@@ -40,6 +54,15 @@ def cost_of(timings: list[list[float]], degree: int, quantile: float) -> tuple[d
     spec = {"timings": timings, "degree": degree, "quantile": quantile}
     function, residuals = CostFunction.fit(Timings.model_validate(spec))
     return spec, function, residuals
+
+
+def _refuse_too_few(points: Sequence[Size], degree: int) -> None:
+    """Raise InvalidRequest, before anything is timed, if a polynomial of this degree cannot be fitted."""
+    needed, found = comb(degree + len(points[0]), len(points[0])), len(set(points))
+    if found < needed:
+        raise InvalidRequest.at(Fault(("sizes",), f"are {found}, degree {degree} needs {needed} or more"))
+    if len({len(point) for point in points}) > 1:
+        raise InvalidRequest.at(Fault(("sizes",), "have different dimensions"))
 
 
 def polynomial_text(function: CostFunction) -> str:

@@ -13,10 +13,20 @@ from solvers import SOLVERS
 
 
 def read_query(solver: str, words: Sequence[str]) -> Value:
-    """Read a query, in the same way as one that comes over HTTP."""
+    """Read a query, in the same way as one that comes over HTTP: what holds several may be repeated."""
     kind = SOLVERS[solver].query
+    values: dict[str, Any] = {}
+    for key, text in map(_pair, words):
+        many = key in kind.model_fields and "tuple" in str(kind.model_fields[key].annotation)
+        if key in values and not many:
+            raise InvalidRequest.at(Fault((key,), "is given twice"))
+        values[key] = [*values.get(key, []), json_or_text(text)] if many else json_or_text(text)
+    for key, value in values.items():
+        alone = isinstance(value, list) and len(value) == 1
+        if alone and ("float |" in str(kind.model_fields[key].annotation) or isinstance(value[0], list)):
+            values[key] = value[0]
     try:
-        return kind.model_validate_strings(read_pairs(words))
+        return kind.model_validate_json(json.dumps(values))
     except ValidationError as error:
         said = f"is no query parameter; there are {', '.join(kind.model_fields)}"
         faults = InvalidRequest.of(error).faults

@@ -136,9 +136,13 @@ class BuildWorker(Worker):
         super().main_work_horse(job, queue)
 
     def maintain_heartbeats(self, job: Job) -> None:
-        """Say that the build's worker is alive."""
+        """Say that the build's worker is alive; end a build that does not end itself when its time is over."""
         super().maintain_heartbeats(job)
         self.builds.beat(job.id)
+        limit = float(job.timeout or 0)
+        if 0 < limit < self.current_job_working_time - BEAT_S:
+            self.builds.end(job.id, "failed", f"took longer than {limit:g} s (PARSIMONY_BUILD_TIMEOUT_S)")
+            self.kill_horse()
 
     def handle_work_horse_killed(self, job: Job, retpid: Any, ret_val: Any, rusage: Any) -> None:
         """End a build whose process was killed, by the kernel for want of memory most often."""

@@ -87,8 +87,9 @@ class Timings(Value):
         lengths = sorted({len(row) for row in self.timings})
         if len(lengths) > 1:
             raise ValueError(f"one row has {lengths[0]} numbers, another {lengths[1]}: all need a size and a cost")
-        if min(min(row[:-1]) for row in self.timings) == 0:
-            raise ValueError("a size is 0, sizes must be above 0")
+        smallest = min(min(row[:-1]) for row in self.timings)
+        if smallest < 1:
+            raise ValueError(f"a size is {smallest:g}, sizes must be at least 1")
         sizes = len({row[:-1] for row in self.timings})
         needed = math.comb(self.degree + self.dimensions, self.dimensions)
         if sizes < needed:
@@ -213,7 +214,9 @@ class CostFunction:
         curve = self(sizes)
         factor = max(1.0, float(np.max(np.divide(costs, curve, out=np.ones_like(costs), where=curve > 0))))
         lifted = CostFunction(self.powers, self.coefficients * factor)
-        while bool(np.any(lifted(sizes) < costs)) and lifted.coefficients.max() > 0:
+        for _ in range(64):
+            if not bool(np.any(lifted(sizes) < costs)):
+                break
             factor *= 1 + 4e-16  # what rounding took
             lifted = CostFunction(self.powers, self.coefficients * factor)
         return lifted

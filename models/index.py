@@ -11,8 +11,9 @@ from models.artifact import ArtifactRef
 from models.base import Items, Label, Value
 
 Method = Literal["poly-dom", "greedy", "greedy-acc", "greedy-cost", "naive"]
-Size = Annotated[float, Field(gt=0)]
-AtLeastOne = Annotated[float, Field(ge=1)]
+Size = Annotated[float, Field(gt=0, le=1e12)]
+AtLeastOne = Annotated[float, Field(ge=1, le=1e12)]
+Cell = Annotated[float, Field(ge=-1e30, le=1e30)]
 SizeOrSizes = Size | Annotated[Items[Size], Field(min_length=1, max_length=8)]
 ImportPath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$", max_length=200)]
 
@@ -158,7 +159,7 @@ class PredictionRequest(Value):
     )
     budget: float = Field(ge=0, description="the most that features may cost for each item, in the artifact's unit")
     method: Method = Field(default="poly-dom", description="the method that chooses the features")
-    items: Annotated[Items[dict[str, float]], Field(min_length=1)] = Field(
+    items: Annotated[Items[dict[str, Cell]], Field(min_length=1)] = Field(
         description="for each item its columns by name; columns of features that are not chosen may be left out"
     )
 

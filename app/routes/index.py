@@ -15,7 +15,7 @@ router = APIRouter(prefix="/v1/indexes", tags=["index"])
 look_ups = (LookUp("index", "/v1/indexes/", "/decision", IndexQuery),)
 Version = Annotated[int | None, Query(ge=1, description="the version to ask; else the active one", examples=[1])]
 Sizes = Annotated[
-    list[Annotated[float, Query(gt=0, allow_inf_nan=False)]] | None,
+    list[Annotated[float, Query(gt=0, le=1e12, allow_inf_nan=False)]] | None,
     Query(
         max_length=8,
         description="the item's size, at least 1; repeated where it has several dimensions; left out where costs do "

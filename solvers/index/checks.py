@@ -1,5 +1,6 @@
 """What the arrays of an index plan promise each other: a plan may come from anybody's bytes."""
 
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,10 +16,26 @@ KINDS = ("none", "skops", "softmax")
 
 def refuse_contradictions(plan: "IndexPlan") -> None:
     """Raise InvalidRequest if the arrays do not fit each other."""
-    for group in (_shapes, _sets, _index, _greedy, _models):  # a later group relies on those before it
+    for group in (_dimensions, _shapes, _sets, _index, _greedy, _models):  # a later group relies on those before it
         broken = [promise for promise, kept in group(plan).items() if not kept]
         if broken:
             raise InvalidRequest(f"this is no index plan: it lacks {', '.join(broken)}")
+
+
+def _dimensions(plan: "IndexPlan") -> dict[str, bool]:
+    tables = {"powers", "coefficients", "orders"}
+    arrays = {field.name: getattr(plan, field.name) for field in fields(plan) if field.init}
+    arrays = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
+    right = all(array.ndim == (2 if name in tables else 1) for name, array in arrays.items())
+    return {
+        "arrays of the right dimensions": right,
+        "different features and classes": len(set(plan.features)) == len(plan.features)
+        and len(set(plan.classes)) == len(plan.classes),
+        "an alpha, a budget and sizes in range": plan.alpha >= 0
+        and (plan.fixed_budget is None or plan.fixed_budget >= 0)
+        and (plan.largest_size is None or plan.largest_size >= 1)
+        and all(size > 0 for size in (*plan.median_size, *plan.fixed_size)),
+    }
 
 
 def _shapes(plan: "IndexPlan") -> dict[str, bool]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,12 +97,30 @@ def horner(curves: Floats, sizes: Floats | float) -> Floats:
     return value
 
 
+MOST_TERMS = 4096
+
+
+def _refuse_too_many_terms(functions: Sequence[CostFunction]) -> None:
+    """Comparing costs multiplies out all powers up to the largest in each dimension: no more than so many."""
+    powers = [function.powers for function in functions if function.dimensions > 1]
+    if powers:
+        terms = prod(int(top) + 1 for top in np.concatenate(powers).max(axis=0))
+        if terms > MOST_TERMS:
+            fault = f"their powers multiply out to {terms} terms, at most {MOST_TERMS} can be compared"
+            raise InvalidRequest.at(Fault(("dataset", "features"), fault))
+
+
+LARGEST_TERM = 1e200
+"""Beyond it a product of powers stays finite, so that a coefficient of 0 takes it away."""
+
+
 def evaluate(curves: Floats, powers: Ints, size: Sequence[float]) -> Floats:
     """Evaluate curves (m, t) at one size: (m,)."""
     if powers.shape[1] <= 1:
         return horner(curves, size[0] if powers.shape[1] else 1.0)
     with np.errstate(over="ignore"):
-        return np.asarray(curves @ np.prod(np.asarray(size) ** powers, axis=1))
+        terms = np.prod(np.asarray(size) ** powers, axis=1)
+    return np.asarray(curves @ np.minimum(terms, LARGEST_TERM))
 
 
 def read_costs(dataset: FeatureTable, options: IndexOptions) -> tuple[Costs, dict[str, Residuals]]:
@@ -118,6 +137,7 @@ def read_costs(dataset: FeatureTable, options: IndexOptions) -> tuple[Costs, dic
         if off is not None:
             residuals[feature.name] = off
     dimensions = _dimensions(spec, functions)
+    _refuse_too_many_terms(functions)
     if options.fixed_size is not None:
         size = check_dimensions(sizes_of(options.fixed_size), dimensions, "fixed_size")
         return Costs.of([function.at(size) for function in functions]), residuals

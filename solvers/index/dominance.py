@@ -7,6 +7,7 @@ Sturm's theorem, which counts the roots in an interval.
 """
 
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from math import comb, inf, prod
 
@@ -138,8 +139,14 @@ def _told_by_discriminant(shifted: Floats, scales: Floats, largest: float) -> tu
 
 
 def _shift_matrix(powers: Ints) -> Floats:
+    return _shift_matrix_of(powers.shape, powers.astype(np.int64).tobytes())
+
+
+@lru_cache(maxsize=8)
+def _shift_matrix_of(shape: tuple[int, int], data: bytes) -> Floats:
     """Make the matrix that turns coefficients of n^p into those of u^q, n = 1 + u: ∏ binomial(p_i, q_i), over all q up
     to the largest p in each dimension. (t, q)."""
+    powers = np.frombuffer(data, dtype=np.int64).reshape(shape)
     tops = powers.max(axis=0, initial=0) + 1
     every = np.indices(tops).reshape(len(tops), -1).T.tolist() if len(tops) else [[]]
     rows = [[prod(comb(a, b) for a, b in zip(p, q, strict=True)) for q in every] for p in powers.tolist()]

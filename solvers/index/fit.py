@@ -64,7 +64,7 @@ def fit(
     shares = np.bincount(dataset.labels, minlength=len(dataset.classes)) / dataset.rows
     names = Names(features, tuple(feature.columns for feature in spec.features), dataset.classes, shares, spec.unit)
     plan = assemble(names, options, costs, searched, found, models)
-    trainer.report(trainer.total, "done")
+    trainer.report(trainer.total, trainer.account())
     return Fitted(plan, summarize(plan, searched.expanded, found[1], residuals, trainer))
 
 

@@ -6,14 +6,15 @@ empty feature set is the most common class at cost 0.
 
 import inspect
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models import Fault, FeatureTable, InvalidRequest
+from models import Fault, FeatureTable, InvalidRequest, ParsimonyError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -40,13 +41,16 @@ def make(
     >>> make("sklearn.tree.DecisionTreeClassifier", {"max_depth": 2}).get_params()["max_depth"]
     2
     """
+    from sklearn.base import ClassifierMixin, is_classifier
+
     kind = _class(path, allowed_modules)
+    if not issubclass(kind, ClassifierMixin):
+        raise InvalidRequest.at(Fault(("learner",), f"{path} is no classifier"))
     try:
         classifier = kind(**params)
-    except TypeError as error:
+        is_classifier(classifier)  # looks into the estimators that some are given
+    except Exception as error:  # a black box may raise anything
         raise InvalidRequest.at(Fault(("learner_params",), f"{path} does not take them: {error}")) from error
-    from sklearn.base import is_classifier
-
     if not (callable(getattr(classifier, "fit", None)) and callable(getattr(classifier, "predict", None))):
         raise InvalidRequest.at(Fault(("learner",), f"{path} has no fit and predict"))
     if not is_classifier(classifier):
@@ -115,18 +119,27 @@ def cross_validate(classifier: Any, values: Floats, columns: Sequence[int], labe
     table = values[:, list(columns)]
     scores = []
     for train, test in folds:
-        trained = train_on(clone(classifier), table[train], labels[train])
-        scores.append(float(np.mean(trained.predict(table[test]) == labels[test])))
+        with _refusals():
+            trained = train_on(clone(classifier), table[train], labels[train])
+            scores.append(float(np.mean(trained.predict(table[test]) == labels[test])))
     return float(np.mean(scores))
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn what a black box raises, which may be anything, into a refusal of its parameters."""
+    try:
+        yield
+    except ParsimonyError:
+        raise
+    except Exception as error:
+        raise InvalidRequest.at(Fault(("learner_params",), f"the learner refuses: {error}")) from error
 
 
 def train_on(classifier: Any, table: Floats, labels: Codes) -> Any:
     """Train a classifier; what it refuses is an InvalidRequest, that it has not converged is no reason to stop."""
     from sklearn.exceptions import ConvergenceWarning
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return classifier.fit(table, labels)
-    except (ValueError, TypeError) as error:
-        raise InvalidRequest.at(Fault(("learner_params",), f"the learner refuses: {error}")) from error
+    with _refusals(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return classifier.fit(table, labels)

@@ -89,6 +89,7 @@ class IndexPlan:
     _members: Any = field(init=False, repr=False, metadata={"derived": True})
     _curves: Floats = field(init=False, repr=False, metadata={"derived": True})
     _levels: Floats = field(init=False, repr=False, metadata={"derived": True})
+    _kept: Ints = field(init=False, repr=False, metadata={"derived": True})
     _answers: list[tuple[tuple[str, ...], float, tuple[float, ...]]] = field(
         init=False, repr=False, metadata={"derived": True}
     )
@@ -114,6 +115,7 @@ class IndexPlan:
             "_members": self.members.data,
             "_curves": curves,
             "_levels": levels,
+            "_kept": self._preferred(),
             "_answers": [
                 (self._names(mask), accuracy, (*padding, *curve[::-1]))
                 for mask, accuracy, curve in zip(
@@ -123,6 +125,7 @@ class IndexPlan:
             "_sequences": self._index_sequences(costs),
         }
         derived["_polynomials"] = [curve for _, _, curve in derived["_answers"]]
+        derived["_kept"].flags.writeable = False
         for name, value in derived.items():
             object.__setattr__(self, name, value)
 
@@ -261,7 +264,11 @@ class IndexPlan:
         return self._sequences.masks[chosen][count], float(costs[count]), count
 
     def _go_on(self, query: IndexQuery, size: Any) -> IndexDecision:
-        """Find the best set that can still be reached, with some features computed and some of the budget spent."""
+        """Find the best set that can still be reached, with some features computed and some of the budget spent.
+
+        Of all sets whose model is kept: of candidates and sequences, not of those that only what was paid already for
+        them would make worth their cost.
+        """
         mask = self._mask(query.computed, "computed")
         prices = evaluate(self.coefficients, self.powers, sizes_of(size))
         spent = query.spent
@@ -269,22 +276,23 @@ class IndexPlan:
             spent = float(sum(prices[members_of(mask)].tolist()))
         left = max(query.budget - spent, 0.0)
         if query.method in ("poly-dom", "naive"):
-            sets = self.masks[self.candidates]
+            places = self._kept
+            sets, levels = self.masks[places], self.accuracies[places]
             missing = (sets[:, None] >> np.arange(len(prices)) & 1).astype(bool) & ~self._bits(mask)
             costs = np.where(missing, prices, 0.0).sum(axis=1)
-            found = skyline(costs, self._levels)
+            found = skyline(costs, levels)
             choice = int(found[np.argmax(costs[found] <= left)])
-            features, accuracy, _ = self._answers[choice]
-            return IndexDecision.model_construct(
-                features=features,
-                accuracy=accuracy,
-                cost=float(costs[choice]),
-                method=query.method,
-                skyline_position=None,
-            )
+            return self._construct(int(sets[choice]), float(levels[choice]), float(costs[choice]), query.method)
         reached = [self._walk(chosen, mask, prices.tolist(), left) for chosen in self._followed(query.method, mask)]
         accuracy, paid, _, best = max(reached)
         return self._construct(best, accuracy, -paid, query.method)
+
+    def _preferred(self) -> Ints:
+        """Order the sets that can be predicted with: by falling accuracy, then fewer features, candidates first."""
+        places = np.unique(np.concatenate((self.candidates, self.model_sets)).astype(np.int64))
+        counts = np.array([mask.bit_count() for mask in self.masks[places].tolist()])
+        beside = ~np.isin(places, self.candidates)
+        return places[np.lexsort((places, beside, counts, -self.accuracies[places]))]
 
     def _followed(self, method: str, mask: int) -> list[int]:
         """List the sequences that go on from a set: the method's own, or those it begins, or all if it begins none."""

@@ -66,11 +66,7 @@ def summarize(
         ],
         "trainings": {
             "asked": trainer.asked,
-            "trained": trainer.trained,
-            "recalled": trainer.recalled,
             "models": len(plan.model_sets),
-            "models_trained": trainer.models_trained,
-            "models_recalled": trainer.models_recalled,
         },
         "median_size": list(plan.median_size),
         "sequences": _sequences(plan),

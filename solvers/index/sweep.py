@@ -29,6 +29,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.index.costs import horner
 from solvers.index.skyline import skyline
 
 Floats = NDArray[np.float64]
@@ -76,7 +77,7 @@ def build_index(curves: Floats, accuracies: Floats, largest: float = inf) -> Ind
     sizes, offsets, members, crossings, entries = run(
         np.ascontiguousarray(curves), np.ascontiguousarray(accuracies), order.astype(np.int64), float(largest), TOGETHER
     )
-    at_one = skyline(curves.sum(axis=1), accuracies)[::-1]
+    at_one = skyline(horner(curves, 1.0), accuracies)[::-1]
     if members[: offsets[1]].tolist() != at_one.tolist():  # curves that meet at size 1 part just after it
         sizes = np.insert(sizes, 1, np.nextafter(1.0, inf))
         offsets = np.concatenate(([0], offsets + len(at_one)))
@@ -196,7 +197,7 @@ def _build(jit: _Jit) -> Callable[..., Any]:
         limit = 0.0
         for p in range(degree):
             limit = max(limit, abs(c[p] / c[degree]))
-        limit = max(2 * start, 1 + limit)
+        limit = max(2 * start, 2 * (1 + limit))  # Cauchy's bound, with room for rounding
         cuts = np.empty(degree + 2)
         cut_count = 0
         d = np.zeros(degree + 1)
@@ -288,7 +289,7 @@ def _build(jit: _Jit) -> Callable[..., Any]:
         now, point, changed = 1.0, 1.0, True
         while True:
             upcoming = queue[1]
-            if changed and upcoming > point * (1 + together):
+            if changed and (upcoming > largest or upcoming > point * (1 + together)):
                 if points == len(sizes):
                     sizes = np.concatenate((sizes, np.empty(len(sizes))))
                     offsets = np.concatenate((offsets, np.zeros(len(sizes) + 1 - len(offsets), dtype=np.int64)))

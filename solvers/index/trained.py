@@ -114,7 +114,7 @@ def predict_linear(numbers: Floats, table: Floats, link: str) -> tuple[NDArray[n
 
 def predict_archived(data: bytes, table: Floats, classes: int) -> tuple[NDArray[np.intp], Floats | None]:
     """Load a model and predict: class codes (n,), and probabilities (n, classes) if it gives any."""
-    model = from_archive(data)
+    model = from_archive(data, table.shape[1])
     if getattr(model, "n_features_in_", None) != table.shape[1]:
         raise CorruptArtifact(f"the model is not one of {table.shape[1]} columns")
     try:
@@ -127,8 +127,8 @@ def predict_archived(data: bytes, table: Floats, classes: int) -> tuple[NDArray[
     return codes, probabilities
 
 
-def from_archive(data: bytes) -> Any:
-    """Load a model whose types are all trusted; raises CorruptArtifact for any other bytes."""
+def from_archive(data: bytes, columns: int) -> Any:
+    """Load a model of so many columns whose types are all trusted; raises CorruptArtifact for any other bytes."""
     skops = import_module("skops.io")
     try:
         strangers = _strangers(skops.get_untrusted_types(data=data))
@@ -137,7 +137,7 @@ def from_archive(data: bytes) -> Any:
         model = skops.loads(data, trusted=list(TRUSTED))
     except _UNREADABLE as error:
         raise CorruptArtifact(f"the model cannot be read: {error}") from error
-    _check_trees(model)
+    _check_parts(model, columns)
     return model
 
 
@@ -184,8 +184,8 @@ def _renamed(node: Any, names: dict[str, str], numbers: dict[int, int]) -> Any:
     return copy
 
 
-def _check_trees(model: Any) -> None:
-    """Refuse trees whose nodes point outside, or back: scikit-learn would follow them."""
+def _check_parts(model: Any, columns: int) -> None:
+    """Refuse trees and support vectors whose numbers point outside, or back: scikit-learn would follow them."""
     pending, seen = [model], set()
     while pending:
         each = pending.pop()
@@ -193,7 +193,7 @@ def _check_trees(model: Any) -> None:
             continue
         seen.add(id(each))
         if type(each).__name__ == "Tree" and type(each).__module__ == "sklearn.tree._tree":
-            _check_tree(each)
+            _check_tree(each, columns)
         elif isinstance(each, list | tuple):
             pending.extend(each)
         elif isinstance(each, dict):
@@ -201,10 +201,12 @@ def _check_trees(model: Any) -> None:
         elif isinstance(each, np.ndarray) and each.dtype == object:
             pending.extend(each.ravel().tolist())
         elif type(each).__module__.startswith("sklearn."):
+            if hasattr(each, "_n_support"):
+                _check_support(each, columns)
             pending.extend(vars(each).values() if hasattr(each, "__dict__") else ())
 
 
-def _check_tree(tree: Any) -> None:
+def _check_tree(tree: Any, columns: int) -> None:
     nodes = np.arange(tree.node_count)
     left, right, feature = tree.children_left, tree.children_right, tree.feature
     leaf = left == -1
@@ -214,6 +216,25 @@ def _check_tree(tree: Any) -> None:
         and np.all((right[inner] > nodes[inner]) & (right[inner] < tree.node_count))
         and np.all((feature[inner] >= 0) & (feature[inner] < tree.n_features))
         and tree.node_count > 0
+        and tree.n_features == columns
     )
     if not fine:
         raise CorruptArtifact(f"a tree of {tree.node_count} nodes points outside itself")
+
+
+def _check_support(machine: Any, columns: int) -> None:
+    """Hold the arrays of a support vector machine, which libsvm trusts, against each other."""
+    counts, vectors = np.asarray(machine._n_support), np.asarray(machine.support_vectors_)
+    classes, pairs = len(machine.classes_), len(machine.classes_) * (len(machine.classes_) - 1) // 2
+    fine = (
+        counts.shape == (classes,)
+        and bool(np.all(counts >= 0))
+        and vectors.shape == (int(counts.sum()), columns)
+        and np.asarray(machine.support_).shape == vectors.shape[:1]
+        and np.asarray(machine._dual_coef_).shape == (classes - 1, len(vectors))
+        and np.asarray(machine._intercept_).shape == (pairs,)
+        and np.asarray(machine._probA).shape in ((0,), (pairs,))
+        and np.asarray(machine._probB).shape == np.asarray(machine._probA).shape
+    )
+    if not fine:
+        raise CorruptArtifact(f"a support vector machine of {len(vectors)} vectors contradicts itself")

@@ -9,13 +9,16 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from importlib import import_module
 from importlib.metadata import version
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from models import FeatureTable
 from models.index import IndexOptions
@@ -67,7 +70,21 @@ class Trainer:
         columns = [list(range(a, b)) for a, b in pairwise(ends)]
         made = cls(dataset, options, run, seed, classifier, folds, columns, _prefix(dataset, options, seed))
         made.known[0] = learner.majority_accuracy(dataset.labels, folds)
+        made._refuse_what_cannot_be_kept()
         return made
+
+    def _refuse_what_cannot_be_kept(self) -> None:
+        """Train one small model and keep it, before many are trained in vain."""
+        rows, columns = self.folds[0][0], self.columns[0]
+        table = np.ascontiguousarray(self.dataset.values[rows][:, columns])
+        kept = trained.to_bytes(learner.train_on(clone(self.classifier), table, self.dataset.labels[rows]))
+        if trained.kind_of(self.classifier) == "skops":
+            trained.from_archive(kept, len(columns))
+
+    def account(self) -> str:
+        """Say what was trained and what remembered: not in the summary, for equal builds have equal bytes."""
+        models = f"{self.models_trained} models trained, {self.models_recalled} remembered"
+        return f"done: {self.trained} feature sets trained, {self.recalled} remembered; {models}"
 
     @property
     def total(self) -> int:
@@ -160,12 +177,20 @@ def _prefix(dataset: FeatureTable, options: IndexOptions, seed: int) -> str:
         "standardize": options.standardize,
         "folds": options.folds,
         "seed": seed,
-        "versions": [version("scikit-learn"), version("numpy")],
+        "versions": [version("scikit-learn"), version("numpy"), _source_of(options.learner)],
     }
     digest = sha256(json.dumps(told, sort_keys=True).encode())
     digest.update(np.ascontiguousarray(dataset.values).tobytes())
     digest.update(np.ascontiguousarray(dataset.labels).tobytes())
     return digest.hexdigest()
+
+
+def _source_of(path: str) -> str:
+    """Hash the module that a learner of one's own comes from: it may change without a version."""
+    module = import_module(path.rpartition(".")[0])
+    if module.__name__.startswith("sklearn.") or not getattr(module, "__file__", None):
+        return ""
+    return sha256(Path(str(module.__file__)).read_bytes()).hexdigest()
 
 
 def _accuracy(classifier: Any, values: Floats, columns: Sequence[int], labels: Any, folds: Folds) -> bytes:

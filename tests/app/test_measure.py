@@ -20,6 +20,9 @@ def item(*size):
 def constant(item):
     time.sleep(0.001)
 
+def failing(item):
+    return 1 / 0
+
 def linear(item):
     time.sleep(0.0002 * item[0])
 """
@@ -34,7 +37,7 @@ def _functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_functions")
 def test_every_function_is_timed_at_every_size() -> None:
-    timings = measure(["my_features:constant", "my_features:linear"], "my_features:item", ["5", "20"], 3, silent)
+    timings = measure(["my_features:constant", "my_features:linear"], "my_features:item", ["5", "20"], 3, 1, silent)
     assert {name: [row[0] for row in rows] for name, rows in timings.items()} == {
         "constant": [5, 5, 5, 20, 20, 20],
         "linear": [5, 5, 5, 20, 20, 20],
@@ -47,7 +50,7 @@ def test_every_function_is_timed_at_every_size() -> None:
 
 @pytest.mark.usefixtures("_functions")
 def test_sizes_of_two_dimensions_are_two_arguments() -> None:
-    assert measure(["my_features:constant"], "my_features:item", ["4x3"], 1, silent)["constant"][0][:2] == [4, 3]
+    assert measure(["my_features:constant"], "my_features:item", ["4x3"], 1, 0, silent)["constant"][0][:2] == [4, 3]
 
 
 @pytest.mark.usefixtures("_functions")
@@ -65,7 +68,7 @@ def test_sizes_of_two_dimensions_are_two_arguments() -> None:
 )
 def test_what_cannot_be_timed_is_refused(feature: str, size: str, reason: str) -> None:
     with pytest.raises(InvalidRequest, match=reason):
-        measure([feature], "my_features:item", [size], 1, silent)
+        measure([feature], "my_features:item", [size], 1, 0, silent)
 
 
 @pytest.mark.usefixtures("_functions")
@@ -87,3 +90,15 @@ def test_the_command_writes_costs_that_a_spec_takes(run: Run, tmp_path: Path) ->
     status, out, _ = run(*words, "--repeats", "2")
     assert status == 0
     assert "constant" in out
+
+
+@pytest.mark.usefixtures("_functions")
+def test_too_few_sizes_are_refused_before_anything_is_timed() -> None:
+    with pytest.raises(InvalidRequest, match="are 2, degree 2 needs 3"):
+        measure(["my_features:linear"], "my_features:item", ["5", "20"], 1, 2, silent)
+
+
+@pytest.mark.usefixtures("_functions")
+def test_a_function_that_fails_is_named_with_the_size() -> None:
+    with pytest.raises(InvalidRequest, match="failing failed at size 5: ZeroDivisionError"):
+        measure(["my_features:failing"], "my_features:item", ["5"], 1, 0, silent)

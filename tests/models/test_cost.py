@@ -42,7 +42,7 @@ def test_every_spec_gives_a_cost_function_of_its_dimensions(spec: object, kind: 
         ({"terms": [{"coefficient": 1, "powers": [16]}]}, "less than or equal to 15"),
         ({"terms": [{"coefficient": 1, "powers": [1]}, {"coefficient": 1, "powers": [1, 1]}]}, "one term has 1 powers"),
         ({"timings": [[1, 1], [2, 2, 2]], "degree": 0}, "one row has 2 numbers, another 3"),
-        ({"timings": [[0, 1], [2, 2]], "degree": 1}, "a size is 0, sizes must be above 0"),
+        ({"timings": [[0, 1], [2, 2]], "degree": 1}, "a size is 0, sizes must be at least 1"),
         ({"timings": [[1, 1, 5], [2, 1, 5]], "degree": 1}, "degree 1 needs timings at 3 sizes or more, there are 2"),
     ],
 )

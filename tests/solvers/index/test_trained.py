@@ -82,14 +82,14 @@ def test_types_that_are_not_trusted_are_neither_kept_nor_loaded() -> None:
         to_bytes(trained("sklearn.ensemble.HistGradientBoostingClassifier", {"max_iter": 2}, 3)[0])
     harmful = import_module("skops.io").dumps(FunctionTransformer(func=warnings.warn))
     with pytest.raises(CorruptArtifact, match=r"types that are not trusted: .*warn"):
-        from_archive(harmful)
+        from_archive(harmful, 4)
 
 
 def test_bytes_that_are_no_model_are_refused() -> None:
     kept = to_bytes(trained("sklearn.naive_bayes.GaussianNB", {}, 3)[0])
     for broken in (b"", b"PK", kept[: len(kept) // 2], b"\x00" * 100):
         with pytest.raises(CorruptArtifact, match="the model cannot be read"):
-            from_archive(broken)
+            from_archive(broken, 4)
     with pytest.raises(CorruptArtifact, match="is not one of 3 columns"):
         predict_archived(kept, np.zeros((1, 3)), 3)
     with pytest.raises(CorruptArtifact, match="answers class 2, there are 2"):
@@ -109,7 +109,7 @@ def test_one_class_against_the_rest_is_no_softmax(multi_class: str | None, solve
 
 def test_a_tree_that_points_outside_itself_is_refused() -> None:
     kept = to_bytes(trained("sklearn.tree.DecisionTreeClassifier", {}, 3, standardize=False)[0])
-    model = from_archive(kept)
+    model = from_archive(kept, 4)
     count, broken = model.tree_.node_count, 0
     out = BytesIO()
     with zipfile.ZipFile(BytesIO(kept)) as old, zipfile.ZipFile(out, "w") as new:
@@ -125,7 +125,7 @@ def test_a_tree_that_points_outside_itself_is_refused() -> None:
             new.writestr(name, content)
     assert broken == 1
     with pytest.raises(CorruptArtifact, match=f"a tree of {count} nodes points outside itself"):
-        from_archive(out.getvalue())
+        from_archive(out.getvalue(), 4)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_tree_that_points_outside_itself_is_refused() -> None:
         ("sklearn.linear_model.Nothing", "cannot be imported"),
         ("sklearn.datasets.load_iris", "is no class of the allowed modules"),
         ("sklearn.utils.fixes.Path", "is no class of the allowed modules|cannot be imported"),
-        ("sklearn.preprocessing.StandardScaler", "has no fit and predict"),
+        ("sklearn.preprocessing.StandardScaler", "is no classifier"),
         ("sklearn.linear_model.LinearRegression", "is no classifier"),
         ("sklearn.ensemble.VotingClassifier", "does not take them"),
     ],
@@ -173,10 +173,23 @@ def test_an_index_of_any_learner_predicts(learner: str) -> None:
     memo: dict[str, bytes] = {}
     options = IndexOptions(learner=learner)
     plan = fit(table, options, np.random.default_rng(0), Run(memo=memo)).plan
-    again = fit(table, options, np.random.default_rng(0), Run(memo=memo)).summary["trainings"]
-    assert again["models_trained"] == again["trained"] == 0
+    told: list[str] = []
+    fit(table, options, np.random.default_rng(0), Run(lambda done, total, message: told.append(message), memo=memo))
+    assert told[-1].startswith("done: 0 feature sets trained")
+    assert "; 0 models trained" in told[-1]
     items = [{f"c{j}": float(value) for j, value in enumerate(row)} for row in table.values]
     predicted = plan.predict(("f0", "f1"), items)
     right = np.mean([label == table.classes[c] for label, c in zip(predicted.labels, table.labels, strict=True)])
     assert right > 0.4
     assert (predicted.probabilities is None) == (learner.endswith("RidgeClassifier"))
+
+
+def test_a_tree_of_other_columns_and_forged_support_vectors_are_refused() -> None:
+    tree = trained("sklearn.tree.DecisionTreeClassifier", {}, 3, standardize=False)[0]
+    with pytest.raises(CorruptArtifact, match="points outside itself"):
+        from_archive(to_bytes(tree), 3)
+    machine = trained("sklearn.svm.SVC", {}, 3, standardize=False)[0]
+    assert from_archive(to_bytes(machine), 4) is not None
+    machine._n_support = np.array([-2, 2, len(machine.support_)], dtype=np.int32)
+    with pytest.raises(CorruptArtifact, match="contradicts itself"):
+        from_archive(to_bytes(machine), 4)
