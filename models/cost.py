@@ -10,11 +10,11 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from models.base import LARGEST, Items, Value
 from models.errors import InvalidRequest
@@ -102,7 +102,26 @@ class Timings(Value):
         return len(self.timings[0]) - 1
 
 
-Cost = Amount | Polynomial | Terms | Timings
+def _kind_of_cost(cost: Any) -> str | None:
+    """Tell which kind of cost was meant, so that a fault is told of that one only."""
+    if isinstance(cost, Value):
+        return type(cost).__name__.lower()
+    if isinstance(cost, dict):
+        return next((kind for kind in ("polynomial", "terms", "timings") if kind in cost), None)
+    return "amount" if isinstance(cost, int | float) else None
+
+
+Cost = Annotated[
+    Annotated[Amount, Tag("amount")]
+    | Annotated[Polynomial, Tag("polynomial")]
+    | Annotated[Terms, Tag("terms")]
+    | Annotated[Timings, Tag("timings")],
+    Discriminator(
+        _kind_of_cost,
+        custom_error_type="cost",
+        custom_error_message="must be a number, or have polynomial, terms or timings",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ from models.columns import Columns, codes_of, embeddings_of, first_repeated, num
 from models.cost import Cost
 from models.errors import Fault, InvalidRequest
 
+FARTHEST = 1e30
+"""The largest value of a feature, either way: single precision can hold it, and its square is finite."""
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
 
@@ -158,7 +160,7 @@ class FeatureTable:
             faults.append(Fault(("embeddings",), "belong to a trace, this is a table of features"))
         names = [column for feature in spec.features for column in feature.columns]
         label = texts(columns, spec.label, faults)
-        values = [numbers(columns, name, faults) for name in names]
+        values = [numbers(columns, name, faults, at_least=-FARTHEST, at_most=FARTHEST) for name in names]
         sizes = [numbers(columns, name, faults, above=0.0) for name in spec.size_columns]
         if spec.label in names:
             faults.append(

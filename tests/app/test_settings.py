@@ -23,6 +23,7 @@ CONTRACT = {
     "DASK_SCHEDULER": "tcp://dask:8786",
     "LOG_LEVEL": "debug",
     "LOG_FORMAT": "json",
+    "LEARNER_MODULES": "my_models",  # beside the contract, as issue 3 wants
 }
 
 

@@ -1,5 +1,7 @@
 """Cost specs, cost functions and fitted curves."""
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -138,3 +140,25 @@ def test_what_is_no_cost_function_is_refused() -> None:
         CostFunction(np.array([[0], [1]]), np.ones(3))
     with pytest.raises(InvalidRequest, match="one is -1"):
         CostFunction(np.array([[0]]), np.array([-1.0]))
+
+
+def test_sizes_below_1_are_refused_and_a_fit_always_ends() -> None:
+    with pytest.raises(ValidationError, match="sizes must be at least 1"):
+        Timings.model_validate({"timings": [[1e-200, 0.001], [1, 1], [2, 8], [3, 40]], "degree": 2})
+
+
+@pytest.mark.parametrize(
+    ("cost", "said"),
+    [
+        ({"polynomial": [1, -1]}, "greater than or equal to 0"),
+        ({"timings": [[1, 1]], "degree": 2}, "degree 2 needs timings at 3 sizes"),
+        ({"column": "c1"}, "polynomial, terms or timings"),
+        ("x", "polynomial, terms or timings"),
+        (-1, "greater than or equal to 0"),
+    ],
+)
+def test_a_bad_cost_is_told_in_one_fault(cost: object, said: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter(Cost).validate_json(json.dumps(cost))
+    assert len(caught.value.errors()) == 1
+    assert said in str(caught.value)

@@ -150,3 +150,20 @@ def test_the_largest_affordable_size_is_exact() -> None:
     assert np.all(horner(curves, sizes) <= 5.0)
     assert np.all(horner(curves, np.nextafter(sizes, inf)) > 5.0)
     assert costs.affordable_sizes(np.array([[9.0, 0.0, 0.0]]), 5.0).tolist() == [-inf]
+
+
+def test_a_last_root_far_beyond_the_others_is_not_lost() -> None:
+    curves = np.array([[0.0, 3.67e-11, 541356.9, 0.0], [4.09e-6, 0.0, 0.0, 8.4e-12]])
+    index = build_index(curves, np.array([0.9, 0.5]))
+    first = index.members[index.offsets[0] : index.offsets[1]].tolist()
+    assert first == [1, 0]
+
+
+def test_a_crossing_just_above_the_only_size_is_no_fault() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        curves = rng.integers(0, 4, (6, 3)) / 10
+        accuracies = np.sort(rng.choice(99, 6, replace=False))[::-1] / 100
+        index = build_index(curves, accuracies.copy(), 1.0)
+        assert len(index.sizes) >= 1
+        assert len(index.offsets) == len(index.sizes) + 1
