@@ -54,7 +54,9 @@ class IndexOptions(Value):
         default=None, ge=1, description="the most feature sets to train; alpha is raised as far as that needs"
     )
     max_seconds: float | None = Field(
-        default=None, gt=0, description="the most seconds to search for; alpha is raised as far as that needs"
+        default=None,
+        gt=0,
+        description="the most seconds to search for after a first coarse search; alpha is raised as far as that needs",
     )
     fixed_size: AtLeastOne | Annotated[Items[AtLeastOne], Field(min_length=1, max_length=8)] | None = Field(
         default=None, description="the only item size that will be asked for, a number or one for each dimension"

@@ -28,6 +28,8 @@ COARSEST = 2.0
 REFINEMENT = 0.5
 """Each further search multiplies alpha by this, at most ``REFINEMENTS`` times, and then goes to the one wanted."""
 REFINEMENTS = 10
+BISECTIONS = 20
+"""Halvings of what lies between the last alpha that could be afforded and the first that could not."""
 
 
 def fit(
@@ -39,10 +41,11 @@ def fit(
     """Build the index of feature sets from a table.
 
     With ``max_models`` or ``max_seconds`` the lattice is searched for alpha = 2, 1, 0.5, … down to the one wanted. The
-    last search that could be finished counts; what an unfinished one trained may become a candidate too. Greedy
-    sequences are grown after the first search. ``max_models`` bounds the feature sets whose accuracy is learned,
-    whether trained or remembered; the final models of sets that the plan keeps are trained beside it. ``max_seconds``
-    bounds the searches after the first; with it, the plan depends on how fast the machine was.
+    last search that could be finished counts, then the smallest alpha above the first that could not; what unfinished
+    ones trained may become a candidate too. Greedy sequences get what is left. ``max_models`` bounds the feature sets
+    whose accuracy is learned, whether trained or remembered; the final models of sets that the plan keeps are trained
+    beside it. ``max_seconds`` bounds the searches after the first, not the sequences; with it, the plan depends on how
+    fast the machine was.
 
     Raises InvalidRequest for more than 20 features, a class with fewer rows than folds, a learner that is not allowed
     or no classifier, costs whose sizes have different dimensions, and a max_models that even the first search exceeds.
@@ -79,20 +82,33 @@ def _search(trainer: Trainer, costs: Costs, names: Sequence[str], median: tuple[
     except Exhausted as error:
         fault = f"is {options.max_models}, even alpha = {alphas[0]:g} needs more feature sets"
         raise InvalidRequest.at(Fault(("max_models",), fault)) from error
-    prices = costs.at(costs.coefficients, median)
-    lambdas = lambdas_of(options.lambdas, prices)
-    orders = greedy_sequences(trainer.accuracies, prices, lambdas.tolist(), names)
     trainer.seconds_at_most = options.max_seconds
     reached = alphas[0]
     for alpha in alphas[1:]:
         try:
             found = _expanded(trainer, alpha, found)
         except Exhausted:
+            found, reached = _between(trainer, found, alpha, reached)
             found = _with_what_is_known(trainer, found)
             break
         reached = alpha
+    trainer.seconds_at_most = None
+    prices = costs.at(costs.coefficients, median)
+    lambdas = lambdas_of(options.lambdas, prices)
+    orders = greedy_sequences(trainer.accuracies, prices, lambdas.tolist(), names)
     rows = np.array(orders, dtype=np.int32).reshape(len(lambdas), -1)
     return Searched(found, reached, trainer.known, lambdas, rows, median)
+
+
+def _between(trainer: Trainer, found: Expanded, low: float, high: float) -> tuple[Expanded, float]:
+    """Find the smallest alpha that the rest of the budget affords, between one that it does not and one that it did."""
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        try:
+            found, high = _expanded(trainer, middle, found), middle
+        except Exhausted:
+            low = middle
+    return found, high
 
 
 def schedule(alpha: float) -> list[float]:

@@ -368,3 +368,12 @@ def test_options_that_contradict_each_other_are_refused() -> None:
         IndexOptions(fixed_size=4.0, max_size=9.0)
     with pytest.raises(ValueError, match="String should match pattern"):
         IndexOptions(learner="LogisticRegression")
+
+
+def test_under_a_budget_a_slightly_smaller_alpha_cannot_be_afforded(table: FeatureTable) -> None:
+    most = 9
+    summary = build(table, max_models=most).summary
+    assert summary["trainings"]["asked"] <= most
+    if 0 < summary["alpha"] < 2:
+        finer = build(table, alpha=summary["alpha"] * (1 - 1e-4)).summary
+        assert finer["expanded"] > most
