@@ -67,6 +67,11 @@ class IndexOptions(Value):
     max_size: AtLeastOne | None = Field(
         default=None, description="the largest item size that will be asked for; for sizes of one number only"
     )
+    any_time: bool = Field(
+        default=True,
+        description="whether to keep also the models of feature sets that are the best ones only when some features "
+        "are computed already; without them spent and computed choose among fewer sets",
+    )
     lambdas: Items[Annotated[float, Field(ge=0)]] | None = Field(
         default=None,
         description="greedy sequences weigh cost by these, in accuracy per unit of cost; null: 0.01, 0.1, 1 and 10, "

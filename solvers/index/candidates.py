@@ -59,6 +59,35 @@ def choose_candidates(
     return np.array(sorted(kept, key=lambda place: int(rank[place])), dtype=np.int64)
 
 
+def never_replaced(expanded: Expanded, *, alpha: float = 0.0) -> Ints:
+    """Choose the sets that can be the best one once some features are computed: places in ``expanded``, rising.
+
+    What is computed costs nothing more, so only a subset surely costs no more than a set, whatever is computed: a set
+    goes if a subset of it stays that meets its demand within alpha. Sets are taken layer by layer from the empty one,
+    so that a set that stays is never replaced itself.
+
+    O(F² · 2^F) time, O(2^F) memory.
+
+    >>> levels = np.array([0.5, 0.7, 0.7, 0.7])
+    >>> never_replaced(Expanded(2, np.arange(4), levels, levels)).tolist()
+    [0, 1, 2]
+    """
+    sizes = np.bitwise_count(expanded.masks)
+    reaches = (1 + alpha) * expanded.accuracies
+    stays: list[Ints] = []
+    best = np.full(1 << expanded.features, -inf)  # of all subsets that stay, by mask
+    for size in range(expanded.features + 1):
+        layer = np.flatnonzero(sizes == size)
+        below = best.copy()
+        for bit in range(expanded.features):
+            halves = below.reshape(-1, 2, 1 << bit)
+            np.maximum(halves[:, 1], halves[:, 0], out=halves[:, 1])
+        fresh = layer[below[expanded.masks[layer]] < expanded.demands[layer]]
+        best[expanded.masks[fresh]] = reaches[fresh]
+        stays.append(fresh)
+    return np.sort(np.concatenate(stays))
+
+
 def preference(masks: Ints, accuracies: Floats, names: Sequence[str]) -> Ints:
     """Rank sets that cost the same: the most accurate first, then fewer features, then by their names. (m,)"""
     keys = [

@@ -3,17 +3,20 @@
 1. The lattice is searched (``lattice``), under a budget from coarse to fine (Property 3.9).
 2. Greedy sequences are grown (``greedy``).
 3. Candidates are chosen (``candidates``) and indexed over all sizes (``sweep``).
-4. The models of candidates and sequences are trained on all rows (``training``).
+4. Models are trained on all rows (``training``): of candidates and sequences, and of the sets that can be the best one
+   once some features are computed.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models import Fault, FeatureTable, InvalidRequest
 from models.index import IndexOptions
 from solvers.base import Fitted, Run
 from solvers.index.assemble import Models, Names, Searched, assemble, index_sets, kept_sets, lambdas_of
+from solvers.index.candidates import never_replaced
 from solvers.index.costs import Costs, median_size, read_costs
 from solvers.index.greedy import greedy_sequences
 from solvers.index.lattice import MAX_FEATURES, Exhausted, Expanded, expand
@@ -62,13 +65,21 @@ def fit(
     searched = _search(trainer, costs, features, median)
     trainer.report(trainer.total - 2, "choosing candidates")
     found = index_sets(searched.expanded, costs, features, alpha=searched.alpha, budget=options.fixed_budget)
-    kept = kept_sets(searched, searched.expanded.masks[found[0]]).tolist()
+    kept = _kept(searched, found[0], options)
     models = Models(kind_of(trainer.classifier), dict(zip(kept, trainer.models(kept), strict=True)))
     shares = np.bincount(dataset.labels, minlength=len(dataset.classes)) / dataset.rows
     names = Names(features, tuple(feature.columns for feature in spec.features), dataset.classes, shares, spec.unit)
     plan = assemble(names, options, costs, searched, found, models)
     trainer.report(trainer.total, trainer.account())
     return Fitted(plan, summarize(plan, searched.expanded, found[1], residuals, trainer))
+
+
+def _kept(searched: Searched, candidates: NDArray[np.int64], options: IndexOptions) -> list[int]:
+    """List the sets whose models are kept; candidates: places among the expanded sets."""
+    expanded = searched.expanded
+    if options.any_time:
+        candidates = np.union1d(candidates, never_replaced(expanded, alpha=searched.alpha))
+    return [int(mask) for mask in kept_sets(searched, expanded.masks[candidates])]
 
 
 def _search(trainer: Trainer, costs: Costs, names: Sequence[str], median: tuple[float, ...]) -> Searched:

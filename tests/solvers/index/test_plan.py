@@ -1,10 +1,6 @@
-"""Look-ups, their speed, going on with what was computed, and what a plan refuses."""
+"""Look-ups, going on with what was computed, and what a plan refuses."""
 
 import dataclasses
-import math
-import sys
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,69 +11,11 @@ from hypothesis import strategies as st
 from models import InvalidRequest
 from models.index import IndexDecision, IndexOptions, IndexQuery
 from solvers.index import IndexPlan
-from solvers.index.assemble import Built, plan_without_models
+from solvers.index.assemble import plan_without_models
 from solvers.index.costs import Costs
 from tests.oracles_index import random_instance
 
 METHODS = ("poly-dom", "naive", "greedy", "greedy-acc", "greedy-cost")
-
-
-def additive(features: int, seed: int = 0) -> Built:
-    """Make a plan in which all sets are candidates: what costs more at size 1 is more accurate."""
-    rng = np.random.default_rng(seed)
-    costs = Costs(np.arange(3)[:, None], rng.random((features, 3)) * [100, 1, 0.001])
-    worth = costs.coefficients.sum(axis=1) / 100
-
-    def learn(masks: Any) -> list[float]:
-        bits = np.array(masks)[:, None] >> np.arange(features) & 1
-        return [float(a) for a in 1 - np.exp(-(bits @ worth) / 3)]
-
-    return plan_without_models(learn, costs)
-
-
-def seconds(call: Callable[[], object], times: int = 1000) -> float:
-    """Time a call: the best mean of several rounds."""
-    rounds = []
-    for _ in range(5):
-        start = time.perf_counter()
-        for _ in range(times):
-            call()
-        rounds.append((time.perf_counter() - start) / times)
-    return min(rounds)
-
-
-TRACED = sys.gettrace() is not None or "coverage" in sys.modules
-
-
-@pytest.fixture(scope="module")
-def large() -> IndexPlan:
-    plan = additive(10).plan
-    assert len(plan.candidates) == 1024
-    return plan
-
-
-def test_a_decision_is_a_look_up(large: IndexPlan) -> None:
-    queries = [IndexQuery(size=size, budget=budget) for size in (3.3, 70.1) for budget in (150.5, 400.5)]
-    for query in queries:
-        assert seconds(lambda query=query: large.decide(query)) < (1e-3 if TRACED else 10e-6)  # type: ignore[misc]
-
-
-def test_a_decision_of_two_dimensions_looks_at_a_thousand_candidates() -> None:
-    rng = np.random.default_rng(0)
-    powers = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-    costs = Costs(powers, rng.random((10, 4)) * [100, 1, 1, 0.01])
-    worth = costs.coefficients.sum(axis=1) / 100
-    plan = plan_without_models(
-        lambda masks: [1 - math.exp(-sum(worth[f] for f in range(10) if m >> f & 1) / 3) for m in masks], costs
-    ).plan
-    assert len(plan.candidates) == 1024
-    query = IndexQuery(size=(640.0, 480.0), budget=5000.0)
-    assert seconds(lambda: plan.decide(query)) < (1e-3 if TRACED else 50e-6)
-
-
-def test_the_index_is_faster_than_the_scan(large: IndexPlan) -> None:
-    fast, slow = (IndexQuery(size=5.5, budget=200.0, method=method) for method in ("poly-dom", "naive"))
-    assert seconds(lambda: large.decide(slow), 20) > 5 * seconds(lambda: large.decide(fast), 200)
 
 
 @settings(max_examples=60, deadline=None)

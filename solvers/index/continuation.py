@@ -1,0 +1,64 @@
+"""Going on: the best set that can still be reached when some features are computed and part of the budget is spent.
+
+The paper leaves this any-time use to the future. What is computed costs nothing more, so the cheapest set now need not
+be one of the candidates, which are chosen by the whole cost of a set. Only a subset surely costs no more, whatever is
+computed; so a set never matters only if a subset of it is as accurate (``candidates.never_replaced``).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.index.costs import members_of
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NEAR = 1e-9
+"""Costs that differ from what is left by less than this share are computed again, as a decision's cost is."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Continuation:
+    """The sets to choose from, the most accurate first, then those of fewer features: masks and accuracies (m,);
+    members (m, F): 1 for each feature that a set has, else 0."""
+
+    masks: Ints
+    accuracies: Floats
+    members: Floats
+
+    @classmethod
+    def of(cls, masks: Ints, accuracies: Floats, features: int) -> "Continuation":
+        """Order the sets, in any order and with repetitions, one that costs nothing among them.
+
+        >>> found = Continuation.of(np.array([0, 1, 2, 3]), np.array([0.5, 0.7, 0.9, 0.9]), 2)
+        >>> found.best(0b01, np.array([4.0, 2.0]), 1.5, lambda masks: np.array([0.0, 4.0, 2.0, 6.0])[masks])
+        (1, 0.7, 0.0)
+        """
+        masks, first = np.unique(masks, return_index=True)
+        accuracies = accuracies[first]
+        order = np.lexsort((masks, np.bitwise_count(masks), -accuracies))
+        masks = masks[order]
+        return cls(masks, accuracies[order], (masks[:, None] >> np.arange(features) & 1).astype(np.float64))
+
+    def best(
+        self, computed: int, prices: Floats, left: float, exact: Callable[[Ints], Floats]
+    ) -> tuple[int, float, float]:
+        """Find the most accurate set whose features, but for those computed, cost at most what is left.
+
+        prices: (F,) of each feature for this item; exact: the costs of sets, as decisions round them. Among equally
+        accurate sets the one that costs least more. Returns its mask, its accuracy and what is still to pay; O(m F)
+        time.
+        """
+        owed = prices.copy()
+        owed[members_of(computed)] = 0.0
+        costs = self.members @ owed
+        near = np.flatnonzero(np.abs(costs - left) <= NEAR * left)
+        costs[near] = exact(self.masks[near] & ~computed)
+        fits = costs <= left
+        first = int(np.argmax(fits))  # one that costs nothing fits
+        last = int(np.searchsorted(-self.accuracies, -self.accuracies[first], side="right"))
+        choice = first + int(np.argmin(np.where(fits[first:last], costs[first:last], np.inf)))
+        return int(self.masks[choice]), float(self.accuracies[choice]), float(costs[choice])

@@ -1,0 +1,111 @@
+"""Going on with some features computed and part of the budget spent, against all feature sets."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from models.index import IndexOptions, IndexQuery
+from solvers.base import Run
+from solvers.index import IndexPlan, expand, fit
+from solvers.index.assemble import plan_without_models
+from solvers.index.candidates import never_replaced
+from solvers.index.continuation import Continuation
+from solvers.index.costs import members_of
+from tests.oracles_index import Instance, costs_at, random_instance, small_table
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.1])
+@pytest.mark.parametrize("alpha", [0.0, 0.05, 0.3])
+def test_the_best_reachable_set_is_that_of_all_sets_within_alpha(alpha: float, tolerance: float) -> None:
+    """150 instances, every set of computed features, several budgets; whole numbers make ties and exact fits."""
+    compared = 0
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        instance = random_instance(rng, violation=tolerance, whole=seed % 2 == 0, most=6)
+        found = expand(instance.learn, instance.features, alpha=alpha, tolerance=tolerance)
+        kept = found.only(never_replaced(found, alpha=alpha))
+        chosen = Continuation.of(kept.masks, kept.accuracies, instance.features)
+        size = float(rng.integers(1, 9))
+        costs = costs_at(instance.curves(), size)
+        prices = costs[1 << np.arange(instance.features)]
+        accuracies = np.array(instance.accuracies)
+        every = np.arange(len(costs))
+        for computed in every.tolist():
+            owed = costs[every & ~computed]
+            for left in (0.0, float(rng.choice(owed)), float(rng.uniform(0, costs[-1]))):
+                mask, accuracy, cost = chosen.best(computed, prices, left, lambda masks, at=costs: at[masks])  # type: ignore[misc]
+                assert cost <= left
+                assert cost == pytest.approx(owed[mask])
+                assert accuracy == instance.accuracies[mask]
+                assert (1 + alpha) * accuracy >= accuracies[owed <= left].max() - 1e-12
+                compared += 1
+    assert compared > 5_000
+
+
+def test_candidates_alone_can_miss_the_best_reachable_set() -> None:
+    """f1 is dearer than f0 and no better, so no candidate; once it is paid for, it is all that there is."""
+    instance = Instance([0.5, 0.8, 0.8, 0.8], [[1.0], [2.0]])
+    built = plan_without_models(instance.learn, instance.costs)
+    assert [built.plan.masks[place] for place in built.plan.candidates] == [1, 0]
+    assert built.plan.decide(IndexQuery(size=1.0, budget=2.0, computed=("f1",))).features == ("f1",)
+    assert sorted(built.expanded.masks[never_replaced(built.expanded)].tolist()) == [0, 1, 2]
+
+
+def test_replacements_do_not_compound() -> None:
+    """Each set is within alpha of its subset, the last within alpha of no set that stays but itself."""
+    levels = [0.5, 0.54, 0.5, 0.58]
+    found = expand(Instance(levels, [[1.0], [1.0]]).learn, 2, alpha=0.1, tolerance=1.0)
+    assert found.masks[never_replaced(found, alpha=0.1)].tolist() == [0, 3]
+
+
+def without_models(plan: IndexPlan) -> IndexPlan:
+    """Give a plan that chooses among all sets whose accuracy it knows."""
+    nothing = {
+        "model_sets": np.zeros(0, np.int32),
+        "model_offsets": np.zeros(1, np.int64),
+        "model_numbers": np.zeros(0),
+    }
+    return replace(plan, **nothing)
+
+
+def queries(plan: IndexPlan) -> list[IndexQuery]:
+    asked = []
+    for computed, budget in product(range(1 << len(plan.features)), (1.0, 2.5, 4.0)):
+        names = tuple(plan.features[f] for f in members_of(computed))
+        asked.append(IndexQuery(size=2.0, budget=budget, computed=names, spent=0.5))
+    return asked
+
+
+def test_a_build_keeps_the_models_that_going_on_can_need() -> None:
+    table = small_table()
+    plan = fit(table, IndexOptions(folds=2, tolerance=1.0), np.random.default_rng(0), Run()).plan
+    assert len(plan.masks) == 16  # nothing was skipped
+    every = without_models(plan)
+    for query in queries(plan):
+        decision = plan.decide(query)
+        assert decision.accuracy == every.decide(query).accuracy
+        assert plan.predict(decision, [dict.fromkeys(("c0", "c1", "c2", "c3"), 0.5)]).labels
+
+
+def test_a_build_for_whole_decisions_only_keeps_fewer_models() -> None:
+    table = small_table()
+    options = IndexOptions(folds=2, tolerance=1.0, any_time=False)
+    plan = fit(table, options, np.random.default_rng(0), Run()).plan
+    full = fit(table, options.model_copy(update={"any_time": True}), np.random.default_rng(0), Run()).plan
+    assert set(plan.model_sets.tolist()) < set(full.model_sets.tolist())
+    asked = queries(plan)
+    assert all(plan.decide(query).accuracy <= full.decide(query).accuracy for query in asked)
+    assert any(plan.decide(query).accuracy < full.decide(query).accuracy for query in asked)
+
+
+def test_a_fixed_budget_may_be_spent_in_parts() -> None:
+    """Sets that the whole budget would never choose are there when a part of it is left."""
+    table = small_table()
+    options = IndexOptions(folds=2, tolerance=1.0, fixed_budget=4.0)
+    plan = fit(table, options, np.random.default_rng(0), Run()).plan
+    every = without_models(plan)
+    for spent in (0.0, 1.0, 2.0, 3.5, 9.0):
+        query = IndexQuery(size=2.0, budget=4.0, spent=spent, computed=("f0",))
+        assert plan.decide(query).accuracy == every.decide(query).accuracy
