@@ -45,7 +45,9 @@ class Settings(BaseSettings):
         default=None, description="address of a Dask scheduler for training; unset: local processes"
     )
     learner_modules: str = Field(
-        default="", description="modules, comma-separated, that learners may come from beside scikit-learn"
+        default="",
+        description="modules, comma-separated, that learners may come from beside scikit-learn; a server "
+        "trusts their classes with whatever state an artifact gives them",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="least level logged")
     log_format: Literal["text", "json"] = Field(default="text", description="how a line of the log looks")

@@ -94,7 +94,8 @@ async def predictions(
     if len(request.items) > limit:
         raise PayloadTooLarge(f"there are {len(request.items)} items, the limit is {limit} (PARSIMONY_MAX_BATCH)")
     chosen = live.plan.decide(IndexQuery(size=request.size, budget=request.budget, method=request.method))
-    found = await solved(context, live.plan.predict, chosen, request.items)
+    modules = context.settings.allowed_modules()
+    found = await solved(context, live.plan.predict, chosen, request.items, modules)
     return PredictionReply(
         features=chosen.features,
         labels=found.labels,

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ Folds = Sequence[tuple[Ints, Ints]]
 
 ALLOWED_MODULES = ("sklearn.",)
 """Modules that learners may come from, unless a setting adds more: prefixes of dotted names."""
+_DESCRIBED = {"learner", "learner_params"}
 
 
 def make(
@@ -36,7 +38,8 @@ def make(
     """Make an untrained classifier; with ``standardize`` behind a StandardScaler. Raises InvalidRequest otherwise.
 
     Imports from allowed modules only, and takes only classes that are defined in one. A classifier that draws random
-    numbers is given ``seed``, unless the parameters say otherwise.
+    numbers is given ``seed``, unless the parameters say otherwise. A parameter that is a classifier itself is written
+    as ``{"learner": path, "learner_params": {...}}``, also inside lists.
 
     >>> make("sklearn.tree.DecisionTreeClassifier", {"max_depth": 2}).get_params()["max_depth"]
     2
@@ -44,6 +47,7 @@ def make(
     from sklearn.base import ClassifierMixin, is_classifier
 
     kind = _class(path, allowed_modules)
+    params = {name: _with_learners(value, allowed_modules, seed) for name, value in params.items()}
     if not issubclass(kind, ClassifierMixin):
         raise InvalidRequest.at(Fault(("learner",), f"{path} is no classifier"))
     try:
@@ -51,7 +55,7 @@ def make(
         is_classifier(classifier)  # looks into the estimators that some are given
     except Exception as error:  # a black box may raise anything
         raise InvalidRequest.at(Fault(("learner_params",), f"{path} does not take them: {error}")) from error
-    if not (callable(getattr(classifier, "fit", None)) and callable(getattr(classifier, "predict", None))):
+    if not (hasattr(kind, "fit") and hasattr(kind, "predict")):
         raise InvalidRequest.at(Fault(("learner",), f"{path} has no fit and predict"))
     if not is_classifier(classifier):
         raise InvalidRequest.at(Fault(("learner",), f"{path} is no classifier"))
@@ -65,22 +69,38 @@ def make(
     return make_pipeline(StandardScaler(), classifier)
 
 
+def _with_learners(value: Any, allowed_modules: Sequence[str], seed: int) -> Any:
+    """Put classifiers in the place of what describes them."""
+    if isinstance(value, list):
+        return [_with_learners(each, allowed_modules, seed) for each in value]
+    if isinstance(value, dict) and isinstance(value.get("learner"), str) and value.keys() <= _DESCRIBED:
+        params = value.get("learner_params", {})
+        if isinstance(params, dict):
+            return make(value["learner"], params, allowed_modules, seed=seed)
+    return value
+
+
 def _class(path: str, allowed_modules: Sequence[str]) -> type:
     """Import a class, if path and class belong to allowed modules."""
     module, _, name = path.rpartition(".")
     listed = ", ".join(allowed_modules)
-    if not _is_allowed(module, allowed_modules):
+    if not is_allowed(module, allowed_modules):
         raise InvalidRequest.at(Fault(("learner",), f"{path} is not in the allowed modules: {listed}"))
     try:
         found = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise InvalidRequest.at(Fault(("learner",), f"{path} cannot be imported: {error}")) from error
-    if not inspect.isclass(found) or not _is_allowed(found.__module__, allowed_modules):
+    if not inspect.isclass(found) or not is_allowed(found.__module__, allowed_modules):
         raise InvalidRequest.at(Fault(("learner",), f"{path} is no class of the allowed modules: {listed}"))
     return found
 
 
-def _is_allowed(module: str, allowed_modules: Sequence[str]) -> bool:
+def is_allowed(module: str, allowed_modules: Sequence[str]) -> bool:
+    """Tell whether a module is one of those allowed, or inside one.
+
+    >>> is_allowed("sklearn.tree", ["sklearn."]), is_allowed("mine", ["mine"]), is_allowed("mines", ["mine"])
+    (True, True, False)
+    """
     return any(
         f"{module}.".startswith(allowed if allowed.endswith(".") else f"{allowed}.") for allowed in allowed_modules
     )
@@ -137,9 +157,36 @@ def _refusals() -> Iterator[None]:
 
 
 def train_on(classifier: Any, table: Floats, labels: Codes) -> Any:
-    """Train a classifier; what it refuses is an InvalidRequest, that it has not converged is no reason to stop."""
+    """Train a classifier; what it refuses is an InvalidRequest, that it has not converged is no reason to stop.
+
+    Neighbours are found by brute force afterwards, whatever was to find them: the same ones, up to ties. A search tree
+    is compiled state, which could not be checked when it is loaded again.
+    """
     from sklearn.exceptions import ConvergenceWarning
 
     with _refusals(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return classifier.fit(table, labels)
+        trained = classifier.fit(table, labels)
+    for part in parts_of(trained):
+        if getattr(part, "_fit_method", None) in ("kd_tree", "ball_tree"):
+            part._fit_method, part._tree = "brute", None
+    return trained
+
+
+def parts_of(model: Any) -> Iterator[Any]:
+    """Go through everything that a model is made of."""
+    pending, seen = [model], set()
+    while pending:
+        each = pending.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        if isinstance(each, list | tuple):
+            pending.extend(each)
+        elif isinstance(each, dict):
+            pending.extend(each.values())
+        elif isinstance(each, np.ndarray):
+            pending.extend(each.ravel().tolist() if each.dtype == object else ())
+        elif not isinstance(each, type | ModuleType) and hasattr(each, "__dict__"):
+            pending.extend(vars(each).values())

@@ -151,10 +151,16 @@ class IndexPlan:
             for i in skyline(costs, look_up.accuracies)[::-1].tolist()
         )
 
-    def predict(self, chosen: IndexDecision | Sequence[str], items: Sequence[Mapping[str, float]]) -> Predictions:
+    def predict(
+        self,
+        chosen: IndexDecision | Sequence[str],
+        items: Sequence[Mapping[str, float]],
+        learner_modules: Sequence[str] = (),
+    ) -> Predictions:
         """Classify items, given as columns by name, with the model of a decision or of named features.
 
-        Raises InvalidRequest if there is no model of these features, or an item lacks one of their columns.
+        learner_modules: where the classes of models may come from, beside scikit-learn. Raises InvalidRequest if there
+        is no model of these features, or an item lacks one of their columns.
         """
         names = chosen.features if isinstance(chosen, IndexDecision) else tuple(chosen)
         mask = self._mask(names, "features")
@@ -168,7 +174,9 @@ class IndexPlan:
         model = int(found[0])
         start, end = self.model_offsets[model : model + 2].tolist()
         if self.model_kind == "skops":
-            codes, shares = predict_archived(self.model_bytes[start:end].tobytes(), table, len(self.classes))
+            codes, shares = predict_archived(
+                self.model_bytes[start:end].tobytes(), table, len(self.classes), learner_modules
+            )
         else:
             codes, shares = predict_linear(self.model_numbers[start:end], table, self.model_kind)
         return Predictions(

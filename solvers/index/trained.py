@@ -5,6 +5,7 @@ intercepts (k,), one after the other. Every other model is a skops archive, made
 names its entries by memory addresses and dates them, so both are replaced by counters.
 """
 
+import inspect
 import io
 import json
 import zipfile
@@ -17,16 +18,32 @@ from numpy.typing import NDArray
 
 from models import Fault, InvalidRequest
 from models.errors import CorruptArtifact
+from solvers.index.learner import is_allowed, parts_of
 
 Floats = NDArray[np.float64]
 
 TRUSTED = (
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
+    "sklearn.calibration._TemperatureScaling",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace",
+    "sklearn.gaussian_process.kernels.ConstantKernel",
+    "sklearn.gaussian_process.kernels.Product",
+    "sklearn.gaussian_process.kernels.RBF",
+    "sklearn.metrics._classification.balanced_accuracy_score",
+    "sklearn.metrics._scorer._CurveScorer",
+    "sklearn.metrics._scorer._Scorer",
+    "sklearn.multiclass._ConstantPredictor",
     "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
     "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
     "sklearn.tree._tree.Tree",
+    "sklearn.utils._bunch.Bunch",
+    "sklearn.utils._metadata_requests.MetadataRequest",
+    "sklearn.utils._metadata_requests.MethodMetadataRequest",
 )
-"""Types that skops may build beside those that it trusts of itself (scikit-learn's estimators, NumPy's arrays and
-numbers). Trees are looked through after loading: their nodes are indices that scikit-learn follows unchecked."""
+"""What skops may build beside what it trusts of itself (scikit-learn's estimators, NumPy's arrays and numbers). Trees
+are looked through after loading: their nodes are indices that scikit-learn follows unchecked."""
 _LINKS = {
     "LogisticRegression": "softmax",
     "RidgeClassifier": "none",
@@ -71,10 +88,10 @@ def kind_of(classifier: Any) -> str:
     return _LINKS.get(kind.__name__, "skops")
 
 
-def to_bytes(classifier: Any) -> bytes:
-    """Keep a trained classifier; raises InvalidRequest if it holds types that are not trusted."""
+def to_bytes(classifier: Any, modules: Sequence[str] = ()) -> bytes:
+    """Keep a trained classifier; raises InvalidRequest if it holds types neither trusted nor of ``modules``."""
     if kind_of(classifier) == "skops":
-        return _archive(classifier)
+        return _archive(classifier, modules)
     last, scaler = classifier, None
     if hasattr(classifier, "steps"):
         scaler, last = classifier.steps[0][1], classifier.steps[-1][1]
@@ -112,9 +129,11 @@ def predict_linear(numbers: Floats, table: Floats, link: str) -> tuple[NDArray[n
     return codes, np.asarray(raised / raised.sum(axis=1, keepdims=True))
 
 
-def predict_archived(data: bytes, table: Floats, classes: int) -> tuple[NDArray[np.intp], Floats | None]:
+def predict_archived(
+    data: bytes, table: Floats, classes: int, modules: Sequence[str] = ()
+) -> tuple[NDArray[np.intp], Floats | None]:
     """Load a model and predict: class codes (n,), and probabilities (n, classes) if it gives any."""
-    model = from_archive(data, table.shape[1])
+    model = from_archive(data, table.shape[1], modules)
     if getattr(model, "n_features_in_", None) != table.shape[1]:
         raise CorruptArtifact(f"the model is not one of {table.shape[1]} columns")
     try:
@@ -127,29 +146,42 @@ def predict_archived(data: bytes, table: Floats, classes: int) -> tuple[NDArray[
     return codes, probabilities
 
 
-def from_archive(data: bytes, columns: int) -> Any:
-    """Load a model of so many columns whose types are all trusted; raises CorruptArtifact for any other bytes."""
+def from_archive(data: bytes, columns: int, modules: Sequence[str] = ()) -> Any:
+    """Load a model of so many columns whose types are all trusted; raises CorruptArtifact for any other bytes.
+
+    modules: whose classes are trusted too, whatever state the bytes give them; for learners of one's own.
+    """
     skops = import_module("skops.io")
     try:
-        strangers = _strangers(skops.get_untrusted_types(data=data))
+        types = skops.get_untrusted_types(data=data)
+        strangers = _strangers(types, modules)
         if strangers:
             raise CorruptArtifact(f"the model holds types that are not trusted: {', '.join(strangers)}")
-        model = skops.loads(data, trusted=list(TRUSTED))
+        model = skops.loads(data, trusted=types)
     except _UNREADABLE as error:
         raise CorruptArtifact(f"the model cannot be read: {error}") from error
     _check_parts(model, columns)
     return model
 
 
-def _strangers(types: Sequence[str]) -> list[str]:
-    return sorted(set(types) - set(TRUSTED))
+def _strangers(types: Sequence[str], modules: Sequence[str]) -> list[str]:
+    return sorted(path for path in set(types) - set(TRUSTED) if not _is_class_of(path, modules))
 
 
-def _archive(classifier: Any) -> bytes:
+def _is_class_of(path: str, modules: Sequence[str]) -> bool:
+    """Tell whether a path names a class that one of the modules defines, and not what it merely imports."""
+    module, _, name = path.rpartition(".")
+    if not is_allowed(module, modules):
+        return False
+    found = getattr(import_module(module), name, None)
+    return inspect.isclass(found) and is_allowed(found.__module__, modules)
+
+
+def _archive(classifier: Any, modules: Sequence[str]) -> bytes:
     """Write a skops archive that depends on nothing but the model."""
     skops = import_module("skops.io")
     data = skops.dumps(classifier)
-    strangers = _strangers(skops.get_untrusted_types(data=data))
+    strangers = _strangers(skops.get_untrusted_types(data=data), modules)
     if strangers:
         fault = f"its models hold types that are not trusted to be loaded again: {', '.join(strangers)}"
         raise InvalidRequest.at(Fault(("learner",), fault))
@@ -186,24 +218,31 @@ def _renamed(node: Any, names: dict[str, str], numbers: dict[int, int]) -> Any:
 
 def _check_parts(model: Any, columns: int) -> None:
     """Refuse trees and support vectors whose numbers point outside, or back: scikit-learn would follow them."""
-    pending, seen = [model], set()
-    while pending:
-        each = pending.pop()
-        if id(each) in seen:
-            continue
-        seen.add(id(each))
-        if type(each).__name__ == "Tree" and type(each).__module__ == "sklearn.tree._tree":
-            _check_tree(each, columns)
-        elif isinstance(each, list | tuple):
-            pending.extend(each)
-        elif isinstance(each, dict):
-            pending.extend(each.values())
-        elif isinstance(each, np.ndarray) and each.dtype == object:
-            pending.extend(each.ravel().tolist())
-        elif type(each).__module__.startswith("sklearn."):
-            if hasattr(each, "_n_support"):
-                _check_support(each, columns)
-            pending.extend(vars(each).values() if hasattr(each, "__dict__") else ())
+    for part in parts_of(model):
+        kind = type(part)
+        if kind.__module__.startswith("sklearn."):
+            if kind.__name__ == "Tree":
+                _check_tree(part, columns)
+            elif kind.__name__ == "TreePredictor":
+                _check_predictor(part, columns)
+            elif hasattr(part, "_n_support"):
+                _check_support(part, columns)
+
+
+def _check_predictor(tree: Any, columns: int) -> None:
+    """Look through a tree of histogram boosting; splits by category are not kept (their sets are followed too)."""
+    nodes, count = tree.nodes, len(tree.nodes)
+    inner = nodes[nodes["is_leaf"] == 0]
+    own = np.flatnonzero(nodes["is_leaf"] == 0)
+    fine = (
+        count > 0
+        and bool(np.all((inner["left"] > own) & (inner["left"] < count)))
+        and bool(np.all((inner["right"] > own) & (inner["right"] < count)))
+        and bool(np.all((inner["feature_idx"] >= 0) & (inner["feature_idx"] < columns)))
+        and not np.any(nodes["is_categorical"])
+    )
+    if not fine:
+        raise CorruptArtifact(f"a tree of {count} nodes points outside itself")
 
 
 def _check_tree(tree: Any, columns: int) -> None:

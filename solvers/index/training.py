@@ -8,6 +8,7 @@ others trains nothing that the first one has trained, and a cancelled build goes
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import version
@@ -77,9 +78,10 @@ class Trainer:
         """Train one small model and keep it, before many are trained in vain."""
         rows, columns = self.folds[0][0], self.columns[0]
         table = np.ascontiguousarray(self.dataset.values[rows][:, columns])
-        kept = trained.to_bytes(learner.train_on(clone(self.classifier), table, self.dataset.labels[rows]))
+        modules = self.run.learner_modules
+        kept = trained.to_bytes(learner.train_on(clone(self.classifier), table, self.dataset.labels[rows]), modules)
         if trained.kind_of(self.classifier) == "skops":
-            trained.from_archive(kept, len(columns))
+            trained.from_archive(kept, len(columns), modules)
 
     def account(self) -> str:
         """Say what was trained and what remembered: not in the summary, for equal builds have equal bytes."""
@@ -123,7 +125,7 @@ class Trainer:
         """Train the final models of feature sets, on all rows."""
         self.seconds_at_most = None
         found = {}
-        for mask, data, was_known in self._results("model", masks, _model):
+        for mask, data, was_known in self._results("model", masks, partial(_model, self.run.learner_modules)):
             found[mask] = data
             self.models_trained += not was_known
             self.models_recalled += was_known
@@ -198,7 +200,9 @@ def _accuracy(classifier: Any, values: Floats, columns: Sequence[int], labels: A
     return np.array([score], dtype="<f8").tobytes()
 
 
-def _model(classifier: Any, values: Floats, columns: Sequence[int], labels: Any, folds: Folds) -> bytes:
+def _model(
+    modules: Sequence[str], classifier: Any, values: Floats, columns: Sequence[int], labels: Any, folds: Folds
+) -> bytes:
     from sklearn.base import clone
 
-    return trained.to_bytes(learner.train_on(clone(classifier), values[:, list(columns)], labels))
+    return trained.to_bytes(learner.train_on(clone(classifier), values[:, list(columns)], labels), modules)

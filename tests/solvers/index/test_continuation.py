@@ -62,12 +62,8 @@ def test_replacements_do_not_compound() -> None:
 
 def without_models(plan: IndexPlan) -> IndexPlan:
     """Give a plan that chooses among all sets whose accuracy it knows."""
-    nothing = {
-        "model_sets": np.zeros(0, np.int32),
-        "model_offsets": np.zeros(1, np.int64),
-        "model_numbers": np.zeros(0),
-    }
-    return replace(plan, **nothing)
+    none = np.zeros(0, np.int32)
+    return replace(plan, model_sets=none, model_offsets=np.zeros(1, np.int64), model_numbers=np.zeros(0))
 
 
 def queries(plan: IndexPlan) -> list[IndexQuery]:

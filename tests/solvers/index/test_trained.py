@@ -4,12 +4,14 @@ import warnings
 import zipfile
 from importlib import import_module
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import all_estimators
 
 from models import FeatureTable, InvalidRequest
 from models.errors import CorruptArtifact
@@ -77,12 +79,91 @@ def test_other_models_go_through_skops_with_the_same_bytes_each_time(path: str, 
         assert np.array_equal(shares, model.predict_proba(values))
 
 
-def test_types_that_are_not_trusted_are_neither_kept_nor_loaded() -> None:
-    with pytest.raises(InvalidRequest, match=r"not trusted to be loaded again: .*TreePredictor"):
-        to_bytes(trained("sklearn.ensemble.HistGradientBoostingClassifier", {"max_iter": 2}, 3)[0])
+NESTED = {"learner": "sklearn.linear_model.LogisticRegression", "learner_params": {"C": 0.5}}
+ONE = ("FixedThreshold", "OneVsOne", "OneVsRest", "OutputCode", "SelfTraining")
+NEEDS: dict[str, dict[str, Any]] = {f"{name}Classifier": {"estimator": NESTED} for name in ONE}
+NEEDS["TunedThresholdClassifierCV"] = {"estimator": NESTED}
+NEEDS["StackingClassifier"] = NEEDS["VotingClassifier"] = {"estimators": [["one", NESTED], ["two", NESTED]]}
+SEVERAL_ANSWERS = {"ClassifierChain", "MultiOutputClassifier"}
+"""Those that answer several questions at once, and no single one."""
+EVERY = sorted(
+    f"{kind.__module__}.{name}"
+    for name, kind in all_estimators(type_filter="classifier")
+    if name not in SEVERAL_ANSWERS
+)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("path", EVERY)
+def test_every_classifier_of_scikit_learn_can_be_kept(path: str, classes: int) -> None:
+    name = path.rpartition(".")[2]
+    if classes == 3 and "Threshold" in name:
+        pytest.skip("scikit-learn has it for two classes only")
+    model, values = trained(path, NEEDS.get(name, {}), classes, standardize=False)
+    expected = model.predict(values)
+    kind, kept = kind_of(model), to_bytes(model)
+    if kind == "skops":
+        codes, _ = predict_archived(kept, values, classes)
+    else:
+        codes, _ = predict_linear(np.frombuffer(kept), values, kind)
+    assert codes.tolist() == expected.tolist()
+
+
+def test_harmful_types_are_neither_kept_nor_loaded() -> None:
+    with pytest.raises(InvalidRequest, match=r"not trusted to be loaded again: functools\.partial"):
+        to_bytes(trained("sklearn.ensemble.HistGradientBoostingClassifier", {"categorical_features": [0]}, 3, False)[0])
     harmful = import_module("skops.io").dumps(FunctionTransformer(func=warnings.warn))
     with pytest.raises(CorruptArtifact, match=r"types that are not trusted: .*warn"):
         from_archive(harmful, 4)
+    with pytest.raises(CorruptArtifact, match=r"types that are not trusted: .*warn"):
+        from_archive(harmful, 4, ("_warnings", "warnings"))  # a function is no class of a learner's module
+
+
+def test_a_learner_of_ones_own_is_kept_where_its_module_is_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_learner.py").write_text(OWN_LEARNER)
+    monkeypatch.syspath_prepend(tmp_path)
+    table = small_table(rows=60, features=2)
+    options = IndexOptions(learner="own_learner.Nearest")
+    with pytest.raises(InvalidRequest, match=r"own_learner\.Nearest is not in the allowed modules"):
+        fit(table, options, np.random.default_rng(0), Run())
+    plan = fit(table, options, np.random.default_rng(0), Run(learner_modules=("own_learner",))).plan
+    items = [{f"c{j}": float(value) for j, value in enumerate(row)} for row in table.values]
+    found = plan.predict(("f0", "f1"), items, ("own_learner",)).labels
+    assert np.mean([label == table.classes[c] for label, c in zip(found, table.labels, strict=True)]) > 0.35
+    with pytest.raises(CorruptArtifact, match=r"not trusted: own_learner\.Nearest, own_learner\._Centres"):
+        plan.predict(("f0", "f1"), items)
+
+
+OWN_LEARNER = """
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+class _Centres:
+    def __init__(self, rows):
+        self.rows = rows
+
+class Nearest(ClassifierMixin, BaseEstimator):
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        self.n_features_in_ = X.shape[1]
+        self.centres_ = _Centres(np.array([X[y == c].mean(axis=0) for c in self.classes_]))
+        return self
+
+    def predict(self, X):
+        return self.classes_[((X[:, None] - self.centres_.rows) ** 2).sum(axis=2).argmin(axis=1)]
+"""
+
+
+@pytest.mark.parametrize("field", ["left", "right", "feature_idx", "is_categorical"])
+def test_a_boosted_tree_that_points_outside_itself_is_refused(field: str) -> None:
+    model = trained("sklearn.ensemble.HistGradientBoostingClassifier", {"max_iter": 2}, 3, standardize=False)[0]
+    assert from_archive(to_bytes(model), 4) is not None
+    model._predictors[0][0].nodes[field][0] = 200
+    with pytest.raises(CorruptArtifact, match="points outside itself"):
+        from_archive(to_bytes(model), 4)
 
 
 def test_bytes_that_are_no_model_are_refused() -> None:
