@@ -108,9 +108,10 @@ def _manifest(request: BuildRequest, options: Value, info: DatasetInfo, summary:
 
 @contextmanager
 def training_on(dask_scheduler: str | None) -> Iterator[None]:
-    """Let joblib train in local processes, or on a Dask cluster if there is one."""
+    """Let joblib train in local processes, one for each processor, or on a Dask cluster if there is one."""
     if dask_scheduler is None:
-        yield
+        with joblib.parallel_config(backend="loky", n_jobs=-1):
+            yield
         return
     from distributed import Client  # an optional dependency
 
