@@ -11,6 +11,7 @@ from typing import Any
 
 import joblib
 import numpy as np
+from joblib.externals.loky import get_reusable_executor
 from rq import Worker
 from rq.job import Job
 from rq.queue import Queue
@@ -110,8 +111,12 @@ def _manifest(request: BuildRequest, options: Value, info: DatasetInfo, summary:
 def training_on(dask_scheduler: str | None) -> Iterator[None]:
     """Let joblib train in local processes, one for each processor, or on a Dask cluster if there is one."""
     if dask_scheduler is None:
-        with joblib.parallel_config(backend="loky", n_jobs=-1):
-            yield
+        dying = {"initializer": die_with_parent, "initargs": (signal.SIGKILL, os.getpid())}
+        try:
+            with joblib.parallel_config(backend="loky", n_jobs=-1, **dying):
+                yield
+        finally:
+            get_reusable_executor().shutdown(wait=True, kill_workers=True)
         return
     from distributed import Client  # an optional dependency
 

@@ -1,0 +1,67 @@
+"""Training loops run in local processes, which end with the build, or on a Dask cluster when there is one."""
+
+import os
+import subprocess
+import sys
+
+import joblib
+import psutil
+import pytest
+
+from app.worker import training_on
+from tests.servers import wait_for
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # the cluster's own
+def test_training_runs_in_the_clusters_processes() -> None:
+    from distributed import LocalCluster
+
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
+    try:
+        with training_on(cluster.scheduler_address):
+            pids = set(joblib.Parallel()(joblib.delayed(os.getpid)() for _ in range(4)))
+    finally:
+        cluster.close()
+    assert os.getpid() not in pids
+    assert 1 <= len(pids) <= 2
+
+
+def test_without_a_cluster_training_runs_in_local_processes() -> None:
+    with training_on(None):
+        assert joblib.effective_n_jobs() == joblib.cpu_count()
+        pids = set(joblib.Parallel()(joblib.delayed(os.getpid)() for _ in range(8)))
+    if joblib.cpu_count() > 1:
+        assert os.getpid() not in pids
+
+
+TRAINING = """
+import os, sys, time
+import joblib
+from app.worker import training_on
+
+def work(i):
+    time.sleep(0.2)
+    return os.getpid()
+
+with training_on(None):
+    print(*set(joblib.Parallel()(joblib.delayed(work)(i) for i in range(4))), flush=True)
+    if sys.argv[1] == "killed":
+        joblib.Parallel()(joblib.delayed(work)(i) for i in range(1000))
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("end", ["done", "killed"])
+def test_no_process_of_a_training_outlives_it(end: str) -> None:
+    training = subprocess.Popen(
+        [sys.executable, "-c", TRAINING, end], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert training.stdout is not None
+    pids = [int(pid) for pid in training.stdout.readline().split()]
+    assert pids
+    if end == "killed":
+        training.kill()
+    training.wait(timeout=30)
+    training.stdout.close()
+    wait_for(lambda: not any(psutil.pid_exists(pid) for pid in pids), 10, "they live on")
