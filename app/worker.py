@@ -6,12 +6,13 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import joblib
 import numpy as np
 from joblib.externals.loky import get_reusable_executor
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 from rq import Worker
 from rq.job import Job
 from rq.queue import Queue
@@ -113,8 +114,10 @@ def training_on(dask_scheduler: str | None) -> Iterator[None]:
     if dask_scheduler is None:
         dying = {"initializer": die_with_parent, "initargs": (signal.SIGKILL, os.getpid())}
         try:
-            with joblib.parallel_config(backend="loky", n_jobs=-1, **dying):
+            with joblib.parallel_config(backend="loky", n_jobs=-1, max_nbytes=None, **dying):
                 yield
+        except TerminatedWorkerError as error:
+            raise ParsimonyError("a process that trained was killed; it may have run out of memory") from error
         finally:
             get_reusable_executor().shutdown(wait=True, kill_workers=True)
         return
@@ -140,6 +143,12 @@ class BuildWorker(Worker):
         assert self.pid is not None
         die_with_parent(signal.SIGKILL, self.pid)
         super().main_work_horse(job, queue)
+
+    def kill_horse(self, sig: signal.Signals = signal.SIGKILL) -> None:
+        """Kill the process of a build alone: those that train end with it, those that clean up behind it must live."""
+        if self.horse_pid:
+            with suppress(ProcessLookupError):
+                os.kill(self.horse_pid, sig)
 
     def maintain_heartbeats(self, job: Job) -> None:
         """Say that the build's worker is alive; end a build that does not end itself when its time is over."""

@@ -166,6 +166,13 @@ class PredictionRequest(Value):
     )
     budget: float = Field(ge=0, description="the most that features may cost for each item, in the artifact's unit")
     method: Method = Field(default="poly-dom", description="the method that chooses the features")
+    spent: float | None = Field(
+        default=None,
+        ge=0,
+        description="what was spent already on each item, in the artifact's unit; null: what the computed features "
+        "were to cost",
+    )
+    computed: Items[Label] = Field(default=(), description="the features that were computed already")
     items: Annotated[Items[dict[str, Cell]], Field(min_length=1)] = Field(
         description="for each item its columns by name; columns of features that are not chosen may be left out"
     )

@@ -93,7 +93,8 @@ async def predictions(
     limit = context.settings.max_batch
     if len(request.items) > limit:
         raise PayloadTooLarge(f"there are {len(request.items)} items, the limit is {limit} (PARSIMONY_MAX_BATCH)")
-    chosen = live.plan.decide(IndexQuery(size=request.size, budget=request.budget, method=request.method))
+    query = IndexQuery.model_validate(request.model_dump(include=set(IndexQuery.model_fields)))
+    chosen = live.plan.decide(query)
     modules = context.settings.allowed_modules()
     found = await solved(context, live.plan.predict, chosen, request.items, modules)
     return PredictionReply(

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 NEAR = 1e-9
-"""Costs that differ from what is left by less than this share are computed again, as a decision's cost is."""
+"""Costs that differ from the budget by less than this share are computed again, as a decision's cost is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +34,7 @@ class Continuation:
         """Order the sets, in any order and with repetitions, one that costs nothing among them.
 
         >>> found = Continuation.of(np.array([0, 1, 2, 3]), np.array([0.5, 0.7, 0.9, 0.9]), 2)
-        >>> found.best(0b01, np.array([4.0, 2.0]), 1.5, lambda masks: np.array([0.0, 4.0, 2.0, 6.0])[masks])
+        >>> found.best(0b01, np.array([4.0, 2.0]), 5.5, None, lambda masks: np.array([0.0, 4.0, 2.0, 6.0])[masks])
         (1, 0.7, 0.0)
         """
         masks, first = np.unique(masks, return_index=True)
@@ -44,20 +44,24 @@ class Continuation:
         return cls(masks, accuracies[order], (masks[:, None] >> np.arange(features) & 1).astype(np.float64))
 
     def best(
-        self, computed: int, prices: Floats, left: float, exact: Callable[[Ints], Floats]
+        self, computed: int, prices: Floats, budget: float, spent: float | None, exact: Callable[[Ints], Floats]
     ) -> tuple[int, float, float]:
-        """Find the most accurate set whose features, but for those computed, cost at most what is left.
+        """Find the most accurate set whose features, with what was spent on those computed, cost at most the budget.
 
-        prices: (F,) of each feature for this item; exact: the costs of sets, as decisions round them. Among equally
-        accurate sets the one that costs least more. Returns its mask, its accuracy and what is still to pay; O(m F)
-        time.
+        prices: (F,) of each feature for this item; spent: None for what the computed features were to cost; exact: the
+        costs of sets, as decisions round them. Sets of computed features only are always within the budget. Among
+        equally accurate sets the one that costs least more. Returns its mask, its accuracy and what is still to pay;
+        O(m F) time.
         """
         owed = prices.copy()
         owed[members_of(computed)] = 0.0
         costs = self.members @ owed
-        near = np.flatnonzero(np.abs(costs - left) <= NEAR * left)
+        paid = float(prices[members_of(computed)].sum()) if spent is None else spent
+        fits = (paid + costs <= budget) | (costs == 0)
+        near = np.flatnonzero(np.abs(paid + costs - budget) <= NEAR * budget)
         costs[near] = exact(self.masks[near] & ~computed)
-        fits = costs <= left
+        whole = exact(self.masks[near] | computed) if spent is None else spent + costs[near]
+        fits[near] = (whole <= budget) | (costs[near] == 0)
         first = int(np.argmax(fits))  # one that costs nothing fits
         last = int(np.searchsorted(-self.accuracies, -self.accuracies[first], side="right"))
         choice = first + int(np.argmin(np.where(fits[first:last], costs[first:last], np.inf)))

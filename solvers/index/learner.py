@@ -132,11 +132,10 @@ def majority_accuracy(labels: Codes, folds: Folds) -> float:
     return float(np.mean([np.mean(labels[test] == common) for _, test in folds]))
 
 
-def cross_validate(classifier: Any, values: Floats, columns: Sequence[int], labels: Codes, folds: Folds) -> float:
+def cross_validate(classifier: Any, table: Floats, labels: Codes, folds: Folds) -> float:
     """Train on each fold's rows, and take the mean of the accuracies on its other rows."""
     from sklearn.base import clone
 
-    table = values[:, list(columns)]
     scores = []
     for train, test in folds:
         with _refusals():

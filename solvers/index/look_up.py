@@ -97,10 +97,15 @@ class LookUp:
     def naive(self, size: float, budget: float) -> tuple[int, float]:
         """Go through all candidates one by one (Naive-Lookup): a place and its cost."""
         best, least, level = 0, inf, -inf
+        quadratic = self._hot[-1]
         for choice, (curve, accuracy) in enumerate(self._candidates):
-            value = 0.0
-            for coefficient in curve:
-                value = value * size + coefficient
+            if quadratic:  # as in ``find``
+                two, one, none = curve
+                value = (two * size + one) * size + none
+            else:
+                value = 0.0
+                for coefficient in curve:
+                    value = value * size + coefficient
             if value <= budget and (accuracy > level or (accuracy == level and value < least)):
                 best, least, level = choice, value, accuracy
         return best, least

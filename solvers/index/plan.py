@@ -205,13 +205,12 @@ class IndexPlan:
         """Find the best set that can still be reached, with some features computed and some of the budget spent."""
         mask = self._mask(query.computed, "computed")
         prices = evaluate(self.coefficients, self.powers, sizes_of(size))
-        spent = query.spent
-        if spent is None:
-            spent = float(sum(prices[members_of(mask)].tolist()))
-        left = max(query.budget - spent, 0.0)
         if query.method in ("poly-dom", "naive"):
-            found = self._continuation.best(mask, prices, left, partial(self._costs, size))
+            exact = partial(self._costs, size)
+            found = self._continuation.best(mask, prices, query.budget, query.spent, exact)
             return self._construct(*found, query.method)
+        spent = float(sum(prices[members_of(mask)].tolist())) if query.spent is None else query.spent
+        left = max(query.budget - spent, 0.0)
         reached = [self._walk(chosen, mask, prices.tolist(), left) for chosen in self._followed(query.method, mask)]
         accuracy, paid, _, best = max(reached)
         return self._construct(best, accuracy, -paid, query.method)

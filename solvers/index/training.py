@@ -6,6 +6,7 @@ others trains nothing that the first one has trained, and a cancelled build goes
 """
 
 import json
+import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +21,7 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
 from models import FeatureTable
 from models.index import IndexOptions
@@ -148,7 +150,7 @@ class Trainer:
             self.report(self.done, f"training: {what} of {start + len(chunk)} of {len(missing)} feature sets")
             table, labels = self.dataset.values, self.dataset.labels
             jobs = [
-                joblib.delayed(work)(self.classifier, table, self.columns_of(mask), labels, self.folds)
+                joblib.delayed(work)(self.classifier, table[:, self.columns_of(mask)], labels, self.folds)
                 for mask in chunk
             ]
             for mask, data in zip(chunk, joblib.Parallel()(jobs), strict=True):
@@ -195,14 +197,18 @@ def _source_of(path: str) -> str:
     return sha256(Path(str(module.__file__)).read_bytes()).hexdigest()
 
 
-def _accuracy(classifier: Any, values: Floats, columns: Sequence[int], labels: Any, folds: Folds) -> bytes:
-    score = learner.cross_validate(classifier, values, columns, labels, folds)
+def _accuracy(classifier: Any, table: Floats, labels: Any, folds: Folds) -> bytes:
+    with threadpool_limits(1):
+        score = learner.cross_validate(_copied(classifier), table, labels, folds)
     return np.array([score], dtype="<f8").tobytes()
 
 
-def _model(
-    modules: Sequence[str], classifier: Any, values: Floats, columns: Sequence[int], labels: Any, folds: Folds
-) -> bytes:
-    from sklearn.base import clone
+def _model(modules: Sequence[str], classifier: Any, table: Floats, labels: Any, folds: Folds) -> bytes:
+    with threadpool_limits(1):
+        model = learner.train_on(_copied(classifier), table, labels)
+        return trained.to_bytes(pickle.loads(pickle.dumps(model)), modules)
 
-    return trained.to_bytes(learner.train_on(clone(classifier), values[:, list(columns)], labels), modules)
+
+def _copied(classifier: Any) -> Any:
+    """Copy as the way into another process does, so that here and there the same comes of it, to the last byte."""
+    return pickle.loads(pickle.dumps(clone(classifier)))

@@ -157,7 +157,7 @@ def measure_look_ups(batches: int = 11) -> Iterator[Table | str]:
             "without the reply;\nNaive-Lookup is a loop in Python, NumPy the same scan by arrays",
             "candidates", "Poly-Dom", "Naive-Lookup", "times faster", "than NumPy",
         )  # fmt: skip
-        said = []
+        said, met = [], ""
         for count in CANDIDATES:
             family = Family.draw(0, count, kind)
             plan = family.plan(family.index())
@@ -176,9 +176,13 @@ def measure_look_ups(batches: int = 11) -> Iterator[Table | str]:
                 )
                 if count == 1_000:
                     middle = statistics.median(ratios)
-                    said.append(f"{middle:.0f} times ({name}: {'met' if middle >= 50 else 'MISSED'})")
+                    said.append(f"{middle:.0f} times ({name})")
+                    met = "met" if middle >= 50 else "MISSED"
         yield made
-        yield f"At 1,000 candidates the index is {' and '.join(said)} faster than Naive-Lookup; wanted: 50.\n"
+        yield (
+            f"At 1,000 candidates the index is {' and '.join(said)} faster than Naive-Lookup; wanted: 50 for the "
+            f"look-up itself, which is the bare one ({met}).\n"
+        )
 
 
 def _replying(plan: IndexPlan, queries: Sequence[IndexQuery]) -> list[Way]:
@@ -264,7 +268,9 @@ def _trained(features: int, values: Floats, labels: NDArray[np.int32], known: di
     def accuracy(masks: Sequence[int]) -> list[float]:
         fresh = [mask for mask in masks if mask not in known]
         jobs = [
-            joblib.delayed(cross_validate)(GaussianNB(), values, [f for f in range(13) if mask >> f & 1], labels, folds)
+            joblib.delayed(cross_validate)(
+                GaussianNB(), values[:, [f for f in range(13) if mask >> f & 1]], labels, folds
+            )
             for mask in fresh
         ]
         known.update(zip(fresh, joblib.Parallel(n_jobs=-1)(jobs), strict=True))

@@ -101,6 +101,18 @@ def test_what_was_computed_already_is_not_paid_again(indexed: Server) -> None:
     assert (again["features"], again["cost"]) == (fresh["features"], 0.0)
 
 
+def test_predictions_go_on_from_what_was_computed(indexed: Server) -> None:
+    columns = feature_columns()
+    items = [{name: columns[name][i] for name in ("glucose", "t1", "t2", "s1")} for i in range(5)]
+    decision = indexed.client.get(f"{PATH}/decision?size=64&budget=5&spent=4.9&computed=sift").json()
+    body = {"size": 64, "budget": 5, "spent": 4.9, "computed": ["sift"], "items": items}
+    reply = indexed.client.post(f"{PATH}/predictions", json=body)
+    assert reply.status_code == 200, reply.text
+    assert reply.json()["features"] == decision["features"] == ["sift"]
+    unknown = indexed.client.post(f"{PATH}/predictions", json=body | {"computed": ["nosuch"]})
+    assert is_problem(unknown, 422, "invalid-request")["errors"][0]["loc"] == ["computed"]
+
+
 @pytest.mark.parametrize(
     ("query", "where"),
     [

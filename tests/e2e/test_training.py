@@ -1,14 +1,22 @@
 """Training loops run in local processes, which end with the build, or on a Dask cluster when there is one."""
 
 import os
+import signal
 import subprocess
 import sys
 
 import joblib
+import numpy as np
 import psutil
 import pytest
 
+from app import codec
 from app.worker import training_on
+from models.errors import ParsimonyError
+from models.index import IndexOptions
+from solvers import Run
+from solvers.index import fit
+from tests.oracles_index import small_table
 from tests.servers import wait_for
 
 
@@ -38,7 +46,13 @@ def test_without_a_cluster_training_runs_in_local_processes() -> None:
 TRAINING = """
 import os, sys, time
 import joblib
+from app import codec
 from app.worker import training_on
+from models.errors import ParsimonyError
+from models.index import IndexOptions
+from solvers import Run
+from solvers.index import fit
+from tests.oracles_index import small_table
 
 def work(i):
     time.sleep(0.2)
@@ -65,3 +79,20 @@ def test_no_process_of_a_training_outlives_it(end: str) -> None:
     training.wait(timeout=30)
     training.stdout.close()
     wait_for(lambda: not any(psutil.pid_exists(pid) for pid in pids), 10, "they live on")
+
+
+def test_a_killed_trainer_is_said_to_be() -> None:
+    def work(place: int) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(ParsimonyError, match="may have run out of memory"), training_on(None):
+        joblib.Parallel()(joblib.delayed(work)(place) for place in range(4))
+
+
+@pytest.mark.parametrize("learner", ["sklearn.svm.SVC", "sklearn.tree.DecisionTreeClassifier"])
+def test_the_bytes_of_a_plan_do_not_tell_how_many_processes_trained_it(learner: str) -> None:
+    table, options = small_table(rows=60, features=2), IndexOptions(learner=learner)
+    alone = codec.encode(fit(table, options, np.random.default_rng(0), Run()).plan, {})
+    with training_on(None):
+        together = codec.encode(fit(table, options, np.random.default_rng(0), Run()).plan, {})
+    assert alone == together

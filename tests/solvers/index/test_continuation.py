@@ -35,7 +35,7 @@ def test_the_best_reachable_set_is_that_of_all_sets_within_alpha(alpha: float, t
         for computed in every.tolist():
             owed = costs[every & ~computed]
             for left in (0.0, float(rng.choice(owed)), float(rng.uniform(0, costs[-1]))):
-                mask, accuracy, cost = chosen.best(computed, prices, left, lambda masks, at=costs: at[masks])  # type: ignore[misc]
+                mask, accuracy, cost = chosen.best(computed, prices, left, 0.0, lambda masks, at=costs: at[masks])  # type: ignore[misc]
                 assert cost <= left
                 assert cost == pytest.approx(owed[mask])
                 assert accuracy == instance.accuracies[mask]
@@ -58,6 +58,23 @@ def test_replacements_do_not_compound() -> None:
     levels = [0.5, 0.54, 0.5, 0.58]
     found = expand(Instance(levels, [[1.0], [1.0]]).learn, 2, alpha=0.1, tolerance=1.0)
     assert found.masks[never_replaced(found, alpha=0.1)].tolist() == [0, 3]
+
+
+def test_going_on_at_exactly_the_budget_reaches_the_set_that_was_decided() -> None:
+    """However the decided features are split into those computed and those to come, nothing is lost to rounding."""
+    compared = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        instance = random_instance(rng, most=6)
+        plan = plan_without_models(instance.learn, instance.costs).plan
+        size = float(rng.uniform(1, 50))
+        first = plan.decide(IndexQuery(size=size, budget=float(rng.uniform(0, 60))))
+        for count in range(1, len(first.features) + 1):
+            query = IndexQuery(size=size, budget=first.cost, computed=first.features[:count])
+            again = plan.decide(query)
+            assert again.accuracy >= first.accuracy
+            compared += 1
+    assert compared > 250
 
 
 def without_models(plan: IndexPlan) -> IndexPlan:
