@@ -157,11 +157,6 @@ class Artifacts:
         return _read_pointer(pointer.decode())[0]
 
 
-def pack(plan: Any, manifest: dict[str, Any]) -> bytes:
-    """Turn a plan and what identifies it into an artifact's bytes."""
-    return codec.encode(plan, manifest)
-
-
 def checked_manifest(data: bytes) -> ArtifactManifest:
     """Read and check everything in an artifact's bytes; raises CorruptArtifact."""
     found = {name: value for name, value in codec.read_manifest(data).items() if name != "kind"}

@@ -245,18 +245,10 @@ def checked_request(request: BuildRequest) -> tuple[Solver[Any], Value]:
     try:
         return solver, solver.options.model_validate_json(json.dumps(request.params))
     except ValidationError as error:
-        raise _with_known(InvalidRequest.of(error, "params"), solver) from error
+        said = f"is no parameter of {solver.name}; there are {', '.join(solver.options.model_fields)}"
+        raise InvalidRequest.of(error, "params").telling_known(said) from error
     except ValueError as error:  # NaN or infinity among the parameters
         raise InvalidRequest.at(Fault(("params",), str(error))) from error
-
-
-def _with_known(error: InvalidRequest, solver: Solver[Any]) -> InvalidRequest:
-    """Add to what is said of an unknown parameter which ones there are."""
-    known = ", ".join(solver.options.model_fields)
-    unknown = {
-        fault: Fault(fault.loc, f"is no parameter of {solver.name}; there are {known}") for fault in error.faults
-    }
-    return InvalidRequest.at(*(unknown[f] if f.msg == "is not known here" else f for f in error.faults))
 
 
 def check_dataset_kind(solver: Solver[Any], name: str, raw: bytes | None) -> None:

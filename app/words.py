@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import typer
 from pydantic import ValidationError
@@ -15,22 +16,36 @@ from solvers import SOLVERS
 def read_query(solver: str, words: Sequence[str]) -> Value:
     """Read a query, in the same way as one that comes over HTTP: what holds several may be repeated."""
     kind = SOLVERS[solver].query
+    forms = {name: _forms(field.annotation) for name, field in kind.model_fields.items()}
     values: dict[str, Any] = {}
     for key, text in map(_pair, words):
-        many = key in kind.model_fields and "tuple" in str(kind.model_fields[key].annotation)
+        many = tuple in forms.get(key, ())
         if key in values and not many:
             raise InvalidRequest.at(Fault((key,), "is given twice"))
         values[key] = [*values.get(key, []), json_or_text(text)] if many else json_or_text(text)
     for key, value in values.items():
         alone = isinstance(value, list) and len(value) == 1
-        if alone and ("float |" in str(kind.model_fields[key].annotation) or isinstance(value[0], list)):
+        if alone and (float in forms.get(key, ()) or isinstance(value[0], list)):
             values[key] = value[0]
     try:
         return kind.model_validate_json(json.dumps(values))
     except ValidationError as error:
         said = f"is no query parameter; there are {', '.join(kind.model_fields)}"
-        faults = InvalidRequest.of(error).faults
-        raise InvalidRequest.at(*(Fault(f.loc, said) if f.msg == "is not known here" else f for f in faults)) from error
+        raise InvalidRequest.of(error).telling_known(said) from error
+
+
+def _forms(annotation: Any) -> set[Any]:
+    """List the types that a field may have.
+
+    >>> _forms(float | tuple[float, ...] | None) == {float, tuple, type(None)}
+    True
+    """
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _forms(get_args(annotation)[0])
+    if origin in (Union, UnionType):
+        return {form for part in get_args(annotation) for form in _forms(part)}
+    return {origin or annotation}
 
 
 def read_pairs(words: Sequence[str]) -> dict[str, str]:
@@ -50,6 +65,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def json_or_text(text: str) -> Any:
+    """Read JSON, or take as text what is none."""
     try:
         return json.loads(text)
     except ValueError:

@@ -19,7 +19,7 @@ from rq.queue import Queue
 from rq.serializers import JSONSerializer
 from rq.timeouts import JobTimeoutException
 
-from app.artifacts import pack
+from app import codec
 from app.clock import now
 from app.datasets import DatasetInfo
 from app.embedded import die_with_parent
@@ -86,7 +86,7 @@ def fit(parts: Parts, request: BuildRequest, options: Value, progress: Progress)
     run = Run(progress, lambda: time.monotonic() - started, Memo(parts.store), parts.settings.allowed_modules())
     with training_on(parts.settings.dask_scheduler):
         fitted = solver.fit(dataset, options, rng, run)
-    return pack(fitted.plan, _manifest(request, options, info, fitted.summary))
+    return codec.encode(fitted.plan, _manifest(request, options, info, fitted.summary))
 
 
 def build_locally(parts: Parts, request: BuildRequest, options: Value, progress: Progress) -> ArtifactRecord:

@@ -31,6 +31,8 @@ from pydantic import ValidationError
 
 from models.base import NAME_PATTERN
 
+UNKNOWN = "is not known here"
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -77,6 +79,10 @@ class InvalidRequest(ParsimonyError):
 
         return cls.at(*(Fault((*prefix, *fault["loc"]), _said(fault)) for fault in listed if not follows(fault)))
 
+    def telling_known(self, said: str) -> "InvalidRequest":
+        """Say this of every unknown field, which is to tell the known ones."""
+        return InvalidRequest.at(*(Fault(f.loc, said) if f.msg == UNKNOWN else f for f in self.faults))
+
 
 def _said(fault: Mapping[str, Any]) -> str:
     """Say in plain words what pydantic says in its own."""
@@ -85,7 +91,7 @@ def _said(fault: Mapping[str, Any]) -> str:
         case "missing":
             return "is missing"
         case "extra_forbidden":
-            return "is not known here"
+            return UNKNOWN
         case "too_short":
             return f"must have at least {told.get('min_length', 1)}, has {told.get('actual_length', 0)}"
         case "union_tag_not_found":

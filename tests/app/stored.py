@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.artifacts import pack
+from app import codec
 from app.clock import now
 from app.datasets import DatasetInfo
 from app.jobs import checked_request
@@ -79,7 +79,7 @@ def artifact(name: str = "plan", seed: int = 0, **changes: Any) -> bytes:
         "unit": "ms",
         "summary": {"found": 1},
     }
-    return pack(replace(PLAN), {**manifest, **changes})
+    return codec.encode(replace(PLAN), {**manifest, **changes})
 
 
 def publish(parts: Parts, name: str = "plan", seed: int = 0) -> ArtifactRecord:
