@@ -95,7 +95,7 @@ async def predictions(
         raise PayloadTooLarge(f"there are {len(request.items)} items, the limit is {limit} (PARSIMONY_MAX_BATCH)")
     chosen = live.plan.decide(IndexQuery(size=request.size, budget=request.budget, method=request.method))
     modules = context.settings.allowed_modules()
-    found = await solved(context, live.plan.predict, chosen, request.items, modules)
+    found = await solved(context, live.plan.predict, chosen, request.items, modules, context.apart)
     return PredictionReply(
         features=chosen.features,
         labels=found.labels,
