@@ -114,13 +114,21 @@ def predict_archived(
     model = from_archive(data, table.shape[1], modules)
     with _refusing("the model cannot predict"), joblib.parallel_config(backend="sequential"):
         codes = np.asarray(model.predict(table)).astype(np.intp)
-        shares = np.asarray(model.predict_proba(table), dtype=np.float64) if hasattr(model, "predict_proba") else None
+        shares = _probabilities(model, table)
+        if codes.size and (codes.min() < 0 or codes.max() >= classes):
+            raise CorruptArtifact(f"the model answers class {codes.max()}, there are {classes}")
         if codes.shape != (len(table),) or (shares is not None and shares.shape != (len(table), classes)):
             answers = f"{codes.shape} classes and {None if shares is None else shares.shape} probabilities"
             raise CorruptArtifact(f"the model answers {answers} for {len(table)} items of {classes} classes")
-        if len(codes) and (codes.min() < 0 or codes.max() >= classes):
-            raise CorruptArtifact(f"the model answers class {codes.max()}, there are {classes}")
     return codes, shares
+
+
+def _probabilities(model: Any, table: Floats) -> Floats | None:
+    """Give the probabilities, if there are any: some classifiers have the method, but refuse by their parameters."""
+    try:
+        return np.asarray(model.predict_proba(table), dtype=np.float64) if hasattr(model, "predict_proba") else None
+    except ValueError:
+        return None
 
 
 def from_archive(data: bytes, columns: int, modules: Sequence[str] = ()) -> Any:
@@ -163,7 +171,7 @@ def _schema(data: bytes) -> Any:
 
 
 def _steps(model: Any) -> list[Any]:
-    """Take a model apart: a classifier, or a StandardScaler and a classifier; raises TypeError for anything else."""
+    """Take a model apart: a classifier, alone or after a StandardScaler; raises TypeError for anything else."""
     from sklearn.base import ClassifierMixin
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import StandardScaler
@@ -171,7 +179,9 @@ def _steps(model: Any) -> list[Any]:
     steps = [step for _, step in model.steps] if type(model) is Pipeline else [model]
     kinds = [type(step) for step in steps]
     if kinds[:-1] not in ([], [StandardScaler]) or not issubclass(kinds[-1], ClassifierMixin):
-        raise TypeError(f"it is {', then '.join(kind.__name__ for kind in kinds)}, must end in a classifier")
+        raise TypeError(
+            f"it is {', then '.join(kind.__name__ for kind in kinds)}, must be a classifier, alone or after a StandardScaler"
+        )
     return steps
 
 
@@ -238,7 +248,7 @@ def _check_parts(model: Any) -> None:
                 owned.add(id(tree))
         elif hasattr(part, "_n_support"):
             _check_support(part, part.n_features_in_)
-        elif kind.__module__ in _UNCHECKED:
+        elif kind.__module__ in _UNCHECKED and hasattr(part, "estimators_"):  # not one that is still to be trained
             _check_members(part)
     if not trees <= owned:
         raise CorruptArtifact(f"{len(trees - owned)} of {len(trees)} trees belong to no estimator")
