@@ -179,9 +179,8 @@ def _steps(model: Any) -> list[Any]:
     steps = [step for _, step in model.steps] if type(model) is Pipeline else [model]
     kinds = [type(step) for step in steps]
     if kinds[:-1] not in ([], [StandardScaler]) or not issubclass(kinds[-1], ClassifierMixin):
-        raise TypeError(
-            f"it is {', then '.join(kind.__name__ for kind in kinds)}, must be a classifier, alone or after a StandardScaler"
-        )
+        found = ", then ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"it is {found}, must be a classifier, alone or after a StandardScaler")
     return steps
 
 

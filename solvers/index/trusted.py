@@ -28,7 +28,6 @@ TRUSTED = (
     "LossNode sklearn.linear_model._sgd_fast.Hinge",
     "LossNode sklearn.linear_model._sgd_fast.ModifiedHuber",
     "NdArrayNode numpy.float64",
-    "NdArrayNode numpy.int32",
     "NdArrayNode numpy.int64",
     "NdArrayNode numpy.ndarray",
     "NdArrayNode numpy.uint64",

@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +13,14 @@ import psutil
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.neighbors import KNeighborsClassifier
-from skops.io import dumps
 
 from app.apart import Apart
 from models import Fault, InvalidRequest
 from models.errors import CorruptArtifact, SolverTimeout
 from solvers.index.trained import predict_archived
 from tests.servers import wait_for
+
+dumps = import_module("skops.io").dumps
 
 
 @pytest.fixture
