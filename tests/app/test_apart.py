@@ -167,3 +167,12 @@ def start_another() -> None:
     from multiprocessing import Process
 
     Process(target=os.getpid).start()
+
+
+def test_modules_that_are_found_here_are_found_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Learners of one's own are imported where their models are tried."""
+    (tmp_path / "own_work.py").write_text("def double(x):\n    return 2 * x\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    apart = Apart(30.0)
+    assert apart(import_module("own_work").double, 21) == 42
+    apart.close()
