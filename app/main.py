@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 
 from app import openapi, problems
 from app.access import Access, BodyLimit
+from app.apart import Apart
 from app.catalog import Catalog, CatalogThread
 from app.decisions import HotPath
 from app.embedded import die_with_parent
@@ -103,10 +104,12 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
             thread = CatalogThread(catalog, parts.store, chores=chores.run, revive=parts.revive, note=chores.note)
             thread.start()
             solving = ThreadPoolExecutor(SOLVERS_AT_ONCE, thread_name_prefix="solving")
+            apart = Apart(settings.solve_timeout_s, imports=("skops.io",))
             try:
-                yield {"context": Context(settings, parts, catalog, metrics, solving, lambda: chores.workers)}
+                yield {"context": Context(settings, parts, catalog, metrics, solving, apart, lambda: chores.workers)}
             finally:
                 solving.shutdown(wait=False, cancel_futures=True)
+                await asyncio.to_thread(apart.close)
                 await asyncio.to_thread(thread.stop)
 
     return lifespan

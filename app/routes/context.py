@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from fastapi import Depends, Path, Request
 
+from app.apart import Apart
 from app.catalog import Catalog, Live
 from app.parts import Parts
 from app.problems import Problem
@@ -31,6 +32,8 @@ class Context:
     metrics: Metrics
     solving: ThreadPoolExecutor
     """For what takes over a millisecond, so that look-ups do not wait for it."""
+    apart: Apart
+    """For what may end the process that does it."""
     workers: Callable[[], int]
     """How many build workers there were at the last look."""
 

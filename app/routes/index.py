@@ -96,7 +96,7 @@ async def predictions(
     query = IndexQuery.model_validate(request.model_dump(include=set(IndexQuery.model_fields)))
     chosen = live.plan.decide(query)
     modules = context.settings.allowed_modules()
-    found = await solved(context, live.plan.predict, chosen, request.items, modules)
+    found = await solved(context, live.plan.predict, chosen, request.items, modules, context.apart)
     return PredictionReply(
         features=chosen.features,
         labels=found.labels,

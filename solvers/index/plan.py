@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,11 @@ from solvers.index.trained import predict_archived, predict_linear
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+R = TypeVar("R")
+
+
+def _here(work: Callable[..., R], *args: Any) -> R:
+    return work(*args)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +161,14 @@ class IndexPlan:
         chosen: IndexDecision | Sequence[str],
         items: Sequence[Mapping[str, float]],
         learner_modules: Sequence[str] = (),
+        apart: Callable[..., Any] = _here,
     ) -> Predictions:
         """Classify items, given as columns by name, with the model of a decision or of named features.
 
-        learner_modules: where the classes of models may come from, beside scikit-learn. Raises InvalidRequest if there
-        is no model of these features, or an item lacks one of their columns.
+        learner_modules: where the classes of models may come from, beside scikit-learn. apart: calls a function with
+        its arguments, in another process for plans from anybody: a model that was made up may end the process that
+        tries it. Models that are numbers are tried here. Raises InvalidRequest if there is no model of these features,
+        or an item lacks one of their columns; CorruptArtifact if the model cannot be read or cannot predict.
         """
         names = chosen.features if isinstance(chosen, IndexDecision) else tuple(chosen)
         mask = self._mask(names, "features")
@@ -174,9 +182,8 @@ class IndexPlan:
         model = int(found[0])
         start, end = self.model_offsets[model : model + 2].tolist()
         if self.model_kind == "skops":
-            codes, shares = predict_archived(
-                self.model_bytes[start:end].tobytes(), table, len(self.classes), learner_modules
-            )
+            data = self.model_bytes[start:end].tobytes()
+            codes, shares = apart(predict_archived, data, table, len(self.classes), learner_modules)
         else:
             codes, shares = predict_linear(self.model_numbers[start:end], table, self.model_kind)
         return Predictions(

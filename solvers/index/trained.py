@@ -1,49 +1,36 @@
-"""Trained models as bytes and arrays: linear ones as numbers, the others through skops; nothing loaded can run code.
+"""Trained models as bytes and arrays: linear ones as numbers, the others as archives of skops.
 
 A linear model of d columns and k rows of coefficients is the numbers mean (d,), scale (d,), coefficients (k · d,) and
 intercepts (k,), one after the other. Every other model is a skops archive, made the same for the same model: skops
 names its entries by memory addresses and dates them, so both are replaced by counters.
+
+What is promised of bytes from anybody: loading them and predicting builds nothing but what ``trusted`` lists (and
+classes of the modules that the caller names, with any state); none of that runs code of the archive's, opens files or
+starts processes; and whatever goes wrong is a CorruptArtifact. What is not: that compiled code of scikit-learn survives
+every state. Trees and support vectors are looked through, but a state that was made up with care can still end the
+process, or use up its time and memory: a server is to call ``predict_archived`` in a process that may die.
 """
 
-import inspect
 import io
 import json
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from itertools import chain
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 
 from models import Fault, InvalidRequest
 from models.errors import CorruptArtifact
-from solvers.index.learner import is_allowed, parts_of
+from solvers.index.learner import parts_of
+from solvers.index.trusted import paths_of, strangers
 
 Floats = NDArray[np.float64]
 
-TRUSTED = (
-    "sklearn.calibration._CalibratedClassifier",
-    "sklearn.calibration._SigmoidCalibration",
-    "sklearn.calibration._TemperatureScaling",
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    "sklearn.gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace",
-    "sklearn.gaussian_process.kernels.ConstantKernel",
-    "sklearn.gaussian_process.kernels.Product",
-    "sklearn.gaussian_process.kernels.RBF",
-    "sklearn.metrics._classification.balanced_accuracy_score",
-    "sklearn.metrics._scorer._CurveScorer",
-    "sklearn.metrics._scorer._Scorer",
-    "sklearn.multiclass._ConstantPredictor",
-    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
-    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
-    "sklearn.tree._tree.Tree",
-    "sklearn.utils._bunch.Bunch",
-    "sklearn.utils._metadata_requests.MetadataRequest",
-    "sklearn.utils._metadata_requests.MethodMetadataRequest",
-)
-"""What skops may build beside what it trusts of itself (scikit-learn's estimators, NumPy's arrays and numbers). Trees
-are looked through after loading: their nodes are indices that scikit-learn follows unchecked."""
 _LINKS = {
     "LogisticRegression": "softmax",
     "RidgeClassifier": "none",
@@ -53,20 +40,8 @@ _LINKS = {
 }
 _OVR = {"liblinear": "ovr"}
 """Solvers that train one class against the rest."""
-_UNREADABLE = (
-    ArithmeticError,
-    AttributeError,
-    EOFError,
-    ImportError,
-    LookupError,
-    MemoryError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    zipfile.BadZipFile,
-)
-"""What readers raise at bytes, and scikit-learn at models, that were made up."""
+_UNCHECKED = ("sklearn.ensemble._forest", "sklearn.ensemble._gb")
+"""Ensembles that check a table once for all of their trees."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -132,18 +107,28 @@ def predict_linear(numbers: Floats, table: Floats, link: str) -> tuple[NDArray[n
 def predict_archived(
     data: bytes, table: Floats, classes: int, modules: Sequence[str] = ()
 ) -> tuple[NDArray[np.intp], Floats | None]:
-    """Load a model and predict: class codes (n,), and probabilities (n, classes) if it gives any."""
+    """Load a model and predict, all in this thread: class codes (n,), and probabilities (n, classes) if it gives any.
+
+    Raises CorruptArtifact for whatever goes wrong, but for what ends the process (see the module's docstring).
+    """
     model = from_archive(data, table.shape[1], modules)
-    if getattr(model, "n_features_in_", None) != table.shape[1]:
-        raise CorruptArtifact(f"the model is not one of {table.shape[1]} columns")
-    try:
+    with _refusing("the model cannot predict"), joblib.parallel_config(backend="sequential"):
         codes = np.asarray(model.predict(table)).astype(np.intp)
-        probabilities = np.asarray(model.predict_proba(table)) if hasattr(model, "predict_proba") else None
-    except _UNREADABLE as error:
-        raise CorruptArtifact(f"the model cannot predict: {error}") from error
-    if codes.min() < 0 or codes.max() >= classes:
-        raise CorruptArtifact(f"the model answers class {codes.max()}, there are {classes}")
-    return codes, probabilities
+        shares = _probabilities(model, table)
+        if codes.size and (codes.min() < 0 or codes.max() >= classes):
+            raise CorruptArtifact(f"the model answers class {codes.max()}, there are {classes}")
+        if codes.shape != (len(table),) or (shares is not None and shares.shape != (len(table), classes)):
+            answers = f"{codes.shape} classes and {None if shares is None else shares.shape} probabilities"
+            raise CorruptArtifact(f"the model answers {answers} for {len(table)} items of {classes} classes")
+    return codes, shares
+
+
+def _probabilities(model: Any, table: Floats) -> Floats | None:
+    """Give the probabilities, if there are any: some classifiers have the method, but refuse by their parameters."""
+    try:
+        return np.asarray(model.predict_proba(table), dtype=np.float64) if hasattr(model, "predict_proba") else None
+    except ValueError:
+        return None
 
 
 def from_archive(data: bytes, columns: int, modules: Sequence[str] = ()) -> Any:
@@ -152,38 +137,63 @@ def from_archive(data: bytes, columns: int, modules: Sequence[str] = ()) -> Any:
     modules: whose classes are trusted too, whatever state the bytes give them; for learners of one's own.
     """
     skops = import_module("skops.io")
-    try:
-        types = skops.get_untrusted_types(data=data)
-        strangers = _strangers(types, modules)
-        if strangers:
-            raise CorruptArtifact(f"the model holds types that are not trusted: {', '.join(strangers)}")
-        model = skops.loads(data, trusted=types)
-    except _UNREADABLE as error:
-        raise CorruptArtifact(f"the model cannot be read: {error}") from error
-    _check_parts(model, columns)
+    with _refusing("the model cannot be read"):
+        schema = _schema(data)
+        found = strangers(schema, modules)
+        if found:
+            raise CorruptArtifact(f"the model holds types that are not trusted: {', '.join(found)}")
+        model = skops.loads(data, trusted=paths_of(schema))
+        steps = _steps(model)
+        if any(step.n_features_in_ != columns for step in steps):
+            raise CorruptArtifact(f"the model is not one of {columns} columns")
+        _check_parts(model)
     return model
 
 
-def _strangers(types: Sequence[str], modules: Sequence[str]) -> list[str]:
-    return sorted(path for path in set(types) - set(TRUSTED) if not _is_class_of(path, modules))
+@contextmanager
+def _refusing(what: str) -> Iterator[None]:
+    """Turn anything that readers raise at bytes, and scikit-learn at models, that were made up into one error."""
+    try:
+        yield
+    except CorruptArtifact:
+        raise
+    except Exception as error:
+        raise CorruptArtifact(f"{what}: {error}") from error
 
 
-def _is_class_of(path: str, modules: Sequence[str]) -> bool:
-    """Tell whether a path names a class that one of the modules defines, and not what it merely imports."""
-    module, _, name = path.rpartition(".")
-    if not is_allowed(module, modules):
-        return False
-    found = getattr(import_module(module), name, None)
-    return inspect.isclass(found) and is_allowed(found.__module__, modules)
+def _schema(data: bytes) -> Any:
+    """Read what an archive says that it holds; entries that unpack to more than there are bytes are refused."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        packed = [info.filename for info in archive.infolist() if info.compress_type != zipfile.ZIP_STORED]
+        if packed:
+            raise CorruptArtifact(f"the model holds compressed entries: {', '.join(packed)}")
+        return json.loads(archive.read("schema.json"))
+
+
+def _steps(model: Any) -> list[Any]:
+    """Take a model apart: a classifier, alone or after a StandardScaler; raises TypeError for anything else."""
+    from sklearn.base import ClassifierMixin
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    steps = [step for _, step in model.steps] if type(model) is Pipeline else [model]
+    kinds = [type(step) for step in steps]
+    if kinds[:-1] not in ([], [StandardScaler]) or not issubclass(kinds[-1], ClassifierMixin):
+        found = ", then ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"it is {found}, must be a classifier, alone or after a StandardScaler")
+    return steps
 
 
 def _archive(classifier: Any, modules: Sequence[str]) -> bytes:
     """Write a skops archive that depends on nothing but the model."""
-    skops = import_module("skops.io")
-    data = skops.dumps(classifier)
-    strangers = _strangers(skops.get_untrusted_types(data=data), modules)
-    if strangers:
-        fault = f"its models hold types that are not trusted to be loaded again: {', '.join(strangers)}"
+    try:
+        _steps(classifier)
+        data = import_module("skops.io").dumps(classifier)
+        found = strangers(_schema(data), modules)
+    except Exception as error:  # an archive is made by asking every part for its state
+        raise InvalidRequest.at(Fault(("learner",), f"its models cannot be kept: {error}")) from error
+    if found:
+        fault = f"its models hold types that are not trusted to be loaded again: {', '.join(found)}"
         raise InvalidRequest.at(Fault(("learner",), fault))
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as new:
@@ -216,17 +226,44 @@ def _renamed(node: Any, names: dict[str, str], numbers: dict[int, int]) -> Any:
     return copy
 
 
-def _check_parts(model: Any, columns: int) -> None:
-    """Refuse trees and support vectors whose numbers point outside, or back: scikit-learn would follow them."""
+def _check_parts(model: Any) -> None:
+    """Refuse trees and support vectors whose numbers point outside, or back: scikit-learn would follow them.
+
+    They are held against the columns of the estimator that they belong to, which refuses tables of others.
+    """
+    owned, trees = set(), set()
     for part in parts_of(model):
         kind = type(part)
-        if kind.__module__.startswith("sklearn."):
-            if kind.__name__ == "Tree":
-                _check_tree(part, columns)
-            elif kind.__name__ == "TreePredictor":
-                _check_predictor(part, columns)
-            elif hasattr(part, "_n_support"):
-                _check_support(part, columns)
+        if not kind.__module__.startswith("sklearn."):
+            continue
+        if kind.__name__ in ("Tree", "TreePredictor"):
+            trees.add(id(part))
+        elif hasattr(part, "tree_"):
+            _check_tree(part.tree_, part.n_features_in_)
+            owned.add(id(part.tree_))
+        elif hasattr(part, "_predictors"):
+            for tree in chain.from_iterable(part._predictors):
+                _check_predictor(tree, part.n_features_in_)
+                owned.add(id(tree))
+        elif hasattr(part, "_n_support"):
+            _check_support(part, part.n_features_in_)
+        elif kind.__module__ in _UNCHECKED and hasattr(part, "estimators_"):  # not one that is still to be trained
+            _check_members(part)
+    if not trees <= owned:
+        raise CorruptArtifact(f"{len(trees - owned)} of {len(trees)} trees belong to no estimator")
+
+
+def _check_members(ensemble: Any) -> None:
+    """Hold the trees of a forest or of boosting, which give them their table unchecked, against the whole."""
+    members = np.asarray(ensemble.estimators_, dtype=object)
+    boosted = 1 if ensemble.n_classes_ == 2 else ensemble.n_classes_
+    fine = (
+        members.size > 0
+        and members.shape[1:] in ((), (boosted,))
+        and all(tree.n_features_in_ == ensemble.n_features_in_ for tree in members.flat)
+    )
+    if not fine:
+        raise CorruptArtifact(f"an ensemble of {' x '.join(map(str, members.shape))} trees contradicts itself")
 
 
 def _check_predictor(tree: Any, columns: int) -> None:
@@ -274,6 +311,7 @@ def _check_support(machine: Any, columns: int) -> None:
         and np.asarray(machine._intercept_).shape == (pairs,)
         and np.asarray(machine._probA).shape in ((0,), (pairs,))
         and np.asarray(machine._probB).shape == np.asarray(machine._probA).shape
+        and machine.kernel != "precomputed"  # whose support_ points into the table
     )
     if not fine:
         raise CorruptArtifact(f"a support vector machine of {len(vectors)} vectors contradicts itself")

@@ -2,15 +2,32 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+import httpx
+import numpy as np
+import psutil
 import pytest
+from sklearn.datasets import load_iris
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import OneClassSVM
 
+from app.artifacts import pack
+from models.index import IndexOptions
+from solvers.base import Run
+from solvers.index import fit
 from tests.e2e.test_errors import is_problem
+from tests.oracles_index import small_table
 from tests.samples import FEATURES_SPEC, feature_columns, to_csv
 from tests.servers import Server, running_server, wait_for
 
 PATH = "/v1/indexes/sizes"
+dumps = import_module("skops.io").dumps
 
 
 @pytest.fixture(scope="module")
@@ -180,3 +197,81 @@ def test_a_trace_is_no_table_of_features(indexed: Server) -> None:
     body = {"solver": "cascade", "name": "x", "dataset": "features"}
     problem = is_problem(indexed.client.post("/v1/builds", json=body), 422, "invalid-request")
     assert problem["errors"][0]["loc"] == ["dataset"]
+
+
+def made_up(name: str, model: Any) -> bytes:
+    """Pack an artifact of one feature of one column, ``c0``, whose every model is this one."""
+    run = fit(small_table(rows=60, features=1), OPTIONS, np.random.default_rng(0), Run())
+    data = np.frombuffer(dumps(model), dtype=np.uint8)
+    plan = replace(run.plan, model_bytes=data, model_offsets=np.array([0, len(data)]))
+    told = {"solver": "index", "name": name, "dataset": "d", "dataset_sha256": "0" * 64, "seed": 0}
+    more = {"params": OPTIONS.model_dump(mode="json"), "unit": plan.unit, "summary": run.summary}
+    return pack(plan, told | more)
+
+
+OPTIONS = IndexOptions(learner="sklearn.naive_bayes.GaussianNB", folds=2)
+ONE_ITEM = {"size": 1, "budget": 100, "items": [{"c0": 0.5}]}
+
+
+def imported(server: Server, name: str, model: Any) -> httpx.Response:
+    """Import a made-up artifact and ask it for a prediction."""
+    headers = {"content-type": "application/octet-stream"}
+    reply = server.client.post("/v1/artifacts/import", content=made_up(name, model), headers=headers)
+    assert reply.status_code == 201, reply.text
+    wait_for(lambda: server.client.get(f"/v1/indexes/{name}/skyline?size=1").status_code == 200, 5)
+    return server.client.post(f"/v1/indexes/{name}/predictions", json=ONE_ITEM)
+
+
+def neighbours() -> KNeighborsClassifier:
+    """Train a model of one column."""
+    values, labels = load_iris(return_X_y=True)
+    model = KNeighborsClassifier(3, algorithm="brute", metric="manhattan")
+    return model.fit(values[:, :1], labels)
+
+
+def children(server: Server) -> list[int]:
+    """List the processes in which models are tried."""
+    started = [child for child in psutil.Process(server.process.pid).children() if "spawn_main" in str(child.cmdline())]
+    return [child.pid for child in started]
+
+
+def test_a_model_that_crashes_the_process_which_tries_it_is_refused_and_the_server_goes_on(indexed: Server) -> None:
+    good = imported(indexed, "sound", neighbours())
+    assert good.status_code == 200, good.text
+    first, crashing = children(indexed), neighbours()
+    crashing._y = np.full(len(crashing._y), 10**9, dtype=np.intp)
+    problem = is_problem(imported(indexed, "crashing", crashing), 422, "invalid-request")
+    assert "the model ended the process that tried it (signal 11)" in problem["detail"]
+    assert indexed.process.poll() is None
+    again = indexed.client.post("/v1/indexes/sound/predictions", json=ONE_ITEM)
+    assert again.json() == good.json()
+    assert len(first) == len(children(indexed)) == 1
+    assert first != children(indexed)
+
+
+def test_a_model_of_types_that_are_not_trusted_is_refused(indexed: Server) -> None:
+    values = load_iris().data
+    forged = make_pipeline(CountVectorizer(input="filename", vocabulary=["root"]), neighbours())
+    problem = is_problem(imported(indexed, "reading", forged), 422, "invalid-request")
+    assert "types that are not trusted: " in problem["detail"]
+    assert "CountVectorizer" in problem["detail"]
+    other = is_problem(imported(indexed, "outlier", OneClassSVM().fit(values[:, :1])), 422, "invalid-request")
+    assert "OneClassSVM" in other["detail"]
+
+
+def test_a_model_that_takes_too_long_is_given_up_and_the_server_goes_on(tmp_path: Path) -> None:
+    with running_server(tmp_path, solve_timeout_s=0.01) as server:
+        is_problem(imported(server, "slow", neighbours()), 504, "solver-timeout")
+        assert server.client.get("/v1/indexes/slow/decision?size=1&budget=100").status_code == 200
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_the_process_for_models_ends_with_the_server(tmp_path: Path, how: str) -> None:
+    with running_server(tmp_path) as server:
+        assert imported(server, "sound", neighbours()).status_code == 200
+        (child,) = children(server)
+        if how == "killed":
+            server.kill(whole_tree=False)
+        else:
+            assert server.stop() == 0
+        wait_for(lambda: not psutil.pid_exists(child), 10)

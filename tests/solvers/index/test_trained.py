@@ -1,5 +1,6 @@
 """Learners by import path, and trained models as bytes that can run no code."""
 
+import json
 import warnings
 import zipfile
 from importlib import import_module
@@ -7,11 +8,24 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pytest
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_iris
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.decomposition import PCA
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import VotingClassifier
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.svm import OneClassSVM
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.tree._tree import Tree
 from sklearn.utils import all_estimators
+from threadpoolctl import threadpool_limits
 
 from models import FeatureTable, InvalidRequest
 from models.errors import CorruptArtifact
@@ -20,8 +34,10 @@ from solvers.base import Run
 from solvers.index import fit
 from solvers.index.learner import make, train_on
 from solvers.index.trained import from_archive, kind_of, linear_length, predict_archived, predict_linear, to_bytes
+from solvers.index.trusted import TRUSTED
 from tests.oracles_index import small_table
 
+dumps = import_module("skops.io").dumps
 LINEAR = [
     ("sklearn.linear_model.LogisticRegression", {}, "softmax"),
     ("sklearn.linear_model.LogisticRegression", {"solver": "newton-cg"}, "softmax"),
@@ -110,14 +126,248 @@ def test_every_classifier_of_scikit_learn_can_be_kept(path: str, classes: int) -
     assert codes.tolist() == expected.tolist()
 
 
+def inside(name: str, **params: object) -> dict[str, Any]:
+    """Describe a learner that is another one's parameter."""
+    return {"learner": f"sklearn.{name}", "learner_params": params}
+
+
+TREE, BOOSTED = inside("tree.DecisionTreeClassifier"), "sklearn.ensemble.HistGradientBoostingClassifier"
+TUNED = "sklearn.model_selection.TunedThresholdClassifierCV"
+WEIGHTS = {0: 1.0, 1: 2.0, 2: 1.0}
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    *(("sklearn.svm.SVC", {"kernel": kernel, "probability": kernel == "poly"}) for kernel in ("linear", "poly")),
+    ("sklearn.neighbors.KNeighborsClassifier", {"metric": "manhattan", "weights": "distance"}),
+    *(("sklearn.neighbors.KNeighborsClassifier", {"algorithm": name}) for name in ("ball_tree", "kd_tree")),
+    *(("sklearn.neural_network.MLPClassifier", {"solver": name, "max_iter": 5}) for name in ("lbfgs", "sgd")),
+    ("sklearn.neural_network.MLPClassifier", {"early_stopping": True, "max_iter": 5}),
+    ("sklearn.tree.DecisionTreeClassifier", {"criterion": "entropy", "class_weight": WEIGHTS}),
+    ("sklearn.tree.DecisionTreeClassifier", {"criterion": "log_loss", "splitter": "random"}),
+    ("sklearn.ensemble.RandomForestClassifier", {"n_estimators": 3, "oob_score": True, "n_jobs": 2}),
+    *(
+        ("sklearn.ensemble.BaggingClassifier", {"estimator": each, "n_estimators": 3, "max_features": 0.5})
+        for each in (TREE, inside("svm.SVC"), inside("ensemble.RandomForestClassifier", n_estimators=2))
+    ),
+    ("sklearn.ensemble.AdaBoostClassifier", {"estimator": inside("naive_bayes.GaussianNB"), "n_estimators": 3}),
+    *(
+        ("sklearn.ensemble.StackingClassifier", {"estimators": [["a", TREE]], "final_estimator": each})
+        for each in (TREE, inside("ensemble.HistGradientBoostingClassifier", max_iter=3), inside("svm.SVC"))
+    ),
+    ("sklearn.ensemble.VotingClassifier", {"estimators": [["a", TREE], ["b", NESTED]], "weights": [1, 2]}),
+    ("sklearn.calibration.CalibratedClassifierCV", {"estimator": TREE, "method": "isotonic"}),
+    ("sklearn.calibration.CalibratedClassifierCV", {"estimator": TREE, "method": "temperature", "ensemble": False}),
+    (BOOSTED, {"max_iter": 3, "early_stopping": True}),
+    (BOOSTED, {"max_iter": 3, "class_weight": WEIGHTS, "max_features": 0.5, "interaction_cst": "pairwise"}),
+    ("sklearn.ensemble.GradientBoostingClassifier", {"n_estimators": 3, "loss": "exponential"}),
+    ("sklearn.ensemble.GradientBoostingClassifier", {"n_estimators": 3, "init": NESTED, "subsample": 0.5}),
+    ("sklearn.linear_model.LogisticRegressionCV", {"Cs": 3, "class_weight": "balanced"}),
+    *(("sklearn.linear_model.SGDClassifier", {"loss": name}) for name in ("log_loss", "modified_huber")),
+    ("sklearn.linear_model.RidgeClassifierCV", {"class_weight": WEIGHTS}),
+    ("sklearn.linear_model.LogisticRegression", {"solver": "liblinear"}),
+    ("sklearn.gaussian_process.GaussianProcessClassifier", {"multi_class": "one_vs_one"}),
+    ("sklearn.discriminant_analysis.LinearDiscriminantAnalysis", {"solver": "eigen", "shrinkage": "auto"}),
+    ("sklearn.semi_supervised.LabelSpreading", {"kernel": "knn"}),
+    ("sklearn.neighbors.NearestCentroid", {"metric": "manhattan"}),
+    *((TUNED, {"estimator": NESTED, "scoring": name}) for name in ("accuracy", "f1", "precision", "recall", "jaccard")),
+]
+
+
+def for_two_only(path: str, params: dict[str, Any]) -> bool:
+    """Tell what scikit-learn has for two classes only."""
+    return "Threshold" in path or "exponential" in params.values() or "liblinear" in params.values()
+
+
+def needed(classes: int, kind: type[np.integer[Any]]) -> set[str]:
+    """Collect what the archives of all classifiers hold, as pairs of loader and path."""
+    found: set[str] = set()
+    values, labels = data(classes)
+    for path, params in [*((path, NEEDS.get(path.rpartition(".")[2], {})) for path in EVERY), *VARIANTS]:
+        if classes == 3 and for_two_only(path, params):
+            continue
+        standardize = not path.startswith("sklearn.naive_bayes.")
+        with threadpool_limits(1):  # threads that wait for each other are most of the time here
+            model = train_on(make(path, params, standardize=standardize), values, labels.astype(kind))
+        archive = zipfile.ZipFile(BytesIO(dumps(model)))
+        found |= {f"{node['__loader__']} {node['__module__']}.{node['__class__']}" for node in nodes(archive)}
+    return found
+
+
+def nodes(archive: zipfile.ZipFile) -> list[dict[str, Any]]:
+    """Collect the nodes of an archive as the JSON reader meets them."""
+    found: list[dict[str, Any]] = []
+    json.loads(archive.read("schema.json"), object_hook=lambda each: found.append(each) if "__loader__" in each else 0)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_list_of_trusted_types_is_what_classifiers_need() -> None:
+    found = needed(2, np.int32) | needed(3, np.int32) | needed(2, np.int64)
+    assert sorted(found - set(TRUSTED)) == []
+    assert sorted(set(TRUSTED) - found) == []
+    assert list(TRUSTED) == sorted(TRUSTED)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(("path", "params"), VARIANTS)
+def test_classifiers_with_other_parameters_are_kept_too(path: str, params: dict[str, Any], classes: int) -> None:
+    if classes == 3 and for_two_only(path, params):
+        pytest.skip("scikit-learn has it for two classes only")
+    model, values = trained(path, params, classes)
+    if kind_of(model) == "skops":
+        codes, shares = predict_archived(to_bytes(model), values, classes)
+        assert codes.tolist() == model.predict(values).tolist()
+        if shares is not None:
+            assert np.array_equal(shares, model.predict_proba(values))
+
+
 def test_harmful_types_are_neither_kept_nor_loaded() -> None:
-    with pytest.raises(InvalidRequest, match=r"not trusted to be loaded again: functools\.partial"):
+    with pytest.raises(InvalidRequest, match=r"not trusted to be loaded again: .*functools\.partial"):
         to_bytes(trained("sklearn.ensemble.HistGradientBoostingClassifier", {"categorical_features": [0]}, 3, False)[0])
-    harmful = import_module("skops.io").dumps(FunctionTransformer(func=warnings.warn))
+    harmful = dumps(FunctionTransformer(func=warnings.warn))
     with pytest.raises(CorruptArtifact, match=r"types that are not trusted: .*warn"):
         from_archive(harmful, 4)
     with pytest.raises(CorruptArtifact, match=r"types that are not trusted: .*warn"):
         from_archive(harmful, 4, ("_warnings", "warnings"))  # a function is no class of a learner's module
+
+
+def file_reader(path: Path) -> Any:
+    """Forge a model that answers what stands in a file: its classes are the words that it counts there."""
+    values, labels = data(3)
+    names = np.array([str(path)] * len(values))
+    named = VotingClassifier([("a", DummyClassifier())]).fit(values, labels)
+    named.estimators_ = [DummyClassifier(strategy="constant", constant=str(path)).fit(values, names)]
+    words = ColumnTransformer([("v", CountVectorizer(input="filename", vocabulary=["zebra", "root"]), 0)])
+    words.fit(named.transform(values[:3]))
+    last = LogisticRegression().fit(np.array([[0, 0], [5, 0], [0, 5]]), [0, 1, 2])
+    return make_pipeline(named, words, last)
+
+
+def test_a_model_that_reads_files_is_refused(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("zebra")
+    forged = file_reader(secret)
+    with pytest.raises(CorruptArtifact, match=r"not trusted: .*ColumnTransformer, .*CountVectorizer"):
+        from_archive(dumps(forged), 4)
+    with pytest.raises(InvalidRequest, match="it is PCA, then GaussianNB, must be a classifier"):
+        to_bytes(make_pipeline(PCA(1), GaussianNB()).fit(*data(3)))
+
+
+def broken_tree() -> Any:
+    """Make a fitted tree whose first node points far outside."""
+    model = trained("sklearn.tree.DecisionTreeClassifier", {}, 3, standardize=False)[0]
+    state = model.tree_.__getstate__()
+    state["nodes"]["left_child"][0] = state["nodes"]["right_child"][0] = 10**9
+    model.tree_ = Tree(4, np.array([3], dtype=np.intp), 1)
+    model.tree_.__setstate__(state)
+    return model
+
+
+def fitted(name: str, params: dict[str, Any], **state: Any) -> Any:
+    """Train a model, and give it other state."""
+    model = trained(f"sklearn.{name}", params, 3, standardize=False)[0]
+    for key, value in state.items():
+        setattr(model, key, value)
+    return model
+
+
+def forgeries() -> dict[str, tuple[Any, str]]:
+    """Give models that ended or misused the process which tried them, and what is said of each now."""
+    values, labels = data(3)
+    ensemble = {"estimators": [["a", TREE]]}
+    boosted = fitted("ensemble.GradientBoostingClassifier", {"n_estimators": 2})
+    boosted.estimators_ = np.full((1, 1500), boosted.estimators_[0, 0], dtype=object)
+    forest = fitted("ensemble.RandomForestClassifier", {"n_estimators": 2})
+    forest.estimators_[1] = DecisionTreeClassifier().fit(np.tile(values, 9), labels)
+    machine = fitted("svm.SVC", {}, kernel="precomputed", shape_fit_=(4, 4))
+    machine.support_ = np.full(len(machine.support_), 2**31 - 8, dtype=np.int32)
+    hidden = fitted("ensemble.VotingClassifier", ensemble, estimators_={broken_tree()}, named_estimators_={})
+    narrow = fitted("tree.DecisionTreeClassifier", {}, n_features_in_=1)
+    good, scaler = fitted("tree.DecisionTreeClassifier", {}), StandardScaler().fit(values)
+    bound = FunctionTransformer(func=broken_tree().predict_proba)
+    inner = make_pipeline(StandardScaler(), DecisionTreeClassifier()).fit(values, labels)
+    return {
+        "columns": (boosted, "an ensemble of 1 x 1500 trees contradicts itself"),
+        "members": (forest, "an ensemble of 2 trees contradicts itself"),
+        "precomputed": (machine, "contradicts itself"),
+        "set": (hidden, r"not trusted: builtins\.set"),
+        "loose": (
+            fitted(
+                "ensemble.VotingClassifier", ensemble, estimators_=[good, broken_tree().tree_], named_estimators_={}
+            ),
+            "1 of 2 trees belong to no estimator",
+        ),
+        "listed": (
+            fitted("ensemble.VotingClassifier", ensemble, estimators_=[broken_tree()], named_estimators_={}),
+            "points outside itself",
+        ),
+        "narrower": (make_pipeline(PCA(1).fit(values), narrow), r"not trusted: sklearn\.decomposition\._pca\.PCA"),
+        "narrow": (make_pipeline(StandardScaler().fit(values[:, :1]), narrow), "is not one of 4 columns"),
+        "half": (make_pipeline(scaler, narrow), "is not one of 4 columns"),
+        "method": (make_pipeline(bound, narrow), "FunctionTransformer, .*DecisionTreeClassifier by MethodNode"),
+        "two": (
+            make_pipeline(scaler, scaler, narrow),
+            "StandardScaler, then",
+        ),
+        "no classifier": (OneClassSVM().fit(values), "OneClassSVM"),
+        "regressor": (
+            DecisionTreeRegressor().fit(values, labels),
+            "it is DecisionTreeRegressor, must be",
+        ),
+        "inner": (
+            fitted("ensemble.VotingClassifier", ensemble, estimators_=[inner], named_estimators_={}),
+            "Pipeline inside of something",
+        ),
+        "voting": (fitted("ensemble.VotingClassifier", ensemble, estimators_=5), "cannot be read: "),
+        "state": (fitted("svm.SVC", {}, _n_support="many"), "contradicts itself"),
+        "shares": (fitted("naive_bayes.GaussianNB", {}, classes_=np.arange(2)), "cannot predict|probabilities"),
+    }
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_models_that_were_made_up_are_refused_and_nothing_else_is_raised() -> None:
+    for name, (model, message) in forgeries().items():
+        with pytest.raises(CorruptArtifact, match=message):
+            pytest.fail(f"{name}: {predict_archived(dumps(model), data(3)[0], 3)}")
+
+
+@pytest.mark.parametrize("change", [{"protocol": 0}, {"protocol": True}, {"__loader__": {}}, {"__class__": ["x"]}])
+def test_a_schema_that_was_made_up_is_refused(change: dict[str, Any]) -> None:
+    def forged(schema: dict[str, Any]) -> bytes:
+        out = BytesIO()
+        with zipfile.ZipFile(BytesIO(kept)) as old, zipfile.ZipFile(out, "w") as new:
+            for name in old.namelist():
+                new.writestr(name, json.dumps(schema) if name == "schema.json" else old.read(name))
+        return out.getvalue()
+
+    kept = to_bytes(trained("sklearn.naive_bayes.GaussianNB", {}, 3)[0])
+    with zipfile.ZipFile(BytesIO(kept)) as archive:
+        schema = json.loads(archive.read("schema.json"))
+    assert from_archive(forged(schema), 4) is not None
+    with pytest.raises(CorruptArtifact):
+        from_archive(forged({**schema, **change}), 4)
+
+
+def test_an_archive_that_unpacks_to_more_than_its_bytes_is_refused() -> None:
+    packed = dumps(GaussianNB().fit(*data(3)), compression=zipfile.ZIP_DEFLATED)
+    with pytest.raises(CorruptArtifact, match=r"compressed entries: .*schema\.json"):
+        from_archive(packed, 4)
+
+
+def test_a_model_that_would_predict_in_many_processes_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    real = joblib.Parallel.__init__
+
+    def watched(self: Any, *args: Any, **options: Any) -> None:
+        real(self, *args, **options)
+        asked.append(self._effective_n_jobs())
+
+    model = fitted("ensemble.BaggingClassifier", {"n_estimators": 3}, n_jobs=2)
+    monkeypatch.setattr(joblib.Parallel, "__init__", watched)
+    codes, _ = predict_archived(to_bytes(model), data(3)[0], 3)
+    assert asked
+    assert set(asked) == {1}
+    assert len(codes) == 150
 
 
 def test_a_learner_of_ones_own_is_kept_where_its_module_is_allowed(
@@ -267,6 +517,9 @@ def test_an_index_of_any_learner_predicts(learner: str) -> None:
 
 def test_a_tree_of_other_columns_and_forged_support_vectors_are_refused() -> None:
     tree = trained("sklearn.tree.DecisionTreeClassifier", {}, 3, standardize=False)[0]
+    with pytest.raises(CorruptArtifact, match="is not one of 3 columns"):
+        from_archive(to_bytes(tree), 3)
+    tree.n_features_in_ = 3
     with pytest.raises(CorruptArtifact, match="points outside itself"):
         from_archive(to_bytes(tree), 3)
     machine = trained("sklearn.svm.SVC", {}, 3, standardize=False)[0]
