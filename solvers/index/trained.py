@@ -198,7 +198,7 @@ def _archive(classifier: Any, modules: Sequence[str]) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as new:
         names: dict[str, str] = {}
-        numbers: dict[int, int] = {}
+        numbers: dict[Any, int] = {}
         schema = _renamed(json.loads(old.read("schema.json")), names, numbers)
         entries = {"schema.json": json.dumps(schema, sort_keys=True).encode()}
         entries |= {kept: old.read(name) for name, kept in names.items()}
@@ -209,8 +209,11 @@ def _archive(classifier: Any, modules: Sequence[str]) -> bytes:
     return out.getvalue()
 
 
-def _renamed(node: Any, names: dict[str, str], numbers: dict[int, int]) -> Any:
-    """Copy a schema with memory addresses and the names made from them replaced, in the order that they are met."""
+def _renamed(node: Any, names: dict[str, str], numbers: dict[Any, int]) -> Any:
+    """Copy a schema with memory addresses and the names made from them replaced, in the order that they are met.
+
+    Equal plain values are one, whether or not they happened to be one object where the model was trained.
+    """
     if isinstance(node, list):
         return [_renamed(each, names, numbers) for each in node]
     if not isinstance(node, dict):
@@ -218,7 +221,8 @@ def _renamed(node: Any, names: dict[str, str], numbers: dict[int, int]) -> Any:
     copy: dict[str, Any] = {}
     for key, value in node.items():
         if key == "__id__":
-            copy[key] = numbers.setdefault(value, len(numbers) + 1)
+            plain = node.get("__loader__") == "JsonNode"
+            copy[key] = numbers.setdefault((node["content"],) if plain else value, len(numbers) + 1)
         elif key == "file" and isinstance(value, str):
             copy[key] = names.setdefault(value, f"{len(names)}.{value.rpartition('.')[2]}")
         else:

@@ -17,7 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import OneClassSVM
 
-from app.artifacts import pack
+from app.codec import encode
 from models.index import IndexOptions
 from solvers.base import Run
 from solvers.index import fit
@@ -206,7 +206,7 @@ def made_up(name: str, model: Any) -> bytes:
     plan = replace(run.plan, model_bytes=data, model_offsets=np.array([0, len(data)]))
     told = {"solver": "index", "name": name, "dataset": "d", "dataset_sha256": "0" * 64, "seed": 0}
     more = {"params": OPTIONS.model_dump(mode="json"), "unit": plan.unit, "summary": run.summary}
-    return pack(plan, told | more)
+    return encode(plan, told | more)
 
 
 OPTIONS = IndexOptions(learner="sklearn.naive_bayes.GaussianNB", folds=2)
