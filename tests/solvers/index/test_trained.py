@@ -63,7 +63,8 @@ def data(classes: int) -> tuple[np.ndarray, np.ndarray]:
 
 def trained(path: str, params: dict[str, Any], classes: int, standardize: bool = True) -> tuple[Any, np.ndarray]:
     values, labels = data(classes)
-    return train_on(make(path, params, standardize=standardize), values, labels), values
+    with threadpool_limits(1):  # tables are so small that threads only wait for each other
+        return train_on(make(path, params, standardize=standardize), values, labels), values
 
 
 @pytest.mark.parametrize("standardize", [True, False])
@@ -98,6 +99,8 @@ def test_other_models_go_through_skops_with_the_same_bytes_each_time(path: str, 
 NESTED = {"learner": "sklearn.linear_model.LogisticRegression", "learner_params": {"C": 0.5}}
 ONE = ("FixedThreshold", "OneVsOne", "OneVsRest", "OutputCode", "SelfTraining")
 NEEDS: dict[str, dict[str, Any]] = {f"{name}Classifier": {"estimator": NESTED} for name in ONE}
+NEEDS["HistGradientBoostingClassifier"] = {"max_iter": 5}
+NEEDS["LogisticRegressionCV"] = {"Cs": 2, "cv": 2}
 NEEDS["TunedThresholdClassifierCV"] = {"estimator": NESTED}
 NEEDS["StackingClassifier"] = NEEDS["VotingClassifier"] = {"estimators": [["one", NESTED], ["two", NESTED]]}
 SEVERAL_ANSWERS = {"ClassifierChain", "MultiOutputClassifier"}
