@@ -83,6 +83,12 @@ class TraceClassifier(Value):
     )
     prediction: Label = Field(description="the column of its answers")
     confidence: Label | None = Field(default=None, description="the column of its confidences, if it gives any")
+    scores: dict[Label, Label] | None = Field(
+        default=None,
+        min_length=1,
+        description="for each class the column of the classifier's score for it, a logit or the logarithm of a "
+        "probability, if it gives any",
+    )
     group: Label | None = Field(
         default=None, description="classifiers of one group are fully dependent, of different groups independent"
     )
@@ -113,6 +119,7 @@ class TraceSpec(Value):
         for classifier in self.classifiers:
             used.append(classifier.prediction)
             used += [classifier.confidence] if classifier.confidence else []
+            used += (classifier.scores or {}).values()
             used += [classifier.cost.column] if isinstance(classifier.cost, CostColumn) else []
         return tuple(dict.fromkeys(used))
 
@@ -177,7 +184,9 @@ class Trace:
 
     labels: (n,) int32 and predictions: (n, m) int32 are indices into classes (the true classes first, then answers that
     are never true). confidences: (n, m) float64, NaN in the columns of classifiers without. costs: (n, m) float64,
-    at least 0. embeddings: (n, d) float32, d = 0 if there are none.
+    at least 0. embeddings: (n, d) float32, d = 0 if there are none. margins: (n, m, c) float32, the score of each of c
+    classes less that of the true class; NaN for classifiers without scores, -∞ beyond the classes of one with fewer,
+    c = 0 if none has scores.
     """
 
     spec: TraceSpec
@@ -187,6 +196,7 @@ class Trace:
     confidences: Floats
     costs: Floats
     embeddings: NDArray[np.float32]
+    margins: NDArray[np.float32]
 
     @property
     def rows(self) -> int:
@@ -197,6 +207,19 @@ class Trace:
     def correct(self) -> NDArray[np.bool_]:
         """Which classifier is right about which item, (n, m)."""
         return np.equal(self.predictions, self.labels[:, None])
+
+    def likelihoods(self, temperature: float) -> Floats:
+        """How likely each classifier is right about each item, (n, m): the softmax of its scores at a temperature.
+
+        Without scores 1 or 0, as its answer is right or wrong.
+        """
+        found = self.correct.astype(np.float64)
+        scored = np.flatnonzero([classifier.scores is not None for classifier in self.spec.classifiers])
+        if len(scored):
+            with np.errstate(over="ignore"):
+                raised = np.exp(self.margins[:, scored].astype(np.float64) / temperature)
+            found[:, scored] = 1 / raised.sum(axis=2)
+        return found
 
     @classmethod
     def from_columns(cls, spec: TraceSpec, columns: Columns, embeddings: NDArray[Any] | None = None) -> "Trace":
@@ -211,9 +234,10 @@ class Trace:
         vectors = embeddings_of(embeddings, rows, faults)
         _raise_if_any(faults)
         every, predictions = _predictions(classes, spec, answers, faults)
+        margins = _margins(columns, spec, classes, codes, faults)
         _raise_if_any(faults)
         n = len(codes)
-        return cls(spec, every, codes, predictions, _stack(confidences, n), _stack(costs, n), vectors)
+        return cls(spec, every, codes, predictions, _stack(confidences, n), _stack(costs, n), vectors, margins)
 
 
 def _predictions(
@@ -239,6 +263,34 @@ def _predictions(
 
 def _confidence(columns: Columns, classifier: TraceClassifier, faults: list[Fault]) -> Floats | float:
     return np.nan if classifier.confidence is None else numbers(columns, classifier.confidence, faults)
+
+
+def _margins(
+    columns: Columns, spec: TraceSpec, classes: tuple[str, ...], labels: Codes, faults: list[Fault]
+) -> NDArray[np.float32]:
+    """Take each classifier's scores, less that of the true class."""
+    most = max((len(classifier.scores or ()) for classifier in spec.classifiers), default=0)
+    margins = np.full((len(labels), len(spec.classifiers), most), np.nan, dtype=np.float32)
+    for j, classifier in enumerate(spec.classifiers):
+        if classifier.scores is None:
+            continue
+        missing = [name for name in classes if name not in classifier.scores]
+        if missing:
+            where = ("spec", "classifiers", j, "scores")
+            faults.append(Fault(where, f"have none for class {missing[0]!r} of {spec.label!r}"))
+            continue
+        names = list(classifier.scores)
+        found = [
+            numbers(columns, column, faults, at_least=-FARTHEST, at_most=FARTHEST)
+            for column in classifier.scores.values()
+        ]
+        if all(map(len, found)):
+            scores = np.stack(found, axis=1)
+            true = scores[np.arange(len(labels)), np.array([names.index(name) for name in classes])[labels]]
+            margins[:, j] = -np.inf
+            margins[:, j, : len(names)] = scores - true[:, None]
+    margins.flags.writeable = False
+    return margins
 
 
 def _cost(columns: Columns, classifier: TraceClassifier, faults: list[Fault]) -> Floats | float:
