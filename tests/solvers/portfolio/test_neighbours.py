@@ -1,0 +1,300 @@
+"""The nearest items, against a brute-force search that numpy does in one expression."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from models.errors import InvalidRequest
+from solvers.portfolio import chebyshev, neighbours
+from solvers.portfolio.neighbours import FoldedNeighbours, Metric
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+METRICS: tuple[Metric, ...] = ("linf", "l1", "l2")
+
+
+def brute(samples: Floats, queries: Floats, metric: Metric) -> Ints:
+    """Compute all distances, one query at a time; argmin gives the first of equals."""
+    found = np.empty((len(queries), len(samples)), np.int64)
+    for i, query in enumerate(queries):
+        if metric == "linf":
+            with np.errstate(over="ignore"):
+                distances = np.abs(samples - query).max(axis=2)
+        else:
+            apart = samples.astype(np.float64) - query
+            distances = (np.abs(apart) if metric == "l1" else apart * apart).sum(axis=2)
+        found[i] = distances.argmin(axis=1)
+    return found
+
+
+def agree(samples: NDArray[np.floating], queries: NDArray[np.floating], metric: Metric) -> None:
+    """Compare with brute force, all queries at once and the first one alone."""
+    stored, asked = samples.astype(np.float32), queries.astype(np.float32)
+    search = FoldedNeighbours(stored, metric).search
+    expected = brute(stored, asked, metric)
+    np.testing.assert_array_equal(search(asked), expected)
+    np.testing.assert_array_equal(search(asked[:1]), expected[:1])
+
+
+def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    grown = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return np.asarray(grown / grown.sum(axis=-1, keepdims=True))
+
+
+def draw(kind: str, rng: np.random.Generator, count: int, dims: int) -> NDArray[np.float64]:
+    """Draw items of one kind."""
+    normal = rng.standard_normal((count, dims))
+    match kind:
+        case "normal":
+            return normal
+        case "softmax":
+            return softmax(4 * normal / np.exp(rng.uniform(-5, 3, (count, 1))))
+        case "grid":
+            return rng.integers(-2, 3, (count, dims)).astype(float)
+        case "bits":
+            return rng.integers(0, 2, (count, dims)).astype(float)
+        case "constant columns":
+            normal[:, ::2] = 0.3
+            return normal
+        case "duplicates":
+            return normal[rng.integers(0, max(count // 5, 1), count)]
+        case "far from zero":
+            return 1000 + rng.random((count, dims))
+        case "huge":
+            return 2.5e38 * np.tanh(normal)
+        case "small":
+            return 1e-38 * normal
+        case "of squares too small":
+            return 3e-23 * normal
+        case "outlier":
+            normal[rng.integers(count), rng.integers(dims)] = 1e30
+            return normal
+        case "scales":
+            return normal * 10.0 ** rng.integers(-12, 12, (count, 1))
+        case "columns of all scales":
+            return normal * np.logspace(-20, 20, dims)
+    raise AssertionError(kind)
+
+
+KINDS = (
+    "normal", "softmax", "grid", "bits", "constant columns", "duplicates", "far from zero", "huge", "small",
+    "of squares too small", "outlier", "scales", "columns of all scales",
+)  # fmt: skip
+SHAPES = (
+    (1, 1, 1, 1),
+    (3, 1, 5, 4),
+    (1, 40, 1, 9),
+    (2, 33, 2, 20),
+    (4, 150, 7, 12),
+    (2, 300, 70, 30),
+    (3, 90, 300, 25),
+)
+"""Samples, items, dimensions, queries."""
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_nearest_items_are_those_of_brute_force(kind: str, metric: Metric) -> None:
+    for seed, (count, size, dims, asked) in enumerate(SHAPES):
+        rng = np.random.default_rng([seed, KINDS.index(kind)])
+        items = draw(kind, rng, count * size + asked, dims)
+        samples, queries = items[asked:].reshape(count, size, dims), items[:asked]
+        agree(samples, queries, metric)
+        agree(samples, samples[:, 0], metric)  # items themselves
+        agree(samples, queries * 1.25, metric)  # beyond the samples' range
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_queries_of_another_kind_than_the_samples(metric: Metric) -> None:
+    rng = np.random.default_rng(7)
+    for kind in KINDS:
+        samples = draw(kind, rng, 200, 20).reshape(2, 100, 20)
+        for other in KINDS:
+            agree(samples, draw(other, rng, 8, 20), metric)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("size", [3, 5, 40, 300, 700])
+def test_of_equal_items_the_first_is_found(metric: Metric, size: int) -> None:
+    """More equals than faiss is asked for at any time, behind items that are farther off."""
+    samples = np.full((2, size, 3), 5.0, np.float32)
+    samples[0, size // 2 :] = 1.0
+    samples[1, -1] = 1.0
+    assert FoldedNeighbours(samples, metric).search(np.zeros((20, 3))).tolist() == [[size // 2, size - 1]] * 20
+
+
+def test_l2_far_from_zero_is_exact_for_large_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Norms and inner products would lose the distance here: |x|^2 is 4e7, rounded to 4, a distance squared 66."""
+    monkeypatch.setattr("joblib.cpu_count", lambda: 1)
+    rng = np.random.default_rng(0)
+    for size, dims, asked in ((200, 400, 800), (20, 200_000, 3)):
+        items = (300 + rng.random((2 * size + asked, dims))).astype(np.float32)
+        samples, queries = items[asked:].reshape(2, size, dims), items[:asked]
+        np.testing.assert_array_equal(FoldedNeighbours(samples, "l2").search(queries), brute(samples, queries, "l2"))
+
+
+@pytest.mark.parametrize("metric", ["l1", "l2"])
+def test_what_float32_sums_cannot_tell_apart(metric: Metric) -> None:
+    """Items at distance 1 but for less than 2^-24, the nearest one last or in the middle."""
+    samples = np.zeros((1, 600, 3), np.float32)
+    samples[0, :, 0] = 1.0
+    samples[0, :, 1] = 2e-5 if metric == "l2" else 2e-8
+    for nearest in (0, 299, 599):
+        nearer = samples.copy()
+        nearer[0, nearest, 1] = 1e-8 if metric == "l1" else 1e-5
+        assert FoldedNeighbours(nearer, metric).search(np.zeros((1, 3))).tolist() == [[nearest]]
+
+
+def test_equal_after_rounding_is_equal() -> None:
+    """1 + 2^-25 less 0 is 1 in float32, where the samples are."""
+    samples = np.array([[[-(2.0**-25)], [0.0]]])
+    assert FoldedNeighbours(samples).search(np.array([[1.0]])).tolist() == [[0]]
+
+
+@given(
+    st.integers(1, 3), st.integers(1, 70), st.integers(1, 140), st.integers(0, 2**32 - 1), st.sampled_from(METRICS),
+    st.sampled_from([1.0, 2.0, 1e-3, 1e30]),
+)  # fmt: skip
+@settings(max_examples=150, deadline=None)
+def test_small_whole_numbers_in_all_shapes(
+    count: int, size: int, dims: int, seed: int, metric: Metric, scale: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    levels = int(rng.integers(1, 6))
+    items = rng.integers(0, levels + 1, (count * size + 5, dims)) * scale
+    agree(items[5:].reshape(count, size, dims), items[:5], metric)
+
+
+@given(st.lists(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=2, max_size=2),
+                min_size=2, max_size=9), st.sampled_from(METRICS))  # fmt: skip
+@settings(max_examples=150, deadline=None)
+def test_any_floats(items: list[list[float]], metric: Metric) -> None:
+    array = np.array(items, np.float32)
+    agree(array[None, 1:], array[:1], metric)
+
+
+def test_the_kernel_interpreted_gives_the_same() -> None:
+    """The source that numba compiles, run by Python, where nothing is vectorized or assumed."""
+    rng = np.random.default_rng(3)
+    items = draw("softmax", rng, 2 * 70 + 6, 66).astype(np.float32)
+    samples, queries = items[6:].reshape(2, 70, 66), items[:6]
+    index = chebyshev.Chebyshev(samples)
+    codes = index._coded(queries)
+    found = np.zeros((6, 2), np.int64)
+    chebyshev._build(*[lambda function: function] * 3)(
+        samples, index._codes, queries, codes, index._order(codes), index._per_unit, found
+    )
+    np.testing.assert_array_equal(found, brute(samples, queries, "linf"))
+
+
+def test_most_items_are_never_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codes leave few items of well-behaved samples: the search prunes."""
+    measured = []
+
+    def counting(function: object) -> object:
+        def wrapped(*given: object) -> object:
+            measured.append(1)
+            return function(*given)  # type: ignore[operator]
+
+        return wrapped if getattr(function, "__name__", "") == "farthest" else function
+
+    rng = np.random.default_rng(3)
+    items = draw("normal", rng, 500 + 3, 64).astype(np.float32)
+    samples, queries = items[None, 3:], items[:3]
+    index = chebyshev.Chebyshev(samples)
+    codes = index._coded(queries)
+    run = chebyshev._build(lambda f: f, lambda f: f, counting)  # type: ignore[arg-type]
+    run(samples, index._codes, queries, codes, index._order(codes), index._per_unit, np.zeros((3, 1), np.int64))
+    assert len(measured) < 3 * 50
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_searches_of_several_threads_do_not_disturb_each_other(metric: Metric) -> None:
+    rng = np.random.default_rng(5)
+    samples = draw("softmax", rng, 600, 30).astype(np.float32).reshape(3, 200, 30)
+    queries = draw("softmax", rng, 400, 30).astype(np.float32)
+    expected = brute(samples, queries, metric)
+    search = FoldedNeighbours(samples, metric).search
+    lengths = [1, 15, 16, 33, 400, 200, 1, 399] * 6
+    with ThreadPoolExecutor(8) as pool:
+        for length, found in zip(lengths, pool.map(lambda n: search(queries[:n]), lengths), strict=True):
+            np.testing.assert_array_equal(found, expected[:length])
+
+
+def test_single_queries_start_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a pool was made")
+
+    search = FoldedNeighbours(np.eye(3)[None]).search
+    monkeypatch.setattr(neighbours, "ThreadPoolExecutor", refuse)
+    assert search(np.eye(3)[1:2]).tolist() == [[1]]
+    monkeypatch.setattr("joblib.cpu_count", lambda: 2)
+    with pytest.raises(AssertionError, match="a pool"):
+        search(np.eye(3)[[0] * 50])
+
+
+def test_more_queries_than_are_coded_at_once() -> None:
+    rng = np.random.default_rng(9)
+    samples, queries = rng.random((2, 20, 3), np.float32), rng.random((5_000, 3), np.float32)
+    np.testing.assert_array_equal(FoldedNeighbours(samples).search(queries), brute(samples, queries, "linf"))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_arrays_of_other_types_and_layouts(metric: Metric) -> None:
+    """float64, whole numbers, lists, transposed and read-only arrays; the answer is int64."""
+    rng = np.random.default_rng(2)
+    whole = rng.integers(0, 9, (4, 30, 2))
+    samples = np.ascontiguousarray(whole.transpose(2, 1, 0))
+    found = FoldedNeighbours(whole.T, metric).search(whole[:, :7, 0].T.tolist())
+    np.testing.assert_array_equal(
+        found, brute(samples.astype(np.float32), whole[:, :7, 0].T.astype(np.float32), metric)
+    )
+    assert found.dtype == np.int64
+    fixed, asked = samples.astype(np.float32), samples[0].astype(np.float32)
+    fixed.flags.writeable = asked.flags.writeable = False
+    index = FoldedNeighbours(fixed, metric)
+    index.warm()
+    np.testing.assert_array_equal(index.search(asked), brute(fixed, asked, metric))
+
+
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        (np.zeros((2, 3)), r"samples: have shape \(2, 3\), must be \(K, s, d\), none of them 0"),
+        (np.zeros((2, 0, 3)), r"samples: have shape \(2, 0, 3\)"),
+        (np.zeros((0, 2, 3)), r"samples: have shape \(0, 2, 3\)"),
+        ([[["a", "b"]]], "samples: must be numbers"),
+        ([[[1.0, np.nan], [np.inf, 2.0]]], r"samples: 2 of 4 are not finite in float32, the first at \[0, 0, 1\]"),
+        ([[[1.0, 1e39]]], r"samples: 1 of 2 are not finite in float32, the first at \[0, 0, 1\]"),
+    ],
+)
+def test_samples_that_are_refused(samples: object, message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        FoldedNeighbours(samples)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize(
+    ("queries", "message"),
+    [
+        (np.zeros(3), r"queries: have shape \(3,\), must be \(n, d\), none of them 0"),
+        (np.zeros((0, 3)), r"queries: have shape \(0, 3\)"),
+        (np.zeros((4, 2)), "queries: have 2 coordinates, the samples have 3"),
+        ([[0.0, 1.0, -np.inf]], r"queries: 1 of 3 are not finite in float32, the first at \[0, 2\]"),
+        ([[0.0, 1.0], [1.0]], "queries: must be numbers"),
+    ],
+)
+def test_queries_that_are_refused(queries: object, message: str, metric: Metric) -> None:
+    index = FoldedNeighbours(np.zeros((1, 2, 3)), metric)
+    with pytest.raises(InvalidRequest, match=message):
+        index.search(queries)  # type: ignore[arg-type]
+
+
+def test_an_unknown_metric_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="metric: is 'cosine', must be 'linf', 'l1' or 'l2'"):
+        FoldedNeighbours(np.zeros((1, 2, 3)), "cosine")  # type: ignore[arg-type]
