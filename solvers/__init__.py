@@ -6,12 +6,13 @@ storing, versioning, building, progress, metrics, command line and the contract 
 
 from typing import Any
 
-from solvers import cascade, index
+from solvers import cascade, index, portfolio
 from solvers.base import Fitted, Plan, Progress, Run, Solver, silent
 
 SOLVERS: dict[str, Solver[Any]] = {
     "cascade": cascade.solver,
     "index": index.solver,
+    "portfolio": portfolio.solver,
 }
 
 __all__ = ["SOLVERS", "Fitted", "Plan", "Progress", "Run", "Solver", "silent"]

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 TRACE_SPEC: dict[str, Any] = {
     "kind": "trace",
@@ -51,6 +52,11 @@ def trace_columns(rows: int = 400, seed: int = 0) -> dict[str, list[Any]]:
     return columns
 
 
+def trace_embeddings(columns: dict[str, list[Any]]) -> NDArray[np.float32]:
+    """Give each row of a trace an embedding: how sure fast and middle were."""
+    return np.array([columns["fast_confidence"], columns["middle_confidence"]], dtype=np.float32).T.copy()
+
+
 def feature_columns(rows: int = 200, seed: int = 0) -> dict[str, list[Any]]:
     """Make a table of features: glucose tells something, texture more, sift the rest."""
     rng = np.random.default_rng(seed)
@@ -73,6 +79,13 @@ def to_csv(columns: dict[str, list[Any]]) -> bytes:
 def trace_upload(rows: int = 400) -> dict[str, Any]:
     """Give the multipart parts of a valid upload, as httpx wants them."""
     return table_upload(to_csv(trace_columns(rows)))
+
+
+def embedded_upload(rows: int = 400) -> dict[str, Any]:
+    """Give the parts of an upload with embeddings."""
+    columns, out = trace_columns(rows), io.BytesIO()
+    np.save(out, trace_embeddings(columns))
+    return {**table_upload(to_csv(columns)), "embeddings": ("embeddings.npy", out.getvalue())}
 
 
 def table_upload(table: bytes, media_type: str = "text/csv") -> dict[str, Any]:

@@ -12,8 +12,9 @@ from app import codec
 from models import CascadeOptions, CascadeQuery, Dataset, FeaturesSpec, TraceSpec, Value, dataset_from_columns
 from models.errors import Cancelled, Infeasible
 from models.index import IndexOptions, IndexQuery
+from models.portfolio import PortfolioOptions, RouteBudget, RouteQuery
 from solvers import SOLVERS, Fitted, Run
-from tests.samples import FEATURES_SPEC, TRACE_SPEC, feature_columns, trace_columns
+from tests.samples import FEATURES_SPEC, TRACE_SPEC, feature_columns, trace_columns, trace_embeddings
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,28 @@ def _trace() -> Dataset:
     return dataset_from_columns(TraceSpec.model_validate(TRACE_SPEC), columns)
 
 
+def _embedded_trace() -> Dataset:
+    columns = trace_columns()
+    arrays = {name: np.array(values) for name, values in columns.items()}
+    return dataset_from_columns(TraceSpec.model_validate(TRACE_SPEC), arrays, trace_embeddings(columns))
+
+
 def _features() -> Dataset:
     columns = {name: np.array(values) for name, values in feature_columns().items()}
     return dataset_from_columns(FeaturesSpec.model_validate(FEATURES_SPEC), columns)
 
 
+def _route(confidences: tuple[float, float], **budget: float) -> RouteQuery:
+    return RouteQuery(query=confidences, budget=RouteBudget(**budget))
+
+
 CASES: dict[str, Case] = {
+    "portfolio": Case(
+        _embedded_trace,
+        PortfolioOptions(curve_points=3),
+        (_route((0.9, 0.9), fraction=0.5), _route((0.4, 0.4), per_query=3.0), _route((0.4, 0.9), per_query=1e9)),
+        (_route((0.9, 0.9), per_query=0.5), _route((0.9, 0.9), fraction=0.01)),
+    ),
     "index": Case(
         _features,
         IndexOptions(folds=2),

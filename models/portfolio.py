@@ -1,0 +1,247 @@
+"""The portfolio: which classifier for each query of a batch, or for a single one, within a budget.
+
+A query is the embedding of an item: d numbers, as the dataset's embeddings. Costs and budgets are in the dataset's
+unit. *OCCAM* in docstrings is the paper of Ding, Xu and Lakshmanan.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+
+from models.artifact import ArtifactRef
+from models.base import LARGEST, Items, Label, Name, Value
+
+Metric = Literal["linf", "l1", "l2"]
+Objective = Literal["mean", "min"]
+Sampling = Literal["iid", "disjoint"]
+Cost = Annotated[float, Field(ge=0, le=LARGEST)]
+Coordinate = Annotated[float, Field(ge=-1e30, le=1e30)]
+Query = Annotated[Items[Coordinate], Field(min_length=1, max_length=100_000)]
+Regularization = Annotated[float, Field(ge=0, le=1e6)]
+
+
+class Samples(Value):
+    """How many samples of labelled items are drawn, and how many items each has."""
+
+    count: int = Field(ge=1, le=1000, description="the number of samples, K")
+    size: int = Field(ge=1, le=1_000_000, description="the items of each sample, s")
+
+
+class PortfolioOptions(Value):
+    """How to build a portfolio from a trace with embeddings (``params`` of a build)."""
+
+    samples: Literal["auto"] | Samples = Field(
+        default="auto", description="the samples; auto: those that route the validation part most accurately"
+    )
+    max_items: int = Field(
+        default=40_000, ge=1, le=10_000_000, description="auto: at most so many items in all samples together"
+    )
+    sampling: Sampling = Field(
+        default="iid", description="iid: each sample is drawn from all items; disjoint: no item is in two samples"
+    )
+    metric: Metric = Field(
+        default="linf", description="the distance of embeddings: the largest difference, the sum of all, Euclid's"
+    )
+    temperature: float = Field(
+        default=1e-3,
+        gt=0,
+        le=1e3,
+        description="temperature of the softmax over a classifier's scores, where the trace has them; else an answer "
+        "is right or wrong",
+    )
+    regularization: Literal["auto"] | Regularization = Field(
+        default="auto",
+        description="how many standard deviations of its error are taken off an estimate; auto: as many as route the "
+        "validation part most accurately",
+    )
+    feature_classifier: Label | None = Field(
+        default=None,
+        description="the classifier that the embeddings come from: it is called for every query, so its cost is taken "
+        "off the budget and its own answers are free; null: embeddings cost nothing",
+    )
+    pareto_only: bool = Field(
+        default=False, description="whether to leave out classifiers that another one beats in cost and accuracy"
+    )
+    curve_points: int = Field(default=21, ge=2, le=201, description="budgets at which the curve is drawn")
+
+
+class Budget(Value):
+    """What a batch may cost: exactly one of the three."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"fraction": 0.6}]})
+
+    total: Cost | None = Field(default=None, description="for all queries together, in the artifact's unit")
+    per_query: Cost | None = Field(default=None, description="for a query on average, in the artifact's unit")
+    fraction: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
+        default=None, description="as a share of what the dearest classifier costs for all queries"
+    )
+
+    @model_validator(mode="after")
+    def _is_one(self) -> "Budget":
+        _refuse_all_but_one(self)
+        return self
+
+
+class RouteBudget(Value):
+    """What a query may cost on average: exactly one of the two."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"per_query": 0.4}]})
+
+    per_query: Cost | None = Field(default=None, description="for a query on average, in the artifact's unit")
+    fraction: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
+        default=None, description="as a share of what the dearest classifier costs"
+    )
+
+    @model_validator(mode="after")
+    def _is_one(self) -> "RouteBudget":
+        _refuse_all_but_one(self)
+        return self
+
+
+def _refuse_all_but_one(budget: Budget | RouteBudget) -> None:
+    names = list(type(budget).model_fields)
+    given = [name for name in names if getattr(budget, name) is not None]
+    if len(given) != 1:
+        said = " and ".join(given) or "none"
+        raise ValueError(f"give exactly one of {', '.join(names)}; there is {said}")
+
+
+class AssignmentOptions(Value):
+    """How to assign a batch, beside its queries."""
+
+    budget: Budget = Field(description="what the batch may cost")
+    objective: Objective = Field(
+        default="mean",
+        description="mean: the highest mean of the estimates; min: the highest least estimate, then the highest mean",
+    )
+    regularization: Regularization | None = Field(
+        default=None, description="how many standard deviations of its error are taken off an estimate; null: as built"
+    )
+    gap: float = Field(
+        default=1e-6,
+        ge=0,
+        le=1,
+        description="how far the answer may be from the optimum, as a share of its value; 0: the exact optimum",
+    )
+    time_limit_s: Annotated[float, Field(gt=0)] | None = Field(
+        default=None,
+        description="seconds after which the best assignment so far is the answer; null: the server's limit",
+    )
+
+
+class AssignmentRequest(AssignmentOptions):
+    """Queries to assign to classifiers."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"queries": [[0.1, 0.7, 0.2], [0.9, 0.1, 0.0]], "budget": {"fraction": 0.6}}]}
+    )
+
+    queries: Annotated[Items[Query], Field(min_length=1)] = Field(description="the embedding of each query")
+
+
+class Assignment(Value):
+    """Which classifier is to answer each query."""
+
+    assignments: Items[str] = Field(description="for each query the classifier")
+    estimated_accuracy: float = Field(description="the mean estimate that the classifiers are right, from 0 to 1")
+    least_estimate: float = Field(description="the least estimate, from 0 to 1")
+    cost: float = Field(description="what the assignment costs, the embeddings included, in the artifact's unit")
+    budget: float = Field(description="the budget for the whole batch, in the artifact's unit")
+    gap: float = Field(description="proved: the optimum is at most this share of the value above it")
+    usage: dict[str, int] = Field(description="for each classifier the number of queries that it gets")
+
+
+class AssignmentReply(Assignment):
+    """An assignment together with the artifact it came from."""
+
+    artifact: ArtifactRef = Field(description="the artifact that answered")
+
+
+class Pacing(Value):
+    """A stream of single queries that share a budget, counted in the store."""
+
+    ledger: Name = Field(description="the name under which the stream's spending is counted")
+    total: Cost = Field(description="what the whole stream may cost, in the artifact's unit; never exceeded")
+    queries: int = Field(ge=1, le=10**12, description="how many queries the stream will have")
+
+
+class RouteQuery(Value):
+    """A single query to route."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"query": [0.1, 0.7, 0.2], "budget": {"per_query": 0.4}}]}
+    )
+
+    query: Query = Field(description="the embedding of the query")
+    budget: RouteBudget = Field(description="what a query may cost on average")
+
+
+class RouteRequest(RouteQuery):
+    """A single query to route, on its own or as one of a stream."""
+
+    budget_pacing: Pacing | None = Field(
+        default=None, description="a stream's ledger: prices rise when it spends ahead of its budget, else fall"
+    )
+
+
+class RouteDecision(Value):
+    """Which classifier is to answer the query."""
+
+    classifier: str = Field(description="the classifier")
+    estimated_accuracy: float = Field(description="the estimate that it is right, from 0 to 1")
+    cost: float = Field(description="what the query costs, its embedding included, in the artifact's unit")
+    price: float = Field(description="the shadow price: the accuracy that a unit of cost must bring")
+    budget: float = Field(description="what a query may cost on average, in the artifact's unit")
+
+
+class LedgerState(Value):
+    """How far a stream has come."""
+
+    ledger: Name = Field(description="the ledger's name")
+    corrected: bool = Field(description="whether the price was corrected; not while the store cannot be reached")
+    spent: float | None = Field(description="what the stream has spent, this query included; null if not known")
+    queries: int | None = Field(description="how many queries it has had, this one included; null if not known")
+
+
+class RouteReply(RouteDecision):
+    """A decision together with the artifact it came from."""
+
+    budget_pacing: LedgerState | None = Field(description="the stream's ledger, null if there is none")
+    artifact: ArtifactRef = Field(description="the artifact that answered")
+
+
+class CurvePoint(Value):
+    """What one method reaches at one budget on held-out items."""
+
+    budget: float = Field(description="what a query may cost on average, in the artifact's unit")
+    estimated_accuracy: float | None = Field(description="what the method expects, from 0 to 1; null if it does not")
+    accuracy: float = Field(description="the share of items, from 0 to 1, that were answered rightly")
+    cost: float = Field(description="what a query really cost on average, in the artifact's unit")
+    usage: dict[str, int] = Field(description="for each classifier the number of queries that it got")
+
+
+class Curve(Value):
+    """What a method reaches over budgets."""
+
+    method: str = Field(
+        description="occam: whole batches; route: single queries by shadow price; single_best, random, frugal_mct, "
+        "oracle: baselines"
+    )
+    points: Items[CurvePoint] = Field(description="by rising budget")
+
+
+class ShadowPrice(Value):
+    """The price of cost at one budget."""
+
+    budget: float = Field(description="what a query may cost on average, in the artifact's unit")
+    price: float = Field(description="the accuracy that a further unit of cost brings there")
+
+
+class CurveReply(Value):
+    """Accuracy against budget, the methods side by side."""
+
+    curves: Items[Curve] = Field(description="each method, on the items that the build has not seen")
+    prices: Items[ShadowPrice] = Field(description="the shadow prices that single queries are routed by")
+    items: int = Field(description="the number of held-out items")
+    unit: str = Field(description="the unit of costs and budgets")
+    artifact: ArtifactRef = Field(description="the artifact that answered")

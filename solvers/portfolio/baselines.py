@@ -1,0 +1,59 @@
+"""What a portfolio is compared with (OCCAM, Section 5.1): each routes known items within a budget for all of them.
+
+``single_best`` takes, for all queries, the classifier that is the most accurate on the build half of those that the
+budget affords (the paper: the most expensive one; ours can only be stronger). ``random`` draws estimates uniformly and
+solves the same programme; ``oracle`` solves it with the truth. ``frugal_mct`` estimates by random forests on the same
+embeddings, as the paper has it after Chen, Zaharia and Zou.
+"""
+
+from collections.abc import Callable
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.portfolio.estimate import Singles
+from solvers.portfolio.knapsack import assign
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Choose = Callable[[float], Ints]
+"""Given the budget for all queries, the classifier of each."""
+TREES = 100
+
+
+def by_values(values: Floats, costs: Floats) -> Choose:
+    """Solve the programme for values, (n, m), and costs, (m,); the least budget is that of the cheapest assignment."""
+    least = len(values) * float(costs.min())
+    return lambda budget: assign(values, costs, max(budget, least)).choice
+
+
+def single_best(accuracies: Floats, costs: Floats, count: int) -> Choose:
+    """Give every query to the classifier that is best among those that all ``count`` queries can afford.
+
+    >>> single_best(np.array([0.7, 0.9]), np.array([1.0, 2.0]), 3)(5.9).tolist()
+    [0, 0, 0]
+    """
+
+    def choose(budget: float) -> Ints:
+        able = costs * count <= max(budget, count * float(costs.min())) * (1 + 1e-12)
+        return np.full(count, np.argmax(np.where(able, accuracies, -1.0)), dtype=np.int64)
+
+    return choose
+
+
+def uniform_values(rng: np.random.Generator, count: int, classifiers: int) -> Floats:
+    """Draw the estimates of ``random``."""
+    return rng.random((count, classifiers))
+
+
+def forest_values(items: Singles, success: Floats, vectors: Singles, seed: int) -> Floats:
+    """Train a regression forest for each classifier on items (r, d), and predict for vectors (n, d): (n, m)."""
+    from sklearn.ensemble import RandomForestRegressor
+
+    def predict(column: Floats) -> Floats:
+        forest = RandomForestRegressor(TREES, random_state=seed)
+        return np.asarray(forest.fit(items, column).predict(vectors))
+
+    jobs = [joblib.delayed(predict)(column) for column in success.T]
+    return np.stack(joblib.Parallel()(jobs), axis=1)

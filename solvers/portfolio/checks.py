@@ -1,0 +1,90 @@
+"""What the arrays of a portfolio plan promise each other: a plan may come from anybody's bytes."""
+
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from models import InvalidRequest
+
+if TYPE_CHECKING:
+    from solvers.portfolio.plan import PortfolioPlan
+
+_DIMENSIONS = {
+    "items": 2,
+    "success": 2,
+    "samples": 2,
+    "curve_estimates": 2,
+    "curve_accuracies": 2,
+    "curve_costs": 2,
+    "curve_usage": 3,
+}
+
+
+def refuse_contradictions(plan: "PortfolioPlan") -> None:
+    """Raise InvalidRequest if the arrays do not fit each other."""
+    for group in (_dimensions, _numbers, _items, _prices, _curve):  # a later group relies on those before it
+        broken = [promise for promise, kept in group(plan).items() if not kept]
+        if broken:
+            raise InvalidRequest(f"this is no portfolio plan: it lacks {', '.join(broken)}")
+
+
+def _dimensions(plan: "PortfolioPlan") -> dict[str, bool]:
+    arrays = {field.name: getattr(plan, field.name) for field in fields(plan) if field.init}
+    arrays = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
+    m, names = len(plan.classifiers), plan.classifiers
+    return {
+        "arrays of the right dimensions": all(array.ndim == _DIMENSIONS.get(name, 1) for name, array in arrays.items()),
+        "different classifiers": m > 0 and len(set(names)) == m,
+        "costs and deviations for each classifier": plan.costs.shape == plan.sigmas.shape == (m,),
+        "different methods": len(set(plan.methods)) == len(plan.methods) > 0,
+    }
+
+
+def _numbers(plan: "PortfolioPlan") -> dict[str, bool]:
+    positive = (plan.costs, plan.sigmas, plan.prices, plan.price_budgets, plan.curve_costs, plan.curve_budgets)
+    free = plan.feature_classifier is None or (
+        plan.feature_classifier in plan.classifiers and plan.costs[plan.classifiers.index(plan.feature_classifier)] == 0
+    )
+    return {
+        "finite numbers of at least 0": all(bool(np.all(np.isfinite(each) & (each >= 0))) for each in positive)
+        and min(plan.embedding_cost, plan.dearest, plan.regularization) >= 0,
+        "shares from 0 to 1": all(
+            bool(np.all((each >= 0) & (each <= 1))) for each in (plan.success, plan.curve_accuracies)
+        )
+        and not bool(np.any(np.abs(plan.curve_estimates) > 1)),
+        "a feature classifier whose answers are free": free,
+    }
+
+
+def _items(plan: "PortfolioPlan") -> dict[str, bool]:
+    r, d = plan.items.shape
+    return {
+        "items with their embeddings": r > 0 and d > 0 and bool(np.all(np.isfinite(plan.items))),
+        "success for each item and classifier": plan.success.shape == (r, len(plan.classifiers)),
+        "a scaling of each coordinate": plan.low.shape == plan.span.shape == (d,)
+        and bool(np.all(np.isfinite(plan.low) & np.isfinite(plan.span) & (plan.span > 0))),
+        "samples of its items": min(plan.samples.shape) > 0 and bool(np.all((plan.samples >= 0) & (plan.samples < r))),
+    }
+
+
+def _prices(plan: "PortfolioPlan") -> dict[str, bool]:
+    return {
+        "prices that fall as budgets rise": plan.prices.shape == plan.price_budgets.shape
+        and len(plan.prices) > 0
+        and bool(np.all(np.diff(plan.price_budgets) > 0))
+        and bool(np.all(np.diff(plan.prices) <= 0)),
+    }
+
+
+def _curve(plan: "PortfolioPlan") -> dict[str, bool]:
+    shape = (len(plan.methods), len(plan.curve_budgets))
+    tables = (plan.curve_estimates, plan.curve_accuracies, plan.curve_costs)
+    return {
+        "a curve for each method": all(table.shape == shape for table in tables)
+        and plan.curve_usage.shape == (*shape, len(plan.classifiers)),
+        "budgets that rise": bool(np.all(np.diff(plan.curve_budgets) > 0)),
+        "usage of all held-out items": plan.held_out > 0
+        and bool(np.all(plan.curve_usage >= 0))
+        and bool(np.all(plan.curve_usage.sum(axis=2) == plan.held_out)),
+    }

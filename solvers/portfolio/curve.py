@@ -1,0 +1,97 @@
+"""Accuracy against budget on held-out items, for the portfolio and what it is compared with (OCCAM, Section 5.2).
+
+==============  ============================================================================
+method          how it chooses
+==============  ============================================================================
+``occam``       the programme over the whole batch, by the estimates less λ times sigma
+``route``       each item on its own, by the shadow price of the budget
+``single_best``, ``random``, ``frugal_mct``, ``oracle``  see ``baselines``
+==============  ============================================================================
+
+``occam``, ``route`` and ``frugal_mct`` need the embeddings, so these are taken off their budget.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.portfolio.baselines import Choose, by_values, single_best, uniform_values
+from solvers.portfolio.outcome import Known, Outcome
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Method:
+    """How a method chooses. values: (n, m) its estimates, None if it has none; embeds: whether it needs embeddings."""
+
+    name: str
+    choose: Choose
+    values: Floats | None
+    embeds: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawn:
+    """The curve: methods, budgets (p,) of a query, and estimates, accuracies, costs (q, p), usage (q, p, m)."""
+
+    methods: tuple[str, ...]
+    budgets: Floats
+    estimates: Floats
+    accuracies: Floats
+    costs: Floats
+    usage: Ints
+
+
+def methods_of(
+    estimates: Floats,
+    values: Floats,
+    route: Choose,
+    known: Known,
+    plain: Known,
+    accuracies: Floats,
+    forests: Floats,
+    rng: np.random.Generator,
+) -> tuple[Method, ...]:
+    """Put the methods together.
+
+    estimates: (n, m) of the held-out items; values: (n, m) the same less λ times sigma; route: the choice of each item
+    on its own; known, plain: the items with the feature classifier's answers free, and with all costs as they are;
+    accuracies: (m,) on the build half; forests: (n, m) what the forests predict.
+    """
+    n, m = estimates.shape
+    chance = uniform_values(rng, n, m)
+    return (
+        Method("occam", by_values(values, known.means), estimates, True),
+        Method("route", route, estimates, True),
+        Method("single_best", single_best(accuracies, plain.means, n), np.tile(accuracies, (n, 1)), False),
+        Method("random", by_values(chance, plain.means), None, False),
+        Method("frugal_mct", by_values(forests, known.means), forests, True),
+        Method("oracle", by_values(plain.success, plain.means), plain.success, False),
+    )
+
+
+def curve_budgets(known: Known, plain: Known, points: int) -> Floats:
+    """List budgets of a query: from the least that the portfolio can cost to the dearest classifier's cost."""
+    low = known.embedding_mean + float(known.means.min())
+    high = max(float(plain.means.max()), low)
+    return np.unique(np.linspace(low, high, points))
+
+
+def draw_curve(methods: tuple[Method, ...], budgets: Floats, known: Known, plain: Known) -> Drawn:
+    """Let every method route the held-out items at every budget."""
+    n, m = known.success.shape
+    shape = len(methods), len(budgets)
+    estimates, accuracies, costs = np.full(shape, np.nan), np.empty(shape), np.empty(shape)
+    usage = np.empty((*shape, m), dtype=np.int64)
+    for row, method in enumerate(methods):
+        truth, embedding = (known, known.embedding_mean) if method.embeds else (plain, 0.0)
+        for at, budget in enumerate(budgets.tolist()):
+            choice = method.choose((budget - embedding) * n)
+            outcome = Outcome.of(choice, truth, embeds=method.embeds)
+            accuracies[row, at], costs[row, at], usage[row, at] = outcome.accuracy, outcome.cost, outcome.usage
+            if method.values is not None:
+                estimates[row, at] = method.values[np.arange(n), choice].mean()
+    return Drawn(tuple(method.name for method in methods), budgets, estimates, accuracies, costs, usage)

@@ -1,0 +1,208 @@
+"""From a trace with embeddings to a plan: samples, sigma and λ, shadow prices, and the proof on items never seen.
+
+The rows are cut at random: one half is drawn from (the build half), one quarter validates, one quarter is held out.
+
+1. Samples are tried on the validation part, and chosen (``samples``, ``tune``).
+2. sigma and λ are estimated there too, and then the shadow prices over budgets (``prices``).
+3. On the held-out part every method routes at every budget of the curve (``curve``).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models import Fault, InvalidRequest, Trace
+from models.portfolio import PortfolioOptions
+from solvers.base import Fitted, Run
+from solvers.portfolio.baselines import forest_values
+from solvers.portfolio.curve import Drawn, curve_budgets, draw_curve, methods_of
+from solvers.portfolio.estimate import Estimator, Scaling
+from solvers.portfolio.outcome import Known
+from solvers.portfolio.pareto import beaten
+from solvers.portfolio.plan import PortfolioPlan
+from solvers.portfolio.prices import Prices
+from solvers.portfolio.summary import summarize
+from solvers.portfolio.tune import Tuned, tune
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MIN_ROWS = 40
+"""Rows that a trace needs: twenty to draw from, ten to validate on, ten to check on."""
+STEPS = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """The trace as it is used. names: the m classifiers that are; losers: those that another one beats, and by whom;
+    build, validation, held_out: rows; success, costs: (n, m) of all rows; accuracies, means: (m,) on the build half;
+    feature: place of the feature classifier, None if there is none; embedding_costs: (n,) what it costs."""
+
+    names: tuple[str, ...]
+    losers: dict[str, str]
+    vectors: NDArray[np.float32]
+    build: Ints
+    validation: Ints
+    held_out: Ints
+    success: Floats
+    costs: Floats
+    accuracies: Floats
+    means: Floats
+    feature: int | None
+    embedding_costs: Floats
+
+    @property
+    def embedding_mean(self) -> float:
+        """What the embedding of an item costs on average."""
+        return float(self.embedding_costs[self.build].mean())
+
+    def known(self, rows: Ints, *, embeds: bool) -> Known:
+        """Take some rows; with ``embeds`` the feature classifier's own answers are free, its embeddings cost."""
+        costs, means = self.costs[rows], self.means.copy()
+        embedding = self.embedding_costs[rows] if embeds else np.zeros(len(rows))
+        if embeds and self.feature is not None:
+            costs[:, self.feature] = means[self.feature] = 0.0
+        mean = self.embedding_mean if embeds else 0.0
+        return Known(self.vectors[rows], self.success[rows], costs, embedding, means, mean)
+
+
+def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run: Run) -> Fitted[PortfolioPlan]:
+    """Build a portfolio from a trace with embeddings.
+
+    A classifier's cost is its mean on the build half; the curve shows what was measured on the held-out part. Raises
+    InvalidRequest for a trace without embeddings or with fewer than 40 rows, samples that there are too few items for,
+    and an unknown feature classifier.
+
+    The summary: unit, rows of each part, classifiers with accuracy, cost and sigma, those that are beaten, the samples
+    that were tried with distances and errors (OCCAM, Appendices A.2, A.3), λ and what else was tried, held-out results.
+    """
+    run.progress(0, STEPS, "cutting the trace")
+    table = _cut(dataset, options, rng)
+    scaling = Scaling.of(table.vectors[table.build])
+    items = scaling.apply(table.vectors[table.build])
+    success = table.success[table.build].astype(np.float32)
+    validation = table.known(table.validation, embeds=True)
+    vectors = scaling.apply(validation.vectors)
+    tuned = tune(items, success, vectors, validation, options, rng, lambda told: run.progress(1, STEPS, told))
+    run.progress(2, STEPS, "pricing budgets")
+    prices = Prices.of(tuned.estimates - tuned.penalties, validation.means)
+    estimator = Estimator.of(scaling, items, success, tuned.samples, options.metric)
+    run.progress(3, STEPS, "comparing on held-out items")
+    drawn = _drawn(table, items, estimator, tuned, prices, rng, options.curve_points)
+    run.progress(4, STEPS, "putting the plan together")
+    plan = _plan(dataset, options, table, estimator, items, tuned, prices, drawn)
+    run.progress(STEPS, STEPS, "done")
+    return Fitted(plan, summarize(plan, tuned, table.losers, (table.accuracies, table.means), _sizes(table)))
+
+
+def _cut(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator) -> Table:
+    """Cut the rows into parts, and take the classifiers that are used."""
+    names = [classifier.name for classifier in dataset.spec.classifiers]
+    _refuse(dataset, options, names)
+    order = rng.permutation(dataset.rows)
+    build, validation, held_out = (np.sort(rows) for rows in np.split(order, [len(order) // 2, len(order) * 3 // 4]))
+    success = dataset.likelihoods(options.temperature)
+    accuracies, means = success[build].mean(axis=0), dataset.costs[build].mean(axis=0)
+    losers = beaten(names, accuracies, means)
+    used = [i for i, name in enumerate(names) if not (options.pareto_only and name in losers)]
+    feature, embedding = None, np.zeros(dataset.rows)
+    if options.feature_classifier is not None:
+        place = names.index(options.feature_classifier)
+        used = sorted({*used, place})  # its answers are free
+        feature, embedding = used.index(place), dataset.costs[:, place]
+    return Table(
+        tuple(names[i] for i in used),
+        losers,
+        dataset.embeddings,
+        build,
+        validation,
+        held_out,
+        success[:, used],
+        dataset.costs[:, used],
+        accuracies[used],
+        means[used],
+        feature,
+        embedding,
+    )
+
+
+def _refuse(dataset: Trace, options: PortfolioOptions, names: list[str]) -> None:
+    if dataset.embeddings.shape[1] == 0:
+        asked = "has no embeddings: upload it with an .npy array of one row for each row of the table"
+        raise InvalidRequest.at(Fault(("dataset",), asked))
+    if dataset.rows < MIN_ROWS:
+        raise InvalidRequest.at(Fault(("dataset",), f"has {dataset.rows} rows, a portfolio needs at least {MIN_ROWS}"))
+    if options.feature_classifier is not None and options.feature_classifier not in names:
+        asked = f"is {options.feature_classifier!r}, the trace has the classifiers {', '.join(names)}"
+        raise InvalidRequest.at(Fault(("feature_classifier",), asked))
+
+
+def _sizes(table: Table) -> dict[str, int]:
+    return {"build": len(table.build), "validation": len(table.validation), "held_out": len(table.held_out)}
+
+
+def _drawn(
+    table: Table,
+    items: NDArray[np.float32],
+    estimator: Estimator,
+    tuned: Tuned,
+    prices: Prices,
+    rng: np.random.Generator,
+    points: int,
+) -> Drawn:
+    """Let the portfolio and its baselines route the held-out items."""
+    known, plain = (table.known(table.held_out, embeds=embeds) for embeds in (True, False))
+    estimates = estimator.estimate(known.vectors)
+    values = estimates - tuned.penalties
+    forests = forest_values(
+        items, table.success[table.build], estimator.scaling.apply(known.vectors), int(rng.integers(2**32))
+    )
+    methods = methods_of(
+        estimates,
+        values,
+        lambda budget: prices.choose_each(values, known.means, budget / len(values)),
+        known,
+        plain,
+        table.accuracies,
+        forests,
+        rng,
+    )
+    return draw_curve(methods, curve_budgets(known, plain, points), known, plain)
+
+
+def _plan(
+    dataset: Trace,
+    options: PortfolioOptions,
+    table: Table,
+    estimator: Estimator,
+    items: NDArray[np.float32],
+    tuned: Tuned,
+    prices: Prices,
+    drawn: Drawn,
+) -> PortfolioPlan:
+    return PortfolioPlan(
+        classifiers=table.names,
+        unit=dataset.spec.unit,
+        metric=options.metric,
+        feature_classifier=options.feature_classifier,
+        embedding_cost=table.embedding_mean,
+        dearest=float(table.means.max()),
+        costs=table.known(table.build, embeds=True).means,
+        low=estimator.scaling.low,
+        span=estimator.scaling.span,
+        items=items,
+        success=estimator.success,
+        samples=tuned.samples,
+        sigmas=tuned.sigmas,
+        regularization=tuned.regularization,
+        price_budgets=prices.budgets,
+        prices=prices.prices,
+        methods=drawn.methods,
+        held_out=len(table.held_out),
+        curve_budgets=drawn.budgets,
+        curve_estimates=drawn.estimates,
+        curve_accuracies=drawn.accuracies,
+        curve_costs=drawn.costs,
+        curve_usage=drawn.usage,
+    )

@@ -1,0 +1,49 @@
+"""What a routing achieves on items whose truth is known: accuracy, measured cost, usage."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """Items and the truth about them. vectors: (n, d) float32 embeddings as they came; success: (n, m) how likely each
+    of m classifiers is right; costs: (n, m), measured; embedding_costs: (n,) of the embeddings; means: (m,) the costs
+    to plan with; embedding_mean: the same of the embeddings."""
+
+    vectors: NDArray[np.float32]
+    success: Floats
+    costs: Floats
+    embedding_costs: Floats
+    means: Floats
+    embedding_mean: float
+
+    def __len__(self) -> int:
+        return len(self.success)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """accuracy: the share of items, from 0 to 1, that are answered rightly; cost: of an item on average; usage: (m,)
+    items that each classifier got."""
+
+    accuracy: float
+    cost: float
+    usage: Ints
+
+    @classmethod
+    def of(cls, choice: Ints, known: Known, *, embeds: bool) -> "Outcome":
+        """Look up what a choice, (n,) classifiers, achieves. embeds: whether it needed the embeddings."""
+        rows = np.arange(len(choice))
+        costs = known.costs[rows, choice]
+        if embeds:
+            costs = costs + known.embedding_costs
+        return cls(
+            float(known.success[rows, choice].mean()),
+            float(costs.mean()),
+            np.bincount(choice, minlength=known.success.shape[1]),
+        )

@@ -1,0 +1,197 @@
+"""What a portfolio build keeps, and how it answers: the labelled samples, the shadow prices, and the curve."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from models.errors import Infeasible
+from models.portfolio import (
+    Assignment,
+    AssignmentOptions,
+    Budget,
+    Curve,
+    CurvePoint,
+    Metric,
+    RouteBudget,
+    RouteDecision,
+    RouteQuery,
+    ShadowPrice,
+)
+from solvers.portfolio.baselines import Choose
+from solvers.portfolio.checks import refuse_contradictions
+from solvers.portfolio.estimate import Estimator, Scaling
+from solvers.portfolio.knapsack import Assignment as Solution
+from solvers.portfolio.knapsack import assign, assign_min
+from solvers.portfolio.prices import ROUNDING, Prices
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PortfolioPlan:
+    """Labelled samples that tell how likely each classifier is right. Costs are in ``unit``.
+
+    classifiers: m names. costs: (m,) of a query, 0 for the feature_classifier, whose cost is embedding_cost. low, span:
+    (d,) the scaling of embeddings. items: (r, d) float32, scaled; success: (r, m) float32; samples: (K, s) places among
+    them. sigmas: (m,), regularization: λ. price_budgets, prices: (b,) shadow prices by rising budget of a query,
+    without its embedding. methods: q names; curve_budgets: (p,); curve_estimates (NaN where a method has none),
+    curve_accuracies, curve_costs: (q, p); curve_usage: (q, p, m), of held_out items.
+    """
+
+    classifiers: tuple[str, ...]
+    unit: str
+    metric: Metric
+    feature_classifier: str | None
+    embedding_cost: float
+    dearest: float
+    costs: Floats
+    low: Floats
+    span: Floats
+    items: NDArray[np.float32]
+    success: NDArray[np.float32]
+    samples: NDArray[np.int32]
+    sigmas: Floats
+    regularization: float
+    price_budgets: Floats
+    prices: Floats
+    methods: tuple[str, ...]
+    held_out: int
+    curve_budgets: Floats
+    curve_estimates: Floats
+    curve_accuracies: Floats
+    curve_costs: Floats
+    curve_usage: NDArray[np.int64]
+    _estimator: Estimator = field(init=False, repr=False, metadata={"derived": True})
+    _prices: Prices = field(init=False, repr=False, metadata={"derived": True})
+
+    def __post_init__(self) -> None:
+        refuse_contradictions(self)
+        for name in self.__slots__:
+            array = getattr(self, name, None)
+            if isinstance(array, np.ndarray):
+                array.flags.writeable = False
+        scaling = Scaling(self.low, self.span)
+        estimator = Estimator.of(scaling, self.items, self.success, self.samples, self.metric)
+        estimator.neighbours.warm()  # a server answers its first query as fast as its last
+        object.__setattr__(self, "_estimator", estimator)
+        object.__setattr__(self, "_prices", Prices(self.price_budgets, self.prices))
+
+    @property
+    def cheapest(self) -> float:
+        """The least that a query costs, its embedding included."""
+        return self.embedding_cost + float(self.costs.min())
+
+    def estimate(self, queries: ArrayLike) -> Floats:
+        """Estimate for each of n queries, (n, d), how likely each classifier is right: (n, m), from 0 to 1."""
+        return self._estimator.estimate(queries)
+
+    def scaled(self, queries: ArrayLike) -> NDArray[np.float32]:
+        """Scale queries, (n, d), as the items are."""
+        return self._estimator.scaling.apply(queries)
+
+    def values(self, estimates: Floats, regularization: float | None = None) -> Floats:
+        """Take λ times sigma off estimates, (n, m); λ as built, unless another is given."""
+        lam = self.regularization if regularization is None else regularization
+        return estimates - lam * self.sigmas
+
+    def route_each(self, estimates: Floats) -> Choose:
+        """Route each of n queries on its own, by its estimates, (n, m): what to call with the budget of all of them."""
+        values = self.values(estimates)
+        return lambda budget: self._prices.choose_each(values, self.costs, budget / len(values))
+
+    def decide(self, query: RouteQuery) -> RouteDecision:
+        """Route a single query: the classifier whose estimate, less the price of its cost, is the highest.
+
+        Raises Infeasible, with the numbers, if not even the cheapest classifier is within the budget.
+        """
+        budget = self.budget_of(query.budget)
+        return self.route(self.estimate(np.array([query.query]))[0], budget)
+
+    def route(
+        self, estimates: Floats, budget: float, *, budget_now: float | None = None, most: float = np.inf
+    ) -> RouteDecision:
+        """Route a query by its estimates, (m,): by the price at ``budget_now``, else at ``budget``; none dearer than
+        ``most``. Among equals the cheapest."""
+        net = (budget if budget_now is None else budget_now) - self.embedding_cost
+        choice = self._prices.choose(self.values(estimates), self.costs, net, most - self.embedding_cost)
+        return RouteDecision(
+            classifier=self.classifiers[choice],
+            estimated_accuracy=float(estimates[choice]),
+            cost=self.embedding_cost + float(self.costs[choice]),
+            price=self._prices.at(net),
+            budget=budget,
+        )
+
+    def budget_of(self, budget: RouteBudget) -> float:
+        """Give what a query may cost on average; raises Infeasible if that is less than the cheapest costs."""
+        given = budget.per_query if budget.per_query is not None else (budget.fraction or 0.0) * self.dearest
+        if given < self.cheapest * (1 - ROUNDING):
+            raise Infeasible(
+                f"the cheapest way to answer a query costs {self.cheapest:g} {self.unit}, the budget is {given:g}"
+            )
+        return given
+
+    def assign(self, estimates: Floats, options: AssignmentOptions, time_limit_s: float | None = None) -> Assignment:
+        """Assign a batch by its estimates, (n, m), so that these add up to the most within the budget.
+
+        Raises Infeasible, with the cost of the cheapest assignment, if the budget is below it. After time_limit_s, or
+        the options' own limit, the best assignment so far is the answer, with what is proved of it.
+        """
+        n = len(estimates)
+        total = self._total(options.budget, n)
+        solve = assign if options.objective == "mean" else assign_min
+        room = max(total - n * self.embedding_cost, n * float(self.costs.min()))
+        limits = [limit for limit in (options.time_limit_s, time_limit_s) if limit is not None]
+        values, limit = self.values(estimates, options.regularization), min(limits, default=None)
+        found = solve(values, self.costs, room, gap=options.gap, time_limit_s=limit)
+        return self._assignment(found, estimates, total)
+
+    def _total(self, budget: Budget, n: int) -> float:
+        if budget.total is not None:
+            total = budget.total
+        elif budget.per_query is not None:
+            total = budget.per_query * n
+        else:
+            total = (budget.fraction or 0.0) * self.dearest * n
+        least = n * self.cheapest
+        if total < least * (1 - ROUNDING):
+            asked = f"the cheapest assignment of {n} queries costs {least:g} {self.unit}, the budget is {total:g}"
+            raise Infeasible(asked)
+        return max(total, least)
+
+    def _assignment(self, found: Solution, estimates: Floats, total: float) -> Assignment:
+        n = len(estimates)
+        chosen = estimates[np.arange(n), found.choice]
+        counts = np.bincount(found.choice, minlength=len(self.classifiers))
+        return Assignment(
+            assignments=tuple(self.classifiers[i] for i in found.choice.tolist()),
+            estimated_accuracy=float(chosen.mean()),
+            least_estimate=float(chosen.min()),
+            cost=found.cost + n * self.embedding_cost,
+            budget=total,
+            gap=found.gap,
+            usage=dict(zip(self.classifiers, counts.tolist(), strict=True)),
+        )
+
+    def curves(self) -> tuple[Curve, ...]:
+        """List what every method reached on the held-out items."""
+        return tuple(Curve(method=method, points=self._points(row)) for row, method in enumerate(self.methods))
+
+    def _points(self, row: int) -> tuple[CurvePoint, ...]:
+        return tuple(
+            CurvePoint(
+                budget=budget,
+                estimated_accuracy=None if np.isnan(self.curve_estimates[row, at]) else self.curve_estimates[row, at],
+                accuracy=self.curve_accuracies[row, at],
+                cost=self.curve_costs[row, at],
+                usage=dict(zip(self.classifiers, self.curve_usage[row, at].tolist(), strict=True)),
+            )
+            for at, budget in enumerate(self.curve_budgets.tolist())
+        )
+
+    def shadow_prices(self) -> tuple[ShadowPrice, ...]:
+        """List the prices that single queries are routed by."""
+        budgets = (self.price_budgets + self.embedding_cost).tolist()
+        pairs = zip(budgets, self.prices.tolist(), strict=True)
+        return tuple(ShadowPrice(budget=budget, price=price) for budget, price in pairs)

@@ -1,0 +1,62 @@
+"""Shadow prices over budgets: what single queries are routed by, one at a time (the dual of OCCAM, Equation 4)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.portfolio.knapsack import shadow_prices
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+POINTS = 257
+"""Budgets at which prices are kept."""
+ROUNDING = 1e-12
+"""A budget that is below the cheapest cost by less than this share still counts as that cost."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prices:
+    """The price of cost, linear between budgets: (b,) budgets of a query, rising, and (b,) prices, falling to 0."""
+
+    budgets: Floats
+    prices: Floats
+
+    @classmethod
+    def of(cls, values: Floats, costs: Floats) -> "Prices":
+        """Solve the dual on items whose values, (n, m), are those of queries to come; costs: (m,).
+
+        From the budget that only the cheapest classifiers fit to the one at which every item gets its best.
+
+        >>> found = Prices.of(np.array([[0.5, 0.9], [0.5, 0.6]]), np.array([1.0, 3.0]))
+        >>> round(found.at(1.5), 9), round(found.at(2.5), 9), found.at(3.0)
+        (0.2, 0.05, 0.0)
+        """
+        n = len(values)
+        best = np.where(values == values.max(axis=1, keepdims=True), costs, np.inf).min(axis=1)
+        budgets = np.unique(np.linspace(float(costs.min()), float(best.mean()), POINTS))
+        found = shadow_prices(values, costs, np.maximum(budgets * n, n * float(costs.min())))
+        found[-1] = 0.0
+        return cls(budgets, np.minimum.accumulate(found))
+
+    def at(self, budget: float) -> float:
+        """Give the price at a budget of a query."""
+        return float(np.interp(budget, self.budgets, self.prices))
+
+    def choose(self, values: Floats, costs: Floats, budget: float, most: float = np.inf) -> int:
+        """Choose for one item: the classifier whose value, less the price of its cost, is the highest.
+
+        values, costs: (m,). None dearer than ``most``, and none but the cheapest where the budget affords no other for
+        any item. Among equals the cheapest, then the first.
+        """
+        able = costs <= most
+        if budget <= float(costs.min()) * (1 + ROUNDING):
+            able = costs == costs.min()
+        worth = np.where(able, values - self.at(budget) * costs, -np.inf)
+        best = np.flatnonzero(worth == worth.max())
+        return int(best[np.argmin(costs[best])])
+
+    def choose_each(self, values: Floats, costs: Floats, budget: float) -> Ints:
+        """Choose for each of (n, m) items on its own: (n,)."""
+        return np.array([self.choose(row, costs, budget) for row in values], dtype=np.int64)
