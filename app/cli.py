@@ -20,6 +20,7 @@ from app.clock import now
 from app.decisions import encode
 from app.jobs import check_dataset_kind, checked_request
 from app.parts import Parts, open_parts
+from app.queries import read_npy
 from app.settings import Settings
 from app.tables import parse_spec, read_dataset
 from app.words import json_or_text, read_pairs, read_query
@@ -39,6 +40,9 @@ cli.add_typer(dataset, name="dataset")
 
 index = typer.Typer(help="Indexes: what features cost.", no_args_is_help=True)
 cli.add_typer(index, name="index")
+
+portfolio = typer.Typer(help="Portfolios: batches of queries.", no_args_is_help=True)
+cli.add_typer(portfolio, name="portfolio")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the API's JSON.")]
 NameArgument = Annotated[str, typer.Argument(help="The name.")]
@@ -187,6 +191,37 @@ def index_measure(
         return
     rows = [(name, polynomial_text(function), fit.rms, fit.largest_over) for name, (_, function, fit) in found.items()]
     show.print_table("cost in ms", ["feature", "cost", "rms", "most above"], rows)
+
+
+@portfolio.command("assign")
+def portfolio_assign(
+    name: NameArgument,
+    queries: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A .npy file: a row for each query.")],
+    total: Annotated[float | None, typer.Option(help="The budget for all queries together.")] = None,
+    per_query: Annotated[float | None, typer.Option(help="The budget for a query on average.")] = None,
+    fraction: Annotated[float | None, typer.Option(help="The budget, as a share of the dearest classifier.")] = None,
+    objective: Annotated[str, typer.Option(help="mean or min: which of the estimates is to be highest.")] = "mean",
+    gap: Annotated[float, typer.Option(help="How far from the optimum the answer may be, as a share.")] = 1e-6,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A CSV of the assignments.")] = None,
+    version: Annotated[int | None, typer.Option(min=1, help="The version to ask; else the active one.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Assign a batch of queries to classifiers within a budget."""
+    given = {"total": total, "per_query": per_query, "fraction": fraction}
+    budget = {key: value for key, value in given.items() if value is not None}
+    vectors, options = read_npy(queries.read_bytes(), {"budget": budget, "objective": objective, "gap": gap})
+    with _parts() as parts:
+        record = parts.artifacts.record("portfolio", name, version)
+        plan = parts.artifacts.plan(record)
+    live = Live(record, ArtifactRef(solver="portfolio", name=name, version=record.version), plan)
+    found: dict[str, Any] = orjson.loads(encode(plan.assign(plan.estimate(vectors), options), live))
+    if output is not None:
+        rows = "".join(f"{row},{classifier}\n" for row, classifier in enumerate(found["assignments"], start=1))
+        output.write_text(f"query,classifier\n{rows}")
+    if as_json:
+        show.print_json(found)
+    else:
+        show.print_facts(f"portfolio {name}, version {record.version}, in {record.unit}", found)
 
 
 @cli.command()

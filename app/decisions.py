@@ -5,6 +5,8 @@ validates with the same pydantic query as the route, and hands anything unusual 
 unknown name, an infeasible query) to the route behind it, so that every refusal is the route's.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,16 +42,22 @@ def encode(decision: Value, live: Live) -> bytes:
     return orjson.dumps({**vars(decision), "artifact": vars(live.ref)}, default=vars)
 
 
-def decide(live: Live, query: Value, metrics: Metrics) -> bytes:
-    """Ask a plan and encode its answer; raises what the plan raises."""
+@contextmanager
+def counted(live: Live, metrics: Metrics) -> Iterator[None]:
+    """Count a decision by its outcome."""
     try:
-        body = encode(live.plan.decide(query), live)
+        yield
     except ParsimonyError as error:
         outcome = "infeasible" if isinstance(error, Infeasible) else "refused"
         metrics.decisions.labels(live.ref.solver, live.ref.name, outcome).inc()
         raise
     metrics.decisions.labels(live.ref.solver, live.ref.name, "answered").inc()
-    return body
+
+
+def decide(live: Live, query: Value, metrics: Metrics) -> bytes:
+    """Ask a plan and encode its answer; raises what the plan raises."""
+    with counted(live, metrics):
+        return encode(live.plan.decide(query), live)
 
 
 class HotPath:

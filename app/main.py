@@ -24,6 +24,7 @@ from app.catalog import Catalog, CatalogThread
 from app.decisions import HotPath
 from app.embedded import die_with_parent
 from app.jobs import Watch
+from app.ledgers import Ledgers
 from app.parts import Parts, open_parts
 from app.routes import artifacts, builds, datasets, docs, health
 from app.routes.context import Context, errors, known_query_only
@@ -85,7 +86,7 @@ def create_api(settings: Settings, metrics: Metrics, subjects: list[ModuleType])
     for module in (datasets, builds, artifacts, *subjects):
         api.include_router(module.router, dependencies=[Security(BEARER)], responses=errors(401, 403))
     docs.install(api)
-    openapi.install(api)
+    openapi.install(api, [body for subject in subjects for body in getattr(subject, "bodies", ())])
     problems.install(api)
     return api
 
@@ -106,7 +107,10 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
             solving = ThreadPoolExecutor(SOLVERS_AT_ONCE, thread_name_prefix="solving")
             apart = Apart(settings.solve_timeout_s, imports=("skops.io",))
             try:
-                yield {"context": Context(settings, parts, catalog, metrics, solving, apart, lambda: chores.workers)}
+                context = Context(
+                    settings, parts, catalog, metrics, solving, apart, Ledgers(parts.store), lambda: chores.workers
+                )
+                yield {"context": context}
             finally:
                 solving.shutdown(wait=False, cancel_futures=True)
                 await asyncio.to_thread(apart.close)

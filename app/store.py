@@ -96,6 +96,11 @@ class Store:
         with translated():
             return cast(T, self.client.transaction(change, *watched, value_from_callable=True))  # type: ignore[arg-type]
 
+    def run(self, script: str, names: list[str], arguments: list[Any]) -> list[Any]:
+        """Run a script on the store, all at once: it sees and changes the named keys with nobody in between."""
+        with translated():
+            return cast("list[Any]", self.client.register_script(script)(keys=names, args=arguments))
+
     def blob(self, digest: str) -> bytes | None:
         """Give the bytes with this SHA-256, or None; bytes that changed in the store are refused."""
         with translated():

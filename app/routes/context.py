@@ -11,6 +11,7 @@ from fastapi import Depends, Path, Request
 
 from app.apart import Apart
 from app.catalog import Catalog, Live
+from app.ledgers import Ledgers
 from app.parts import Parts
 from app.problems import Problem
 from app.settings import Settings
@@ -34,6 +35,7 @@ class Context:
     """For what takes over a millisecond, so that look-ups do not wait for it."""
     apart: Apart
     """For what may end the process that does it."""
+    ledgers: Ledgers
     workers: Callable[[], int]
     """How many build workers there were at the last look."""
 

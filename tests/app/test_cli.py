@@ -13,7 +13,7 @@ import pytest
 from app.cli import main
 from app.parts import Parts
 from tests.app import stored
-from tests.samples import TRACE_SPEC, to_csv, trace_columns
+from tests.samples import TRACE_SPEC, to_csv, trace_columns, trace_embeddings
 from tests.servers import environment
 
 Run = Callable[..., tuple[int, str, str]]
@@ -330,3 +330,25 @@ def test_an_unknown_solver_is_no_empty_list(run: Run) -> None:
 
 def test_what_is_given_twice_is_refused(run: Run) -> None:
     assert refused(run("decide", "cascade", "plan", "deadline=2", "deadline=3")) == "deadline: is given twice"
+
+
+def test_a_batch_is_assigned_from_a_file_into_a_csv(run: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
+    table, spec = files
+    vectors, chosen = tmp_path / "vectors.npy", tmp_path / "chosen.csv"
+    np.save(vectors, trace_embeddings(trace_columns(60)))
+    done(run("dataset", "add", "trace", table, "--spec", spec, "--embeddings", vectors))
+    built = run("build", "portfolio", "trace", "--dataset", "trace", "--local", "-p", "curve_points=3")
+    assert "frugal_mct" in done(built)
+    words = ("portfolio", "assign", "trace", vectors)
+    assert "least_estimate" in done(run(*words, "--per-query", 3, "-o", chosen))
+    found = parsed(run(*words, "--total", 180, "--objective", "min", "--json"))
+    assert found["cost"] <= found["budget"] == 180
+    lines = chosen.read_text().splitlines()
+    assert lines[0] == "query,classifier"
+    assert len(lines) == 61
+    assert refused(run(*words)) == "budget: give exactly one of total, per_query, fraction; there is none"
+    assert "cheapest assignment of 60 queries costs 60 ms, the budget is 1" in refused(run(*words, "--total", 1))
+    vectors.write_bytes(b"no array")
+    assert refused(run(*words, "--fraction", 0.5)).startswith("queries: ")
+    single = run("decide", "portfolio", "trace", "query=[0.9, 0.9]", 'budget={"per_query": 3}', "--json")
+    assert parsed(single)["classifier"] in ("fast", "middle", "strong")

@@ -1,0 +1,47 @@
+"""Batches of queries as they come: as JSON, or in NumPy's format with the options beside it."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from app.codec import array_from_bytes
+from models import Fault, InvalidRequest
+from models.errors import CorruptArtifact
+from models.portfolio import AssignmentOptions, AssignmentRequest
+
+NPY = "application/x-npy"
+
+
+def read_json(body: bytes, beside: dict[str, Any]) -> tuple[NDArray[np.float64], AssignmentOptions]:
+    """Read an ``AssignmentRequest``; raises InvalidRequest, also if options are given beside it."""
+    given = [name for name, value in beside.items() if value not in (None, {})]
+    if given:
+        raise InvalidRequest.at(Fault((given[0],), f"belongs into the JSON; as query parameter it goes with {NPY}"))
+    try:
+        request = AssignmentRequest.model_validate_json(body)
+    except ValidationError as error:
+        raise InvalidRequest.of(error) from error
+    widths = {len(query) for query in request.queries}
+    if len(widths) > 1:
+        raise InvalidRequest.at(Fault(("queries",), f"have different lengths, from {min(widths)} to {max(widths)}"))
+    return np.array(request.queries), request
+
+
+def read_npy(body: bytes, beside: dict[str, Any]) -> tuple[NDArray[Any], AssignmentOptions]:
+    """Read an array of float32 (float64 is taken too), with its options beside it; raises InvalidRequest."""
+    given = {name: value for name, value in beside.items() if value is not None}
+    try:
+        options = AssignmentOptions.model_validate(given)
+        queries = array_from_bytes(body)
+    except ValidationError as error:
+        raise InvalidRequest.of(error) from error
+    except CorruptArtifact as error:
+        raise InvalidRequest.at(Fault(("queries",), str(error))) from error
+    if queries.dtype not in (np.float32, np.float64):
+        raise InvalidRequest.at(Fault(("queries",), f"hold {queries.dtype}, must be float32"))
+    if queries.ndim != 2 or not len(queries):
+        shape = " x ".join(map(str, queries.shape)) or "none"
+        raise InvalidRequest.at(Fault(("queries",), f"have the shape {shape}, must be queries x dimensions"))
+    return queries, options

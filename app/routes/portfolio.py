@@ -1,0 +1,177 @@
+"""Portfolios: assign a batch of queries to classifiers, route a single one, show accuracy against budget."""
+
+import asyncio
+from time import monotonic
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from app.catalog import Live
+from app.decisions import counted, encode
+from app.queries import NPY, read_json, read_npy
+from app.routes.context import Context, InContext, PathName, errors, json_only, plan_of, solved
+from models.errors import PayloadTooLarge, StoreRefused, StoreUnavailable, UnsupportedMediaType
+from models.portfolio import (
+    AssignmentReply,
+    AssignmentRequest,
+    CurveReply,
+    LedgerState,
+    Objective,
+    Pacing,
+    RouteDecision,
+    RouteReply,
+    RouteRequest,
+)
+from solvers.portfolio.pacing import Stream
+
+router = APIRouter(prefix="/v1/portfolios", tags=["portfolio"])
+bodies = (AssignmentRequest,)
+Version = Annotated[int | None, Query(ge=1, description="the version to ask; else the active one", examples=[1])]
+SHARE, LEAST_S = 0.8, 0.1
+"""The programme may take this share of the server's limit, less what came before it, and at least so many seconds."""
+LEDGER_WAIT_S = 0.5
+"""A stream's price stays uncorrected if the store does not answer within this time."""
+_WITH_NPY = f"with a body of {NPY} only: "
+
+
+def _number(description: str, example: float) -> Any:
+    return Query(ge=0, allow_inf_nan=False, description=f"{_WITH_NPY}{description}", examples=[example])
+
+
+@router.post(
+    "/{name}/assignments",
+    summary="Which classifier for each query of a batch",
+    response_model=AssignmentReply,
+    responses=errors(404, 409, 413, 415, 503, 504),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {"schema": {"$ref": "#/components/schemas/AssignmentRequest"}},
+                NPY: {
+                    "schema": {
+                        "type": "string",
+                        "format": "binary",
+                        "description": "a .npy array, float32, one row for each query; the rest as query parameters",
+                    }
+                },
+            },
+        }
+    },
+)
+async def assignments(
+    name: PathName,
+    request: Request,
+    context: InContext,
+    total: Annotated[float | None, _number("the budget for all queries together", 600.0)] = None,
+    per_query: Annotated[float | None, _number("the budget for a query on average", 0.6)] = None,
+    fraction: Annotated[float | None, _number("the budget, as a share of the dearest classifier's cost", 0.6)] = None,
+    objective: Annotated[
+        Objective | None, Query(description=f"{_WITH_NPY}the highest mean, or the highest least, estimate")
+    ] = None,
+    regularization: Annotated[
+        float | None, _number("standard deviations of its error that are taken off an estimate", 1.0)
+    ] = None,
+    gap: Annotated[float | None, _number("how far from the optimum the answer may be, as a share", 1e-6)] = None,
+    time_limit_s: Annotated[float | None, _number("seconds after which the best so far is the answer", 2.0)] = None,
+    version: Version = None,
+) -> Response:
+    """Assign every query to one classifier so that the estimates add up to the most within the budget.
+
+    The gap says how far the answer is, at most, from the best there is. Queries come as JSON, or as the body itself in
+    NumPy's format with everything else as query parameters.
+    """
+    live = await plan_of(context, "portfolio", name, version)
+    budget = {"total": total, "per_query": per_query, "fraction": fraction}
+    beside = {
+        "budget": {key: value for key, value in budget.items() if value is not None},
+        "objective": objective,
+        "regularization": regularization,
+        "gap": gap,
+        "time_limit_s": time_limit_s,
+    }
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in ("application/json", NPY):
+        raise UnsupportedMediaType(f"the body is {kind or 'of no stated type'}, must be application/json or {NPY}")
+    body = await request.body()
+    reply = await solved(context, _assign, context, live, kind, body, beside)
+    return Response(reply, media_type="application/json")
+
+
+def _assign(context: Context, live: Live, kind: str, body: bytes, beside: dict[str, Any]) -> bytes:
+    """Read a batch, assign it, and write the reply; off the event loop, for all of it takes its time."""
+    started = monotonic()
+    queries, options = read_npy(body, beside) if kind == NPY else read_json(body, beside)
+    limit = context.settings.max_batch
+    if len(queries) > limit:
+        raise PayloadTooLarge(f"there are {len(queries)} queries, the limit is {limit} (PARSIMONY_MAX_BATCH)")
+    with counted(live, context.metrics):
+        estimates = live.plan.estimate(queries)
+        left = max(SHARE * context.settings.solve_timeout_s - (monotonic() - started), LEAST_S)
+        return encode(live.plan.assign(estimates, options, left), live)
+
+
+@router.post(
+    "/{name}/route",
+    summary="Which classifier for this query",
+    response_model=RouteReply,
+    dependencies=[Depends(json_only)],
+    responses=errors(404, 409, 413, 415, 503),
+)
+async def route(name: PathName, request: RouteRequest, context: InContext, version: Version = None) -> Response:
+    """Give the classifier whose estimate, less the price of its cost, is the highest.
+
+    The price is that of the budget, learned by the build. With ``budget_pacing`` it follows what a stream of queries
+    has spent so far, so that the whole stream stays within its total.
+    """
+    live = await plan_of(context, "portfolio", name, version)
+    with counted(live, context.metrics):
+        decision, state = await _routed(live, request, context)
+    reply = RouteReply(**dict(decision), budget_pacing=state, artifact=live.ref)
+    return Response(encode(reply, live), media_type="application/json")
+
+
+async def _routed(live: Live, request: RouteRequest, context: Context) -> tuple[RouteDecision, LedgerState | None]:
+    if request.budget_pacing is None:
+        return live.plan.decide(request), None
+    return await _paced(live, request, request.budget_pacing, context)
+
+
+async def _paced(
+    live: Live, request: RouteRequest, pacing: Pacing, context: Context
+) -> tuple[RouteDecision, LedgerState]:
+    """Route one query of a stream; by the uncorrected price if the store cannot be asked."""
+    plan = live.plan
+    stream = Stream(pacing.total, pacing.queries, plan.cheapest)
+    stream.refuse_if_hopeless(plan.unit)
+    budget = plan.budget_of(request.budget)
+    estimates = plan.estimate(np.array([request.query]))[0]
+
+    def choose(now: float, most: float) -> RouteDecision:
+        decision: RouteDecision = plan.route(estimates, budget, budget_now=now, most=most)
+        return decision
+
+    uncorrected = LedgerState(ledger=pacing.ledger, corrected=False, spent=None, queries=None)
+    if not context.catalog.store_up:
+        return choose(budget, np.inf), uncorrected
+    counting = asyncio.to_thread(context.ledgers.count, live.ref.name, pacing, stream, choose)
+    try:
+        decision, state = await asyncio.wait_for(counting, LEDGER_WAIT_S)
+    except (StoreUnavailable, StoreRefused, TimeoutError):
+        return choose(budget, np.inf), uncorrected
+    return decision, LedgerState(ledger=pacing.ledger, corrected=True, spent=state.spent, queries=state.queries)
+
+
+@router.get("/{name}/curve", summary="Accuracy against budget", responses=errors(404, 503))
+async def curve(name: PathName, context: InContext, version: Version = None) -> CurveReply:
+    """Show what the portfolio and its baselines reach on held-out items over budgets, and the shadow prices."""
+    live = await plan_of(context, "portfolio", name, version)
+    plan = live.plan
+    return CurveReply(
+        curves=plan.curves(),
+        prices=plan.shadow_prices(),
+        items=plan.held_out,
+        unit=plan.unit,
+        artifact=live.ref,
+    )
