@@ -22,7 +22,7 @@ serve: install  ## run the service on http://127.0.0.1:8000, with the demo's art
 	$(BIN)/parsimony demo --if-missing
 	$(BIN)/parsimony serve
 
-demo: install  ## train on real images, build cascades and an index, really run them
+demo: install  ## train on real images, build cascades, an index and a portfolio, really run them
 	$(BIN)/parsimony demo
 
 fast-check: install  ## the static checks that take seconds
@@ -43,6 +43,7 @@ bench: install  ## the benchmarks
 	$(BIN)/parsimony bench cascade
 	$(BIN)/parsimony bench http
 	$(BIN)/parsimony bench index
+	$(BIN)/parsimony bench portfolio
 
 format: install  ## put the code into the house format
 	$(BIN)/ruff format .

@@ -1,9 +1,10 @@
-"""The main job on real input, in two parts: cascades of classifiers, and an index of features for images of any size.
+"""The main job on real input, in three parts: cascades of classifiers, an index of features, a portfolio for batches.
 
 Each part measures on this machine, builds what the service then serves, and really does what the artifacts decide.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,8 +12,9 @@ import numpy as np
 from app import show
 from app.demo_cascade import has_cascades, run_cascades
 from app.demo_index import has_index, run_index
+from app.demo_portfolio import has_portfolio, run_portfolio
 from app.demo_timing import quiet_machine
-from app.digits import SEED, Split, load_split
+from app.digits import SEED, DigitClassifier, Split, load_split, train_all
 from app.parts import Parts
 from solvers import Progress
 
@@ -29,9 +31,27 @@ class Outcome(Protocol):
         ...
 
 
-Part = tuple[Callable[[Parts], bool], Callable[[Parts, Split, Progress], Outcome]]
+@dataclass(slots=True)
+class Stage:
+    """What the parts share: the images, and the classifiers, which the first part that needs them trains."""
+
+    split: Split
+    _trained: list[DigitClassifier] = field(default_factory=list)
+
+    def classifiers(self, progress: Progress) -> list[DigitClassifier]:
+        """Give the trained classifiers, the cheapest first."""
+        if not self._trained:
+            self._trained = train_all(self.split.train, progress)
+        return self._trained
+
+
+Part = tuple[Callable[[Parts], bool], Callable[[Parts, Stage, Progress], Outcome]]
 """Tells whether its artifacts are there, and makes them."""
-PARTS: tuple[Part, ...] = ((has_cascades, run_cascades), (has_index, run_index))
+PARTS: tuple[Part, ...] = (
+    (has_cascades, lambda parts, stage, told: run_cascades(parts, stage.split, stage.classifiers(told), told)),
+    (has_index, lambda parts, stage, told: run_index(parts, stage.split, told)),
+    (has_portfolio, lambda parts, stage, told: run_portfolio(parts, stage.split, stage.classifiers(told), told)),
+)
 
 
 def run_demo(parts: Parts, *, if_missing: bool, as_json: bool) -> None:
@@ -41,8 +61,8 @@ def run_demo(parts: Parts, *, if_missing: bool, as_json: bool) -> None:
         show.console(stderr=True).print("the demo's artifacts are there")
         return
     with show.progress_bar("demo") as progress, quiet_machine():
-        split = load_split(np.random.default_rng(SEED))
-        outcomes = [run(parts, split, progress) for run in wanted]
+        stage = Stage(load_split(np.random.default_rng(SEED)))
+        outcomes = [run(parts, stage, progress) for run in wanted]
     if as_json:
         show.print_json({name: fact for outcome in outcomes for name, fact in outcome.facts().items()})
         return

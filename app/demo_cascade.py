@@ -13,7 +13,7 @@ import numpy as np
 from app import show
 from app.clock import now
 from app.demo_timing import timed
-from app.digits import SEED, DigitClassifier, Images, Split, train, untrained
+from app.digits import SEED, DigitClassifier, Images, Split
 from app.jobs import checked_request
 from app.parts import Parts
 from app.worker import build_locally
@@ -87,23 +87,13 @@ def has_cascades(parts: Parts) -> bool:
         return False
 
 
-def run_cascades(parts: Parts, split: Split, progress: Progress) -> CascadeOutcome:
-    """Train, trace, build, and run the best cascade beside its rivals."""
-    classifiers = _trained(split.train, progress)
+def run_cascades(parts: Parts, split: Split, classifiers: list[DigitClassifier], progress: Progress) -> CascadeOutcome:
+    """Trace, build, and run the best cascade beside its rivals."""
     parts.datasets.put(DATASET, _trace(classifiers, split.trace, progress), created_at=now())
     records = [_build(parts, dependence, progress) for dependence in DEPENDENCES]
     best = min(reversed(records), key=_replayed_mean)  # of equals the last: joint assumes least
     rows = _run(classifiers, _decide(parts, best), best, split.final, progress)
     return CascadeOutcome(tuple(records), best, tuple(rows), len(split.final[0]))
-
-
-def _trained(data: tuple[Images, Any], progress: Progress) -> list[DigitClassifier]:
-    found = []
-    classifiers = untrained(SEED)
-    for done, classifier in enumerate(classifiers):
-        progress(done, len(classifiers), f"training {classifier.name}")
-        found.append(train(classifier, *data))
-    return found
 
 
 def _trace(classifiers: list[DigitClassifier], data: tuple[Images, Any], progress: Progress) -> Trace:

@@ -21,6 +21,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from solvers import Progress
+
 Images = NDArray[np.float64]
 Features = Callable[[Images], Images]
 SEED = 0
@@ -45,6 +47,12 @@ class DigitClassifier:
         votes = self.model.predict_proba(self.features(copies)).mean(axis=0)
         best = int(np.argmax(votes))
         return int(self.model.classes_[best]), float(votes[best])
+
+
+def probabilities(classifier: DigitClassifier, images: Images) -> Images:
+    """Give how likely a classifier holds each class for each of many images, (n, 8, 8), at once: (n, classes)."""
+    moved = [np.roll(images, shift, axis=(1, 2)) for shift in classifier.shifts]
+    return np.asarray(np.mean([classifier.model.predict_proba(classifier.features(each)) for each in moved], axis=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +140,13 @@ def _calibrated(model: Any) -> CalibratedClassifierCV:
 
 def _scaled(model: Any) -> Any:
     return make_pipeline(StandardScaler(), model)
+
+
+def train_all(data: tuple[Images, Any], progress: Progress) -> list[DigitClassifier]:
+    """Train every classifier."""
+    found = []
+    classifiers = untrained(SEED)
+    for done, classifier in enumerate(classifiers):
+        progress(done, len(classifiers), f"training {classifier.name}")
+        found.append(train(classifier, *data))
+    return found
