@@ -1,5 +1,6 @@
 """The command line: ``parsimony``. It works on the store itself, so it needs no running server."""
 
+import csv
 import json
 import os
 import subprocess
@@ -216,8 +217,8 @@ def portfolio_assign(
     live = Live(record, ArtifactRef(solver="portfolio", name=name, version=record.version), plan)
     found: dict[str, Any] = orjson.loads(encode(plan.assign(plan.estimate(vectors), options), live))
     if output is not None:
-        rows = "".join(f"{row},{classifier}\n" for row, classifier in enumerate(found["assignments"], start=1))
-        output.write_text(f"query,classifier\n{rows}")
+        with output.open("w", newline="") as file:
+            csv.writer(file).writerows([("query", "classifier"), *enumerate(found["assignments"], start=1)])
     if as_json:
         show.print_json(found)
     else:

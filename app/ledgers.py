@@ -7,7 +7,7 @@ it; else it tells its state, and the server chooses again. So a total is never e
 from collections.abc import Callable
 
 from app.store import Store, key
-from models.errors import Infeasible
+from models.errors import Conflict, Infeasible
 from models.portfolio import Pacing, RouteDecision
 from solvers.portfolio.pacing import MOST_LEAN, ROUNDING, Spending, Stream
 
@@ -18,7 +18,11 @@ MOST_REMEMBERED = 10_000
 TRIES = 20
 """Choices that other servers may outrun before the cheapest is taken."""
 _COUNT = """
-local kept = redis.call('HMGET', KEYS[1], 'spent', 'queries', 'lean')
+local kept = redis.call('HMGET', KEYS[1], 'spent', 'queries', 'lean', 'terms')
+local terms = ARGV[1] .. ' ' .. ARGV[3]
+if kept[4] and kept[4] ~= terms then
+    return {-1, kept[1], kept[2], kept[3]}
+end
 local spent, queries, lean = tonumber(kept[1] or '0'), tonumber(kept[2] or '0'), tonumber(kept[3] or '0')
 local allowed, cheapest, planned, most_lean = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local taken = 0
@@ -28,7 +32,7 @@ if #ARGV > 5 then
         taken, spent, queries = 1, spent + cost, queries + 1
         lean = math.min(math.max(lean + leaning, -most_lean), most_lean)
         redis.call('HSET', KEYS[1], 'spent', string.format('%.17g', spent),
-            'queries', string.format('%.0f', queries), 'lean', string.format('%.17g', lean))
+            'queries', string.format('%.0f', queries), 'lean', string.format('%.17g', lean), 'terms', terms)
         redis.call('EXPIRE', KEYS[1], ARGV[5])
     end
 end
@@ -50,7 +54,7 @@ class Ledgers:
         """Choose for the next query of a stream, and count it.
 
         choose: given the budget whose price counts now, and what the query may cost at most. Raises Infeasible if
-        nothing is left for it, and what the store raises.
+        nothing is left for it, Conflict if the ledger has other terms, and what the store raises.
         """
         ledger = key("ledger", name, pacing.ledger)
         state = self._seen.get(ledger) or self._ask(ledger, stream)[1]
@@ -67,13 +71,19 @@ class Ledgers:
             if taken:
                 return decision, state
         raise Infeasible(
-            f"ledger {pacing.ledger!r} has spent {state.spent:g} of {pacing.total:g} on {state.queries} queries"
+            f"ledger {pacing.ledger!r} has spent {state.spent:g} of {pacing.total:g} on {state.queries} queries; the "
+            f"cheapest answer costs {stream.cheapest:g}; begin another ledger"
         )
 
     def _ask(self, ledger: str, stream: Stream, *counted: float) -> tuple[bool, Spending]:
         """Ask for the state; counted: cost and leaning of a query, taken off what is left if it is left."""
         told = (stream.total * (1 + ROUNDING), stream.cheapest, stream.queries, MOST_LEAN, KEPT_S, *counted)
         taken, spent, queries, lean = self._store.run(_COUNT, [ledger], [repr(each) for each in told])
+        if taken < 0:
+            asked = f"{stream.total:g} for {stream.queries} queries"
+            raise Conflict(
+                f"this ledger was begun with another total or number of queries than {asked}; take a new name"
+            )
         if len(self._seen) >= MOST_REMEMBERED:
             self._seen.clear()
         self._seen[ledger] = state = Spending(float(spent), int(queries), float(lean))

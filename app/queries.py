@@ -38,7 +38,7 @@ def read_npy(body: bytes, beside: dict[str, Any]) -> tuple[NDArray[Any], Assignm
     except ValidationError as error:
         raise InvalidRequest.of(error) from error
     except CorruptArtifact as error:
-        raise InvalidRequest.at(Fault(("queries",), str(error))) from error
+        raise InvalidRequest.at(Fault(("queries",), f"{error}; write them with numpy.save")) from error
     if queries.dtype not in (np.float32, np.float64):
         raise InvalidRequest.at(Fault(("queries",), f"hold {queries.dtype}, must be float32"))
     if queries.ndim != 2 or not len(queries):

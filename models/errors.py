@@ -32,6 +32,8 @@ from pydantic import ValidationError
 from models.base import NAME_PATTERN
 
 UNKNOWN = "is not known here"
+MOST_FAULTS = 100
+"""Faults that are told one by one; of more the number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +73,12 @@ class InvalidRequest(ParsimonyError):
         A list that is "too short" only because its members were bad is no fault of its own, and left out.
         """
         listed = found if isinstance(found, Sequence) else found.errors()
-        locations = [tuple(fault["loc"]) for fault in listed]
-
-        def follows(fault: Mapping[str, Any]) -> bool:
-            loc = tuple(fault["loc"])
-            return fault["type"] == "too_short" and any(len(o) > len(loc) and o[: len(loc)] == loc for o in locations)
-
-        return cls.at(*(Fault((*prefix, *fault["loc"]), _said(fault)) for fault in listed if not follows(fault)))
+        inner = {tuple(fault["loc"])[:length] for fault in listed for length in range(len(fault["loc"]))}
+        told = [fault for fault in listed if not (fault["type"] == "too_short" and tuple(fault["loc"]) in inner)]
+        faults = [Fault((*prefix, *fault["loc"]), _said(fault)) for fault in told[:MOST_FAULTS]]
+        if len(told) > MOST_FAULTS:
+            faults.append(Fault(prefix, f"and {len(told) - MOST_FAULTS} more"))
+        return cls.at(*faults)
 
     def telling_known(self, said: str) -> "InvalidRequest":
         """Say this of every unknown field, which is to tell the known ones."""
@@ -92,6 +93,8 @@ def _said(fault: Mapping[str, Any]) -> str:
             return "is missing"
         case "extra_forbidden":
             return UNKNOWN
+        case "tuple_type":
+            return "must be a list"
         case "too_short":
             return f"must have at least {told.get('min_length', 1)}, has {told.get('actual_length', 0)}"
         case "union_tag_not_found":

@@ -85,7 +85,7 @@ class Budget(Value):
 class RouteBudget(Value):
     """What a query may cost on average: exactly one of the two."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"per_query": 0.4}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"fraction": 0.5}]})
 
     per_query: Cost | None = Field(default=None, description="for a query on average, in the artifact's unit")
     fraction: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
@@ -112,7 +112,8 @@ class AssignmentOptions(Value):
     budget: Budget = Field(description="what the batch may cost")
     objective: Objective = Field(
         default="mean",
-        description="mean: the highest mean of the estimates; min: the highest least estimate, then the highest mean",
+        description="mean: the highest mean of the estimates; min: the highest least estimate, then the highest mean; "
+        "both of estimates less what the regularization takes off",
     )
     regularization: Regularization | None = Field(
         default=None, description="how many standard deviations of its error are taken off an estimate; null: as built"
@@ -133,7 +134,14 @@ class AssignmentRequest(AssignmentOptions):
     """Queries to assign to classifiers."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"queries": [[0.1, 0.7, 0.2], [0.9, 0.1, 0.0]], "budget": {"fraction": 0.6}}]}
+        json_schema_extra={
+            "examples": [
+                {
+                    "queries": [[0.6, 0.3, 0.1, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]],
+                    "budget": {"fraction": 0.6},
+                }
+            ]
+        }
     )
 
     queries: Annotated[Items[Query], Field(min_length=1)] = Field(description="the embedding of each query")
@@ -160,16 +168,22 @@ class AssignmentReply(Assignment):
 class Pacing(Value):
     """A stream of single queries that share a budget, counted in the store."""
 
-    ledger: Name = Field(description="the name under which the stream's spending is counted")
+    ledger: Name = Field(
+        description="the name under which the stream's spending is counted, for this portfolio in all its versions; the "
+        "first query sets the total and the number of queries; it is forgotten 90 days after its last query, and a "
+        "further stream needs a further name"
+    )
     total: Cost = Field(description="what the whole stream may cost, in the artifact's unit; never exceeded")
-    queries: int = Field(ge=1, le=10**12, description="how many queries the stream will have")
+    queries: int = Field(
+        ge=1, le=10**12, description="how many queries the stream will have; more are answered while something is left"
+    )
 
 
 class RouteQuery(Value):
     """A single query to route."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"query": [0.1, 0.7, 0.2], "budget": {"per_query": 0.4}}]}
+        json_schema_extra={"examples": [{"query": [0.6, 0.3, 0.1, 0, 0, 0, 0, 0, 0, 0], "budget": {"fraction": 0.5}}]}
     )
 
     query: Query = Field(description="the embedding of the query")
@@ -179,8 +193,21 @@ class RouteQuery(Value):
 class RouteRequest(RouteQuery):
     """A single query to route, on its own or as one of a stream."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "query": [0.6, 0.3, 0.1, 0, 0, 0, 0, 0, 0, 0],
+                    "budget": {"fraction": 0.5},
+                    "budget_pacing": {"ledger": "today", "total": 100000, "queries": 10000},
+                }
+            ]
+        }
+    )
+
     budget_pacing: Pacing | None = Field(
-        default=None, description="a stream's ledger: prices rise when it spends ahead of its budget, else fall"
+        default=None,
+        description="a stream's ledger, whose total then counts and not the budget, unless the store is away",
     )
 
 
@@ -216,7 +243,10 @@ class CurvePoint(Value):
     budget: float = Field(description="what a query may cost on average, in the artifact's unit")
     estimated_accuracy: float | None = Field(description="what the method expects, from 0 to 1; null if it does not")
     accuracy: float = Field(description="the share of items, from 0 to 1, that were answered rightly")
-    cost: float = Field(description="what a query really cost on average, in the artifact's unit")
+    cost: float = Field(
+        description="what a query really cost on average, in the artifact's unit; above the budget where held-out items "
+        "were dearer than those that the build learned the costs from"
+    )
     usage: dict[str, int] = Field(description="for each classifier the number of queries that it got")
 
 

@@ -5,12 +5,13 @@ from time import monotonic
 from typing import Annotated, Any
 
 import numpy as np
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from app.catalog import Live
 from app.decisions import counted, encode
 from app.queries import NPY, read_json, read_npy
-from app.routes.context import Context, InContext, PathName, errors, json_only, plan_of, solved
+from app.routes.context import Context, InContext, errors, json_only, plan_of, solved
+from models.base import NAME_PATTERN
 from models.errors import PayloadTooLarge, StoreRefused, StoreUnavailable, UnsupportedMediaType
 from models.portfolio import (
     AssignmentReply,
@@ -35,8 +36,11 @@ LEDGER_WAIT_S = 0.5
 _WITH_NPY = f"with a body of {NPY} only: "
 
 
-def _number(description: str, example: float) -> Any:
-    return Query(ge=0, allow_inf_nan=False, description=f"{_WITH_NPY}{description}", examples=[example])
+def _number(description: str, *examples: float) -> Any:
+    return Query(ge=0, allow_inf_nan=False, description=f"{_WITH_NPY}{description}", examples=list(examples) or None)
+
+
+PortfolioName = Annotated[str, Path(pattern=NAME_PATTERN, description="the name", examples=["digits-moved"])]
 
 
 @router.post(
@@ -61,11 +65,11 @@ def _number(description: str, example: float) -> Any:
     },
 )
 async def assignments(
-    name: PathName,
+    name: PortfolioName,
     request: Request,
     context: InContext,
-    total: Annotated[float | None, _number("the budget for all queries together", 600.0)] = None,
-    per_query: Annotated[float | None, _number("the budget for a query on average", 0.6)] = None,
+    total: Annotated[float | None, _number("the budget for all queries together, in the artifact's unit")] = None,
+    per_query: Annotated[float | None, _number("the budget for a query on average, in the artifact's unit")] = None,
     fraction: Annotated[float | None, _number("the budget, as a share of the dearest classifier's cost", 0.6)] = None,
     objective: Annotated[
         Objective | None, Query(description=f"{_WITH_NPY}the highest mean, or the highest least, estimate")
@@ -74,7 +78,15 @@ async def assignments(
         float | None, _number("standard deviations of its error that are taken off an estimate", 1.0)
     ] = None,
     gap: Annotated[float | None, _number("how far from the optimum the answer may be, as a share", 1e-6)] = None,
-    time_limit_s: Annotated[float | None, _number("seconds after which the best so far is the answer", 2.0)] = None,
+    time_limit_s: Annotated[
+        float | None,
+        Query(
+            gt=0,
+            allow_inf_nan=False,
+            description=f"{_WITH_NPY}seconds after which the best so far is the answer",
+            examples=[2.0],
+        ),
+    ] = None,
     version: Version = None,
 ) -> Response:
     """Assign every query to one classifier so that the estimates add up to the most within the budget.
@@ -119,7 +131,7 @@ def _assign(context: Context, live: Live, kind: str, body: bytes, beside: dict[s
     dependencies=[Depends(json_only)],
     responses=errors(404, 409, 413, 415, 503),
 )
-async def route(name: PathName, request: RouteRequest, context: InContext, version: Version = None) -> Response:
+async def route(name: PortfolioName, request: RouteRequest, context: InContext, version: Version = None) -> Response:
     """Give the classifier whose estimate, less the price of its cost, is the highest.
 
     The price is that of the budget, learned by the build. With ``budget_pacing`` it follows what a stream of queries
@@ -133,20 +145,25 @@ async def route(name: PathName, request: RouteRequest, context: InContext, versi
 
 
 async def _routed(live: Live, request: RouteRequest, context: Context) -> tuple[RouteDecision, LedgerState | None]:
+    plan = live.plan
+    budget = plan.budget_of(request.budget)
+    if plan.answers_at_once:
+        estimates = plan.estimate_one(request.query)
+    else:
+        estimates = await solved(context, plan.estimate_one, request.query)
     if request.budget_pacing is None:
-        return live.plan.decide(request), None
-    return await _paced(live, request, request.budget_pacing, context)
+        return plan.route(estimates, budget), None
+    return await _paced(live, (estimates, budget), request.budget_pacing, context)
 
 
 async def _paced(
-    live: Live, request: RouteRequest, pacing: Pacing, context: Context
+    live: Live, query: tuple[Any, float], pacing: Pacing, context: Context
 ) -> tuple[RouteDecision, LedgerState]:
-    """Route one query of a stream; by the uncorrected price if the store cannot be asked."""
+    """Route one query of a stream, given its estimates and budget; by the uncorrected price if the store is away."""
     plan = live.plan
     stream = Stream(pacing.total, pacing.queries, plan.cheapest)
     stream.refuse_if_hopeless(plan.unit)
-    budget = plan.budget_of(request.budget)
-    estimates = plan.estimate(np.array([request.query]))[0]
+    estimates, budget = query
 
     def choose(now: float, most: float) -> RouteDecision:
         decision: RouteDecision = plan.route(estimates, budget, budget_now=now, most=most)
@@ -164,7 +181,7 @@ async def _paced(
 
 
 @router.get("/{name}/curve", summary="Accuracy against budget", responses=errors(404, 503))
-async def curve(name: PathName, context: InContext, version: Version = None) -> CurveReply:
+async def curve(name: PortfolioName, context: InContext, version: Version = None) -> CurveReply:
     """Show what the portfolio and its baselines reach on held-out items over budgets, and the shadow prices."""
     live = await plan_of(context, "portfolio", name, version)
     plan = live.plan

@@ -3,7 +3,7 @@
 ``single_best`` takes, for all queries, the classifier that is the most accurate on the build half of those that the
 budget affords (the paper: the most expensive one; ours can only be stronger). ``random`` draws estimates uniformly and
 solves the same programme; ``oracle`` solves it with the truth. ``frugal_mct`` estimates by random forests on the same
-embeddings, as the paper has it after Chen, Zaharia and Zou.
+embeddings, as the paper has it after Chen, Zaharia and Zou; trees of many items and coordinates are bounded.
 """
 
 from collections.abc import Callable
@@ -20,6 +20,9 @@ Ints = NDArray[np.int64]
 Choose = Callable[[float], Ints]
 """Given the budget for all queries, the classifier of each."""
 TREES = 100
+MOST_ROWS, MOST_COLUMNS = 2000, 32
+"""Items that a tree is trained on, and coordinates that a split chooses from: more would take hours where the portfolio
+itself takes seconds."""
 
 
 def by_values(values: Floats, costs: Floats) -> Choose:
@@ -51,8 +54,10 @@ def forest_values(items: Singles, success: Floats, vectors: Singles, seed: int) 
     """Train a regression forest for each classifier on items (r, d), and predict for vectors (n, d): (n, m)."""
     from sklearn.ensemble import RandomForestRegressor
 
+    rows, columns = min(MOST_ROWS, len(items)), min(MOST_COLUMNS, items.shape[1])
+
     def predict(column: Floats) -> Floats:
-        forest = RandomForestRegressor(TREES, random_state=seed)
+        forest = RandomForestRegressor(TREES, random_state=seed, max_samples=rows, max_features=columns)
         return np.asarray(forest.fit(items, column).predict(vectors))
 
     jobs = [joblib.delayed(predict)(column) for column in success.T]

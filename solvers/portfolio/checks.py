@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from models import InvalidRequest
+from solvers.portfolio.programme import LARGEST
 
 if TYPE_CHECKING:
     from solvers.portfolio.plan import PortfolioPlan
 
+MOST_SAMPLES, MOST_NUMBERS = 1000, 500_000_000
+"""Samples, and coordinates in all of them, that a plan may have: 2 GB in memory."""
 _DIMENSIONS = {
     "items": 2,
     "success": 2,
@@ -47,8 +50,8 @@ def _numbers(plan: "PortfolioPlan") -> dict[str, bool]:
         plan.feature_classifier in plan.classifiers and plan.costs[plan.classifiers.index(plan.feature_classifier)] == 0
     )
     return {
-        "finite numbers of at least 0": all(bool(np.all(np.isfinite(each) & (each >= 0))) for each in positive)
-        and min(plan.embedding_cost, plan.dearest, plan.regularization) >= 0,
+        "numbers from 0 to 1e75": all(bool(np.all((each >= 0) & (each <= LARGEST))) for each in positive)
+        and all(0 <= each <= LARGEST for each in (plan.embedding_cost, plan.dearest, plan.regularization)),
         "shares from 0 to 1": all(
             bool(np.all((each >= 0) & (each <= 1))) for each in (plan.success, plan.curve_accuracies)
         )
@@ -64,7 +67,11 @@ def _items(plan: "PortfolioPlan") -> dict[str, bool]:
         "success for each item and classifier": plan.success.shape == (r, len(plan.classifiers)),
         "a scaling of each coordinate": plan.low.shape == plan.span.shape == (d,)
         and bool(np.all(np.isfinite(plan.low) & np.isfinite(plan.span) & (plan.span > 0))),
-        "samples of its items": min(plan.samples.shape) > 0 and bool(np.all((plan.samples >= 0) & (plan.samples < r))),
+        "samples of its items": min(plan.samples.shape) > 0
+        and len(plan.samples) <= MOST_SAMPLES
+        and plan.samples.shape[1] <= r
+        and plan.samples.size * d <= MOST_NUMBERS
+        and bool(np.all((plan.samples >= 0) & (plan.samples < r))),
     }
 
 

@@ -69,7 +69,7 @@ def methods_of(
         Method("single_best", single_best(accuracies, plain.means, n), np.tile(accuracies, (n, 1)), False),
         Method("random", by_values(chance, plain.means), None, False),
         Method("frugal_mct", by_values(forests, known.means), forests, True),
-        Method("oracle", by_values(plain.success, plain.means), plain.success, False),
+        Method("oracle", by_values(plain.right, plain.means), plain.right, False),
     )
 
 
@@ -82,7 +82,7 @@ def curve_budgets(known: Known, plain: Known, points: int) -> Floats:
 
 def draw_curve(methods: tuple[Method, ...], budgets: Floats, known: Known, plain: Known) -> Drawn:
     """Let every method route the held-out items at every budget."""
-    n, m = known.success.shape
+    n, m = known.right.shape
     shape = len(methods), len(budgets)
     estimates, accuracies, costs = np.full(shape, np.nan), np.empty(shape), np.empty(shape)
     usage = np.empty((*shape, m), dtype=np.int64)

@@ -41,20 +41,23 @@ class Scaling:
         """Leave vectors as they are."""
         return cls(np.zeros(dimensions), np.ones(dimensions))
 
-    def apply(self, vectors: ArrayLike) -> Singles:
-        """Scale (n, d) vectors; raises InvalidRequest if they have other dimensions or are not finite afterwards."""
+    def apply(self, vectors: ArrayLike, where: str = "queries") -> Singles:
+        """Scale (n, d) vectors; raises InvalidRequest if they have other dimensions or are not finite afterwards.
+
+        where: the field that is told to be wrong.
+        """
         found = np.asarray(vectors)
         if found.ndim != 2 or found.shape[1] != len(self.low):
             shape = " x ".join(map(str, found.shape))
             asked = f"are {shape} numbers, must be n x {len(self.low)} as the embeddings"
-            raise InvalidRequest.at(Fault(("queries",), asked))
+            raise InvalidRequest.at(Fault((where,), asked))
         with np.errstate(over="ignore", invalid="ignore"):
             scaled = ((found - self.low) / self.span).astype(np.float32)
         bad = ~np.isfinite(scaled)
         if bad.any():
             row, column = (int(place[0]) for place in np.nonzero(bad))
             asked = f"must be finite numbers that can be scaled; row {row + 1}, column {column + 1} is not"
-            raise InvalidRequest.at(Fault(("queries",), asked))
+            raise InvalidRequest.at(Fault((where,), asked))
         return scaled
 
 
@@ -73,17 +76,17 @@ class Estimator:
         """Prepare the search. items: (r, d), scaled."""
         return cls(scaling, success, samples, FoldedNeighbours(items[samples], metric))
 
-    def estimate(self, queries: ArrayLike) -> Floats:
+    def estimate(self, queries: ArrayLike, where: str = "queries") -> Floats:
         """Estimate for each of n queries, (n, d), how likely each classifier is right: (n, m), from 0 to 1.
 
         O(n K s d) time in the worst case, far less where coordinates tell items apart (``neighbours``); O(n (K + m))
         memory beside the samples.
         """
-        return self.mean(self.nearest(queries))
+        return self.mean(self.nearest(queries, where))
 
-    def nearest(self, queries: ArrayLike) -> NDArray[np.int32]:
+    def nearest(self, queries: ArrayLike, where: str = "queries") -> NDArray[np.int32]:
         """Find the item nearest to each query in each sample: (n, K) places among the items."""
-        found = self.neighbours.search(self.scaling.apply(queries))
+        found = self.neighbours.search(self.scaling.apply(queries, where))
         places: NDArray[np.int32] = self.samples[np.arange(len(self.samples)), found]
         return places
 

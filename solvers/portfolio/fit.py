@@ -16,6 +16,7 @@ from models import Fault, InvalidRequest, Trace
 from models.portfolio import PortfolioOptions
 from solvers.base import Fitted, Run
 from solvers.portfolio.baselines import forest_values
+from solvers.portfolio.checks import MOST_NUMBERS
 from solvers.portfolio.curve import Drawn, curve_budgets, draw_curve, methods_of
 from solvers.portfolio.estimate import Estimator, Scaling
 from solvers.portfolio.outcome import Known
@@ -36,8 +37,9 @@ STEPS = 5
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
     """The trace as it is used. names: the m classifiers that are; losers: those that another one beats, and by whom;
-    build, validation, held_out: rows; success, costs: (n, m) of all rows; accuracies, means: (m,) on the build half;
-    feature: place of the feature classifier, None if there is none; embedding_costs: (n,) what it costs."""
+    build, validation, held_out: rows; success, right, costs: (n, m) of all rows: how likely each classifier is right,
+    whether it was, its cost; accuracies, means: (m,) on the build half; feature: place of the feature classifier, None
+    if there is none; embedding_costs: (n,) what it costs."""
 
     names: tuple[str, ...]
     losers: dict[str, str]
@@ -46,6 +48,7 @@ class Table:
     validation: Ints
     held_out: Ints
     success: Floats
+    right: Floats
     costs: Floats
     accuracies: Floats
     means: Floats
@@ -64,7 +67,7 @@ class Table:
         if embeds and self.feature is not None:
             costs[:, self.feature] = means[self.feature] = 0.0
         mean = self.embedding_mean if embeds else 0.0
-        return Known(self.vectors[rows], self.success[rows], costs, embedding, means, mean)
+        return Known(self.vectors[rows], self.right[rows], costs, embedding, means, mean)
 
 
 def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run: Run) -> Fitted[PortfolioPlan]:
@@ -84,6 +87,7 @@ def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run
     success = table.success[table.build].astype(np.float32)
     validation = table.known(table.validation, embeds=True)
     vectors = scaling.apply(validation.vectors)
+    _refuse_huge(options, items.shape[1])
     tuned = tune(items, success, vectors, validation, options, rng, lambda told: run.progress(1, STEPS, told))
     run.progress(2, STEPS, "pricing budgets")
     prices = Prices.of(tuned.estimates - tuned.penalties, validation.means)
@@ -102,8 +106,8 @@ def _cut(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator) ->
     _refuse(dataset, options, names)
     order = rng.permutation(dataset.rows)
     build, validation, held_out = (np.sort(rows) for rows in np.split(order, [len(order) // 2, len(order) * 3 // 4]))
-    success = dataset.likelihoods(options.temperature)
-    accuracies, means = success[build].mean(axis=0), dataset.costs[build].mean(axis=0)
+    success, right = dataset.likelihoods(options.temperature), dataset.correct.astype(np.float64)
+    accuracies, means = right[build].mean(axis=0), dataset.costs[build].mean(axis=0)
     losers = beaten(names, accuracies, means)
     used = [i for i, name in enumerate(names) if not (options.pareto_only and name in losers)]
     feature, embedding = None, np.zeros(dataset.rows)
@@ -119,6 +123,7 @@ def _cut(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator) ->
         validation,
         held_out,
         success[:, used],
+        right[:, used],
         dataset.costs[:, used],
         accuracies[used],
         means[used],
@@ -136,6 +141,15 @@ def _refuse(dataset: Trace, options: PortfolioOptions, names: list[str]) -> None
     if options.feature_classifier is not None and options.feature_classifier not in names:
         asked = f"is {options.feature_classifier!r}, the trace has the classifiers {', '.join(names)}"
         raise InvalidRequest.at(Fault(("feature_classifier",), asked))
+
+
+def _refuse_huge(options: PortfolioOptions, dimensions: int) -> None:
+    """Refuse samples that would not fit into memory."""
+    given = options.samples
+    most = options.max_items if isinstance(given, str) else given.count * given.size
+    if most * dimensions > MOST_NUMBERS:
+        asked = f"{most} items of {dimensions} dimensions are {most * dimensions} numbers, at most {MOST_NUMBERS} fit"
+        raise InvalidRequest.at(Fault(("max_items" if isinstance(given, str) else "samples",), asked))
 
 
 def _sizes(table: Table) -> dict[str, int]:

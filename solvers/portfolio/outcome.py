@@ -11,19 +11,19 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """Items and the truth about them. vectors: (n, d) float32 embeddings as they came; success: (n, m) how likely each
-    of m classifiers is right; costs: (n, m), measured; embedding_costs: (n,) of the embeddings; means: (m,) the costs
+    """Items and the truth about them. vectors: (n, d) float32 embeddings as they came; right: (n, m) 1 where a
+    classifier is right, else 0; costs: (n, m), measured; embedding_costs: (n,) of the embeddings; means: (m,) the costs
     to plan with; embedding_mean: the same of the embeddings."""
 
     vectors: NDArray[np.float32]
-    success: Floats
+    right: Floats
     costs: Floats
     embedding_costs: Floats
     means: Floats
     embedding_mean: float
 
     def __len__(self) -> int:
-        return len(self.success)
+        return len(self.right)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +43,7 @@ class Outcome:
         if embeds:
             costs = costs + known.embedding_costs
         return cls(
-            float(known.success[rows, choice].mean()),
+            float(known.right[rows, choice].mean()),
             float(costs.mean()),
-            np.bincount(choice, minlength=known.success.shape[1]),
+            np.bincount(choice, minlength=known.right.shape[1]),
         )

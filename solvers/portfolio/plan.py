@@ -1,5 +1,6 @@
 """What a portfolio build keeps, and how it answers: the labelled samples, the shadow prices, and the curve."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,6 +25,7 @@ from solvers.portfolio.estimate import Estimator, Scaling
 from solvers.portfolio.knapsack import Assignment as Solution
 from solvers.portfolio.knapsack import assign, assign_min
 from solvers.portfolio.prices import ROUNDING, Prices
+from solvers.portfolio.samples import MOST_SAMPLES
 
 Floats = NDArray[np.float64]
 
@@ -106,7 +108,17 @@ class PortfolioPlan:
         Raises Infeasible, with the numbers, if not even the cheapest classifier is within the budget.
         """
         budget = self.budget_of(query.budget)
-        return self.route(self.estimate(np.array([query.query]))[0], budget)
+        return self.route(self.estimate_one(query.query), budget)
+
+    def estimate_one(self, query: Sequence[float]) -> Floats:
+        """Estimate for a single query, d numbers, how likely each classifier is right: (m,)."""
+        found: Floats = self._estimator.estimate(np.array([query]), "query")[0]
+        return found
+
+    @property
+    def answers_at_once(self) -> bool:
+        """Whether a single query takes well under a millisecond."""
+        return self.metric == "linf" and len(self.samples) <= MOST_SAMPLES
 
     def route(
         self, estimates: Floats, budget: float, *, budget_now: float | None = None, most: float = np.inf

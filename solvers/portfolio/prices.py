@@ -15,6 +15,9 @@ POINTS = 257
 ROUNDING = 1e-12
 """A budget that is below the cheapest cost by less than this share still counts as that cost."""
 
+TIE = 1e-9
+"""Values less priced costs that differ by less than this share are equal: a price is often the very one of a tie."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prices:
@@ -53,8 +56,10 @@ class Prices:
         able = costs <= most
         if budget <= float(costs.min()) * (1 + ROUNDING):
             able = costs == costs.min()
-        worth = np.where(able, values - self.at(budget) * costs, -np.inf)
-        best = np.flatnonzero(worth == worth.max())
+        price = self.at(budget)
+        worth = np.where(able, values - price * costs, -np.inf)
+        highest = float(worth.max())
+        best = np.flatnonzero(worth >= highest - TIE * (abs(highest) + price * float(costs.max()) + 1.0))
         return int(best[np.argmin(costs[best])])
 
     def choose_each(self, values: Floats, costs: Floats, budget: float) -> Ints:

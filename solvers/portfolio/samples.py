@@ -10,9 +10,10 @@ from models.portfolio import PortfolioOptions, Samples, Sampling
 
 Ints = NDArray[np.int32]
 
-MOST_SAMPLES = 400
-"""Samples that ``auto`` draws at most. The paper has 40; more of them, if smaller, are as quick and vary less."""
-COUNTS = (10, 20, 40, 100, 200, 400)
+MOST_SAMPLES = 100
+"""Samples that ``auto`` draws at most. The paper has 40; more of them, if smaller, vary less, and
+make single queries slower."""
+COUNTS = (10, 20, 40, 100)
 SIZES = (25, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 """Numbers of samples and of their items that ``auto`` compares, beside the largest size that there can be."""
 
@@ -47,7 +48,7 @@ def shapes(options: PortfolioOptions, items: int) -> Iterator[tuple[int, tuple[i
     Up to the options' own samples, or as many items as ``auto`` may have.
 
     >>> list(shapes(PortfolioOptions(max_items=1000), 60))
-    [(25, (10, 20, 40)), (50, (10, 20)), (60, (10,))]
+    [(25, (10, 20, 40)), (50, (10, 20)), (60, (1,))]
     """
     given = options.samples
     if isinstance(given, Samples):
@@ -59,4 +60,7 @@ def shapes(options: PortfolioOptions, items: int) -> Iterator[tuple[int, tuple[i
     largest = min(items, most, SIZES[-1])
     for size in (*(size for size in SIZES if size < largest), largest):
         counts = tuple(count for count in COUNTS if count * size <= most)
-        yield size, counts or (min(most // size, MOST_SAMPLES),)
+        if size == items:
+            yield size, (1,)  # all are the same
+        else:
+            yield size, counts or (min(most // size, MOST_SAMPLES),)

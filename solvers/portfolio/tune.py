@@ -73,7 +73,7 @@ def tune(
     """
     samples, trials, estimates = choose_samples(items, success, vectors, known, options, rng, told)
     told("choosing the regularization")
-    sigmas = sigmas_of(estimates, known.success)
+    sigmas = sigmas_of(estimates, known.right)
     reached = {lam: accuracy_over_budgets(estimates - lam * sigmas, known) for lam in LAMBDAS}
     best = max(LAMBDAS, key=lambda lam: (reached[lam], -lam))
     given = options.regularization
@@ -130,7 +130,7 @@ def choose_samples(
                 count,
                 size,
                 _mean_distance(items, vectors, places[:, :count], options.metric),
-                tuple(np.sqrt(((estimates - known.success) ** 2).mean(axis=0)).tolist()),
+                tuple(np.sqrt(((estimates - known.right) ** 2).mean(axis=0)).tolist()),
                 accuracy_over_budgets(estimates, known),
             )
             trials.append(trial)

@@ -7,7 +7,7 @@ import pytest
 
 from app.ledgers import Ledgers
 from app.store import Store, key
-from models.errors import Infeasible, StoreUnavailable
+from models.errors import Conflict, Infeasible, StoreUnavailable
 from models.portfolio import Pacing, RouteDecision
 from solvers.portfolio.pacing import Spending, Stream
 
@@ -63,3 +63,12 @@ def test_a_ledger_that_was_emptied_begins_anew(store: Store) -> None:
 def test_a_store_that_is_away_is_said_to_be(store: Store) -> None:
     with pytest.raises(StoreUnavailable):
         send(Ledgers(Store("redis://127.0.0.1:1/0")), Pacing(ledger="x", total=10.0, queries=2))
+
+
+def test_a_ledger_keeps_the_terms_that_it_was_begun_with(store: Store) -> None:
+    ledgers = Ledgers(store)
+    send(ledgers, Pacing(ledger="terms", total=100.0, queries=10))
+    for other in ({"total": 1000.0, "queries": 10}, {"total": 100.0, "queries": 11}):
+        with pytest.raises(Conflict, match="begun with another total or number of queries"):
+            send(Ledgers(store), Pacing(ledger="terms", **other))  # type: ignore[arg-type]
+    assert send(ledgers, Pacing(ledger="terms", total=100.0, queries=10)).queries == 2

@@ -1,11 +1,13 @@
 """Errors: one small tree, whose messages hold the numbers."""
 
+import json
 import re
 
 import pytest
 from pydantic import ValidationError
 
 from models import CascadeOptions, Fault, FeaturesSpec, InvalidRequest, ParsimonyError, errors
+from models.portfolio import AssignmentRequest
 
 
 def tree(kind: type[ParsimonyError]) -> list[type[ParsimonyError]]:
@@ -74,3 +76,14 @@ def test_a_corrupt_artifact_is_an_invalid_request_with_no_faults() -> None:
     error = errors.CorruptArtifact("the bytes are no artifact")
     assert isinstance(error, InvalidRequest)
     assert error.faults == ()
+
+
+def test_very_many_faults_are_counted_and_found_in_no_time() -> None:
+    """Each row is too short only because its numbers were text; comparing each with each would take minutes."""
+    body = {"queries": [["x", "y"]] * 50_000, "budget": {"fraction": 0.5}}
+    with pytest.raises(ValidationError) as caught:
+        AssignmentRequest.model_validate_json(json.dumps(body))
+    found = InvalidRequest.of(caught.value)
+    assert len(found.faults) == 101
+    assert found.faults[0].loc == ("queries", 0, 0)
+    assert found.faults[100].msg.startswith("and ")
