@@ -169,8 +169,8 @@ class Pacing(Value):
     """A stream of single queries that share a budget, counted in the store."""
 
     ledger: Name = Field(
-        description="the name under which the stream's spending is counted, for this portfolio in all its versions; the "
-        "first query sets the total and the number of queries; it is forgotten 90 days after its last query, and a "
+        description="the name under which the stream's spending is counted, for this portfolio in all its versions; "
+        "the first query sets the total and the number of queries; it is forgotten 90 days after its last query, and a "
         "further stream needs a further name"
     )
     total: Cost = Field(description="what the whole stream may cost, in the artifact's unit; never exceeded")
@@ -244,8 +244,8 @@ class CurvePoint(Value):
     estimated_accuracy: float | None = Field(description="what the method expects, from 0 to 1; null if it does not")
     accuracy: float = Field(description="the share of items, from 0 to 1, that were answered rightly")
     cost: float = Field(
-        description="what a query really cost on average, in the artifact's unit; above the budget where held-out items "
-        "were dearer than those that the build learned the costs from"
+        description="what a query really cost on average, in the artifact's unit; above the budget where held-out "
+        "items were dearer than those that the build learned the costs from"
     )
     usage: dict[str, int] = Field(description="for each classifier the number of queries that it got")
 
