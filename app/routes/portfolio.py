@@ -36,8 +36,8 @@ LEDGER_WAIT_S = 0.5
 _WITH_NPY = f"with a body of {NPY} only: "
 
 
-def _number(description: str, *examples: float) -> Any:
-    return Query(ge=0, allow_inf_nan=False, description=f"{_WITH_NPY}{description}", examples=list(examples) or None)
+def _number(description: str, example: float) -> Any:
+    return Query(ge=0, allow_inf_nan=False, description=f"{_WITH_NPY}{description}", examples=[example])
 
 
 PortfolioName = Annotated[str, Path(pattern=NAME_PATTERN, description="the name", examples=["digits-moved"])]
@@ -58,7 +58,8 @@ PortfolioName = Annotated[str, Path(pattern=NAME_PATTERN, description="the name"
                         "type": "string",
                         "format": "binary",
                         "description": "a .npy array, float32, one row for each query; the rest as query parameters",
-                    }
+                    },
+                    "example": "(the bytes that numpy.save writes)",
                 },
             },
         }
@@ -68,11 +69,16 @@ async def assignments(
     name: PortfolioName,
     request: Request,
     context: InContext,
-    total: Annotated[float | None, _number("the budget for all queries together, in the artifact's unit")] = None,
-    per_query: Annotated[float | None, _number("the budget for a query on average, in the artifact's unit")] = None,
+    total: Annotated[
+        float | None, _number("the budget for all queries together, in the artifact's unit", 600.0)
+    ] = None,
+    per_query: Annotated[
+        float | None, _number("the budget for a query on average, in the artifact's unit", 0.6)
+    ] = None,
     fraction: Annotated[float | None, _number("the budget, as a share of the dearest classifier's cost", 0.6)] = None,
     objective: Annotated[
-        Objective | None, Query(description=f"{_WITH_NPY}the highest mean, or the highest least, estimate")
+        Objective | None,
+        Query(description=f"{_WITH_NPY}the highest mean, or the highest least, estimate", examples=["mean"]),
     ] = None,
     regularization: Annotated[
         float | None, _number("standard deviations of its error that are taken off an estimate", 1.0)

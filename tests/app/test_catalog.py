@@ -125,7 +125,10 @@ def test_an_artifact_of_a_solver_that_is_not_known_is_reported(parts: Parts, cat
     parts.store.client.set(key("version", "oracle", "plan", 1), later)
     parts.store.client.hset(key("active"), "oracle/plan", "1 abc")
     catalog.refresh()
-    assert catalog.problems["oracle", "plan"] == "the artifact is for the solver 'oracle', known are cascade, index"
+    assert (
+        catalog.problems["oracle", "plan"]
+        == "the artifact is for the solver 'oracle', known are cascade, index, portfolio"
+    )
     assert version(catalog) == 1
 
 
