@@ -4,7 +4,7 @@ BIN := .venv/bin
 LOCK = $(BIN)/uv pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
        --python-version 3.11 pyproject.toml --quiet
 
-.PHONY: help install serve demo test check fast-check format bench lock clean
+.PHONY: help install serve demo test coverage check fast-check format bench lock clean
 
 help:  ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,6 +34,9 @@ check: fast-check  ## everything static
 	$(BIN)/mypy
 
 test: fast-check  ## the fast checks and all tests
+	$(BIN)/python -m pytest
+
+coverage: install  ## all tests again, and which lines they reach: half as slow again
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest
 	$(BIN)/coverage combine --quiet
