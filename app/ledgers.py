@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from app.store import Store, key
 from models.errors import Conflict, Infeasible
-from models.portfolio import Pacing, RouteDecision
+from models.portfolio import RouteDecision
 from solvers.portfolio.pacing import MOST_LEAN, ROUNDING, Spending, Stream
 
 KEPT_S = 90 * 24 * 3600
@@ -49,14 +49,14 @@ class Ledgers:
         self._seen: dict[str, Spending] = {}
 
     def count(
-        self, name: str, pacing: Pacing, stream: Stream, choose: Callable[[float, float], RouteDecision]
+        self, portfolio: str, name: str, stream: Stream, choose: Callable[[float, float], RouteDecision]
     ) -> tuple[RouteDecision, Spending]:
-        """Choose for the next query of a stream, and count it.
+        """Choose for the next query of a stream, and count it in the ledger of this name.
 
         choose: given the budget whose price counts now, and what the query may cost at most. Raises Infeasible if
         nothing is left for it, Conflict if the ledger has other terms, and what the store raises.
         """
-        ledger = key("ledger", name, pacing.ledger)
+        ledger = key("ledger", portfolio, name)
         state = self._seen.get(ledger) or self._ask(ledger, stream)[1]
         for tried in range(TRIES + 1):
             most = stream.most(state)
@@ -71,7 +71,7 @@ class Ledgers:
             if taken:
                 return decision, state
         raise Infeasible(
-            f"ledger {pacing.ledger!r} has spent {state.spent:g} of {pacing.total:g} on {state.queries} queries; the "
+            f"ledger {name!r} has spent {state.spent:g} of {stream.total:g} on {state.queries} queries; the "
             f"cheapest answer costs {stream.cheapest:g}; begin another ledger"
         )
 

@@ -119,7 +119,7 @@ def training_on(dask_scheduler: str | None) -> Iterator[None]:
         except TerminatedWorkerError as error:
             raise ParsimonyError("a process that trained was killed; it may have run out of memory") from error
         finally:
-            get_reusable_executor().shutdown(wait=True, kill_workers=True)
+            get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
         return
     from distributed import Client  # an optional dependency
 

@@ -1,7 +1,7 @@
 """What every solver is: a plan that can decide, and a way to fit one. Solvers know no clock, network or files."""
 
-from collections.abc import Callable, MutableMapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field, fields
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -39,6 +39,16 @@ class Plan(Protocol):
 
     def decide(self, query: Any) -> Value:
         """Answer in microseconds; raises Infeasible, with the numbers, if nothing can satisfy the query."""
+
+
+def complete(plan: Any, derived: Mapping[str, Any]) -> None:
+    """Finish a frozen plan: no array of it can be written to any more, and its derived fields are set."""
+    for each in fields(plan):
+        array = getattr(plan, each.name, None)
+        if isinstance(array, np.ndarray):
+            array.flags.writeable = False
+    for name, value in derived.items():
+        object.__setattr__(plan, name, value)
 
 
 P = TypeVar("P", bound=Plan)

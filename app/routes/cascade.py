@@ -5,13 +5,12 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Response
 
 from app.decisions import LookUp, decide
-from app.routes.context import InContext, PathName, errors, json_only, plan_of, solved
+from app.routes.context import InContext, PathName, Version, errors, json_only, plan_of, solved
 from models import CascadeDecision, CascadeQuery, CascadeReply, DeadlinesReply, SolveRequest
 from solvers import cascade
 
 router = APIRouter(prefix="/v1/cascades", tags=["cascade"])
 look_ups = (LookUp("cascade", "/v1/cascades/", "/decision", CascadeQuery),)
-Version = Annotated[int | None, Query(ge=1, description="the version to ask; else the active one", examples=[1])]
 
 
 @router.post(

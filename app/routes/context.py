@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
-from fastapi import Depends, Path, Request
+from fastapi import Depends, Path, Query, Request
 
 from app.apart import Apart
 from app.catalog import Catalog, Live
@@ -18,7 +18,7 @@ from app.settings import Settings
 from app.telemetry import Metrics
 from models import Fault, InvalidRequest
 from models.base import NAME_PATTERN
-from models.errors import SolverTimeout, UnsupportedMediaType
+from models.errors import PayloadTooLarge, SolverTimeout, UnsupportedMediaType
 
 T = TypeVar("T")
 
@@ -45,11 +45,24 @@ def _context(request: Request) -> Context:
     return context
 
 
+def media_type(request: Request, *known: str) -> str:
+    """Read which of the known types the body says it is; refuse any other."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in known:
+        raise UnsupportedMediaType(f"the body is {kind or 'of no stated type'}, must be {' or '.join(known)}")
+    return kind
+
+
 def json_only(request: Request) -> None:
     """Refuse a body that does not say it is JSON."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise UnsupportedMediaType(f"the body is {kind or 'of no stated type'}, must be application/json")
+    media_type(request, "application/json")
+
+
+def refuse_many(context: Context, count: int, what: str) -> None:
+    """Refuse a batch that is larger than the settings allow."""
+    limit = context.settings.max_batch
+    if count > limit:
+        raise PayloadTooLarge(f"there are {count} {what}, the limit is {limit} (PARSIMONY_MAX_BATCH)")
 
 
 def known_query_only(request: Request) -> None:
@@ -94,6 +107,7 @@ async def solved(context: Context, work: Callable[..., T], *args: Any, **options
 
 
 InContext = Annotated[Context, Depends(_context)]
+Version = Annotated[int | None, Query(ge=1, description="the version to ask; else the active one", examples=[1])]
 PathName = Annotated[str, Path(pattern=NAME_PATTERN, description="the name", examples=["digits-joint"])]
 
 

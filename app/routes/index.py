@@ -5,15 +5,13 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Response
 
 from app.decisions import LookUp, decide
-from app.routes.context import InContext, PathName, errors, json_only, plan_of, solved
+from app.routes.context import InContext, PathName, Version, errors, json_only, plan_of, refuse_many, solved
 from models import Fault, InvalidRequest
 from models.base import Label
-from models.errors import PayloadTooLarge
 from models.index import IndexQuery, IndexReply, Method, PredictionReply, PredictionRequest, SkylineReply
 
 router = APIRouter(prefix="/v1/indexes", tags=["index"])
 look_ups = (LookUp("index", "/v1/indexes/", "/decision", IndexQuery),)
-Version = Annotated[int | None, Query(ge=1, description="the version to ask; else the active one", examples=[1])]
 Sizes = Annotated[
     list[Annotated[float, Query(gt=0, le=1e12, allow_inf_nan=False)]] | None,
     Query(
@@ -90,9 +88,7 @@ async def predictions(
 ) -> PredictionReply:
     """Choose the features for the items' size and budget, and classify the items with the model trained on them."""
     live = await plan_of(context, "index", name, version)
-    limit = context.settings.max_batch
-    if len(request.items) > limit:
-        raise PayloadTooLarge(f"there are {len(request.items)} items, the limit is {limit} (PARSIMONY_MAX_BATCH)")
+    refuse_many(context, len(request.items), "items")
     query = IndexQuery.model_validate(request.model_dump(include=set(IndexQuery.model_fields)))
     chosen = live.plan.decide(query)
     modules = context.settings.allowed_modules()

@@ -10,9 +10,9 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from app.catalog import Live
 from app.decisions import counted, encode
 from app.queries import NPY, read_json, read_npy
-from app.routes.context import Context, InContext, errors, json_only, plan_of, solved
+from app.routes.context import Context, InContext, Version, errors, json_only, media_type, plan_of, refuse_many, solved
 from models.base import NAME_PATTERN
-from models.errors import PayloadTooLarge, StoreRefused, StoreUnavailable, UnsupportedMediaType
+from models.errors import StoreRefused, StoreUnavailable
 from models.portfolio import (
     AssignmentReply,
     AssignmentRequest,
@@ -28,7 +28,6 @@ from solvers.portfolio.pacing import Stream
 
 router = APIRouter(prefix="/v1/portfolios", tags=["portfolio"])
 bodies = (AssignmentRequest,)
-Version = Annotated[int | None, Query(ge=1, description="the version to ask; else the active one", examples=[1])]
 SHARE, LEAST_S = 0.8, 0.1
 """The programme may take this share of the server's limit, less what came before it, and at least so many seconds."""
 LEDGER_WAIT_S = 0.5
@@ -109,9 +108,7 @@ async def assignments(
         "gap": gap,
         "time_limit_s": time_limit_s,
     }
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in ("application/json", NPY):
-        raise UnsupportedMediaType(f"the body is {kind or 'of no stated type'}, must be application/json or {NPY}")
+    kind = media_type(request, "application/json", NPY)
     body = await request.body()
     reply = await solved(context, _assign, context, live, kind, body, beside)
     return Response(reply, media_type="application/json")
@@ -121,9 +118,7 @@ def _assign(context: Context, live: Live, kind: str, body: bytes, beside: dict[s
     """Read a batch, assign it, and write the reply; off the event loop, for all of it takes its time."""
     started = monotonic()
     queries, options = read_npy(body, beside) if kind == NPY else read_json(body, beside)
-    limit = context.settings.max_batch
-    if len(queries) > limit:
-        raise PayloadTooLarge(f"there are {len(queries)} queries, the limit is {limit} (PARSIMONY_MAX_BATCH)")
+    refuse_many(context, len(queries), "queries")
     with counted(live, context.metrics):
         estimates = live.plan.estimate(queries)
         left = max(SHARE * context.settings.solve_timeout_s - (monotonic() - started), LEAST_S)
@@ -178,7 +173,7 @@ async def _paced(
     uncorrected = LedgerState(ledger=pacing.ledger, corrected=False, spent=None, queries=None)
     if not context.catalog.store_up:
         return choose(budget, np.inf), uncorrected
-    counting = asyncio.to_thread(context.ledgers.count, live.ref.name, pacing, stream, choose)
+    counting = asyncio.to_thread(context.ledgers.count, live.ref.name, pacing.ledger, stream, choose)
     try:
         decision, state = await asyncio.wait_for(counting, LEDGER_WAIT_S)
     except (StoreUnavailable, StoreRefused, TimeoutError):
@@ -186,15 +181,22 @@ async def _paced(
     return decision, LedgerState(ledger=pacing.ledger, corrected=True, spent=state.spent, queries=state.queries)
 
 
-@router.get("/{name}/curve", summary="Accuracy against budget", responses=errors(404, 503))
-async def curve(name: PortfolioName, context: InContext, version: Version = None) -> CurveReply:
+@router.get(
+    "/{name}/curve", summary="Accuracy against budget", response_model=CurveReply, responses=errors(404, 503, 504)
+)
+async def curve(name: PortfolioName, context: InContext, version: Version = None) -> Response:
     """Show what the portfolio and its baselines reach on held-out items over budgets, and the shadow prices."""
     live = await plan_of(context, "portfolio", name, version)
+    return Response(await solved(context, _curve, live), media_type="application/json")
+
+
+def _curve(live: Live) -> bytes:
     plan = live.plan
-    return CurveReply(
+    reply = CurveReply(
         curves=plan.curves(),
         prices=plan.shadow_prices(),
         items=plan.held_out,
         unit=plan.unit,
         artifact=live.ref,
     )
+    return encode(reply, live)

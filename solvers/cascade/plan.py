@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from models import CascadeQuery, CascadeRunDecision, CascadeStep, DeadlineRange, Discarded, InvalidRequest
 from models.cascade import Algorithm
 from models.errors import Infeasible
+from solvers.base import complete
 from solvers.cascade.problem import Floats
 from solvers.cascade.solve import number
 
@@ -44,11 +45,9 @@ class CascadePlan:
     _answers: list[dict[str, Any] | None] = field(init=False, repr=False, metadata={"derived": True})
 
     def __post_init__(self) -> None:
-        for array in self._arrays():
-            array.flags.writeable = False
         self._refuse_contradictions()
-        object.__setattr__(self, "_maxima", self.maximum_durations.tolist())
-        object.__setattr__(self, "_answers", [None] * len(self._maxima))
+        maxima = self.maximum_durations.tolist()
+        complete(self, {"_maxima": maxima, "_answers": [None] * len(maxima)})
 
     def _arrays(self) -> tuple[NDArray[Any], ...]:
         times = self.thresholds, self.execution_times, self.worst_case_times

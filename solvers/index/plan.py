@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from models import Fault, InvalidRequest
 from models.index import IndexDecision, IndexQuery, Method, SkylineItem, sizes_of
+from solvers.base import complete
 from solvers.index.checks import refuse_contradictions
 from solvers.index.continuation import Continuation
 from solvers.index.costs import Costs, evaluate, members_of
@@ -88,10 +89,6 @@ class IndexPlan:
 
     def __post_init__(self) -> None:
         refuse_contradictions(self)
-        for name in self.__slots__:
-            array = getattr(self, name, None)
-            if isinstance(array, np.ndarray):
-                array.flags.writeable = False
         costs = Costs(self.powers, self.coefficients)
         curves = costs.of_sets(self.masks[self.candidates])
         levels = self.accuracies[self.candidates]
@@ -107,8 +104,7 @@ class IndexPlan:
         }
         plain = costs.dimensions == 1 and self.fixed_budget is None
         derived["_plain"] = (derived["_limit"] if plain else 0.0, derived["_look_up"].find, derived["_answers"])
-        for name, value in derived.items():
-            object.__setattr__(self, name, value)
+        complete(self, derived)
 
     def decide(self, query: IndexQuery) -> IndexDecision:
         """Answer with the feature set for an item of this size within this budget; the empty one always is.

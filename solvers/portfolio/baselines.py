@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from solvers.portfolio.estimate import Singles
 from solvers.portfolio.knapsack import assign
+from solvers.portfolio.prices import ROUNDING
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -25,10 +26,10 @@ MOST_ROWS, MOST_COLUMNS = 2000, 32
 itself takes seconds."""
 
 
-def by_values(values: Floats, costs: Floats) -> Choose:
+def by_values(values: Floats, costs: Floats, gap: float = 1e-6) -> Choose:
     """Solve the programme for values, (n, m), and costs, (m,); the least budget is that of the cheapest assignment."""
-    least = len(values) * float(costs.min())
-    return lambda budget: assign(values, costs, max(budget, least)).choice
+    least = len(values) * float(costs.min()) * (1 + ROUNDING)
+    return lambda budget: assign(values, costs, max(budget, least), gap=gap).choice
 
 
 def single_best(accuracies: Floats, costs: Floats, count: int) -> Choose:
@@ -39,7 +40,7 @@ def single_best(accuracies: Floats, costs: Floats, count: int) -> Choose:
     """
 
     def choose(budget: float) -> Ints:
-        able = costs * count <= max(budget, count * float(costs.min())) * (1 + 1e-12)
+        able = costs * count <= max(budget, count * float(costs.min())) * (1 + ROUNDING)
         return np.full(count, np.argmax(np.where(able, accuracies, -1.0)), dtype=np.int64)
 
     return choose

@@ -24,7 +24,7 @@ from solvers.portfolio.pareto import beaten
 from solvers.portfolio.plan import PortfolioPlan
 from solvers.portfolio.prices import Prices
 from solvers.portfolio.summary import summarize
-from solvers.portfolio.tune import Tuned, tune
+from solvers.portfolio.tune import Examples, Tuned, tune
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -37,9 +37,9 @@ STEPS = 5
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
     """The trace as it is used. names: the m classifiers that are; losers: those that another one beats, and by whom;
-    build, validation, held_out: rows; success, right, costs: (n, m) of all rows: how likely each classifier is right,
-    whether it was, its cost; accuracies, means: (m,) on the build half; feature: place of the feature classifier, None
-    if there is none; embedding_costs: (n,) what it costs."""
+    build, validation, held_out: rows; success: of the build half, how likely each classifier is right; right, costs:
+    (n, m) of all rows, whether it was, and its cost; accuracies, means: (m,) on the build half; feature: place of the
+    feature classifier, None if there is none; embedding_costs: (n,) what it costs."""
 
     names: tuple[str, ...]
     losers: dict[str, str]
@@ -84,14 +84,13 @@ def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run
     table = _cut(dataset, options, rng)
     scaling = Scaling.of(table.vectors[table.build])
     items = scaling.apply(table.vectors[table.build])
-    success = table.success[table.build].astype(np.float32)
     validation = table.known(table.validation, embeds=True)
-    vectors = scaling.apply(validation.vectors)
     _refuse_huge(options, items.shape[1])
-    tuned = tune(items, success, vectors, validation, options, rng, lambda told: run.progress(1, STEPS, told))
+    examples = Examples(items, table.success.astype(np.float32), scaling.apply(validation.vectors), validation)
+    tuned = tune(examples, options, rng, lambda told: run.progress(1, STEPS, told))
     run.progress(2, STEPS, "pricing budgets")
     prices = Prices.of(tuned.estimates - tuned.penalties, validation.means)
-    estimator = Estimator.of(scaling, items, success, tuned.samples, options.metric)
+    estimator = Estimator.of(scaling, items, examples.success, tuned.samples, options.metric)
     run.progress(3, STEPS, "comparing on held-out items")
     drawn = _drawn(table, items, estimator, tuned, prices, rng, options.curve_points)
     run.progress(4, STEPS, "putting the plan together")
@@ -122,7 +121,7 @@ def _cut(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator) ->
         build,
         validation,
         held_out,
-        success[:, used],
+        success[build][:, used],
         right[:, used],
         dataset.costs[:, used],
         accuracies[used],
@@ -169,9 +168,7 @@ def _drawn(
     known, plain = (table.known(table.held_out, embeds=embeds) for embeds in (True, False))
     estimates = estimator.estimate(known.vectors)
     values = estimates - tuned.penalties
-    forests = forest_values(
-        items, table.success[table.build], estimator.scaling.apply(known.vectors), int(rng.integers(2**32))
-    )
+    forests = forest_values(items, table.success, estimator.scaling.apply(known.vectors), int(rng.integers(2**32)))
     methods = methods_of(
         estimates,
         values,

@@ -19,13 +19,14 @@ from models.portfolio import (
     RouteQuery,
     ShadowPrice,
 )
+from solvers.base import complete
 from solvers.portfolio.baselines import Choose
 from solvers.portfolio.checks import refuse_contradictions
 from solvers.portfolio.estimate import Estimator, Scaling
 from solvers.portfolio.knapsack import Assignment as Solution
 from solvers.portfolio.knapsack import assign, assign_min
 from solvers.portfolio.prices import ROUNDING, Prices
-from solvers.portfolio.samples import MOST_SAMPLES
+from solvers.portfolio.samples import COUNTS
 
 Floats = NDArray[np.float64]
 
@@ -69,15 +70,10 @@ class PortfolioPlan:
 
     def __post_init__(self) -> None:
         refuse_contradictions(self)
-        for name in self.__slots__:
-            array = getattr(self, name, None)
-            if isinstance(array, np.ndarray):
-                array.flags.writeable = False
         scaling = Scaling(self.low, self.span)
         estimator = Estimator.of(scaling, self.items, self.success, self.samples, self.metric)
         estimator.neighbours.warm()  # a server answers its first query as fast as its last
-        object.__setattr__(self, "_estimator", estimator)
-        object.__setattr__(self, "_prices", Prices(self.price_budgets, self.prices))
+        complete(self, {"_estimator": estimator, "_prices": Prices(self.price_budgets, self.prices)})
 
     @property
     def cheapest(self) -> float:
@@ -118,7 +114,7 @@ class PortfolioPlan:
     @property
     def answers_at_once(self) -> bool:
         """Whether a single query takes well under a millisecond."""
-        return self.metric == "linf" and len(self.samples) <= MOST_SAMPLES
+        return self.metric == "linf" and len(self.samples) <= COUNTS[-1]
 
     def route(
         self, estimates: Floats, budget: float, *, budget_now: float | None = None, most: float = np.inf

@@ -10,12 +10,10 @@ from models.portfolio import PortfolioOptions, Samples, Sampling
 
 Ints = NDArray[np.int32]
 
-MOST_SAMPLES = 100
-"""Samples that ``auto`` draws at most. The paper has 40; more of them, if smaller, vary less, and
-make single queries slower."""
 COUNTS = (10, 20, 40, 100)
 SIZES = (25, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
-"""Numbers of samples and of their items that ``auto`` compares, beside the largest size that there can be."""
+"""Numbers of samples and of their items that ``auto`` compares, beside the largest size that there can be. The paper
+has 40 samples; more of them, if smaller, vary less, and make single queries slower."""
 
 
 def draw(rng: np.random.Generator, items: int, count: int, size: int, sampling: Sampling = "iid") -> Ints:
@@ -63,4 +61,4 @@ def shapes(options: PortfolioOptions, items: int) -> Iterator[tuple[int, tuple[i
         if size == items:
             yield size, (1,)  # all are the same
         else:
-            yield size, counts or (min(most // size, MOST_SAMPLES),)
+            yield size, counts or (min(most // size, COUNTS[-1]),)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.portfolio import PortfolioOptions
+from solvers.portfolio.baselines import by_values
 from solvers.portfolio.estimate import Estimator, Scaling, Singles
-from solvers.portfolio.knapsack import assign
 from solvers.portfolio.outcome import Known, Outcome
 from solvers.portfolio.samples import draw, shapes
 
@@ -25,6 +25,17 @@ BUDGETS = 9
 """Budgets between that of the cheapest and the dearest classifier for all items, at which accuracies are compared."""
 GAP = 1e-4
 """While parameters are compared, assignments may be this far from the optimum."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Examples:
+    """What is chosen from. items: (r, d) of the build half and vectors: (n, d) of the validation part, scaled; success:
+    (r, m) how likely each classifier is right about the former; known: the truth about the latter."""
+
+    items: Singles
+    success: Singles
+    vectors: Singles
+    known: Known
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +68,10 @@ class Tuned:
         return self.regularization * self.sigmas
 
 
-def tune(
-    items: Singles,
-    success: Singles,
-    vectors: Singles,
-    known: Known,
-    options: PortfolioOptions,
-    rng: np.random.Generator,
-    told: Callable[[str], None],
-) -> Tuned:
-    """Choose samples, sigma and λ.
-
-    items: (r, d) of the build half and vectors: (n, d) of the validation part, scaled; success: (r, m) of the former;
-    known: the truth about the latter.
-    """
-    samples, trials, estimates = choose_samples(items, success, vectors, known, options, rng, told)
+def tune(examples: Examples, options: PortfolioOptions, rng: np.random.Generator, told: Callable[[str], None]) -> Tuned:
+    """Choose samples, sigma and λ; ``told`` hears what is being tried."""
+    samples, trials, estimates = choose_samples(examples, options, rng, told)
+    known = examples.known
     told("choosing the regularization")
     sigmas = sigmas_of(estimates, known.right)
     reached = {lam: accuracy_over_budgets(estimates - lam * sigmas, known) for lam in LAMBDAS}
@@ -92,37 +92,28 @@ def sigmas_of(estimates: Floats, success: Floats) -> Floats:
 def accuracy_over_budgets(values: Floats, known: Known) -> float:
     """Route items by their values, (n, m), at ``BUDGETS`` budgets, and average the true accuracies."""
     low, high = float(known.means.min()), float(known.means.max())
+    choose = by_values(values, known.means, GAP)
     reached = []
     for budget in np.linspace(low, high, BUDGETS + 2)[1:-1].tolist():
-        choice = assign(values, known.means, max(budget * len(values), _least(known)), gap=GAP).choice
-        reached.append(Outcome.of(choice, known, embeds=False).accuracy)
+        reached.append(Outcome.of(choose(budget * len(values)), known, embeds=False).accuracy)
     return float(np.mean(reached))
 
 
-def _least(known: Known) -> float:
-    return len(known) * float(known.means.min()) * (1 + 1e-12)
-
-
 def choose_samples(
-    items: Singles,
-    success: Singles,
-    vectors: Singles,
-    known: Known,
-    options: PortfolioOptions,
-    rng: np.random.Generator,
-    told: Callable[[str], None],
+    examples: Examples, options: PortfolioOptions, rng: np.random.Generator, told: Callable[[str], None]
 ) -> tuple[Ints, tuple[Trial, ...], Floats]:
     """Try samples of growing size, and take those with the highest validation accuracy; among equals the fewest items.
 
-    Arguments as of ``tune``. Samples of several counts are the first ones of the same draw. Returns the samples, all
+    Samples of several counts are the first ones of the same draw. Returns the samples, all
     trials, and the estimates for the validation items.
     """
+    items, vectors, known = examples.items, examples.vectors, examples.known
     trials: list[Trial] = []
     best: tuple[tuple[float, int], Ints, Floats] | None = None
     for size, counts in shapes(options, len(items)):
         told(f"samples of {size} items")
         samples = draw(rng, len(items), max(counts), size, options.sampling)
-        estimator = Estimator.of(Scaling.none(items.shape[1]), items, success, samples, options.metric)
+        estimator = Estimator.of(Scaling.none(items.shape[1]), items, examples.success, samples, options.metric)
         places = estimator.nearest(vectors)
         for count in counts:
             estimates = estimator.mean(places[:, :count])

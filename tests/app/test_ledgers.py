@@ -24,7 +24,7 @@ def dearest(costs: tuple[float, ...]) -> Callable[[float, float], RouteDecision]
 
 def send(ledgers: Ledgers, pacing: Pacing, costs: tuple[float, ...] = (1.0, 10.0)) -> Spending:
     stream = Stream(pacing.total, pacing.queries, min(costs))
-    return ledgers.count("portfolio", pacing, stream, dearest(costs))[1]
+    return ledgers.count("portfolio", pacing.ledger, stream, dearest(costs))[1]
 
 
 def test_several_servers_never_exceed_a_total_and_every_query_gets_an_answer(store: Store) -> None:
