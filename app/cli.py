@@ -19,7 +19,7 @@ from app import show
 from app.catalog import Live
 from app.clock import now
 from app.decisions import encode
-from app.jobs import check_dataset_kind, checked_request
+from app.jobs import check_dataset, checked_request
 from app.parts import Parts, open_parts
 from app.queries import read_npy
 from app.settings import Settings
@@ -202,7 +202,11 @@ def portfolio_assign(
     per_query: Annotated[float | None, typer.Option(help="The budget for a query on average.")] = None,
     fraction: Annotated[float | None, typer.Option(help="The budget, as a share of the dearest classifier.")] = None,
     objective: Annotated[str, typer.Option(help="mean or min: which of the estimates is to be highest.")] = "mean",
+    regularization: Annotated[
+        float | None, typer.Option(help="Standard deviations of its error taken off an estimate; else as built.")
+    ] = None,
     gap: Annotated[float, typer.Option(help="How far from the optimum the answer may be, as a share.")] = 1e-6,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds after which the best so far is taken.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A CSV of the assignments.")] = None,
     version: Annotated[int | None, typer.Option(min=1, help="The version to ask; else the active one.")] = None,
     as_json: AsJson = False,
@@ -210,7 +214,8 @@ def portfolio_assign(
     """Assign a batch of queries to classifiers within a budget."""
     given = {"total": total, "per_query": per_query, "fraction": fraction}
     budget = {key: value for key, value in given.items() if value is not None}
-    vectors, options = read_npy(queries.read_bytes(), {"budget": budget, "objective": objective, "gap": gap})
+    asked = {"objective": objective, "regularization": regularization, "gap": gap, "time_limit_s": time_limit}
+    vectors, options = read_npy(queries.read_bytes(), {"budget": budget, **asked})
     with _parts() as parts:
         record = parts.artifacts.record("portfolio", name, version)
         plan = parts.artifacts.plan(record)
@@ -343,7 +348,7 @@ def _build_here(parts: Parts, request: BuildRequest) -> ArtifactRecord:
 
     solver, options = checked_request(request)
     info = parts.datasets.info(request.dataset)
-    check_dataset_kind(solver, request.dataset, info.model_dump_json().encode())
+    check_dataset(solver, options, request.dataset, info.model_dump_json().encode())
     with show.progress_bar(f"{request.solver} {request.name}") as progress:
         return build_locally(parts, request, options, progress)
 

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from app import codec
 from app.store import Pipeline, Store, drop_blob, is_last_reference, keep_blob, key, read_json
-from models import Dataset, DatasetSpec, FeaturesSpec, FeatureTable, Name, Trace, Value
-from models.base import Items
+from models import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, Name, Trace
 from models.errors import Conflict, StoreRefused, UnknownDataset
 
 _ALL = key("datasets")
@@ -17,15 +16,10 @@ OPEN_BUILDS = key("builds", "open")
 """The ids of builds that are queued or running; their datasets cannot be deleted."""
 
 
-class DatasetInfo(Value):
+class DatasetInfo(DatasetFacts):
     """What the API tells of a dataset."""
 
     name: Name = Field(description="the dataset's name")
-    spec: DatasetSpec = Field(description="how the table is read")
-    rows: int = Field(description="the number of items")
-    columns: Items[str] = Field(description="the columns that the spec uses")
-    classes: Items[str] = Field(description="the classes, the true ones first")
-    embedding_dimensions: int = Field(description="the length of each item's embedding; 0 if there are none")
     sha256: str = Field(description="the SHA-256 of the checked table")
     bytes: int = Field(description="the size of the checked table, in bytes")
     created_at: str = Field(description="when it was stored, UTC, ISO 8601")
@@ -111,14 +105,9 @@ def _read_info(found: object) -> DatasetInfo:
 
 
 def _info(name: str, dataset: Dataset, data: bytes, created_at: str) -> DatasetInfo:
-    embeddings = dataset.embeddings.shape[1] if isinstance(dataset, Trace) else 0
     return DatasetInfo(
+        **dict(DatasetFacts.of(dataset)),
         name=name,
-        spec=dataset.spec,
-        rows=dataset.rows,
-        columns=dataset.spec.used_columns,
-        classes=dataset.classes,
-        embedding_dimensions=embeddings,
         sha256=sha256(data).hexdigest(),
         bytes=len(data),
         created_at=created_at,

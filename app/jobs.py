@@ -18,9 +18,20 @@ from rq.exceptions import InvalidJobOperation, NoSuchJobError
 from rq.serializers import JSONSerializer
 
 from app.clock import now
-from app.datasets import OPEN_BUILDS
+from app.datasets import OPEN_BUILDS, DatasetInfo
 from app.store import Pipeline, Store, key, translated
-from models import ArtifactRef, Build, BuildProgress, BuildRequest, BuildStatus, Dataset, Fault, InvalidRequest, Value
+from models import (
+    ArtifactRef,
+    Build,
+    BuildProgress,
+    BuildRequest,
+    BuildStatus,
+    Fault,
+    FeatureTable,
+    InvalidRequest,
+    Trace,
+    Value,
+)
 from models.errors import Cancelled, TooManyBuilds, UnknownBuild, UnknownDataset
 from solvers import SOLVERS, Solver
 
@@ -31,6 +42,7 @@ SILENCE_S = 30.0
 GAP_S = 10.0
 """Between looks that lie further apart the store was away, and nobody could beat."""
 KEPT_ENDED = 1000
+KINDS = {FeatureTable: "features", Trace: "trace"}
 _ALL = key("builds", "all")
 _BEATS = key("builds", "beats")
 _NUMBER = key("builds", "number")
@@ -58,7 +70,7 @@ class Builds:
         dataset_key = key("dataset", build.dataset)
 
         def change(pipe: Pipeline) -> Build:
-            check_dataset_kind(solver, build.dataset, cast("bytes | None", pipe.get(dataset_key)))
+            check_dataset(solver, options, build.dataset, cast("bytes | None", pipe.get(dataset_key)))
             waiting = _count_queued(pipe)
             if waiting >= self._queue_limit:
                 raise TooManyBuilds(f"{waiting} builds are waiting, the limit is {self._queue_limit}; try again later")
@@ -251,19 +263,19 @@ def checked_request(request: BuildRequest) -> tuple[Solver[Any], Value]:
         raise InvalidRequest.at(Fault(("params",), str(error))) from error
 
 
-def check_dataset_kind(solver: Solver[Any], name: str, raw: bytes | None) -> None:
-    """Refuse a dataset that is not there or not of the kind that the solver learns from."""
+def check_dataset(solver: Solver[Any], options: Value, dataset: str, raw: bytes | None) -> None:
+    """Refuse a dataset that is not there, or that the solver cannot learn from with these options."""
     if raw is None:
-        raise UnknownDataset(f"there is no dataset called {name!r}")
-    kind, wanted = json.loads(raw)["spec"]["kind"], _kind_of(solver.dataset)
-    if kind != wanted:
-        raise InvalidRequest.at(
-            Fault(("dataset",), f"{name!r} is of kind {kind!r}, the solver {solver.name!r} learns from a {wanted!r}")
-        )
-
-
-def _kind_of(dataset: type[Dataset]) -> str:
-    return {"FeatureTable": "features", "Trace": "trace"}[dataset.__name__]
+        raise UnknownDataset(f"there is no dataset called {dataset!r}")
+    facts = DatasetInfo.model_validate_json(raw)
+    wanted = [KINDS[kind] for kind in solver.datasets]
+    if facts.spec.kind not in wanted:
+        said = f"is of kind {facts.spec.kind!r}, the solver {solver.name!r} learns from {' or '.join(wanted)}"
+        raise InvalidRequest.at(Fault(("dataset",), f"{dataset!r} {said}"))
+    try:
+        solver.check(facts, options)
+    except InvalidRequest as error:
+        raise error.under("params", but="dataset") from error
 
 
 def _count(pipe: Pipeline, before: BuildStatus, after: BuildStatus) -> None:

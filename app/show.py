@@ -18,6 +18,7 @@ from solvers import Progress
 _MOST_COLUMNS = 5
 _SIDE_BY_SIDE = 3
 _MOST_ITEMS = 12
+_MOST_RECORDS = 24
 _FIRST = ("name", "strategy", "classifier", "deadline", "cascade")
 """What tells records apart stands first."""
 
@@ -51,7 +52,10 @@ def print_facts(title: str, facts: dict[str, Any]) -> None:
     nested = {name: value for name, value in facts.items() if _is_records(value)}
     print_table(title, ["", ""], [(name, value) for name, value in facts.items() if name not in nested])
     for name, records in nested.items():
-        _print_records(name, records)
+        more = (
+            f" (the first {_MOST_RECORDS} of {len(records)}; all with --json)" if len(records) > _MOST_RECORDS else ""
+        )
+        _print_records(f"{name}{more}", records[:_MOST_RECORDS])
 
 
 def _print_records(title: str, records: Sequence[dict[str, Any]]) -> None:

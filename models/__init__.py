@@ -2,6 +2,7 @@
 
 - ``Classifier``, ``CascadeDecision`` and what belongs to them: IDK classifier cascades (``cascade.py``)
 - ``FeaturesSpec``, ``TraceSpec``: how a table is to be read; ``FeatureTable``, ``Trace``: the table, checked
+- ``DatasetFacts``: what can be told of it without its rows
 - ``ArtifactRecord``: one version of a built plan; ``Build``: the job that made it
 - ``ParsimonyError`` and the tree below it: all that can be refused or fail (``errors.py``)
 """
@@ -33,6 +34,7 @@ from models.cost import Cost, Polynomial, Timings
 from models.dataset import (
     CostColumn,
     Dataset,
+    DatasetFacts,
     DatasetSpec,
     FeatureSpec,
     FeaturesSpec,
@@ -62,6 +64,7 @@ __all__ = [
     "Cost",
     "CostColumn",
     "Dataset",
+    "DatasetFacts",
     "DatasetSpec",
     "DeadlineRange",
     "DeadlinesReply",

@@ -67,7 +67,14 @@ class BuildRequest(Value):
                     "dataset": "digits",
                     "params": {"dependence": "joint", "target_precision": 0.99},
                     "seed": 0,
-                }
+                },
+                {"solver": "index", "name": "digits", "dataset": "digits-features", "params": {"alpha": 0.05}},
+                {
+                    "solver": "portfolio",
+                    "name": "digits-moved",
+                    "dataset": "digits-moved",
+                    "params": {"feature_classifier": "gradients-logistic"},
+                },
             ]
         }
     )

@@ -316,6 +316,32 @@ def _raise_if_any(faults: list[Fault]) -> None:
 Dataset = FeatureTable | Trace
 
 
+class DatasetFacts(Value):
+    """What can be told of a dataset without its rows."""
+
+    spec: DatasetSpec = Field(description="how the table is read")
+    rows: int = Field(description="the number of items")
+    columns: Items[str] = Field(description="the columns that the spec uses")
+    classes: Items[str] = Field(description="the classes, the true ones first")
+    embedding_dimensions: int = Field(description="the length of each item's embedding; 0 if there are none")
+
+    @property
+    def classifiers(self) -> tuple[str, ...]:
+        """The names of a trace's classifiers."""
+        return tuple(c.name for c in self.spec.classifiers) if isinstance(self.spec, TraceSpec) else ()
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> "DatasetFacts":
+        """Tell them of a checked dataset."""
+        return cls(
+            spec=dataset.spec,
+            rows=dataset.rows,
+            columns=dataset.spec.used_columns,
+            classes=dataset.classes,
+            embedding_dimensions=dataset.embeddings.shape[1] if isinstance(dataset, Trace) else 0,
+        )
+
+
 def dataset_from_columns(
     spec: FeaturesSpec | TraceSpec, columns: Mapping[str, NDArray[Any]], embeddings: NDArray[Any] | None = None
 ) -> Dataset:

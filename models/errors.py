@@ -75,10 +75,15 @@ class InvalidRequest(ParsimonyError):
         listed = found if isinstance(found, Sequence) else found.errors()
         inner = {tuple(fault["loc"])[:length] for fault in listed for length in range(len(fault["loc"]))}
         told = [fault for fault in listed if not (fault["type"] == "too_short" and tuple(fault["loc"]) in inner)]
+        told.sort(key=lambda fault: fault["type"] != "extra_forbidden")  # a misspelt name is why another one is missing
         faults = [Fault((*prefix, *fault["loc"]), _said(fault)) for fault in told[:MOST_FAULTS]]
         if len(told) > MOST_FAULTS:
             faults.append(Fault(prefix, f"and {len(told) - MOST_FAULTS} more"))
         return cls.at(*faults)
+
+    def under(self, prefix: str, *, but: str) -> "InvalidRequest":
+        """Put a prefix before where each fault was found, but not where that begins with ``but``."""
+        return InvalidRequest.at(*(f if f.loc[:1] == (but,) else Fault((prefix, *f.loc), f.msg) for f in self.faults))
 
     def telling_known(self, said: str) -> "InvalidRequest":
         """Say this of every unknown field, which is to tell the known ones."""

@@ -6,7 +6,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from models import Dataset, Value
+from models import Dataset, DatasetFacts, Value
 
 
 class Progress(Protocol):
@@ -62,14 +62,20 @@ class Fitted(Generic[P]):
     summary: dict[str, Any]
 
 
+def nothing_to_refuse(facts: DatasetFacts, options: Any) -> None:
+    """Accept every dataset with all options."""
+
+
 @dataclass(frozen=True, slots=True)
 class Solver(Generic[P]):
     """One line of the registry: what a subject learns from, is told, is asked and keeps."""
 
     name: str
-    dataset: type[Dataset]
+    datasets: tuple[type[Dataset], ...]
     options: type[Value]
     query: type[Value]
     plan: type[P]
     fit: Callable[[Any, Any, np.random.Generator, Run], Fitted[P]]
     """``fit(dataset, options, rng, run)``: same dataset, options and seed, same plan to the last bit."""
+    check: Callable[[DatasetFacts, Any], None] = nothing_to_refuse
+    """``check(facts, options)`` refuses before a build what can be seen without the rows; raises InvalidRequest."""

@@ -17,10 +17,18 @@ module             algorithms              for
 
 from models import CascadeOptions, CascadeQuery, Trace
 from solvers.base import Solver
-from solvers.cascade.fit import fit
+from solvers.cascade.fit import check, fit
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.solve import solve
 
-solver = Solver(name="cascade", dataset=Trace, options=CascadeOptions, query=CascadeQuery, plan=CascadePlan, fit=fit)
+solver = Solver(
+    name="cascade",
+    datasets=(Trace,),
+    options=CascadeOptions,
+    query=CascadeQuery,
+    plan=CascadePlan,
+    fit=fit,
+    check=check,
+)
 
 __all__ = ["CascadePlan", "fit", "solve", "solver"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from models import CascadeOptions, CascadeQuery, Classifier, Fault, InvalidRequest, Trace
+from models import CascadeOptions, CascadeQuery, Classifier, DatasetFacts, Fault, InvalidRequest, Trace
 from models.cascade import Algorithm
 from models.errors import Infeasible
 from solvers.base import Fitted, Run
@@ -62,6 +62,7 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
 
     O(n N log N) time for n classifiers and N rows, and the algorithm's (``sets``: n 2^n for joint).
     """
+    check(DatasetFacts.of(dataset), options)
     total = 3 + len(options.deadlines) + len(dataset.spec.classifiers)
     build, held_out = _halves(dataset.rows, rng)
     run.progress(0, total, "finding thresholds")
@@ -81,9 +82,17 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
     return Fitted(plan, summary)
 
 
+def check(facts: DatasetFacts, options: CascadeOptions) -> None:
+    """Refuse a trace with too few rows, and an unknown deterministic classifier."""
+    if facts.rows < MIN_ROWS:
+        raise InvalidRequest.at(Fault(("dataset",), f"has {facts.rows} rows, a cascade needs at least {MIN_ROWS}"))
+    names = facts.classifiers
+    if options.deterministic is not None and options.deterministic not in names:
+        asked = f"is {options.deterministic!r}, the trace has the classifiers {', '.join(names)}"
+        raise InvalidRequest.at(Fault(("deterministic",), asked))
+
+
 def _halves(rows: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
-    if rows < MIN_ROWS:
-        raise InvalidRequest.at(Fault(("dataset",), f"has {rows} rows, a cascade needs at least {MIN_ROWS}"))
     order = rng.permutation(rows)
     return np.sort(order[: rows // 2]), np.sort(order[rows // 2 :])
 
@@ -125,11 +134,6 @@ def _learn(dataset: Trace, options: CascadeOptions, build: Ints, told: Any) -> _
 def _deterministic(dataset: Trace, options: CascadeOptions, build: Ints) -> int:
     names = [spec.name for spec in dataset.spec.classifiers]
     if options.deterministic is not None:
-        if options.deterministic not in names:
-            known = ", ".join(names)
-            raise InvalidRequest.at(
-                Fault(("deterministic",), f"is {options.deterministic!r}, the trace has the classifiers {known}")
-            )
         return names.index(options.deterministic)
     right = dataset.correct[build].sum(axis=0).tolist()
     costs = dataset.costs[build].mean(axis=0).tolist()

@@ -21,11 +21,19 @@ from models import FeatureTable
 from models.index import IndexOptions, IndexQuery
 from solvers.base import Solver
 from solvers.index.candidates import choose_candidates
-from solvers.index.fit import fit
+from solvers.index.fit import check, fit
 from solvers.index.lattice import Expanded, expand
 from solvers.index.plan import IndexPlan
 from solvers.index.sweep import build_index
 
-solver = Solver(name="index", dataset=FeatureTable, options=IndexOptions, query=IndexQuery, plan=IndexPlan, fit=fit)
+solver = Solver(
+    name="index",
+    datasets=(FeatureTable,),
+    options=IndexOptions,
+    query=IndexQuery,
+    plan=IndexPlan,
+    fit=fit,
+    check=check,
+)
 
 __all__ = ["Expanded", "IndexPlan", "build_index", "choose_candidates", "expand", "fit", "solver"]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from models import Fault, FeatureTable, InvalidRequest
+from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest
 from models.index import IndexOptions
 from solvers.base import Fitted, Run
 from solvers.index.assemble import Models, Names, Searched, assemble, index_sets, kept_sets, lambdas_of
@@ -54,10 +54,8 @@ def fit(
     or no classifier, costs whose sizes have different dimensions, and a max_models that even the first search exceeds.
     """
     spec = dataset.spec
+    check(DatasetFacts.of(dataset), options)
     features = tuple(feature.name for feature in spec.features)
-    if len(features) > MAX_FEATURES:
-        fault = f"there are {len(features)}, an index takes at most {MAX_FEATURES}: merge features, or drop some"
-        raise InvalidRequest.at(Fault(("dataset", "features"), fault))
     costs, residuals = read_costs(dataset, options)
     median = median_size(dataset, options, costs.dimensions)
     trainer = Trainer.of(dataset, options, run, int(rng.integers(2**32)), (*ALLOWED_MODULES, *run.learner_modules))
@@ -72,6 +70,14 @@ def fit(
     plan = assemble(names, options, costs, searched, found, models)
     trainer.report(trainer.total, trainer.account())
     return Fitted(plan, summarize(plan, searched.expanded, found[1], residuals, trainer))
+
+
+def check(facts: DatasetFacts, options: IndexOptions) -> None:
+    """Refuse a table of too many features."""
+    count = len(facts.spec.features) if isinstance(facts.spec, FeaturesSpec) else 0
+    if count > MAX_FEATURES:
+        fault = f"there are {count}, an index takes at most {MAX_FEATURES}: merge features, or drop some"
+        raise InvalidRequest.at(Fault(("dataset", "features"), fault))
 
 
 def _kept(searched: Searched, candidates: NDArray[np.int64], options: IndexOptions) -> list[int]:

@@ -21,11 +21,17 @@ module             what of the paper
 from models import Trace
 from models.portfolio import PortfolioOptions, RouteQuery
 from solvers.base import Solver
-from solvers.portfolio.fit import fit
+from solvers.portfolio.fit import check, fit
 from solvers.portfolio.plan import PortfolioPlan
 
 solver = Solver(
-    name="portfolio", dataset=Trace, options=PortfolioOptions, query=RouteQuery, plan=PortfolioPlan, fit=fit
+    name="portfolio",
+    datasets=(Trace,),
+    options=PortfolioOptions,
+    query=RouteQuery,
+    plan=PortfolioPlan,
+    fit=fit,
+    check=check,
 )
 
 __all__ = ["PortfolioPlan", "fit", "solver"]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models import Fault, InvalidRequest, Trace
-from models.portfolio import PortfolioOptions
+from models import DatasetFacts, Fault, InvalidRequest, Trace
+from models.portfolio import PortfolioOptions, Samples
 from solvers.base import Fitted, Run
 from solvers.portfolio.baselines import forest_values
 from solvers.portfolio.checks import MOST_NUMBERS
@@ -23,6 +23,7 @@ from solvers.portfolio.outcome import Known
 from solvers.portfolio.pareto import beaten
 from solvers.portfolio.plan import PortfolioPlan
 from solvers.portfolio.prices import Prices
+from solvers.portfolio.samples import refuse_impossible
 from solvers.portfolio.summary import summarize
 from solvers.portfolio.tune import Examples, Tuned, tune
 
@@ -80,12 +81,12 @@ def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run
     The summary: unit, rows of each part, classifiers with accuracy, cost and sigma, those that are beaten, the samples
     that were tried with distances and errors (OCCAM, Appendices A.2, A.3), λ and what else was tried, held-out results.
     """
+    check(DatasetFacts.of(dataset), options)
     run.progress(0, STEPS, "cutting the trace")
     table = _cut(dataset, options, rng)
     scaling = Scaling.of(table.vectors[table.build])
     items = scaling.apply(table.vectors[table.build])
     validation = table.known(table.validation, embeds=True)
-    _refuse_huge(options, items.shape[1])
     examples = Examples(items, table.success.astype(np.float32), scaling.apply(validation.vectors), validation)
     tuned = tune(examples, options, rng, lambda told: run.progress(1, STEPS, told))
     run.progress(2, STEPS, "pricing budgets")
@@ -102,7 +103,6 @@ def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run
 def _cut(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator) -> Table:
     """Cut the rows into parts, and take the classifiers that are used."""
     names = [classifier.name for classifier in dataset.spec.classifiers]
-    _refuse(dataset, options, names)
     order = rng.permutation(dataset.rows)
     build, validation, held_out = (np.sort(rows) for rows in np.split(order, [len(order) // 2, len(order) * 3 // 4]))
     success, right = dataset.likelihoods(options.temperature), dataset.correct.astype(np.float64)
@@ -131,15 +131,20 @@ def _cut(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator) ->
     )
 
 
-def _refuse(dataset: Trace, options: PortfolioOptions, names: list[str]) -> None:
-    if dataset.embeddings.shape[1] == 0:
+def check(facts: DatasetFacts, options: PortfolioOptions) -> None:
+    """Refuse a trace without embeddings or with too few rows, an unknown feature classifier, impossible samples."""
+    if facts.embedding_dimensions == 0:
         asked = "has no embeddings: upload it with an .npy array of one row for each row of the table"
         raise InvalidRequest.at(Fault(("dataset",), asked))
-    if dataset.rows < MIN_ROWS:
-        raise InvalidRequest.at(Fault(("dataset",), f"has {dataset.rows} rows, a portfolio needs at least {MIN_ROWS}"))
+    if facts.rows < MIN_ROWS:
+        raise InvalidRequest.at(Fault(("dataset",), f"has {facts.rows} rows, a portfolio needs at least {MIN_ROWS}"))
+    names = facts.classifiers
     if options.feature_classifier is not None and options.feature_classifier not in names:
         asked = f"is {options.feature_classifier!r}, the trace has the classifiers {', '.join(names)}"
         raise InvalidRequest.at(Fault(("feature_classifier",), asked))
+    if isinstance(options.samples, Samples):
+        refuse_impossible(facts.rows // 2, options.samples.count, options.samples.size, options.sampling)
+    _refuse_huge(options, facts.embedding_dimensions)
 
 
 def _refuse_huge(options: PortfolioOptions, dimensions: int) -> None:

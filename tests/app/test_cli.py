@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from app.cli import main
+from app.clock import now
 from app.parts import Parts
 from tests.app import stored
 from tests.samples import TRACE_SPEC, to_csv, trace_columns, trace_embeddings
@@ -216,10 +217,11 @@ def test_a_build_in_a_worker_is_waited_for(run: Run, parts: Parts, tmp_path: Pat
     try:
         built = parsed(run("build", "cascade", "mine", "--dataset", "trace", "--json"))
         assert built == parts.artifacts.record("cascade", "mine").model_dump(mode="json")
-        line = refused_last(run("build", "cascade", "mine", "--dataset", "trace", "-p", "deterministic=nosuch"))
+        parts.datasets.put("table", stored.features(), created_at=now())
+        line = refused_last(run("build", "index", "mine", "--dataset", "table", "-p", "learner=no.such.Learner"))
         assert line.startswith("parsimony: build ")
         assert " failed: " in line
-        assert "nosuch" in line
+        assert "no.such.Learner" in line
     finally:
         worker.terminate()
         assert worker.wait(timeout=20) == 0

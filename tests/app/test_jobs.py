@@ -211,9 +211,7 @@ def test_a_bad_request_is_refused_by_its_field_and_not_queued(
 
 def test_a_dataset_of_the_wrong_kind_is_refused_with_both_kinds(parts: Parts, builds: Builds) -> None:
     parts.datasets.put("table", stored.features(), created_at=now())
-    with pytest.raises(
-        InvalidRequest, match="'table' is of kind 'features', the solver 'cascade' learns from a 'trace'"
-    ):
+    with pytest.raises(InvalidRequest, match="'table' is of kind 'features', the solver 'cascade' learns from trace"):
         builds.enqueue(stored.request(dataset="table"))
 
 

@@ -380,7 +380,7 @@ def test_the_sample_specs_are_read() -> None:
         ('{"kind": "images"}', ("spec",)),
         ('{"kind": "trace", "label": "y", "unit": "ms"}', ("spec", "classifiers")),
         ('{"kind": "trace", "label": 1, "unit": "ms", "classifiers": []}', ("spec", "label")),
-        ('{"kind": "trace", "label": "y", "unit": "ms", "classifiers": [], "x": 1}', ("spec", "classifiers")),
+        ('{"kind": "trace", "label": "y", "unit": "ms", "classifiers": [], "x": 1}', ("spec", "x")),
         (b"\xff", ("spec",)),
     ],
 )

@@ -47,7 +47,7 @@ def fitted(table: FeatureTable) -> Fitted[IndexPlan]:
 
 
 def test_the_solver_is_what_the_registry_needs() -> None:
-    assert (solver.name, solver.dataset, solver.plan, solver.fit) == ("index", FeatureTable, IndexPlan, fit)
+    assert (solver.name, solver.datasets, solver.plan, solver.fit) == ("index", (FeatureTable,), IndexPlan, fit)
     assert (solver.options, solver.query) == (IndexOptions, IndexQuery)
 
 
