@@ -73,10 +73,10 @@ def test_the_demos_cascade_takes_less_than_half_the_time_within_a_point_of_accur
 
 @pytest.mark.slow
 def test_the_demos_portfolio_is_ahead_of_single_best_and_random_and_not_behind_forests(demo: Any) -> None:
-    """But at the least budget, of which the embedding takes most; beside forests it may be a point off on average."""
+    """Beside forests it may be a point off on average: the standard error of 1,080 images is half a point."""
     rows = demo["portfolio"]["budgets"]
     assert all(row["occam"] > row["random"] for row in rows)
-    assert all(row["occam"] > row["single_best"] for row in rows[1:])
+    assert all(row["occam"] > row["single_best"] for row in rows)
     ahead = [row["occam"] - row["frugal_mct"] for row in rows]
     assert sum(ahead) / len(ahead) > -0.01
 
