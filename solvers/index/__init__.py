@@ -11,7 +11,7 @@ module             what of the paper
 ``candidates``     which sets to keep: Algorithm 1, Properties 3.6 and 3.7
 ``sweep``          the index over sizes: Algorithm 3, Lemma 3.12, Theorem 3.13; Problem 3
 ``greedy``         sequences of features: Algorithm 4; ``sequences`` looks them up
-``learner``        the black box that is trained; ``training`` in parallel and once; ``trained`` kept
+``training``       feature sets trained in parallel and once, by ``solvers.learners``
 ``plan``           what is kept, and how it answers; ``checks`` what its arrays promise each other
 ``baselines``      Naive-Expand-All and Poly-Dom-Index-All
 =================  =====================================================================================

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from models import InvalidRequest
-from solvers.index.trained import linear_length
+from solvers.learners.trained import linear_length
 
 if TYPE_CHECKING:
     from solvers.index.plan import IndexPlan

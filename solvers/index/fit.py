@@ -20,11 +20,11 @@ from solvers.index.candidates import never_replaced
 from solvers.index.costs import Costs, median_size, read_costs
 from solvers.index.greedy import greedy_sequences
 from solvers.index.lattice import MAX_FEATURES, Exhausted, Expanded, expand
-from solvers.index.learner import ALLOWED_MODULES
 from solvers.index.plan import IndexPlan
 from solvers.index.summary import summarize
-from solvers.index.trained import kind_of
 from solvers.index.training import Trainer
+from solvers.learners.learner import ALLOWED_MODULES
+from solvers.learners.trained import kind_of
 
 COARSEST = 2.0
 """The alpha that a search under a budget begins with; the paper suggests it."""

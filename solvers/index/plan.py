@@ -20,7 +20,7 @@ from solvers.index.look_up import Found, LookUp
 from solvers.index.sequences import Sequences, walk
 from solvers.index.skyline import skyline
 from solvers.index.sweep import Index
-from solvers.index.trained import predict_archived, predict_linear
+from solvers.learners.trained import predict_archived, predict_linear
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

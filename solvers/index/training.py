@@ -26,10 +26,10 @@ from threadpoolctl import threadpool_limits
 from models import FeatureTable
 from models.index import IndexOptions
 from solvers.base import Run
-from solvers.index import learner, trained
 from solvers.index.costs import members_of
 from solvers.index.lattice import Exhausted
-from solvers.index.learner import Folds
+from solvers.learners import learner, trained
+from solvers.learners.learner import Folds
 
 Floats = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from app.apart import Apart
 from models import Fault, InvalidRequest
 from models.errors import CorruptArtifact, SolverTimeout
-from solvers.index.trained import predict_archived
+from solvers.learners.trained import predict_archived
 from tests.servers import wait_for
 
 dumps = import_module("skops.io").dumps

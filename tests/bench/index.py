@@ -27,9 +27,9 @@ from solvers.index.baselines import size_if_all, size_of
 from solvers.index.costs import Costs
 from solvers.index.greedy import greedy_sequences
 from solvers.index.lattice import Expanded, expand
-from solvers.index.learner import cross_validate
 from solvers.index.plan import IndexPlan
 from solvers.index.sweep import Index, build_index
+from solvers.learners.learner import cross_validate
 from tests.bench._index_plots import plot
 from tests.bench._index_study import COEFFICIENTS, Way, ask, by, names_of, per_call, study
 from tests.bench._index_tables import short, tables, verdicts

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
-from solvers.index.learner import is_allowed
+from solvers.learners.learner import is_allowed
 
 TRUSTED = (
     "DictNode builtins.dict",

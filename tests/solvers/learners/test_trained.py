@@ -32,9 +32,9 @@ from models.errors import CorruptArtifact
 from models.index import IndexOptions
 from solvers.base import Run
 from solvers.index import fit
-from solvers.index.learner import make, train_on
-from solvers.index.trained import from_archive, kind_of, linear_length, predict_archived, predict_linear, to_bytes
-from solvers.index.trusted import TRUSTED
+from solvers.learners.learner import make, train_on
+from solvers.learners.trained import from_archive, kind_of, linear_length, predict_archived, predict_linear, to_bytes
+from solvers.learners.trusted import TRUSTED
 from tests.oracles_index import small_table
 
 dumps = import_module("skops.io").dumps

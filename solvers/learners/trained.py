@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from models import Fault, InvalidRequest
 from models.errors import CorruptArtifact
-from solvers.index.learner import parts_of
-from solvers.index.trusted import paths_of, strangers
+from solvers.learners.learner import parts_of
+from solvers.learners.trusted import paths_of, strangers
 
 Floats = NDArray[np.float64]
 
