@@ -114,7 +114,11 @@ def test_a_build_whose_process_is_killed_fails_at_once_and_the_next_one_runs(bus
 
 
 def test_a_refused_build_fails_with_the_reason(busy: Server) -> None:
-    body = {"solver": "cascade", "name": "refused", "dataset": "large", "params": {"deterministic": "nosuch"}}
+    features = [{"name": "x", "columns": ["x"], "cost": 1.0}]
+    spec = {"kind": "features", "label": "y", "unit": "ms", "features": features}
+    table = table_upload(b"x,y\n1,a\n2,b\n", "text/csv")
+    assert busy.client.put("/v1/datasets/small", files=table | {"spec": (None, json.dumps(spec))}).status_code == 201
+    body = {"solver": "index", "name": "refused", "dataset": "small", "params": {"learner": "nosuch.Learner"}}
     path = busy.client.post("/v1/builds", json=body).headers["location"]
     wait_for(lambda: busy.client.get(path).json()["status"] == "failed", 20)
     assert "nosuch" in busy.client.get(path).json()["error"]
