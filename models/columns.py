@@ -43,8 +43,12 @@ def numbers(
     at_least: float | None = None,
     above: float | None = None,
     at_most: float | None = None,
+    missing: bool = False,
 ) -> NDArray[np.float64]:
-    """Take a column of finite numbers, none below ``at_least`` or above ``at_most``, and all above ``above``."""
+    """Take a column of finite numbers, none below ``at_least`` or above ``at_most``, and all above ``above``.
+
+    missing: whether cells may be missing; they are NaN then.
+    """
     column = _present(columns, name, faults)
     if column is None:
         return _NOTHING
@@ -54,6 +58,8 @@ def numbers(
         return _NOTHING
     values = column.astype(np.float64)
     checks = [(~np.isfinite(values), "must be finite and not missing")]
+    if missing:
+        checks = [(np.isinf(values), "must be finite")]
     if at_least is not None:
         checks.append((values < at_least, f"must be at least {at_least:g}"))
     if above is not None:
@@ -94,6 +100,27 @@ def texts(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any]:
         found, inverse = np.unique(column.astype(str), return_inverse=True)
         return np.array([_WHOLE_FLOAT.sub(r"\1", text) for text in found.tolist()])[inverse]
     return column.astype(str)
+
+
+def categories_of(
+    columns: Columns, name: str, faults: list[Fault], *, missing: bool
+) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    """Take a column of categories: their names in order, and each row's index into them, NaN where it is missing."""
+    column = _present(columns, name, faults)
+    if column is None:
+        return (), _NOTHING
+    there = ~_missing(column) if missing else np.ones(len(column), dtype=bool)
+    codes = np.full(len(column), np.nan)
+    if not there.any():
+        faults.append(Fault(("table", name), "must not be missing in every row"))
+        return (), codes
+    found = texts({name: column[there]}, name, faults)
+    if not len(found):
+        return (), codes
+    names, inverse = np.unique(found, return_inverse=True)
+    order = sorted(range(len(names)), key=lambda i: _class_order(str(names[i])))
+    codes[there] = np.argsort(order)[inverse]
+    return tuple(str(names[i]) for i in order), codes
 
 
 def codes_of(name: str, label: NDArray[Any], faults: list[Fault]) -> tuple[tuple[str, ...], NDArray[np.int32]]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from models.base import LARGEST, Items, Label, Value
-from models.columns import Columns, codes_of, embeddings_of, first_repeated, numbers, texts
+from models.columns import Columns, categories_of, codes_of, embeddings_of, first_repeated, numbers, texts
 from models.cost import Cost
 from models.errors import Fault, InvalidRequest
 
@@ -42,12 +42,24 @@ class FeaturesSpec(Value):
         default=None, description="the column, or columns, that give an item's size; null if cost does not depend on it"
     )
     features: Annotated[Items[FeatureSpec], Field(min_length=1)] = Field(description="the features")
+    categorical: Items[Label] = Field(
+        default=(), description="the features' columns that hold names or codes, which are read as text, not amounts"
+    )
+    missing: bool = Field(default=False, description="whether cells of the features' columns may be empty")
 
     @model_validator(mode="after")
     def _names_differ(self) -> "FeaturesSpec":
         _refuse_repeated("feature name", (feature.name for feature in self.features))
-        _refuse_repeated("column", (column for feature in self.features for column in feature.columns))
+        _refuse_repeated("column", self.feature_columns)
+        strangers = [column for column in self.categorical if column not in self.feature_columns]
+        if strangers:
+            raise ValueError(f"the categorical column {strangers[0]!r} belongs to no feature")
         return self
+
+    @property
+    def feature_columns(self) -> tuple[str, ...]:
+        """The columns of all features, in order."""
+        return tuple(column for feature in self.features for column in feature.columns)
 
     @property
     def size_columns(self) -> tuple[str, ...]:
@@ -59,13 +71,12 @@ class FeaturesSpec(Value):
     @property
     def used_columns(self) -> tuple[str, ...]:
         """Every column that is read, each once."""
-        features = (column for feature in self.features for column in feature.columns)
-        return tuple(dict.fromkeys((self.label, *self.size_columns, *features)))
+        return tuple(dict.fromkeys((self.label, *self.size_columns, *self.feature_columns)))
 
     @property
     def class_columns(self) -> tuple[str, ...]:
-        """The columns that hold classes, which are text as written."""
-        return (self.label,)
+        """The columns that hold classes or categories, which are text as written."""
+        return (self.label, *self.categorical)
 
 
 class CostColumn(Value):
@@ -142,12 +153,14 @@ def _refuse_repeated(what: str, names: Iterable[str]) -> None:
 class FeatureTable:
     """Items with features, checked.
 
-    values: (n, d) float64, the feature columns in the order of the spec. labels: (n,) int32, indices into classes.
-    sizes: (n, k) float64, k = number of size columns, all above 0.
+    values: (n, d) float64, the feature columns in the order of the spec: numbers, or for categorical columns indices
+    into their categories; NaN where a cell is missing. categories: for each column their names, none for numbers.
+    labels: (n,) int32, indices into classes. sizes: (n, k) float64, k = number of size columns, all above 0.
     """
 
     spec: FeaturesSpec
     classes: tuple[str, ...]
+    categories: tuple[tuple[str, ...], ...]
     labels: Codes
     values: Floats
     sizes: Floats
@@ -165,9 +178,9 @@ class FeatureTable:
         faults: list[Fault] = []
         if embeddings is not None:
             faults.append(Fault(("embeddings",), "belong to a trace, this is a table of features"))
-        names = [column for feature in spec.features for column in feature.columns]
+        names = spec.feature_columns
         label = texts(columns, spec.label, faults)
-        values = [numbers(columns, name, faults, at_least=-FARTHEST, at_most=FARTHEST) for name in names]
+        read = [_feature_column(columns, name, spec, faults) for name in names]
         sizes = [numbers(columns, name, faults, above=0.0) for name in spec.size_columns]
         if spec.label in names:
             faults.append(
@@ -175,7 +188,16 @@ class FeatureTable:
             )
         classes, codes = codes_of(spec.label, label, faults)
         _raise_if_any(faults)
-        return cls(spec, classes, codes, _stack(values, len(codes)), _stack(sizes, len(codes)))
+        categories, values = tuple(each for each, _ in read), [column for _, column in read]
+        return cls(spec, classes, categories, codes, _stack(values, len(codes)), _stack(sizes, len(codes)))
+
+
+def _feature_column(
+    columns: Columns, name: str, spec: FeaturesSpec, faults: list[Fault]
+) -> tuple[tuple[str, ...], Floats]:
+    if name in spec.categorical:
+        return categories_of(columns, name, faults, missing=spec.missing)
+    return (), numbers(columns, name, faults, at_least=-FARTHEST, at_most=FARTHEST, missing=spec.missing)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -73,8 +73,12 @@ def fit(
 
 
 def check(facts: DatasetFacts, options: IndexOptions) -> None:
-    """Refuse a table of too many features."""
-    count = len(facts.spec.features) if isinstance(facts.spec, FeaturesSpec) else 0
+    """Refuse a table of too many features, or of other columns than complete ones of numbers."""
+    assert isinstance(facts.spec, FeaturesSpec)
+    if facts.spec.categorical or facts.spec.missing:
+        fault = "has categorical columns or missing cells: an index learns from numbers only, the pipeline takes both"
+        raise InvalidRequest.at(Fault(("dataset", "features"), fault))
+    count = len(facts.spec.features)
     if count > MAX_FEATURES:
         fault = f"there are {count}, an index takes at most {MAX_FEATURES}: merge features, or drop some"
         raise InvalidRequest.at(Fault(("dataset", "features"), fault))

@@ -307,6 +307,7 @@ def test_features_in_another_order_give_the_same_answers(table: FeatureTable, fi
     turned = FeatureTable(
         table.spec.model_copy(update={"features": features}),
         table.classes,
+        tuple(table.categories[i] for i in order),
         table.labels,
         np.ascontiguousarray(table.values[:, order]),
         table.sizes,
