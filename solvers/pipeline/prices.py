@@ -1,0 +1,75 @@
+"""What feature sets cost, added up so that equal sums are equal numbers.
+
+Two ways to add up the same costs may differ in their last bit, and then one configuration would seem to dominate
+another that costs the same. Costs with few decimals are therefore counted in whole units of their last decimal, as
+float64 that stay exact up to 2^53. Costs that have no such unit are taken as they are; sums are then taken in one order
+everywhere: features by rising index within a stage, stages in turn.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.errors import Fault, InvalidRequest
+
+Floats = NDArray[np.float64]
+
+DECIMALS = 9
+"""So many decimals at most are counted in whole units."""
+EXACT = 2**53
+"""Up to here every whole number is a float64."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prices:
+    """of: (n,) float64, the cost of each feature in units; units: how many make 1."""
+
+    of: Floats
+    units: float
+
+    @classmethod
+    def whole(cls, costs: Floats, rows: int) -> "Prices":
+        """Count costs, (n,), in whole units if they have few decimals and sums over ``rows`` stay exact.
+
+        Raises InvalidRequest unless costs are finite and at least 0. O(n) time.
+
+        >>> Prices.whole(np.array([0.1, 0.25, 3]), 100)
+        Prices(of=array([ 10.,  25., 300.]), units=100.0)
+        """
+        checked = _checked(costs)
+        shares = [Fraction(repr(cost)) for cost in checked.tolist()]
+        for units in (10**d for d in range(DECIMALS + 1)):
+            scaled = [share * units for share in shares]
+            if sum(scaled) * rows > EXACT:
+                break
+            if all(number.denominator == 1 for number in scaled):
+                return cls(np.array([float(number) for number in scaled]), float(units))
+        return cls(checked, 1.0)
+
+    def of_sets(self) -> Floats:
+        """Add up each of the 2^n feature sets, by mask: (2^n,) float64. O(2^n) time.
+
+        >>> Prices.whole(np.array([1.0, 2.0, 4.0]), 10).of_sets().tolist()
+        [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+        """
+        sums = np.zeros(1)
+        for price in self.of:  # the highest feature is added last: sums by rising index
+            sums = np.concatenate((sums, sums + price))
+        return sums
+
+    def mean(self, sums: Floats, rows: int) -> Floats:
+        """Turn sums over all rows, in units, into mean costs."""
+        return sums / (rows * self.units)
+
+
+def _checked(costs: Floats) -> Floats:
+    checked = np.array(costs, dtype=np.float64, ndmin=1)
+    if checked.ndim != 1 or len(checked) == 0:
+        raise InvalidRequest.at(Fault(("costs",), f"have shape {checked.shape}, must be one number for each feature"))
+    bad = np.flatnonzero(~(np.isfinite(checked) & (checked >= 0)))
+    if len(bad):
+        told = [Fault(("costs", i), f"is {checked[i]}, must be finite and at least 0") for i in bad.tolist()]
+        raise InvalidRequest.at(*told)
+    return checked
