@@ -1,14 +1,15 @@
 """What the classifier of each feature set says of the evaluation rows: trained at most once, asked at any threshold.
 
-A stage's classifier depends only on the features acquired so far, so chromosomes share classifiers (EMSCO, Section 4.3).
-The bank keeps each one's confidence and prediction per row. What is accepted follows from them and the threshold, as bit
-sets; so a sweep over thresholds trains nothing twice. The empty set accepts nothing and is never trained.
+A stage's classifier depends only on the features acquired so far, so chromosomes share classifiers (EMSCO, Section
+4.3). The bank keeps each one's confidence and prediction per row. What is accepted follows from them and the threshold,
+as bit sets; so a sweep over thresholds trains nothing twice. The empty set accepts nothing and is never trained.
 
 Memory is bounded: when it is used up, the feature sets asked for longest ago are forgotten, half of them at once. Only
 then can one be trained again.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,9 @@ Masks = NDArray[np.uint64]
 Ints = NDArray[np.int64]
 Thresholds = float | NDArray[np.float64]
 """The confidence from which on a prediction is accepted: one for all, or (classes,) by predicted class."""
-Train = Callable[[Masks], tuple[NDArray[np.floating], NDArray[np.integer]]]
-"""Trains the classifiers of feature sets, (m,) masks: confidence of the predicted class (m, rows), its code (m, rows)."""
+Train = Callable[[Masks], tuple[NDArray[Any], NDArray[Any]]]
+"""Trains the classifiers of feature sets, (m,) masks: confidence of the predicted class (m, rows), its code (m,
+rows)."""
 
 ACCEPTED, RIGHT, ALARM = 0, 1, 2
 """Bit sets of a vote: accepted rows; those accepted rightly; those accepted as positive though they are not."""
@@ -124,7 +126,7 @@ class Bank:
         self._current[start : start + len(new)] = False
         self._places.update({mask: start + i for i, mask in enumerate(new)})
 
-    def _answers(self, new: list[int]) -> tuple[NDArray[np.floating], NDArray[np.integer]]:
+    def _answers(self, new: list[int]) -> tuple[NDArray[Any], NDArray[Any]]:
         confidence, predicted = (np.asarray(each) for each in self._train(np.array(new, dtype=np.uint64)))
         shape = (len(new), self.rows)
         if confidence.shape != shape or predicted.shape != shape:

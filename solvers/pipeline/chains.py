@@ -8,25 +8,26 @@ rows have paid. Under the last node but one each superset T is closed with F at 
 
 - covered are at most the rows covered so far and those of R that some such T accepts;
 - right are at most those right so far and those of R that some such T accepts rightly; wrong are at least those wrong
-  so far and those of R that F accepts (so the chain ends with their being accepted) and no such T accepts rightly. Their
-  quotient bounds the accuracy, since right / (right + wrong) rises with the one and falls with the other;
+  so far and those of R that F accepts (so the chain ends with their being accepted) and no such T accepts rightly.
+  Their quotient bounds the accuracy, since right / (right + wrong) rises with the one and falls with the other;
 - every row of R pays for the next stage, at least its cheapest feature, and those that no T accepts pay for everything.
 
 If a configuration is known that is at least as good as all three bounds and cheaper than the third, everything below is
-dominated and not looked at. Equal costs prune nothing, so that of equal vectors the preferred one is found. With the
-next set T given, the bound on cost is sharper: R pays for T \\ S, and rows that nothing accepts for F \\ T. It is computed
-as the cost is, with a smaller count of rows, and rounding keeps order; so it is compared as it is. The bound of the node
-is computed otherwise and given ``SLACK``.
+dominated and not looked at. The same goes for equal cost if it has fewer stages: below is then nothing but the
+dominated and the equal that is not preferred. That is why stage counts are walked in turn. Otherwise equal costs prune
+nothing, so that of equal vectors the preferred one is found. With the next set T given, the bound on cost is sharper: R
+pays for T \\ S, and rows that nothing accepts for F \\ T. It is computed as the cost is, with a smaller count of rows,
+and rounding keeps order; so it is compared as it is. The bound of the node is computed otherwise and given ``SLACK``.
 
 **What is known** stands in a list, and in a table of least costs over the rows not covered and the rows wrong: a cell's
-entry is the least cost of a known configuration that is at least as good as all that falls into it. As long as a cell is
-one count wide the table is exact; beyond, it only rules out, and the list decides.
+entry is the least cost of a known configuration that is at least as good as all that falls into it. As long as a cell
+is one count wide the table is exact; beyond, it only rules out, and the list decides. Where what is known has fewer
+stages than the walk, the entry is the next smaller number, so that equal costs are ruled out by it too.
 """
 
-from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,16 +43,17 @@ SET, TRIED, ALIVE = 2, 3, 4
 """Columns of a node beside covered and right: its set, the superset tried last, the rows not yet accepted."""
 COVERED, RIGHT, STAGES, CHAIN = 0, 1, 2, 3
 """Columns of the list: covered, right, stages, then the sets of the chain but the last."""
-DEPTH, SIZE, LOOKED, PASSED = 0, 1, 2, 3
-"""What a walk has come to: its depth (-1 at the end), the length of the list, and how many configurations it has looked
-at and passed over."""
+DEPTH, SIZE, LOOKED, PASSED, ENTERED = 0, 1, 2, 3, 4
+"""What a walk has come to: its depth (-1 at the end), the length of the list, how many configurations it has looked at
+and passed over, and for how many stages the table was made."""
 
 
 class Lattice(NamedTuple):
     """What is known of each feature set, by mask; w words of rows.
 
-    own: (2^n, 2, w) the rows that its classifier accepts, and accepts rightly; ever: the same of any proper superset; prices: (2^n,) in units; cheapest: (2^n,) the price of its cheapest feature; ways: (n + 1,
-    k + 2) how many ordered partitions so many features have into so many stages.
+    own: (2^n, 2, w) the rows that its classifier accepts, and accepts rightly; ever: the same of any proper superset;
+    prices: (2^n,) in units; cheapest: (2^n,) the price of its cheapest feature; ways: (n + 1, k + 2) how many ordered
+    partitions so many features have into so many stages.
     """
 
     own: Words
@@ -73,7 +75,7 @@ class Known(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a walk is, per depth: nodes (k, 5), rows not yet accepted (k, w), sums paid (k,); and ``state`` (4,)."""
+    """Where a walk is, per depth: nodes (k, 5), rows not yet accepted (k, w), sums paid (k,); and ``state`` (5,)."""
 
     nodes: Ints
     rest: Words
@@ -103,7 +105,7 @@ def build(jit: _Jit, outer: _Jit) -> Walk:
     """Make the walk, compiled or not: the same source either way."""
 
     @jit
-    def bits(word: np.uint64) -> int:
+    def bits(word: np.uint64) -> Any:
         """Count bits: compilers know this pattern, and make it one instruction."""
         word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
         word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
@@ -247,6 +249,11 @@ def build(jit: _Jit, outer: _Jit) -> Walk:
         nodes, state, last = place.nodes, place.state, stages - 2
         full = len(lattice.prices) - 1
         chain = np.zeros(stages, dtype=np.int64)
+        if state[ENTERED] < stages:  # what has fewer stages wins even where costs are equal
+            known.least[:, :] = np.inf
+            for e in range(state[SIZE]):
+                enter(known, known.found[e, COVERED], known.found[e, RIGHT], np.nextafter(known.costs[e], -np.inf))
+            state[ENTERED] = stages
         if stages == 1:
             node = nodes[0]
             state[SIZE] = keep(known, state[SIZE], node[COVERED], node[RIGHT], place.paid[0], stages, chain)

@@ -1,8 +1,8 @@
 """Configurations as chromosomes: for each feature the stage that acquires it (EMSCO, Sections 2.1 and 3.1).
 
-A chromosome of n genes in {0, ..., k - 1} says at which stage each feature is acquired; -1, an option, that it never is.
-Only chromosomes without gaps, whose stages 0 to s - 1 all have features, stand for ordered partitions; compression closes
-gaps. Stage j's classifier knows the features of stages 0 to j: one bit mask for each stage.
+A chromosome of n genes in {0, ..., k - 1} says at which stage each feature is acquired; -1, an option, that it never
+is. Only chromosomes without gaps, whose stages 0 to s - 1 all have features, stand for ordered partitions; compression
+closes gaps. Stage j's classifier knows the features of stages 0 to j: one bit mask for each stage.
 """
 
 from math import comb
@@ -43,7 +43,8 @@ def configurations(n: int, k: int) -> int:
 
 
 def checked(chromosomes: Chromosomes) -> Chromosomes:
-    """Raise InvalidRequest unless these are (c, n) whole genes from -1 to 126 with n from 1 to 63; give them as int8."""
+    """Raise InvalidRequest unless these are (c, n) whole genes from -1 to 126 with n from 1 to 63; give them as
+    int8."""
     genes = np.asarray(chromosomes)
     if genes.ndim != 2 or genes.dtype.kind not in "iu":
         raise InvalidRequest.at(
@@ -66,7 +67,7 @@ def stage_counts(chromosomes: Chromosomes) -> Ints:
     >>> stage_counts(np.array([[0, 1, 1], [0, 0, -1]], dtype=np.int8)).tolist()
     [2, 1]
     """
-    return chromosomes.max(axis=1).astype(np.int64) + 1
+    return np.asarray(chromosomes.max(axis=1).astype(np.int64) + 1)
 
 
 def compress(chromosomes: Chromosomes) -> Chromosomes:
@@ -77,7 +78,8 @@ def compress(chromosomes: Chromosomes) -> Chromosomes:
     """
     most = int(chromosomes.max(initial=REMOVED)) + 1
     used = members(chromosomes, most) > 0
-    places = np.column_stack((np.cumsum(used, axis=1) - 1, np.full(len(used), REMOVED)))  # -1 takes the last column
+    removed = np.full(len(used), REMOVED)  # the last column, which -1 takes
+    places: Ints = np.column_stack((np.cumsum(used, axis=1) - 1, removed))
     return np.take_along_axis(places, chromosomes.astype(np.intp) % (most + 1), axis=1).astype(np.int8)
 
 
@@ -89,7 +91,8 @@ def members(chromosomes: Chromosomes, stages: int) -> Ints:
     """
     c = len(chromosomes)
     columns = chromosomes.astype(np.intp) % (stages + 1) + np.arange(c)[:, None] * (stages + 1)
-    return np.bincount(columns.ravel(), minlength=c * (stages + 1)).reshape(c, stages + 1)[:, :stages]
+    counts = np.bincount(columns.ravel(), minlength=c * (stages + 1))
+    return counts.reshape(c, stages + 1)[:, :stages].astype(np.int64, copy=False)
 
 
 def stage_masks(chromosomes: Chromosomes, stages: int) -> Masks:

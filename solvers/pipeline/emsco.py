@@ -1,14 +1,15 @@
 """EMSCO: chromosomes evolve over generations (Hamilton and Fulp, Sections 3.2 to 3.4, Algorithm 3).
 
-``Emsco`` asks for scores of chromosomes and is told them, so that who evaluates is not its concern; ``evolve`` does both
-in a loop.
+``Emsco`` asks for scores of chromosomes and is told them, so that who evaluates is not its concern; ``evolve`` does
+both in a loop.
 
 **Property 1** holds because a generation keeps every unique non-dominated chromosome of the one before: whatever was
-evaluated is kept until something dominates it, and what dominates it is kept in its turn. So the last generation's front
-is the front of all that was ever evaluated, and no archive is needed.
+evaluated is kept until something dominates it, and what dominates it is kept in its turn. So the last generation's
+front is the front of all that was ever evaluated, and no archive is needed.
 
-**Property 2** is kept in logarithms, since gamma to the power of the rank overflows: rank · log gamma + log norm. Where a
-norm is 0 (nothing covered, and not the cheapest while something is free) fitness is 0, and gamma is taken over the rest.
+**Property 2** is kept in logarithms, since gamma to the power of the rank overflows: rank · log gamma + log norm. Where
+a norm is 0 (nothing covered, and not the cheapest while something is free) fitness is 0, and gamma is taken over the
+rest.
 """
 
 from collections.abc import Callable
@@ -38,7 +39,11 @@ class Settings:
     population: of a generation; mutation, recombination: probabilities; elite: b, the share of unique chromosomes kept,
     within (0, 1); beta: above 0, larger for fewer stages; epsilon: above 0, of gamma. generations: bred at most;
     patience: the search ends when the fittest has been the same for so many. removal: of mutated genes, the share that
-    are removed; fewest_stages: that a configuration may have. The last two the paper leaves as future work or out.
+    are removed; fewest_stages: that a configuration may have; both the paper leaves out, the first as future work.
+
+    distinct: keep one chromosome for each vector of objectives, that of fewest stages, instead of every chromosome. On
+    data where many chromosomes come to the same (Credit with k = 4) the front of a generation otherwise fills up with
+    them, and the run ends early: not dominated are soon as many as the population.
     """
 
     population: int = 300
@@ -51,6 +56,7 @@ class Settings:
     patience: int = 20
     removal: float = 0.0
     fewest_stages: int = 1
+    distinct: bool = False
 
     def __post_init__(self) -> None:
         """Raise InvalidRequest for parameters out of range."""
@@ -93,10 +99,10 @@ class Ranked:
         fitness = log_fitness(rank, norms, epsilon)
         return cls(chromosomes[order], scores.take(order), rank[order], fitness[order])
 
-    def unique(self) -> Ints:
-        """Give the places of the unique chromosomes, in order of fitness."""
-        genes = np.ascontiguousarray(self.chromosomes)
-        as_one = genes.view(np.dtype((np.void, genes.shape[1])))[:, 0]
+    def unique(self, by_objectives: bool) -> Ints:
+        """Give the places of the unique chromosomes, or of the fittest for each vector of objectives, in order."""
+        rows = np.ascontiguousarray(self.scores.maximised() if by_objectives else self.chromosomes)
+        as_one = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize)))[:, 0]
         return np.sort(np.unique(as_one, return_index=True)[1])
 
     def take(self, places: Ints) -> "Ranked":
@@ -169,7 +175,7 @@ class Emsco:
 
     def elites(self) -> Ranked:
         """Give the fittest unique chromosomes: the share b of them, but all that are not dominated (Section 3.2.2)."""
-        unique = self.current.unique()
+        unique = self.current.unique(self._settings.distinct)
         front = int(np.count_nonzero(self.current.rank[unique] == self.current.rank[0]))
         return self.current.take(unique[: max(ceil(self._settings.elite * len(unique)), front)])
 
@@ -219,7 +225,8 @@ def _check(features: int, max_stages: int, settings: Settings) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evolved:
-    """What a run found: its front, by falling fitness; the generations bred, chromosomes evaluated, and why it ended."""
+    """What a run found: its front, by falling fitness; the generations bred, chromosomes evaluated, and why it
+    ended."""
 
     front: Ranked
     generations: int
@@ -236,7 +243,8 @@ def evolve(
     *,
     progress: Progress = silent,
 ) -> Evolved:
-    """Run EMSCO to its end. progress is told each generation of at most ``settings.generations``, may raise to cancel."""
+    """Run EMSCO to its end. progress is told each generation of at most ``settings.generations``, may raise to
+    cancel."""
     run = Emsco(features, max_stages, settings, rng)
     evaluated, halted = 0, None
     while halted is None:

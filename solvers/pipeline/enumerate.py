@@ -1,7 +1,7 @@
 """The exact Pareto front: every ordered partition of the features into at most k stages (EMSCO, Section 2).
 
-All configurations of one stage are looked at, then of two, and so on: prefixes are walked again, which costs little, and
-what few stages reach prunes much of what more stages could (``chains``, where the bounds are).
+All configurations of one stage are looked at, then of two, and so on: prefixes are walked again, which costs little,
+and what few stages reach prunes much of what more stages could (``chains``, where the bounds are).
 """
 
 from dataclasses import dataclass
@@ -12,8 +12,21 @@ from numpy.typing import NDArray
 from models.errors import Fault, InvalidRequest
 from solvers.base import Progress, silent
 from solvers.pipeline.bits import Flags, Words, count, pack
-from solvers.pipeline.chains import ALIVE, CHAIN, COVERED, DEPTH, LOOKED, PASSED, RIGHT, SIZE, STAGES
-from solvers.pipeline.chains import Known, Lattice, Place, compiled
+from solvers.pipeline.chains import (
+    ALIVE,
+    CHAIN,
+    COVERED,
+    DEPTH,
+    LOOKED,
+    PASSED,
+    RIGHT,
+    SIZE,
+    STAGES,
+    Known,
+    Lattice,
+    Place,
+    compiled,
+)
 from solvers.pipeline.chromosomes import Chromosomes, configurations, partitions
 from solvers.pipeline.prices import Prices
 
@@ -136,7 +149,7 @@ class _Search:
 
     def run(self, progress: Progress) -> Frontier:
         walk = compiled()
-        state = np.zeros(4, dtype=np.int64)
+        state = np.zeros(5, dtype=np.int64)
         walk(self._lattice, self._known, self._whole(state), 1, QUOTA)
         for stages in range(2, self._stages + 1):
             place = self._start(state)

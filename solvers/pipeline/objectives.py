@@ -1,7 +1,7 @@
 """How good configurations are: conclusiveness, conclusive accuracy and cost (EMSCO, Section 2.2), by counting bits.
 
-A row goes from stage to stage until one accepts its prediction; it pays for the features of every stage it reaches, even
-if none accepts it in the end. Counts are whole numbers, and costs are added up in one order (``prices``), so equal
+A row goes from stage to stage until one accepts its prediction; it pays for the features of every stage it reaches,
+even if none accepts it in the end. Counts are whole numbers, and costs are added up in one order (``prices``), so equal
 configurations have equal objectives.
 """
 
@@ -127,8 +127,9 @@ def stage_prices(genes: Chromosomes, stages: int, prices: Prices) -> Floats:
     """
     c, n = genes.shape
     columns = genes.astype(np.intp) % (stages + 1) + np.arange(c)[:, None] * (stages + 1)  # -1 takes the last column
-    sums = np.bincount(columns.ravel(), np.broadcast_to(prices.of, (c, n)).ravel(), c * (stages + 1))
-    return sums.reshape(c, stages + 1)[:, :stages]
+    weights = np.broadcast_to(prices.of, (c, n)).ravel()
+    sums = np.bincount(columns.ravel(), weights=weights, minlength=c * (stages + 1))
+    return sums.reshape(c, stages + 1)[:, :stages].astype(np.float64, copy=False)
 
 
 def score(votes: Words, places: Ints, paid: Floats, by: Evaluator) -> Scores:

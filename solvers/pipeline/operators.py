@@ -67,10 +67,10 @@ def recombine(first: Chromosomes, second: Chromosomes, rate: float, rng: np.rand
     wanted = np.concatenate((stages, stages.sum(axis=0, keepdims=True) // 2))[rng.integers(3, size=c), np.arange(c)]
     shares = (genes + 1.0) * wanted[:, None] / np.where(from_first, stages[0][:, None], stages[1][:, None])
     crossed = np.where(genes == REMOVED, REMOVED, np.maximum(np.rint(shares) - 1, 0)).astype(np.int8)
-    coin, cross = rng.random(c) < 0.5, rng.random(c) < rate
-    children = np.where(cross[:, None], crossed, np.where(coin[:, None], first, second))
-    bare = (children == REMOVED).all(axis=1)
-    return compress(np.where(bare[:, None], first, children))
+    coin, cross = rng.random((c, 1)) < 0.5, rng.random((c, 1)) < rate
+    children = np.where(cross, crossed, np.where(coin, first, second))
+    bare = (children == REMOVED).all(axis=1, keepdims=True)
+    return compress(np.where(bare, first, children))
 
 
 def mutate(
