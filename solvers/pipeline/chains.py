@@ -16,8 +16,7 @@ If a configuration is known that is at least as good as all three bounds and che
 dominated and not looked at. The same goes for equal cost if it has fewer stages: below is then nothing but the
 dominated and the equal that is not preferred. That is why stage counts are walked in turn. Otherwise equal costs prune
 nothing, so that of equal vectors the preferred one is found. With the next set T given, the bound on cost is sharper: R
-pays for T \\ S, and rows that nothing accepts for F \\ T. It is computed as the cost is, with a smaller count of rows,
-and rounding keeps order; so it is compared as it is. The bound of the node is computed otherwise and given ``SLACK``.
+pays for T \\ S, and rows that nothing accepts for F \\ T. All sums are exact (``prices``).
 
 **What is known** stands in a list, and in a table of least costs over the rows not covered and the rows wrong: a cell's
 entry is the least cost of a known configuration that is at least as good as all that falls into it. As long as a cell
@@ -37,8 +36,6 @@ Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
 F = TypeVar("F")
 
-SLACK = 1 - 2.0**-40
-"""What a bound on cost is multiplied by that rounding may have made too large."""
 SET, TRIED, ALIVE = 2, 3, 4
 """Columns of a node beside covered and right: its set, the superset tried last, the rows not yet accepted."""
 COVERED, RIGHT, STAGES, CHAIN = 0, 1, 2, 3
@@ -189,7 +186,7 @@ def build(jit: _Jit, outer: _Jit) -> Walk:
         allowed = covered * wrong // (right + wrong) if right else covered
         cheapest = lattice.cheapest[full ^ base]
         lowest = place.paid[depth] + cheapest * node[ALIVE] + (lattice.prices[full ^ base] - cheapest) * never
-        return never, lowest * SLACK, known.least[cell(known, covered, allowed)]
+        return never, lowest, known.least[cell(known, covered, allowed)]
 
     @jit
     def close(

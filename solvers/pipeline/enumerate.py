@@ -66,8 +66,8 @@ def frontier(
     least 0. max_stages: k; every feature is in one of at most k stages, as Eq. 2 counts.
 
     Of configurations with equal objectives the one of fewest stages is kept, then the first in lexicographic order of
-    the chromosome. Where no row is covered, accuracy is 0. Costs are compared exactly if they have few decimals
-    (``prices``).
+    the chromosome. Where no row is covered, accuracy is 0. Costs are exact if they have few decimals, else
+    rounded to some 1e-12 of their sum (``prices``).
 
     progress is told the configurations done, of all, and may raise to cancel. Raises InvalidRequest for arrays that do
     not fit, costs that are no costs, max_stages below 1, and more than 20 features.

@@ -1,7 +1,7 @@
 """How good configurations are: conclusiveness, conclusive accuracy and cost (EMSCO, Section 2.2), by counting bits.
 
 A row goes from stage to stage until one accepts its prediction; it pays for the features of every stage it reaches,
-even if none accepts it in the end. Counts are whole numbers, and costs are added up in one order (``prices``), so equal
+even if none accepts it in the end. Counts are whole numbers and sums of costs are exact (``prices``), so equal
 configurations have equal objectives.
 """
 
