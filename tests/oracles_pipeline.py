@@ -1,5 +1,4 @@
-"""The pipeline in plain Python: rows walked one by one, all chromosomes tried, costs as fractions; and random
-tables."""
+"""The pipeline in plain Python: rows walked one by one, all chromosomes tried, costs as fractions; random tables."""
 
 import itertools
 from collections.abc import Iterator, Sequence

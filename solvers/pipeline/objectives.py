@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from models.errors import Fault, InvalidRequest
 from solvers.pipeline.bank import ACCEPTED, ALARM, RIGHT, Bank, Thresholds
 from solvers.pipeline.bits import Words, count, pack
 from solvers.pipeline.chromosomes import Chromosomes, checked, stage_masks
@@ -105,6 +106,9 @@ class Evaluator:
         O(c (n k + k rows / 64)) time beside the training. Raises InvalidRequest for chromosomes that are none.
         """
         genes = checked(chromosomes)
+        if genes.shape[1] != len(self.prices.of):
+            told = f"have {genes.shape[1]} features, prices are of {len(self.prices.of)}"
+            raise InvalidRequest.at(Fault(("chromosomes",), told))
         parts = [self._part(genes[i : i + AT_ONCE]) for i in range(0, max(len(genes), 1), AT_ONCE)]
         scores = parts[0]
         for part in parts[1:]:
