@@ -248,9 +248,9 @@ def evolve(
     run = Emsco(features, max_stages, settings, rng)
     evaluated, halted = 0, None
     while halted is None:
-        progress(run.generation, settings.generations, "generations")
         asked = run.ask()
         run.tell(evaluate(asked))
+        progress(run.generation, settings.generations, "generations")
         evaluated += len(asked)
         halted = run.halted
     return Evolved(run.front(), run.generation, evaluated, halted)

@@ -93,7 +93,7 @@ def frontier(
 def frontier_of_words(
     accepted: Words, right: Words, rows: int, costs: Floats, max_stages: int, *, progress: Progress = silent
 ) -> Frontier:
-    """Do the same with packed rows (``bits.pack``): accepted, and accepted and right, (2^n, ceil(rows / 64)) uint64."""
+    """Do the same with packed rows (``bits.pack``): accepted, and right, (2^n, ceil(rows / 64)) uint64."""
     n = _features(costs)
     shape = (1 << n, -(-rows // 64))
     for name, table in (("accepted", accepted), ("right", right)):
@@ -107,8 +107,8 @@ def frontier_of_words(
         raise InvalidRequest.at(
             Fault(("max_stages",), f"is {max_stages}: {total} configurations of {n} features are too many to count")
         )
-    prices = Prices.whole(costs, rows)
-    return _Search(accepted, right, rows, prices, stages, total).run(progress)
+    accepted = accepted & pack(np.ones(rows, dtype=bool))
+    return _Search(accepted, right & accepted, rows, Prices.whole(costs, rows), stages, total).run(progress)
 
 
 def _features(costs: Floats) -> int:

@@ -97,12 +97,15 @@ def test_the_counts_are_those_of_the_paper() -> None:
 
 
 def test_packed_rows_give_the_same_front() -> None:
-    """65 rows: one bit in the second word. What is right but not accepted does not count."""
+    """65 rows: one bit in the second word. What is right but not accepted does not count, nor what is no row."""
     rng = np.random.default_rng(3)
     confident, correct = random_table(rng, 5, 65)
     costs = np.array([0.1, 0.2, 0.3, 0.4, 0.5])
-    words = pack(confident), pack(confident & correct)
-    assert as_dict(frontier(confident, correct, costs, 3)) == as_dict(frontier_of_words(*words, 65, costs, 3))
+    accepted, right = pack(confident), pack(correct)
+    found = as_dict(frontier(confident, correct, costs, 3))
+    assert as_dict(frontier_of_words(accepted, right, 65, costs, 3)) == found
+    spare = np.array([0, 0xFFFFFFFFFFFFFFFE], dtype=np.uint64)
+    assert as_dict(frontier_of_words(accepted | spare, right | spare, 65, costs, 3)) == found
 
 
 def test_the_empty_set_is_not_looked_at() -> None:
@@ -160,8 +163,9 @@ def test_wrong_input_is_refused_with_numbers() -> None:
         frontier(table, table.astype(np.int64), np.ones(3), 2)
     with pytest.raises(InvalidRequest, match=r"shape \(8, 1\), must be \(8, 2\) for 65 rows"):
         frontier_of_words(pack(table), pack(table), 65, np.ones(3), 2)
+    wide = np.zeros((1 << 19, 1), dtype=np.uint64)
     with pytest.raises(InvalidRequest, match="too many to count"):
-        frontier_of_words(*np.zeros((2, 1 << 19, 1), dtype=np.uint64), 5, np.ones(19), 19)
+        frontier_of_words(wide, wide, 5, np.ones(19), 19)
 
 
 def test_a_real_front_has_what_its_chromosomes_achieve() -> None:
