@@ -72,11 +72,13 @@ class Known(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a walk is, per depth: nodes (k, 5), rows not yet accepted (k, w), sums paid (k,); and ``state`` (5,)."""
+    """Where a walk is, per depth: nodes (k, 5), rows not yet accepted (k, w), sums paid (k,); a chain (k,) to write to;
+    and ``state`` (5,)."""
 
     nodes: Ints
     rest: Words
     paid: Floats
+    chain: Ints
     state: Ints
 
 
@@ -245,9 +247,8 @@ def build(jit: _Jit, outer: _Jit) -> Walk:
     def walk(lattice: Lattice, known: Known, place: Place, stages: int, quota: int) -> None:
         nodes, state, last = place.nodes, place.state, stages - 2
         full = len(lattice.prices) - 1
-        chain = np.zeros(stages, dtype=np.int64)
-        if state[ENTERED] < stages:  # what has fewer stages wins even where costs are equal
-            known.least[:, :] = np.inf
+        chain = place.chain
+        if state[ENTERED] < stages:  # the table is empty; what has fewer stages wins even where costs are equal
             for e in range(state[SIZE]):
                 enter(known, known.found[e, COVERED], known.found[e, RIGHT], np.nextafter(known.costs[e], -np.inf))
             state[ENTERED] = stages

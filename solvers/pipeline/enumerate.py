@@ -162,12 +162,14 @@ class _Search:
         return self._result(state)
 
     def _start(self, state: NDArray[np.int64]) -> Place:
-        """Begin a walk at the empty set, which accepts nothing."""
+        """Begin a walk at the empty set, which accepts nothing, with an empty table."""
+        self._known.least.fill(np.inf)
         depths, words = self._stages, self._lattice.own.shape[2]
         place = Place(
             nodes=np.zeros((depths, 5), dtype=np.int64),
             rest=np.zeros((depths, words), dtype=np.uint64),
             paid=np.zeros(depths),
+            chain=np.zeros(depths, dtype=np.int64),
             state=state,
         )
         place.nodes[0, ALIVE] = self._rows
