@@ -1,0 +1,256 @@
+"""EMSCO: chromosomes evolve over generations (Hamilton and Fulp, Sections 3.2 to 3.4, Algorithm 3).
+
+``Emsco`` asks for scores of chromosomes and is told them, so that who evaluates is not its concern; ``evolve`` does
+both in a loop.
+
+**Property 1** holds because a generation keeps every unique non-dominated chromosome of the one before: whatever was
+evaluated is kept until something dominates it, and what dominates it is kept in its turn. So the last generation's
+front is the front of all that was ever evaluated, and no archive is needed.
+
+**Property 2** is kept in logarithms, since gamma to the power of the rank overflows: rank · log gamma + log norm. Where
+a norm is 0 (nothing covered, and not the cheapest while something is free) fitness is 0, and gamma is taken over the
+rest.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+
+import moocore
+import numpy as np
+from numpy.typing import NDArray
+
+from models.errors import Fault, InvalidRequest
+from solvers.base import Progress, silent
+from solvers.pipeline.chromosomes import MOST_FEATURES, MOST_STAGES, Chromosomes, stage_counts
+from solvers.pipeline.objectives import Scores
+from solvers.pipeline.operators import lengthen, mutate, recombine, roulette
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Evaluate = Callable[[Chromosomes], Scores]
+"""Scores chromosomes, (c, n), on always the same rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """EMSCO's parameters; the defaults are the paper's for Pima (Table 4), and of Section 4.4.1.
+
+    population: of a generation; mutation, recombination: probabilities; elite: b, the share of unique chromosomes kept,
+    within (0, 1); beta: above 0, larger for fewer stages; epsilon: above 0, of gamma. generations: bred at most;
+    patience: the search ends when the fittest has been the same for so many. removal: of mutated genes, the share that
+    are removed; fewest_stages: that a configuration may have; both the paper leaves out, the first as future work.
+
+    distinct: keep one chromosome for each vector of objectives, that of fewest stages, instead of every chromosome. On
+    data where many chromosomes come to the same (Credit with k = 4) the front of a generation otherwise fills up with
+    them, and the run ends early: not dominated are soon as many as the population.
+    """
+
+    population: int = 300
+    mutation: float = 0.075
+    recombination: float = 0.8
+    elite: float = 0.2
+    beta: float = 2.0
+    epsilon: float = 0.01
+    generations: int = 150
+    patience: int = 20
+    removal: float = 0.0
+    fewest_stages: int = 1
+    distinct: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise InvalidRequest for parameters out of range."""
+        at_least = {"population": 2, "generations": 0, "patience": 1, "fewest_stages": 1}
+        faults = [
+            Fault((name,), f"is {getattr(self, name)}, must be at least {least}")
+            for name, least in at_least.items()
+            if getattr(self, name) < least
+        ]
+        for name in ("mutation", "recombination", "removal"):
+            if not 0 <= getattr(self, name) <= 1:
+                faults.append(Fault((name,), f"is {getattr(self, name)}, must be from 0 to 1"))
+        if not 0 < self.elite < 1:
+            faults.append(Fault(("elite",), f"is {self.elite}, must be between 0 and 1"))
+        for name in ("beta", "epsilon"):
+            if not 0 < getattr(self, name) < np.inf:
+                faults.append(Fault((name,), f"is {getattr(self, name)}, must be above 0 and finite"))
+        if faults:
+            raise InvalidRequest.at(*faults)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranked:
+    """Chromosomes, (c, n), by falling fitness, with scores, (c,): rank (the front has the largest), log_fitness."""
+
+    chromosomes: Chromosomes
+    scores: Scores
+    rank: Ints
+    log_fitness: Floats
+
+    @classmethod
+    def of(cls, chromosomes: Chromosomes, scores: Scores, epsilon: float) -> "Ranked":
+        """Rank (Eq. 8) and rate (Eq. 9) a generation; among equals fewer stages, then lexicographic order come first.
+
+        O(c² log c) time at worst.
+        """
+        levels = moocore.pareto_rank(scores.maximised(), maximise=True).astype(np.int64)
+        rank, norms = levels.max() - levels, scores.norms()
+        order = np.lexsort((*chromosomes.T[::-1], stage_counts(chromosomes), -norms, -rank))
+        fitness = log_fitness(rank, norms, epsilon)
+        return cls(chromosomes[order], scores.take(order), rank[order], fitness[order])
+
+    def unique(self, by_objectives: bool) -> Ints:
+        """Give the places of the unique chromosomes, or of the fittest for each vector of objectives, in order."""
+        rows = np.ascontiguousarray(self.scores.maximised() if by_objectives else self.chromosomes)
+        as_one = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize)))[:, 0]
+        return np.sort(np.unique(as_one, return_index=True)[1])
+
+    def take(self, places: Ints) -> "Ranked":
+        """Take some of them."""
+        return Ranked(self.chromosomes[places], self.scores.take(places), self.rank[places], self.log_fitness[places])
+
+
+def log_fitness(rank: Ints, norms: Floats, epsilon: float) -> Floats:
+    """Give the logarithm of gamma^rank · norm (Eq. 9), -inf for norm 0.
+
+    >>> np.exp(log_fitness(np.array([1, 0]), np.array([1.0, 2.0]), 0.01)).round(6).tolist()
+    [2.01, 2.0]
+    """
+    positive = norms[norms > 0]
+    gamma = positive.max() / positive.min() + epsilon if len(positive) else 1.0
+    with np.errstate(divide="ignore"):
+        return np.asarray(rank * np.log(gamma) + np.log(norms))
+
+
+class Emsco:
+    """A run of EMSCO: ask for chromosomes, tell their scores, until ``halted`` says why it has ended.
+
+    features: n, at most 63; max_stages: k, taken as n if larger. Raises InvalidRequest for numbers out of range. The
+    same generator state gives the same run. A generation of c takes O(c² log c + c n) time beside the evaluation.
+
+    >>> from solvers.pipeline.objectives import Scores
+    >>> def evaluate(genes):
+    ...     stages = genes.max(axis=1) + 1
+    ...     return Scores(10, 11 - stages, 9 - stages, 10.0 / stages)
+    >>> run = Emsco(4, 3, Settings(population=40, generations=15), np.random.default_rng(7))
+    >>> while run.halted is None:
+    ...     run.tell(evaluate(run.ask()))
+    >>> run.front().scores.cost.round(2).tolist(), run.halted
+    ([3.33, 5.0, 10.0], 'generations')
+    """
+
+    def __init__(self, features: int, max_stages: int, settings: Settings, rng: np.random.Generator) -> None:
+        _check(features, max_stages, settings)
+        self._features, self._stages = features, min(max_stages, features, MOST_STAGES)
+        self._settings, self._rng = settings, rng
+        self._elites: Ranked | None = None
+        self._fittest: Chromosomes | None = None
+        self._same = 0
+        self._asked = self._first()
+        self.generation = 0
+        """Generations bred so far: 0 is the first one, drawn at random."""
+        self.halted: str | None = None
+        """Why the run has ended: ``generations``, ``population`` (a whole one is not dominated) or ``patience``."""
+        self.current: Ranked
+        """The generation told last, by falling fitness."""
+
+    def ask(self) -> Chromosomes:
+        """Give the chromosomes whose scores are wanted next, (c, n), c at most the population."""
+        return self._asked
+
+    def tell(self, scores: Scores) -> None:
+        """Take the scores of those asked for: they join the elites, and unless the run ends the next are bred."""
+        told, epsilon = self._asked, self._settings.epsilon
+        if len(scores.cost) != len(told):
+            raise InvalidRequest.at(Fault(("scores",), f"are {len(scores.cost)}, must be {len(told)}"))
+        if self._elites is not None:
+            told = np.concatenate((self._elites.chromosomes, told))
+            scores = self._elites.scores.joined(scores)
+            self.generation += 1
+        self.current = Ranked.of(told, scores, epsilon)
+        self._elites = self.elites()
+        self.halted = self._reason(len(self._elites.rank))
+        if self.halted is None:
+            self._asked = self._bred(self._settings.population - len(self._elites.rank))
+
+    def elites(self) -> Ranked:
+        """Give the fittest unique chromosomes: the share b of them, but all that are not dominated (Section 3.2.2)."""
+        unique = self.current.unique(self._settings.distinct)
+        front = int(np.count_nonzero(self.current.rank[unique] == self.current.rank[0]))
+        return self.current.take(unique[: max(ceil(self._settings.elite * len(unique)), front)])
+
+    def front(self) -> Ranked:
+        """Give what is not dominated, by falling fitness; of equal objectives that of fewest stages, then the first in
+        lexicographic order. Nothing evaluated in the whole run dominates any of it."""
+        best = np.flatnonzero(self.current.rank == self.current.rank[0])
+        kept = moocore.is_nondominated(self.current.scores.maximised()[best], maximise=True, keep_weakly=False)
+        return self.current.take(best[kept])
+
+    def _first(self) -> Chromosomes:
+        """Mutate the configuration of one stage, as often as the population counts (Algorithm 3, ``init``)."""
+        return self._mutated(np.zeros((self._settings.population, self._features), dtype=np.int8))
+
+    def _bred(self, count: int) -> Chromosomes:
+        genes = self.current.chromosomes
+        parents = roulette(self.current.log_fitness, 2 * count, self._rng)
+        children = recombine(genes[parents[:count]], genes[parents[count:]], self._settings.recombination, self._rng)
+        return self._mutated(children)
+
+    def _mutated(self, genes: Chromosomes) -> Chromosomes:
+        using = self._settings
+        genes = mutate(genes, using.mutation, self._stages, using.beta, self._rng, removal=using.removal)
+        return lengthen(genes, using.fewest_stages, self._rng)
+
+    def _reason(self, elites: int) -> str | None:
+        """Check the three halting rules of Section 3.4."""
+        fittest = self.current.chromosomes[0]
+        same = self._fittest is not None and np.array_equal(fittest, self._fittest)
+        self._same, self._fittest = self._same + 1 if same else 0, fittest
+        if elites >= self._settings.population:
+            return "population"
+        if self._same >= self._settings.patience:
+            return "patience"
+        return "generations" if self.generation >= self._settings.generations else None
+
+
+def _check(features: int, max_stages: int, settings: Settings) -> None:
+    if not 1 <= features <= MOST_FEATURES:
+        raise InvalidRequest.at(Fault(("features",), f"are {features}, must be 1 to {MOST_FEATURES}"))
+    if max_stages < 1:
+        raise InvalidRequest.at(Fault(("max_stages",), f"is {max_stages}, must be at least 1"))
+    if settings.fewest_stages > min(max_stages, features):
+        told = f"is {settings.fewest_stages}, more than {min(max_stages, features)} stages are not possible"
+        raise InvalidRequest.at(Fault(("fewest_stages",), told))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evolved:
+    """What a run found: its front, by falling fitness; the generations bred, chromosomes evaluated, and why it
+    ended."""
+
+    front: Ranked
+    generations: int
+    evaluated: int
+    halted: str
+
+
+def evolve(
+    evaluate: Evaluate,
+    features: int,
+    max_stages: int,
+    settings: Settings,
+    rng: np.random.Generator,
+    *,
+    progress: Progress = silent,
+) -> Evolved:
+    """Run EMSCO to its end. progress is told each generation of at most ``settings.generations``, may raise to
+    cancel."""
+    run = Emsco(features, max_stages, settings, rng)
+    evaluated, halted = 0, None
+    while halted is None:
+        asked = run.ask()
+        run.tell(evaluate(asked))
+        progress(run.generation, settings.generations, "generations")
+        evaluated += len(asked)
+        halted = run.halted
+    return Evolved(run.front(), run.generation, evaluated, halted)

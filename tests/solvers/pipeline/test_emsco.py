@@ -1,0 +1,344 @@
+"""EMSCO: its operators, the properties that the paper proves, and its front against the exact one."""
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from models.errors import Cancelled, InvalidRequest
+from solvers.pipeline.bank import Bank
+from solvers.pipeline.chromosomes import REMOVED, compress, members, stage_counts
+from solvers.pipeline.emsco import Emsco, Evolved, Settings, evolve, log_fitness
+from solvers.pipeline.enumerate import Frontier, frontier
+from solvers.pipeline.objectives import Evaluator, Scores
+from solvers.pipeline.operators import beta_binomial, lengthen, mutate, recombine, roulette, selection_odds
+from solvers.pipeline.prices import Prices
+from solvers.pipeline.sweep import Grid, best_of, sweep
+from tests.oracles_pipeline import random_costs, random_table
+from tests.solvers.pipeline.test_objectives import random_chromosomes
+
+Chromosomes = NDArray[np.int8]
+QUICK = Settings(population=30, generations=20, patience=1000, mutation=0.2)
+
+
+def problem(seed: int, n: int = 6, k: int = 3, rows: int = 60) -> tuple[Evaluator, Frontier]:
+    """Draw a table of classifiers; give its evaluator and its exact front."""
+    rng = np.random.default_rng(seed)
+    confident, correct = random_table(rng, n, rows)
+    costs = random_costs(rng, n)
+    labels = np.ones(rows, dtype=np.int64)
+
+    def train(masks: NDArray[np.uint64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        return np.where(confident, 0.9, 0.6)[masks.astype(int)], correct.astype(np.int64)[masks.astype(int)]
+
+    evaluate = Evaluator(Bank(train, labels), Prices.whole(costs, rows), 0.75)
+    return evaluate, frontier(confident, correct, costs, k)
+
+
+def feasible(genes: Chromosomes, k: int, fewest: int = 1, removal: bool = False) -> bool:
+    """Tell whether all chromosomes are compressed and have a number of stages that is allowed."""
+    stages = stage_counts(genes)
+    low = genes.min(initial=0) >= (REMOVED if removal else 0)
+    return bool(low and np.array_equal(compress(genes), genes) and np.all((stages >= fewest) & (stages <= k)))
+
+
+@given(st.integers(0, 12), st.floats(0.3, 8))
+def test_the_mutation_distribution_is_the_beta_binomial(most: int, beta: float) -> None:
+    """Eq. 7: probabilities that fall if beta > 1, with mean |Q| / (beta + 1)."""
+    odds = beta_binomial(most, beta)
+    assert math.fsum(odds.tolist()) == pytest.approx(1)
+    assert float(odds @ np.arange(most + 1)) == pytest.approx(most / (beta + 1))
+    if beta > 1.001:
+        assert all(before > after for before, after in pairwise(odds.tolist()))
+
+
+def test_mutation_really_draws_from_it() -> None:
+    """Three stages, k = 5: a mutated gene goes to stages 0 to 3 as often as BB(3, 1, beta) says."""
+    genes = np.tile(np.array([0, 0, 1, 1, 2, 2], dtype=np.int8), (60_000, 1))
+    rng = np.random.default_rng(0)
+    mutated = mutate(genes, 0.02, 5, 2.0, rng)
+    moved = mutated[(mutated != genes).sum(axis=1) == 1]
+    odds = beta_binomial(3, 2.0)
+    for gene, own in ((0, 0), (2, 1), (4, 2)):
+        new = moved[moved[:, gene] != own, gene]
+        expected = np.where(np.arange(4) == own, 0, odds) / (1 - odds[own])
+        assert np.abs(np.bincount(new, minlength=4) / len(new) - expected).max() < 0.04
+    assert abs((mutated[:, 0] != 0).mean() / (0.02 * (1 - odds[0])) - 1) < 0.15
+
+
+@given(st.integers(1, 20), st.integers(1, 6), st.floats(0, 1), st.floats(0, 1), st.integers(0, 2**32))
+def test_mutation_keeps_chromosomes_feasible(n: int, k: int, rate: float, removal: float, seed: int) -> None:
+    """No stage becomes empty, none beyond k opens, and without removal none is removed."""
+    rng = np.random.default_rng(seed)
+    genes = compress(random_chromosomes(rng, 30, n, k))
+    assert feasible(mutate(genes, rate, k, 2.0, rng), k)
+    some = compress(random_chromosomes(rng, 30, n, k, 0.3))
+    assert feasible(mutate(some, rate, k, 2.0, rng, removal=removal), k, 1, True)
+    assert np.array_equal(mutate(genes, 0.0, k, 2.0, rng), genes)
+
+
+def test_mutation_of_every_gene_opens_stages_for_later_genes() -> None:
+    """From one stage, n genes can come to more than two; a feature alone in its stage stays."""
+    rng = np.random.default_rng(0)
+    genes = mutate(np.zeros((500, 8), dtype=np.int8), 1.0, 8, 0.5, rng)
+    assert stage_counts(genes).max() > 3
+    alone = np.tile(np.array([0, 1, 2], dtype=np.int8), (50, 1))
+    assert np.array_equal(mutate(alone, 1.0, 5, 2.0, rng), alone)
+
+
+@given(st.integers(1, 20), st.integers(1, 6), st.floats(0, 0.5), st.integers(0, 2**32))
+def test_children_are_feasible_and_have_no_more_stages_than_a_parent(n: int, k: int, removed: float, seed: int) -> None:
+    """With and without removed features; without a cross a child is one of its parents."""
+    rng = np.random.default_rng(seed)
+    one, two = (compress(random_chromosomes(rng, 40, n, k, removed)) for _ in range(2))
+    children = recombine(one, two, 0.7, rng)
+    assert feasible(children, k, 1, True)
+    assert np.all(stage_counts(children) <= np.maximum(stage_counts(one), stage_counts(two)))
+    same = recombine(one, two, 0.0, rng)
+    assert np.all((same == one).all(axis=1) | (same == two).all(axis=1))
+
+
+def test_stages_are_taken_in_proportion() -> None:
+    """A gene in the last stage of either parent is in the child's last, whichever number that is; the second of five
+    stages is the first of two (Algorithm 2)."""
+    one = np.tile(np.array([0, 1, 2, 3, 4], dtype=np.int8), (400, 1))
+    two = np.tile(np.array([0, 0, 0, 0, 1], dtype=np.int8), (400, 1))
+    children = recombine(one, two, 1.0, np.random.default_rng(1))
+    assert np.all(children[:, 4] == children.max(axis=1))
+    assert np.all(children[children.max(axis=1) == 1][:, :2] == 0)
+    assert set(stage_counts(children).tolist()) >= {2, 3}
+
+
+@given(st.integers(1, 12), st.integers(1, 8), st.integers(0, 2**32))
+def test_chromosomes_are_lengthened_to_the_fewest_stages(n: int, fewest: int, seed: int) -> None:
+    """Those that have enough stay as they are."""
+    rng = np.random.default_rng(seed)
+    fewest = min(n, fewest)
+    genes = compress(random_chromosomes(rng, 30, n, n, 0.3))
+    longer = lengthen(genes, fewest, rng)
+    assert feasible(longer, n, fewest, True)
+    enough = stage_counts(genes) >= fewest
+    assert np.array_equal(longer[enough], genes[enough])
+    assert np.all(members(longer, n)[:, :fewest] > 0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.floats(0.01, 2)), min_size=2, max_size=30), st.floats(0.001, 1))
+def test_selection_prefers_rank_and_within_it_the_norm(pairs: list[tuple[int, float]], epsilon: float) -> None:
+    """Property 2: the probability of selection rises strictly with the rank, and within a rank with the norm."""
+    rank, norms = np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
+    norms = np.round(norms, 6)
+    fitness = log_fitness(rank, norms, epsilon)
+    odds = selection_odds(fitness)
+    assert odds.sum() == pytest.approx(1)
+    gamma = norms.max() / norms.min() + epsilon
+    assert np.allclose(fitness, np.log(gamma**rank * norms))
+    order = np.lexsort((norms, rank))
+    for low, high in pairwise(order.tolist()):
+        if (rank[low], norms[low]) != (rank[high], norms[high]):
+            assert fitness[low] < fitness[high]
+            assert odds[low] < odds[high]
+
+
+def test_selection_survives_ranks_whose_fitness_overflows_and_norms_of_zero() -> None:
+    """gamma^rank far beyond float64; what has norm 0 is never chosen, unless all have."""
+    fitness = log_fitness(np.arange(2000), np.linspace(0.01, 1.7, 2000), 0.01)
+    assert np.all(np.diff(fitness) > 0)
+    rng = np.random.default_rng(0)
+    assert roulette(fitness, 50, rng).min() > 1990
+    some = log_fitness(np.array([0, 0, 1]), np.array([0.0, 0.5, 0.0]), 0.01)
+    assert set(roulette(some, 50, rng).tolist()) == {1}
+    none = log_fitness(np.array([0, 0]), np.zeros(2), 0.01)
+    assert set(roulette(none, 50, rng).tolist()) == {0, 1}
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.booleans())
+def test_nothing_that_is_not_dominated_is_ever_lost(seed: int, distinct: bool) -> None:
+    """Property 1, generation by generation, against all that was evaluated: the front told is the front of all."""
+    evaluate, exact = problem(seed)
+    run = Emsco(6, 3, replace(QUICK, distinct=distinct), np.random.default_rng(seed))
+    seen: dict[tuple[float, ...], tuple[int, ...]] = {}
+    best = set(map(tuple, np.column_stack((exact.coverage, exact.accuracy, -exact.cost)).tolist()))
+    while run.halted is None:
+        asked = run.ask()
+        scores = evaluate(asked)
+        for vector, genes in zip(scores.maximised().tolist(), asked.tolist(), strict=True):
+            own = (max(genes), *genes)
+            seen[tuple(vector)] = min(seen.get(tuple(vector), own), own)
+        run.tell(scores)
+        told = run.front()
+        vectors = list(map(tuple, told.scores.maximised().tolist()))
+        undominated = {
+            one
+            for one in seen
+            if not any(other != one and all(a >= b for a, b in zip(other, one, strict=True)) for other in seen)
+        }
+        assert len(vectors) == len(set(vectors))
+        assert set(vectors) == undominated
+        assert set(vectors) >= best & set(seen)
+        assert [tuple(genes) for genes in told.chromosomes.tolist()] == [seen[vector][1:] for vector in vectors]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_point_is_weakly_dominated_by_the_exact_front(seed: int) -> None:
+    """Nothing better than exact is ever told; what is told is feasible, and not dominated by itself."""
+    evaluate, exact = problem(seed)
+    found = evolve(evaluate, 6, 3, QUICK, np.random.default_rng(seed)).front
+    assert feasible(found.chromosomes, 3)
+    for coverage, accuracy, negative in found.scores.maximised().tolist():
+        assert np.any((exact.coverage >= coverage) & (exact.accuracy >= accuracy) & (-exact.cost >= negative))
+    again = evaluate(found.chromosomes)
+    assert np.array_equal(again.maximised(), found.scores.maximised())
+
+
+def test_small_problems_are_solved_whole() -> None:
+    """6 features, 3 stages: 603 configurations; the whole front is found in most runs."""
+    whole = 0
+    for seed in range(10):
+        evaluate, exact = problem(seed)
+        using = replace(QUICK, population=200, generations=60, distinct=True)
+        found = evolve(evaluate, 6, 3, using, np.random.default_rng(seed)).front.scores
+        points = set(map(tuple, np.column_stack((exact.coverage, exact.accuracy, -exact.cost)).tolist()))
+        whole += points == set(map(tuple, found.maximised().tolist()))
+    assert whole >= 8
+
+
+def test_a_seed_gives_the_same_run() -> None:
+    """And another seed another."""
+    evaluate, _ = problem(1)
+
+    def run(seed: int) -> Evolved:
+        return evolve(evaluate, 6, 3, replace(QUICK, generations=3), np.random.default_rng(seed))
+
+    one, two, other = run(5), run(5), run(6)
+    assert np.array_equal(one.front.chromosomes, two.front.chromosomes)
+    assert np.array_equal(one.front.log_fitness, two.front.log_fitness)
+    assert (one.generations, one.evaluated, one.halted) == (two.generations, two.evaluated, two.halted)
+    assert not np.array_equal(one.front.chromosomes, other.front.chromosomes)
+
+
+def test_elites_are_the_share_or_the_front_and_unique() -> None:
+    """max(ceil(b |G*|), |E0*|), in order of fitness (Section 3.2.2)."""
+    evaluate, _ = problem(3)
+    for elite in (0.01, 0.5):
+        run = Emsco(6, 3, replace(QUICK, elite=elite), np.random.default_rng(0))
+        for _ in range(5):
+            run.tell(evaluate(run.ask()))
+            genes = [tuple(each) for each in run.current.chromosomes.tolist()]
+            top = {g for g, rank in zip(genes, run.current.rank.tolist(), strict=True) if rank == run.current.rank[0]}
+            elites = [tuple(each) for each in run.elites().chromosomes.tolist()]
+            assert elites == list(dict.fromkeys(genes))[: len(elites)]
+            assert len(elites) == max(math.ceil(elite * len(set(genes))), len(top))
+            assert len(run.ask()) == 30 - len(elites)
+
+
+def test_the_three_halting_rules() -> None:
+    """Generations; a population that is all front; the fittest unchanged for so long."""
+    evaluate, _ = problem(3)
+    rng = np.random.default_rng(0)
+    assert evolve(evaluate, 6, 3, replace(QUICK, generations=0), rng).generations == 0
+    by_count = evolve(evaluate, 6, 3, replace(QUICK, generations=4), rng)
+    assert (by_count.halted, by_count.generations) == ("generations", 4)
+    patient = evolve(evaluate, 6, 3, replace(QUICK, generations=900, patience=3), rng)
+    assert patient.halted == "patience"
+    assert patient.generations >= 3
+
+    def alike(genes: Chromosomes) -> Scores:
+        ones = np.ones(len(genes), dtype=np.int64)
+        return Scores(2, ones, ones, np.ones(len(genes)))
+
+    full = evolve(alike, 6, 3, replace(QUICK, mutation=0.9, generations=900), rng)
+    assert full.halted == "population"
+    assert len(full.front.rank) == 1
+    distinct = evolve(alike, 6, 3, replace(QUICK, mutation=0.9, distinct=True), rng)
+    assert (distinct.halted, len(distinct.front.rank)) == ("generations", 1)
+
+
+def test_removal_fewest_stages_and_false_positives_are_options() -> None:
+    """Removed features make cheaper configurations; all stages wanted are there; a fourth objective is used."""
+    evaluate, _ = problem(4)
+    rng = np.random.default_rng(0)
+    removing = evolve(evaluate, 6, 3, replace(QUICK, removal=0.4), rng).front
+    assert feasible(removing.chromosomes, 3, 1, True)
+    assert (removing.chromosomes == REMOVED).any()
+    long = evolve(evaluate, 6, 3, replace(QUICK, fewest_stages=3), rng).front
+    assert set(stage_counts(long.chromosomes).tolist()) == {3}
+
+    def alarmed(genes: Chromosomes) -> Scores:
+        scores = evaluate(genes)
+        return replace(scores, alarms=genes[:, 0].astype(np.int64), negatives=5)
+
+    found = evolve(alarmed, 6, 3, QUICK, rng).front
+    assert found.scores.maximised().shape[1] == 4
+    assert found.scores.alarms is not None
+    assert len(set(found.scores.alarms.tolist())) > 1
+
+
+def test_one_feature_and_63_features_work() -> None:
+    """The ends of what a mask holds."""
+
+    def evaluate(genes: Chromosomes) -> Scores:
+        stages = stage_counts(genes)
+        return Scores(100, 100 - stages, 90 - stages, 10.0 / stages)
+
+    assert evolve(evaluate, 1, 5, QUICK, np.random.default_rng(0)).front.chromosomes.tolist() == [[0]]
+    wide = evolve(evaluate, 63, 5, QUICK, np.random.default_rng(0)).front
+    assert feasible(wide.chromosomes, 5)
+    with pytest.raises(InvalidRequest, match="features: are 64, must be 1 to 63"):
+        Emsco(64, 5, QUICK, np.random.default_rng(0))
+
+
+def test_a_run_can_be_cancelled_and_tells_its_generations() -> None:
+    """What progress raises comes out."""
+    evaluate, _ = problem(0)
+    told: list[int] = []
+
+    def stop(done: int, total: int, message: str) -> None:
+        told.append(done)
+        if done == 3:
+            raise Cancelled("told to stop")
+
+    with pytest.raises(Cancelled):
+        evolve(evaluate, 6, 3, QUICK, np.random.default_rng(0), progress=stop)
+    assert told == [0, 1, 2, 3]
+
+
+def test_parameters_out_of_range_are_refused_with_numbers() -> None:
+    """Each by its name."""
+    wrong = {"population": 1, "mutation": 1.5, "recombination": -0.1, "elite": 1.0, "beta": 0.0, "epsilon": math.nan}
+    for name, value in (wrong | {"generations": -1, "patience": 0, "removal": 2.0, "fewest_stages": 0}).items():
+        with pytest.raises(InvalidRequest, match=f"{name}: is {value}"):
+            replace(QUICK, **{name: value})  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest, match="more than 3 stages"):
+        Emsco(6, 3, replace(QUICK, fewest_stages=4), np.random.default_rng(0))
+    with pytest.raises(InvalidRequest, match="max_stages: is 0"):
+        Emsco(6, 0, QUICK, np.random.default_rng(0))
+    run = Emsco(6, 3, QUICK, np.random.default_rng(0))
+    with pytest.raises(InvalidRequest, match="are 3, must be 30"):
+        run.tell(problem(0)[0](run.ask()[:3]))
+
+
+def test_the_sweep_tries_the_grid_and_prefers_small_populations() -> None:
+    """Within delta of the best score the smallest population wins, then the first (Section 4.1)."""
+    evaluate, _ = problem(2)
+    grid = Grid(mutation=(0.1, 0.3), recombination=(0.8,), beta=(2.0,), elite=(0.2,), population=(20, 10))
+    told: list[int] = []
+    found = sweep(
+        evaluate, 6, 3, np.random.default_rng(0), grid=grid, base=QUICK, runs=2, delta=9.0,
+        progress=lambda done, total, message: told.append(done),
+    )  # fmt: skip
+    assert [(each.mutation, each.population) for each in found.settings] == [(0.1, 20), (0.1, 10), (0.3, 20), (0.3, 10)]
+    assert (found.best.mutation, found.best.population) == (0.1, 10)
+    assert found.scores.shape == (4,)
+    assert np.all((found.scores > 0) & (found.scores <= math.sqrt(3) + 1e-12))
+    assert told == list(range(8))
+    assert best_of(np.array([0.9, 1.0, 0.98]), [100, 300, 200], 0.0) == 1
+    with pytest.raises(InvalidRequest, match="runs: are 0"):
+        sweep(evaluate, 6, 3, np.random.default_rng(0), runs=0)
+    with pytest.raises(InvalidRequest, match="grid: is empty"):
+        sweep(evaluate, 6, 3, np.random.default_rng(0), grid=replace(grid, beta=()))
