@@ -102,6 +102,15 @@ def texts(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any]:
     return column.astype(str)
 
 
+def text_of(cell: str | float | bool) -> str:
+    """Write one class or category as ``texts`` does.
+
+    >>> text_of(1.0), text_of("1.0"), text_of(True), text_of(0.5), text_of("red")
+    ('1', '1', 'true', '0.5', 'red')
+    """
+    return str(texts({"": np.array([cell], dtype=object if isinstance(cell, str) else None)}, "", [])[0])
+
+
 def categories_of(
     columns: Columns, name: str, faults: list[Fault], *, missing: bool
 ) -> tuple[tuple[str, ...], NDArray[np.float64]]:

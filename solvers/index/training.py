@@ -199,16 +199,11 @@ def _source_of(path: str) -> str:
 
 def _accuracy(classifier: Any, table: Floats, labels: Any, folds: Folds) -> bytes:
     with threadpool_limits(1):
-        score = learner.cross_validate(_copied(classifier), table, labels, folds)
+        score = learner.cross_validate(learner.copied(classifier), table, labels, folds)
     return np.array([score], dtype="<f8").tobytes()
 
 
 def _model(modules: Sequence[str], classifier: Any, table: Floats, labels: Any, folds: Folds) -> bytes:
     with threadpool_limits(1):
-        model = learner.train_on(_copied(classifier), table, labels)
+        model = learner.train_on(learner.copied(classifier), table, labels)
         return trained.to_bytes(pickle.loads(pickle.dumps(model)), modules)
-
-
-def _copied(classifier: Any) -> Any:
-    """Copy as the way into another process does, so that here and there the same comes of it, to the last byte."""
-    return pickle.loads(pickle.dumps(clone(classifier)))

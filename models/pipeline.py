@@ -1,0 +1,231 @@
+"""The pipeline: stages of features with early exits and a reject option.
+
+A configuration acquires features in stages; after each, a classifier of all features known so far answers if it is
+confident enough, and after the last the item is rejected. Costs are in the dataset's unit. *EMSCO* in docstrings is the
+paper of Hamilton and Fulp.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, JsonValue
+
+from models.artifact import ArtifactRef
+from models.base import LARGEST, Items, Label, Value
+from models.index import ImportPath
+
+Search = Literal["auto", "exact", "emsco"]
+Share = Annotated[float, Field(ge=0, le=1)]
+Cost = Annotated[float, Field(ge=0, le=LARGEST)]
+Number = Annotated[float, Field(ge=-1e30, le=1e30)]
+Cell = Number | Annotated[str, Field(max_length=200)] | bool | None
+Cells = Cell | Annotated[Items[Cell], Field(max_length=10_000)]
+Known = dict[Label, Cells]
+_FOLLOWED = "the configuration that is followed"
+_SOLUTION = Field(
+    default=None, ge=0, description="the configuration to follow; null: the one that ``decision`` gives without limits"
+)
+
+
+class Evolution(Value):
+    """How EMSCO searches; the defaults are the paper's for Pima (Table 4) and of Section 4.4.1."""
+
+    population: int = Field(default=300, ge=2, le=10_000, description="configurations of a generation")
+    mutation: Share = Field(default=0.075, description="the probability that a configuration is mutated")
+    recombination: Share = Field(default=0.8, description="the probability that two are recombined")
+    elite: Annotated[float, Field(gt=0, lt=1)] = Field(
+        default=0.2, description="the share of unique configurations that are kept"
+    )
+    beta: Annotated[float, Field(gt=0, le=100)] = Field(
+        default=2.0, description="of the beta-binomial distribution of mutated stages: larger for fewer stages"
+    )
+    epsilon: Annotated[float, Field(gt=0, le=100)] = Field(
+        default=0.01, description="of the fitness: by how much a rank counts for more than any objective"
+    )
+    generations: int = Field(default=150, ge=0, le=100_000, description="generations bred at most")
+    patience: int = Field(
+        default=20, ge=1, le=100_000, description="generations with the same fittest one after which the search ends"
+    )
+    removal: Share = Field(default=0.0, description="of mutated features, the share that no stage acquires any more")
+    fewest_stages: int = Field(default=1, ge=1, le=63, description="stages that a configuration has at least")
+    distinct: bool = Field(
+        default=False, description="whether to keep one configuration, not all, of those with equal objectives"
+    )
+
+
+class PipelineOptions(Value):
+    """How to build a pipeline from a table of features (``params`` of a build)."""
+
+    learner: ImportPath = Field(
+        default="sklearn.linear_model.LogisticRegression",
+        description="the import path of the classifier of each stage; it must give probabilities",
+    )
+    learner_params: dict[str, JsonValue] = Field(
+        default_factory=dict, description="the classifier's parameters; what is left out takes its default"
+    )
+    calibrate: bool = Field(
+        default=False, description="whether each classifier's confidence is calibrated by cross-validation"
+    )
+    confidence_threshold: Share | Annotated[dict[Label, Share], Field(min_length=1)] = Field(
+        default=0.75,
+        description="the confidence from which on an answer is accepted, from 0 to 1: one for all classes, or one for "
+        "each predicted class",
+    )
+    max_stages: int = Field(default=3, ge=1, le=63, description="the most stages of a configuration")
+    search: Search = Field(
+        default="auto",
+        description="exact: look at every configuration; emsco: evolve; auto: exact where it takes seconds",
+    )
+    positive_class: Label | None = Field(
+        default=None,
+        description="the class whose false alarms are a fourth objective, for emsco; null: there are three",
+    )
+    evolution: Evolution = Field(default=Evolution(), description="how EMSCO searches")
+
+
+class PipelineQuery(Value):
+    """Which configuration is asked for."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"max_cost": 12.5, "min_coverage": 0.8}]})
+
+    max_cost: Cost | None = Field(default=None, description="the most that an item may cost, in the artifact's unit")
+    min_accuracy: Share | None = Field(default=None, description="the least conclusive accuracy, from 0 to 1")
+    min_coverage: Share | None = Field(default=None, description="the least coverage, from 0 to 1")
+
+
+class PipelineStage(Value):
+    """A stage: what it acquires."""
+
+    features: Items[str] = Field(description="the features that it acquires, in the dataset's order")
+    cost: float = Field(description="what they cost, in the artifact's unit")
+
+
+class Achieved(Value):
+    """What a configuration achieves on a part of the rows."""
+
+    conclusive_accuracy: float = Field(description="the share of accepted answers that are right; 0 if none is")
+    coverage: float = Field(description="the share of items that get an accepted answer, from 0 to 1")
+    cost: float = Field(description="the mean cost of an item, rejected ones included, in the artifact's unit")
+    false_positive_rate: float | None = Field(
+        description="the share of items of other classes that are accepted as the positive class; null if none is named"
+    )
+
+
+class Configuration(Achieved):
+    """One non-dominated configuration, with what it achieves on items that the search has not seen."""
+
+    solution: int = Field(ge=0, description="its number, by which ``steps`` can be told to use it")
+    stages: Items[PipelineStage] = Field(description="its stages, in order")
+    validation: Achieved = Field(description="what it achieved on the items that it was chosen by")
+
+
+class PipelineDecision(Configuration):
+    """The configuration that fits the limits."""
+
+    confidence_threshold: float | dict[str, float] = Field(
+        description="the confidence from which on an answer is accepted: for all classes, or by predicted class"
+    )
+    reason: str = Field(description="why this one, and how ties were broken")
+
+
+class PipelineReply(PipelineDecision):
+    """A decision and where it came from."""
+
+    artifact: ArtifactRef = Field(description="the artifact that answered")
+
+
+class FrontierReply(Value):
+    """Every non-dominated configuration, the cheapest first."""
+
+    items: Items[Configuration] = Field(description="the configurations, by rising cost")
+    confidence_threshold: float | dict[str, float] = Field(
+        description="the confidence from which on an answer is accepted: for all classes, or by predicted class"
+    )
+    exact: bool = Field(description="whether every configuration was looked at; else EMSCO found these")
+    rows: int = Field(description="the number of items that the figures are of")
+    unit: str = Field(description="the unit of costs")
+    artifact: ArtifactRef = Field(description="the artifact that answered")
+
+
+class StepsRequest(Value):
+    """What is known of an item so far."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"features": {"mean radius": 14.1}}]})
+
+    solution: int | None = _SOLUTION
+    features: Known = Field(
+        description="each known feature's value, or the values of its columns; null where a cell is missing"
+    )
+
+
+class StepsBatchRequest(Value):
+    """What is known of each of many items so far."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"items": [{"mean radius": 14.1}, {"mean radius": 20.5}, {}]}]}
+    )
+
+    solution: int | None = _SOLUTION
+    items: Annotated[Items[Known], Field(min_length=1)] = Field(
+        description="for each item its known features' values, or the values of their columns"
+    )
+
+
+class Acquire(Value):
+    """Features are missing: acquire them, and ask again."""
+
+    action: Literal["acquire"] = Field(default="acquire", description="acquire")
+    features: Items[str] = Field(description="the features to acquire next")
+    cost: float = Field(description="what they cost, in the artifact's unit")
+    stage: int = Field(ge=0, description="the stage that needs them, counted from 0")
+
+
+class Classify(Value):
+    """A stage's classifier is confident enough: this is the answer."""
+
+    action: Literal["classify"] = Field(default="classify", description="classify")
+    label: str = Field(description="the class")
+    confidence: float = Field(description="the probability that the classifier gives its answer, from 0 to 1")
+    stage: int = Field(ge=0, description="the stage that answered, counted from 0")
+
+
+class Reject(Value):
+    """No stage was confident enough: somebody else has to decide."""
+
+    action: Literal["reject"] = Field(default="reject", description="reject")
+    confidence: float = Field(description="the probability that the last stage gave its answer, from 0 to 1")
+    stage: int = Field(ge=0, description="the last stage, counted from 0")
+
+
+Step = Acquire | Classify | Reject
+
+
+class AcquireReply(Acquire):
+    """What to acquire next."""
+
+    solution: int = Field(description=_FOLLOWED)
+    artifact: ArtifactRef = Field(description="the artifact that answered")
+
+
+class ClassifyReply(Classify):
+    """The answer."""
+
+    solution: int = Field(description=_FOLLOWED)
+    artifact: ArtifactRef = Field(description="the artifact that answered")
+
+
+class RejectReply(Reject):
+    """The refusal to answer."""
+
+    solution: int = Field(description=_FOLLOWED)
+    artifact: ArtifactRef = Field(description="the artifact that answered")
+
+
+StepReply = AcquireReply | ClassifyReply | RejectReply
+
+
+class StepsBatchReply(Value):
+    """A step for each item."""
+
+    steps: Items[Step] = Field(description="for each item what to do next")
+    solution: int = Field(description=_FOLLOWED)
+    artifact: ArtifactRef = Field(description="the artifact that answered")

@@ -1,0 +1,109 @@
+"""What the arrays of a pipeline plan promise each other: a plan may come from anybody's bytes."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from models import InvalidRequest
+from solvers.learners.trained import linear_length
+from solvers.pipeline.chromosomes import MOST_FEATURES, REMOVED, compress, stage_masks
+
+if TYPE_CHECKING:
+    from solvers.pipeline.plan import PipelinePlan
+
+KINDS = ("softmax", "skops")
+
+
+def refuse_contradictions(plan: "PipelinePlan") -> None:
+    """Raise InvalidRequest for the first promise that is not kept: no decision can crash or hang after this."""
+    for promises in (_of_columns, _of_preparation, _of_configurations, _of_models):
+        for what, kept in promises(plan).items():
+            if not kept:
+                raise InvalidRequest(f"this is no pipeline plan: it lacks {what}")
+
+
+def _of_columns(plan: "PipelinePlan") -> dict[str, bool]:
+    n = len(plan.features)
+    return {
+        "1 to 63 different features": 1 <= n <= MOST_FEATURES and len(set(plan.features)) == n,
+        "columns for each feature": len(plan.columns) == n and all(plan.columns),
+        "categories for each column": len(plan.categories) == sum(map(len, plan.columns)),
+        "at least two different classes": 2 <= len(plan.classes) == len(set(plan.classes)),
+        "costs": _is(plan.costs, np.float64, n) and bool(np.all(np.isfinite(plan.costs) & (plan.costs >= 0))),
+        "thresholds": _is(plan.thresholds, np.float64, len(plan.classes))
+        and bool(np.all((plan.thresholds >= 0) & (plan.thresholds <= 1))),
+        "a positive class of its own": plan.positive_class is None or plan.positive_class in plan.classes,
+        "held-out rows": plan.held_out >= 1,
+    }
+
+
+def _of_preparation(plan: "PipelinePlan") -> dict[str, bool]:
+    d = len(plan.categories)
+    offsets = plan.offsets
+    return {
+        "a preparation of each column": all(
+            _is(each, np.float64, d) and bool(np.all(np.isfinite(each)))
+            for each in (plan.fills, plan.shifts, plan.scales)
+        ),
+        "scales above 0": bool(np.all(plan.scales > 0)),
+        "offsets of codes": _is(plan.codes, np.int64, len(plan.codes)) and _cuts(offsets, d, len(plan.codes)),
+        "codes where there are categories": np.array_equal(np.diff(offsets) > 0, [bool(own) for own in plan.categories]),
+    }
+
+
+def _of_configurations(plan: "PipelinePlan") -> dict[str, bool]:
+    genes, n = plan.chromosomes, len(plan.features)
+    shaped = genes.dtype == np.int8 and genes.ndim == 2 and genes.shape[1] == n and len(genes) > 0
+    whole = bool(shaped and genes.min() >= REMOVED and genes.max() < n and np.all(genes.max(axis=1) >= 0))
+    tables = (plan.validated, plan.tested)
+    return {
+        "configurations of stages without gaps": whole and np.array_equal(compress(genes), genes),
+        "what each achieved": all(
+            each.dtype == np.float64 and each.shape == (len(genes), 4) and bool(np.all(np.isfinite(each[:, :3])))
+            for each in tables
+        )
+        and all(bool(np.all(each[:, :3] >= 0) and np.all(each[:, :2] <= 1)) for each in tables),
+        "configurations by rising cost": bool(np.all(np.diff(plan.tested[:, 2]) >= 0)),
+    }
+
+
+def _of_models(plan: "PipelinePlan") -> dict[str, bool]:
+    masks, offsets = plan.model_masks, plan.model_offsets
+    used = stage_masks(plan.chromosomes, int(plan.chromosomes.max()) + 1)
+    total = len(plan.model_bytes if plan.model_kind == "skops" else plan.model_numbers)
+    promises = {
+        "a kind of models": plan.model_kind in KINDS,
+        "models as arrays": _is(plan.model_numbers, np.float64, len(plan.model_numbers))
+        and _is(plan.model_bytes, np.uint8, len(plan.model_bytes)),
+        "feature sets that rise": masks.dtype == np.uint64 and masks.ndim == 1 and bool(np.all(masks[1:] > masks[:-1])),
+        "a model for each stage": bool(np.all(np.isin(used, masks))),
+        "offsets of models": _cuts(offsets, len(masks), total),
+    }
+    if all(promises.values()) and plan.model_kind == "softmax":
+        promises["numbers for each model"] = np.array_equal(np.diff(offsets), _lengths(plan)) and bool(
+            np.all(np.isfinite(plan.model_numbers))
+        )
+    return promises
+
+
+def _lengths(plan: "PipelinePlan") -> list[int]:
+    """Count the numbers of each linear model."""
+    widths = np.maximum(np.diff(plan.offsets), 1)
+    ends = np.cumsum([0, *map(len, plan.columns)])
+    of_features = [int(widths[a:b].sum()) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    sizes = [sum(w for f, w in enumerate(of_features) if mask >> f & 1) for mask in plan.model_masks.tolist()]
+    return [linear_length(size, len(plan.classes)) for size in sizes]
+
+
+def _is(array: Any, dtype: Any, length: int) -> bool:
+    return bool(array.dtype == dtype and array.shape == (length,))
+
+
+def _cuts(offsets: Any, parts: int, total: int) -> bool:
+    """Tell whether offsets cut so many entries into so many parts."""
+    return (
+        _is(offsets, np.int64, parts + 1)
+        and int(offsets[0]) == 0
+        and int(offsets[-1]) == total
+        and bool(np.all(np.diff(offsets) >= 0))
+    )

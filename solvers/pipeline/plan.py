@@ -1,0 +1,256 @@
+"""What a pipeline keeps, and how it answers: the front, the limits of a caller, and an item's way through stages."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models import Fault, InvalidRequest
+from models.errors import Infeasible
+from models.pipeline import (
+    Achieved,
+    Acquire,
+    Cells,
+    Classify,
+    Configuration,
+    PipelineDecision,
+    PipelineQuery,
+    PipelineStage,
+    Reject,
+    Step,
+)
+from solvers.base import complete
+from solvers.pipeline.checks import refuse_contradictions
+from solvers.pipeline.chromosomes import stage_masks
+from solvers.pipeline.items import Reader
+from solvers.pipeline.preparation import Preparation
+from solvers.pipeline.training import predict
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+COVERAGE, ACCURACY, COST, ALARMS = 0, 1, 2, 3
+"""Columns of what configurations achieve."""
+
+
+def _here(work: Callable[..., Any], *args: Any) -> Any:
+    return work(*args)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PipelinePlan:
+    """Non-dominated configurations, by rising cost, and the classifiers of their stages.
+
+    features, columns: n features and the columns of each; categories: of each of the d columns, none for numbers;
+    missing: whether cells may be missing; costs: (n,). thresholds: (c,) by predicted class; positive_class: whose false
+    alarms were an objective; exact: whether every configuration was looked at; held_out: rows that ``tested`` is of.
+    fills to codes: the preparation of columns. chromosomes: (s, n) int8. validated, tested: (s, 4) coverage, accuracy,
+    cost, and false-positive rate (NaN without a positive class). model_masks: (u,) uint64, rising; offsets cut
+    model_numbers or model_bytes into the models of these feature sets, as of ``trained``, in model_kind.
+    """
+
+    features: tuple[str, ...]
+    columns: tuple[tuple[str, ...], ...]
+    classes: tuple[str, ...]
+    categories: tuple[tuple[str, ...], ...]
+    missing: bool
+    unit: str
+    costs: Floats
+    thresholds: Floats
+    positive_class: str | None
+    exact: bool
+    held_out: int
+    fills: Floats
+    shifts: Floats
+    scales: Floats
+    offsets: Ints
+    codes: Ints
+    chromosomes: NDArray[np.int8]
+    validated: Floats
+    tested: Floats
+    model_kind: str
+    model_masks: NDArray[np.uint64]
+    model_offsets: Ints
+    model_numbers: Floats
+    model_bytes: NDArray[np.uint8]
+    _preparation: Preparation = field(init=False, repr=False, metadata={"derived": True})
+    _reader: Reader = field(init=False, repr=False, metadata={"derived": True})
+    _masks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, metadata={"derived": True})
+    _usual: int = field(init=False, repr=False, metadata={"derived": True})
+
+    def __post_init__(self) -> None:
+        refuse_contradictions(self)
+        preparation = Preparation(self.fills, self.shifts, self.scales, self.offsets, self.codes)
+        reader = Reader.of(self.features, self.columns, self.categories, missing=self.missing)
+        counts = (self.chromosomes.max(axis=1) + 1).tolist()
+        masks = stage_masks(self.chromosomes, max(counts)).tolist()
+        derived: dict[str, Any] = {
+            "_preparation": preparation,
+            "_reader": reader,
+            "_masks": tuple(tuple(own[:count]) for own, count in zip(masks, counts, strict=True)),
+            "_usual": int(np.argmax(self.tested[:, COVERAGE] * self.tested[:, ACCURACY])),
+        }
+        complete(self, derived)
+
+    def decide(self, query: PipelineQuery) -> PipelineDecision:
+        """Choose a configuration, by what was achieved on the test rows.
+
+        With ``max_cost`` the most accurate within it (then the one of higher coverage, then the cheaper); else, with
+        minima, the cheapest (then the more accurate, then of higher coverage); without limits the one with the most
+        answers that are right. Raises Infeasible, with what comes nearest. O(s) for s configurations.
+        """
+        cost, accuracy, coverage = query.max_cost, query.min_accuracy, query.min_coverage
+        if cost is None and accuracy is None and coverage is None:
+            return self._decision(self._usual, "the most right answers of all items; among equals the cheapest")
+        tested = self.tested
+        fine = (tested[:, ACCURACY] >= (accuracy or 0.0)) & (tested[:, COVERAGE] >= (coverage or 0.0))
+        if cost is None:
+            places = np.flatnonzero(fine)
+            if len(places):
+                reason = "the cheapest that meets the minima; among equals the more accurate, then of higher coverage"
+                return self._decision(int(places[0]), reason)
+        else:
+            places = np.flatnonzero(fine & (tested[:, COST] <= cost))
+            if len(places):
+                order = np.lexsort((tested[places, COST], -tested[places, COVERAGE], -tested[places, ACCURACY]))
+                reason = "the most accurate within the cost; among equals of higher coverage, then the cheaper"
+                return self._decision(int(places[order[0]]), reason)
+        raise Infeasible(self._nearest(query, fine))
+
+    def frontier(self) -> tuple[Configuration, ...]:
+        """List every configuration, by rising cost."""
+        return tuple(Configuration(**self._facts(solution)) for solution in range(len(self.chromosomes)))
+
+    @property
+    def confidence_threshold(self) -> float | dict[str, float]:
+        """The threshold: one number, or one for each class where they differ."""
+        numbers: list[float] = self.thresholds.tolist()
+        return numbers[0] if len(set(numbers)) == 1 else dict(zip(self.classes, numbers, strict=True))
+
+    def solution(self, asked: int | None) -> int:
+        """Find which configuration to follow; raises InvalidRequest for a number that there is not."""
+        if asked is None:
+            return self._usual
+        if asked >= len(self._masks):
+            fault = f"is {asked}, there are {len(self._masks)} configurations, counted from 0"
+            raise InvalidRequest.at(Fault(("solution",), fault))
+        return asked
+
+    def step(
+        self,
+        solution: int,
+        known: Mapping[str, Cells],
+        learner_modules: Sequence[str] = (),
+        apart: Callable[..., Any] = _here,
+    ) -> Step:
+        """Say what to do next with one item; as ``steps``."""
+        values, there = self._reader.read([known], "features")
+        return self._steps(solution, values, there, learner_modules, apart)[0]
+
+    def steps(
+        self,
+        solution: int,
+        items: Sequence[Mapping[str, Cells]],
+        learner_modules: Sequence[str] = (),
+        apart: Callable[..., Any] = _here,
+    ) -> tuple[Step, ...]:
+        """Say what to do next with each item, given its known features' values.
+
+        learner_modules, apart: as of the index's ``predict``. Raises InvalidRequest for an unknown feature, and values
+        that are not its columns'.
+        """
+        values, there = self._reader.read(items, "items")
+        return self._steps(solution, values, there, learner_modules, apart)
+
+    def _steps(
+        self, solution: int, values: Floats, there: Flags, modules: Sequence[str], apart: Callable[..., Any]
+    ) -> tuple[Step, ...]:
+        """Walk items, (m, d) values and (m, n) known features, as far as they can go."""
+        found: list[Step | None] = [None] * len(values)
+        table = self._preparation.apply(values)
+        rest = np.arange(len(values))
+        for stage, mask in enumerate(self._masks[solution]):
+            lacking = ~there[rest] & self._members(mask)
+            for row, lacks in zip(rest.tolist(), lacking, strict=True):
+                if lacks.any():
+                    found[row] = self._acquire(lacks, stage)
+            rest = rest[~lacking.any(axis=1)]
+            if not len(rest):
+                break
+            shares = self._shares(mask, table[rest], modules, apart)
+            codes = shares.argmax(axis=1)
+            sure = shares[np.arange(len(rest)), codes]
+            accepted = sure >= self.thresholds[codes]
+            last = stage == len(self._masks[solution]) - 1
+            for row, code, confidence, taken in zip(rest.tolist(), codes.tolist(), sure.tolist(), accepted, strict=True):
+                if taken:
+                    found[row] = Classify(label=self.classes[code], confidence=confidence, stage=stage)
+                elif last:
+                    found[row] = Reject(confidence=confidence, stage=stage)
+            rest = rest[~accepted]
+        return tuple(step for step in found if step is not None)
+
+    def _members(self, mask: int) -> Flags:
+        return np.array([mask >> f & 1 for f in range(len(self.features))], dtype=bool)
+
+    def _acquire(self, lacks: Flags, stage: int) -> Acquire:
+        names = tuple(name for name, lacking in zip(self.features, lacks.tolist(), strict=True) if lacking)
+        return Acquire(features=names, cost=float(self.costs[lacks].sum()), stage=stage)
+
+    def _shares(self, mask: int, table: Floats, modules: Sequence[str], apart: Callable[..., Any]) -> Floats:
+        """Ask the classifier of a feature set about prepared rows."""
+        model = int(np.searchsorted(self.model_masks, np.uint64(mask)))
+        start, end = self.model_offsets[model : model + 2].tolist()
+        own = table[:, np.repeat(self._column_flags(mask), self._preparation.widths)]
+        if self.model_kind == "skops":
+            found: Floats = apart(
+                predict, "skops", self.model_bytes[start:end].tobytes(), own, len(self.classes), modules
+            )
+            return found
+        return predict(self.model_kind, self.model_numbers[start:end].tobytes(), own, len(self.classes))
+
+    def _column_flags(self, mask: int) -> Flags:
+        """Tell which of the d columns belong to a feature set."""
+        return np.repeat(self._members(mask), [len(own) for own in self.columns])
+
+    def _facts(self, solution: int) -> dict[str, Any]:
+        genes, stages = self.chromosomes[solution], len(self._masks[solution])
+        return {
+            "solution": solution,
+            "stages": tuple(self._stage(genes == stage) for stage in range(stages)),
+            "validation": Achieved(**_achieved(self.validated[solution])),
+            **_achieved(self.tested[solution]),
+        }
+
+    def _stage(self, members: Flags) -> PipelineStage:
+        names = tuple(name for name, own in zip(self.features, members.tolist(), strict=True) if own)
+        return PipelineStage(features=names, cost=float(self.costs[members].sum()))
+
+    def _decision(self, solution: int, reason: str) -> PipelineDecision:
+        facts = self._facts(solution)
+        return PipelineDecision(**facts, confidence_threshold=self.confidence_threshold, reason=reason)
+
+    def _nearest(self, query: PipelineQuery, fine: Flags) -> str:
+        """Say what comes nearest to limits that nothing meets."""
+        if fine.any():
+            least = float(self.tested[fine, COST].min())
+            return f"the cheapest configuration that meets the minima costs {least:g} {self.unit}, the limit is {query.max_cost:g}"
+        minima = {"accuracy": (query.min_accuracy, ACCURACY), "coverage": (query.min_coverage, COVERAGE)}
+        asked = [f"{name} {least:g}" for name, (least, _) in minima.items() if least is not None]
+        reached = [
+            f"{name} is at most {self.tested[:, column].max():g}" for name, (_, column) in minima.items()
+        ]
+        return f"no configuration has {' and '.join(asked)} together; {', '.join(reached)}"
+
+
+def _achieved(row: Floats) -> dict[str, float | None]:
+    coverage, accuracy, cost, alarms = row.tolist()
+    return {
+        "conclusive_accuracy": accuracy,
+        "coverage": coverage,
+        "cost": cost,
+        "false_positive_rate": None if np.isnan(alarms) else alarms,
+    }

@@ -1,0 +1,139 @@
+"""The classifiers of feature sets: logistic regressions all at once, any other learner one by one through joblib."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from models import Fault, InvalidRequest
+from models.pipeline import PipelineOptions
+from solvers.learners import trained
+from solvers.learners.learner import ALLOWED_MODULES, copied, make, train_on
+from solvers.pipeline.bank import Masks
+from solvers.pipeline.logistic import fit_sets
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int32]
+T = TypeVar("T")
+Answers = tuple[Floats, NDArray[np.intp]]
+"""Confidences of the predicted class, (m, rows), and its codes, (m, rows)."""
+
+DEFAULT = "sklearn.linear_model.LogisticRegression"
+CALIBRATED = "sklearn.calibration.CalibratedClassifierCV"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learner:
+    """What is trained on each feature set, and on what.
+
+    table: (n, D) prepared training rows; labels: (n,); columns: for each feature its columns of the table; classifier:
+    untrained, None for the logistic regression that is trained here, whose parameter is C; modules: where classes of
+    learners may come from, beside scikit-learn.
+    """
+
+    table: Floats
+    labels: Codes
+    classes: int
+    columns: tuple[tuple[int, ...], ...]
+    classifier: Any
+    C: float
+    modules: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        prepared: tuple[Floats, Codes, int],
+        columns: tuple[tuple[int, ...], ...],
+        options: PipelineOptions,
+        modules: Sequence[str],
+        seed: int,
+    ) -> "Learner":
+        """Choose how to train; raises InvalidRequest for a learner that is not allowed or gives no probabilities."""
+        own = options.learner == DEFAULT and not options.calibrate and set(options.learner_params) <= {"C"}
+        allowed = (*ALLOWED_MODULES, *modules)
+        described = {"learner": options.learner, "learner_params": options.learner_params}
+        if options.calibrate:
+            classifier = make(CALIBRATED, {"estimator": described, "ensemble": False}, allowed, seed=seed)
+        else:
+            classifier = make(options.learner, options.learner_params, allowed, seed=seed)
+        if not hasattr(classifier, "predict_proba"):
+            raise InvalidRequest.at(Fault(("learner",), f"{options.learner} gives no probabilities; calibrate may help"))
+        strength = options.learner_params.get("C", 1.0)
+        return cls(*prepared, columns, None if own else classifier, _strength(strength) if own else 1.0, tuple(modules))
+
+    @property
+    def kind(self) -> str:
+        """How its models are kept: as of ``trained.kind_of``."""
+        return "softmax" if self.classifier is None else trained.kind_of(self.classifier)
+
+    def columns_of(self, mask: int) -> list[int]:
+        """List the columns of a feature set, features by rising index."""
+        return [column for f, own in enumerate(self.columns) if mask >> f & 1 for column in own]
+
+    def answers(self, table: Floats, masks: Masks) -> Answers:
+        """Train the classifiers of feature sets, and let them answer for prepared rows, (rows, D)."""
+        if self.classifier is None:
+            models = zip(self.models(masks), map(self.columns_of, masks.tolist()), strict=True)
+            found = [confident(predict("softmax", model, table[:, own], self.classes)) for model, own in models]
+        else:
+            found = self._each(_answer, masks, table)
+        return np.stack([confidence for confidence, _ in found]), np.stack([code for _, code in found])
+
+    def models(self, masks: Masks) -> list[bytes]:
+        """Train the classifiers of feature sets, and give them as bytes."""
+        if self.classifier is not None:
+            return self._each(_train, masks)
+        sets = [self.columns_of(mask) for mask in masks.tolist()]
+        return [_kept(model) for model in fit_sets(self.table, self.labels, self.classes, sets, self.C)]
+
+    def _each(self, work: Callable[..., T], masks: Masks, table: Floats | None = None) -> list[T]:
+        """Do work for each feature set in parallel, given its columns of the training table, and of another one."""
+        jobs = []
+        for own in map(self.columns_of, masks.tolist()):
+            other = () if table is None else (table[:, own],)
+            jobs.append(joblib.delayed(work)(self.classifier, self.table[:, own], self.labels, self.modules, *other))
+        return list(joblib.Parallel()(jobs))
+
+
+def _strength(given: Any) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < np.inf:
+        raise InvalidRequest.at(Fault(("learner_params", "C"), f"is {given}, must be above 0 and finite"))
+    return float(given)
+
+
+def _kept(model: Floats) -> bytes:
+    """Write a model of ``logistic`` as ``trained`` keeps linear ones, of columns that are prepared already."""
+    d = model.shape[1] - 1
+    numbers = np.concatenate((np.zeros(d), np.ones(d), model[:, :-1].reshape(-1), model[:, -1]))
+    return numbers.astype("<f8").tobytes()
+
+
+def _train(classifier: Any, table: Floats, labels: Codes, modules: Sequence[str]) -> bytes:
+    with threadpool_limits(1):
+        return trained.to_bytes(train_on(copied(classifier), table, labels), modules)
+
+
+def _answer(classifier: Any, table: Floats, labels: Codes, modules: Sequence[str], rows: Floats) -> Answers:
+    with threadpool_limits(1):
+        return confident(np.asarray(train_on(copied(classifier), table, labels).predict_proba(rows)))
+
+
+def predict(kind: str, model: bytes, table: Floats, classes: int, modules: Sequence[str] = ()) -> Floats:
+    """Give what a kept model holds likely, (rows, classes), for rows of its own columns."""
+    if kind == "skops":
+        shares = trained.predict_archived(model, table, classes, modules)[1]
+    else:
+        shares = trained.predict_linear(np.frombuffer(model, dtype="<f8"), table, kind)[1]
+    if shares is None:
+        raise InvalidRequest.at(Fault(("learner",), "gives no probabilities"))
+    return shares
+
+
+def confident(shares: Floats) -> Answers:
+    """Give the class that is held most likely, and how likely it is: (rows,) each."""
+    codes = np.argmax(shares, axis=1)
+    return shares[np.arange(len(shares)), codes], codes
