@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -82,6 +82,21 @@ def test_mutation_keeps_chromosomes_feasible(n: int, k: int, rate: float, remova
     assert np.array_equal(mutate(genes, 0.0, k, 2.0, rng), genes)
 
 
+def mutants(genes: tuple[int, ...], k: int, at: int = 0) -> set[tuple[int, ...]]:
+    """List all that mutating each gene, in order, can lead to, as Algorithm 1 has it."""
+    if at == len(genes):
+        return {genes}
+    stages = range(min(max(genes) + 1, k - 1) + 1) if genes.count(genes[at]) > 1 else [genes[at]]
+    return {found for stage in stages for found in mutants((*genes[:at], stage, *genes[at + 1 :]), k, at + 1)}
+
+
+@pytest.mark.parametrize(("genes", "k"), [((0, 0, 1), 2), ((0, 0, 0, 0), 4), ((1, 0, 1, 0), 3), ((0, 1, 2), 9)])
+def test_mutants_are_all_those_of_the_algorithm_and_no_others(genes: tuple[int, ...], k: int) -> None:
+    """A gene that leaves or joins a stage counts for the genes after it, and so does a stage that it opens."""
+    many = np.tile(np.array(genes, dtype=np.int8), (20_000, 1))
+    assert set(map(tuple, mutate(many, 1.0, k, 1.5, np.random.default_rng(3)).tolist())) == mutants(genes, k)
+
+
 def test_mutation_of_every_gene_opens_stages_for_later_genes() -> None:
     """From one stage, n genes can come to more than two; a feature alone in its stage stays."""
     rng = np.random.default_rng(0)
@@ -101,6 +116,28 @@ def test_children_are_feasible_and_have_no_more_stages_than_a_parent(n: int, k: 
     assert np.all(stage_counts(children) <= np.maximum(stage_counts(one), stage_counts(two)))
     same = recombine(one, two, 0.0, rng)
     assert np.all((same == one).all(axis=1) | (same == two).all(axis=1))
+
+
+def crossed(one: tuple[int, ...], two: tuple[int, ...]) -> set[tuple[int, ...]]:
+    """List all children of two parents, gene by gene as Algorithm 2 has it, gaps closed."""
+    a, b = max(one) + 1, max(two) + 1
+    found = set()
+    for wanted, picks in product({a, b, (a + b) // 2}, product((0, 1), repeat=len(one))):
+        pairs = [(one[i] + 1) / a if pick == 0 else (two[i] + 1) / b for i, pick in enumerate(picks)]
+        genes = [max(round(share * wanted) - 1, 0) for share in pairs]
+        order = {stage: i for i, stage in enumerate(sorted(set(genes)))}
+        found.add(tuple(order[gene] for gene in genes))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("one", "two"), [((0, 1, 2, 3, 4), (0, 0, 0, 0, 1)), ((2, 1, 0, 0), (0, 1, 1, 0)), ((0, 0, 0), (2, 0, 1))]
+)
+def test_children_are_all_those_of_the_algorithm_and_no_others(one: tuple[int, ...], two: tuple[int, ...]) -> None:
+    """Each is drawn sooner or later."""
+    first, second = (np.tile(np.array(each, dtype=np.int8), (20_000, 1)) for each in (one, two))
+    children = recombine(first, second, 1.0, np.random.default_rng(3))
+    assert set(map(tuple, children.tolist())) == crossed(one, two)
 
 
 def test_stages_are_taken_in_proportion() -> None:

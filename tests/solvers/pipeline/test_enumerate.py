@@ -124,6 +124,24 @@ def test_where_nothing_is_covered_one_stage_stands_for_all() -> None:
     assert as_dict(found) == {(0, 0, 0, 0): (0.0, 0.0, 10.0)}
 
 
+def test_of_equal_chains_the_first_is_kept_though_it_is_walked_later() -> None:
+    """Free features, and three rows that only {0} or {0, 1}, then {0, 1, 2}, then all four get right."""
+    confident, correct = np.ones((16, 3), dtype=bool), np.zeros((16, 3), dtype=bool)
+    for early in (0b1, 0b11):
+        confident[early], correct[early] = [True, False, False], [True, False, False]
+    confident[0b111], correct[0b111] = [True, True, False], [False, True, False]
+    correct[0b1111] = [False, False, True]
+    found = as_dict(frontier(confident, correct, np.zeros(4), 3))
+    assert found == {(0, 0, 1, 2): (1.0, 1.0, 0.0)}
+
+
+def test_where_all_costs_are_equal_what_has_fewer_stages_prunes() -> None:
+    """Free features: every configuration costs 0, and yet not all have to be looked at."""
+    rng = np.random.default_rng(5)
+    found = frontier(*random_table(rng, 8, 300), np.zeros(8), 4)
+    assert found.pruned > 0.2 * configurations(8, 4)
+
+
 def test_more_stages_than_features_are_as_many() -> None:
     """k = 9 of 3 features is k = 3."""
     rng = np.random.default_rng(8)
