@@ -207,9 +207,11 @@ def test_the_curve_shows_every_method_over_budgets(portfolio: Server) -> None:
 
 
 def test_a_trace_without_embeddings_makes_no_portfolio(portfolio: Server) -> None:
-    found = build(portfolio, "plain")
-    assert found["status"] == "failed"
-    assert "has no embeddings" in found["error"]
+    request = {"solver": "portfolio", "name": "plain", "dataset": "plain"}
+    reply = portfolio.client.post("/v1/builds", json=request)
+    assert reply.status_code == 422
+    assert "has no embeddings" in reply.json()["detail"]
+    assert reply.json()["errors"][0]["loc"] == ["dataset"]
 
 
 def test_look_ups_are_answered_while_a_large_batch_is_assigned(portfolio: Server) -> None:
