@@ -6,13 +6,14 @@ storing, versioning, building, progress, metrics, command line and the contract 
 
 from typing import Any
 
-from solvers import cascade, index, portfolio
+from solvers import cascade, index, pipeline, portfolio
 from solvers.base import Fitted, Plan, Progress, Run, Solver, silent
 
 SOLVERS: dict[str, Solver[Any]] = {
     "cascade": cascade.solver,
     "index": index.solver,
     "portfolio": portfolio.solver,
+    "pipeline": pipeline.solver,
 }
 
 __all__ = ["SOLVERS", "Fitted", "Plan", "Progress", "Run", "Solver", "silent"]

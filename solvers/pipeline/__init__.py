@@ -12,5 +12,26 @@ module             what of the paper
 ``operators``      selection, recombination, mutation (Section 3.2, Algorithms 1 and 2, Equation 7)
 ``emsco``          generations, rank and fitness, halting (Algorithm 3, Equations 8 and 9)
 ``sweep``          parameters for a data set (Section 4.1)
+``preparation``    columns as numbers; ``logistic`` many regressions at once; ``training`` any learner
+``judge``          by what configurations are judged; ``search`` the front on the validation rows
+``plan``           what is kept, and how it answers; ``items`` read; ``checks`` what its arrays promise
 =================  =====================================================================================
 """
+
+from models import FeatureTable
+from models.pipeline import PipelineOptions, PipelineQuery
+from solvers.base import Solver
+from solvers.pipeline.fit import check, fit
+from solvers.pipeline.plan import PipelinePlan
+
+solver = Solver(
+    name="pipeline",
+    datasets=(FeatureTable,),
+    options=PipelineOptions,
+    query=PipelineQuery,
+    plan=PipelinePlan,
+    fit=fit,
+    check=check,
+)
+
+__all__ = ["PipelinePlan", "fit", "solver"]

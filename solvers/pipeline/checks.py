@@ -1,5 +1,6 @@
 """What the arrays of a pipeline plan promise each other: a plan may come from anybody's bytes."""
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,7 +48,9 @@ def _of_preparation(plan: "PipelinePlan") -> dict[str, bool]:
         ),
         "scales above 0": bool(np.all(plan.scales > 0)),
         "offsets of codes": _is(plan.codes, np.int64, len(plan.codes)) and _cuts(offsets, d, len(plan.codes)),
-        "codes where there are categories": np.array_equal(np.diff(offsets) > 0, [bool(own) for own in plan.categories]),
+        "codes where there are categories": np.array_equal(
+            np.diff(offsets) > 0, [bool(own) for own in plan.categories]
+        ),
     }
 
 
@@ -90,7 +93,7 @@ def _lengths(plan: "PipelinePlan") -> list[int]:
     """Count the numbers of each linear model."""
     widths = np.maximum(np.diff(plan.offsets), 1)
     ends = np.cumsum([0, *map(len, plan.columns)])
-    of_features = [int(widths[a:b].sum()) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    of_features = [int(widths[a:b].sum()) for a, b in pairwise(ends.tolist())]
     sizes = [sum(w for f, w in enumerate(of_features) if mask >> f & 1) for mask in plan.model_masks.tolist()]
     return [linear_length(size, len(plan.classes)) for size in sizes]
 

@@ -1,143 +1,147 @@
 """From a table of features to a plan: train, find the front on the validation rows, report it on the test rows.
 
-The rows are cut at random, half, a quarter, a quarter, keeping the shares of the classes. Classifiers learn from the
-first part. What they say of the second decides which configurations are on the front; what they say of the third is
+The rows are cut at random, half, a quarter, a quarter, each part with its share of every class. Classifiers learn from
+the first part. What they say of the second decides which configurations are on the front; what they say of the third is
 what the front is said to achieve.
 """
 
-from dataclasses import dataclass
-from math import isinf
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models import DatasetFacts, FeaturesSpec, FeatureTable, Fault, InvalidRequest
+from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest
 from models.pipeline import PipelineOptions
 from solvers.base import Fitted, Run
-from solvers.pipeline.bank import Bank
-from solvers.pipeline.chromosomes import MOST_FEATURES, Chromosomes, configurations, stage_counts, stage_masks
-from solvers.pipeline.emsco import Settings, evolve
-from solvers.pipeline.enumerate import frontier_of_words
-from solvers.pipeline.objectives import Evaluator, Scores
+from solvers.pipeline.assemble import Models, achieved, assemble
+from solvers.pipeline.chromosomes import MOST_FEATURES, stage_masks
+from solvers.pipeline.enumerate import MOST_FEATURES as MOST_ENUMERATED
+from solvers.pipeline.judge import Judge, costs_of
 from solvers.pipeline.plan import PipelinePlan
 from solvers.pipeline.preparation import Preparation
-from solvers.pipeline.prices import Prices
+from solvers.pipeline.search import Found, evolve_some, is_exact, look_at_all, needs_evolution
 from solvers.pipeline.summary import summarize
-from solvers.pipeline.training import DEFAULT, Answers, Learner, confident, predict
+from solvers.pipeline.training import Learner
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MOST_EXACT, MOST_EXACT_SLOWLY = 14, 8
-"""Features up to which ``auto`` looks at every configuration: with logistic regressions, and with other learners."""
-MOST_WALKED = 300_000_000
-"""Configurations that ``auto`` looks at, some tens of seconds' worth."""
-MOST_ENUMERATED = 20
-"""Features that ``exact`` takes."""
 LEAST_OF_CLASS = 4
 """Rows that each class needs: two to train on, one in each other part."""
+PARTS = ("training", "validation", "test")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Parts:
-    """Rows: to train on, to choose by, to report on."""
-
-    train: Ints
-    validation: Ints
-    test: Ints
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Found:
-    """The configurations that were found, (s, n), what they score on the validation rows, and how: whether every one
-    was looked at, how many were, and why the search ended."""
-
-    chromosomes: Chromosomes
-    scores: Scores
-    exact: bool
-    examined: int
-    ended: str
-
-
-def fit(
-    dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generator, run: Run
-) -> Fitted[PipelinePlan]:
+def fit(dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generator, run: Run) -> Fitted[PipelinePlan]:
     """Build a pipeline from a table of features.
 
     Raises InvalidRequest for more than 63 features (20 for ``exact``), costs that depend on the item's size, a class
     with fewer than 4 rows, a threshold for a class that there is not, a positive class that there is not or that
     ``exact`` cannot take, and a learner that is not allowed or gives no probabilities.
 
-    The summary: unit, rows of each part, how the front was found, its size and extremes, and two single-stage
-    baselines: all features at once, with the reject option and without.
+    The summary: unit, rows of each part, how the front was found, some of it, and three baselines: all features in one
+    stage, with the reject option and without, and one stage for each feature, the cheapest first.
     """
     check(DatasetFacts.of(dataset), options)
     run.progress(0, 1, "preparing columns")
-    parts = _cut(dataset, rng)
-    categorical = np.array([bool(own) for own in dataset.categories])
-    preparation = Preparation.fitted(dataset.values[parts.train], categorical)
+    train, validation, test = parts = _cut(dataset, rng)
+    categorical = np.array([bool(own) for own in dataset.categories], dtype=bool)
+    preparation = Preparation.fitted(dataset.values[train], categorical)
     table = preparation.apply(dataset.values)
-    learner = _learner(dataset, options, table[parts.train], parts, preparation, rng, run)
-    costs = _costs(dataset.spec)
-    evaluator = _evaluator(dataset, options, parts.validation, costs, lambda masks: learner.answers(
-        table[parts.validation], masks))
-    found = _search(evaluator, costs, options, rng, run)
+    prepared = table[train], dataset.labels[train], len(dataset.classes)
+    columns = _columns(dataset.spec, preparation)
+    learner = Learner.of(prepared, columns, options, run.learner_modules, int(rng.integers(2**32)))
+    judge = Judge.of(dataset, options)
+    found = _search(judge, learner, table[validation], validation, options, rng, run)
     run.progress(1, 1, "reporting on the test rows")
     kept = np.unique(stage_masks(found.chromosomes, int(found.chromosomes.max()) + 1))
-    models = dict(zip(kept.tolist(), learner.models(kept), strict=True))
-
-    def again(masks: NDArray[np.uint64]) -> Answers:
-        told = [_told(learner, models[mask], table[parts.test], mask) for mask in masks.tolist()]
-        return np.stack([sure for sure, _ in told]), np.stack([codes for _, codes in told])
-
-    tested = _evaluator(dataset, options, parts.test, costs, again)(found.chromosomes)
-    plan = _plan(dataset, options, preparation, learner, found, tested, models)
-    whole = np.zeros((1, len(costs)), dtype=np.int8)
-    alone = _evaluator(dataset, options, parts.test, costs, lambda masks: learner.answers(table[parts.test], masks))
-    return Fitted(plan, summarize(plan, found, alone, whole, parts))
+    models = Models(learner.kind, kept, learner.models(kept))
+    report = judge.evaluator(test, lambda masks: models.answers(learner, table[test], masks))
+    plan = assemble(dataset, options, preparation, judge, models, found, report(found.chromosomes))
+    rows = {name: len(part) for name, part in zip(PARTS, parts, strict=True)}
+    return Fitted(plan, summarize(plan, found, rows, _baselines(judge, learner, table[test], test)))
 
 
 def check(facts: DatasetFacts, options: PipelineOptions) -> None:
     """Refuse what can be seen without the rows."""
     assert isinstance(facts.spec, FeaturesSpec)
-    count = len(facts.spec.features)
+    count, evolution = len(facts.spec.features), options.evolution
     if count > MOST_FEATURES:
-        fault = f"there are {count}, a pipeline takes at most {MOST_FEATURES}: merge features, or drop some"
-        raise InvalidRequest.at(Fault(("dataset", "features"), fault))
+        _refuse(("dataset", "features"), f"there are {count}, a pipeline takes at most {MOST_FEATURES}")
     if options.search == "exact" and count > MOST_ENUMERATED:
-        fault = f"is exact, which takes at most {MOST_ENUMERATED} features, there are {count}; emsco takes {MOST_FEATURES}"
-        raise InvalidRequest.at(Fault(("search",), fault))
-    if options.search == "exact" and _needs_emsco(options):
-        fault = "is exact, which knows neither positive_class nor evolution.removal and evolution.fewest_stages"
-        raise InvalidRequest.at(Fault(("search",), fault))
-    if options.evolution.fewest_stages > min(options.max_stages, count):
-        fault = f"is {options.evolution.fewest_stages}, at most {min(options.max_stages, count)} stages are possible"
-        raise InvalidRequest.at(Fault(("evolution", "fewest_stages"), fault))
-    strangers = [options.positive_class] if options.positive_class not in (None, *facts.classes) else []
-    if isinstance(options.confidence_threshold, dict):
-        strangers += [name for name in options.confidence_threshold if name not in facts.classes]
-        lacking = [name for name in facts.classes if name not in options.confidence_threshold]
-        if lacking and not strangers:
-            fault = f"lacks class {lacking[0]!r}: give one number for all classes, or one for each"
-            raise InvalidRequest.at(Fault(("confidence_threshold",), fault))
-    if strangers:
-        where = "positive_class" if strangers[0] == options.positive_class else "confidence_threshold"
-        fault = f"names class {strangers[0]!r}, the dataset has {', '.join(facts.classes)}"
-        raise InvalidRequest.at(Fault((where,), fault))
-    _costs(facts.spec)
+        _refuse(("search",), f"is exact, for at most {MOST_ENUMERATED} features, there are {count}; emsco takes more")
+    if options.search == "exact" and needs_evolution(options):
+        _refuse(("search",), "is exact, which takes no positive_class, evolution.removal or evolution.fewest_stages")
+    if evolution.fewest_stages > min(options.max_stages, count):
+        most = min(options.max_stages, count)
+        _refuse(("evolution", "fewest_stages"), f"is {evolution.fewest_stages}, at most {most} stages are possible")
+    _check_classes(facts.classes, options)
+    costs_of(facts.spec)
 
 
-def _costs(spec: FeaturesSpec) -> Floats:
-    """Read what features cost: (n,)."""
-    found = []
-    for place, feature in enumerate(spec.features):
-        function = feature.cost.function() if hasattr(feature.cost, "function") else None
-        found.append(feature.cost if function is None else np.inf)
-        if isinf(found[-1]):
-            fault = "depends on the item's size: a pipeline needs a number"
-            raise InvalidRequest.at(Fault(("dataset", "features", place, "cost"), fault))
-    return np.array(found, dtype=np.float64)
+def _check_classes(classes: tuple[str, ...], options: PipelineOptions) -> None:
+    known, given = f"the dataset has {', '.join(classes)}", options.confidence_threshold
+    if options.positive_class is not None and options.positive_class not in classes:
+        _refuse(("positive_class",), f"is {options.positive_class!r}, {known}")
+    if isinstance(given, dict) and given.keys() != set(classes):
+        odd = sorted(given.keys() ^ set(classes))[0]
+        _refuse(("confidence_threshold",), f"names or lacks class {odd!r}: one number for all or one for each, {known}")
 
 
-def _needs_emsco(options: PipelineOptions) -> bool:
-    return options.positive_class is not None or options.evolution.removal > 0 or options.evolution.fewest_stages > 1
+def _refuse(where: tuple[str, ...], message: str) -> None:
+    raise InvalidRequest.at(Fault(where, message))
+
+
+def _cut(dataset: FeatureTable, rng: np.random.Generator) -> tuple[Ints, Ints, Ints]:
+    """Cut the rows of each class into half, a quarter and a quarter."""
+    counts = np.bincount(dataset.labels, minlength=len(dataset.classes))
+    least = int(np.argmin(counts))
+    if counts[least] < LEAST_OF_CLASS:
+        name = dataset.classes[least]
+        _refuse(("dataset",), f"class {name!r} has {counts[least]} rows, a pipeline needs {LEAST_OF_CLASS} of each")
+    found: tuple[list[Ints], list[Ints], list[Ints]] = ([], [], [])
+    for code, count in enumerate(counts.tolist()):
+        own = rng.permutation(np.flatnonzero(dataset.labels == code))
+        for part, rows in zip(found, np.split(own, [count // 2, count * 3 // 4]), strict=True):
+            part.append(rows)
+    train, validation, test = (np.sort(np.concatenate(part)) for part in found)
+    return train, validation, test
+
+
+def _columns(spec: FeaturesSpec, preparation: Preparation) -> tuple[tuple[int, ...], ...]:
+    """List the prepared columns of each feature."""
+    ends = np.cumsum([0, *preparation.widths.tolist()]).tolist()
+    starts = np.cumsum([0, *(len(feature.columns) for feature in spec.features)]).tolist()
+    return tuple(tuple(range(ends[start], ends[end])) for start, end in pairwise(starts))
+
+
+def _search(
+    judge: Judge,
+    learner: Learner,
+    table: Floats,
+    rows: Ints,
+    options: PipelineOptions,
+    rng: np.random.Generator,
+    run: Run,
+) -> Found:
+    """Find the front on the validation rows."""
+    evaluator = judge.evaluator(rows, lambda masks: learner.answers(table, masks))
+    if is_exact(options, len(judge.costs), slowly=learner.classifier is not None):
+        return look_at_all(evaluator, options.max_stages, run.progress)
+    return evolve_some(evaluator, options, rng, run.progress)
+
+
+def _baselines(judge: Judge, learner: Learner, table: Floats, rows: Ints) -> list[dict[str, Any]]:
+    """Tell what simple configurations achieve on the test rows."""
+    n = len(judge.costs)
+    everything, by_cost = np.zeros(n, dtype=np.int8), np.empty(n, dtype=np.int8)
+    by_cost[np.argsort(judge.costs, kind="stable")] = np.arange(n)
+    evaluator = judge.evaluator(rows, lambda masks: learner.answers(table, masks))
+    scores = achieved(evaluator(np.stack((everything, by_cost))))
+    codes = learner.answers(table, np.array([(1 << n) - 1], dtype=np.uint64))[1][0]
+    plain = [1.0, float(np.mean(codes == judge.labels[rows])), float(scores[0, 2])]
+    named = {"all features, no reject": plain, "all features": scores[0], "one by one, cheapest first": scores[1]}
+    return [
+        {"name": name, "accuracy": float(row[1]), "coverage": float(row[0]), "cost": float(row[2])}
+        for name, row in named.items()
+    ]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from models import Fault, InvalidRequest
 from models.columns import text_of
 from models.errors import MOST_FAULTS
-from models.pipeline import Cells
+from models.pipeline import Cell, Cells
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -69,7 +69,7 @@ class Reader:
             raise InvalidRequest.at(*faults[:MOST_FAULTS])
         return values, known
 
-    def _number(self, column: int, cell: object, at: tuple[str | int, ...], faults: list[Fault]) -> float:
+    def _number(self, column: int, cell: Cell, at: tuple[str | int, ...], faults: list[Fault]) -> float:
         codes = self.categories[column]
         if cell is None:
             if not self.missing:
@@ -80,4 +80,4 @@ class Reader:
         if isinstance(cell, str):
             faults.append(Fault(at, f"column {self.names[column]!r} is {cell!r}, must be a number"))
             return np.nan
-        return float(cell)  # type: ignore[arg-type]
+        return float(cell)

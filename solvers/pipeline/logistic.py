@@ -24,8 +24,8 @@ AT_ONCE = 1 << 18
 MOST_STEPS = 100
 HALVINGS = 30
 ENOUGH = 1e-5
-"""Training ends when no coefficient moved by more than this share of the largest one, or of 1: what is left is then some
-1e-10 of it, for errors are squared by each step."""
+"""Training ends when no coefficient moved by more than this share of the largest one, or of 1: what is left is then
+some 1e-10 of it, for errors are squared by each step."""
 STEEP = 100.0
 """From this C on single precision does not steer well enough."""
 
@@ -91,16 +91,16 @@ def _newton(tables: Floats, truth: Floats, C: float) -> Floats:
     """Train a batch: tables (b, p, n), truth (k, n): (b, k, p)."""
     b, p, _ = tables.shape
     k = len(truth)
-    steering = tables.astype(np.float32 if C < STEEP else np.float64)
+    steering: NDArray[np.floating] = tables.astype(np.float32 if C < STEEP else np.float64)
     found = np.zeros((b, k, p))
     active, models = np.arange(b), found.copy()
     losses, shares = _evaluate(tables, truth, models, C)
     for _ in range(MOST_STEPS):
         slopes = C * (shares - truth) @ tables.swapaxes(1, 2)
         slopes[..., :-1] += models[..., :-1]
-        steps = np.linalg.solve(_curvature(steering, shares, C), slopes.reshape(-1, k * p, 1)).reshape(-1, k, p)
+        steps: Floats = np.linalg.solve(_curvature(steering, shares, C), slopes.reshape(-1, k * p, 1))
         before = models
-        models, losses, shares = _descend(tables, truth, before, steps, losses, C)
+        models, losses, shares = _descend(tables, truth, before, steps.reshape(-1, k, p), losses, C)
         found[active] = models
         moved = np.abs(models - before).max(axis=(1, 2))
         going = moved > ENOUGH * np.maximum(np.abs(models).max(axis=(1, 2)), 1.0)

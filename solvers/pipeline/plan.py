@@ -32,8 +32,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-COVERAGE, ACCURACY, COST, ALARMS = 0, 1, 2, 3
-"""Columns of what configurations achieve."""
+USUAL = "the most right answers of all items; among equals the cheapest"
+CHEAPEST = "the cheapest that meets the minima; among equals the more accurate, then of higher coverage"
+MOST_ACCURATE = "the most accurate within the cost; among equals of higher coverage, then the cheaper"
 
 
 def _here(work: Callable[..., Any], *args: Any) -> Any:
@@ -80,6 +81,11 @@ class PipelinePlan:
     _reader: Reader = field(init=False, repr=False, metadata={"derived": True})
     _masks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, metadata={"derived": True})
     _usual: int = field(init=False, repr=False, metadata={"derived": True})
+    _costs: Floats = field(init=False, repr=False, metadata={"derived": True})
+    _accuracies: Floats = field(init=False, repr=False, metadata={"derived": True})
+    _coverages: Floats = field(init=False, repr=False, metadata={"derived": True})
+    _ranks: Ints = field(init=False, repr=False, metadata={"derived": True})
+    _decided: dict[tuple[int, str], PipelineDecision] = field(init=False, repr=False, metadata={"derived": True})
 
     def __post_init__(self) -> None:
         refuse_contradictions(self)
@@ -87,11 +93,17 @@ class PipelinePlan:
         reader = Reader.of(self.features, self.columns, self.categories, missing=self.missing)
         counts = (self.chromosomes.max(axis=1) + 1).tolist()
         masks = stage_masks(self.chromosomes, max(counts)).tolist()
+        coverages, accuracies, costs = (np.ascontiguousarray(column) for column in self.tested.T[:3])
         derived: dict[str, Any] = {
             "_preparation": preparation,
             "_reader": reader,
             "_masks": tuple(tuple(own[:count]) for own, count in zip(masks, counts, strict=True)),
-            "_usual": int(np.argmax(self.tested[:, COVERAGE] * self.tested[:, ACCURACY])),
+            "_usual": int(np.argmax(coverages * accuracies)),
+            "_costs": costs,
+            "_accuracies": accuracies,
+            "_coverages": coverages,
+            "_ranks": np.argsort(np.lexsort((costs, -coverages, -accuracies))),
+            "_decided": {},
         }
         complete(self, derived)
 
@@ -104,21 +116,16 @@ class PipelinePlan:
         """
         cost, accuracy, coverage = query.max_cost, query.min_accuracy, query.min_coverage
         if cost is None and accuracy is None and coverage is None:
-            return self._decision(self._usual, "the most right answers of all items; among equals the cheapest")
-        tested = self.tested
-        fine = (tested[:, ACCURACY] >= (accuracy or 0.0)) & (tested[:, COVERAGE] >= (coverage or 0.0))
+            return self._decision(self._usual, USUAL)
+        within = len(self.tested) if cost is None else int(self._costs.searchsorted(cost, side="right"))
+        fine = np.flatnonzero(
+            (self._accuracies[:within] >= (accuracy or 0.0)) & (self._coverages[:within] >= (coverage or 0.0))
+        )
+        if not len(fine):
+            raise Infeasible(self._nearest(query))
         if cost is None:
-            places = np.flatnonzero(fine)
-            if len(places):
-                reason = "the cheapest that meets the minima; among equals the more accurate, then of higher coverage"
-                return self._decision(int(places[0]), reason)
-        else:
-            places = np.flatnonzero(fine & (tested[:, COST] <= cost))
-            if len(places):
-                order = np.lexsort((tested[places, COST], -tested[places, COVERAGE], -tested[places, ACCURACY]))
-                reason = "the most accurate within the cost; among equals of higher coverage, then the cheaper"
-                return self._decision(int(places[order[0]]), reason)
-        raise Infeasible(self._nearest(query, fine))
+            return self._decision(int(fine[0]), CHEAPEST)
+        return self._decision(int(fine[self._ranks[fine].argmin()]), MOST_ACCURATE)
 
     def frontier(self) -> tuple[Configuration, ...]:
         """List every configuration, by rising cost."""
@@ -185,7 +192,9 @@ class PipelinePlan:
             sure = shares[np.arange(len(rest)), codes]
             accepted = sure >= self.thresholds[codes]
             last = stage == len(self._masks[solution]) - 1
-            for row, code, confidence, taken in zip(rest.tolist(), codes.tolist(), sure.tolist(), accepted, strict=True):
+            for row, code, confidence, taken in zip(
+                rest.tolist(), codes.tolist(), sure.tolist(), accepted, strict=True
+            ):
                 if taken:
                     found[row] = Classify(label=self.classes[code], confidence=confidence, stage=stage)
                 elif last:
@@ -221,8 +230,8 @@ class PipelinePlan:
         return {
             "solution": solution,
             "stages": tuple(self._stage(genes == stage) for stage in range(stages)),
-            "validation": Achieved(**_achieved(self.validated[solution])),
-            **_achieved(self.tested[solution]),
+            "validation": _achieved(self.validated[solution]),
+            **dict(_achieved(self.tested[solution])),
         }
 
     def _stage(self, members: Flags) -> PipelineStage:
@@ -230,27 +239,29 @@ class PipelinePlan:
         return PipelineStage(features=names, cost=float(self.costs[members].sum()))
 
     def _decision(self, solution: int, reason: str) -> PipelineDecision:
-        facts = self._facts(solution)
-        return PipelineDecision(**facts, confidence_threshold=self.confidence_threshold, reason=reason)
+        """Write a decision, which is always the same one, once."""
+        found = self._decided.get((solution, reason))
+        if found is None:
+            facts = self._facts(solution)
+            found = PipelineDecision(**facts, confidence_threshold=self.confidence_threshold, reason=reason)
+            self._decided[solution, reason] = found
+        return found
 
-    def _nearest(self, query: PipelineQuery, fine: Flags) -> str:
+    def _nearest(self, query: PipelineQuery) -> str:
         """Say what comes nearest to limits that nothing meets."""
+        fine = self._accuracies >= (query.min_accuracy or 0.0)
+        fine &= self._coverages >= (query.min_coverage or 0.0)
         if fine.any():
-            least = float(self.tested[fine, COST].min())
-            return f"the cheapest configuration that meets the minima costs {least:g} {self.unit}, the limit is {query.max_cost:g}"
-        minima = {"accuracy": (query.min_accuracy, ACCURACY), "coverage": (query.min_coverage, COVERAGE)}
+            least = float(self._costs[fine].min())
+            told = f"the cheapest configuration that meets the minima costs {least:g} {self.unit}"
+            return f"{told}, the limit is {query.max_cost:g}"
+        minima = {"accuracy": (query.min_accuracy, self._accuracies), "coverage": (query.min_coverage, self._coverages)}
         asked = [f"{name} {least:g}" for name, (least, _) in minima.items() if least is not None]
-        reached = [
-            f"{name} is at most {self.tested[:, column].max():g}" for name, (_, column) in minima.items()
-        ]
+        reached = [f"{name} is at most {found.max():g}" for name, (_, found) in minima.items()]
         return f"no configuration has {' and '.join(asked)} together; {', '.join(reached)}"
 
 
-def _achieved(row: Floats) -> dict[str, float | None]:
+def _achieved(row: Floats) -> Achieved:
     coverage, accuracy, cost, alarms = row.tolist()
-    return {
-        "conclusive_accuracy": accuracy,
-        "coverage": coverage,
-        "cost": cost,
-        "false_positive_rate": None if np.isnan(alarms) else alarms,
-    }
+    rate = None if np.isnan(alarms) else alarms
+    return Achieved(conclusive_accuracy=accuracy, coverage=coverage, cost=cost, false_positive_rate=rate)

@@ -61,7 +61,9 @@ class Learner:
         else:
             classifier = make(options.learner, options.learner_params, allowed, seed=seed)
         if not hasattr(classifier, "predict_proba"):
-            raise InvalidRequest.at(Fault(("learner",), f"{options.learner} gives no probabilities; calibrate may help"))
+            raise InvalidRequest.at(
+                Fault(("learner",), f"{options.learner} gives no probabilities; calibrate may help")
+            )
         strength = options.learner_params.get("C", 1.0)
         return cls(*prepared, columns, None if own else classifier, _strength(strength) if own else 1.0, tuple(modules))
 

@@ -1,0 +1,84 @@
+"""The front on the validation rows: every configuration is looked at where that is quick, or configurations evolve."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.pipeline import Evolution, PipelineOptions
+from solvers.base import Progress
+from solvers.pipeline.chromosomes import Chromosomes, configurations, stage_counts
+from solvers.pipeline.emsco import Settings, evolve
+from solvers.pipeline.enumerate import frontier_of_words
+from solvers.pipeline.objectives import Evaluator, Scores
+
+MOST_TRAINED, MOST_TRAINED_SLOWLY = 14, 8
+"""Features up to which ``auto`` trains every feature set: with logistic regressions, and with other learners."""
+MOST_WALKED = 300_000_000
+"""Configurations that ``auto`` looks at: some seconds' worth."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """The front, (s, n), what it scores on the validation rows, whether every configuration was looked at, how many
+    were, and in words how the search ended."""
+
+    chromosomes: Chromosomes
+    scores: Scores
+    exact: bool
+    examined: int
+    ended: str
+
+
+def needs_evolution(options: PipelineOptions) -> bool:
+    """Tell whether only EMSCO knows what the options ask for."""
+    return options.positive_class is not None or options.evolution.removal > 0 or options.evolution.fewest_stages > 1
+
+
+def is_exact(options: PipelineOptions, features: int, *, slowly: bool) -> bool:
+    """Tell whether every configuration is looked at.
+
+    >>> is_exact(PipelineOptions(max_stages=4), 14, slowly=False), is_exact(PipelineOptions(), 15, slowly=False)
+    (True, False)
+    """
+    if options.search != "auto":
+        return options.search == "exact"
+    most = MOST_TRAINED_SLOWLY if slowly else MOST_TRAINED
+    few = features <= most and configurations(features, options.max_stages) <= MOST_WALKED
+    return few and not needs_evolution(options)
+
+
+def look_at_all(evaluator: Evaluator, max_stages: int, progress: Progress) -> Found:
+    """Train the classifiers of all feature sets, and walk all configurations."""
+    costs = evaluator.prices.of / evaluator.prices.units
+    n, bank = len(costs), evaluator.bank
+    sets = 1 << n
+    for start in range(0, sets, CHUNK):
+        progress(start, sets, "training the classifiers of feature sets")
+        bank.votes(np.arange(start, min(start + CHUNK, sets), dtype=np.uint64), evaluator.threshold)
+    accepted, right = bank.lattice(n, evaluator.threshold)
+    front = frontier_of_words(accepted, right, bank.rows, costs, max_stages, progress=progress)
+    ended = f"all {front.examined + front.pruned} configurations were looked at or ruled out"
+    return Found(front.chromosomes, evaluator(front.chromosomes), True, front.examined, ended)
+
+
+CHUNK = 1024
+"""Feature sets that are trained between two reports of progress."""
+
+
+def settings_of(evolution: Evolution) -> Settings:
+    """Turn the options of a build into those of EMSCO."""
+    return Settings(**evolution.model_dump())
+
+
+def evolve_some(evaluator: Evaluator, options: PipelineOptions, rng: np.random.Generator, progress: Progress) -> Found:
+    """Let configurations evolve; of those with equal objectives one is kept, that of fewest stages."""
+    n = len(evaluator.prices.of)
+    found = evolve(evaluator, n, options.max_stages, settings_of(options.evolution), rng, progress=progress)
+    front = found.front
+    order = np.lexsort((*front.chromosomes.T[::-1], stage_counts(front.chromosomes)))
+    table = np.column_stack((front.scores.covered, front.scores.right, front.scores.cost))
+    if front.scores.alarms is not None:
+        table = np.column_stack((table, front.scores.alarms))
+    kept = order[np.unique(table[order], axis=0, return_index=True)[1]]
+    ended = f"{found.generations} generations, {found.evaluated} configurations evaluated; ended by {found.halted}"
+    return Found(front.chromosomes[kept], front.scores.take(kept), False, found.evaluated, ended)

@@ -1,0 +1,43 @@
+"""What a build tells people: how the front was found, where it reaches, and what one stage alone would do."""
+
+from typing import Any
+
+import numpy as np
+
+from models.pipeline import Configuration
+from solvers.pipeline.plan import PipelinePlan
+from solvers.pipeline.search import Found
+
+SHOWN = 8
+"""Configurations of the front that the summary shows."""
+
+
+def summarize(
+    plan: PipelinePlan, found: Found, rows: dict[str, int], baselines: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Put into plain JSON what a build found. rows: by part; baselines: what simple configurations achieve on the test
+    rows."""
+    frontier = plan.frontier()
+    shown = np.unique(np.linspace(0, len(frontier) - 1, SHOWN).round().astype(int))
+    return {
+        "unit": plan.unit,
+        "rows": rows,
+        "confidence_threshold": plan.confidence_threshold,
+        "search": "exact" if found.exact else "emsco",
+        "examined": found.examined,
+        "ended": found.ended,
+        "configurations": len(frontier),
+        "usual": plan.solution(None),
+        "frontier": [_line(frontier[place]) for place in shown.tolist()],
+        "baselines": baselines,
+    }
+
+
+def _line(one: Configuration) -> dict[str, Any]:
+    return {
+        "solution": one.solution,
+        "stages": " > ".join(" ".join(stage.features) for stage in one.stages),
+        "accuracy": one.conclusive_accuracy,
+        "coverage": one.coverage,
+        "cost": one.cost,
+    }
