@@ -37,9 +37,9 @@ class LookUp:
         return f"{self.prefix}{{name}}{self.suffix}"
 
 
-def encode(decision: Value, live: Live) -> bytes:
-    """Write a decision as JSON, with the artifact it came from."""
-    return orjson.dumps({**vars(decision), "artifact": vars(live.ref)}, default=vars)
+def encode(decision: Value, live: Live, **more: Any) -> bytes:
+    """Write a decision as JSON, with more fields, and the artifact it came from."""
+    return orjson.dumps({**vars(decision), **more, "artifact": vars(live.ref)}, default=vars)
 
 
 @contextmanager

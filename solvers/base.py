@@ -19,6 +19,15 @@ def silent(done: int, total: int, message: str) -> None:
     """Report progress to nobody."""
 
 
+def part_of(progress: Progress, start: int, end: int, total: int) -> Progress:
+    """Report the progress of a part of the work, which takes the steps from start to end of so many.
+
+    >>> part_of(lambda *told: print(told), 10, 20, 100)(1, 2, "half of it")
+    (15, 100, 'half of it')
+    """
+    return lambda done, of, message: progress(start + (end - start) * done // max(of, 1), total, message)
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """What a fit may use of the world: whom to tell its progress, the time it has taken, and a memory.

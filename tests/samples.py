@@ -36,6 +36,32 @@ FEATURES_SPEC: dict[str, Any] = {
     ],
 }
 
+MIXED_SPEC: dict[str, Any] = {
+    "kind": "features",
+    "label": "outcome",
+    "unit": "min",
+    "features": [
+        {"name": "age", "columns": ["age"], "cost": 1.0},
+        {"name": "blood", "columns": ["glucose", "iron"], "cost": 4.0},
+        {"name": "ward", "columns": ["ward"], "cost": 0.5},
+    ],
+    "categorical": ["ward"],
+    "missing": True,
+}
+
+
+def mixed_columns(rows: int = 300, seed: int = 0) -> dict[str, NDArray[Any]]:
+    """Make numbers and categories of which some are missing: blood tells most of the outcome, age and ward a little."""
+    rng = np.random.default_rng(seed)
+    ill = rng.random(rows) < 0.4
+    age = np.round(50 + 12 * ill + 15 * rng.standard_normal(rows))
+    glucose, iron = np.round(5 + 3 * ill + rng.standard_normal(rows), 2), np.round(rng.standard_normal(rows), 2)
+    ward = np.where(rng.random(rows) < 0.5 + 0.3 * ill, "a", rng.choice(["b", "c"], rows)).astype(object)
+    ward[rng.random(rows) < 0.05] = None
+    iron[rng.random(rows) < 0.1] = np.nan
+    outcome = np.where(ill, "ill", "well").tolist()
+    return {"age": age, "glucose": glucose, "iron": iron, "ward": ward, "outcome": np.array(outcome, dtype=object)}
+
 
 def trace_columns(rows: int = 400, seed: int = 0) -> dict[str, list[Any]]:
     """Make a trace in which confidence tells right from wrong: fast is sure of six tenths, middle of eight."""

@@ -20,7 +20,7 @@ from solvers.pipeline.enumerate import MOST_FEATURES as MOST_ENUMERATED
 from solvers.pipeline.judge import Judge, costs_of
 from solvers.pipeline.plan import PipelinePlan
 from solvers.pipeline.preparation import Preparation
-from solvers.pipeline.search import Found, evolve_some, is_exact, look_at_all, needs_evolution
+from solvers.pipeline.search import DONE, TOTAL, Found, evolve_some, is_exact, look_at_all, needs_evolution
 from solvers.pipeline.summary import summarize
 from solvers.pipeline.training import Learner
 
@@ -43,8 +43,8 @@ def fit(dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generato
     stage, with the reject option and without, and one stage for each feature, the cheapest first.
     """
     check(DatasetFacts.of(dataset), options)
-    run.progress(0, 1, "preparing columns")
-    train, validation, test = parts = _cut(dataset, rng)
+    run.progress(0, TOTAL, "preparing columns")
+    train, validation, test = parts = cut_rows(dataset, rng)
     categorical = np.array([bool(own) for own in dataset.categories], dtype=bool)
     preparation = Preparation.fitted(dataset.values[train], categorical)
     table = preparation.apply(dataset.values)
@@ -53,13 +53,15 @@ def fit(dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generato
     learner = Learner.of(prepared, columns, options, run.learner_modules, int(rng.integers(2**32)))
     judge = Judge.of(dataset, options)
     found = _search(judge, learner, table[validation], validation, options, rng, run)
-    run.progress(1, 1, "reporting on the test rows")
+    run.progress(DONE, TOTAL, "reporting on the test rows")
     kept = np.unique(stage_masks(found.chromosomes, int(found.chromosomes.max()) + 1))
     models = Models(learner.kind, kept, learner.models(kept))
     report = judge.evaluator(test, lambda masks: models.answers(learner, table[test], masks))
     plan = assemble(dataset, options, preparation, judge, models, found, report(found.chromosomes))
     rows = {name: len(part) for name, part in zip(PARTS, parts, strict=True)}
-    return Fitted(plan, summarize(plan, found, rows, _baselines(judge, learner, table[test], test)))
+    summary = summarize(plan, found, rows, _baselines(judge, learner, table[test], test))
+    run.progress(TOTAL, TOTAL, "done")
+    return Fitted(plan, summary)
 
 
 def check(facts: DatasetFacts, options: PipelineOptions) -> None:
@@ -92,7 +94,7 @@ def _refuse(where: tuple[str, ...], message: str) -> None:
     raise InvalidRequest.at(Fault(where, message))
 
 
-def _cut(dataset: FeatureTable, rng: np.random.Generator) -> tuple[Ints, Ints, Ints]:
+def cut_rows(dataset: FeatureTable, rng: np.random.Generator) -> tuple[Ints, Ints, Ints]:
     """Cut the rows of each class into half, a quarter and a quarter."""
     counts = np.bincount(dataset.labels, minlength=len(dataset.classes))
     least = int(np.argmin(counts))

@@ -98,7 +98,7 @@ def _newton(tables: Floats, truth: Floats, C: float) -> Floats:
     for _ in range(MOST_STEPS):
         slopes = C * (shares - truth) @ tables.swapaxes(1, 2)
         slopes[..., :-1] += models[..., :-1]
-        steps: Floats = np.linalg.solve(_curvature(steering, shares, C), slopes.reshape(-1, k * p, 1))
+        steps = np.asarray(np.linalg.solve(_curvature(steering, shares, C), slopes.reshape(-1, k * p, 1)), np.float64)
         before = models
         models, losses, shares = _descend(tables, truth, before, steps.reshape(-1, k, p), losses, C)
         found[active] = models

@@ -137,6 +137,11 @@ class PipelinePlan:
         numbers: list[float] = self.thresholds.tolist()
         return numbers[0] if len(set(numbers)) == 1 else dict(zip(self.classes, numbers, strict=True))
 
+    @property
+    def answers_at_once(self) -> bool:
+        """Whether a step takes well under a millisecond: models are numbers."""
+        return self.model_kind != "skops"
+
     def solution(self, asked: int | None) -> int:
         """Find which configuration to follow; raises InvalidRequest for a number that there is not."""
         if asked is None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.pipeline import Evolution, PipelineOptions
-from solvers.base import Progress
+from solvers.base import Progress, part_of
 from solvers.pipeline.chromosomes import Chromosomes, configurations, stage_counts
 from solvers.pipeline.emsco import Settings, evolve
 from solvers.pipeline.enumerate import frontier_of_words
@@ -15,6 +15,12 @@ MOST_TRAINED, MOST_TRAINED_SLOWLY = 14, 8
 """Features up to which ``auto`` trains every feature set: with logistic regressions, and with other learners."""
 MOST_WALKED = 300_000_000
 """Configurations that ``auto`` looks at: some seconds' worth."""
+
+
+CHUNK = 1024
+"""Feature sets that are trained between two reports of progress."""
+TRAINED, DONE, TOTAL = 600, 990, 1000
+"""Steps of progress: after training, after the search, in all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,18 +57,15 @@ def look_at_all(evaluator: Evaluator, max_stages: int, progress: Progress) -> Fo
     """Train the classifiers of all feature sets, and walk all configurations."""
     costs = evaluator.prices.of / evaluator.prices.units
     n, bank = len(costs), evaluator.bank
-    sets = 1 << n
+    sets, training = 1 << n, part_of(progress, 0, TRAINED, TOTAL)
     for start in range(0, sets, CHUNK):
-        progress(start, sets, "training the classifiers of feature sets")
+        training(start, sets, "training the classifiers of feature sets")
         bank.votes(np.arange(start, min(start + CHUNK, sets), dtype=np.uint64), evaluator.threshold)
     accepted, right = bank.lattice(n, evaluator.threshold)
-    front = frontier_of_words(accepted, right, bank.rows, costs, max_stages, progress=progress)
+    walking = part_of(progress, TRAINED, DONE, TOTAL)
+    front = frontier_of_words(accepted, right, bank.rows, costs, max_stages, progress=walking)
     ended = f"all {front.examined + front.pruned} configurations were looked at or ruled out"
     return Found(front.chromosomes, evaluator(front.chromosomes), True, front.examined, ended)
-
-
-CHUNK = 1024
-"""Feature sets that are trained between two reports of progress."""
 
 
 def settings_of(evolution: Evolution) -> Settings:
@@ -73,7 +76,8 @@ def settings_of(evolution: Evolution) -> Settings:
 def evolve_some(evaluator: Evaluator, options: PipelineOptions, rng: np.random.Generator, progress: Progress) -> Found:
     """Let configurations evolve; of those with equal objectives one is kept, that of fewest stages."""
     n = len(evaluator.prices.of)
-    found = evolve(evaluator, n, options.max_stages, settings_of(options.evolution), rng, progress=progress)
+    settings, evolving = settings_of(options.evolution), part_of(progress, 0, DONE, TOTAL)
+    found = evolve(evaluator, n, options.max_stages, settings, rng, progress=evolving)
     front = found.front
     order = np.lexsort((*front.chromosomes.T[::-1], stage_counts(front.chromosomes)))
     table = np.column_stack((front.scores.covered, front.scores.right, front.scores.cost))

@@ -12,9 +12,18 @@ from app import codec
 from models import CascadeOptions, CascadeQuery, Dataset, FeaturesSpec, TraceSpec, Value, dataset_from_columns
 from models.errors import Cancelled, Infeasible
 from models.index import IndexOptions, IndexQuery
+from models.pipeline import PipelineOptions, PipelineQuery
 from models.portfolio import PortfolioOptions, RouteBudget, RouteQuery
 from solvers import SOLVERS, Fitted, Run
-from tests.samples import FEATURES_SPEC, TRACE_SPEC, feature_columns, trace_columns, trace_embeddings
+from tests.samples import (
+    FEATURES_SPEC,
+    MIXED_SPEC,
+    TRACE_SPEC,
+    feature_columns,
+    mixed_columns,
+    trace_columns,
+    trace_embeddings,
+)
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,17 @@ def _route(confidences: tuple[float, float], **budget: float) -> RouteQuery:
     return RouteQuery(query=confidences, budget=RouteBudget(**budget))
 
 
+def _mixed() -> Dataset:
+    return dataset_from_columns(FeaturesSpec.model_validate(MIXED_SPEC), mixed_columns())
+
+
 CASES: dict[str, Case] = {
+    "pipeline": Case(
+        _mixed,
+        PipelineOptions(confidence_threshold=0.7),
+        (PipelineQuery(), PipelineQuery(max_cost=5.0), PipelineQuery(min_coverage=0.5, min_accuracy=0.5)),
+        (PipelineQuery(max_cost=0.1), PipelineQuery(min_coverage=1.0, min_accuracy=1.0)),
+    ),
     "portfolio": Case(
         _embedded_trace,
         PortfolioOptions(curve_points=3),

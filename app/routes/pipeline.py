@@ -1,0 +1,131 @@
+"""Pipelines: the front of configurations, the one that fits a caller's limits, and an item's next step."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Response
+
+from app.catalog import Live
+from app.decisions import LookUp, counted, decide, encode
+from app.routes.context import InContext, Version, errors, json_only, plan_of, refuse_many, solved
+from models.base import NAME_PATTERN
+from models.pipeline import (
+    FrontierReply,
+    PipelineQuery,
+    PipelineReply,
+    StepReply,
+    StepsBatchReply,
+    StepsBatchRequest,
+    StepsRequest,
+)
+
+router = APIRouter(prefix="/v1/pipelines", tags=["pipeline"])
+look_ups = (LookUp("pipeline", "/v1/pipelines/", "/decision", PipelineQuery),)
+PipelineName = Annotated[str, Path(pattern=NAME_PATTERN, description="the name", examples=["tumours"])]
+
+
+def _limit(description: str, example: float, most: float | None = None) -> Any:
+    return Query(ge=0, le=most, allow_inf_nan=False, description=description, examples=[example])
+
+
+@router.get(
+    "/{name}/frontier",
+    summary="Every non-dominated configuration",
+    response_model=FrontierReply,
+    responses=errors(404, 503, 504),
+)
+async def frontier(name: PipelineName, context: InContext, version: Version = None) -> Response:
+    """List the configurations that no other one beats in accuracy, coverage and cost, the cheapest first.
+
+    They were chosen on one part of the rows; the figures are what they achieve on another, and so may be dominated.
+    """
+    live = await plan_of(context, "pipeline", name, version)
+    return Response(await solved(context, _frontier, live), media_type="application/json")
+
+
+def _frontier(live: Live) -> bytes:
+    plan = live.plan
+    reply = FrontierReply(
+        items=plan.frontier(),
+        confidence_threshold=plan.confidence_threshold,
+        exact=plan.exact,
+        rows=plan.held_out,
+        unit=plan.unit,
+        artifact=live.ref,
+    )
+    return encode(reply, live)
+
+
+@router.get(
+    "/{name}/decision",
+    summary="The configuration that fits these limits",
+    response_model=PipelineReply,
+    responses=errors(404, 409, 503),
+)
+async def decision(
+    name: PipelineName,
+    context: InContext,
+    max_cost: Annotated[
+        float | None, _limit("the most that an item may cost on average, in the artifact's unit", 12.5, 1e100)
+    ] = None,
+    min_accuracy: Annotated[float | None, _limit("the least conclusive accuracy, from 0 to 1", 0.9, 1)] = None,
+    min_coverage: Annotated[float | None, _limit("the least coverage, from 0 to 1", 0.8, 1)] = None,
+    version: Version = None,
+) -> Response:
+    """Give the most accurate configuration within the cost, or the cheapest that meets the minima.
+
+    Without limits it is the one with the most right answers. The reply says how ties were broken.
+    """
+    live = await plan_of(context, "pipeline", name, version)
+    query = PipelineQuery(max_cost=max_cost, min_accuracy=min_accuracy, min_coverage=min_coverage)
+    return Response(decide(live, query, context.metrics), media_type="application/json")
+
+
+@router.post(
+    "/{name}/steps",
+    summary="What to do next with an item",
+    response_model=StepReply,
+    dependencies=[Depends(json_only)],
+    responses=errors(404, 413, 415, 503, 504),
+)
+async def steps(name: PipelineName, request: StepsRequest, context: InContext, version: Version = None) -> Response:
+    """Say, from what is known of an item so far: acquire these features, take this class, or reject the item.
+
+    Nothing is remembered between calls: send all that is known, each time.
+    """
+    live = await plan_of(context, "pipeline", name, version)
+    plan = live.plan
+    solution = plan.solution(request.solution)
+    with counted(live, context.metrics):
+        if plan.answers_at_once:
+            step = plan.step(solution, request.features)
+        else:
+            modules = context.settings.allowed_modules()
+            step = await solved(context, plan.step, solution, request.features, modules, context.apart)
+    found = encode(step, live, solution=solution)
+    return Response(found, media_type="application/json")
+
+
+@router.post(
+    "/{name}/steps/batch",
+    summary="What to do next with each of many items",
+    response_model=StepsBatchReply,
+    dependencies=[Depends(json_only)],
+    responses=errors(404, 413, 415, 503, 504),
+)
+async def steps_batch(
+    name: PipelineName, request: StepsBatchRequest, context: InContext, version: Version = None
+) -> Response:
+    """Say for each item what to do next with it, as ``steps`` does for one."""
+    live = await plan_of(context, "pipeline", name, version)
+    refuse_many(context, len(request.items), "items")
+    modules = context.settings.allowed_modules()
+    with counted(live, context.metrics):
+        return Response(
+            await solved(context, _batch, live, request, modules, context.apart), media_type="application/json"
+        )
+
+
+def _batch(live: Live, request: StepsBatchRequest, modules: Any, apart: Any) -> bytes:
+    solution = live.plan.solution(request.solution)
+    steps = live.plan.steps(solution, request.items, modules, apart)
+    return encode(StepsBatchReply(steps=steps, solution=solution, artifact=live.ref), live)

@@ -1,0 +1,246 @@
+"""From a table to a plan: parts, front, figures, and walks that reproduce them."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models import FeaturesSpec, FeatureTable, InvalidRequest
+from models.pipeline import Acquire, Classify, Evolution, PipelineOptions, PipelineQuery, Reject
+from solvers.base import Fitted, Run
+from solvers.pipeline import PipelinePlan, solver
+from solvers.pipeline.chromosomes import configurations
+from solvers.pipeline.fit import cut_rows
+from tests.samples import MIXED_SPEC, mixed_columns
+
+
+def table(rows: int = 300, **more: Any) -> FeatureTable:
+    """Make the sample of numbers and categories."""
+    spec = FeaturesSpec.model_validate_json(json.dumps(MIXED_SPEC | more))
+    return FeatureTable.from_columns(spec, mixed_columns(rows))
+
+
+def wide(rows: int = 400, features: int = 6, classes: int = 3) -> FeatureTable:
+    """Make several classes, of which each feature tells a little."""
+    rng = np.random.default_rng(5)
+    labels = rng.integers(0, classes, rows)
+    values = rng.standard_normal((rows, features)) + 0.9 * (labels[:, None] == np.arange(features) % classes)
+    listed = [{"name": f"f{i}", "columns": [f"f{i}"], "cost": 1.0 + i} for i in range(features)]
+    spec = {"kind": "features", "label": "y", "unit": "ms", "features": listed}
+    columns = {f"f{i}": values[:, i] for i in range(features)} | {"y": labels}
+    return FeatureTable.from_columns(FeaturesSpec.model_validate_json(json.dumps(spec)), columns)
+
+
+def build(dataset: FeatureTable, seed: int = 0, **options: Any) -> Fitted[PipelinePlan]:
+    made = PipelineOptions.model_validate_json(json.dumps(options))
+    fitted: Fitted[PipelinePlan] = solver.fit(dataset, made, np.random.default_rng(seed), Run())
+    return fitted
+
+
+def items_of(dataset: FeatureTable, rows: Any) -> list[dict[str, Any]]:
+    """Write rows as a caller would: by feature, categories by name, null where a cell is missing."""
+    names = dataset.spec.feature_columns
+    items = []
+    for row in dataset.values[rows].tolist():
+        cells: list[Any] = []
+        for value, known in zip(row, dataset.categories, strict=True):
+            cells.append(None if np.isnan(value) else known[int(value)] if known else value)
+        by_column = dict(zip(names, cells, strict=True))
+        items.append({f.name: tuple(by_column[c] for c in f.columns) for f in dataset.spec.features})
+    return items
+
+
+def walked(plan: PipelinePlan, dataset: FeatureTable, rows: Any, solution: int) -> tuple[float, float, float]:
+    """Walk rows one step after the other, acquiring what is asked for: coverage, accuracy and mean cost."""
+    covered = right = 0
+    spent = []
+    for item, label in zip(items_of(dataset, rows), dataset.labels[rows].tolist(), strict=True):
+        known: dict[str, Any] = {}
+        cost = 0.0
+        while isinstance(step := plan.step(solution, known), Acquire):
+            assert step.features
+            assert not known.keys() & set(step.features)
+            known |= {name: item[name] for name in step.features}
+            cost += step.cost
+        spent.append(cost)
+        if isinstance(step, Classify):
+            covered += 1
+            right += step.label == dataset.classes[label]
+        else:
+            assert isinstance(step, Reject)
+    return covered / len(spent), right / max(covered, 1), float(np.mean(spent))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "options"),
+    [
+        (table(), {"confidence_threshold": 0.7}),
+        (table(), {"confidence_threshold": {"ill": 0.55, "well": 0.8}, "max_stages": 2}),
+        (wide(), {"confidence_threshold": 0.6}),
+        (wide(), {"confidence_threshold": 0.6, "search": "emsco", "evolution": {"generations": 15, "removal": 0.3}}),
+        (table(), {"learner": "sklearn.naive_bayes.GaussianNB", "confidence_threshold": 0.8}),
+    ],
+)
+def test_walking_the_test_rows_reproduces_every_figure(dataset: FeatureTable, options: dict[str, Any]) -> None:
+    plan = build(dataset, **options).plan
+    test = cut_rows(dataset, np.random.default_rng(0))[2]
+    assert len(test) == plan.held_out
+    for one in plan.frontier()[:: max(len(plan.frontier()) // 6, 1)]:
+        found = walked(plan, dataset, test, one.solution)
+        assert found == pytest.approx((one.coverage, one.conclusive_accuracy, one.cost), abs=1e-9)
+
+
+def test_steps_of_many_are_those_of_each() -> None:
+    dataset = table()
+    plan = build(dataset, confidence_threshold=0.7).plan
+    items = items_of(dataset, slice(0, 60))
+    for solution in range(len(plan.frontier())):
+        partly = [dict(list(item.items())[: i % 4]) for i, item in enumerate(items)]
+        for step, item in zip(plan.steps(solution, partly), partly, strict=True):
+            alone = plan.step(solution, item)
+            assert type(step) is type(alone)
+            told, wanted = vars(step), vars(alone)
+            assert told.pop("confidence", 0.0) == pytest.approx(wanted.pop("confidence", 0.0))
+            assert told == wanted
+
+
+def test_no_configuration_of_the_front_dominates_another_on_the_validation_rows() -> None:
+    every: tuple[dict[str, Any], ...] = ({}, {"search": "emsco", "evolution": {"generations": 20}})
+    for options in every:
+        plan = build(wide(), confidence_threshold=0.6, **options).plan
+        better = plan.validated[:, :3] * [1, 1, -1]
+        for one in better:
+            assert not np.any(np.all(better >= one, axis=1) & np.any(better > one, axis=1))
+
+
+def test_evolution_finds_nothing_that_the_exact_front_does_not_weakly_dominate() -> None:
+    exact, evolved = (
+        build(wide(), confidence_threshold=0.6, search=search).plan.validated[:, :3] * [1, 1, -1]
+        for search in ("exact", "emsco")
+    )
+    assert all(np.any(np.all(exact >= one, axis=1)) for one in evolved)
+
+
+def test_the_search_is_exact_where_that_is_quick() -> None:
+    assert build(wide()).plan.exact
+    assert not build(wide(), positive_class="1", evolution={"generations": 2}).plan.exact
+    assert not build(
+        wide(features=10), learner="sklearn.naive_bayes.GaussianNB", evolution={"generations": 1}
+    ).plan.exact
+    summary = build(wide()).summary
+    assert str(configurations(6, 3)) in summary["ended"]
+
+
+def test_a_positive_class_gives_each_configuration_its_rate_of_false_alarms() -> None:
+    plan = build(table(), positive_class="ill", evolution={"generations": 5}).plan
+    rates = [one.false_positive_rate for one in plan.frontier()]
+    assert all(rate is not None and 0 <= rate <= 1 for rate in rates)
+    assert all(one.false_positive_rate is None for one in build(table()).plan.frontier())
+
+
+def test_removed_features_are_never_asked_for() -> None:
+    plan = build(wide(), seed=1, search="emsco", evolution={"removal": 0.5}, confidence_threshold=0.5).plan
+    removed = [one for one in plan.frontier() if sum(len(stage.features) for stage in one.stages) < 6]
+    assert removed
+    for one in removed[:3]:
+        step = plan.step(one.solution, {name: 0.0 for stage in one.stages for name in stage.features})
+        assert not isinstance(step, Acquire)
+
+
+def test_calibrated_confidence_and_other_learners_are_kept_without_code() -> None:
+    plan = build(
+        table(), learner="sklearn.tree.DecisionTreeClassifier", learner_params={"max_depth": 3}, calibrate=True
+    )
+    assert plan.plan.model_kind == "skops"
+    assert len(plan.plan.frontier()) >= 1
+
+
+def test_equal_seeds_give_equal_plans_and_others_other_parts() -> None:
+    first, second, third = (build(table(), seed=seed).plan for seed in (3, 3, 4))
+    assert np.array_equal(first.model_numbers, second.model_numbers)
+    assert not np.array_equal(first.model_numbers, third.model_numbers)
+
+
+def test_the_usual_solution_has_the_most_right_answers() -> None:
+    plan = build(wide(), confidence_threshold=0.5).plan
+    usual = plan.decide(PipelineQuery())
+    right = [one.coverage * one.conclusive_accuracy for one in plan.frontier()]
+    assert usual.coverage * usual.conclusive_accuracy == max(right)
+    assert plan.solution(None) == usual.solution
+
+
+def test_decisions_are_those_of_plain_search() -> None:
+    plan = build(wide(), confidence_threshold=0.6).plan
+    front = plan.frontier()
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        cost = float(rng.uniform(0, 25)) if rng.random() < 0.6 else None
+        accuracy, coverage = (float(rng.random()) if rng.random() < 0.5 else None for _ in range(2))
+        if cost is None and accuracy is None and coverage is None:
+            continue
+        fine = [
+            one
+            for one in front
+            if one.conclusive_accuracy >= (accuracy or 0) and one.coverage >= (coverage or 0)
+            if cost is None or one.cost <= cost
+        ]
+        query = PipelineQuery(max_cost=cost, min_accuracy=accuracy, min_coverage=coverage)
+        if not fine:
+            with pytest.raises(Exception, match=r"no configuration|the cheapest configuration"):
+                plan.decide(query)
+        elif cost is None:
+            best = min(fine, key=lambda one: (one.cost, -one.conclusive_accuracy, -one.coverage))
+            assert plan.decide(query).solution == best.solution
+        else:
+            best = min(fine, key=lambda one: (-one.conclusive_accuracy, -one.coverage, one.cost))
+            assert plan.decide(query).solution == best.solution
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"confidence_threshold": {"ill": 0.5}}, "names or lacks class 'well'"),
+        ({"confidence_threshold": {"ill": 0.5, "well": 0.5, "dead": 1}}, "class 'dead'"),
+        ({"positive_class": "dead"}, "is 'dead', the dataset has ill, well"),
+        ({"positive_class": "ill", "search": "exact"}, "is exact, which takes no positive_class"),
+        ({"evolution": {"fewest_stages": 4}}, "is 4, at most 3 stages are possible"),
+        ({"learner": "sklearn.svm.LinearSVC"}, "gives no probabilities"),
+        ({"learner": "os.system"}, "is not in the allowed modules"),
+        ({"learner_params": {"C": -1}}, "is -1, must be above 0"),
+    ],
+)
+def test_impossible_options_are_refused_with_the_numbers(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        build(table(), **options)
+
+
+def test_impossible_tables_are_refused_with_the_numbers() -> None:
+    features = [dict(feature) for feature in MIXED_SPEC["features"]]
+    features[0]["cost"] = {"polynomial": [1.0, 2.0]}
+    with pytest.raises(InvalidRequest, match="of 'age' depends on the item's size"):
+        build(table(features=features))
+    with pytest.raises(InvalidRequest, match=r"has [0-3] rows, a pipeline needs 4 of each"):
+        build(table(rows=6))
+    with pytest.raises(InvalidRequest, match="is exact, for at most 20 features, there are 21"):
+        build(wide(features=21), search="exact")
+
+
+def test_a_fit_can_be_cancelled() -> None:
+    class Stop(Exception):
+        pass
+
+    def stop(done: int, total: int, message: str) -> None:
+        if "generations" in message or "classifiers" in message:
+            raise Stop
+
+    for search in ("exact", "emsco"):
+        with pytest.raises(Stop):
+            solver.fit(table(), PipelineOptions(search=search), np.random.default_rng(0), Run(progress=stop))
+
+
+def test_evolution_options_are_those_of_the_search() -> None:
+    from solvers.pipeline.emsco import Settings
+    from solvers.pipeline.search import settings_of
+
+    assert settings_of(Evolution()) == Settings()
