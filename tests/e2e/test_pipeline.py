@@ -1,0 +1,124 @@
+"""The pipeline over HTTP: the front, decisions, steps of one and of many."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.test_errors import is_problem
+from tests.samples import MIXED_SPEC, mixed_columns, to_csv
+from tests.servers import Server, running_server, wait_for
+
+PATH = "/v1/pipelines/ward"
+
+
+@pytest.fixture(scope="module")
+def staged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Run a server with a pipeline called ``ward`` in it, and one of archived models."""
+    with running_server(tmp_path_factory.mktemp("pipeline"), max_batch=50) as server:
+        columns = {
+            name: ["" if cell != cell or cell is None else cell for cell in column.tolist()]
+            for name, column in mixed_columns().items()
+        }
+        table = ("table.csv", to_csv(columns), "text/csv")
+        files: dict[str, Any] = {"spec": (None, json.dumps(MIXED_SPEC)), "table": table}
+        reply = server.client.put("/v1/datasets/mixed", files=files)
+        assert reply.status_code == 201, reply.text
+        build(server, "ward", confidence_threshold=0.7)
+        build(server, "bayes", confidence_threshold=0.7, learner="sklearn.naive_bayes.GaussianNB")
+        yield server
+
+
+def build(server: Server, name: str, **params: object) -> Any:
+    """Build a pipeline and wait for it."""
+    body = {"solver": "pipeline", "name": name, "dataset": "mixed", "params": params}
+    path = server.client.post("/v1/builds", json=body).headers["location"]
+    wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), 60)
+    found = server.client.get(path).json()
+    assert found["status"] == "succeeded", found
+    wait_for(lambda: server.client.get(f"/v1/pipelines/{name}/frontier").status_code == 200, 5)
+    return server.client.get(f"/v1/artifacts/pipeline/{name}").json()
+
+
+def test_the_front_lists_what_decisions_choose_from(staged: Server) -> None:
+    front = staged.client.get(f"{PATH}/frontier").json()
+    assert front["exact"] is True
+    assert front["unit"] == "min"
+    costs = [item["cost"] for item in front["items"]]
+    assert costs == sorted(costs)
+    for item in front["items"]:
+        decision = staged.client.get(f"{PATH}/decision", params={"max_cost": item["cost"]}).json()
+        assert decision["cost"] <= item["cost"]
+        assert decision["conclusive_accuracy"] >= item["conclusive_accuracy"]
+        assert {k: v for k, v in decision.items() if k in item} == front["items"][decision["solution"]]
+        assert decision["artifact"] == {"solver": "pipeline", "name": "ward", "version": 1}
+
+
+def test_minima_are_met_by_the_cheapest(staged: Server) -> None:
+    front = staged.client.get(f"{PATH}/frontier").json()["items"]
+    wanted = {"min_coverage": 0.5, "min_accuracy": 0.6}
+    decision = staged.client.get(f"{PATH}/decision", params=wanted).json()
+    fine = [one["cost"] for one in front if one["coverage"] >= 0.5 and one["conclusive_accuracy"] >= 0.6]
+    assert decision["cost"] == min(fine)
+    assert "cheapest" in decision["reason"]
+
+
+def test_what_nothing_meets_is_infeasible_with_the_numbers(staged: Server) -> None:
+    reply = staged.client.get(f"{PATH}/decision", params={"max_cost": 0.01})
+    assert is_problem(reply, 409, "infeasible")
+    assert "min, the limit is 0.01" in reply.json()["detail"]
+
+
+@pytest.mark.parametrize("name", ["ward", "bayes"])
+def test_an_item_is_walked_to_its_end(staged: Server, name: str) -> None:
+    whole = {"age": 61, "blood": [8.2, None], "ward": "a"}
+    known: dict[str, Any] = {}
+    for _ in range(4):
+        step = staged.client.post(f"/v1/pipelines/{name}/steps", json={"features": known}).json()
+        if step["action"] != "acquire":
+            break
+        assert step["cost"] > 0
+        known |= {feature: whole[feature] for feature in step["features"]}
+    assert step["action"] in ("classify", "reject")
+    assert 0 <= step["confidence"] <= 1
+    assert step["artifact"]["name"] == name
+    assert step.get("label", "ill") in ("ill", "well")
+
+
+@pytest.mark.parametrize("name", ["ward", "bayes"])
+def test_many_items_take_the_steps_of_each(staged: Server, name: str) -> None:
+    items: list[dict[str, Any]] = [{}, {"age": 40}, {"age": 70, "blood": [9.0, 0.1], "ward": None}, {"ward": "new"}]
+    body = {"items": items, "solution": 0}
+    found = staged.client.post(f"/v1/pipelines/{name}/steps/batch", json=body).json()
+    assert found["solution"] == 0
+    for item, step in zip(items, found["steps"], strict=True):
+        alone = staged.client.post(f"/v1/pipelines/{name}/steps", json={"features": item, "solution": 0}).json()
+        assert (step["action"], step["stage"]) == (alone["action"], alone["stage"])
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"features": {"weight": 1}}, "features.weight: is no feature; there are age, blood, ward"),
+        ({"features": {"blood": 1}}, "has 1 values, its columns are 2"),
+        ({"features": {}, "solution": 9999}, "solution: is 9999, there are"),
+        ({"features": {"age": "old"}}, "must be a number"),
+        ({}, "features: is missing"),
+    ],
+)
+def test_bad_steps_are_refused_by_their_field(staged: Server, body: dict[str, Any], message: str) -> None:
+    reply = staged.client.post(f"{PATH}/steps", json=body)
+    assert is_problem(reply, 422, "invalid-request")
+    assert message in reply.json()["detail"]
+
+
+def test_a_batch_over_the_limit_is_refused(staged: Server) -> None:
+    reply = staged.client.post(f"{PATH}/steps/batch", json={"items": [{}] * 51})
+    assert is_problem(reply, 413, "payload-too-large")
+    assert "there are 51 items, the limit is 50" in reply.json()["detail"]
+
+
+def test_bad_limits_are_refused(staged: Server) -> None:
+    for params in ({"max_cost": -1}, {"min_accuracy": 1.5}, {"min_coverage": "nan"}, {"budget": 1}):
+        assert is_problem(staged.client.get(f"{PATH}/decision", params=params), 422, "invalid-request")
