@@ -102,6 +102,13 @@ class Artifacts:
         except ValidationError as error:
             raise StoreRefused(f"the record of {solver} {name!r} version {wanted} is not readable") from error
 
+    def has(self, solver: str, name: str) -> bool:
+        """Tell whether there is an artifact of this name."""
+        try:
+            return bool(self.record(solver, name))
+        except UnknownArtifact:
+            return False
+
     def data(self, record: ArtifactRecord) -> bytes:
         """Give the bytes of a version, checked against their SHA-256."""
         data = self._store.blob(record.sha256)

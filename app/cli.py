@@ -45,6 +45,9 @@ cli.add_typer(index, name="index")
 portfolio = typer.Typer(help="Portfolios: batches of queries.", no_args_is_help=True)
 cli.add_typer(portfolio, name="portfolio")
 
+pipeline = typer.Typer(help="Pipelines: EMSCO's parameters.", no_args_is_help=True)
+cli.add_typer(pipeline, name="pipeline")
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print the API's JSON.")]
 NameArgument = Annotated[str, typer.Argument(help="The name.")]
 SolverArgument = Annotated[str, typer.Argument(help=f"The solver: {', '.join(SOLVERS)}.")]
@@ -228,6 +231,32 @@ def portfolio_assign(
         show.print_json(found)
     else:
         show.print_facts(f"portfolio {name}, version {record.version}, in {record.unit}", found)
+
+
+@pipeline.command("sweep")
+def pipeline_sweep(
+    dataset: Annotated[str, typer.Argument(help="The dataset to try the parameters on.")],
+    param: Annotated[
+        list[str] | None, typer.Option("--param", "-p", help="A parameter of the build, as key=value (JSON).")
+    ] = None,
+    runs: Annotated[int, typer.Option(min=1, help="Runs of each combination.")] = 10,
+    most: Annotated[int | None, typer.Option(min=1, help="Try so many combinations, drawn at random.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of everything random.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Try EMSCO's parameters on a dataset: all 540 combinations of the paper's grid, or some of them."""
+    from app.sweep import sweep_dataset
+
+    params = {key: json_or_text(value) for key, value in read_pairs(param or ()).items()}
+    request = BuildRequest(solver="pipeline", name="sweep", dataset=dataset, params=params, seed=seed)
+    with _parts() as parts, show.progress_bar(f"sweep {dataset}") as progress:
+        found = sweep_dataset(parts, request, runs, most, progress)
+    if as_json:
+        show.print_json(found)
+        return
+    best = found["tried"][:10]
+    show.print_table("the best of the sweep", list(best[0]), [list(row.values()) for row in best])
+    show.console().print(f"build with -p evolution='{json.dumps(found['best'])}'", soft_wrap=True)
 
 
 @cli.command()

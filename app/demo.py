@@ -1,4 +1,5 @@
-"""The main job on real input, in three parts: cascades of classifiers, an index of features, a portfolio for batches.
+"""The main job on real input, in parts: cascades of classifiers, an index of features, a portfolio for batches,
+a pipeline of stages.
 
 Each part measures on this machine, builds what the service then serves, and really does what the artifacts decide.
 """
@@ -10,9 +11,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from app import show
-from app.demo_cascade import has_cascades, run_cascades
-from app.demo_index import has_index, run_index
-from app.demo_portfolio import has_portfolio, run_portfolio
+from app.demo_cascade import ARTIFACTS as CASCADES
+from app.demo_cascade import run_cascades
+from app.demo_index import ARTIFACT as INDEX
+from app.demo_index import run_index
+from app.demo_pipeline import ARTIFACT as PIPELINE
+from app.demo_pipeline import run_pipeline
+from app.demo_portfolio import ARTIFACT as PORTFOLIO
+from app.demo_portfolio import run_portfolio
 from app.demo_timing import quiet_machine
 from app.digits import SEED, DigitClassifier, Split, load_split, train_all
 from app.parts import Parts
@@ -45,18 +51,27 @@ class Stage:
         return self._trained
 
 
-Part = tuple[Callable[[Parts], bool], Callable[[Parts, Stage, Progress], Outcome]]
-"""Tells whether its artifacts are there, and makes them."""
+Part = tuple[str, tuple[str, ...], Callable[[Parts, Stage, Progress], Outcome]]
+"""A solver, the names of the artifacts that it makes, and how."""
 PARTS: tuple[Part, ...] = (
-    (has_cascades, lambda parts, stage, told: run_cascades(parts, stage.split, stage.classifiers(told), told)),
-    (has_index, lambda parts, stage, told: run_index(parts, stage.split, told)),
-    (has_portfolio, lambda parts, stage, told: run_portfolio(parts, stage.split, stage.classifiers(told), told)),
+    ("cascade", CASCADES, lambda parts, stage, told: run_cascades(parts, stage.split, stage.classifiers(told), told)),
+    ("index", (INDEX,), lambda parts, stage, told: run_index(parts, stage.split, told)),
+    (
+        "portfolio",
+        (PORTFOLIO,),
+        lambda parts, stage, told: run_portfolio(parts, stage.split, stage.classifiers(told), told),
+    ),
+    ("pipeline", (PIPELINE,), lambda parts, stage, told: run_pipeline(parts, told)),
 )
+
+
+def _are_there(parts: Parts, solver: str, names: tuple[str, ...]) -> bool:
+    return all(parts.artifacts.has(solver, name) for name in names)
 
 
 def run_demo(parts: Parts, *, if_missing: bool, as_json: bool) -> None:
     """Do all of it, or what is missing, and print the tables."""
-    wanted = [run for is_there, run in PARTS if not (if_missing and is_there(parts))]
+    wanted = [run for solver, names, run in PARTS if not (if_missing and _are_there(parts, solver, names))]
     if not wanted:
         show.console(stderr=True).print("the demo's artifacts are there")
         return

@@ -26,11 +26,11 @@ from models import (
     TraceSpec,
     dataset_from_columns,
 )
-from models.errors import UnknownArtifact
 from solvers import Progress, silent
 
 DATASET = "digits"
 DEPENDENCES = ("independent", "dependent", "grouped", "joint")
+ARTIFACTS = tuple(f"digits-{dependence}" for dependence in DEPENDENCES)
 PARAMS = {"target_precision": 0.98}
 Strategy = Callable[[Images], int]
 
@@ -77,14 +77,6 @@ class CascadeOutcome:
             f"The cascade spends {share:.0%} of the time of {strongest.strategy}; "
             f"accuracy differs by {points:+.2f} points."
         )
-
-
-def has_cascades(parts: Parts) -> bool:
-    """Tell whether all cascades have been built."""
-    try:
-        return all(parts.artifacts.record("cascade", f"digits-{dependence}") for dependence in DEPENDENCES)
-    except UnknownArtifact:
-        return False
 
 
 def run_cascades(parts: Parts, split: Split, classifiers: list[DigitClassifier], progress: Progress) -> CascadeOutcome:

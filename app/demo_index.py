@@ -21,7 +21,6 @@ from app.jobs import checked_request
 from app.parts import Parts
 from app.worker import build_locally
 from models import ArtifactRecord, BuildRequest, FeaturesSpec, FeatureTable, dataset_from_columns
-from models.errors import UnknownArtifact
 from models.index import IndexDecision, IndexQuery
 from solvers import Progress
 from solvers.index import IndexPlan
@@ -95,14 +94,6 @@ class IndexOutcome:
             f"{self.exceeding:.1%} did not, interruptions by the system among them. The build asked for the accuracy "
             f"of {summary['trainings']['asked']} of {summary['naive']} feature sets."
         )
-
-
-def has_index(parts: Parts) -> bool:
-    """Tell whether the index has been built."""
-    try:
-        return bool(parts.artifacts.record("index", ARTIFACT))
-    except UnknownArtifact:
-        return False
 
 
 def run_index(parts: Parts, split: Split, progress: Progress) -> IndexOutcome:

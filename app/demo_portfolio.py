@@ -20,7 +20,6 @@ from app.jobs import checked_request
 from app.parts import Parts
 from app.worker import build_locally, training_on
 from models import ArtifactRecord, BuildRequest, Trace, TraceSpec, dataset_from_columns
-from models.errors import UnknownArtifact
 from models.portfolio import RouteBudget, RouteQuery
 from solvers import Progress
 from solvers.portfolio import PortfolioPlan
@@ -102,14 +101,6 @@ class PortfolioOutcome:
     def _lead(self, name: str) -> float:
         """Average by how many points the portfolio is ahead of a method."""
         return 100 * float(np.mean([row.occam - getattr(row, name) for row in self.rows]))
-
-
-def has_portfolio(parts: Parts) -> bool:
-    """Tell whether the portfolio has been built."""
-    try:
-        return parts.artifacts.record("portfolio", ARTIFACT) is not None
-    except UnknownArtifact:
-        return False
 
 
 def run_portfolio(

@@ -149,7 +149,7 @@ class FrontierReply(Value):
 class StepsRequest(Value):
     """What is known of an item so far."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"features": {"mean radius": 14.1}}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"features": {"perimeter": [77.9, 2.2, 86.2]}}]})
 
     solution: int | None = _SOLUTION
     features: Known = Field(
@@ -161,7 +161,9 @@ class StepsBatchRequest(Value):
     """What is known of each of many items so far."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"items": [{"mean radius": 14.1}, {"mean radius": 20.5}, {}]}]}
+        json_schema_extra={
+            "examples": [{"items": [{"perimeter": [77.9, 2.2, 86.2]}, {"perimeter": [122.8, 8.6, 184.6]}, {}]}]
+        }
     )
 
     solution: int | None = _SOLUTION

@@ -13,7 +13,7 @@ module             what of the paper
 ``emsco``          generations, rank and fitness, halting (Algorithm 3, Equations 8 and 9)
 ``sweep``          parameters for a data set (Section 4.1)
 ``preparation``    columns as numbers; ``logistic`` many regressions at once; ``training`` any learner
-``judge``          by what configurations are judged; ``search`` the front on the validation rows
+``judge``          by what configurations are judged; ``ready`` a table; ``search`` the front
 ``plan``           what is kept, and how it answers; ``items`` read; ``checks`` what its arrays promise
 =================  =====================================================================================
 """

@@ -8,10 +8,9 @@ from numpy.typing import NDArray
 from models import FeatureTable
 from models.pipeline import PipelineOptions
 from solvers.pipeline.bank import Masks
-from solvers.pipeline.judge import Judge
 from solvers.pipeline.objectives import Scores
 from solvers.pipeline.plan import PipelinePlan
-from solvers.pipeline.preparation import Preparation
+from solvers.pipeline.ready import Ready
 from solvers.pipeline.search import Found
 from solvers.pipeline.training import Answers, Learner, confident, predict
 
@@ -39,13 +38,13 @@ class Models:
 def assemble(
     dataset: FeatureTable,
     options: PipelineOptions,
-    preparation: Preparation,
-    judge: Judge,
+    ready: Ready,
     models: Models,
     found: Found,
     tested: Scores,
 ) -> PipelinePlan:
     """Put a plan together; configurations by rising cost on the test rows, then falling accuracy and coverage."""
+    preparation, judge = ready.preparation, ready.judge
     order = np.lexsort((-tested.coverage, -tested.accuracy, tested.cost))
     lengths = np.array([len(data) for data in models.data], dtype=np.int64)
     archived = models.kind == "skops"

@@ -5,11 +5,10 @@ the first part. What they say of the second decides which configurations are on 
 what the front is said to achieve.
 """
 
-from itertools import pairwise
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest
 from models.pipeline import PipelineOptions
@@ -17,19 +16,12 @@ from solvers.base import Fitted, Run
 from solvers.pipeline.assemble import Models, achieved, assemble
 from solvers.pipeline.chromosomes import MOST_FEATURES, stage_masks
 from solvers.pipeline.enumerate import MOST_FEATURES as MOST_ENUMERATED
-from solvers.pipeline.judge import Judge, costs_of
+from solvers.pipeline.judge import costs_of
 from solvers.pipeline.plan import PipelinePlan
-from solvers.pipeline.preparation import Preparation
-from solvers.pipeline.search import DONE, TOTAL, Found, evolve_some, is_exact, look_at_all, needs_evolution
+from solvers.pipeline.ready import Ready
+from solvers.pipeline.search import DONE, TOTAL, Found, evolve_some, is_exact, look_at_all, needs_evolution, settings_of
 from solvers.pipeline.summary import summarize
-from solvers.pipeline.training import Learner
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-LEAST_OF_CLASS = 4
-"""Rows that each class needs: two to train on, one in each other part."""
-PARTS = ("training", "validation", "test")
+from solvers.pipeline.sweep import BASE, Sweep, sweep
 
 
 def fit(dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generator, run: Run) -> Fitted[PipelinePlan]:
@@ -44,24 +36,28 @@ def fit(dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generato
     """
     check(DatasetFacts.of(dataset), options)
     run.progress(0, TOTAL, "preparing columns")
-    train, validation, test = parts = cut_rows(dataset, rng)
-    categorical = np.array([bool(own) for own in dataset.categories], dtype=bool)
-    preparation = Preparation.fitted(dataset.values[train], categorical)
-    table = preparation.apply(dataset.values)
-    prepared = table[train], dataset.labels[train], len(dataset.classes)
-    columns = _columns(dataset.spec, preparation)
-    learner = Learner.of(prepared, columns, options, run.learner_modules, int(rng.integers(2**32)))
-    judge = Judge.of(dataset, options)
-    found = _search(judge, learner, table[validation], validation, options, rng, run)
+    ready = Ready.of(dataset, options, rng, run)
+    learner, test = ready.learner, ready.parts.test
+    found = _search(ready, options, rng, run)
     run.progress(DONE, TOTAL, "reporting on the test rows")
     kept = np.unique(stage_masks(found.chromosomes, int(found.chromosomes.max()) + 1))
     models = Models(learner.kind, kept, learner.models(kept))
-    report = judge.evaluator(test, lambda masks: models.answers(learner, table[test], masks))
-    plan = assemble(dataset, options, preparation, judge, models, found, report(found.chromosomes))
-    rows = {name: len(part) for name, part in zip(PARTS, parts, strict=True)}
-    summary = summarize(plan, found, rows, _baselines(judge, learner, table[test], test))
+    report = ready.judge.evaluator(test, lambda masks: models.answers(learner, ready.table[test], masks))
+    plan = assemble(dataset, options, ready, models, found, report(found.chromosomes))
+    summary = summarize(plan, found, ready.parts.counts(), _baselines(ready))
     run.progress(TOTAL, TOTAL, "done")
     return Fitted(plan, summary)
+
+
+def sweep_parameters(
+    dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generator, run: Run, *, runs: int, most: int | None
+) -> Sweep:
+    """Try EMSCO's parameters on a table (EMSCO, Section 4.1), judged by its validation rows; as ``sweep``."""
+    check(DatasetFacts.of(dataset), options)
+    ready = Ready.of(dataset, options, rng, run)
+    evaluator, features = ready.evaluator(ready.parts.validation), len(ready.judge.costs)
+    base = replace(settings_of(options.evolution), generations=BASE.generations, patience=BASE.patience)
+    return sweep(evaluator, features, options.max_stages, rng, base=base, runs=runs, most=most, progress=run.progress)
 
 
 def check(facts: DatasetFacts, options: PipelineOptions) -> None:
@@ -94,54 +90,23 @@ def _refuse(where: tuple[str, ...], message: str) -> None:
     raise InvalidRequest.at(Fault(where, message))
 
 
-def cut_rows(dataset: FeatureTable, rng: np.random.Generator) -> tuple[Ints, Ints, Ints]:
-    """Cut the rows of each class into half, a quarter and a quarter."""
-    counts = np.bincount(dataset.labels, minlength=len(dataset.classes))
-    least = int(np.argmin(counts))
-    if counts[least] < LEAST_OF_CLASS:
-        name = dataset.classes[least]
-        _refuse(("dataset",), f"class {name!r} has {counts[least]} rows, a pipeline needs {LEAST_OF_CLASS} of each")
-    found: tuple[list[Ints], list[Ints], list[Ints]] = ([], [], [])
-    for code, count in enumerate(counts.tolist()):
-        own = rng.permutation(np.flatnonzero(dataset.labels == code))
-        for part, rows in zip(found, np.split(own, [count // 2, count * 3 // 4]), strict=True):
-            part.append(rows)
-    train, validation, test = (np.sort(np.concatenate(part)) for part in found)
-    return train, validation, test
-
-
-def _columns(spec: FeaturesSpec, preparation: Preparation) -> tuple[tuple[int, ...], ...]:
-    """List the prepared columns of each feature."""
-    ends = np.cumsum([0, *preparation.widths.tolist()]).tolist()
-    starts = np.cumsum([0, *(len(feature.columns) for feature in spec.features)]).tolist()
-    return tuple(tuple(range(ends[start], ends[end])) for start, end in pairwise(starts))
-
-
-def _search(
-    judge: Judge,
-    learner: Learner,
-    table: Floats,
-    rows: Ints,
-    options: PipelineOptions,
-    rng: np.random.Generator,
-    run: Run,
-) -> Found:
+def _search(ready: Ready, options: PipelineOptions, rng: np.random.Generator, run: Run) -> Found:
     """Find the front on the validation rows."""
-    evaluator = judge.evaluator(rows, lambda masks: learner.answers(table, masks))
-    if is_exact(options, len(judge.costs), slowly=learner.classifier is not None):
+    evaluator = ready.evaluator(ready.parts.validation)
+    if is_exact(options, len(ready.judge.costs), slowly=ready.learner.classifier is not None):
         return look_at_all(evaluator, options.max_stages, run.progress)
     return evolve_some(evaluator, options, rng, run.progress)
 
 
-def _baselines(judge: Judge, learner: Learner, table: Floats, rows: Ints) -> list[dict[str, Any]]:
+def _baselines(ready: Ready) -> list[dict[str, Any]]:
     """Tell what simple configurations achieve on the test rows."""
-    n = len(judge.costs)
+    rows, costs = ready.parts.test, ready.judge.costs
+    n = len(costs)
     everything, by_cost = np.zeros(n, dtype=np.int8), np.empty(n, dtype=np.int8)
-    by_cost[np.argsort(judge.costs, kind="stable")] = np.arange(n)
-    evaluator = judge.evaluator(rows, lambda masks: learner.answers(table, masks))
-    scores = achieved(evaluator(np.stack((everything, by_cost))))
-    codes = learner.answers(table, np.array([(1 << n) - 1], dtype=np.uint64))[1][0]
-    plain = [1.0, float(np.mean(codes == judge.labels[rows])), float(scores[0, 2])]
+    by_cost[np.argsort(costs, kind="stable")] = np.arange(n)
+    scores = achieved(ready.evaluator(rows)(np.stack((everything, by_cost))))
+    codes = ready.learner.answers(ready.table[rows], np.array([(1 << n) - 1], dtype=np.uint64))[1][0]
+    plain = [1.0, float(np.mean(codes == ready.judge.labels[rows])), float(scores[0, 2])]
     named = {"all features, no reject": plain, "all features": scores[0], "one by one, cheapest first": scores[1]}
     return [
         {"name": name, "accuracy": float(row[1]), "coverage": float(row[0]), "cost": float(row[2])}

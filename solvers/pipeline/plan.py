@@ -263,7 +263,7 @@ class PipelinePlan:
         minima = {"accuracy": (query.min_accuracy, self._accuracies), "coverage": (query.min_coverage, self._coverages)}
         asked = [f"{name} {least:g}" for name, (least, _) in minima.items() if least is not None]
         reached = [f"{name} is at most {found.max():g}" for name, (_, found) in minima.items()]
-        return f"no configuration has {' and '.join(asked)} together; {', '.join(reached)}"
+        return f"no configuration has {' and '.join(asked)}; {', '.join(reached)}"
 
 
 def _achieved(row: Floats) -> Achieved:

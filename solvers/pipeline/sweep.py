@@ -69,9 +69,12 @@ def sweep(
     base: Settings = BASE,
     runs: int = RUNS,
     delta: float = DELTA,
+    most: int | None = None,
     progress: Progress = silent,
 ) -> Sweep:
-    """Run every combination of the grid. The paper takes half the features, rounded up, as max_stages.
+    """Run every combination of the grid, or ``most`` of them, drawn at random.
+
+    The paper takes half the features, rounded up, as max_stages.
 
     evaluate should know what it has trained, for all runs share it. progress is told each run, of all, and may raise.
     Raises InvalidRequest for runs below 1, delta below 0, an empty grid, and settings out of range.
@@ -81,6 +84,8 @@ def sweep(
     settings = (grid or Grid()).combined(base)
     if not settings:
         raise InvalidRequest.at(Fault(("grid",), "is empty"))
+    if most is not None and most < len(settings):
+        settings = [settings[i] for i in np.sort(rng.choice(len(settings), most, replace=False)).tolist()]
     scores = np.zeros(len(settings))
     for i, (using, own) in enumerate(zip(settings, rng.spawn(len(settings)), strict=True)):
         for run in range(runs):

@@ -106,9 +106,9 @@ def test_the_index_part_works_from_images_to_table(
     parts: Parts, split: Split, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told: list[tuple[int, int, str]] = []
-    assert not demo_index.has_index(parts)
+    assert not parts.artifacts.has("index", demo_index.ARTIFACT)
     outcome = demo_index.run_index(parts, smaller(split, 120), lambda *step: told.append(step))
-    assert demo_index.has_index(parts)
+    assert parts.artifacts.has("index", demo_index.ARTIFACT)
     assert parts.artifacts.record("index", "digits-sizes") == outcome.record
     assert "building digits-sizes" in {message for _, _, message in told}
     check_rows(outcome)

@@ -11,7 +11,7 @@ from models.pipeline import Acquire, Classify, Evolution, PipelineOptions, Pipel
 from solvers.base import Fitted, Run
 from solvers.pipeline import PipelinePlan, solver
 from solvers.pipeline.chromosomes import configurations
-from solvers.pipeline.fit import cut_rows
+from solvers.pipeline.ready import cut_rows
 from tests.samples import MIXED_SPEC, mixed_columns
 
 
@@ -84,7 +84,7 @@ def walked(plan: PipelinePlan, dataset: FeatureTable, rows: Any, solution: int) 
 )
 def test_walking_the_test_rows_reproduces_every_figure(dataset: FeatureTable, options: dict[str, Any]) -> None:
     plan = build(dataset, **options).plan
-    test = cut_rows(dataset, np.random.default_rng(0))[2]
+    test = cut_rows(dataset, np.random.default_rng(0)).test
     assert len(test) == plan.held_out
     for one in plan.frontier()[:: max(len(plan.frontier()) // 6, 1)]:
         found = walked(plan, dataset, test, one.solution)
