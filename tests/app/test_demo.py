@@ -158,9 +158,10 @@ class Fake:
     def __init__(self, name: str, *, there: bool) -> None:
         self.name, self.there, self.ran = name, there, 0
 
-    def is_there(self, parts: Parts) -> bool:
-        """Tell what the test says."""
-        return self.there
+    @property
+    def artifacts(self) -> tuple[str, ...]:
+        """Name what it makes: nothing, all of which is there, or what nobody made."""
+        return () if self.there else ("nosuch",)
 
     def run(self, parts: Parts, split: Split, progress: Any) -> "Fake":
         """Count."""
@@ -194,7 +195,7 @@ def test_only_what_is_missing_is_made_if_so_told(
     ran: list[int],
 ) -> None:
     fakes = [Fake("one", there=there[0]), Fake("two", there=there[1])]
-    monkeypatch.setattr(demo, "PARTS", tuple((fake.is_there, fake.run) for fake in fakes))
+    monkeypatch.setattr(demo, "PARTS", tuple(("cascade", fake.artifacts, fake.run) for fake in fakes))
     demo.run_demo(parts, if_missing=if_missing, as_json=True)
     assert [fake.ran for fake in fakes] == ran
     out, err = capsys.readouterr()
