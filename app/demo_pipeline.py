@@ -38,8 +38,8 @@ MINUTES = {
 }
 """What each measurement costs: an assumption of this demo."""
 KINDS = ("mean", "error", "worst")
-PARAMS = {"confidence_threshold": 0.9, "max_stages": 3}
-LIMITS = ({"max_cost": 6.0}, {"max_cost": 12.0, "min_coverage": 0.8})
+PARAMS = {"confidence_threshold": 0.9, "max_stages": 5}
+LIMITS = ({"max_cost": 4.5}, {"min_accuracy": 0.995})
 
 
 @dataclass(frozen=True, slots=True)

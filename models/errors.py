@@ -23,6 +23,7 @@
     └── Cancelled               a build was told to stop
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,7 @@ from pydantic import ValidationError
 from models.base import NAME_PATTERN
 
 UNKNOWN = "is not known here"
+_MEMBER = re.compile(r"^(constrained-\w+|(literal|tuple|dict|list|function-\w+)\[.*\])$")
 MOST_FAULTS = 100
 """Faults that are told one by one; of more the number."""
 
@@ -76,7 +78,7 @@ class InvalidRequest(ParsimonyError):
         inner = {tuple(fault["loc"])[:length] for fault in listed for length in range(len(fault["loc"]))}
         told = [fault for fault in listed if not (fault["type"] == "too_short" and tuple(fault["loc"]) in inner)]
         told.sort(key=lambda fault: fault["type"] != "extra_forbidden")  # a misspelt name is why another one is missing
-        faults = [Fault((*prefix, *fault["loc"]), _said(fault)) for fault in told[:MOST_FAULTS]]
+        faults = [Fault((*prefix, *_place(fault["loc"])), _said(fault)) for fault in told[:MOST_FAULTS]]
         if len(told) > MOST_FAULTS:
             faults.append(Fault(prefix, f"and {len(told) - MOST_FAULTS} more"))
         return cls.at(*faults)
@@ -88,6 +90,15 @@ class InvalidRequest(ParsimonyError):
     def telling_known(self, said: str) -> "InvalidRequest":
         """Say this of every unknown field, which is to tell the known ones."""
         return InvalidRequest.at(*(Fault(f.loc, said) if f.msg == UNKNOWN else f for f in self.faults))
+
+
+def _place(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """Leave out what pydantic calls the member of a union that was tried.
+
+    >>> _place(("params", "samples", "literal['auto']")), _place(("budget", "constrained-float"))
+    (('params', 'samples'), ('budget',))
+    """
+    return tuple(part for part in loc if not (isinstance(part, str) and _MEMBER.match(part)))
 
 
 def _said(fault: Mapping[str, Any]) -> str:

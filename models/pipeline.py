@@ -70,7 +70,7 @@ class PipelineOptions(Value):
         description="the confidence from which on an answer is accepted, from 0 to 1: one for all classes, or one for "
         "each predicted class",
     )
-    max_stages: int = Field(default=3, ge=1, le=63, description="the most stages of a configuration")
+    max_stages: int = Field(default=4, ge=1, le=63, description="the most stages of a configuration")
     search: Search = Field(
         default="auto",
         description="exact: look at every configuration; emsco: evolve; auto: exact where it takes seconds",

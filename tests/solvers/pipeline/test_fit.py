@@ -129,7 +129,7 @@ def test_the_search_is_exact_where_that_is_quick() -> None:
         wide(features=10), learner="sklearn.naive_bayes.GaussianNB", evolution={"generations": 1}
     ).plan.exact
     summary = build(wide()).summary
-    assert str(configurations(6, 3)) in summary["ended"]
+    assert str(configurations(6, 4)) in summary["ended"]
 
 
 def test_a_positive_class_gives_each_configuration_its_rate_of_false_alarms() -> None:
