@@ -39,7 +39,7 @@ MINUTES = {
 """What each measurement costs: an assumption of this demo."""
 KINDS = ("mean", "error", "worst")
 PARAMS = {"confidence_threshold": 0.9, "max_stages": 5}
-LIMITS = ({"max_cost": 4.5}, {"min_accuracy": 0.995})
+LIMITS = ({"max_cost": 4.5}, {"min_accuracy": 0.99})
 
 
 @dataclass(frozen=True, slots=True)
