@@ -100,7 +100,8 @@ class _Parabola:
             outputs[:, None, None, None], own[:, None, :, None, None], outputs[:, None], own[:, None, None, None, :]
         ]
         slope = self.slope[:, own].swapaxes(0, 1)
-        return np.linalg.solve(curvature.reshape(b, k * p, k * p), slope.reshape(b, k * p, 1)).reshape(b, k, p)
+        least = np.linalg.solve(curvature.reshape(b, k * p, k * p), slope.reshape(b, k * p, 1))
+        return np.asarray(least.reshape(b, k, p))
 
 
 def probabilities(model: Floats, table: Floats) -> Floats:
@@ -146,7 +147,7 @@ def _newton(tables: Floats, truth: Floats, starts: Floats, C: float) -> Floats:
             curvature = _curvature(steering, shares, C)
         slopes = C * (shares - truth) @ tables.swapaxes(1, 2)
         slopes[..., :-1] += models[..., :-1]
-        steps = np.linalg.solve(curvature, slopes.reshape(-1, k * p, 1)).reshape(-1, k, p)
+        steps = np.asarray(np.linalg.solve(curvature, slopes.reshape(-1, k * p, 1))).reshape(-1, k, p)
         before = models
         models, losses, shares = _descend(tables, truth, before, steps, losses, C)
         found[active] = models
