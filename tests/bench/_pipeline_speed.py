@@ -1,0 +1,204 @@
+"""How fast: enumeration of all configurations, and evaluations of chromosomes, in seconds of CPU time on one thread."""
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from statistics import median
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.table import Table
+
+from solvers.pipeline.chromosomes import Chromosomes, configurations, stage_masks
+from solvers.pipeline.emsco import Emsco, Settings
+from solvers.pipeline.enumerate import Frontier, frontier_of_words
+from solvers.pipeline.objectives import Evaluator
+from tests.bench._pipeline_data import HALVES, SEED, Case, Prepared, credit, heart, patient
+from tests.bench._pipeline_spambase import THRESHOLDS, spambase
+from tests.bench.cascade import shown, table
+
+T = TypeVar("T")
+
+ENUMERATED = ((heart, 4, 2.0), (credit, 4, 20.0))
+"""Data, k, and the seconds that enumeration may take."""
+WITH_TRAINING = 120.0
+STAGES = 5
+ROWS = 1_999
+"""Training rows of the problem with 15 features; half as many to evaluate."""
+ROUGH = 0.02
+"""The share of rows by which the naive way may differ: scikit-learn's fit ends early unless told not to."""
+
+
+def cpu(call: Callable[[], T]) -> tuple[float, T]:
+    """Measure one call in seconds of this process's CPU time."""
+    start = time.process_time()
+    result = call()
+    return time.process_time() - start, result
+
+
+def measure_enumeration() -> Iterator[Table | str]:
+    """Train all feature sets on one half, enumerate on the other."""
+    made = table(
+        "Exact fronts: half of the rows to train, half to evaluate; CPU seconds. Training:\nlogistic regressions of all "
+        "feature sets; answers: training too, then what they\nsay of the rows, as bit sets; front: size, and of how many "
+        "configurations",
+        "n, k", "front", "training", "answers", "front found in", "wanted",
+    )  # fmt: skip
+    _warm()
+    for load, stages, wanted in ENUMERATED:
+        prepared = Prepared.cut(load(), HALVES, SEED)
+        n = prepared.case.features
+        training, _ = cpu(partial(prepared.learner.models, np.arange(1, 1 << n, dtype=np.uint64)))
+        answers, _, enumerating, found = enumerate_all(prepared, stages)
+        if found.examined + found.pruned != configurations(n, stages):
+            raise AssertionError(f"{found.examined} + {found.pruned} configurations of {configurations(n, stages)}")
+        met = "met" if enumerating < wanted and answers + enumerating < WITH_TRAINING else "MISSED"
+        size = f"{len(found.cost)} of {configurations(n, stages):,}"
+        cells = (shown(training), shown(answers), shown(enumerating), f"{wanted:g} s: {met}")
+        made.add_row(f"{prepared.case.name} {n}, {stages}", size, *cells)
+    yield made
+    yield f"With training less than {WITH_TRAINING:.0f} s are wanted.\n"
+
+
+def enumerate_all(prepared: Prepared, stages: int) -> tuple[float, Evaluator, float, Frontier]:
+    """Find the exact front on the second part: seconds to know all answers, the evaluator, seconds to enumerate, and
+    what was found."""
+    evaluator = prepared.evaluator(1)
+    case = prepared.case
+    answers, words = cpu(lambda: evaluator.bank.lattice(case.features, case.threshold))
+    rows = evaluator.bank.rows
+    enumerating, found = cpu(lambda: frontier_of_words(*words, rows, case.costs, stages))
+    return answers, evaluator, enumerating, found
+
+
+def _warm() -> None:
+    """Let the enumeration be compiled."""
+    frontier_of_words(np.zeros((4, 1), np.uint64), np.zeros((4, 1), np.uint64), 3, np.ones(2), 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Race:
+    """A problem to evaluate chromosomes on; generations: of our run; naive: chromosomes of the naive way; wanted: how
+    many times as many per second; told: what the authors' code does per second, measured on this kind of machine."""
+
+    name: str
+    prepared: Prepared
+    threshold: float
+    generations: int
+    naive: int
+    wanted: int
+    told: int
+
+
+def races(quick: bool) -> list[Race]:
+    """Make both problems."""
+    from sklearn.datasets import make_classification
+
+    half = ROWS // 2
+    values, labels = make_classification(ROWS + half, 15, n_informative=8, n_redundant=2, random_state=SEED)
+    case = Case("", values, labels.astype(np.int32), np.zeros(15, dtype=bool), np.ones(15), THRESHOLDS[1], Settings())
+    made = Prepared.of(case, [np.arange(ROWS), np.arange(ROWS, ROWS + half)])
+    wide = spambase("standardised")
+    return [
+        Race(f"15 x {ROWS:,}", made, 0.75, 15 if quick else 150, 12 if quick else 40, 50, 24),
+        Race("57 x 2,300", wide, 0.75, 3 if quick else 10, 6 if quick else 20, 5, 11),
+    ]
+
+
+def measure_evaluations(quick: bool, repeats: int = 3) -> Iterator[Table | str]:
+    """Evaluate what runs of EMSCO ask for, and a sample of it in the naive way; then all again, trained."""
+    made = table(
+        f"Chromosome evaluations per CPU second, k = {STAGES}, population 300: median of {repeats} runs\n(least-most). "
+        "Naive: scikit-learn fits a model for each stage of each chromosome, on a\nsample of the same ones; sets: how "
+        "many we trained in so many generations",
+        "features x rows", "sets", "ours", "naive", "ratio", "wanted",
+    )  # fmt: skip
+    known = table(
+        "The same configurations per CPU second, all feature sets trained before:\nobjectives alone, and the whole run "
+        "with operators and ranking",
+        "features x rows", "count", "objectives", "whole run", "wanted",
+    )  # fmt: skip
+    said = []
+    for race in races(quick):
+        runs = [_run(race, seed) for seed in range(repeats)]
+        ratios = [run.ours / run.naive for run in runs]
+        met = "met" if median(ratios) >= race.wanted else "MISSED"
+        cells = [around([getattr(run, which) for run in runs]) for which in ("ours", "naive")]
+        sets = f"{runs[0].trained:,} in {race.generations}"
+        made.add_row(race.name, sets, *cells, around(ratios), f"{race.wanted}: {met}")
+        alone, whole = [r.known for r in runs], [r.whole for r in runs]
+        met = "met" if median(alone) > 100_000 else "MISSED"
+        known.add_row(race.name, f"{runs[0].evaluated:,}", around(alone), around(whole), f"100,000: {met}")
+        told = median(r.ours for r in runs) / race.told
+        said.append(f"{told:.0f} times the {race.told}/s of the authors' code measured earlier ({race.name})")
+    yield made
+    yield known
+    yield f"Ours is {'; '.join(said)}.\n"
+
+
+def around(values: list[float]) -> str:
+    """Write the median, least and most."""
+    return f"{median(values):,.0f} ({min(values):,.0f}-{max(values):,.0f})"
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """Evaluations per second: ours, training included; naive; known; of the whole run once all is known. evaluated and
+    trained: how many."""
+
+    ours: float
+    naive: float
+    known: float
+    whole: float
+    evaluated: int
+    trained: int
+
+
+def _run(race: Race, seed: int) -> Ran:
+    evaluator = race.prepared.evaluator(1, race.threshold)
+    settings = patient(Settings(generations=race.generations))
+    first, asked = cpu(lambda: evolve_all(evaluator, settings, seed))
+    again, _ = cpu(lambda: evolve_all(evaluator, settings, seed))
+    known, scores = cpu(lambda: evaluator(asked))
+    places = np.random.default_rng(seed).choice(len(asked), race.naive, replace=False)
+    naive, theirs = cpu(lambda: [refit(race.prepared, row, race.threshold) for row in asked[places]])
+    ours = np.column_stack((scores.covered, scores.right))[places]
+    if np.abs(ours - np.array(theirs)).max() > ROUGH * scores.rows:
+        raise AssertionError(f"seed {seed}: the naive way covers other rows")
+    count = len(asked)
+    return Ran(count / first, race.naive / naive, count / known, count / again, count, evaluator.bank.trained)
+
+
+def evolve_all(evaluator: Evaluator, settings: Settings, seed: int) -> Chromosomes:
+    """Run EMSCO and give everything it asked for."""
+    run, asked = Emsco(len(evaluator.prices.of), STAGES, settings, np.random.default_rng(seed)), []
+    while run.halted is None:
+        asked.append(run.ask())
+        run.tell(evaluator(asked[-1]))
+    return np.concatenate(asked)
+
+
+def refit(prepared: Prepared, genes: NDArray[np.int8], threshold: float) -> tuple[int, int]:
+    """Evaluate one chromosome as the authors' published code does, a classifier fitted for every stage: rows covered,
+    and rightly."""
+    from sklearn.linear_model import LogisticRegression
+
+    learner, table, labels = prepared.learner, prepared.tables[1], prepared.labels[1]
+    rest = np.arange(len(labels))
+    covered = right = 0
+    for mask in stage_masks(genes[None], int(genes.max()) + 1)[0].tolist():
+        own = learner.columns_of(mask)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what has not converged is used all the same
+            model = LogisticRegression().fit(learner.table[:, own], learner.labels)
+        if not len(rest):
+            continue
+        shares = model.predict_proba(table[rest][:, own])
+        accepted = shares.max(axis=1) >= threshold
+        covered += int(accepted.sum())
+        right += int((accepted & (shares.argmax(axis=1) == labels[rest])).sum())
+        rest = rest[~accepted]
+    return covered, right
