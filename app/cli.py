@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated, Any
 
 import orjson
@@ -256,7 +257,7 @@ def pipeline_sweep(
         return
     best = found["tried"][:10]
     show.print_table("the best of the sweep", list(best[0]), [list(row.values()) for row in best])
-    show.console().print(f"build with -p evolution='{json.dumps(found['best'])}'", soft_wrap=True)
+    print("\n".join(wrap(f"build with -p evolution='{json.dumps(found['best'])}'", 80)))  # noqa: T201 (JSON may break)
 
 
 @cli.command()

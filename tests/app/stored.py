@@ -18,7 +18,7 @@ from app.worker import fit
 from models import ArtifactRecord, BuildRequest, Dataset, dataset_from_columns
 from solvers import silent
 from solvers.cascade import CascadePlan
-from tests.samples import FEATURES_SPEC, TRACE_SPEC, trace_columns
+from tests.samples import FEATURES_SPEC, MIXED_SPEC, TRACE_SPEC, mixed_columns, trace_columns
 
 
 def trace(rows: int = 60, seed: int = 0) -> Dataset:
@@ -32,6 +32,11 @@ def features(rows: int = 6) -> Dataset:
     columns: dict[str, NDArray[Any]] = {name: np.arange(rows) / 7 for name in ("glucose", "t1", "t2", "s1")}
     columns |= {"outcome": np.arange(rows) % 2, "pixels": np.arange(rows) + 1}
     return dataset_from_columns(parse_spec(json.dumps(FEATURES_SPEC)), columns)
+
+
+def mixed() -> Dataset:
+    """Make a table of numbers and categories."""
+    return dataset_from_columns(parse_spec(json.dumps(MIXED_SPEC)), mixed_columns())
 
 
 def put_trace(parts: Parts, name: str = "trace", seed: int = 0) -> DatasetInfo:

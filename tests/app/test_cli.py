@@ -354,3 +354,20 @@ def test_a_batch_is_assigned_from_a_file_into_a_csv(run: Run, files: tuple[Path,
     assert refused(run(*words, "--fraction", 0.5)).startswith("queries: ")
     single = run("decide", "portfolio", "trace", "query=[0.9, 0.9]", 'budget={"per_query": 3}', "--json")
     assert parsed(single)["classifier"] in ("fast", "middle", "strong")
+
+
+def test_parameters_of_the_evolution_are_swept(run: Run, parts: Parts) -> None:
+    parts.datasets.put("mixed", stored.mixed(), created_at=now())
+    words = ("pipeline", "sweep", "mixed", "--runs", 1, "--most", 3)
+    found = parsed(run(*words, "--json"))
+    scores = [row["score"] for row in found["tried"]]
+    assert len(scores) == 3
+    assert scores == sorted(scores, reverse=True)
+    assert found == parsed(run(*words, "--json"))
+    told = done(run(*words))
+    assert f"build with -p evolution='{json.dumps(found['best'])}'" in " ".join(told.split())
+    build = ("build", "pipeline", "swept", "--dataset", "mixed", "--local", "-p", "search=emsco", "--json")
+    best = found["best"] | {"generations": 3}
+    built = parsed(run(*build, "-p", f"evolution={json.dumps(best)}"))
+    assert built["params"]["evolution"]["population"] == found["best"]["population"]
+    assert "learns from features" in refused(run("pipeline", "sweep", stored.put_trace(parts).name))

@@ -4,8 +4,8 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from statistics import median
 from functools import partial
+from statistics import median
 from typing import TypeVar
 
 import numpy as np
