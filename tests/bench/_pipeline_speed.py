@@ -1,12 +1,10 @@
 """How fast: enumeration of all configurations, and evaluations of chromosomes, in seconds of CPU time on one thread."""
 
-import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import median
 from functools import partial
-from typing import TypeVar
+from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,37 +14,27 @@ from solvers.pipeline.chromosomes import Chromosomes, configurations, stage_mask
 from solvers.pipeline.emsco import Emsco, Settings
 from solvers.pipeline.enumerate import Frontier, frontier_of_words
 from solvers.pipeline.objectives import Evaluator
-from tests.bench._pipeline_data import HALVES, SEED, Case, Prepared, credit, heart, patient
-from tests.bench._pipeline_spambase import THRESHOLDS, spambase
+from tests.bench._pipeline_data import HALVES, SEED, Case, Prepared, cpu, credit, heart, patient, spambase
 from tests.bench.cascade import shown, table
-
-T = TypeVar("T")
 
 ENUMERATED = ((heart, 4, 2.0), (credit, 4, 20.0))
 """Data, k, and the seconds that enumeration may take."""
 WITH_TRAINING = 120.0
-STAGES = 5
+STAGES, THRESHOLD = 5, 0.75
 ROWS = 1_999
 """Training rows of the problem with 15 features; half as many to evaluate."""
 ROUGH = 0.02
 """The share of rows by which the naive way may differ: scikit-learn's fit ends early unless told not to."""
 
 
-def cpu(call: Callable[[], T]) -> tuple[float, T]:
-    """Measure one call in seconds of this process's CPU time."""
-    start = time.process_time()
-    result = call()
-    return time.process_time() - start, result
-
-
 def measure_enumeration() -> Iterator[Table | str]:
     """Train all feature sets on one half, enumerate on the other."""
     made = table(
-        "Exact fronts: half of the rows to train, half to evaluate; CPU seconds. Training:\nlogistic regressions of all "
-        "feature sets; answers: training too, then what they\nsay of the rows, as bit sets; front: size, and of how many "
-        "configurations",
-        "n, k", "front", "training", "answers", "front found in", "wanted",
+        "Exact fronts: half of the rows to train, half to evaluate; CPU seconds. Training: logistic "
+        "regressions of all feature sets; answers: training too, then what they say of the rows, as bit sets",
+        "data, k", "front", "training", "answers", "enumeration", "wanted",
     )  # fmt: skip
+    sizes = []
     _warm()
     for load, stages, wanted in ENUMERATED:
         prepared = Prepared.cut(load(), HALVES, SEED)
@@ -56,11 +44,11 @@ def measure_enumeration() -> Iterator[Table | str]:
         if found.examined + found.pruned != configurations(n, stages):
             raise AssertionError(f"{found.examined} + {found.pruned} configurations of {configurations(n, stages)}")
         met = "met" if enumerating < wanted and answers + enumerating < WITH_TRAINING else "MISSED"
-        size = f"{len(found.cost)} of {configurations(n, stages):,}"
         cells = (shown(training), shown(answers), shown(enumerating), f"{wanted:g} s: {met}")
-        made.add_row(f"{prepared.case.name} {n}, {stages}", size, *cells)
+        made.add_row(f"{prepared.case.name}, {stages}", str(len(found.cost)), *cells)
+        sizes.append(f"{configurations(n, stages):,} configurations of {prepared.case.name}")
     yield made
-    yield f"With training less than {WITH_TRAINING:.0f} s are wanted.\n"
+    yield f"All {' and '.join(sizes)} are ruled out or looked at; with training less than {WITH_TRAINING:.0f} s is wanted.\n"
 
 
 def enumerate_all(prepared: Prepared, stages: int) -> tuple[float, Evaluator, float, Frontier]:
@@ -99,25 +87,25 @@ def races(quick: bool) -> list[Race]:
 
     half = ROWS // 2
     values, labels = make_classification(ROWS + half, 15, n_informative=8, n_redundant=2, random_state=SEED)
-    case = Case("", values, labels.astype(np.int32), np.zeros(15, dtype=bool), np.ones(15), THRESHOLDS[1], Settings())
+    case = Case("", values, labels.astype(np.int32), np.zeros(15, dtype=bool), np.ones(15), THRESHOLD, Settings())
     made = Prepared.of(case, [np.arange(ROWS), np.arange(ROWS, ROWS + half)])
     wide = spambase("standardised")
     return [
-        Race(f"15 x {ROWS:,}", made, 0.75, 15 if quick else 150, 12 if quick else 40, 50, 24),
-        Race("57 x 2,300", wide, 0.75, 3 if quick else 10, 6 if quick else 20, 5, 11),
+        Race(f"15 x {ROWS:,}", made, THRESHOLD, 15 if quick else 150, 12 if quick else 40, 50, 24),
+        Race("57 x 2,300", wide, THRESHOLD, 3 if quick else 10, 6 if quick else 20, 5, 11),
     ]
 
 
 def measure_evaluations(quick: bool, repeats: int = 3) -> Iterator[Table | str]:
     """Evaluate what runs of EMSCO ask for, and a sample of it in the naive way; then all again, trained."""
     made = table(
-        f"Chromosome evaluations per CPU second, k = {STAGES}, population 300: median of {repeats} runs\n(least-most). "
-        "Naive: scikit-learn fits a model for each stage of each chromosome, on a\nsample of the same ones; sets: how "
+        f"Chromosome evaluations per CPU second, k = {STAGES}, population 300: median of {repeats} runs (least-most). "
+        "Naive: scikit-learn fits a model for each stage of each chromosome, on a sample of the same ones; sets: how "
         "many we trained in so many generations",
         "features x rows", "sets", "ours", "naive", "ratio", "wanted",
     )  # fmt: skip
     known = table(
-        "The same configurations per CPU second, all feature sets trained before:\nobjectives alone, and the whole run "
+        "The same configurations per CPU second, all feature sets trained before: objectives alone, and the whole run "
         "with operators and ranking",
         "features x rows", "count", "objectives", "whole run", "wanted",
     )  # fmt: skip
