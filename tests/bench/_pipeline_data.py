@@ -93,7 +93,7 @@ def synthetic30() -> Case:
 
     values, labels = make_classification(1000, 30, n_informative=25, n_redundant=0, n_classes=3, random_state=SEED)
     importance = RandomForestClassifier(random_state=SEED).fit(values, labels).feature_importances_
-    costs: Floats = 100.0 * (np.argsort(np.argsort(importance)) // 6 + 1)
+    classes = (np.argsort(np.argsort(importance)) // 6 + 1).astype(np.float64)
     settings = Settings(mutation=0.05, beta=2.5)
     return Case(
         "synthetic30", values, labels.astype(np.int32), np.zeros(30, dtype=bool), 100.0 * classes, 0.65, settings

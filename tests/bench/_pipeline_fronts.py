@@ -31,7 +31,8 @@ TOLD = {
     ("pima", 2): "18", ("pima", 3): "42", ("pima", 4): "65",
     ("credit", 2): "47", ("credit", 3): "141", ("credit", 4): "171, 10 %",
 }  # fmt: skip
-"""The paper's front sizes (Table 7), and what its text says of the shares in Figure 8: almost two thirds, and just over 10 %."""
+"""The paper's front sizes (Table 7), and what its text says of the shares in Figure 8: almost two thirds, just over
+10 %."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -48,7 +48,7 @@ def measure_enumeration() -> Iterator[Table | str]:
         made.add_row(f"{prepared.case.name}, {stages}", str(len(found.cost)), *cells)
         sizes.append(f"{configurations(n, stages):,} configurations of {prepared.case.name}")
     yield made
-    yield f"All {' and '.join(sizes)} are ruled out or looked at; with training less than {WITH_TRAINING:.0f} s is wanted.\n"
+    yield f"{' and '.join(sizes)}; with training less than {WITH_TRAINING:.0f} s is wanted.\n"
 
 
 def enumerate_all(prepared: Prepared, stages: int) -> tuple[float, Evaluator, float, Frontier]:

@@ -122,8 +122,8 @@ def report(studies: Sequence[Study]) -> Iterator[Table | str]:
         splits = len(one.methods["EMSCO"])
         case = CASES[one.name]()
         made = table(
-            f"{one.name}, p = {case.threshold}: mean of {splits} splits ±95 % margin; {one.rows} test rows; share: of the "
-            "single stage's cost",
+            f"{one.name}, p = {case.threshold}: mean of {splits} splits ±95 % margin; {one.rows} test rows; "
+            "share: of the single stage's cost",
             "method (k)", "accuracy %", "coverage %", "cost", "share", "correct",
         )  # fmt: skip
         single = one.methods["single-stage"][:, 2].mean()
