@@ -105,7 +105,7 @@ def measure_evaluations(quick: bool, repeats: int = 3) -> Iterator[Table | str]:
     generations = " and ".join(str(race.generations) for race in problems)
     made = table(
         f"Chromosome evaluations per CPU second in {generations} generations, k = {STAGES}, population 300: "
-        f"median of {repeats} runs (least-most). Refitted: scikit-learn fits a model for each stage of each chromosome, "
+        f"median of {repeats} runs (least-most). Refitted: scikit-learn fits a model for each stage of each chromosome "
         "on a sample of the same ones, with solver sag as the authors' published code, or with lbfgs; times: as many "
         "as refitted",
         "n x rows", "ours", "sag", "times", "lbfgs", "times", "wanted",
