@@ -42,7 +42,7 @@ class Effort:
     synthetic: int
 
 
-QUICK = Effort(True, 10, 1, spambase.USUAL, 4, 2, 0)
+QUICK = Effort(True, 5, 1, spambase.USUAL, 4, 2, 0)
 USUAL = Effort(False, 150, 1, spambase.USUAL, 20, 10, 2)
 FULL = Effort(False, 150, 3, spambase.every_job(), 100, 50, 10)
 
