@@ -24,28 +24,27 @@ from tests.bench import _pipeline_fronts as fronts
 from tests.bench import _pipeline_spambase as spambase
 from tests.bench import _pipeline_speed as speed
 from tests.bench import _pipeline_study as study
-from tests.bench._pipeline_data import SCALINGS
 
 Parts = Iterator[Table | str]
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much of each part: quick, whether parts 1 and 2 do less; generations, seeds and scalings of spambase; runs of
+    """How much of each part: quick, whether parts 1 and 2 do less; generations, seeds and jobs of spambase; runs of
     each panel of Figure 8; splits of the small data sets, and of Synthetic30."""
 
     quick: bool
     generations: int
     seeds: int
-    scalings: tuple[str, ...]
+    jobs: tuple[spambase.Job, ...]
     runs: int
     splits: int
     synthetic: int
 
 
-QUICK = Effort(True, 15, 1, SCALINGS[:1], 4, 2, 0)
-USUAL = Effort(False, 150, 1, SCALINGS[:1], 20, 10, 2)
-FULL = Effort(False, 150, 3, SCALINGS, 100, 50, 10)
+QUICK = Effort(True, 5, 1, spambase.USUAL, 4, 2, 0)
+USUAL = Effort(False, 150, 1, spambase.USUAL, 20, 10, 2)
+FULL = Effort(False, 150, 3, spambase.every_job(), 100, 50, 10)
 
 
 def report_fronts(effort: Effort, plots: Path | None) -> Parts:
@@ -72,7 +71,7 @@ def report_study(effort: Effort, plots: Path | None) -> Parts:
 PARTS: dict[str, Callable[[Effort, Path | None], Parts]] = {
     "enumeration": lambda effort, plots: speed.measure_enumeration(),
     "evaluation": lambda effort, plots: speed.measure_evaluations(effort.quick),
-    "spambase": lambda effort, plots: spambase.compare(effort.generations, effort.scalings, effort.seeds),
+    "spambase": lambda effort, plots: spambase.compare(effort.generations, effort.jobs, effort.seeds),
     "fronts": report_fronts,
     "study": report_study,
 }
