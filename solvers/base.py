@@ -6,7 +6,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from models import Dataset, Value
+from models import Value
 
 
 class Progress(Protocol):
@@ -57,7 +57,8 @@ class Solver(Generic[P]):
     """One line of the registry: what a subject learns from, is told, is asked and keeps."""
 
     name: str
-    dataset: type[Dataset]
+    dataset: Any
+    """The kind of table it learns from, or the union of several."""
     options: type[Value]
     query: type[Value]
     plan: type[P]
