@@ -83,7 +83,8 @@ class Answer(Value):
 
 
 Acquired = Number | str | Answer | Annotated[Items[Number | str], Field(min_length=1, max_length=10_000)]
-"""What a sensor told: a number, or numbers, of a feature; a label, label and confidence, or both named, of a classifier."""
+"""What a sensor told: of a feature its number or numbers; of a classifier its label, label and confidence, or both by
+name."""
 
 
 class PolicyTarget(Value):
@@ -108,9 +109,7 @@ class PolicyQuery(PolicyTarget):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [
-                {"budget": 6.0, "item": "img-0001", "acquired": {"fast": {"label": "cat", "confidence": 0.9}}}
-            ]
+            "examples": [{"budget": 6.0, "item": "img-0001", "acquired": {"fast": {"label": "cat", "confidence": 0.9}}}]
         }
     )
 

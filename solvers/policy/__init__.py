@@ -1,7 +1,8 @@
 """The policy: which sensor next, or stop, given what is known of an item (acquisition DAG).
 
-Wang, Trapeznikov, Saligrama, *Efficient Learning by Directed Acyclic Graph for Resource Constrained Prediction* (NeurIPS
-2015). ``solver`` builds a plan from a table of features, or from a trace whose classifiers are bought one by one.
+Wang, Trapeznikov, Saligrama, *Efficient Learning by Directed Acyclic Graph for Resource Constrained Prediction*
+(NeurIPS 2015). ``solver`` builds a plan from a table of features, or from a trace whose classifiers are
+bought one by one.
 
 =================  =====================================================================================
 module             what of the paper

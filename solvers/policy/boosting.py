@@ -69,7 +69,9 @@ def boost(binned: Binned, targets: Floats, growth: Growth, rng: np.random.Genera
     return _boosted(_kernels()[0], binned, (residuals,), base, growth, rng)
 
 
-def boost_classes(binned: Binned, labels: NDArray[Any], classes: int, growth: Growth, rng: np.random.Generator) -> Forest:
+def boost_classes(
+    binned: Binned, labels: NDArray[Any], classes: int, growth: Growth, rng: np.random.Generator
+) -> Forest:
     """Fit the logits of class probabilities to labels, (n,), below ``classes``, by the logarithmic loss."""
     counts = np.bincount(labels, minlength=classes) + 0.5
     base = np.log(counts / counts.sum()).astype(np.float32)
@@ -110,7 +112,7 @@ def _kernels() -> tuple[Callable[..., None], Callable[..., None]]:
     return _build(import_module("numba").njit)
 
 
-def _build(njit: Callable[[Any], Any]) -> tuple[Callable[..., None], Callable[..., None]]:  # noqa: C901
+def _build(njit: Callable[[Any], Any]) -> tuple[Callable[..., None], Callable[..., None]]:
     @njit
     def ask(bins, widths, asked, slopes, weights, ridge, columns, chosen, leaf):  # type: ignore[no-untyped-def]
         """Choose the questions of one tree for the gradients of one projection, and find the leaf of every row."""

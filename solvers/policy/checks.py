@@ -57,12 +57,14 @@ def _sensors(plan: "PolicyPlan") -> dict[str, bool]:
     m, columns, labelled = len(plan.sensors), len(plan.owners), plan.labelled
     starts = np.diff(plan.owners, prepend=-1)
     return {
-        "a cost for each sensor": plan.costs.shape == (m,) and bool(np.all((plan.costs >= 0) & (plan.costs <= LARGEST))),
+        "a cost for each sensor": plan.costs.shape == (m,)
+        and bool(np.all((plan.costs >= 0) & (plan.costs <= LARGEST))),
         "columns for each sensor": columns > 0
         and bool(np.all((starts == 0) | (starts == 1)))
         and int(plan.owners[0]) == 0
         and int(plan.owners[-1]) == m - 1,
-        "labels that begin their sensor's columns": labelled.shape == (columns,) and bool(np.all(starts[labelled] == 1)),
+        "labels that begin their sensor's columns": labelled.shape == (columns,)
+        and bool(np.all(starts[labelled] == 1)),
         "knots that do not fall": plan.knots.shape == (columns, KNOTS)
         and bool(np.all(np.diff(plan.knots, axis=1) >= 0))
         and bool(np.all(np.abs(plan.knots) <= 1e30)),
@@ -144,8 +146,7 @@ def _tournaments(plan: "PolicyPlan") -> dict[str, bool]:
         "tournaments of each node": 1 <= plan.degree <= 3
         and plan.centres.shape == plan.scales.shape == (nodes, widest)
         and bool(np.all(plan.scales > 0))
-        and plan.matches.shape
-        == (edges, plan.weights.shape[1], points, comb(widest + plan.degree, plan.degree)),
+        and plan.matches.shape == (edges, plan.weights.shape[1], points, comb(widest + plan.degree, plan.degree)),
     }
 
 

@@ -2,10 +2,11 @@
 
 There are K members of each classifier, member k fitted on all rows but those of part k. What a set's classifier says of
 a row of the table it learned from comes from the member that had not seen the row (Eq. 1 on cross-validated
-predictions); what it says of a new item is the mean of its members, or what one member alone says.
+predictions). Of a new item one member alone says how sure it is, for decisions; the answer is that of the mean of all
+members' logits.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,46 +47,51 @@ class Classifiers:
     columns: Ints
     thresholds: Floats
     leaves: Singles
+    _means: Singles = field(init=False, repr=False)  # (S, F, C), of the members' weights
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_means", self.weights.mean(axis=1, dtype=np.float32))
 
     @classmethod
     def of(cls, basis: Basis, members: Bools, found: list[list[Member]]) -> "Classifiers":
         """Put the members of each set, found[s][k], into arrays."""
-        first, owners = found[0][0], basis.owners()
+        first, owners = found[0][0], basis.owners
         shape = (len(found), len(found[0]))
         weights = np.zeros((*shape, len(owners), len(first.intercept)), dtype=np.float32)
         for s, of_set in enumerate(found):
             weights[s][:, members[s][owners]] = np.stack([member.weights for member in of_set])
-        intercepts, columns, thresholds, leaves = (
-            np.stack([np.stack([take(member) for member in of_set]) for of_set in found])
-            for take in (
-                lambda m: m.intercept + m.forest.base,
-                lambda m: m.forest.columns,
-                lambda m: m.forest.thresholds,
-                lambda m: m.forest.leaves,
-            )
-        )
+        intercepts = np.array([[each.intercept + each.forest.base for each in of_set] for of_set in found])
+        columns = np.array([[each.forest.columns for each in of_set] for of_set in found])
+        thresholds = np.array([[each.forest.thresholds for each in of_set] for of_set in found])
+        leaves = np.array([[each.forest.leaves for each in of_set] for of_set in found])
         return cls(basis, members, weights, intercepts, columns, thresholds, leaves)
 
-    def logits(self, node: int, member: int, cells: Floats, inputs: Floats) -> Singles:
-        """Tell the logits of the classes, (n, C), that one member gives. inputs: ``tree_inputs`` of the cells."""
-        places, values = self.basis.functions(cells, self.basis.sensors.columns_of(np.flatnonzero(self.members[node])))
-        linear = weigh(self.weights[node, member], places, values)
+    def posteriors(self, node: int, member: int, cells: Floats, inputs: Floats) -> Floats:
+        """Tell the probabilities of the classes, (n, C), as one member sees them. inputs: ``tree_inputs`` of the
+        cells."""
         forest = Forest(
             self.intercepts[node, member],
             self.columns[node, member],
             self.thresholds[node, member],
             self.leaves[node, member],
         )
-        return np.asarray(linear + forest.predict(inputs))
-
-    def posteriors(self, node: int, member: int, cells: Floats, inputs: Floats) -> Floats:
-        """Tell the probabilities of the classes, (n, C), as one member sees them."""
-        return softmax(self.logits(node, member, cells, inputs))
+        return softmax(self._linear(node, self.weights[node, member], cells) + forest.predict(inputs))
 
     def answers(self, node: int, cells: Floats, inputs: Floats) -> Floats:
-        """Tell the probabilities of the classes, (n, C), the mean of all members."""
-        members = range(self.weights.shape[1])
-        return np.asarray(sum(self.posteriors(node, k, cells, inputs) for k in members) / len(members))
+        """Tell the probabilities of the classes, (n, C), by the mean of all members' logits."""
+        members, trees, depth = self.columns.shape[1:]
+        every = Forest(
+            np.zeros_like(self.intercepts[node, 0]),
+            self.columns[node].reshape(members * trees, depth),
+            self.thresholds[node].reshape(members * trees, depth),
+            self.leaves[node].reshape(members * trees, 1 << depth, -1),
+        )
+        linear = self._linear(node, self._means[node], cells) + self.intercepts[node].mean(axis=0)
+        return softmax(linear + every.predict(inputs) / members)
+
+    def _linear(self, node: int, weights: Singles, cells: Floats) -> Floats:
+        columns = self.basis.sensors.columns_of(np.flatnonzero(self.members[node]))
+        return weigh(weights, *self.basis.functions(cells, columns))
 
 
 def softmax(logits: NDArray[np.floating]) -> Floats:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,17 +43,18 @@ class Decisions:
         )
         return np.asarray(forest.predict(hints) + self.prices[edges] * self.tradeoffs[point])
 
-    def choose(self, node: int, member: int, point: int, hints: Floats) -> NDArray[np.int16]:
-        """Choose the action of a node for rows that look like hints, (n, d): (n,), 0 stops."""
+    def choose(self, node: int, member: int, point: int, hints: Floats) -> tuple[NDArray[np.int16], Floats]:
+        """Choose the action of a node for rows that look like hints, (n, d): (n,), 0 stops; and its advantages."""
+        advantages = self.advantages(node, member, point, hints)
         if not len(self.matches):
-            return least(self.advantages(node, member, point, hints))
+            return least(advantages), advantages
         d = hints.shape[1]
         edges = slice(int(self.offsets[node]), int(self.offsets[node + 1]))
         inputs = monomials(standardize(hints, self.centres[node, :d], self.scales[node, :d]), self.degree)
-        return play(self.matches[edges, member, point, : inputs.shape[1]], inputs)
+        return play(self.matches[edges, member, point, : inputs.shape[1]], inputs), advantages
 
 
-def from_regression(offsets: Ints, found: dict[int, Regressed], points: Sequence[int]) -> dict[str, NDArray[np.generic]]:
+def from_regression(offsets: Ints, found: dict[int, Regressed], points: Sequence[int]) -> dict[str, NDArray[Any]]:
     """Put the forests of nodes into arrays, for some of the trade-offs; nodes without edges ask nothing."""
     one = next(iter(found.values()))
     kept = list(points)
@@ -77,9 +79,7 @@ def from_regression(offsets: Ints, found: dict[int, Regressed], points: Sequence
     }
 
 
-def from_tournaments(
-    offsets: Ints, found: dict[int, Tournament], points: Sequence[int]
-) -> dict[str, NDArray[np.generic]]:
+def from_tournaments(offsets: Ints, found: dict[int, Tournament], points: Sequence[int]) -> dict[str, NDArray[Any]]:
     """Put the tournaments of nodes into arrays, for some of the trade-offs; shorter ones are filled up with 0."""
     one, nodes, edges, kept = next(iter(found.values())), len(offsets) - 1, int(offsets[-1]), list(points)
     widest = max(len(each.centre) for each in found.values())

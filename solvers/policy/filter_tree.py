@@ -21,6 +21,8 @@ Actions = NDArray[np.int16]
 
 PENALTY = 1.0
 """The inverse strength of the ridge penalty, scikit-learn's C, for importances of mean 1."""
+TOLERANCE = 1e-2
+"""Where a match stops to converge; only the sign of what it says counts."""
 SURE = 20.0
 """The decision value of a match that one side always wins."""
 MOST_EXACT = 400
@@ -128,9 +130,8 @@ def _fit_match(inputs: Floats, lead: Floats) -> Floats:
         return found
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = LogisticRegression(
-            C=PENALTY, max_iter=30, solver="newton-cholesky" if inputs.shape[1] <= MOST_EXACT else "lbfgs"
-        )
+        solver = "newton-cholesky" if inputs.shape[1] <= MOST_EXACT else "lbfgs"
+        model = LogisticRegression(C=PENALTY, max_iter=30, tol=TOLERANCE, solver=solver)
         model.fit(inputs[:, :-1], labels, sample_weight=importance / importance.mean())
     found[:-1], found[-1] = model.coef_[0], model.intercept_[0]
     return found

@@ -224,7 +224,7 @@ def validate(graph: Graph, chosen: Sequence[Actions], observed: Floats, costs: F
 
 
 def _chosen(chosen: Sequence[Actions], at: int, node: int, rows: NDArray[np.int64]) -> Actions:
-    return chosen[node][rows, at]
+    return np.asarray(chosen[node][rows, at])
 
 
 def bounds_of(costs: Floats, confidence: float) -> Floats:

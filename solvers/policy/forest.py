@@ -47,9 +47,7 @@ class Forest:
         flat = self.leaves.reshape(-1, self.leaves.shape[2])[:, outputs]
         base = self.base[outputs]
         rows = max(1, _AT_ONCE // max(len(self.columns) * flat.shape[1], 1))
-        parts = [
-            flat[self.places(inputs[start : start + rows])].sum(axis=1) for start in range(0, len(inputs), rows)
-        ]
+        parts = [flat[self.places(inputs[start : start + rows])].sum(axis=1) for start in range(0, len(inputs), rows)]
         return base + (np.concatenate(parts) if parts else np.zeros((0, flat.shape[1]), dtype=np.float32))
 
     def first(self, trees: int) -> "Forest":

@@ -15,8 +15,8 @@ MOST_CLASSES = 12
 
 def hints_of(sensors: Sensors, members: NDArray[np.bool_], posteriors: Floats, cells: Floats) -> Floats:
     """Lay out what a node looks at, (n, d): the highest probabilities and how far the first is ahead, those of all
-    classes if they are few, and for each acquired sensor, members (M,), its numbers, or its label's code and the label's
-    probability.
+    classes if they are few, and for each acquired sensor, members (M,), its numbers, its label's code and the
+    probability of its label.
 
     >>> sensors = Sensors(("a",), np.array([0, 0], np.int32), np.array([True, False]), ("cat", "dog"))
     >>> hints_of(sensors, np.array([True]), np.array([[0.25, 0.75]]), np.array([[1.0, 0.9]])).tolist()

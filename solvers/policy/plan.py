@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -51,17 +52,17 @@ class PolicyPlan:
     """A decision for every node of the DAG, in K members, under each of the H trade-offs of the curve. Costs are in
     ``unit``.
 
-    sensors: M names; costs: (M,) their average costs; classes: C names, in which labels of sensors are coded too;
-    owners, labelled: the columns of sensors (``Sensors``); knots: (D, 5) (``Basis``); members, offsets, targets: the DAG
-    (``Graph``).
+    sensors: M names; costs: (M,) their average costs; classes: names in whose order labels of sensors are coded, the C
+    true ones first; owners, labelled: the columns of sensors (``Sensors``); knots: (D, 5) (``Basis``); members,
+    offsets, targets: the DAG (``Graph``).
 
     weights: (S, K, F, C), intercepts: (S, K, C), class_columns: (S, K, T, D), class_thresholds, class_leaves: (S, K, T,
     2^D, C): the classifiers of nodes (``Classifiers``).
 
     learner: how nodes decide. base: (E, K, H) mean advantages of edges over stopping, without their prices.
     edge_columns, edge_thresholds: (S, K, T', D), edge_leaves: (E, K, T', 2^D, H): the forests (``Regressed``), with
-    T' = 0 for a filter tree; degree, centres, scales: (S, d), matches: (E, K, H, P): the tournaments (``Tournament``), E
-    = 0 for a regression.
+    T' = 0 for a filter tree; degree, centres, scales: (S, d), matches: (E, K, H, P): the tournaments (``Tournament``),
+    E = 0 for a regression.
 
     tradeoffs: (H,) what a unit of cost weighs, -1 for stopping at once; point_costs, point_bounds, point_errors,
     point_sensors: (H,) the curve by rising cost and falling error; confidence: with which the bounds hold; rows: how
@@ -155,10 +156,10 @@ class PolicyPlan:
         if self.tradeoffs[point] >= 0 and len(self._graph.actions_of(node)):
             seen = self._classifiers.posteriors(node, luck.member, rows, inputs)
             hints = hints_of(self._sensors, self.members[node], seen, rows)
-            action = int(self._decisions.choose(node, luck.member, point, hints)[0])
+            actions, advantages = self._decisions.choose(node, luck.member, point, hints)
+            action = int(actions[0])
             if action:
-                advantage = float(self._decisions.advantages(node, luck.member, point, hints)[0, action - 1])
-                loss = max(0.0, 1.0 - float(seen.max()) + advantage)
+                loss = max(0.0, 1.0 - float(seen.max()) + float(advantages[0, action - 1]))
                 return self._acquire(known, int(self._graph.actions_of(node)[action - 1]), loss, point)
         return self._classify(node, rows, inputs, point)
 
@@ -200,7 +201,7 @@ class PolicyPlan:
         return mixture.second if luck.draw < mixture.share else mixture.first
 
     def run(self, cells: Floats, items: Sequence[str], target: PolicyTarget) -> Ran:
-        """Walk complete items, cells (n, D) as ``read`` and ``cells_of`` give them, as ``decide`` would, node by node."""
+        """Walk complete items, cells (n, D) as ``cells_of`` gives them, as ``decide`` would, but node by node."""
         drawn = [Luck.of(item, self.weights.shape[1]) for item in items]
         member = np.array([luck.member for luck in drawn], dtype=np.int64)
         mixture = self._mixture(target)
@@ -214,7 +215,7 @@ class PolicyPlan:
                     some = np.flatnonzero((member[rows] == k) & (point[rows] == h))
                     seen = self._classifiers.posteriors(node, k, cells[rows[some]], inputs[rows[some]])
                     hints = hints_of(self._sensors, self.members[node], seen, cells[rows[some]])
-                    actions[some] = self._decisions.choose(node, k, h, hints)
+                    actions[some], _ = self._decisions.choose(node, k, h, hints)
             return actions
 
         walks = walk(self._graph, len(cells), choose)
@@ -257,7 +258,7 @@ class PolicyPlan:
         """List the sensors acquired along the nodes that one item passed, in order."""
         found: list[str] = []
         passed = nodes[nodes >= 0]
-        for before, after in zip(passed[:-1], passed[1:], strict=True):
+        for before, after in pairwise(passed):
             found += [self.sensors[m] for m in np.flatnonzero(self.members[after] & ~self.members[before]).tolist()]
         return tuple(found)
 
@@ -293,4 +294,3 @@ class Luck:
             return cls(0, 1.0)
         digest = sha256(item.encode("utf-8", "surrogatepass")).digest()
         return cls(int.from_bytes(digest[:8]) % members, int.from_bytes(digest[8:14]) / 2**48)
-

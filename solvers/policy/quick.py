@@ -33,20 +33,22 @@ class Quick:
     def of(cls, lessons: Lessons) -> "Quick":
         """Add up the products of basis functions, over the first rows only if there are very many."""
         kept = slice(0, MOST_ROWS)
-        lessons = Lessons(lessons.basis, lessons.cells[kept], lessons.labels[kept], lessons.classes, lessons.parts[kept])
+        lessons = Lessons(
+            lessons.basis, lessons.cells[kept], lessons.labels[kept], lessons.classes, lessons.parts[kept]
+        )
         every = np.arange(lessons.cells.shape[1])
         places, values = lessons.basis.functions(lessons.cells, every)
-        table = np.zeros((len(places), len(lessons.basis.owners()) + 1))
+        table = np.zeros((len(places), len(lessons.basis.owners) + 1))
         np.add.at(table, (np.arange(len(places))[:, None], places), values)
         table[:, -1] = 1.0
         truth = np.eye(lessons.classes)[lessons.labels]
-        parts = [lessons.parts == k for k in range(lessons.members)]
-        squares = np.array([table[rows].T @ table[rows] for rows in parts])
-        return cls(lessons, table, squares, np.array([table[rows].T @ truth[rows] for rows in parts]))
+        each = [lessons.parts == k for k in range(lessons.members)]
+        squares = np.array([table[rows].T @ table[rows] for rows in each])
+        return cls(lessons, table, squares, np.array([table[rows].T @ truth[rows] for rows in each]))
 
     def right(self, group: Group) -> NDArray[np.bool_]:
         """Tell which rows are answered rightly with the sensors of a group by a model that has not seen them: (n,)."""
-        own = np.append(np.isin(self.lessons.basis.owners(), list(group)), True)
+        own = np.append(np.isin(self.lessons.basis.owners, list(group)), True)
         squares, products = self.squares[:, own][:, :, own], self.products[:, own]
         answers = np.empty(len(self.table), dtype=np.int64)
         for k in range(self.lessons.members):
@@ -54,4 +56,4 @@ class Quick:
             system = squares.sum(axis=0) - squares[k] + RIDGE * np.eye(int(own.sum()))
             weights = np.linalg.solve(system, products.sum(axis=0) - products[k])
             answers[rows] = (self.table[rows][:, own] @ weights).argmax(axis=1)
-        return answers == self.lessons.labels
+        return np.equal(answers, self.lessons.labels)

@@ -18,8 +18,8 @@ Actions = NDArray[np.int16]
 
 Learn = Callable[[Sequence[int], Sequence[Floats]], Sequence[Actions]]
 """Learns the policies of nodes from their weights, (n, A + 1, L), stopping first, and says for every row and trade-off
-which action, (n, L), the policy chooses: 0 stops, a leads along the node's a-th edge. The policy should not have learned
-from the row that it chooses for."""
+which action, (n, L), the policy chooses: 0 stops, a leads along the node's a-th edge. The policy should not have
+learned from the row that it chooses for."""
 
 
 def reduce_graph(graph: Graph, losses: Floats, costs: Floats, tradeoffs: Floats, learn: Learn) -> list[Actions]:

@@ -126,7 +126,7 @@ def _listed(told: Any, *, labelled: bool, width: int) -> list[Any]:
 
 
 def _finite(value: Any) -> float:
-    if isinstance(value, bool | str) or not isinstance(value, int | float | np.number):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"must be a number, one is {value!r}")
     if not math.isfinite(value) or abs(value) > FARTHEST:
         raise ValueError(f"must be finite and at most {FARTHEST:g} either way, one is {value}")

@@ -1,9 +1,9 @@
 """Sensor subset selection for many sensors: a few groups such that for most items some group is enough (Algorithm 2).
 
-The reward of t groups is the share of items that at least one of them answers rightly (Eq. 12); a greedy search adds the
-sensor to the group that raises it most, until the groups' costs, added up, reach a limit. With sensors of unlike costs
-it is done twice, by the rise and by the rise for a unit of cost, and the better outcome counts: the latter alone can be
-arbitrarily bad, both together cannot (Leskovec and others, which the paper cites).
+The reward of t groups is the share of items that at least one of them answers rightly (Eq. 12); a greedy search adds
+the sensor to the group that raises it most, until the groups' costs, added up, reach a limit. With sensors of unlike
+costs it is done twice, by the rise and by the rise for a unit of cost, and the better outcome counts: the latter alone
+can be arbitrarily bad, both together cannot (Leskovec and others, which the paper cites).
 """
 
 from collections.abc import Callable, Sequence
@@ -57,7 +57,8 @@ def _grow(right: Right, costs: Floats, count: int, limit: float, *, per_cost: bo
     while True:
         before, best = reward(right, groups), None
         for i in sorted({group: at for at, group in reversed(list(enumerate(groups)))}.values()):
-            others = np.any([right(group) for at, group in enumerate(groups) if at != i] or [False], axis=0)
+            rest = [right(group) for at, group in enumerate(groups) if at != i]
+            others = np.any(rest, axis=0) if rest else np.zeros_like(right(groups[i]))
             for j in range(len(costs)):
                 if j in groups[i] or spent + costs[j] > limit * (1 + 1e-12):
                     continue

@@ -91,9 +91,7 @@ def _alone(job: Callable[[], R]) -> R:
 def _train_set(lessons: Lessons, chosen: Bools, options: PolicyOptions, seed: int) -> tuple[list[Member], Floats]:
     """Fit the members of one set's classifier; its trees are as many as lose least on the rows not seen."""
     share, rng = SHARES[options.answers], np.random.default_rng(seed)
-    places, values = lessons.basis.functions(
-        lessons.cells, lessons.basis.sensors.columns_of(np.flatnonzero(chosen))
-    )
+    places, values = lessons.basis.functions(lessons.cells, lessons.basis.sensors.columns_of(np.flatnonzero(chosen)))
     inputs = tree_inputs(lessons.basis.sensors, lessons.cells)
     binned = Binned.of(np.where(chosen[tree_owners(lessons.basis.sensors)], inputs, 0.0))
     members, losses = [], np.zeros(options.trees + 1)
@@ -121,7 +119,7 @@ def _fit_linear(
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    own = chosen[lessons.basis.owners()]
+    own = chosen[lessons.basis.owners]
     counts = np.bincount(lessons.labels[seen], minlength=lessons.classes)
     weights = np.zeros((int(own.sum()), lessons.classes))
     intercept = np.log((counts + 0.5) / (counts.sum() + 0.5 * lessons.classes))
@@ -153,7 +151,7 @@ def _weighed(forest: Forest, share: float, trees: int) -> Forest:
 
 def _spread(basis: Basis, chosen: Bools, weights: NDArray[np.float32]) -> NDArray[np.float32]:
     """Put the weights of a set's functions, (f, C), at their places among all functions, (F, C)."""
-    own = chosen[basis.owners()]
+    own = chosen[basis.owners]
     every = np.zeros((len(own), weights.shape[1]), dtype=np.float32)
     every[own] = weights
     return every
