@@ -5,6 +5,7 @@ from math import comb
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models import InvalidRequest
 from models.base import LARGEST
@@ -110,11 +111,15 @@ def _classifiers(plan: "PolicyPlan") -> dict[str, bool]:
         "trees of classifiers": plan.class_columns.shape == plan.class_thresholds.shape == (nodes, members, *trees)
         and plan.class_leaves.shape == (nodes, members, trees[0], 1 << min(trees[1], 20), outputs)
         and trees[1] > 0,
-        "questions about columns there are": bool(np.all((plan.class_columns >= 0) & (plan.class_columns < seen))),
+        "questions about columns there are": _below(plan.class_columns, seen),
     }
 
 
-def _looked_at(plan: "PolicyPlan") -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+def _below(places: NDArray[np.int32], limit: int | NDArray[np.int64]) -> bool:
+    return bool(np.all((places >= 0) & (places < limit)))
+
+
+def _looked_at(plan: "PolicyPlan") -> NDArray[np.int64]:
     """Count what each node looks at, as ``hints_of`` lays it out."""
     outputs = plan.weights.shape[3]
     fixed = min(outputs, HIGHEST) + 1 + (outputs if outputs <= MOST_CLASSES else 0)
@@ -125,13 +130,14 @@ def _looked_at(plan: "PolicyPlan") -> "np.ndarray[tuple[int], np.dtype[np.int64]
 def _forests(plan: "PolicyPlan") -> dict[str, bool]:
     nodes, edges, points = len(plan.members), len(plan.targets), len(plan.tradeoffs)
     members, trees = plan.weights.shape[1], plan.edge_columns.shape[2:]
-    room = _looked_at(plan)[:, None, None, None]
+    if len(plan.edge_columns) != nodes:
+        return {"trees of nodes": False}
     return {
         "advantages of each edge": plan.base.shape == (edges, members, points) and points > 0,
         "trees of nodes": plan.edge_columns.shape == plan.edge_thresholds.shape == (nodes, members, *trees)
         and plan.edge_leaves.shape == (edges, members, trees[0], 1 << min(trees[1], 20), points)
         and trees[1] > 0,
-        "questions about what nodes look at": bool(np.all((plan.edge_columns >= 0) & (plan.edge_columns < room))),
+        "questions about what nodes look at": _below(plan.edge_columns, _looked_at(plan)[:, None, None, None]),
     }
 
 
