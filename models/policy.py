@@ -36,8 +36,8 @@ class PolicyOptions(Value):
     degree: int = Field(default=1, ge=1, le=3, description="the degree of the polynomials in a filter tree")
     answers: Answers = Field(
         default="both",
-        description="the classifiers of acquired sets: logistic regression, gradient-boosted trees, or the geometric "
-        "mean of both",
+        description="the classifiers of acquired sets: logistic regression, gradient-boosted trees, or, set by set, "
+        "whichever is best of these two and their geometric mean",
     )
     trees: int = Field(default=80, ge=1, le=500, description="the most trees of a classifier or a regression")
     depth: int = Field(default=4, ge=1, le=6, description="the depth of the trees")

@@ -15,6 +15,8 @@ Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Ints = NDArray[np.int32]
 
+STAGE = 4
+"""How many trees more are tried, when their number is chosen."""
 _AT_ONCE = 1 << 22
 """Numbers that are gathered from leaves at once: 16 MB."""
 
@@ -56,11 +58,12 @@ class Forest:
         leaves[trees:] = 0
         return Forest(self.base, self.columns, self.thresholds, leaves)
 
-    def staged_losses(self, inputs: Floats, loss: Callable[[Singles], float]) -> Floats:
-        """Tell the loss of the outputs, (n, L), with 0, 1, …, T trees: (T + 1,)."""
+    def staged_losses(self, inputs: Floats, loss: Callable[[Singles], float | list[float]]) -> Floats:
+        """Tell the loss, or losses, of the outputs, (n, L), with 0, STAGE, 2 STAGE, … trees: one row for each."""
         flat, outputs = self.leaves.reshape(-1, self.leaves.shape[2]), np.tile(self.base, (len(inputs), 1))
         found = [loss(outputs)]
-        for places in self.places(inputs).T:
+        for at, places in enumerate(self.places(inputs).T, start=1):
             outputs += flat[places]
-            found.append(loss(outputs))
+            if at % STAGE == 0:
+                found.append(loss(outputs))
         return np.array(found)

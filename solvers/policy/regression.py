@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.policy.boosting import Binned, Growth, boost
-from solvers.policy.forest import Forest
+from solvers.policy.forest import STAGE, Forest
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -73,13 +73,13 @@ def learn_by_regression(lesson: Lesson, growth: Growth, seed: int) -> Regressed:
     n, actions, tradeoffs = targets.shape
     learned = targets[..., :1] if alike else targets
     flat = learned.reshape(n, -1)
-    binned, errors, forests = Binned.of(lesson.hints), np.zeros(growth.trees + 1), list[Forest]()
+    binned, errors, forests = Binned.of(lesson.hints), np.zeros(growth.trees // STAGE + 1), list[Forest]()
     for k in range(lesson.members):
         seen = lesson.parts != k
         forest = boost(binned.rows(seen), flat[seen], growth, rng)
         errors += forest.staged_losses(lesson.hints[~seen], partial(_squares, flat[~seen]))
         forests.append(forest)
-    forests = [forest.first(int(errors.argmin())) for forest in forests]
+    forests = [forest.first(STAGE * int(errors.argmin())) for forest in forests]
     found = np.empty(targets.shape)
     for k, forest in enumerate(forests):
         rows = lesson.parts == k

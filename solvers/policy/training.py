@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ from models.policy import PolicyOptions
 from solvers.policy.basis import Basis
 from solvers.policy.boosting import Binned, Growth, boost_classes
 from solvers.policy.classifiers import Member, softmax, tree_inputs, tree_owners, weigh
-from solvers.policy.forest import Forest
+from solvers.policy.forest import STAGE, Forest
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -27,8 +27,8 @@ RATE, RIDGE = 0.15, 2.0
 PENALTY = 1.0
 """The inverse strength of the linear models' ridge penalty, scikit-learn's C."""
 ITERATIONS = 100
-SHARES = {"linear": 1.0, "both": 0.5, "boosted": 0.0}
-"""What the linear models' logits count for, the forests' the rest: one half each is the geometric mean."""
+SHARES = {"linear": (1.0,), "both": (0.5, 0.0, 1.0), "boosted": (0.0,)}
+"""What the linear models' logits may count for, the forests' the rest: one half each is the geometric mean."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,92 +88,102 @@ def _alone(job: Callable[[], R]) -> R:
         return job()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Seen:
+    """What the classifiers of one set of sensors see. own: (F,) bool, its basis functions; places, values: (n, w) of
+    them; inputs: (n, d) for trees, binned: the same in bins, other sensors' columns blank."""
+
+    lessons: Lessons
+    own: Bools
+    places: NDArray[np.int64]
+    values: Floats
+    inputs: Floats
+    binned: Binned
+
+    @classmethod
+    def of(cls, lessons: Lessons, chosen: Bools) -> "_Seen":
+        sensors = lessons.basis.sensors
+        places, values = lessons.basis.functions(lessons.cells, sensors.columns_of(np.flatnonzero(chosen)))
+        inputs = tree_inputs(sensors, lessons.cells)
+        binned = Binned.of(np.where(chosen[tree_owners(sensors)], inputs, 0.0))
+        return cls(lessons, chosen[lessons.basis.owners], places, values, inputs, binned)
+
+    def linear(self, member: Member, rows: Bools) -> Floats:
+        """Tell the logits of a member's linear model for some rows."""
+        every = np.zeros((len(self.own), member.weights.shape[1]), dtype=np.float32)
+        every[self.own] = member.weights
+        return member.intercept + weigh(every, self.places[rows], self.values[rows])
+
+
 def _train_set(lessons: Lessons, chosen: Bools, options: PolicyOptions, seed: int) -> tuple[list[Member], Floats]:
-    """Fit the members of one set's classifier; its trees are as many as lose least on the rows not seen."""
-    share, rng = SHARES[options.answers], np.random.default_rng(seed)
-    places, values = lessons.basis.functions(lessons.cells, lessons.basis.sensors.columns_of(np.flatnonzero(chosen)))
-    inputs = tree_inputs(lessons.basis.sensors, lessons.cells)
-    binned = Binned.of(np.where(chosen[tree_owners(lessons.basis.sensors)], inputs, 0.0))
-    members, losses = [], np.zeros(options.trees + 1)
+    """Fit the members of one set's classifier. How many trees, and what they count for beside the linear model, is what
+    loses least, by the logarithmic loss, on the rows not seen."""
+    seen, rng, shares = _Seen.of(lessons, chosen), np.random.default_rng(seed), SHARES[options.answers]
+    trees = options.trees if min(shares) < 1 and chosen.any() else 0
+    members, losses = [], np.zeros((trees // STAGE + 1, len(shares)))
     for k in range(lessons.members):
-        seen = lessons.parts != k
-        weights, intercept = _fit_linear(lessons, chosen, places, values, seen, share)
-        growth = Growth(options.trees if share < 1 and chosen.any() else 0, options.depth, RATE, RIDGE)
-        forest = boost_classes(binned.rows(seen), lessons.labels[seen], lessons.classes, growth, rng)
-        member = Member(weights, intercept, _weighed(forest, 1 - share, options.trees))
-        linear = intercept + weigh(_spread(lessons.basis, chosen, weights), places[~seen], values[~seen])
-        labels = lessons.labels[~seen]
-        losses += member.forest.staged_losses(inputs[~seen], partial(_log_loss, linear, labels))
+        rows = lessons.parts != k
+        weights, intercept = _fit_linear(seen, rows, options.answers != "boosted")
+        growth = Growth(trees, options.depth, RATE, RIDGE)
+        forest = boost_classes(seen.binned.rows(rows), lessons.labels[rows], lessons.classes, growth, rng)
+        member = Member(weights, intercept, forest)
+        log_losses = partial(_log_losses, seen.linear(member, ~rows), lessons.labels[~rows], shares)
+        losses += forest.staged_losses(seen.inputs[~rows], log_losses)
         members.append(member)
-    best = int(losses.argmin())
-    members = [replace(member, forest=member.forest.first(best)) for member in members]
-    return members, _unseen(lessons, chosen, members, places, values, inputs)
+    stage, share = np.unravel_index(losses.argmin(), losses.shape)
+    members = [_weighed(member, shares[share], STAGE * int(stage), options.trees) for member in members]
+    posteriors = np.empty((len(lessons.labels), lessons.classes))
+    for k, member in enumerate(members):
+        rows = lessons.parts == k
+        posteriors[rows] = softmax(seen.linear(member, rows) + member.forest.predict(seen.inputs[rows]))
+    return members, posteriors
 
 
-def _fit_linear(
-    lessons: Lessons, chosen: Bools, places: NDArray[np.int64], values: Floats, seen: Bools, share: float
-) -> tuple[Any, Any]:
-    """Fit a logistic regression to the rows seen: weights (f, C) of the set's functions, intercept (C,), both times
-    the share. A class that was not seen gets what half a row would."""
+def _fit_linear(seen: _Seen, rows: Bools, wanted: bool) -> tuple[Any, Any]:
+    """Fit a logistic regression to some rows: weights (f, C) of the set's functions, intercept (C,). A class that is
+    not among them gets what half a row would. Not wanted, only the classes' shares count."""
     from scipy.sparse import csr_array
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    own = chosen[lessons.basis.owners]
-    counts = np.bincount(lessons.labels[seen], minlength=lessons.classes)
-    weights = np.zeros((int(own.sum()), lessons.classes))
-    intercept = np.log((counts + 0.5) / (counts.sum() + 0.5 * lessons.classes))
+    labels = seen.lessons.labels[rows]
+    counts = np.bincount(labels, minlength=seen.lessons.classes)
+    weights = np.zeros((int(seen.own.sum()), seen.lessons.classes))
+    intercept = np.log((counts + 0.5) / (counts.sum() + 0.5 * seen.lessons.classes))
     present = np.flatnonzero(counts)
-    if share > 0 and len(weights) and len(present) > 1:
-        width = places.shape[1]
-        ends = np.arange(0, width * int(seen.sum()) + 1, width)
-        table = csr_array((values[seen].ravel(), places[seen].ravel(), ends), shape=(int(seen.sum()), len(own)))
+    if wanted and len(weights) and len(present) > 1:
+        width = seen.places.shape[1]
+        ends = np.arange(0, width * len(labels) + 1, width)
+        table = csr_array((seen.values[rows].ravel(), seen.places[rows].ravel(), ends), (len(labels), len(seen.own)))
         table.sum_duplicates()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # held-out rows judge it, not its gradient
-            model = LogisticRegression(C=PENALTY, max_iter=ITERATIONS).fit(table[:, own], lessons.labels[seen])
+            model = LogisticRegression(C=PENALTY, max_iter=ITERATIONS).fit(table[:, seen.own], labels)
         sides = (-0.5, 0.5) if len(present) == 2 else (1.0,)
         weights[:, present] = np.concatenate([side * model.coef_ for side in sides]).T
         intercept[present] = np.concatenate([side * model.intercept_ for side in sides])
-    return (share * weights).astype(np.float32), (share * intercept).astype(np.float32)
+    return weights.astype(np.float32), intercept.astype(np.float32)
 
 
-def _weighed(forest: Forest, share: float, trees: int) -> Forest:
-    """Multiply what a forest says by its share, and fill it up with trees that say 0."""
+def _weighed(member: Member, share: float, first: int, trees: int) -> Member:
+    """Weigh a member's linear model with a share and the first trees of its forest with the rest, and fill the forest
+    up with trees that say 0."""
+    forest = member.forest.first(first)
     missing, depth = trees - len(forest.columns), forest.columns.shape[1]
-    return Forest(
-        (share * forest.base).astype(np.float32),
+    full = Forest(
+        ((1 - share) * forest.base).astype(np.float32),
         np.concatenate([forest.columns, np.zeros((missing, depth), dtype=np.int32)]),
         np.concatenate([forest.thresholds, np.zeros((missing, depth))]),
-        np.concatenate([share * forest.leaves, np.zeros((missing, *forest.leaves.shape[1:]))]).astype(np.float32),
+        np.concatenate([(1 - share) * forest.leaves, np.zeros((missing, *forest.leaves.shape[1:]))]).astype(np.float32),
     )
+    scale = np.float32(share)
+    return Member(scale * member.weights, scale * member.intercept, full)
 
 
-def _spread(basis: Basis, chosen: Bools, weights: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Put the weights of a set's functions, (f, C), at their places among all functions, (F, C)."""
-    own = chosen[basis.owners]
-    every = np.zeros((len(own), weights.shape[1]), dtype=np.float32)
-    every[own] = weights
-    return every
-
-
-def _log_loss(linear: Floats, labels: Ints, forest: NDArray[np.float32]) -> float:
-    chances = softmax(linear + forest)[np.arange(len(labels)), labels]
-    return float(-np.log(np.maximum(chances, 1e-12)).sum())
-
-
-def _unseen(
-    lessons: Lessons,
-    chosen: Bools,
-    members: list[Member],
-    places: NDArray[np.int64],
-    values: Floats,
-    inputs: Floats,
-) -> Floats:
-    """Let every row be judged by the member that had not seen it: (n, C)."""
-    found = np.empty((len(lessons.labels), lessons.classes))
-    for k, member in enumerate(members):
-        rows = lessons.parts == k
-        linear = member.intercept + weigh(_spread(lessons.basis, chosen, member.weights), places[rows], values[rows])
-        found[rows] = softmax(linear + member.forest.predict(inputs[rows]))
+def _log_losses(linear: Floats, labels: Ints, shares: Sequence[float], forest: NDArray[np.float32]) -> list[float]:
+    """Tell the logarithmic loss for each share that the linear model may count for."""
+    rows, found = np.arange(len(labels)), []
+    for share in shares:
+        chances = softmax(share * linear + (1 - share) * forest)[rows, labels]
+        found.append(float(-np.log(np.maximum(chances, 1e-12)).sum()))
     return found

@@ -31,7 +31,7 @@ def test_any_number_of_processes_gives_the_same_bytes() -> None:
 def test_trees_are_kept_as_arrays_and_decide_the_same_from_their_bytes() -> None:
     plan = build(trace(), PolicyOptions(points=6, folds=3, trees=10, depth=3))
     again = codec.decode(codec.encode(plan, {}), PolicyPlan)
-    known = {"fast": ("cat", 0.45)}
+    known: dict[str, Any] = {"fast": ("cat", 0.45)}
     for tradeoff in (0.0, 0.01, 0.1, 1.0):
         query = PolicyQuery(tradeoff=tradeoff, acquired=known, item="x")
         assert again.decide(query) == plan.decide(query)

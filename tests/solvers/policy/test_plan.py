@@ -153,7 +153,7 @@ def test_no_budget_at_all_classifies_as_the_most_common_class(plan: PolicyPlan) 
 
 
 def test_with_all_sensors_known_it_classifies(plan: PolicyPlan) -> None:
-    known = {"fast": ("cat", 0.95), "middle": ("cat", 0.9), "strong": "cat"}
+    known: dict[str, Any] = {"fast": ("cat", 0.95), "middle": ("cat", 0.9), "strong": "cat"}
     step = plan.decide(PolicyQuery(tradeoff=0.0, acquired=known))
     assert isinstance(step, ClassifyDecision)
     assert step.label == "cat"
@@ -237,7 +237,7 @@ def test_a_half_known_group_is_finished_first() -> None:
     step = plan.decide(PolicyQuery(item="a"))
     assert isinstance(step, AcquireDecision)
     if step.then:
-        known = {step.then[0]: 0.3}
+        known: dict[str, Any] = {step.then[0]: 0.3}
         again = plan.decide(PolicyQuery(item="a", acquired=known))
         assert isinstance(again, AcquireDecision)
         assert step.then[0] not in (again.sensor, *again.then)
