@@ -1,5 +1,6 @@
 """The main job on real input, in parts: cascades of classifiers, an index of features, a portfolio for batches,
-a pipeline of stages.
+a pipeline of stages, a
+policy for one image at a time.
 
 Each part measures on this machine, builds what the service then serves, and really does what the artifacts decide.
 """
@@ -17,6 +18,8 @@ from app.demo_index import ARTIFACT as INDEX
 from app.demo_index import run_index
 from app.demo_pipeline import ARTIFACT as PIPELINE
 from app.demo_pipeline import run_pipeline
+from app.demo_policy import ARTIFACT as POLICY
+from app.demo_policy import run_policy
 from app.demo_portfolio import ARTIFACT as PORTFOLIO
 from app.demo_portfolio import run_portfolio
 from app.demo_timing import quiet_machine
@@ -62,6 +65,7 @@ PARTS: tuple[Part, ...] = (
         lambda parts, stage, told: run_portfolio(parts, stage.split, stage.classifiers(told), told),
     ),
     ("pipeline", (PIPELINE,), lambda parts, stage, told: run_pipeline(parts, told)),
+    ("policy", (POLICY,), lambda parts, stage, told: run_policy(parts, stage.split, stage.classifiers(told), told)),
 )
 
 

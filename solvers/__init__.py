@@ -6,7 +6,7 @@ storing, versioning, building, progress, metrics, command line and the contract 
 
 from typing import Any
 
-from solvers import cascade, index, pipeline, portfolio
+from solvers import cascade, index, pipeline, policy, portfolio
 from solvers.base import Fitted, Plan, Progress, Run, Solver, silent
 
 SOLVERS: dict[str, Solver[Any]] = {
@@ -14,6 +14,7 @@ SOLVERS: dict[str, Solver[Any]] = {
     "index": index.solver,
     "portfolio": portfolio.solver,
     "pipeline": pipeline.solver,
+    "policy": policy.solver,
 }
 
 __all__ = ["SOLVERS", "Fitted", "Plan", "Progress", "Run", "Solver", "silent"]

@@ -127,7 +127,7 @@ def test_an_artifact_of_a_solver_that_is_not_known_is_reported(parts: Parts, cat
     catalog.refresh()
     assert (
         catalog.problems["oracle", "plan"]
-        == "the artifact is for the solver 'oracle', known are cascade, index, portfolio, pipeline"
+        == "the artifact is for the solver 'oracle', known are cascade, index, portfolio, pipeline, policy"
     )
     assert version(catalog) == 1
 

@@ -13,6 +13,7 @@ from models import CascadeOptions, CascadeQuery, Dataset, FeaturesSpec, TraceSpe
 from models.errors import Cancelled, Infeasible
 from models.index import IndexOptions, IndexQuery
 from models.pipeline import PipelineOptions, PipelineQuery
+from models.policy import Answer, PolicyOptions, PolicyQuery
 from models.portfolio import PortfolioOptions, RouteBudget, RouteQuery
 from solvers import SOLVERS, Fitted, Run
 from tests.samples import (
@@ -72,6 +73,17 @@ CASES: dict[str, Case] = {
         PortfolioOptions(curve_points=3),
         (_route((0.9, 0.9), fraction=0.5), _route((0.4, 0.4), per_query=3.0), _route((0.4, 0.9), per_query=1e9)),
         (_route((0.9, 0.9), per_query=0.5), _route((0.9, 0.9), fraction=0.01)),
+    ),
+    "policy": Case(
+        _trace,
+        PolicyOptions(points=3, trees=8, depth=2),
+        (
+            PolicyQuery(),
+            PolicyQuery(budget=5.0, item="a"),
+            PolicyQuery(tradeoff=0.01, acquired={"fast": ("cat", 0.9)}),
+            PolicyQuery(acquired={"fast": Answer(label="cat", confidence=0.9), "middle": "dog", "strong": "dog"}),
+        ),
+        (),
     ),
     "index": Case(
         _features,

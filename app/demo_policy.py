@@ -1,0 +1,95 @@
+"""The demo's fifth part: of one image at a time, which classifier to ask next, or which answer to take.
+
+The first part's trace says what every classifier answered, how sure it was, and what it took. The policy buys answers
+one by one and combines what it bought. It is held to its word on images that neither training, nor the trace, nor the
+build has seen, with the times that the trace has on average.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from app import show
+from app.digits import SEED, DigitClassifier, Split
+from app.jobs import checked_request
+from app.parts import Parts
+from app.worker import build_locally
+from models import ArtifactRecord, BuildRequest
+from models.policy import PolicyTarget, RolloutItem
+from solvers import Progress
+from solvers.policy import PolicyPlan
+
+DATASET = "digits"
+"""The first part's trace."""
+ARTIFACT = "digits"
+FRACTIONS = (0.1, 0.2, 0.4)
+"""Budgets, as shares of what the dearest classifier takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRow:
+    """One budget: what images cost by the trace's mean times, classifiers asked, and the share that was right."""
+
+    budget_ms: float
+    cost_ms: float
+    asked: float
+    accuracy: float
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOutcome:
+    """The policy that was built, and how it turned out; the dearest classifier alone beside it."""
+
+    record: ArtifactRecord
+    rows: tuple[PolicyRow, ...]
+    images: int
+    dearest_ms: float
+    dearest_accuracy: float
+
+    def facts(self) -> dict[str, Any]:
+        """Put it into plain JSON."""
+        return {
+            "policy": {
+                "budgets": [asdict(row) for row in self.rows],
+                "images": self.images,
+                "dearest": {"cost_ms": self.dearest_ms, "accuracy": self.dearest_accuracy},
+                "artifact": self.record.model_dump(mode="json"),
+            }
+        }
+
+    def print(self) -> None:
+        """Print it for people."""
+        cells = [
+            (*(float(f"{v:.3g}") for v in (r.budget_ms, r.cost_ms, r.asked)), f"{r.accuracy:.1%}") for r in self.rows
+        ]
+        show.print_table(f"asking classifiers about {self.images} images", ["budget ms", "ms", "asked", "right"], cells)
+        show.console().print(
+            f"The dearest classifier alone takes {self.dearest_ms:.3g} ms; {self.dearest_accuracy:.1%} right."
+        )
+
+
+def run_policy(parts: Parts, split: Split, classifiers: list[DigitClassifier], progress: Progress) -> PolicyOutcome:
+    """Build from the first part's trace, and run images that nobody has seen through it."""
+    progress(0, 2, f"building policy {ARTIFACT}")
+    request = BuildRequest(solver="policy", name=ARTIFACT, dataset=DATASET, params={}, seed=SEED)
+    record = build_locally(parts, request, checked_request(request)[1], lambda *step: None)
+    plan: PolicyPlan = parts.artifacts.plan(record)
+    images, labels = split.final
+    progress(1, 2, f"asking about {len(images)} images")
+    asked = {k.name: [k.answer(image) for image in images] for k in classifiers}
+    items = tuple(
+        RolloutItem(item=f"image-{i}", sensors={name: (str(told[i][0]), told[i][1]) for name, told in asked.items()})
+        for i in range(len(images))
+    )
+    truths = [str(label) for label in labels.tolist()]
+    dearest = int(plan.costs.argmax())
+    name, most = plan.sensors[dearest], float(plan.costs[dearest])
+    right = [str(label) == truth for (label, _), truth in zip(asked[name], truths, strict=True)]
+    rows = tuple(_row(plan, items, truths, fraction * most) for fraction in FRACTIONS)
+    return PolicyOutcome(record, rows, len(items), most, sum(right) / len(right))
+
+
+def _row(plan: PolicyPlan, items: tuple[RolloutItem, ...], truths: list[str], budget: float) -> PolicyRow:
+    found = plan.rollouts(items, PolicyTarget(budget=budget))
+    right = [one.label == truth for one, truth in zip(found.items, truths, strict=True)]
+    asked = [len(one.path) for one in found.items]
+    return PolicyRow(budget, found.mean_cost, sum(asked) / len(asked), sum(right) / len(right))

@@ -1,0 +1,59 @@
+"""Policies: which sensor next, or stop, for an item as far as it is known; complete items run through; the curve."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Response
+
+from app.catalog import Live
+from app.decisions import counted, decide, encode
+from app.routes.context import InContext, Version, errors, json_only, plan_of, refuse_many, solved
+from app.telemetry import Metrics
+from models.base import NAME_PATTERN
+from models.policy import PolicyCurveReply, PolicyQuery, PolicyReply, RolloutReply, RolloutRequest
+
+router = APIRouter(prefix="/v1/policies", tags=["policy"])
+PolicyName = Annotated[str, Path(pattern=NAME_PATTERN, description="the name", examples=["digits"])]
+
+
+@router.post(
+    "/{name}/steps",
+    summary="Which sensor next, or which class",
+    response_model=PolicyReply,
+    dependencies=[Depends(json_only)],
+    responses=errors(404, 409, 413, 415, 503),
+)
+async def steps(name: PolicyName, request: PolicyQuery, context: InContext, version: Version = None) -> Response:
+    """Say, from what is known of an item so far: acquire this sensor, or take this class.
+
+    Nothing is remembered between calls: send all that is known, each time. With a budget an item's id decides its share
+    of luck, so that the same one always takes the same path and all together cost what the budget says.
+    """
+    live = await plan_of(context, "policy", name, version)
+    return Response(decide(live, request, context.metrics), media_type="application/json")
+
+
+@router.post(
+    "/{name}/rollouts",
+    summary="Run complete items through the policy",
+    response_model=RolloutReply,
+    dependencies=[Depends(json_only)],
+    responses=errors(404, 409, 413, 415, 503, 504),
+)
+async def rollouts(name: PolicyName, request: RolloutRequest, context: InContext, version: Version = None) -> Response:
+    """Give label, cost and path of each item, as asking for one step after the other would."""
+    live = await plan_of(context, "policy", name, version)
+    refuse_many(context, len(request.items), "items")
+    return Response(await solved(context, _rollouts, live, request, context.metrics), media_type="application/json")
+
+
+def _rollouts(live: Live, request: RolloutRequest, metrics: Metrics) -> bytes:
+    with counted(live, metrics):
+        return encode(live.plan.rollouts(request.items, request), live)
+
+
+@router.get("/{name}/curve", summary="Cost against error", response_model=PolicyCurveReply, responses=errors(404, 503))
+async def curve(name: PolicyName, context: InContext, version: Version = None) -> Response:
+    """List what the trade-offs that were built cost, and how often they err, by rising cost."""
+    live = await plan_of(context, "policy", name, version)
+    reply = PolicyCurveReply(points=live.plan.curve(), unit=live.plan.unit, artifact=live.ref)
+    return Response(encode(reply, live), media_type="application/json")

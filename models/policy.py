@@ -1,0 +1,238 @@
+"""The policy: given what was acquired of an item, which sensor next, or which class.
+
+A sensor is a feature of a table of features, or a classifier of a trace whose answers are bought one by one. Costs and
+budgets are in the dataset's unit. *Acquisition DAG* in docstrings is the paper of Wang, Trapeznikov and Saligrama.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+
+from models.artifact import ArtifactRef
+from models.base import LARGEST, Items, Label, Value
+
+Learner = Literal["auto", "filter_tree", "regression"]
+Answers = Literal["linear", "boosted", "both"]
+Weight = Annotated[float, Field(ge=0, le=LARGEST)]
+Budget = Annotated[float, Field(ge=0, le=LARGEST)]
+Number = Annotated[float, Field(ge=-1e30, le=1e30)]
+Item = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class PolicyOptions(Value):
+    """How to build a policy from a table of features or a trace (``params`` of a build)."""
+
+    tradeoffs: Literal["auto"] | Annotated[Items[Weight], Field(min_length=1, max_length=100)] = Field(
+        default="auto",
+        description="what a unit of cost weighs against errors, λ, in errors per unit of cost; auto: ``points`` values "
+        "from where hardly any cost is spared to where hardly any is spent",
+    )
+    points: int = Field(default=20, ge=1, le=100, description="how many trade-offs auto builds")
+    learner: Learner = Field(
+        default="auto",
+        description="how a node decides: regression: the cost-to-go of every action by gradient-boosted trees; "
+        "filter_tree: a tournament of weighted logistic regressions; auto: whichever loses less on validation",
+    )
+    degree: int = Field(default=1, ge=1, le=3, description="the degree of the polynomials in a filter tree")
+    answers: Answers = Field(
+        default="both",
+        description="the classifiers of acquired sets: logistic regression, gradient-boosted trees, or, set by set, "
+        "whichever is best of these two and their geometric mean",
+    )
+    trees: int = Field(default=80, ge=1, le=500, description="the most trees of a classifier or a regression")
+    depth: int = Field(default=4, ge=1, le=6, description="the depth of the trees")
+    folds: int = Field(
+        default=5,
+        ge=2,
+        le=20,
+        description="the members of the policy: each learns from all parts of the rows but one, and is validated on "
+        "that one",
+    )
+    smoothing: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="the share of a loss that is not observed but expected, given all sensors; 0: as in the paper",
+    )
+    subsets: Literal["auto"] | Annotated[int, Field(ge=0, le=8)] = Field(
+        default="auto",
+        description="sensors are acquired in so many groups and their unions; 0: singly, in any order; auto: 0 for up "
+        "to 6 sensors, else 5",
+    )
+    subset_cost: Annotated[float, Field(gt=0, le=LARGEST)] | None = Field(
+        default=None,
+        description="the most that the groups cost, added up, in the dataset's unit; null: four sensors of mean cost "
+        "for each group",
+    )
+    confidence: float = Field(
+        default=0.95,
+        ge=0.5,
+        lt=1,
+        description="how sure it is to be that the expected cost of an item is within the budget asked for; 0.5: the "
+        "cost measured on validation equals the budget",
+    )
+
+
+class Answer(Value):
+    """What a classifier of a trace answered."""
+
+    label: Annotated[str, Field(max_length=200)] = Field(
+        description="its label; one that the trace does not have tells nothing"
+    )
+    confidence: Number | None = Field(default=None, description="its confidence, where the trace has any of it")
+
+
+Acquired = Number | str | Answer | Annotated[Items[Number | str], Field(min_length=1, max_length=10_000)]
+"""What a sensor told: of a feature its number or numbers; of a classifier its label, label and confidence, or both by
+name."""
+
+
+class PolicyTarget(Value):
+    """What is to be achieved: a trade-off, a budget, or, with neither, the fewest errors."""
+
+    tradeoff: Weight | None = Field(
+        default=None, description="what a unit of cost weighs against errors, λ, in errors per unit of cost"
+    )
+    budget: Budget | None = Field(
+        default=None, description="what an item may cost in expectation, in the artifact's unit"
+    )
+
+    @model_validator(mode="after")
+    def _is_one(self) -> "PolicyTarget":
+        if self.tradeoff is not None and self.budget is not None:
+            raise ValueError(f"give tradeoff or budget, not both; they are {self.tradeoff:g} and {self.budget:g}")
+        return self
+
+
+class PolicyQuery(PolicyTarget):
+    """What is known of an item."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"budget": 6.0, "item": "img-0001", "acquired": {"fast": {"label": "cat", "confidence": 0.9}}}]
+        }
+    )
+
+    item: Item | None = Field(
+        default=None,
+        description="the item's id: the same one always takes the same path; a budget is spent in full only by items "
+        "with ids, each of which draws its own share of luck",
+    )
+    acquired: dict[Label, Acquired] = Field(
+        default_factory=dict,
+        description="what was acquired, by sensor; of a feature its number or list of numbers; of a classifier its "
+        "label, [label, confidence] or {label, confidence}",
+    )
+
+
+class AcquireDecision(Value):
+    """A sensor to acquire."""
+
+    action: Literal["acquire"] = Field(default="acquire", description="acquire a further sensor")
+    sensor: str = Field(description="the sensor to acquire")
+    cost: float = Field(description="what it costs, on average, in the artifact's unit")
+    expected_loss: float = Field(
+        description="the errors to expect of going on, from 0 to 1, plus what is still to be spent, weighed by the "
+        "trade-off"
+    )
+    then: Items[str] = Field(description="sensors that follow whatever this one tells, in this order")
+    tradeoff: float | None = Field(description="the trade-off that decided, in errors per unit of cost")
+
+
+class ClassifyDecision(Value):
+    """The class of the item."""
+
+    action: Literal["classify"] = Field(default="classify", description="stop and classify")
+    label: str = Field(description="the class")
+    probabilities: dict[str, float] = Field(description="for each class its probability, from 0 to 1")
+    expected_loss: float = Field(description="the errors to expect, from 0 to 1")
+    tradeoff: float | None = Field(
+        description="the trade-off that decided, in errors per unit of cost; null: nothing is ever acquired"
+    )
+
+
+PolicyDecision = Annotated[AcquireDecision | ClassifyDecision, Field(discriminator="action")]
+
+
+class RolloutItem(Value):
+    """A complete item."""
+
+    item: Item | None = Field(default=None, description="the item's id; null: its place in the list, from 0, as text")
+    sensors: dict[Label, Acquired] = Field(description="what every sensor tells of it, acquired or not")
+
+
+class RolloutRequest(PolicyTarget):
+    """Complete items to run through the policy."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "budget": 6.0,
+                    "items": [{"item": "img-0001", "sensors": {"fast": ["cat", 0.9], "strong": ["cat", 0.97]}}],
+                }
+            ]
+        }
+    )
+
+    items: Annotated[Items[RolloutItem], Field(min_length=1)] = Field(description="the items")
+
+
+class Rollout(Value):
+    """What became of one item."""
+
+    item: str = Field(description="the item's id")
+    label: str = Field(description="the class")
+    cost: float = Field(description="what the sensors acquired cost, on average, in the artifact's unit")
+    path: Items[str] = Field(description="the sensors acquired, in order")
+
+
+class Rollouts(Value):
+    """What became of all items."""
+
+    items: Items[Rollout] = Field(description="the items, in the order they came")
+    mean_cost: float = Field(description="what an item cost on average, in the artifact's unit")
+
+
+class RolloutReply(Rollouts):
+    """Rollouts together with the artifact they came from."""
+
+    artifact: ArtifactRef = Field(description="the artifact that answered")
+
+
+class PolicyPoint(Value):
+    """What one trade-off reaches on items that the member deciding had not learned from."""
+
+    tradeoff: float | None = Field(
+        description="what a unit of cost weighs against errors, in errors per unit of cost; null: nothing is acquired"
+    )
+    cost: float = Field(description="what an item cost on average, in the artifact's unit")
+    cost_bound: float = Field(
+        description="the expected cost is below this with the confidence built with, in the artifact's unit; budgets "
+        "are held against it"
+    )
+    error: float = Field(description="the share of items, from 0 to 1, that were classified wrongly")
+    sensors: float = Field(description="the sensors that an item was told by, on average")
+
+
+class PolicyCurveReply(Value):
+    """Cost against error over the trade-offs: the lower convex hull, which budgets are spent along."""
+
+    points: Items[PolicyPoint] = Field(description="by rising cost and falling error")
+    unit: str = Field(description="the unit of costs and budgets")
+    artifact: ArtifactRef = Field(description="the artifact that answered")
+
+
+class AcquireReply(AcquireDecision):
+    """A sensor to acquire, together with the artifact that said so."""
+
+    artifact: ArtifactRef = Field(description="the artifact that answered")
+
+
+class ClassifyReply(ClassifyDecision):
+    """The class of the item, together with the artifact that said so."""
+
+    artifact: ArtifactRef = Field(description="the artifact that answered")
+
+
+PolicyReply = Annotated[AcquireReply | ClassifyReply, Field(discriminator="action")]

@@ -1,0 +1,170 @@
+"""What the arrays of a policy plan promise each other: a plan may come from anybody's bytes."""
+
+from dataclasses import fields
+from math import comb
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models import InvalidRequest
+from models.base import LARGEST
+from solvers.policy.basis import KNOTS
+from solvers.policy.hints import HIGHEST, MOST_CLASSES
+from solvers.policy.states import MOST_NODES
+
+if TYPE_CHECKING:
+    from solvers.policy.plan import PolicyPlan
+
+_DIMENSIONS = {
+    "knots": 2,
+    "members": 2,
+    "weights": 4,
+    "intercepts": 3,
+    "class_columns": 4,
+    "class_thresholds": 4,
+    "class_leaves": 5,
+    "base": 3,
+    "edge_columns": 4,
+    "edge_thresholds": 4,
+    "edge_leaves": 5,
+    "centres": 2,
+    "scales": 2,
+    "matches": 4,
+}
+
+
+def refuse_contradictions(plan: "PolicyPlan") -> None:
+    """Raise InvalidRequest if the arrays do not fit each other."""
+    for group in (_dimensions, _sensors, _graph, _classifiers, _forests, _tournaments, _curve):
+        broken = [promise for promise, kept in group(plan).items() if not kept]  # each group relies on those before it
+        if broken:
+            raise InvalidRequest(f"this is no policy plan: it lacks {', '.join(broken)}")
+
+
+def _dimensions(plan: "PolicyPlan") -> dict[str, bool]:
+    arrays = {each.name: getattr(plan, each.name) for each in fields(plan) if each.init}
+    arrays = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
+    return {
+        "arrays of the right dimensions": all(a.ndim == _DIMENSIONS.get(name, 1) for name, a in arrays.items()),
+        "finite numbers": all(a.dtype.kind != "f" or bool(np.all(np.isfinite(a))) for a in arrays.values()),
+        "different sensors": len(set(plan.sensors)) == len(plan.sensors) > 0,
+        "different classes": len(set(plan.classes)) == len(plan.classes) > 0,
+        "a confidence from 0.5 to 1": 0.5 <= plan.confidence < 1 and plan.rows > 0,
+    }
+
+
+def _sensors(plan: "PolicyPlan") -> dict[str, bool]:
+    m, columns, labelled = len(plan.sensors), len(plan.owners), plan.labelled
+    starts = np.diff(plan.owners, prepend=-1)
+    return {
+        "a cost for each sensor": plan.costs.shape == (m,)
+        and bool(np.all((plan.costs >= 0) & (plan.costs <= LARGEST))),
+        "columns for each sensor": columns > 0
+        and bool(np.all((starts == 0) | (starts == 1)))
+        and int(plan.owners[0]) == 0
+        and int(plan.owners[-1]) == m - 1,
+        "labels that begin their sensor's columns": labelled.shape == (columns,)
+        and bool(np.all(starts[labelled] == 1)),
+        "knots that do not fall": plan.knots.shape == (columns, KNOTS)
+        and bool(np.all(np.diff(plan.knots, axis=1) >= 0))
+        and bool(np.all(np.abs(plan.knots) <= 1e30)),
+    }
+
+
+def _graph(plan: "PolicyPlan") -> dict[str, bool]:
+    nodes, m = plan.members.shape
+    offsets, targets = plan.offsets, plan.targets
+    shaped = (
+        1 < nodes <= MOST_NODES
+        and m == len(plan.sensors)
+        and offsets.shape == (nodes + 1,)
+        and int(offsets[0]) == 0
+        and int(offsets[-1]) == len(targets) > 0
+        and bool(np.all(np.diff(offsets) >= 0))
+    )
+    if not shaped:
+        return {"nodes and edges": False}
+    sources = np.repeat(np.arange(nodes), np.diff(offsets))
+    onward = bool(np.all((targets > sources) & (targets < nodes)))
+    return {
+        "a first node of no sensor and a last of all": not plan.members[0].any() and bool(plan.members[-1].all()),
+        "different nodes": len(np.unique(plan.members, axis=0)) == nodes,
+        "edges that lead onward, to more sensors": onward
+        and bool(np.all(plan.members[targets] >= plan.members[sources])),
+    }
+
+
+def _classifiers(plan: "PolicyPlan") -> dict[str, bool]:
+    nodes, labels = len(plan.members), len(plan.classes)
+    members, outputs = plan.weights.shape[1], plan.weights.shape[3]
+    widths = np.where(plan.labelled, labels, KNOTS)
+    first = np.searchsorted(plan.owners, plan.owners)
+    widths = np.where(~plan.labelled & plan.labelled[first], KNOTS * (labels + 1), widths)
+    seen = int(np.where(plan.labelled, labels, 1).sum())
+    trees = plan.class_columns.shape[2:]
+    return {
+        "weights for each node, member and class": plan.weights.shape == (nodes, members, int(widths.sum()), outputs)
+        and plan.intercepts.shape == (nodes, members, outputs)
+        and members > 0
+        and 0 < outputs <= labels,
+        "trees of classifiers": plan.class_columns.shape == plan.class_thresholds.shape == (nodes, members, *trees)
+        and plan.class_leaves.shape == (nodes, members, trees[0], 1 << min(trees[1], 20), outputs)
+        and trees[1] > 0,
+        "questions about columns there are": _below(plan.class_columns, seen),
+    }
+
+
+def _below(places: NDArray[np.int32], limit: int | NDArray[np.int64]) -> bool:
+    return bool(np.all((places >= 0) & (places < limit)))
+
+
+def _looked_at(plan: "PolicyPlan") -> NDArray[np.int64]:
+    """Count what each node looks at, as ``hints_of`` lays it out."""
+    outputs = plan.weights.shape[3]
+    fixed = min(outputs, HIGHEST) + 1 + (outputs if outputs <= MOST_CLASSES else 0)
+    of_sensor = np.bincount(plan.owners, weights=1.0 + plan.labelled, minlength=len(plan.sensors))
+    return np.asarray(fixed + (plan.members @ of_sensor).astype(np.int64))
+
+
+def _forests(plan: "PolicyPlan") -> dict[str, bool]:
+    nodes, edges, points = len(plan.members), len(plan.targets), len(plan.tradeoffs)
+    members, trees = plan.weights.shape[1], plan.edge_columns.shape[2:]
+    if len(plan.edge_columns) != nodes:
+        return {"trees of nodes": False}
+    return {
+        "advantages of each edge": plan.base.shape == (edges, members, points) and points > 0,
+        "trees of nodes": plan.edge_columns.shape == plan.edge_thresholds.shape == (nodes, members, *trees)
+        and plan.edge_leaves.shape == (edges, members, trees[0], 1 << min(trees[1], 20), points)
+        and trees[1] > 0,
+        "questions about what nodes look at": _below(plan.edge_columns, _looked_at(plan)[:, None, None, None]),
+    }
+
+
+def _tournaments(plan: "PolicyPlan") -> dict[str, bool]:
+    nodes, edges, points = len(plan.members), len(plan.targets), len(plan.tradeoffs)
+    if plan.learner == "regression":
+        return {"no tournaments beside a regression": plan.matches.shape[0] == 0 and 1 <= plan.degree <= 3}
+    deciding = np.diff(plan.offsets) > 0
+    widest = int(_looked_at(plan)[deciding].max())
+    return {
+        "a degree from 1 to 3": 1 <= plan.degree <= 3,
+        "tournaments of each node": 1 <= plan.degree <= 3
+        and plan.centres.shape == plan.scales.shape == (nodes, widest)
+        and bool(np.all(plan.scales > 0))
+        and plan.matches.shape == (edges, plan.weights.shape[1], points, comb(widest + plan.degree, plan.degree)),
+    }
+
+
+def _curve(plan: "PolicyPlan") -> dict[str, bool]:
+    columns = (plan.point_costs, plan.point_bounds, plan.point_errors, plan.point_sensors)
+    if any(each.shape != plan.tradeoffs.shape for each in columns):
+        return {"a curve over the trade-offs": False}
+    return {
+        "a curve of rising cost and falling error": bool(np.all(np.diff(plan.point_bounds) > 0))
+        and bool(np.all(np.diff(plan.point_errors) < 0))
+        and bool(np.all(plan.point_costs >= 0))
+        and bool(np.all(plan.point_costs <= plan.point_bounds)),
+        "a curve that begins at no cost": float(plan.point_bounds[0]) == 0.0,
+        "errors from 0 to 1": bool(np.all((plan.point_errors >= 0) & (plan.point_errors <= 1))),
+    }

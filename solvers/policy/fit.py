@@ -1,0 +1,284 @@
+"""From a table of features or a trace to a plan: classifiers, the nodes' policies, the trade-off curve.
+
+The rows are cut into K parts, and everything is learned K times: member k of the policy learns from all rows but those
+of part k, classifiers and decisions alike, and is validated on part k. What is kept is all K members. An item's id says
+which of them decides for it, so that the costs measured on validation are unbiased for what is kept, and not for
+something like it; only the answers are the mean of all members, which can hardly be worse than each of them.
+
+1. With many sensors, groups are chosen (``subsets``), and the DAG is drawn (``states``).
+2. The classifiers of all nodes are fitted, and the losses of stopping taken from them (``training``, ``losses``).
+3. Graph reduce learns the nodes' policies under all trade-offs at once (``reduce``), by each learner that is asked for.
+4. Rows walk through; the better learner's curve is kept (``hull``).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import NormalDist
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace
+from models.policy import PolicyOptions
+from solvers.base import Fitted, Run
+from solvers.policy.basis import Basis
+from solvers.policy.boosting import Growth
+from solvers.policy.classifiers import Classifiers, Member
+from solvers.policy.decisions import from_regression, from_tournaments
+from solvers.policy.filter_tree import Tournament, learn_by_filter_tree
+from solvers.policy.hints import hints_of
+from solvers.policy.hull import lower_hull
+from solvers.policy.losses import Losses
+from solvers.policy.plan import PolicyPlan
+from solvers.policy.quick import Quick
+from solvers.policy.reduce import Actions, reduce_graph
+from solvers.policy.regression import RATE, RIDGE, Lesson, Regressed, learn_by_regression
+from solvers.policy.rollout import walk
+from solvers.policy.sensors import Sensors, costs_of
+from solvers.policy.states import Graph
+from solvers.policy.subsets import choose_subsets
+from solvers.policy.summary import summarize
+from solvers.policy.training import Lessons, cut, in_parallel, train
+
+Floats = NDArray[np.float64]
+Learner = Literal["regression", "filter_tree"]
+
+MIN_ROWS = 20
+MOST_SINGLE = 10
+"""Sensors whose every set can be a node."""
+FEW = 6
+"""Up to so many sensors auto takes every set for a node; beyond, it chooses ``GROUPS`` groups."""
+GROUPS = 5
+PER_GROUP = 4
+"""Sensors of average cost in each group, on average, unless a limit is given."""
+MOST_NUMBERS = 1 << 24
+"""Numbers in the leaves of all nodes' forests: 64 MB; with more edges there are fewer trees."""
+LEAST_WEIGHT, MOST_WEIGHT = 0.008, 0.5
+"""Trade-offs under which all sensors together weigh so much, and an average one so much."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Course:
+    """What one learner made of the DAG. found: the policy of each node that has one; errors, costs, told: (L, n), what
+    each row met under each trade-off: 1 if wrongly answered, what it paid, how many sensors told of it; loss: the mean
+    of errors and weighed costs."""
+
+    learner: Learner
+    found: dict[int, Any]
+    errors: Floats
+    costs: Floats
+    told: Floats
+    loss: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """All that the nodes' policies are learned from. posteriors: (n, C) for each node, of the member that had not seen
+    the row; costs: (n, M); means: (M,); tradeoffs: (L,)."""
+
+    options: PolicyOptions
+    lessons: Lessons
+    graph: Graph
+    posteriors: Sequence[Floats]
+    losses: Losses
+    costs: Floats
+    means: Floats
+    tradeoffs: Floats
+    seeds: Sequence[int]
+
+
+def fit(
+    dataset: FeatureTable | Trace, options: PolicyOptions, rng: np.random.Generator, run: Run
+) -> Fitted[PolicyPlan]:
+    """Build a policy from a table of features or from a trace.
+
+    Raises InvalidRequest for fewer than 20 rows or a single class, for more than 10 sensors that are to be acquired
+    singly, and for costs that depend on sizes that the table does not have.
+
+    The summary: unit, rows, nodes, edges, the groups if sensors are acquired in groups, every sensor with its cost and
+    the error of its own classifier, the learners that were tried with their losses, the curve, and for comparison the
+    error and cost of all sensors and of none.
+    """
+    check(DatasetFacts.of(dataset), options)
+    if int(dataset.labels.max()) == 0:
+        raise InvalidRequest.at(Fault(("dataset",), f"has the one class {dataset.classes[0]!r}, needs at least 2"))
+    run.progress(0, 1, "reading the table")
+    sensors = Sensors.of(dataset)
+    cells, costs = sensors.cells(dataset), costs_of(dataset)
+    parts = cut(dataset.labels, options.folds, rng)
+    lessons = Lessons(Basis.of(sensors, cells), cells, dataset.labels, int(dataset.labels.max()) + 1, parts)
+    graph, groups = _graph(lessons, options, costs.mean(axis=0))
+    learners: tuple[Learner, ...] = ("regression", "filter_tree") if options.learner == "auto" else (options.learner,)
+    total = len(graph) * (1 + len(learners)) + 1
+    seeds = rng.integers(2**32, size=2 * len(graph)).tolist()
+    members, posteriors = train(
+        lessons,
+        graph.members,
+        options,
+        seeds[: len(graph)],
+        lambda done: run.progress(done, total, f"{done} of {len(graph)} classifiers are fitted"),
+    )
+    losses = Losses.of(posteriors, dataset.labels, options.smoothing)
+    means = costs.mean(axis=0)
+    task = Task(
+        options,
+        lessons,
+        graph,
+        posteriors,
+        losses,
+        costs,
+        means,
+        tradeoffs_of(options, means),
+        seeds[len(graph) :],
+    )
+    courses = [
+        learn(task, learner, partial(_tell, run, len(graph) * (at + 1), total, learner))
+        for at, learner in enumerate(learners)
+    ]
+    run.progress(total - 1, total, "drawing the curve")
+    best = min(courses, key=lambda course: course.loss)
+    plan = _plan(dataset.spec.unit, task, members, best)
+    run.progress(total, total, "done")
+    return Fitted(plan, summarize(plan, {each.learner: each.loss for each in courses}, groups, losses.observed))
+
+
+def _tell(run: Run, before: int, total: int, learner: str, done: int) -> None:
+    run.progress(before + done, total, f"{learner}: the policies of {done} nodes are learned")
+
+
+def check(facts: DatasetFacts, options: PolicyOptions) -> None:
+    """Refuse too few rows, too many sensors to acquire singly, and columns of anything but complete numbers."""
+    if facts.rows < MIN_ROWS:
+        raise InvalidRequest.at(Fault(("dataset",), f"has {facts.rows} rows, a policy needs at least {MIN_ROWS}"))
+    features = facts.spec.features if isinstance(facts.spec, FeaturesSpec) else ()
+    if isinstance(facts.spec, FeaturesSpec) and (facts.spec.categorical or facts.spec.missing):
+        asked = "has categorical columns or missing cells: a policy learns from numbers only, the pipeline takes both"
+        raise InvalidRequest.at(Fault(("dataset", "features"), asked))
+    sensors = len(features or facts.classifiers)
+    if options.subsets == 0 and sensors > MOST_SINGLE:
+        asked = f"is 0, which is for at most {MOST_SINGLE} sensors; there are {sensors}"
+        raise InvalidRequest.at(Fault(("subsets",), asked))
+
+
+def _graph(lessons: Lessons, options: PolicyOptions, means: Floats) -> tuple[Graph, tuple[frozenset[int], ...]]:
+    """Draw the DAG of all sets, or choose groups and draw that of their unions."""
+    sensors = len(means)
+    count = options.subsets if options.subsets != "auto" else (0 if sensors <= FEW else GROUPS)
+    if count == 0:
+        return Graph.of(sensors), ()
+    limit = options.subset_cost if options.subset_cost is not None else PER_GROUP * count * float(means.mean())
+    chosen = choose_subsets(Quick.of(lessons).right, means, count, limit)
+    groups = tuple(dict.fromkeys(group for group in chosen.groups if group))
+    return Graph.of(sensors, groups), groups
+
+
+def tradeoffs_of(options: PolicyOptions, means: Floats) -> Floats:
+    """List the trade-offs to build, rising: as given, or spread evenly by their logarithms.
+
+    >>> tradeoffs_of(PolicyOptions(points=2), np.array([1.0, 3.0])).tolist()
+    [0.002, 0.25]
+    """
+    if options.tradeoffs != "auto":
+        return np.unique(np.array(options.tradeoffs, dtype=np.float64))
+    total = float(means.sum())
+    if total == 0:
+        return np.zeros(1)
+    return np.geomspace(LEAST_WEIGHT, MOST_WEIGHT * len(means), options.points) / total
+
+
+def learn(task: Task, learner: Learner, tell: Callable[[int], None]) -> Course:
+    """Let one learner learn the policies of all nodes, and rows walk through them."""
+    found: dict[int, Any] = {}
+
+    def learn_layer(nodes: Sequence[int], weights: Sequence[Floats]) -> list[Actions]:
+        jobs = [_job(task, learner, node, each) for node, each in zip(nodes, weights, strict=True)]
+        before = len(found)
+        learned = in_parallel(jobs, lambda done: tell(before + done))
+        found.update(zip(nodes, learned, strict=True))
+        return [each.actions for each in learned]
+
+    chosen = reduce_graph(task.graph, task.losses.learned, task.costs, task.tradeoffs, learn_layer)
+    errors, costs, told = validate(task.graph, chosen, task.losses.observed, task.costs)
+    loss = float((errors + task.tradeoffs[:, None] * costs).mean())
+    return Course(learner, found, errors, costs, told, loss)
+
+
+def _job(task: Task, learner: Learner, node: int, weights: Floats) -> Callable[[], Regressed | Tournament]:
+    lessons, graph = task.lessons, task.graph
+    hints = hints_of(lessons.basis.sensors, graph.members[node], task.posteriors[node], lessons.cells)
+    prices = graph.step_costs(node, task.means)[:, None] * task.tradeoffs
+    lesson = Lesson(hints, weights, lessons.parts, prices)
+    if learner == "filter_tree":
+        return partial(learn_by_filter_tree, lesson, task.options.degree)
+    numbers = len(graph.targets) * lessons.members * (1 << task.options.depth) * len(task.tradeoffs)
+    trees = max(1, min(task.options.trees, MOST_NUMBERS // numbers))
+    return partial(learn_by_regression, lesson, Growth(trees, task.options.depth, RATE, RIDGE), task.seeds[node])
+
+
+def validate(graph: Graph, chosen: Sequence[Actions], observed: Floats, costs: Floats) -> tuple[Floats, Floats, Floats]:
+    """Walk every row under every trade-off: whether it is answered wrongly, what it costs, how many sensors told of it,
+    (L, n) each. chosen: (n, L) actions for each node; observed: (S, n) losses; costs: (n, M)."""
+    rows, found = np.arange(observed.shape[1]), []
+    for at in range(chosen[0].shape[1]):
+        ends = walk(graph, len(rows), partial(_chosen, chosen, at)).ends
+        found.append((observed[ends, rows], (graph.members[ends] * costs).sum(axis=1), graph.members[ends].sum(axis=1)))
+    errors, spent, told = (np.array(each, dtype=np.float64) for each in zip(*found, strict=True))
+    return errors, spent, told
+
+
+def _chosen(chosen: Sequence[Actions], at: int, node: int, rows: NDArray[np.int64]) -> Actions:
+    return np.asarray(chosen[node][rows, at])
+
+
+def bounds_of(costs: Floats, confidence: float) -> Floats:
+    """Bound the expected cost under each trade-off from what n rows cost, (L, n): their mean and, by the normal
+    approximation, as many standard errors as the confidence asks for.
+
+    >>> bounds_of(np.array([[1.0, 1.0], [0.0, 2.0]]), 0.5).tolist()
+    [1.0, 1.0]
+    """
+    errors = costs.std(axis=1, ddof=1) / np.sqrt(costs.shape[1])
+    return np.asarray(costs.mean(axis=1) + NormalDist().inv_cdf(confidence) * errors)
+
+
+def _plan(unit: str, task: Task, members: list[list[Member]], course: Course) -> PolicyPlan:
+    """Keep the points of the curve that lie on its hull, stopping at once among them, and nothing of the others."""
+    graph, lessons = task.graph, task.lessons
+    stop = task.losses.observed[0].mean()
+    errors = np.append(course.errors.mean(axis=1), stop)
+    bounds = np.append(bounds_of(course.costs, task.options.confidence), 0.0)
+    costs, told = (np.append(each.mean(axis=1), 0.0) for each in (course.costs, course.told))
+    hull = lower_hull(bounds, errors)
+    tradeoffs = np.append(task.tradeoffs, -1.0)
+    points = [min(at, len(task.tradeoffs) - 1) for at in hull]
+    together = from_regression if course.learner == "regression" else from_tournaments
+    classifiers = Classifiers.of(lessons.basis, graph.members, members)
+    return PolicyPlan(
+        unit=unit,
+        sensors=lessons.basis.sensors.names,
+        classes=lessons.basis.sensors.classes,
+        costs=task.means,
+        owners=lessons.basis.sensors.owners,
+        labelled=lessons.basis.sensors.labelled,
+        knots=lessons.basis.knots,
+        members=graph.members,
+        offsets=graph.offsets,
+        targets=graph.targets,
+        weights=classifiers.weights,
+        intercepts=classifiers.intercepts,
+        class_columns=classifiers.columns,
+        class_thresholds=classifiers.thresholds,
+        class_leaves=classifiers.leaves,
+        learner=course.learner,
+        degree=task.options.degree,
+        tradeoffs=tradeoffs[hull],
+        point_costs=costs[hull],
+        point_bounds=bounds[hull],
+        point_errors=errors[hull],
+        point_sensors=told[hull],
+        confidence=task.options.confidence,
+        rows=len(lessons.labels),
+        **together(graph.offsets, course.found, points),
+    )

@@ -1,0 +1,158 @@
+"""Sensors and what they tell, as one table of numbers: features of a table, or the answers in a trace.
+
+A sensor owns columns. A classifier of a trace owns the code of its label and, if it has one, its confidence; a feature
+owns its columns. From here on nothing asks which of the two a sensor is.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models import Fault, FeatureTable, InvalidRequest, Trace
+from models.cost import cost_function
+from models.policy import Answer
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+UNKNOWN = -1.0
+"""The code of a label that no item of the trace has and no classifier has answered."""
+FARTHEST = 1e30
+"""The largest value of a feature or a confidence, either way."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sensors:
+    """What M sensors tell, in D columns. names: (M,); owners: (D,) int32, rising, the sensor of each column; labelled:
+    (D,) bool, which columns hold codes of labels, each the first of its sensor's; classes: what the codes stand for."""
+
+    names: tuple[str, ...]
+    owners: Ints
+    labelled: NDArray[np.bool_]
+    classes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, dataset: FeatureTable | Trace) -> "Sensors":
+        """List the sensors of a dataset."""
+        if isinstance(dataset, Trace):
+            spec = dataset.spec
+            widths = [1 if each.confidence is None else 2 for each in spec.classifiers]
+            names = tuple(each.name for each in spec.classifiers)
+            first = np.cumsum([0, *widths[:-1]])
+        else:
+            widths = [len(each.columns) for each in dataset.spec.features]
+            names, first = tuple(each.name for each in dataset.spec.features), np.empty(0, dtype=np.int64)
+        labelled = np.zeros(sum(widths), dtype=np.bool_)
+        labelled[first] = True
+        return cls(names, np.repeat(np.arange(len(names), dtype=np.int32), widths), labelled, dataset.classes)
+
+    def columns_of(self, members: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
+        """List the columns of some sensors.
+
+        >>> sensors = Sensors(("a", "b"), np.array([0, 0, 1], np.int32), np.zeros(3, np.bool_), ())
+        >>> sensors.columns_of([1]).tolist(), sensors.columns_of([0, 1]).tolist()
+        ([2], [0, 1, 2])
+        """
+        return np.flatnonzero(np.isin(self.owners, np.asarray(members, dtype=np.int64)))
+
+    def cells(self, dataset: FeatureTable | Trace) -> Floats:
+        """Put what all sensors told of all items side by side: (n, D). Labels of another dataset go by their names.
+
+        Raises InvalidRequest if the dataset does not have these sensors.
+        """
+        if Sensors.of(dataset).names != self.names or len(Sensors.of(dataset).owners) != len(self.owners):
+            asked = f"has the sensors {', '.join(Sensors.of(dataset).names)}; the policy's are {', '.join(self.names)}"
+            raise InvalidRequest.at(Fault(("dataset",), asked))
+        if isinstance(dataset, FeatureTable):
+            return np.asarray(dataset.values)
+        code = {name: float(place) for place, name in enumerate(self.classes)}
+        codes = np.array([code.get(name, UNKNOWN) for name in dataset.classes])
+        found = np.empty((dataset.rows, len(self.owners)))
+        found[:, self.labelled] = codes[dataset.predictions]
+        found[:, ~self.labelled] = dataset.confidences[:, self.owners[~self.labelled]]
+        return found
+
+    def read(self, acquired: Mapping[str, Any], where: str = "acquired") -> tuple[Floats, NDArray[np.bool_]]:
+        """Read what some sensors told of one item: (D,), 0 for those that did not, and which did, (M,).
+
+        Raises InvalidRequest for sensors that are not known, too few or too many numbers, and what is no number or no
+        label where one must be.
+        """
+        cells, known = np.zeros(len(self.owners)), np.zeros(len(self.names), dtype=np.bool_)
+        faults: list[Fault] = []
+        for name, told in acquired.items():
+            if name not in self.names:
+                faults.append(Fault((where, name), f"is not known here; the sensors are {', '.join(self.names)}"))
+                continue
+            place = self.names.index(name)
+            columns = self.columns_of([place])
+            try:
+                cells[columns] = self._numbers(told, columns)
+            except ValueError as error:
+                faults.append(Fault((where, name), str(error)))
+            known[place] = True
+        if faults:
+            raise InvalidRequest.at(*faults)
+        return cells, known
+
+    def _numbers(self, told: Any, columns: NDArray[np.int64]) -> list[float]:
+        """Turn what one sensor told into numbers; raises ValueError, with what is wrong."""
+        labelled = bool(self.labelled[columns[0]])
+        values = _listed(told, labelled=labelled, width=len(columns))
+        if len(values) != len(columns):
+            wanted = "label and confidence" if labelled and len(columns) == 2 else f"{len(columns)} values"
+            raise ValueError(f"must have {wanted}, has {len(values)} values")
+        found = []
+        for at, value in enumerate(values):
+            if labelled and at == 0:
+                if not isinstance(value, str):
+                    raise ValueError(f"must begin with a label, which is text; it is {value!r}")
+                found.append(float(self.classes.index(value)) if value in self.classes else UNKNOWN)
+            else:
+                found.append(_finite(value))
+        return found
+
+
+def _listed(told: Any, *, labelled: bool, width: int) -> list[Any]:
+    if isinstance(told, Answer):
+        if not labelled:
+            raise ValueError("must be a number or a list of numbers, for it is a feature; it has a label")
+        return [told.label] if told.confidence is None else [told.label, told.confidence]
+    return list(told) if isinstance(told, tuple | list) else [told]
+
+
+def _finite(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"must be a number, one is {value!r}")
+    if not math.isfinite(value) or abs(value) > FARTHEST:
+        raise ValueError(f"must be finite and at most {FARTHEST:g} either way, one is {value}")
+    return float(value)
+
+
+def costs_of(dataset: FeatureTable | Trace) -> Floats:
+    """Tell what every sensor costs for every item (Acquisition DAG, Eq. 10): (n, M).
+
+    Raises InvalidRequest for a cost that depends on the item's size if the table has no sizes, or others.
+    """
+    if isinstance(dataset, Trace):
+        return np.asarray(dataset.costs)
+    found = np.empty((dataset.rows, len(dataset.spec.features)))
+    for j, feature in enumerate(dataset.spec.features):
+        function, _ = cost_function(feature.cost)
+        if not function.depends_on_size:
+            found[:, j] = function.at([1.0] * function.dimensions)(())
+        elif function.dimensions != dataset.sizes.shape[1]:
+            asked = (
+                f"the cost of {feature.name!r} depends on sizes of {function.dimensions} numbers, the table has "
+                f"{dataset.sizes.shape[1]} size columns"
+            )
+            raise InvalidRequest.at(Fault(("dataset", "features"), asked))
+        else:
+            found[:, j] = function(dataset.sizes)
+    if not bool(np.all(np.isfinite(found))):
+        raise InvalidRequest.at(Fault(("dataset", "features"), "have costs beyond what can be computed"))
+    return found

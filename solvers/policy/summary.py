@@ -1,0 +1,39 @@
+"""What a build tells people: sensors, nodes, learners, the curve."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.policy.plan import PolicyPlan
+
+Floats = NDArray[np.float64]
+
+
+def summarize(
+    plan: PolicyPlan, losses: dict[str, float], groups: tuple[frozenset[int], ...], observed: Floats
+) -> dict[str, Any]:
+    """Put into plain JSON what a build found. losses: of each learner that was tried; groups: of sensors, none if they
+    are acquired singly; observed: (S, n) losses of stopping."""
+    errors = observed.mean(axis=1).tolist()
+    sizes = plan.members.sum(axis=1)
+    alone = {int(np.flatnonzero(plan.members[node])[0]): errors[node] for node in np.flatnonzero(sizes == 1).tolist()}
+    return {
+        "unit": plan.unit,
+        "rows": plan.rows,
+        "classes": plan.weights.shape[3],
+        "nodes": len(plan.members),
+        "edges": len(plan.targets),
+        "members": plan.weights.shape[1],
+        "sensors": [
+            {"name": name, "cost": cost, "error_alone": alone.get(place)}
+            for place, (name, cost) in enumerate(zip(plan.sensors, plan.costs.tolist(), strict=True))
+        ],
+        "groups": [[plan.sensors[m] for m in sorted(group)] for group in groups],
+        "learner": plan.learner,
+        "learners": [{"learner": name, "validation_loss": loss} for name, loss in losses.items()],
+        "confidence": plan.confidence,
+        "curve": [point.model_dump() for point in plan.curve()],
+        "no_sensor": {"error": errors[0], "cost": 0.0},
+        "all_sensors": {"error": errors[-1], "cost": float(plan.costs.sum())},
+    }

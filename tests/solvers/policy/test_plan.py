@@ -1,0 +1,243 @@
+"""How a policy answers: steps and rollouts agree, budgets hold, bad input is told apart."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models import FeatureTable, InvalidRequest, Trace
+from models.policy import (
+    AcquireDecision,
+    Answer,
+    ClassifyDecision,
+    PolicyOptions,
+    PolicyQuery,
+    PolicyTarget,
+    RolloutItem,
+)
+from solvers.policy import PolicyPlan
+from solvers.policy.hull import Mixture
+from tests.solvers.policy.problems import QUICK, build, features, items_of, many_features, trace
+
+BOOSTED = PolicyOptions(learner="regression", points=8, folds=3, trees=12, depth=3)
+GROUPS = PolicyOptions(learner="filter_tree", answers="linear", points=6, folds=3, subsets=3)
+CASES: dict[str, tuple[Any, PolicyOptions]] = {
+    "trace": (trace, QUICK),
+    "trace, boosted": (trace, BOOSTED),
+    "features": (features, QUICK),
+    "features, boosted": (features, BOOSTED),
+    "groups of features": (lambda: many_features(8), GROUPS),
+}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def built(request: pytest.FixtureRequest) -> tuple[PolicyPlan, FeatureTable | Trace]:
+    """Go through policies of all kinds."""
+    make, options = CASES[request.param]
+    dataset = make()
+    return build(dataset, options), dataset
+
+
+@pytest.fixture(scope="module")
+def plan() -> PolicyPlan:
+    """Give a policy over the sample trace."""
+    return build(trace())
+
+
+def walk_by_steps(plan: PolicyPlan, item: RolloutItem, target: PolicyTarget) -> tuple[str, float, list[str]]:
+    """Ask for one step after the other, as a caller would, sensor by sensor."""
+    acquired: dict[str, Any] = {}
+    paid = 0.0
+    for _ in range(len(plan.sensors) + 1):
+        query = PolicyQuery(tradeoff=target.tradeoff, budget=target.budget, item=item.item, acquired=acquired)
+        step = plan.decide(query)
+        if isinstance(step, ClassifyDecision):
+            return step.label, paid, list(acquired)
+        assert step.sensor not in acquired
+        acquired[step.sensor] = item.sensors[step.sensor]
+        paid += step.cost
+    raise AssertionError("it never stops")
+
+
+def targets(plan: PolicyPlan) -> list[PolicyTarget]:
+    """Give budgets between all points of the curve and beyond, trade-offs, and neither."""
+    bounds = plan.point_bounds
+    between = ((bounds[:-1] + bounds[1:]) / 2).tolist()
+    return [
+        PolicyTarget(),
+        PolicyTarget(budget=0.0),
+        PolicyTarget(budget=1e9),
+        PolicyTarget(tradeoff=0.0),
+        PolicyTarget(tradeoff=1e6),
+        *(PolicyTarget(budget=budget) for budget in between),
+        *(PolicyTarget(tradeoff=max(tradeoff, 0.0)) for tradeoff in plan.tradeoffs.tolist()),
+    ]
+
+
+def test_steps_lead_where_rollouts_do(built: tuple[PolicyPlan, FeatureTable | Trace]) -> None:
+    """Labels, costs and paths, under every kind of target."""
+    plan, dataset = built
+    items = items_of(dataset)[:12]
+    for target in targets(plan):
+        for item, ran in zip(items, plan.rollouts(items, target).items, strict=True):
+            label, cost, path = walk_by_steps(plan, item, target)
+            assert (label, path) == (ran.label, list(ran.path))
+            assert cost == pytest.approx(ran.cost)
+
+
+def test_rollouts_of_cells_are_those_of_items(built: tuple[PolicyPlan, FeatureTable | Trace]) -> None:
+    plan, dataset = built
+    items = items_of(dataset)
+    target = PolicyTarget(budget=float(plan.point_bounds[-1]) * 0.6)
+    told = plan.rollouts(items, target)
+    ran = plan.run(plan.cells_of(dataset), [str(item.item) for item in items], target)
+    assert [item.label for item in told.items] == [plan.classes[label] for label in ran.labels]
+    assert told.mean_cost == pytest.approx(ran.costs.mean())
+
+
+def test_what_is_learned_helps(built: tuple[PolicyPlan, FeatureTable | Trace]) -> None:
+    """The curve falls from the error of guessing to far below, and new rollouts are about as good as it says."""
+    plan, dataset = built
+    assert plan.point_errors[-1] < 0.75 * plan.point_errors[0]
+    ran = plan.run(plan.cells_of(dataset), [str(row) for row in range(dataset.rows)], PolicyTarget())
+    truth = np.array(dataset.classes)[dataset.labels]
+    assert (np.array(plan.classes)[ran.labels] != truth).mean() < plan.point_errors[-1] + 0.06
+
+
+def test_more_budget_never_leads_to_a_dearer_or_worse_point_than_asked(plan: PolicyPlan) -> None:
+    budgets = np.linspace(0, plan.point_bounds[-1] * 1.2, 50)
+    found = [Mixture.of(plan.point_bounds, float(budget)) for budget in budgets]
+    mean = [(1 - m.share) * plan.point_bounds[m.first] + m.share * plan.point_bounds[m.second] for m in found]
+    errors = [(1 - m.share) * plan.point_errors[m.first] + m.share * plan.point_errors[m.second] for m in found]
+    assert np.allclose(mean, np.minimum(budgets, plan.point_bounds[-1]))
+    assert np.all(np.diff(errors) <= 1e-12)
+
+
+def test_half_a_confidence_makes_the_measured_cost_the_budget() -> None:
+    """Without a margin the bound is the mean."""
+    plan = build(trace(), QUICK.model_copy(update={"confidence": 0.5}))
+    assert np.allclose(plan.point_bounds, plan.point_costs)
+    sure = build(trace(), QUICK.model_copy(update={"confidence": 0.99}))
+    assert np.all(sure.point_bounds[1:] > sure.point_costs[1:])
+
+
+def test_a_budget_is_spent_on_average_over_items(plan: PolicyPlan) -> None:
+    """On new items of the same kind, within a few standard errors, and mostly below it: there is a margin."""
+    new = trace(4000, seed=9)
+    cells, names = plan.cells_of(new), [str(row) for row in range(new.rows)]
+    for budget in (1.0, 2.0, 4.0):
+        ran = plan.run(cells, names, PolicyTarget(budget=budget))
+        assert 0.75 * budget < ran.costs.mean() <= budget
+
+
+def test_an_item_takes_the_same_path_every_time_and_items_share_a_budget_out(plan: PolicyPlan) -> None:
+    target = PolicyTarget(budget=float(plan.point_bounds[1:3].mean()))
+    seen = {plan.decide(PolicyQuery(budget=target.budget, item=f"item {i}")).tradeoff for i in range(60)}
+    assert len(seen) == 2
+    for i in range(10):
+        query = PolicyQuery(budget=target.budget, item=f"item {i}")
+        assert plan.decide(query) == plan.decide(query)
+
+
+def test_without_an_item_the_cheaper_point_decides(plan: PolicyPlan) -> None:
+    step = plan.decide(PolicyQuery(budget=float(plan.point_bounds[1:3].mean())))
+    assert step.tradeoff == pytest.approx(plan.tradeoffs[1])
+
+
+def test_no_budget_at_all_classifies_as_the_most_common_class(plan: PolicyPlan) -> None:
+    step = plan.decide(PolicyQuery(budget=0.0))
+    assert isinstance(step, ClassifyDecision)
+    assert step.tradeoff is None
+    assert step.probabilities[step.label] == max(step.probabilities.values())
+    assert sum(step.probabilities.values()) == pytest.approx(1.0)
+
+
+def test_with_all_sensors_known_it_classifies(plan: PolicyPlan) -> None:
+    known: dict[str, Any] = {"fast": ("cat", 0.95), "middle": ("cat", 0.9), "strong": "cat"}
+    step = plan.decide(PolicyQuery(tradeoff=0.0, acquired=known))
+    assert isinstance(step, ClassifyDecision)
+    assert step.label == "cat"
+    assert step.expected_loss == pytest.approx(1 - step.probabilities["cat"])
+
+
+def test_a_label_may_be_told_in_three_ways(plan: PolicyPlan) -> None:
+    ways: list[Any] = [{"label": "cat", "confidence": 0.95}, ["cat", 0.95]]
+    told = [PolicyQuery.model_validate({"tradeoff": 0.0, "acquired": {"fast": way}}) for way in ways]
+    assert isinstance(told[0].acquired["fast"], Answer)
+    assert plan.decide(told[0]) == plan.decide(told[1])
+    for way in ("cat", ["cat"], {"label": "cat"}):
+        query = PolicyQuery.model_validate({"tradeoff": 0.0, "acquired": {"strong": way}})
+        assert isinstance(plan.decide(query), AcquireDecision | ClassifyDecision)
+
+
+def test_a_label_that_the_trace_does_not_have_tells_nothing_and_is_no_error(plan: PolicyPlan) -> None:
+    step = plan.decide(PolicyQuery(tradeoff=1e9, acquired={"strong": "gnu"}))
+    assert isinstance(step, ClassifyDecision)
+    assert set(step.probabilities) == {"cat", "dog", "owl"}
+
+
+@pytest.mark.parametrize(
+    ("acquired", "said"),
+    [
+        ({"slow": 1.0}, r"acquired.slow: is not known here; the sensors are fast, middle, strong"),
+        ({"fast": ("cat",)}, r"acquired.fast: must have label and confidence, has 1 values"),
+        ({"fast": ("cat", 0.5, 0.5)}, r"has 3 values"),
+        ({"fast": (0.5, "cat")}, r"must begin with a label"),
+        ({"fast": ("cat", "dog")}, r"must be a number, one is 'dog'"),
+        ({"strong": 3.0}, r"must begin with a label"),
+        ({"strong": ("cat", 0.5)}, r"must have 1 values, has 2"),
+    ],
+)
+def test_what_a_sensor_cannot_have_told_is_refused(plan: PolicyPlan, acquired: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidRequest, match=said):
+        plan.decide(PolicyQuery(acquired=acquired))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e300, "much", None, True])
+def test_a_feature_must_be_a_finite_number(value: Any) -> None:
+    plan = build(features())
+    query = PolicyQuery.model_construct(tradeoff=None, budget=None, item=None, acquired={"glucose": value})
+    with pytest.raises(InvalidRequest, match=r"acquired\.glucose: must be"):
+        plan.decide(query)
+    query = PolicyQuery.model_construct(tradeoff=None, budget=None, item=None, acquired={"texture": (1.0,)})
+    with pytest.raises(InvalidRequest, match="must have 2 values, has 1"):
+        plan.decide(query)
+    query = PolicyQuery(acquired={"glucose": Answer(label="high")})
+    with pytest.raises(InvalidRequest, match="it is a feature"):
+        plan.decide(query)
+
+
+def test_all_faults_are_told_at_once(plan: PolicyPlan) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        plan.decide(PolicyQuery(acquired={"slow": 1.0, "fast": "cat"}))
+    assert [fault.loc for fault in caught.value.faults] == [("acquired", "slow"), ("acquired", "fast")]
+
+
+def test_a_rollout_needs_all_sensors(plan: PolicyPlan) -> None:
+    with pytest.raises(InvalidRequest, match=r"items.0.sensors: lack 'middle'"):
+        plan.rollouts([RolloutItem(sensors={"fast": ("cat", 0.5), "strong": "cat"})], PolicyTarget())
+    with pytest.raises(InvalidRequest, match=r"items.0.sensors.slow: is not known"):
+        plan.rollouts([RolloutItem(sensors={"slow": 1.0})], PolicyTarget())
+
+
+def test_a_trade_off_and_a_budget_at_once_are_refused() -> None:
+    with pytest.raises(ValueError, match="not both; they are 1 and 2"):
+        PolicyQuery(tradeoff=1.0, budget=2.0)
+
+
+def test_another_dataset_must_have_the_same_sensors(plan: PolicyPlan) -> None:
+    with pytest.raises(InvalidRequest, match="the policy's are fast, middle, strong"):
+        plan.cells_of(features())
+
+
+def test_a_half_known_group_is_finished_first() -> None:
+    """Of a group of sensors the one that is known already is not asked for again."""
+    dataset = many_features(8)
+    plan = build(dataset, GROUPS)
+    step = plan.decide(PolicyQuery(item="a"))
+    assert isinstance(step, AcquireDecision)
+    if step.then:
+        known: dict[str, Any] = {step.then[0]: 0.3}
+        again = plan.decide(PolicyQuery(item="a", acquired=known))
+        assert isinstance(again, AcquireDecision)
+        assert step.then[0] not in (again.sensor, *again.then)
