@@ -21,6 +21,7 @@ from solvers.policy import PolicyPlan
 DATASET = "digits"
 """The first part's trace."""
 ARTIFACT = "digits"
+PARAMS = {"points": 8, "trees": 40}
 FRACTIONS = (0.1, 0.2, 0.4)
 """Budgets, as shares of what the dearest classifier takes."""
 
@@ -70,7 +71,7 @@ class PolicyOutcome:
 def run_policy(parts: Parts, split: Split, classifiers: list[DigitClassifier], progress: Progress) -> PolicyOutcome:
     """Build from the first part's trace, and run images that nobody has seen through it."""
     progress(0, 2, f"building policy {ARTIFACT}")
-    request = BuildRequest(solver="policy", name=ARTIFACT, dataset=DATASET, params={}, seed=SEED)
+    request = BuildRequest(solver="policy", name=ARTIFACT, dataset=DATASET, params=PARAMS, seed=SEED)
     record = build_locally(parts, request, checked_request(request)[1], lambda *step: None)
     plan: PolicyPlan = parts.artifacts.plan(record)
     images, labels = split.final

@@ -81,7 +81,9 @@ CASES: dict[str, Case] = {
             PolicyQuery(),
             PolicyQuery(budget=5.0, item="a"),
             PolicyQuery(tradeoff=0.01, acquired={"fast": ("cat", 0.9)}),
-            PolicyQuery(acquired={"fast": Answer(label="cat", confidence=0.9), "middle": "dog", "strong": "dog"}),
+            PolicyQuery(
+                acquired={"fast": Answer(label="cat", confidence=0.9), "middle": ("dog", 0.5), "strong": "dog"}
+            ),
         ),
         (),
     ),
