@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from models import InvalidRequest
 from models.base import LARGEST
 from solvers.policy.basis import KNOTS
+from solvers.policy.filter_tree import LEAST_SCALE
 from solvers.policy.hints import HIGHEST, MOST_CLASSES
 from solvers.policy.states import MOST_NODES
 
@@ -34,6 +35,11 @@ _DIMENSIONS = {
 }
 
 
+_WEIGHTS = ("weights", "intercepts", "class_leaves", "base", "edge_leaves", "matches")
+MOST_WEIGHT = 1e9
+"""Sums of so many weights as an array can hold are finite, in single precision too."""
+
+
 def refuse_contradictions(plan: "PolicyPlan") -> None:
     """Raise InvalidRequest if the arrays do not fit each other."""
     for group in (_dimensions, _sensors, _graph, _classifiers, _forests, _tournaments, _curve):
@@ -48,6 +54,9 @@ def _dimensions(plan: "PolicyPlan") -> dict[str, bool]:
     return {
         "arrays of the right dimensions": all(a.ndim == _DIMENSIONS.get(name, 1) for name, a in arrays.items()),
         "finite numbers": all(a.dtype.kind != "f" or bool(np.all(np.isfinite(a))) for a in arrays.values()),
+        "numbers that can be added up": all(
+            bool(np.all(np.abs(arrays[name]) <= MOST_WEIGHT)) for name in _WEIGHTS if name in arrays
+        ),
         "different sensors": len(set(plan.sensors)) == len(plan.sensors) > 0,
         "different classes": len(set(plan.classes)) == len(plan.classes) > 0,
         "a confidence from 0.5 to 1": 0.5 <= plan.confidence < 1 and plan.rows > 0,
@@ -151,7 +160,8 @@ def _tournaments(plan: "PolicyPlan") -> dict[str, bool]:
         "a degree from 1 to 3": 1 <= plan.degree <= 3,
         "tournaments of each node": 1 <= plan.degree <= 3
         and plan.centres.shape == plan.scales.shape == (nodes, widest)
-        and bool(np.all(plan.scales > 0))
+        and bool(np.all(plan.scales >= LEAST_SCALE))
+        and bool(np.all(np.abs(plan.centres) <= LARGEST))
         and plan.matches.shape == (edges, plan.weights.shape[1], points, comb(widest + plan.degree, plan.degree)),
     }
 
@@ -161,6 +171,8 @@ def _curve(plan: "PolicyPlan") -> dict[str, bool]:
     if any(each.shape != plan.tradeoffs.shape for each in columns):
         return {"a curve over the trade-offs": False}
     return {
+        "trade-offs that can be weighed": bool(np.all((plan.tradeoffs == -1) | (plan.tradeoffs >= 0)))
+        and bool(np.all(plan.tradeoffs <= LARGEST)),
         "a curve of rising cost and falling error": bool(np.all(np.diff(plan.point_bounds) > 0))
         and bool(np.all(np.diff(plan.point_errors) < 0))
         and bool(np.all(plan.point_costs >= 0))

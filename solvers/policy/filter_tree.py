@@ -27,6 +27,8 @@ SURE = 20.0
 """The decision value of a match that one side always wins."""
 MOST_EXACT = 400
 """Up to so many monomials a match is fitted by Newton's method."""
+LEAST_SCALE = 1e-100
+"""What varies less does not vary."""
 FARTHEST = 8.0
 """Standardised numbers are cut off here, so that their powers stay small."""
 
@@ -92,7 +94,7 @@ def play(weights: Singles, inputs: Floats) -> Actions:
 def learn_by_filter_tree(lesson: Lesson, degree: int) -> Tournament:
     """Fit the members of one node under every trade-off: A K L logistic regressions."""
     centre, scale = lesson.hints.mean(axis=0), lesson.hints.std(axis=0)
-    scale = np.where(scale > 0, scale, 1.0)
+    scale = np.where(scale > LEAST_SCALE, scale, 1.0)
     inputs = monomials(standardize(lesson.hints, centre, scale), degree)
     n, actions, tradeoffs = lesson.weights.shape[0], lesson.weights.shape[1] - 1, lesson.weights.shape[2]
     matches = np.zeros((lesson.members, actions, tradeoffs, inputs.shape[1]), dtype=np.float32)

@@ -59,6 +59,12 @@ LEAST_WEIGHT, MOST_WEIGHT = 0.008, 0.5
 """Trade-offs under which all sensors together weigh so much, and an average one so much."""
 
 
+HEAVIEST = 1e6
+"""Errors that all sensors together may weigh."""
+LEAST_COST = 1e-200
+"""Sensors that cost less together cost nothing."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Course:
     """What one learner made of the DAG. found: the policy of each node that has one; errors, costs, told: (L, n), what
@@ -175,16 +181,17 @@ def _graph(lessons: Lessons, options: PolicyOptions, means: Floats) -> tuple[Gra
 
 
 def tradeoffs_of(options: PolicyOptions, means: Floats) -> Floats:
-    """List the trade-offs to build, rising: as given, or spread evenly by their logarithms.
+    """List the trade-offs to build, rising: as given, or spread evenly by their logarithms. None weighs all sensors
+    together more than ``HEAVIEST``, for that would decide no differently.
 
     >>> tradeoffs_of(PolicyOptions(points=2), np.array([1.0, 3.0])).tolist()
     [0.002, 0.25]
     """
-    if options.tradeoffs != "auto":
-        return np.unique(np.array(options.tradeoffs, dtype=np.float64))
     total = float(means.sum())
-    if total == 0:
+    if total < LEAST_COST:
         return np.zeros(1)
+    if options.tradeoffs != "auto":
+        return np.unique(np.minimum(np.array(options.tradeoffs, dtype=np.float64), HEAVIEST / total))
     return np.geomspace(LEAST_WEIGHT, MOST_WEIGHT * len(means), options.points) / total
 
 

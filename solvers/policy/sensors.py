@@ -73,7 +73,8 @@ class Sensors:
         codes = np.array([code.get(name, UNKNOWN) for name in dataset.classes])
         found = np.empty((dataset.rows, len(self.owners)))
         found[:, self.labelled] = codes[dataset.predictions]
-        found[:, ~self.labelled] = dataset.confidences[:, self.owners[~self.labelled]]
+        sure = dataset.confidences[:, self.owners[~self.labelled]]
+        found[:, ~self.labelled] = np.clip(sure, -FARTHEST, FARTHEST)
         return found
 
     def read(self, acquired: Mapping[str, Any], where: str = "acquired") -> tuple[Floats, NDArray[np.bool_]]:

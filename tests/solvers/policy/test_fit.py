@@ -146,6 +146,20 @@ def test_progress_is_told_for_every_node_and_a_build_can_be_stopped_midway() -> 
     assert [done for done, *_ in told] == sorted(done for done, *_ in told)
 
 
+@pytest.mark.parametrize("learner", ["regression", "filter_tree"])
+def test_numbers_of_any_size_are_learned_from_without_overflow(learner: Any) -> None:
+    """Confidences and costs as large as a dataset may hold them, and trade-offs as large as a request may."""
+    dataset = trace(80)
+    wild = np.where(np.isnan(dataset.confidences), np.nan, dataset.confidences * 1e300)
+    options = QUICK.model_copy(update={"learner": learner, "trees": 8, "tradeoffs": (0.0, 1e-100, 1.0, 1e100)})
+    for scale in (1e-320, 1e-90, 1e95):
+        plan = build(replace(dataset, confidences=wild, costs=dataset.costs * scale), options)
+        known: dict[str, Any] = {"fast": ("cat", 1e30)}
+        for tradeoff in (0.0, 1e100):
+            step = plan.decide(PolicyQuery(tradeoff=tradeoff, acquired=known))
+            assert np.isfinite(step.expected_loss)
+
+
 @pytest.fixture(scope="module")
 def kept() -> PolicyPlan:
     """Give a plan with trees."""
@@ -193,6 +207,8 @@ def test_edges_that_lead_back_are_refused(kept: PolicyPlan) -> None:
         ({"point_errors": lambda a: a[::-1].copy()}, "falling error"),
         ({"point_bounds": lambda a: a + 1.0}, "begins at no cost"),
         ({"costs": lambda a: -a}, "a cost for each sensor"),
+        ({"class_leaves": lambda a: a + np.float32(1e30)}, "numbers that can be added up"),
+        ({"tradeoffs": lambda a: a - 2.0}, "trade-offs that can be weighed"),
         ({"knots": lambda a: a[:, ::-1].copy()}, "knots that do not fall"),
         ({"members": lambda a: ~a}, "a first node of no sensor"),
     ],
