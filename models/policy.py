@@ -109,7 +109,9 @@ class PolicyQuery(PolicyTarget):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"budget": 6.0, "item": "img-0001", "acquired": {"fast": {"label": "cat", "confidence": 0.9}}}]
+            "examples": [
+                {"budget": 3.0, "item": "image-1", "acquired": {"profiles-lda": {"label": "3", "confidence": 0.9}}}
+            ]
         }
     )
 
@@ -168,8 +170,22 @@ class RolloutRequest(PolicyTarget):
         json_schema_extra={
             "examples": [
                 {
-                    "budget": 6.0,
-                    "items": [{"item": "img-0001", "sensors": {"fast": ["cat", 0.9], "strong": ["cat", 0.97]}}],
+                    "budget": 3.0,
+                    "items": [
+                        {
+                            "item": "image-1",
+                            "sensors": {
+                                "spots-bayes": ["3", 0.5],
+                                "profiles-lda": ["3", 0.8],
+                                "pixels-logistic": ["3", 0.99],
+                                "pixels-neighbours": ["3", 0.97],
+                                "gradients-logistic": ["3", 0.98],
+                                "gradients-kernel": ["3", 0.96],
+                                "pixels-forest": ["3", 0.9],
+                                "jury": ["3", 0.97],
+                            },
+                        }
+                    ],
                 }
             ]
         }

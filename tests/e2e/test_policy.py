@@ -1,0 +1,101 @@
+"""The policy over HTTP: steps without state, rollouts, the curve; from a trace and from a table of features."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.conftest import upload
+from tests.e2e.test_errors import is_problem
+from tests.samples import trace_columns
+from tests.servers import Server, running_server, wait_for
+
+PATH = "/v1/policies/cats"
+SMALL = {"points": 5, "trees": 10, "depth": 2}
+
+
+@pytest.fixture(scope="module")
+def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Run a server with a policy called ``cats`` in it."""
+    with running_server(tmp_path_factory.mktemp("policy"), max_batch=100) as server:
+        upload(server)
+        body = {"solver": "policy", "name": "cats", "dataset": "trace", "params": SMALL}
+        path = server.client.post("/v1/builds", json=body).headers["location"]
+        wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), 90)
+        assert server.client.get(path).json()["status"] == "succeeded", server.client.get(path).json()
+        wait_for(lambda: server.client.get(f"{PATH}/curve").status_code == 200, 5)
+        yield server
+
+
+def told(row: int) -> dict[str, Any]:
+    """Give what every classifier says of a row."""
+    columns = trace_columns(60, seed=9)
+    said: dict[str, Any] = {
+        name: [columns[f"{name}_says"][row], columns[f"{name}_confidence"][row]] for name in ("fast", "middle")
+    }
+    return said | {"strong": columns["strong_says"][row]}
+
+
+def walk(server: Server, row: int, **target: float) -> tuple[str, float, list[str]]:
+    """Ask what is next until there is a class."""
+    known: dict[str, Any] = {}
+    cost, whole = 0.0, told(row)
+    for _ in range(4):
+        request = {"item": f"row-{row}", "acquired": known, **target}
+        step = server.client.post(f"{PATH}/steps", json=request).json()
+        if step["action"] == "classify":
+            return step["label"], cost, list(known)
+        cost += step["cost"]
+        known[step["sensor"]] = whole[step["sensor"]]
+    raise AssertionError("a policy of three sensors asked for more")
+
+
+@pytest.mark.parametrize("target", [{}, {"budget": 3.0}, {"budget": 0.0}, {"tradeoff": 0.02}])
+def test_walking_by_steps_is_what_rollouts_say(asking: Server, target: dict[str, float]) -> None:
+    items = [{"item": f"row-{row}", "sensors": told(row)} for row in range(25)]
+    found = asking.client.post(f"{PATH}/rollouts", json={"items": items, **target}).json()
+    assert found["artifact"] == {"solver": "policy", "name": "cats", "version": 1}
+    for row, one in enumerate(found["items"]):
+        label, cost, path = walk(asking, row, **target)
+        assert (one["item"], one["label"], one["path"]) == (f"row-{row}", label, path)
+        assert one["cost"] == pytest.approx(cost)
+
+
+def test_the_curve_rises_in_cost_and_falls_in_error(asking: Server) -> None:
+    curve = asking.client.get(f"{PATH}/curve").json()
+    costs, errors = ([point[name] for point in curve["points"]] for name in ("cost", "error"))
+    assert costs == sorted(costs)
+    assert errors == sorted(errors, reverse=True)
+    assert curve["unit"] == "ms"
+
+
+def test_an_answer_gives_every_class_its_probability(asking: Server) -> None:
+    step = asking.client.post(f"{PATH}/steps", json={"budget": 0, "acquired": {}}).json()
+    assert step["action"] == "classify"
+    assert sum(step["probabilities"].values()) == pytest.approx(1)
+    assert step["label"] == max(step["probabilities"], key=step["probabilities"].__getitem__)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"acquired": {"slow": "cat"}}, "slow"),
+        ({"acquired": {"fast": ["cat", 0.5, 1]}}, "acquired.fast"),
+        ({"acquired": {"fast": ["cat"]}}, "acquired.fast: must have label and confidence, has 1 values"),
+        ({"budget": 1, "tradeoff": 1, "acquired": {}}, "give tradeoff or budget, not both"),
+        ({"budget": -1}, "budget"),
+    ],
+)
+def test_bad_steps_are_refused_by_their_field(asking: Server, body: dict[str, Any], message: str) -> None:
+    reply = asking.client.post(f"{PATH}/steps", json=body)
+    assert is_problem(reply, 422, "invalid-request")
+    assert message in reply.json()["detail"]
+
+
+def test_bad_rollouts_are_refused_by_the_item(asking: Server) -> None:
+    lacking = {"items": [{"sensors": told(0)}, {"sensors": {"strong": "cat"}}]}
+    reply = asking.client.post(f"{PATH}/rollouts", json=lacking)
+    assert is_problem(reply, 422, "invalid-request")
+    assert "items.1.sensors: lack 'fast'" in reply.json()["detail"]
+    many = asking.client.post(f"{PATH}/rollouts", json={"items": [{"sensors": {}}] * 101})
+    assert is_problem(many, 413, "payload-too-large")
