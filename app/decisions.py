@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from prometheus_client import Counter
 from pydantic import ValidationError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.catalog import Catalog, Live
 from app.telemetry import Metrics
-from models import Value
+from models import ArtifactRef, Value
 from models.errors import Infeasible, ParsimonyError
 
 JSON_HEADER = (b"content-type", b"application/json")
@@ -66,6 +67,7 @@ class HotPath:
     def __init__(self, app: ASGIApp, look_ups: tuple[LookUp, ...], metrics: Metrics) -> None:
         self.app, self.metrics = app, metrics
         self.look_ups = {(look_up.prefix, look_up.suffix): look_up for look_up in look_ups}
+        self._counters: dict[tuple[str, str], Counter] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] == "GET":
@@ -76,6 +78,14 @@ class HotPath:
                 await send({"type": "http.response.body", "body": body})
                 return
         await self.app(scope, receive, send)
+
+    def _answered(self, ref: ArtifactRef) -> Counter:
+        """Give the counter of an artifact's answers, which takes long to look up."""
+        key = ref.solver, ref.name
+        found = self._counters.get(key)
+        if found is None:
+            found = self._counters[key] = self.metrics.decisions.labels(*key, "answered")
+        return found
 
     def _answer(self, scope: Scope) -> bytes | None:
         """Give the reply's body, or None if the route is to answer."""
@@ -95,7 +105,7 @@ class HotPath:
             body = encode(live.plan.decide(look_up.query.model_validate_strings(values)), live)
         except (ValidationError, ParsimonyError):
             return None
-        self.metrics.decisions.labels(look_up.solver, live.ref.name, "answered").inc()
+        self._answered(live.ref).inc()
         scope["state"]["route"] = look_up.path
         return body
 
