@@ -4,7 +4,6 @@ The front is chosen on the validation rows and reported on the test rows. Theirs
 threshold, so its hypervolume is that of one box: a front that holds something as good has more.
 """
 
-import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,7 +15,7 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from solvers.pipeline.emsco import Settings, evolve
-from tests.bench._pipeline_data import SHARED, Case, Prepared, patient, read
+from tests.bench._pipeline_data import cpu, patient, spambase
 from tests.bench.cascade import table
 
 Floats = NDArray[np.float64]
@@ -24,26 +23,7 @@ Floats = NDArray[np.float64]
 THRESHOLDS = (0.55, 0.75)
 THEIRS = {0.55: (0.6581, 1.0, 1.07), 0.75: (0.9107, 0.7866, 18.75)}
 """The authors' stored results by threshold: accuracy, coverage and cost on the test rows."""
-SCALINGS = ("min-max", "standardised")
-PARTS = ("train", "val", "test")
 STAGES = 5
-
-
-def spambase(scaling: str) -> Prepared:
-    """Prepare the split; min-max: over all rows, test rows included, as the authors' files are; standardised: by the
-    training rows."""
-    values, labels = read("spambase.csv")
-    with (SHARED / "spambase_emsco_split.csv").open(newline="") as file:
-        parts = np.array([row["split"] for row in csv.DictReader(file)])
-    places = [np.flatnonzero(parts == part) for part in PARTS]
-    used = np.concatenate(places)
-    n = values.shape[1]
-    low, high = values[used].min(axis=0), values[used].max(axis=0)
-    case = Case("spambase", values, labels, np.zeros(n, dtype=bool), np.ones(n), THRESHOLDS[1], Settings())
-    if scaling != SCALINGS[0]:
-        return Prepared.of(case, places)
-    tables = [(values[part] - low) / (high - low) for part in places]
-    return Prepared.ready(case, tables, places, tuple((i,) for i in range(n)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,8 +39,6 @@ class Front:
 
 def run(scaling: str, threshold: float, generations: int, seed: int) -> Front:
     """Evolve on the validation rows, patience off, evaluate the front on the test rows."""
-    from tests.bench._pipeline_speed import cpu
-
     with threadpool_limits(1):
         prepared = spambase(scaling)
         evaluator = prepared.evaluator(1, threshold)
@@ -83,10 +61,10 @@ def compare(generations: int, scalings: tuple[str, ...], seeds: int) -> Iterator
     jobs = [(scaling, p, seed) for scaling in scalings for p in THRESHOLDS for seed in range(seeds)]
     fronts = joblib.Parallel(n_jobs=2)(joblib.delayed(run)(s, p, generations, seed) for s, p, seed in jobs)
     made = table(
-        f"Spambase, the authors' split, unit costs, k = {STAGES}, {generations} generations of 300, patience off.\nTest "
-        "figures of the front chosen on validation. Volume: hypervolume of all of it,\nas a share of the box from "
-        "accuracy 0, coverage 0, cost 57. As good: the cheapest\nwhose accuracy and coverage are no less than theirs, "
-        "if any; per s: evaluations,\ntraining included, per CPU second",
+        f"Spambase, the authors' split, unit costs, k = {STAGES}, {generations} generations of 300, patience off. "
+        "Test figures of the front chosen on validation. Volume: hypervolume of all of it, as a share of the box from "
+        "accuracy 0, coverage 0, cost 57. As good: the cheapest whose accuracy and coverage are no less than theirs, "
+        "if any; per s: evaluations, training included, per CPU second",
         "scaling, p, seed", "front", "volume", "theirs", "as good", "theirs", "per s",
     )  # fmt: skip
     for (scaling, p, seed), front in zip(jobs, fronts, strict=True):

@@ -24,6 +24,7 @@ from tests.bench import _pipeline_fronts as fronts
 from tests.bench import _pipeline_spambase as spambase
 from tests.bench import _pipeline_speed as speed
 from tests.bench import _pipeline_study as study
+from tests.bench._pipeline_data import SCALINGS
 
 Parts = Iterator[Table | str]
 
@@ -42,9 +43,9 @@ class Effort:
     synthetic: int
 
 
-QUICK = Effort(True, 15, 1, spambase.SCALINGS[:1], 4, 2, 0)
-USUAL = Effort(False, 150, 1, spambase.SCALINGS[:1], 20, 10, 2)
-FULL = Effort(False, 150, 3, spambase.SCALINGS, 100, 50, 10)
+QUICK = Effort(True, 15, 1, SCALINGS[:1], 4, 2, 0)
+USUAL = Effort(False, 150, 1, SCALINGS[:1], 20, 10, 2)
+FULL = Effort(False, 150, 3, SCALINGS, 100, 50, 10)
 
 
 def report_fronts(effort: Effort, plots: Path | None) -> Parts:
