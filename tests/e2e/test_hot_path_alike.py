@@ -23,7 +23,7 @@ ODD = ["nan", "inf", "", "x", "-1", "1e999", "0x1", "true", "1_0", "012", "12.",
 @pytest.fixture(scope="module")
 def all_subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Run a server with a small artifact of each subject, all called ``plan``."""
-    with running_server(tmp_path_factory.mktemp("alike"), api_keys="k:build") as server:
+    with running_server(tmp_path_factory.mktemp("alike"), api_keys="k:build", max_body_bytes=1_000_000) as server:
         server.client.headers["authorization"] = "Bearer k"
         mixed = {
             name: ["" if cell is None or cell != cell else cell for cell in column.tolist()]
@@ -136,15 +136,14 @@ def test_a_look_up_by_post_is_answered_alike(all_subjects: Server, path: str, ma
     assert {200, 422} <= seen
 
 
-def test_a_long_body_is_refused_alike_wherever_it_goes(tmp_path: Any) -> None:
-    with running_server(tmp_path, max_body_bytes=1024) as server:
+def test_a_long_body_is_refused_wherever_it_goes(all_subjects: Server) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b'{"features": {"age": 1'
+        for _ in range(20):
+            yield b"0" * 100_000
+        yield b"}}"
 
-        def chunks() -> Iterator[bytes]:
-            yield b'{"features": {"age": 1'
-            yield b"0" * 2000
-            yield b"}}"
-
-        for path in ("/v1/pipelines/plan/steps", "/v1/portfolios/plan/route"):
-            reply = server.client.post(path, content=chunks(), headers={"content-type": "application/json"})
-            assert reply.status_code == 413
-            assert reply.json()["type"] == "urn:parsimony:payload-too-large"
+    for path in ("pipelines/plan/steps", "portfolios/plan/route", "pipelines/nosuch/steps"):
+        reply = all_subjects.client.post(f"/v1/{path}", content=chunks(), headers={"content-type": "application/json"})
+        assert reply.status_code == 413
+        assert reply.json()["type"] == "urn:parsimony:payload-too-large"
