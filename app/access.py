@@ -92,7 +92,12 @@ class BodyLimit:
             started = True
             await send(message)
 
-        await self.app(scope, counting, watching)
+        try:
+            await self.app(scope, counting, watching)
+        except PayloadTooLarge:  # raised before FastAPI, which would have made a reply of it
+            if started:
+                raise
+            await self._refuse("the body goes on", scope, receive, send)
 
     async def _refuse(self, what: str, scope: Scope, receive: Receive, send: Send) -> None:
         error = PayloadTooLarge(f"{what}, the limit is {self.max_bytes} bytes (PARSIMONY_MAX_BODY_BYTES)")

@@ -1,45 +1,56 @@
 """Decisions: ask a plan, encode its answer; and the hot path for the look-ups that callers make all day.
 
-``HotPath`` is the innermost layer before FastAPI. It takes GET requests whose path is that of a declared look-up,
-validates with the same pydantic query as the route, and hands anything unusual (an escape, a version, a bad value, an
-unknown name, an infeasible query) to the route behind it, so that every refusal is the route's.
+``HotPath`` is the innermost layer before FastAPI. It takes requests whose path is that of a declared look-up, validates
+with the same pydantic query as the route, and hands anything unusual (an escape, a version, a bad value, an unknown
+name, an infeasible query) to the route behind it, so that every refusal is the route's.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import orjson
+from prometheus_client import Counter
 from pydantic import ValidationError
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.catalog import Catalog, Live
 from app.telemetry import Metrics
-from models import Value
+from models import ArtifactRef, Value
 from models.errors import Infeasible, ParsimonyError
 
 JSON_HEADER = (b"content-type", b"application/json")
 
 
+def encode(decision: Value, live: Live, **more: Any) -> bytes:
+    """Write a decision as JSON, with more fields, and the artifact it came from."""
+    return orjson.dumps({**vars(decision), **more, "artifact": vars(live.ref)}, default=vars)
+
+
+def decided(live: Live, query: Value) -> bytes:
+    """Ask a plan, and encode its answer; raises what the plan raises."""
+    return encode(live.plan.decide(query), live)
+
+
 @dataclass(frozen=True, slots=True)
 class LookUp:
-    """A GET route that answers from memory: ``{prefix}{name}{suffix}?query``."""
+    """A route that answers from memory: GET ``{prefix}{name}{suffix}?query``, or POST with the query as JSON.
+
+    answer: gives the reply's body for a plan and a query; None hands the request to the route.
+    """
 
     solver: str
     prefix: str
     suffix: str
     query: type[Value]
+    method: Literal["GET", "POST"] = "GET"
+    answer: Callable[[Live, Any], bytes | None] = decided
 
     @property
     def path(self) -> str:
         """The route's template."""
         return f"{self.prefix}{{name}}{self.suffix}"
-
-
-def encode(decision: Value, live: Live, **more: Any) -> bytes:
-    """Write a decision as JSON, with more fields, and the artifact it came from."""
-    return orjson.dumps({**vars(decision), **more, "artifact": vars(live.ref)}, default=vars)
 
 
 @contextmanager
@@ -55,9 +66,9 @@ def counted(live: Live, metrics: Metrics) -> Iterator[None]:
 
 
 def decide(live: Live, query: Value, metrics: Metrics) -> bytes:
-    """Ask a plan and encode its answer; raises what the plan raises."""
+    """Ask a plan, encode its answer, and count it; raises what the plan raises."""
     with counted(live, metrics):
-        return encode(live.plan.decide(query), live)
+        return decided(live, query)
 
 
 class HotPath:
@@ -65,39 +76,93 @@ class HotPath:
 
     def __init__(self, app: ASGIApp, look_ups: tuple[LookUp, ...], metrics: Metrics) -> None:
         self.app, self.metrics = app, metrics
-        self.look_ups = {(look_up.prefix, look_up.suffix): look_up for look_up in look_ups}
+        self.look_ups = {(look_up.method, look_up.prefix, look_up.suffix): look_up for look_up in look_ups}
+        self._counters: dict[tuple[str, str], Counter] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] == "GET":
-            body = self._answer(scope)
-            if body is not None:
-                length = (b"content-length", b"%d" % len(body))
-                await send({"type": "http.response.start", "status": 200, "headers": [JSON_HEADER, length]})
-                await send({"type": "http.response.body", "body": body})
-                return
-        await self.app(scope, receive, send)
+        found = self._find(scope) if scope["type"] == "http" else None
+        if found is None:
+            await self.app(scope, receive, send)
+            return
+        look_up, live = found
+        sent = None
+        if look_up.method == "POST":
+            sent = await _body(receive)
+            receive = _again(sent, receive)
+        body = self._answer(scope, look_up, live, sent)
+        if body is None:
+            await self.app(scope, receive, send)
+            return
+        length = (b"content-length", b"%d" % len(body))
+        await send({"type": "http.response.start", "status": 200, "headers": [JSON_HEADER, length]})
+        await send({"type": "http.response.body", "body": body})
 
-    def _answer(self, scope: Scope) -> bytes | None:
-        """Give the reply's body, or None if the route is to answer."""
+    def _find(self, scope: Scope) -> tuple[LookUp, Live] | None:
+        """Find the look-up that a request is for, and the plan in memory; None if the route is to answer."""
         path: str = scope["path"]
         start, end = path.find("/", 4) + 1, path.rfind("/")
-        look_up = self.look_ups.get((path[:start], path[end:])) if start <= end else None
-        if look_up is None:
+        look_up = self.look_ups.get((scope["method"], path[:start], path[end:])) if start <= end else None
+        if look_up is None or (look_up.method == "POST" and not _is_plain_json(scope)):
             return None
         catalog: Catalog = scope["state"]["context"].catalog
         live = catalog.plans.get((look_up.solver, path[start:end]))
-        if live is None:
-            return None
-        values = plain_values(scope["query_string"])
-        if values is None:
-            return None
+        return None if live is None else (look_up, live)
+
+    def _answer(self, scope: Scope, look_up: LookUp, live: Live, sent: bytes | None) -> bytes | None:
+        """Give the reply's body, or None if the route is to answer."""
         try:
-            body = encode(live.plan.decide(look_up.query.model_validate_strings(values)), live)
+            if sent is not None:
+                query = look_up.query.model_validate_json(sent)
+            else:
+                values = plain_values(scope["query_string"])
+                if values is None:
+                    return None
+                query = look_up.query.model_validate_strings(values)
+            body = look_up.answer(live, query)
         except (ValidationError, ParsimonyError):
             return None
-        self.metrics.decisions.labels(look_up.solver, live.ref.name, "answered").inc()
-        scope["state"]["route"] = look_up.path
+        if body is not None:
+            self._answered(live.ref).inc()
+            scope["state"]["route"] = look_up.path
         return body
+
+    def _answered(self, ref: ArtifactRef) -> Counter:
+        """Give the counter of an artifact's answers, which takes long to look up."""
+        key = ref.solver, ref.name
+        found = self._counters.get(key)
+        if found is None:
+            found = self._counters[key] = self.metrics.decisions.labels(*key, "answered")
+        return found
+
+
+def _is_plain_json(scope: Scope) -> bool:
+    """Tell whether a body says that it is JSON, and nothing stands in the query string."""
+    kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
+    return kind == b"application/json" and not scope["query_string"]
+
+
+async def _body(receive: Receive) -> bytes:
+    """Read a body to its end; what a caller sends no more of, because it left, is no JSON."""
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    while message.get("more_body", False):
+        message = await receive()
+        body += message.get("body", b"")
+    return body
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Let a body that was read be read once more."""
+    sent = False
+
+    async def replayed() -> Message:
+        nonlocal sent
+        if sent:
+            return await receive()
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replayed
 
 
 def plain_values(query_string: bytes) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import multiprocessing
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from starlette.types import ASGIApp
 
 from app import openapi, problems
 from app.access import Access, BodyLimit
+from app.access_log import AccessLog
 from app.apart import Apart
 from app.catalog import Catalog, CatalogThread
 from app.decisions import HotPath
@@ -67,7 +69,8 @@ def create_app(settings: Settings | None = None) -> ASGIApp:
     layers: ASGIApp = HotPath(api, look_ups, metrics)
     layers = BodyLimit(layers, settings.max_body_bytes)
     layers = Access(layers, settings.roles())
-    return Telemetry(layers, metrics)
+    log = AccessLog(sys.stderr, settings.log_format) if logger.isEnabledFor(logging.INFO) else None
+    return Telemetry(layers, metrics, log)
 
 
 def create_api(settings: Settings, metrics: Metrics, subjects: list[ModuleType]) -> FastAPI:

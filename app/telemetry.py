@@ -6,7 +6,8 @@ import os
 import re
 import sys
 import time
-from uuid import uuid4
+from itertools import count
+from secrets import token_hex
 
 from prometheus_client import (
     CollectorRegistry,
@@ -19,6 +20,7 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.access_log import AccessLog
 from app.problems import internal_problem
 
 logger = logging.getLogger("parsimony.access")
@@ -69,18 +71,25 @@ class Metrics:
         return generate_latest(registry)
 
 
+Series = tuple[Counter, Histogram]
+"""The counter of a method, route and status, and the times of the route."""
+
+
 class Telemetry:
     """Gives each request an id, counts and times it, logs it, and turns a bug into a 500 without a trace."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self.app, self.metrics = app, metrics
+    def __init__(self, app: ASGIApp, metrics: Metrics, log: AccessLog | None = None) -> None:
+        self.app, self.metrics, self.log = app, metrics, log
+        self._series: dict[tuple[str, str, int], Series] = {}
+        self._made = count()
+        self._process = token_hex(8)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
+            await self._live(scope, receive, send)
             return
         started = time.perf_counter()
-        request_id = _request_id(scope)
+        request_id = _given_id(scope) or f"{self._process}{next(self._made):016x}"
         scope.setdefault("state", {})["request_id"] = request_id
         status = 0
 
@@ -100,14 +109,23 @@ class Telemetry:
         finally:
             self._account(scope, status, time.perf_counter() - started, request_id)
 
+    async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the application's start and end on; at the end nothing is held back any longer."""
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            if self.log is not None:
+                self.log.flush()
+
     def _account(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
-        route = route_of(scope)
-        self.metrics.requests.labels(scope["method"], route, status).inc()
-        self.metrics.seconds.labels(route).observe(seconds)
-        if logger.isEnabledFor(logging.INFO):
-            extra = {"request_id": request_id, "status": status, "ms": round(seconds * 1000, 3)}
-            path = scope["raw_path"].decode("latin-1")  # still escaped, so that no path can begin a line of its own
-            logger.info("%s %s %d %.3f ms", scope["method"], path, status, seconds * 1000, extra=extra)
+        key = scope["method"], route_of(scope), status
+        series = self._series.get(key)
+        if series is None:
+            series = self._series[key] = (self.metrics.requests.labels(*key), self.metrics.seconds.labels(key[1]))
+        series[0].inc()
+        series[1].observe(seconds)
+        if self.log is not None:
+            self.log.note(key[0], scope["raw_path"], status, seconds, request_id)
 
 
 def route_of(scope: Scope) -> str:
@@ -118,12 +136,12 @@ def route_of(scope: Scope) -> str:
     return str(getattr(scope.get("route"), "path", "unmatched"))
 
 
-def _request_id(scope: Scope) -> str:
-    """Take the caller's id if it is at most 128 visible ASCII characters, else make one."""
+def _given_id(scope: Scope) -> str | None:
+    """Take the caller's id, if it sent one of at most 128 visible ASCII characters."""
     for name, value in scope["headers"]:
         if name == b"x-request-id" and _ID.fullmatch(value):
             return str(value.decode())
-    return uuid4().hex
+    return None
 
 
 _UTC = "%Y-%m-%dT%H:%M:%S"

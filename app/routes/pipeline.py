@@ -19,7 +19,6 @@ from models.pipeline import (
 )
 
 router = APIRouter(prefix="/v1/pipelines", tags=["pipeline"])
-look_ups = (LookUp("pipeline", "/v1/pipelines/", "/decision", PipelineQuery),)
 PipelineName = Annotated[str, Path(pattern=NAME_PATTERN, description="the name", examples=["tumours"])]
 
 
@@ -93,16 +92,27 @@ async def steps(name: PipelineName, request: StepsRequest, context: InContext, v
     Nothing is remembered between calls: send all that is known, each time.
     """
     live = await plan_of(context, "pipeline", name, version)
-    plan = live.plan
-    solution = plan.solution(request.solution)
     with counted(live, context.metrics):
-        if plan.answers_at_once:
-            step = plan.step(solution, request.features)
-        else:
-            modules = context.settings.allowed_modules()
-            step = await solved(context, plan.step, solution, request.features, modules, context.apart)
-    found = encode(step, live, solution=solution)
+        found = _step_at_once(live, request)
+        if found is None:
+            found = await solved(context, _step, live, request, context.settings.allowed_modules(), context.apart)
     return Response(found, media_type="application/json")
+
+
+def _step_at_once(live: Live, request: StepsRequest) -> bytes | None:
+    """Answer where models are numbers."""
+    return _step(live, request) if live.plan.answers_at_once else None
+
+
+def _step(live: Live, request: StepsRequest, *apart: Any) -> bytes:
+    solution = live.plan.solution(request.solution)
+    return encode(live.plan.step(solution, request.features, *apart), live, solution=solution)
+
+
+look_ups = (
+    LookUp("pipeline", "/v1/pipelines/", "/decision", PipelineQuery),
+    LookUp("pipeline", "/v1/pipelines/", "/steps", StepsRequest, "POST", _step_at_once),
+)
 
 
 @router.post(

@@ -8,7 +8,7 @@ import numpy as np
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from app.catalog import Live
-from app.decisions import counted, encode
+from app.decisions import LookUp, counted, encode
 from app.queries import NPY, read_json, read_npy
 from app.routes.context import Context, InContext, Version, errors, json_only, media_type, plan_of, refuse_many, solved
 from models.base import NAME_PATTERN
@@ -143,6 +143,16 @@ async def route(name: PortfolioName, request: RouteRequest, context: InContext, 
         decision, state = await _routed(live, request, context)
     reply = RouteReply(**dict(decision), budget_pacing=state, artifact=live.ref)
     return Response(encode(reply, live), media_type="application/json")
+
+
+def _route_at_once(live: Live, request: RouteRequest) -> bytes | None:
+    """Answer where neither a ledger nor a slow search for neighbours is asked for."""
+    if request.budget_pacing is not None or not live.plan.answers_at_once:
+        return None
+    return encode(live.plan.decide(request), live, budget_pacing=None)
+
+
+look_ups = (LookUp("portfolio", "/v1/portfolios/", "/route", RouteRequest, "POST", _route_at_once),)
 
 
 async def _routed(live: Live, request: RouteRequest, context: Context) -> tuple[RouteDecision, LedgerState | None]:

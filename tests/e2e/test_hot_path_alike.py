@@ -1,0 +1,149 @@
+"""Generated requests, good and bad: the hot path and the routes behind it give the same answers.
+
+A request reaches the route if a letter of its first parameter's name is escaped, or its content type names a charset.
+"""
+
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.samples import FEATURES_SPEC, MIXED_SPEC, embedded_upload, feature_columns, mixed_columns, to_csv
+from tests.servers import Server, running_server, wait_for
+
+TIMES = 120
+"""Requests for each look-up."""
+HEADERS = ("content-type", "content-length", "x-request-id")
+ODD = ["nan", "inf", "", "x", "-1", "1e999", "0x1", "true", "1_0", "012", "12.", ".5", "1e2", " 3", "null"]
+
+
+@pytest.fixture(scope="module")
+def all_subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Run a server with a small artifact of each subject, all called ``plan``."""
+    with running_server(tmp_path_factory.mktemp("alike"), api_keys="k:build", max_body_bytes=1_000_000) as server:
+        server.client.headers["authorization"] = "Bearer k"
+        mixed = {
+            name: ["" if cell is None or cell != cell else cell for cell in column.tolist()]
+            for name, column in mixed_columns().items()
+        }
+        uploads: dict[str, dict[str, Any]] = {
+            "trace": embedded_upload(),
+            "features": _upload(FEATURES_SPEC, feature_columns()),
+            "mixed": _upload(MIXED_SPEC, mixed),
+        }
+        for name, files in uploads.items():
+            assert server.client.put(f"/v1/datasets/{name}", files=files).status_code == 201
+        builds: dict[str, tuple[str, dict[str, Any]]] = {
+            "cascade": ("trace", {"target_precision": 0.9}),
+            "portfolio": ("trace", {"curve_points": 3, "samples": {"count": 10, "size": 50}}),
+            "index": ("features", {"folds": 3}),
+            "pipeline": ("mixed", {"confidence_threshold": 0.7}),
+        }
+        for solver, (dataset, params) in builds.items():
+            body = {"solver": solver, "name": "plan", "dataset": dataset, "params": params}
+            path = server.client.post("/v1/builds", json=body).headers["location"]
+            wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), 60)  # noqa: B023
+            assert server.client.get(path).json()["status"] == "succeeded"
+        wait_for(lambda: len(server.client.get("/v1/artifacts").json()["items"]) == len(builds), 5)
+        yield server
+
+
+def _upload(spec: dict[str, Any], columns: dict[str, Any]) -> dict[str, Any]:
+    return {"spec": (None, json.dumps(spec)), "table": ("table.csv", to_csv(columns), "text/csv")}
+
+
+def number(draw: random.Random, most: float) -> str:
+    """Write a number, or what is none."""
+    return draw.choice(ODD) if draw.random() < 0.25 else f"{draw.uniform(0, most):.6g}"
+
+
+def queries(draw: random.Random, names: dict[str, float], words: dict[str, list[str]]) -> str:
+    """Write a query string: some parameters left out, some twice, some unknown."""
+    pairs = [f"{name}={number(draw, most)}" for name, most in names.items() if draw.random() < 0.8]
+    pairs += [f"{name}={draw.choice(values)}" for name, values in words.items() if draw.random() < 0.4]
+    if draw.random() < 0.1:
+        pairs.append(draw.choice(["unknown=1", *pairs]) if pairs else "unknown=1")
+    draw.shuffle(pairs)
+    return "&".join(pairs)
+
+
+def alike(first: httpx.Response, second: httpx.Response, told: object) -> int:
+    """Check that two replies are one, and give its status."""
+    assert first.status_code == second.status_code, told
+    assert first.content == second.content, told
+    assert [first.headers.get(name) for name in HEADERS] == [second.headers.get(name) for name in HEADERS], told
+    return first.status_code
+
+
+@pytest.mark.parametrize(
+    ("path", "names", "words"),
+    [
+        ("cascades/plan/decision", {"deadline": 30}, {}),
+        ("indexes/plan/decision", {"size": 300, "budget": 12}, {"method": ["poly-dom", "greedy", "naive", "best"]}),
+        ("pipelines/plan/decision", {"max_cost": 8, "min_accuracy": 1.1, "min_coverage": 1.1}, {}),
+    ],
+)
+def test_a_look_up_by_get_is_answered_alike(
+    all_subjects: Server, path: str, names: dict[str, float], words: dict[str, list[str]]
+) -> None:
+    draw, seen = random.Random(path), set()
+    for _ in range(TIMES):
+        query = queries(draw, names, words)
+        if not query:
+            continue
+        escaped = f"%{ord(query[0]):02x}{query[1:]}"
+        same = {"x-request-id": "same"}
+        hot, routed = (all_subjects.client.get(f"/v1/{path}?{q}", headers=same) for q in (query, escaped))
+        seen.add(alike(hot, routed, query))
+    assert {200, 422} <= seen
+
+
+def a_route(draw: random.Random) -> Any:
+    return {
+        "query": [draw.choice([draw.random(), 2, -1.5, "x", None]) for _ in range(draw.choice([2, 2, 2, 2, 1, 3]))]
+        if draw.random() < 0.4
+        else [draw.random(), draw.random()],
+        "budget": draw.choice([{"fraction": 0.5}, {"per_query": draw.uniform(0, 15)}, {"total": 1}, {}, 3]),
+    }
+
+
+def a_step(draw: random.Random) -> Any:
+    values = {
+        "age": [draw.uniform(20, 90), "old", None, [1.0]],
+        "blood": [[5.0, None], [8, 1], 3],
+        "ward": ["a", 1, None],
+    }
+    known = {name: draw.choice(choices) for name, choices in values.items() if draw.random() < 0.6}
+    return {"features": known} | ({"solution": draw.choice([0, 1, 999, -1, "x"])} if draw.random() < 0.3 else {})
+
+
+@pytest.mark.parametrize(("path", "make"), [("portfolios/plan/route", a_route), ("pipelines/plan/steps", a_step)])
+def test_a_look_up_by_post_is_answered_alike(all_subjects: Server, path: str, make: Any) -> None:
+    draw, seen = random.Random(path), set()
+    for _ in range(TIMES):
+        body = json.dumps(make(draw) | ({"unknown": 1} if draw.random() < 0.1 else {}))
+        if draw.random() < 0.1:
+            body = body[: draw.randrange(len(body))]
+        kinds = ("application/json", "application/json; charset=utf-8")
+        hot, routed = (
+            all_subjects.client.post(f"/v1/{path}", content=body, headers={"content-type": k, "x-request-id": "same"})
+            for k in kinds
+        )
+        seen.add(alike(hot, routed, body))
+    assert {200, 422} <= seen
+
+
+def test_a_long_body_is_refused_wherever_it_goes(all_subjects: Server) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b'{"features": {"age": 1'
+        for _ in range(20):
+            yield b"0" * 100_000
+        yield b"}}"
+
+    for path in ("pipelines/plan/steps", "portfolios/plan/route", "pipelines/nosuch/steps"):
+        reply = all_subjects.client.post(f"/v1/{path}", content=chunks(), headers={"content-type": "application/json"})
+        assert reply.status_code == 413
+        assert reply.json()["type"] == "urn:parsimony:payload-too-large"
