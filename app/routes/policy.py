@@ -5,13 +5,14 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Response
 
 from app.catalog import Live
-from app.decisions import counted, decide, encode
+from app.decisions import LookUp, counted, decide, encode
 from app.routes.context import InContext, Version, errors, json_only, plan_of, refuse_many, solved
 from app.telemetry import Metrics
 from models.base import NAME_PATTERN
 from models.policy import PolicyCurveReply, PolicyQuery, PolicyReply, RolloutReply, RolloutRequest
 
 router = APIRouter(prefix="/v1/policies", tags=["policy"])
+look_ups = (LookUp("policy", "/v1/policies/", "/steps", PolicyQuery, "POST"),)
 PolicyName = Annotated[str, Path(pattern=NAME_PATTERN, description="the name", examples=["digits"])]
 
 

@@ -40,6 +40,7 @@ def all_subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             "cascade": ("trace", {"target_precision": 0.9}),
             "portfolio": ("trace", {"curve_points": 3, "samples": {"count": 10, "size": 50}}),
             "index": ("features", {"folds": 3}),
+            "policy": ("trace", {"points": 3, "trees": 5, "depth": 2}),
             "pipeline": ("mixed", {"confidence_threshold": 0.7}),
         }
         for solver, (dataset, params) in builds.items():
@@ -120,7 +121,20 @@ def a_step(draw: random.Random) -> Any:
     return {"features": known} | ({"solution": draw.choice([0, 1, 999, -1, "x"])} if draw.random() < 0.3 else {})
 
 
-@pytest.mark.parametrize(("path", "make"), [("portfolios/plan/route", a_route), ("pipelines/plan/steps", a_step)])
+def an_item(draw: random.Random) -> Any:
+    values: dict[str, list[Any]] = {
+        "fast": [["cat", 0.9], "cat", ["dog", 2], {"label": "owl", "confidence": 0.4}],
+        "strong": ["cat", 3],
+    }
+    known = {name: draw.choice(choices) for name, choices in values.items() if draw.random() < 0.5}
+    targets: list[dict[str, Any]] = [{}, {"budget": draw.uniform(0, 12)}, {"tradeoff": 0.02}, {"budget": "x"}]
+    return {"acquired": known, "item": f"item-{draw.random()}", **draw.choice(targets)}
+
+
+@pytest.mark.parametrize(
+    ("path", "make"),
+    [("policies/plan/steps", an_item), ("portfolios/plan/route", a_route), ("pipelines/plan/steps", a_step)],
+)
 def test_a_look_up_by_post_is_answered_alike(all_subjects: Server, path: str, make: Any) -> None:
     draw, seen = random.Random(path), set()
     for _ in range(TIMES):
