@@ -3,6 +3,7 @@
 - ``Classifier``, ``CascadeDecision`` and what belongs to them: IDK classifier cascades (``cascade.py``)
 - ``FeaturesSpec``, ``TraceSpec``: how a table is to be read; ``FeatureTable``, ``Trace``: the table, checked
 - ``DatasetFacts``: what can be told of it without its rows
+- ``index.py``, ``portfolio.py``, ``pipeline.py``, ``policy.py``: each subject's options, query and decision
 - ``ArtifactRecord``: one version of a built plan; ``Build``: the job that made it
 - ``ParsimonyError`` and the tree below it: all that can be refused or fail (``errors.py``)
 """
