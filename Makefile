@@ -22,7 +22,7 @@ serve: install  ## run the service on http://127.0.0.1:8000, with the demo's art
 	$(BIN)/parsimony demo --if-missing
 	$(BIN)/parsimony serve
 
-demo: install  ## train on real images, build cascades, an index and a portfolio, really run them
+demo: install  ## train on real images, build all five subjects, really run them
 	$(BIN)/parsimony demo
 
 fast-check: install  ## the static checks that take seconds
@@ -34,7 +34,7 @@ check: fast-check  ## everything static
 	$(BIN)/mypy
 
 test: fast-check  ## the fast checks and all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 coverage: install  ## all tests again, and which lines they reach: half as slow again
 	$(BIN)/coverage erase
@@ -47,6 +47,8 @@ bench: install  ## the benchmarks
 	$(BIN)/parsimony bench http
 	$(BIN)/parsimony bench index
 	$(BIN)/parsimony bench portfolio
+	$(BIN)/parsimony bench pipeline
+	$(BIN)/parsimony bench policy
 
 format: install  ## put the code into the house format
 	$(BIN)/ruff format .
