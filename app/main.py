@@ -28,7 +28,7 @@ from app.embedded import die_with_parent
 from app.jobs import Watch
 from app.ledgers import Ledgers
 from app.parts import Parts, open_parts
-from app.routes import artifacts, builds, datasets, docs, health
+from app.routes import artifacts, builds, datasets, decisions, docs, health
 from app.routes.context import Context, errors, known_query_only
 from app.settings import Settings
 from app.telemetry import Metrics, Telemetry, configure_logging
@@ -86,8 +86,10 @@ def create_api(settings: Settings, metrics: Metrics, subjects: list[ModuleType])
         separate_input_output_schemas=False,
     )
     api.include_router(health.router)
-    for module in (datasets, builds, artifacts, *subjects):
-        api.include_router(module.router, dependencies=[Security(BEARER)], responses=errors(401, 403))
+    asks = {name: subject.what_if for name, subject in zip(SOLVERS, subjects, strict=True)}
+    routers = [module.router for module in (datasets, builds, artifacts, *subjects)]
+    for router in (*routers, decisions.router_for(asks)):
+        api.include_router(router, dependencies=[Security(BEARER)], responses=errors(401, 403))
     docs.install(api)
     openapi.install(api, [body for subject in subjects for body in getattr(subject, "bodies", ())])
     problems.install(api)

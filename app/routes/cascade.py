@@ -13,6 +13,11 @@ router = APIRouter(prefix="/v1/cascades", tags=["cascade"])
 look_ups = (LookUp("cascade", "/v1/cascades/", "/decision", CascadeQuery),)
 
 
+def what_if(limits: dict[str, float]) -> CascadeQuery | str:
+    """Ask for the deadline, if one is given."""
+    return CascadeQuery(deadline=limits.get("deadline"))
+
+
 @router.post(
     "/solve",
     summary="Order classifiers at once",

@@ -23,6 +23,13 @@ Sizes = Annotated[
 ]
 
 
+def what_if(limits: dict[str, float]) -> IndexQuery | str:
+    """Ask for the size and the budget."""
+    if "budget" not in limits:
+        return "give a budget"
+    return IndexQuery(budget=limits["budget"], size=limits.get("size"))
+
+
 @router.get(
     "/{name}/decision",
     summary="Which features for this size and budget",

@@ -161,3 +161,34 @@ def test_a_long_body_is_refused_wherever_it_goes(all_subjects: Server) -> None:
         reply = all_subjects.client.post(f"/v1/{path}", content=chunks(), headers={"content-type": "application/json"})
         assert reply.status_code == 413
         assert reply.json()["type"] == "urn:parsimony:payload-too-large"
+
+
+def test_every_subject_says_what_it_would_decide_or_why_not(all_subjects: Server) -> None:
+    asked = {"name": "plan", "size": 64, "budget": 4, "deadline": 13}
+    found = {
+        one["artifact"]["solver"]: one for one in all_subjects.client.get("/v1/decisions", params=asked).json()["items"]
+    }
+    assert found.keys() == {"cascade", "index", "portfolio", "pipeline", "policy"}
+    assert "embedding" in found["portfolio"].pop("refusal")
+    for solver, path in {
+        "cascade": "cascades/plan/decision?deadline=13",
+        "index": "indexes/plan/decision?size=64&budget=4",
+        "pipeline": "pipelines/plan/decision?max_cost=4",
+    }.items():
+        alone = all_subjects.client.get(f"/v1/{path}").json()
+        assert found[solver]["decision"] | {"artifact": found[solver]["artifact"]} == alone
+        assert found[solver]["refusal"] is None
+    assert found["policy"]["decision"]["action"] in ("acquire", "classify")
+
+
+def test_what_cannot_be_answered_says_why(all_subjects: Server) -> None:
+    asked = {"name": "plan", "budget": 0, "deadline": 0}
+    found = {
+        one["artifact"]["solver"]: one for one in all_subjects.client.get("/v1/decisions", params=asked).json()["items"]
+    }
+    assert "size" in found["index"]["refusal"]
+    assert "cheapest configuration" in found["pipeline"]["refusal"]
+    assert found["cascade"]["decision"] is None
+    reply = all_subjects.client.get("/v1/decisions?name=nosuch")
+    assert (reply.status_code, reply.json()["type"]) == (404, "urn:parsimony:unknown-artifact")
+    assert all_subjects.client.get("/v1/decisions?name=plan&budget=nan").status_code == 422

@@ -1,0 +1,64 @@
+"""What if: the same question to every active artifact of a name, the answers side by side."""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Query
+from pydantic import ValidationError
+
+from app.catalog import Live
+from app.decisions import encode
+from app.routes.context import InContext, errors
+from models import InvalidRequest, Value
+from models.base import NAME_PATTERN
+from models.decisions import DecisionsReply, SideBySide
+from models.errors import ParsimonyError, UnknownArtifact
+
+Limits = dict[str, float]
+"""Of size, budget and deadline those that were given."""
+Ask = Callable[[Limits], Value | str]
+"""Makes a subject's query of the limits, or says why there can be none."""
+
+
+def _number(description: str, example: float) -> Any:
+    return Query(ge=0, allow_inf_nan=False, description=description, examples=[example])
+
+
+def router_for(asks: dict[str, Ask]) -> APIRouter:
+    """Make the route, given how each subject is asked."""
+    router = APIRouter(prefix="/v1/decisions", tags=["what if"])
+
+    @router.get("", summary="Every subject's decision, side by side", responses=errors(404, 503))
+    async def decisions(
+        context: InContext,
+        name: Annotated[str, Query(pattern=NAME_PATTERN, description="the artifacts' name", examples=["digits"])],
+        size: Annotated[float | None, _number("the item's size", 64.0)] = None,
+        budget: Annotated[float | None, _number("what an item may cost, in each artifact's unit", 5.0)] = None,
+        deadline: Annotated[float | None, _number("how long an answer may take, in each artifact's unit", 9.0)] = None,
+    ) -> DecisionsReply:
+        """Ask every active artifact of a name. What one cannot answer, it says why."""
+        found = [live for (_, held), live in sorted(context.catalog.plans.items()) if held == name]
+        if not found:
+            raise UnknownArtifact(f"there is no artifact called {name!r} of any solver")
+        given = {"size": size, "budget": budget, "deadline": deadline}
+        limits = {key: value for key, value in given.items() if value is not None}
+        return DecisionsReply(items=tuple(_asked(live, asks[live.ref.solver], limits) for live in found))
+
+    return router
+
+
+def _asked(live: Live, ask: Ask, limits: Limits) -> SideBySide:
+    decision, refusal = None, None
+    try:
+        query = ask(limits)
+        if isinstance(query, str):
+            refusal = query
+        else:
+            decision = orjson.loads(encode(live.plan.decide(query), live))
+            del decision["artifact"]
+    except ValidationError as error:
+        refusal = str(InvalidRequest.of(error))
+    except ParsimonyError as error:
+        refusal = str(error)
+    return SideBySide(artifact=live.ref, unit=live.record.unit, decision=decision, refusal=refusal)
