@@ -82,6 +82,23 @@ def test_the_demos_portfolio_is_ahead_of_single_best_and_random_and_not_behind_f
 
 
 @pytest.mark.slow
+def test_the_demos_pipeline_takes_less_than_half_the_minutes_and_answers_most(demo: Any) -> None:
+    for row in demo["pipeline"]["limits"]:
+        assert row["cost"] < 0.5 * 27
+        assert row["coverage"] > 0.85
+        assert row["accuracy"] > 0.93
+
+
+@pytest.mark.slow
+def test_the_demos_policy_keeps_budgets_and_nearly_the_dearest_classifiers_accuracy(demo: Any) -> None:
+    """A budget is of what is expected; the mean of 360 images may be a tenth beside it."""
+    policy = demo["policy"]
+    assert all(row["cost_ms"] < 1.1 * row["budget_ms"] for row in policy["budgets"])
+    assert policy["budgets"][-1]["budget_ms"] < 0.5 * policy["dearest"]["cost_ms"]
+    assert policy["budgets"][-1]["accuracy"] > policy["dearest"]["accuracy"] - 0.015
+
+
+@pytest.mark.slow
 def test_the_demo_does_nothing_when_its_artifacts_are_there(demo: Any, folder: Path) -> None:
     again = _shell(".venv/bin/parsimony demo --if-missing", folder, timeout=20)
     assert again.returncode == 0
