@@ -42,7 +42,7 @@ class Effort:
     synthetic: int
 
 
-QUICK = Effort(True, 4, 1, spambase.USUAL, 3, 2, 0)
+QUICK = Effort(True, 3, 1, spambase.USUAL[:2], 2, 1, 0)
 USUAL = Effort(False, 150, 1, spambase.USUAL, 20, 6, 2)
 FULL = Effort(False, 150, 3, spambase.every_job(), 100, 50, 10)
 
