@@ -94,8 +94,8 @@ def races(quick: bool) -> list[Race]:
     made = Prepared.of(case, [np.arange(ROWS), np.arange(ROWS, ROWS + half)])
     wide = spambase(SCALINGS[0])
     return [
-        Race(f"15 x {ROWS:,}", made, THRESHOLD, 15 if quick else 150, 6 if quick else 24, 50, 24),
-        Race("57 x 2,300", wide, THRESHOLD, 3 if quick else 10, 3 if quick else 12, 5, 11),
+        Race(f"15 x {ROWS:,}", made, THRESHOLD, 10 if quick else 150, 3 if quick else 24, 50, 24),
+        Race("57 x 2,300", wide, THRESHOLD, 2 if quick else 10, 2 if quick else 12, 5, 11),
     ]
 
 

@@ -118,7 +118,7 @@ def report(studies: Sequence[Study]) -> Iterator[Table | str]:
         splits = len(one.methods["EMSCO"])
         case = CASES[one.name]()
         made = table(
-            f"{one.name}, p = {case.threshold}: mean of {splits} splits ±95 % margin; {one.rows} test rows; "
+            f"{one.name}, p = {case.threshold}: splits: {splits}, means ±95 % margin; {one.rows} test rows; "
             "share: of the single stage's cost",
             "method (k)", "accuracy %", "coverage %", "cost", "share", "correct",
         )  # fmt: skip
@@ -126,15 +126,21 @@ def report(studies: Sequence[Study]) -> Iterator[Table | str]:
         for method, values in one.methods.items():
             accuracy, coverage, cost, right = values.T
             cells = (
-                f"{100 * accuracy.mean():.1f} ±{100 * margin(accuracy):.1f}",
-                f"{100 * coverage.mean():.1f} ±{100 * margin(coverage):.1f}",
-                f"{cost.mean():.0f} ±{margin(cost):.0f}",
+                _shown(100 * accuracy, 1),
+                _shown(100 * coverage, 1),
+                _shown(cost, 0),
                 f"{cost.mean() / single:.0%}",
-                f"{right.mean():.1f} ±{margin(right):.1f}",
+                _shown(right, 1),
             )
             made.add_row(_named(one, case, method), *cells)
         yield made
         yield f"The paper: {TOLD[one.name]}.\n"
+
+
+def _shown(values: Floats, digits: int) -> str:
+    """Write a mean, with its margin if there are more values than one."""
+    off = f" ±{margin(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{values.mean():.{digits}f}{off}"
 
 
 def _named(one: Study, case: Case, method: str) -> str:

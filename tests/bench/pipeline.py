@@ -42,8 +42,8 @@ class Effort:
     synthetic: int
 
 
-QUICK = Effort(True, 5, 1, spambase.USUAL, 4, 2, 0)
-USUAL = Effort(False, 150, 1, spambase.USUAL, 20, 10, 2)
+QUICK = Effort(True, 3, 1, spambase.USUAL[:2], 2, 1, 0)
+USUAL = Effort(False, 150, 1, spambase.USUAL, 20, 6, 2)
 FULL = Effort(False, 150, 3, spambase.every_job(), 100, 50, 10)
 
 
