@@ -19,7 +19,7 @@ from solvers.pipeline.logistic import fit_sets
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
 T = TypeVar("T")
-Answers = tuple[Floats, NDArray[np.intp]]
+Answers = tuple[NDArray[np.floating], NDArray[np.intp]]
 """Confidences of the predicted class, (m, rows), and its codes, (m, rows)."""
 
 DEFAULT = "sklearn.linear_model.LogisticRegression"
@@ -77,13 +77,17 @@ class Learner:
         return [column for f, own in enumerate(self.columns) if mask >> f & 1 for column in own]
 
     def answers(self, table: Floats, masks: Masks) -> Answers:
-        """Train the classifiers of feature sets, and let them answer for prepared rows, (rows, D)."""
+        """Train the classifiers of feature sets, and let them answer for prepared rows, (rows, D).
+
+        Confidences are in single precision: many thousands of sets are compared, and kept in memory.
+        """
         if self.classifier is None:
             models = zip(self.models(masks), map(self.columns_of, masks.tolist()), strict=True)
             found = [confident(predict("softmax", model, table[:, own], self.classes)) for model, own in models]
         else:
             found = self._each(_answer, masks, table)
-        return np.stack([confidence for confidence, _ in found]), np.stack([code for _, code in found])
+        confidences = np.stack([confidence for confidence, _ in found]).astype(np.float32)
+        return confidences, np.stack([code for _, code in found])
 
     def models(self, masks: Masks) -> list[bytes]:
         """Train the classifiers of feature sets, and give them as bytes."""
