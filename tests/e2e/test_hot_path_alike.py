@@ -164,7 +164,7 @@ def test_a_long_body_is_refused_wherever_it_goes(all_subjects: Server) -> None:
 
 
 def test_every_subject_says_what_it_would_decide_or_why_not(all_subjects: Server) -> None:
-    asked = {"name": "plan", "size": 64, "budget": 4, "deadline": 13}
+    asked: dict[str, Any] = {"name": "plan", "size": 64, "budget": 4, "deadline": 13}
     found = {
         one["artifact"]["solver"]: one for one in all_subjects.client.get("/v1/decisions", params=asked).json()["items"]
     }
@@ -182,7 +182,7 @@ def test_every_subject_says_what_it_would_decide_or_why_not(all_subjects: Server
 
 
 def test_what_cannot_be_answered_says_why(all_subjects: Server) -> None:
-    asked = {"name": "plan", "budget": 0, "deadline": 0}
+    asked: dict[str, Any] = {"name": "plan", "budget": 0, "deadline": 0}
     found = {
         one["artifact"]["solver"]: one for one in all_subjects.client.get("/v1/decisions", params=asked).json()["items"]
     }
