@@ -19,6 +19,8 @@ from models.errors import CorruptArtifact, ParsimonyError, SolverTimeout
 
 R = TypeVar("R")
 _START_S = 60.0
+_DYING_S = 10.0
+"""A process whose end of the link is closed needs no more to end by itself, on the busiest machine."""
 
 
 class Apart:
@@ -92,18 +94,18 @@ class Apart:
         try:
             link.recv()
         except EOFError as error:
-            raise RuntimeError(f"the process for what may end it did not start ({self._end()})") from error
+            raise RuntimeError(f"the process for what may end it did not start ({self._end(_DYING_S)})") from error
         return link
 
-    def _end(self) -> str:
-        """End the process if there is one, and tell how it ended."""
+    def _end(self, wait_s: float = 0.5) -> str:
+        """End the process if there is one, having waited for it so long, and tell how it ended."""
         with self._guard:
             child, self._child = self._child, None
         if child is None:
             return "there was none"
         process, link = child
         link.close()
-        process.join(0.5)  # what has died by itself tells how
+        process.join(wait_s)  # what has died by itself tells how
         process.kill()
         process.join()
         code = process.exitcode or 0

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from app import show
-from app.digits import SEED, DigitClassifier, Split
+from app.digits import SEED, DigitClassifier, Images, Split, probabilities
 from app.jobs import checked_request
 from app.parts import Parts
 from app.worker import build_locally
@@ -76,17 +76,24 @@ def run_policy(parts: Parts, split: Split, classifiers: list[DigitClassifier], p
     plan: PolicyPlan = parts.artifacts.plan(record)
     images, labels = split.final
     progress(1, 2, f"asking about {len(images)} images")
-    asked = {k.name: [k.answer(image) for image in images] for k in classifiers}
+    asked = {k.name: _answers(k, images) for k in classifiers}
     items = tuple(
-        RolloutItem(item=f"image-{i}", sensors={name: (str(told[i][0]), told[i][1]) for name, told in asked.items()})
+        RolloutItem(item=f"image-{i}", sensors={name: told[i] for name, told in asked.items()})
         for i in range(len(images))
     )
     truths = [str(label) for label in labels.tolist()]
     dearest = int(plan.costs.argmax())
     name, most = plan.sensors[dearest], float(plan.costs[dearest])
-    right = [str(label) == truth for (label, _), truth in zip(asked[name], truths, strict=True)]
+    right = [label == truth for (label, _), truth in zip(asked[name], truths, strict=True)]
     rows = tuple(_row(plan, items, truths, fraction * most) for fraction in FRACTIONS)
     return PolicyOutcome(record, rows, len(items), most, sum(right) / len(right))
+
+
+def _answers(classifier: DigitClassifier, images: Images) -> list[tuple[str, float]]:
+    """Give the class of each image as text, and how sure a classifier is of it."""
+    votes = probabilities(classifier, images)
+    labels = classifier.model.classes_[votes.argmax(axis=1)]
+    return [(str(label), sure) for label, sure in zip(labels.tolist(), votes.max(axis=1).tolist(), strict=True)]
 
 
 def _row(plan: PolicyPlan, items: tuple[RolloutItem, ...], truths: list[str], budget: float) -> PolicyRow:

@@ -94,7 +94,9 @@ class Learner:
         if self.classifier is not None:
             return self._each(_train, masks)
         sets = [self.columns_of(mask) for mask in masks.tolist()]
-        return [_kept(model) for model in fit_sets(self.table, self.labels, self.classes, sets, self.C)]
+        with threadpool_limits(1, user_api="blas"):  # small products: several threads would only wait for each other
+            models = fit_sets(self.table, self.labels, self.classes, sets, self.C)
+        return [_kept(model) for model in models]
 
     def _each(self, work: Callable[..., T], masks: Masks, table: Floats | None = None) -> list[T]:
         """Do work for each feature set in parallel, given its columns of the training table, and of another one."""

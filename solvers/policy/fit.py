@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace
 from models.policy import PolicyOptions
@@ -115,7 +116,8 @@ def fit(
     cells, costs = sensors.cells(dataset), costs_of(dataset)
     parts = cut(dataset.labels, options.folds, rng)
     lessons = Lessons(Basis.of(sensors, cells), cells, dataset.labels, int(dataset.labels.max()) + 1, parts)
-    graph, groups = _graph(lessons, options, costs.mean(axis=0))
+    with threadpool_limits(1, user_api="blas"):  # small systems: several threads would only wait for each other
+        graph, groups = _graph(lessons, options, costs.mean(axis=0))
     learners: tuple[Learner, ...] = ("regression", "filter_tree") if options.learner == "auto" else (options.learner,)
     total = len(graph) * (1 + len(learners)) + 1
     seeds = rng.integers(2**32, size=2 * len(graph)).tolist()

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve
 
 from solvers.policy.subsets import Group
 from solvers.policy.training import Lessons
 
-Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
 
 MOST_ROWS = 20_000
 """Rows that sets of sensors are compared on."""
@@ -22,12 +23,12 @@ RIDGE = 1.0
 @dataclass(frozen=True, slots=True, eq=False)
 class Quick:
     """lessons: the rows; table: (n, F + 1) all basis functions and a constant; squares: (K, F + 1, F + 1) and products:
-    (K, F + 1, C), the sums over each part."""
+    (K, F + 1, C), the sums over each part; all in single precision, for sets are only compared."""
 
     lessons: Lessons
-    table: Floats
-    squares: Floats
-    products: Floats
+    table: Singles
+    squares: Singles
+    products: Singles
 
     @classmethod
     def of(cls, lessons: Lessons) -> "Quick":
@@ -44,16 +45,18 @@ class Quick:
         truth = np.eye(lessons.classes)[lessons.labels]
         each = [lessons.parts == k for k in range(lessons.members)]
         squares = np.array([table[rows].T @ table[rows] for rows in each])
-        return cls(lessons, table, squares, np.array([table[rows].T @ truth[rows] for rows in each]))
+        products = np.array([table[rows].T @ truth[rows] for rows in each])
+        return cls(lessons, *(found.astype(np.float32) for found in (table, squares, products)))
 
     def right(self, group: Group) -> NDArray[np.bool_]:
         """Tell which rows are answered rightly with the sensors of a group by a model that has not seen them: (n,)."""
         own = np.append(np.isin(self.lessons.basis.owners, list(group)), True)
+        own &= np.einsum("kff->f", self.squares) > 0  # some functions are 0 for every row
         squares, products = self.squares[:, own][:, :, own], self.products[:, own]
         answers = np.empty(len(self.table), dtype=np.int64)
         for k in range(self.lessons.members):
             rows = self.lessons.parts == k
-            system = squares.sum(axis=0) - squares[k] + RIDGE * np.eye(int(own.sum()))
-            weights = np.linalg.solve(system, products.sum(axis=0) - products[k])
+            system = squares.sum(axis=0) - squares[k] + RIDGE * np.eye(int(own.sum()), dtype=np.float32)
+            weights = solve(system, products.sum(axis=0) - products[k], assume_a="pos", check_finite=False)
             answers[rows] = (self.table[rows][:, own] @ weights).argmax(axis=1)
         return np.equal(answers, self.lessons.labels)

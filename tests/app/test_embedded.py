@@ -209,7 +209,7 @@ def test_a_signal_from_the_terminal_does_not_stop_the_keeper(number: signal.Sign
         write(server)
         keeper = one(folder, KEEPER)
         keeper.send_signal(number)
-        assert answers(server)
+        wait_for(lambda: answers(server), 10)
         assert keeper.is_running()
         assert os.getsid(keeper.pid) != os.getsid(0)
 
