@@ -73,7 +73,7 @@ class NaiveBayes:
     def expected(self, posterior: Floats) -> Floats:
         """Tell the entropy to expect after each feature more, (m, n)."""
         joint = posterior[:, None, None, :] * self.chances
-        return np.asarray(entropy(joint) - entropy(joint.sum(axis=3)))
+        return np.asarray(entropy(joint).sum(axis=2) - entropy(joint.sum(axis=3)))
 
 
 def _binned(edges: Sequence[Floats], values: Floats) -> Ints:

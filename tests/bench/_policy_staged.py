@@ -2,7 +2,8 @@
 
 The pipeline rejects items that no stage is sure of; here its last stage answers them, so that it answers all, as the
 others do. Of the fronts of several thresholds the configuration is taken that answers most rows rightly within the
-budget, by the rows of the learning half that its classifiers have not seen. The index takes one set for all items.
+budget, by the rows of the learning half that its classifiers have not seen. The index takes one set for all items: the
+best one, or with many features the best of its greedy sequences.
 """
 
 from collections.abc import Sequence
@@ -25,11 +26,14 @@ from solvers.pipeline.training import confident, predict
 Floats = NDArray[np.float64]
 Reached = tuple[float, float]
 
-THRESHOLDS = (0.6, 0.75, 0.9)
-EVOLUTION = Evolution(population=100, generations=40)
+THRESHOLDS = (0.4, 0.75, 0.9)
+EVOLUTION = Evolution(population=60, generations=12)
 """Where there are too many configurations to look at all of them."""
-MOST_MODELS = 120
-"""Feature sets that the index trains."""
+MANY = 10
+"""Features above which the index cannot compare all sets in minutes, nor logistic regressions of so many classes."""
+COARSE = 6.0
+"""The index's alpha there: it compares sets of one or two features, the rest are greedy sequences."""
+DISCRIMINANT = "sklearn.discriminant_analysis.LinearDiscriminantAnalysis"
 NONE = (float("nan"), float("nan"))
 
 
@@ -87,13 +91,15 @@ def pipelines(train: FeatureTable, test: FeatureTable, budgets: Sequence[float],
 
 def indexed(train: FeatureTable, test: FeatureTable, budgets: Sequence[float], seed: int) -> list[Reached]:
     """Let the index choose a set for each budget, and its model answer."""
+    many = len(train.spec.features) > MANY
+    options = IndexOptions(alpha=COARSE, learner=DISCRIMINANT) if many else IndexOptions()
     with joblib.parallel_config(backend="loky", n_jobs=-1):
-        plan = index.fit(train, IndexOptions(max_models=MOST_MODELS), np.random.default_rng(seed), Run()).plan
+        plan = index.fit(train, options, np.random.default_rng(seed), Run()).plan
     columns = train.spec.feature_columns
     items = [dict(zip(columns, row, strict=True)) for row in test.values.tolist()]
     truth, found = np.array(test.classes)[test.labels], []
     for budget in budgets:
-        decision = plan.decide(IndexQuery(budget=budget))
+        decision = plan.decide(IndexQuery(budget=budget, method="greedy" if many else "poly-dom"))
         labels = np.array(plan.predict(decision, items).labels)
         found.append((float((labels == truth).mean()), decision.cost))
     return found
