@@ -10,7 +10,7 @@ from solvers import Run
 from solvers.policy import PolicyPlan, fit
 from tests.samples import FEATURES_SPEC, TRACE_SPEC, feature_columns, trace_columns
 
-QUICK = PolicyOptions(learner="filter_tree", answers="linear", points=8, folds=3)
+QUICK = PolicyOptions(learner="filter_tree", answers="linear", points=5, folds=2)
 """Options without trees: nothing is compiled."""
 
 

@@ -22,9 +22,9 @@ from tests.solvers.policy.problems import QUICK, build, features, many_features,
 
 def test_any_number_of_processes_gives_the_same_bytes() -> None:
     """Builds in this process and in two others are one."""
-    here = codec.encode(build(trace(120)), {})
+    here = codec.encode(build(trace(80)), {})
     with joblib.parallel_config(backend="loky", n_jobs=2):
-        there = codec.encode(build(trace(120)), {})
+        there = codec.encode(build(trace(80)), {})
     assert here == there
 
 
@@ -88,18 +88,18 @@ def test_sensors_that_cost_nothing_are_no_trouble() -> None:
 
 def test_trade_offs_may_be_given() -> None:
     assert tradeoffs_of(PolicyOptions(tradeoffs=(0.5, 0.1, 0.5)), np.ones(2)).tolist() == [0.1, 0.5]
-    plan = build(trace(), QUICK.model_copy(update={"tradeoffs": (0.02,)}))
+    plan = build(trace(150), QUICK.model_copy(update={"tradeoffs": (0.02,)}))
     assert set(plan.tradeoffs.tolist()) <= {-1.0, 0.02}
 
 
 def test_costs_that_depend_on_the_item_are_learned_from_as_measured() -> None:
     """The third classifier's costs stand in a column; a plan tells their mean."""
-    dataset = trace()
+    dataset = trace(100)
     assert build(dataset).costs.tolist() == pytest.approx(dataset.costs.mean(axis=0).tolist())
 
 
 def test_groups_reach_all_sensors_in_one_step_at_most_from_anywhere() -> None:
-    plan = build(many_features(9), QUICK.model_copy(update={"subsets": 2, "subset_cost": 5.0}))
+    plan = build(many_features(9, 120), QUICK.model_copy(update={"subsets": 2, "subset_cost": 5.0}))
     assert plan.members[-1].all()
     assert len(plan.members) <= 5
     for node in range(len(plan.members) - 1):
@@ -142,14 +142,14 @@ def test_progress_is_told_for_every_node_and_a_build_can_be_stopped_midway() -> 
             raise Cancelled("told to stop")
 
     with pytest.raises(Cancelled):
-        fit(features(), QUICK, np.random.default_rng(0), Run(note))
+        fit(features(100), QUICK, np.random.default_rng(0), Run(note))
     assert [done for done, *_ in told] == sorted(done for done, *_ in told)
 
 
 @pytest.mark.parametrize("learner", ["regression", "filter_tree"])
 def test_numbers_of_any_size_are_learned_from_without_overflow(learner: Any) -> None:
     """Confidences and costs as large as a dataset may hold them, and trade-offs as large as a request may."""
-    dataset = trace(80)
+    dataset = trace(60)
     wild = np.where(np.isnan(dataset.confidences), np.nan, dataset.confidences * 1e300)
     options = QUICK.model_copy(update={"learner": learner, "trees": 8, "tradeoffs": (0.0, 1e-100, 1.0, 1e100)})
     for scale in (1e-320, 1e-90, 1e95):
@@ -163,7 +163,7 @@ def test_numbers_of_any_size_are_learned_from_without_overflow(learner: Any) -> 
 @pytest.fixture(scope="module")
 def kept() -> PolicyPlan:
     """Give a plan with trees."""
-    return build(trace(), PolicyOptions(learner="regression", points=5, folds=2, trees=6, depth=2))
+    return build(trace(150), PolicyOptions(learner="regression", points=5, folds=2, trees=6, depth=2))
 
 
 def broken(name: str, array: NDArray[Any]) -> list[NDArray[Any]]:
