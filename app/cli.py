@@ -114,7 +114,7 @@ def demo(
     if_missing: Annotated[bool, typer.Option(help="Do nothing if the demo's artifacts are there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train classifiers on real images, build their cascades and an index of feature sets, and really run them."""
+    """Build an artifact of every subject from real images and measurements, and really do what they decide."""
     from app.demo import run_demo
 
     with _parts() as parts:

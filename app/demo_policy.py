@@ -5,23 +5,27 @@ one by one and combines what it bought. It is held to its word on images that ne
 build has seen, with the times that the trace has on average.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from app import show
+from app.clock import now
 from app.digits import SEED, DigitClassifier, Images, Split, probabilities
 from app.jobs import checked_request
 from app.parts import Parts
 from app.worker import build_locally
-from models import ArtifactRecord, BuildRequest
+from models import ArtifactRecord, BuildRequest, Trace
 from models.policy import PolicyTarget, RolloutItem
 from solvers import Progress
 from solvers.policy import PolicyPlan
 
-DATASET = "digits"
+TRACE = "digits"
 """The first part's trace."""
+DATASET = "digits-six"
 ARTIFACT = "digits"
-PARAMS = {"points": 8, "trees": 40}
+SIX = ("profiles-lda", "pixels-logistic", "pixels-neighbours", "gradients-kernel", "pixels-forest", "jury")
+"""So few that every set of them can be a state, and that none of their answers goes unused."""
+PARAMS = {"learner": "regression", "points": 8, "trees": 20}
 FRACTIONS = (0.1, 0.2, 0.4)
 """Budgets, as shares of what the dearest classifier takes."""
 
@@ -71,12 +75,13 @@ class PolicyOutcome:
 def run_policy(parts: Parts, split: Split, classifiers: list[DigitClassifier], progress: Progress) -> PolicyOutcome:
     """Build from the first part's trace, and run images that nobody has seen through it."""
     progress(0, 2, f"building policy {ARTIFACT}")
+    parts.datasets.put(DATASET, _six(parts), created_at=now())
     request = BuildRequest(solver="policy", name=ARTIFACT, dataset=DATASET, params=PARAMS, seed=SEED)
     record = build_locally(parts, request, checked_request(request)[1], lambda *step: None)
     plan: PolicyPlan = parts.artifacts.plan(record)
     images, labels = split.final
     progress(1, 2, f"asking about {len(images)} images")
-    asked = {k.name: _answers(k, images) for k in classifiers}
+    asked = {k.name: _answers(k, images) for k in classifiers if k.name in SIX}
     items = tuple(
         RolloutItem(item=f"image-{i}", sensors={name: told[i] for name, told in asked.items()})
         for i in range(len(images))
@@ -87,6 +92,22 @@ def run_policy(parts: Parts, split: Split, classifiers: list[DigitClassifier], p
     right = [label == truth for (label, _), truth in zip(asked[name], truths, strict=True)]
     rows = tuple(_row(plan, items, truths, fraction * most) for fraction in FRACTIONS)
     return PolicyOutcome(record, rows, len(items), most, sum(right) / len(right))
+
+
+def _six(parts: Parts) -> Trace:
+    """Take six classifiers of the first part's trace."""
+    trace = parts.datasets.load(parts.datasets.info(TRACE))
+    assert isinstance(trace, Trace)
+    kept = [i for i, classifier in enumerate(trace.spec.classifiers) if classifier.name in SIX]
+    spec = trace.spec.model_copy(update={"classifiers": tuple(trace.spec.classifiers[i] for i in kept)})
+    return replace(
+        trace,
+        spec=spec,
+        predictions=trace.predictions.take(kept, axis=1),
+        confidences=trace.confidences.take(kept, axis=1),
+        costs=trace.costs.take(kept, axis=1),
+        margins=trace.margins.take(kept, axis=1),
+    )
 
 
 def _answers(classifier: DigitClassifier, images: Images) -> list[tuple[str, float]]:

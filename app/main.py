@@ -86,7 +86,7 @@ def create_api(settings: Settings, metrics: Metrics, subjects: list[ModuleType])
         separate_input_output_schemas=False,
     )
     api.include_router(health.router)
-    asks = {name: subject.what_if for name, subject in zip(SOLVERS, subjects, strict=True)}
+    asks = {name: (subject.LIMITS, subject.what_if) for name, subject in zip(SOLVERS, subjects, strict=True)}
     routers = [module.router for module in (datasets, builds, artifacts, *subjects)]
     for router in (*routers, decisions.router_for(asks)):
         api.include_router(router, dependencies=[Security(BEARER)], responses=errors(401, 403))

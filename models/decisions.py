@@ -14,6 +14,7 @@ class SideBySide(Value):
     artifact: ArtifactRef = Field(description="the artifact that was asked")
     unit: str = Field(description="the unit of its costs, durations, budgets and deadlines")
     decision: dict[str, Any] | None = Field(description="its decision, as its own route gives it; null if it has none")
+    ignored: Items[str] = Field(description="limits that were given and mean nothing to this subject")
     refusal: str | None = Field(description="why it has none; null if it has one")
 
 

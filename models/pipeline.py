@@ -73,7 +73,8 @@ class PipelineOptions(Value):
     max_stages: int = Field(default=4, ge=1, le=63, description="the most stages of a configuration")
     search: Search = Field(
         default="auto",
-        description="exact: look at every configuration; emsco: evolve; auto: exact where it takes seconds",
+        description="exact: look at every configuration, each of which acquires all features in the end; emsco: "
+        "evolve, which can also leave features out (``evolution.removal``); auto: exact where it takes seconds",
     )
     positive_class: Label | None = Field(
         default=None,
@@ -87,7 +88,9 @@ class PipelineQuery(Value):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"max_cost": 12.5, "min_coverage": 0.8}]})
 
-    max_cost: Cost | None = Field(default=None, description="the most that an item may cost, in the artifact's unit")
+    max_cost: Cost | None = Field(
+        default=None, description="the most that an item may cost on average, in the artifact's unit"
+    )
     min_accuracy: Share | None = Field(default=None, description="the least conclusive accuracy, from 0 to 1")
     min_coverage: Share | None = Field(default=None, description="the least coverage, from 0 to 1")
 

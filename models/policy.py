@@ -73,6 +73,11 @@ class PolicyOptions(Value):
     )
 
 
+_IGNORED = (
+    "sensors that were told of and did not count: where sensors are acquired in groups, a part of a group tells nothing"
+)
+
+
 class Answer(Value):
     """What a classifier of a trace answered."""
 
@@ -110,7 +115,7 @@ class PolicyQuery(PolicyTarget):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
-                {"budget": 3.0, "item": "image-1", "acquired": {"profiles-lda": {"label": "3", "confidence": 0.9}}}
+                {"budget": 6.0, "item": "image-1", "acquired": {"profiles-lda": {"label": "3", "confidence": 0.9}}}
             ]
         }
     )
@@ -139,6 +144,7 @@ class AcquireDecision(Value):
     )
     then: Items[str] = Field(description="sensors that follow whatever this one tells, in this order")
     tradeoff: float | None = Field(description="the trade-off that decided, in errors per unit of cost")
+    ignored: Items[str] = Field(description=_IGNORED)
 
 
 class ClassifyDecision(Value):
@@ -151,6 +157,7 @@ class ClassifyDecision(Value):
     tradeoff: float | None = Field(
         description="the trade-off that decided, in errors per unit of cost; null: nothing is ever acquired"
     )
+    ignored: Items[str] = Field(description=_IGNORED)
 
 
 PolicyDecision = Annotated[AcquireDecision | ClassifyDecision, Field(discriminator="action")]
@@ -170,16 +177,14 @@ class RolloutRequest(PolicyTarget):
         json_schema_extra={
             "examples": [
                 {
-                    "budget": 3.0,
+                    "budget": 6.0,
                     "items": [
                         {
                             "item": "image-1",
                             "sensors": {
-                                "spots-bayes": ["3", 0.5],
                                 "profiles-lda": ["3", 0.8],
                                 "pixels-logistic": ["3", 0.99],
                                 "pixels-neighbours": ["3", 0.97],
-                                "gradients-logistic": ["3", 0.98],
                                 "gradients-kernel": ["3", 0.96],
                                 "pixels-forest": ["3", 0.9],
                                 "jury": ["3", 0.97],

@@ -13,6 +13,9 @@ router = APIRouter(prefix="/v1/cascades", tags=["cascade"])
 look_ups = (LookUp("cascade", "/v1/cascades/", "/decision", CascadeQuery),)
 
 
+LIMITS = frozenset[str]({"deadline"})
+
+
 def what_if(limits: dict[str, float]) -> CascadeQuery | str:
     """Ask for the deadline, if one is given."""
     return CascadeQuery(deadline=limits.get("deadline"))

@@ -17,12 +17,12 @@ from models.errors import ParsimonyError, UnknownArtifact
 
 Limits = dict[str, float]
 """Of size, budget and deadline those that were given."""
-Ask = Callable[[Limits], Value | str]
-"""Makes a subject's query of the limits, or says why there can be none."""
+Ask = tuple[frozenset[str], Callable[[Limits], Value | str]]
+"""The limits that mean something to a subject, and what makes a query of them, or says why there can be none."""
 
 
 def _number(description: str, example: float) -> Any:
-    return Query(ge=0, allow_inf_nan=False, description=description, examples=[example])
+    return Query(ge=0, le=1e12, allow_inf_nan=False, description=description, examples=[example])
 
 
 def router_for(asks: dict[str, Ask]) -> APIRouter:
@@ -49,9 +49,10 @@ def router_for(asks: dict[str, Ask]) -> APIRouter:
 
 
 def _asked(live: Live, ask: Ask, limits: Limits) -> SideBySide:
+    known, make = ask
     decision, refusal = None, None
     try:
-        query = ask(limits)
+        query = make(limits)
         if isinstance(query, str):
             refusal = query
         else:
@@ -61,4 +62,5 @@ def _asked(live: Live, ask: Ask, limits: Limits) -> SideBySide:
         refusal = str(InvalidRequest.of(error))
     except ParsimonyError as error:
         refusal = str(error)
-    return SideBySide(artifact=live.ref, unit=live.record.unit, decision=decision, refusal=refusal)
+    ignored = tuple(name for name in limits if name not in known)
+    return SideBySide(artifact=live.ref, unit=live.record.unit, decision=decision, ignored=ignored, refusal=refusal)

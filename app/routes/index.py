@@ -23,6 +23,9 @@ Sizes = Annotated[
 ]
 
 
+LIMITS = frozenset[str]({"size", "budget"})
+
+
 def what_if(limits: dict[str, float]) -> IndexQuery | str:
     """Ask for the size and the budget."""
     if "budget" not in limits:

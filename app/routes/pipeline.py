@@ -26,6 +26,9 @@ def _limit(description: str, example: float, most: float | None = None) -> Any:
     return Query(ge=0, le=most, allow_inf_nan=False, description=description, examples=[example])
 
 
+LIMITS = frozenset[str]({"budget"})
+
+
 def what_if(limits: dict[str, float]) -> PipelineQuery | str:
     """Ask for what the budget allows."""
     return PipelineQuery(max_cost=limits.get("budget"))

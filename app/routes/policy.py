@@ -16,6 +16,9 @@ look_ups = (LookUp("policy", "/v1/policies/", "/steps", PolicyQuery, "POST"),)
 PolicyName = Annotated[str, Path(pattern=NAME_PATTERN, description="the name", examples=["digits"])]
 
 
+LIMITS = frozenset[str]({"budget"})
+
+
 def what_if(limits: dict[str, float]) -> PolicyQuery | str:
     """Ask for the first step of an item of which nothing is known."""
     return PolicyQuery(budget=limits.get("budget"))

@@ -42,6 +42,9 @@ def _number(description: str, example: float) -> Any:
 PortfolioName = Annotated[str, Path(pattern=NAME_PATTERN, description="the name", examples=["digits-moved"])]
 
 
+LIMITS = frozenset[str]()
+
+
 def what_if(limits: dict[str, float]) -> str:
     """Say that there is nothing to ask without an embedding."""
     return "a portfolio routes by an item's embedding: POST it to /v1/portfolios/{name}/route"

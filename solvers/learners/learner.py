@@ -139,14 +139,14 @@ def cross_validate(classifier: Any, table: Floats, labels: Codes, folds: Folds) 
 
     scores = []
     for train, test in folds:
-        with _refusals():
+        with refusals():
             trained = train_on(clone(classifier), table[train], labels[train])
             scores.append(float(np.mean(trained.predict(table[test]) == labels[test])))
     return float(np.mean(scores))
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
+def refusals() -> Iterator[None]:
     """Turn what a black box raises, which may be anything, into a refusal of its parameters."""
     try:
         yield
@@ -164,7 +164,7 @@ def train_on(classifier: Any, table: Floats, labels: Codes) -> Any:
     """
     from sklearn.exceptions import ConvergenceWarning
 
-    with _refusals(), warnings.catch_warnings():
+    with refusals(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         trained = classifier.fit(table, labels)
     for part in parts_of(trained):

@@ -71,9 +71,9 @@ class Reader:
 
     def _number(self, column: int, cell: Cell, at: tuple[str | int, ...], faults: list[Fault]) -> float:
         codes = self.categories[column]
-        if cell is None:
+        if cell is None or (cell == "" and codes is not None):
             if not self.missing:
-                faults.append(Fault(at, f"column {self.names[column]!r} is null, the dataset has no missing cells"))
+                faults.append(Fault(at, f"column {self.names[column]!r} is missing, the dataset has no missing cells"))
             return np.nan
         if codes is not None:
             return codes.get(text_of(cell), -1)

@@ -258,8 +258,11 @@ class PipelinePlan:
         fine &= self._coverages >= (query.min_coverage or 0.0)
         if fine.any():
             least = float(self._costs[fine].min())
-            told = f"the cheapest configuration that meets the minima costs {least:g} {self.unit}"
-            return f"{told}, the limit is {query.max_cost:g}"
+            limited = query.min_accuracy is not None or query.min_coverage is not None
+            told = (
+                f"the cheapest configuration{' that meets the minima' if limited else ''} costs {least:g} {self.unit}"
+            )
+            return f"{told}, the limit is {query.max_cost:g}; evolution.removal lets a build leave features out"
         minima = {"accuracy": (query.min_accuracy, self._accuracies), "coverage": (query.min_coverage, self._coverages)}
         asked = [f"{name} {least:g}" for name, (least, _) in minima.items() if least is not None]
         reached = [f"{name} is at most {found.max():g}" for name, (_, found) in minima.items()]

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from models import Fault, InvalidRequest
 from models.pipeline import PipelineOptions
 from solvers.learners import trained
-from solvers.learners.learner import ALLOWED_MODULES, copied, make, train_on
+from solvers.learners.learner import ALLOWED_MODULES, copied, make, refusals, train_on
 from solvers.pipeline.bank import Masks
 from solvers.pipeline.logistic import fit_sets
 
@@ -23,6 +23,8 @@ Answers = tuple[NDArray[np.floating], NDArray[np.intp]]
 """Confidences of the predicted class, (m, rows), and its codes, (m, rows)."""
 
 DEFAULT = "sklearn.linear_model.LogisticRegression"
+STRENGTHS = (1e-8, 1e8)
+"""Values of C that leave equations that can be solved."""
 CALIBRATED = "sklearn.calibration.CalibratedClassifierCV"
 
 
@@ -108,8 +110,9 @@ class Learner:
 
 
 def _strength(given: Any) -> float:
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < np.inf:
-        raise InvalidRequest.at(Fault(("learner_params", "C"), f"is {given}, must be above 0 and finite"))
+    least, most = STRENGTHS
+    if isinstance(given, bool) or not isinstance(given, int | float) or not least <= given <= most:
+        raise InvalidRequest.at(Fault(("learner_params", "C"), f"is {given!r}, must be from {least:g} to {most:g}"))
     return float(given)
 
 
@@ -127,7 +130,9 @@ def _train(classifier: Any, table: Floats, labels: Codes, modules: Sequence[str]
 
 def _answer(classifier: Any, table: Floats, labels: Codes, modules: Sequence[str], rows: Floats) -> Answers:
     with threadpool_limits(1):
-        return confident(np.asarray(train_on(copied(classifier), table, labels).predict_proba(rows)))
+        model = train_on(copied(classifier), table, labels)
+        with refusals():
+            return confident(np.asarray(model.predict_proba(rows)))
 
 
 def predict(kind: str, model: bytes, table: Floats, classes: int, modules: Sequence[str] = ()) -> Floats:

@@ -129,7 +129,7 @@ def fit(
         lambda done: run.progress(done, total, f"{done} of {len(graph)} classifiers are fitted"),
     )
     losses = Losses.of(posteriors, dataset.labels, options.smoothing)
-    means = costs.mean(axis=0)
+    means = np.minimum(costs.mean(axis=0), costs.max(axis=0))  # rounding can lift a mean above every cost
     task = Task(
         options,
         lessons,

@@ -155,10 +155,10 @@ class PolicyPlan:
             action = int(actions[0])
             if action:
                 loss = max(0.0, 1.0 - float(seen.max()) + float(advantages[0, action - 1]))
-                return self._acquire(known, int(self._graph.actions_of(node)[action - 1]), loss, point)
-        return self._classify(node, rows, inputs, point)
+                return self._acquire(node, known, int(self._graph.actions_of(node)[action - 1]), loss, point)
+        return self._classify(node, known, rows, inputs, point)
 
-    def _acquire(self, known: Bools, target: int, loss: float, point: int) -> AcquireDecision:
+    def _acquire(self, node: int, known: Bools, target: int, loss: float, point: int) -> AcquireDecision:
         missing = np.flatnonzero(self.members[target] & ~known).tolist()
         return AcquireDecision(
             sensor=self.sensors[missing[0]],
@@ -166,9 +166,10 @@ class PolicyPlan:
             expected_loss=loss,
             then=tuple(self.sensors[place] for place in missing[1:]),
             tradeoff=self._tradeoff(point),
+            ignored=self._ignored(node, known),
         )
 
-    def _classify(self, node: int, rows: Floats, inputs: Floats, point: int) -> ClassifyDecision:
+    def _classify(self, node: int, known: Bools, rows: Floats, inputs: Floats, point: int) -> ClassifyDecision:
         found = self._classifiers.answers(node, rows, inputs)[0]
         best = int(found.argmax())
         return ClassifyDecision(
@@ -176,7 +177,11 @@ class PolicyPlan:
             probabilities=dict(zip(self.classes, found.tolist(), strict=False)),
             expected_loss=max(0.0, 1.0 - float(found[best])),
             tradeoff=self._tradeoff(point),
+            ignored=self._ignored(node, known),
         )
+
+    def _ignored(self, node: int, known: Bools) -> tuple[str, ...]:
+        return tuple(self.sensors[place] for place in np.flatnonzero(known & ~self.members[node]).tolist())
 
     def _tradeoff(self, point: int) -> float | None:
         found = float(self.tradeoffs[point])

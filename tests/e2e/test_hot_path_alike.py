@@ -187,6 +187,7 @@ def test_what_cannot_be_answered_says_why(all_subjects: Server) -> None:
         one["artifact"]["solver"]: one for one in all_subjects.client.get("/v1/decisions", params=asked).json()["items"]
     }
     assert "size" in found["index"]["refusal"]
+    assert found["index"]["ignored"] == found["pipeline"]["ignored"] == ["deadline"]
     assert "cheapest configuration" in found["pipeline"]["refusal"]
     assert found["cascade"]["decision"] is None
     reply = all_subjects.client.get("/v1/decisions?name=nosuch")

@@ -207,7 +207,13 @@ def test_decisions_are_those_of_plain_search() -> None:
         ({"evolution": {"fewest_stages": 4}}, "is 4, at most 3 stages are possible"),
         ({"learner": "sklearn.svm.LinearSVC"}, "gives no probabilities"),
         ({"learner": "os.system"}, "is not in the allowed modules"),
-        ({"learner_params": {"C": -1}}, "is -1, must be above 0"),
+        ({"learner_params": {"C": -1}}, "C: is -1, must be from 1e-08 to 1e"),
+        ({"learner_params": {"C": 1e-300}}, "must be from 1e-08 to 1e"),
+        ({"learner_params": {"C": "a"}}, "is 'a', must be from"),
+        (
+            {"learner": "sklearn.neighbors.KNeighborsClassifier", "learner_params": {"n_neighbors": 10_000}},
+            "learner_params: the learner refuses: ",
+        ),
     ],
 )
 def test_impossible_options_are_refused_with_the_numbers(options: dict[str, Any], message: str) -> None:

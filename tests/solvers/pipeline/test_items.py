@@ -47,9 +47,17 @@ def test_what_is_no_value_is_refused(item: dict[str, Any], message: str) -> None
         read(item)
 
 
+def test_an_empty_category_is_a_missing_one() -> None:
+    assert read({"ward": ""}) == read({"ward": None})
+    assert read({"ward": ""})[0][3] is None
+    strict = Reader.of(("ward",), (("ward",),), (("1", "b"),), missing=False)
+    with pytest.raises(InvalidRequest, match="column 'ward' is missing"):
+        read({"ward": ""}, strict)
+
+
 def test_null_is_refused_where_no_cell_may_be_missing() -> None:
     strict = Reader.of(("age",), (("age",),), ((),), missing=False)
-    with pytest.raises(InvalidRequest, match="column 'age' is null"):
+    with pytest.raises(InvalidRequest, match="column 'age' is missing"):
         read({"age": None}, strict)
 
 
