@@ -60,8 +60,8 @@ LEAST_WEIGHT, MOST_WEIGHT = 0.008, 0.5
 """Trade-offs under which all sensors together weigh so much, and an average one so much."""
 
 
-HEAVIEST = 1e6
-"""Errors that all sensors together may weigh."""
+HEAVIEST, HUGE = 1e6, 1e12
+"""Errors that the cheapest sensor that is not free may weigh, and all together: beyond, numbers grow too large."""
 LEAST_COST = 1e-200
 """Sensors that cost less together cost nothing."""
 
@@ -183,8 +183,9 @@ def _graph(lessons: Lessons, options: PolicyOptions, means: Floats) -> tuple[Gra
 
 
 def tradeoffs_of(options: PolicyOptions, means: Floats) -> Floats:
-    """List the trade-offs to build, rising: as given, or spread evenly by their logarithms. None weighs all sensors
-    together more than ``HEAVIEST``, for that would decide no differently.
+    """List the trade-offs to build, rising: as given, or spread evenly by their logarithms, and where sensors are free
+    one more, under which only these are acquired. None weighs the cheapest of the others more than ``HEAVIEST``, for
+    that would decide no differently.
 
     >>> tradeoffs_of(PolicyOptions(points=2), np.array([1.0, 3.0])).tolist()
     [0.002, 0.25]
@@ -192,9 +193,11 @@ def tradeoffs_of(options: PolicyOptions, means: Floats) -> Floats:
     total = float(means.sum())
     if total < LEAST_COST:
         return np.zeros(1)
+    most = min(HEAVIEST / float(means[means > 0].min()), HUGE / total)
     if options.tradeoffs != "auto":
-        return np.unique(np.minimum(np.array(options.tradeoffs, dtype=np.float64), HEAVIEST / total))
-    return np.geomspace(LEAST_WEIGHT, MOST_WEIGHT * len(means), options.points) / total
+        return np.unique(np.minimum(np.array(options.tradeoffs, dtype=np.float64), most))
+    spread = np.geomspace(LEAST_WEIGHT, MOST_WEIGHT * len(means), options.points) / total
+    return np.append(spread, most) if bool(np.any(means == 0)) else spread
 
 
 def learn(task: Task, learner: Learner, tell: Callable[[int], None]) -> Course:

@@ -217,3 +217,18 @@ def test_contradictions_are_named(kept: PolicyPlan, change: dict[str, Any], said
     changed = {name: alter(getattr(kept, name)) for name, alter in change.items()}
     with pytest.raises(InvalidRequest, match=said):
         replace(kept, **changed)
+
+
+def test_what_is_free_is_bought_where_nothing_else_pays() -> None:
+    """The point of the curve that costs nothing has what free sensors tell, however unlike the other costs are."""
+    table = features()
+    costs = iter((0.0, 1.0, 1e9))
+    priced = tuple(f.model_copy(update={"cost": next(costs, 1.0)}) for f in table.spec.features)
+    plan = build(
+        replace(table, spec=table.spec.model_copy(update={"features": priced})),
+        PolicyOptions(points=2, folds=3, trees=10),
+    )
+    first = plan.curve()[0]
+    assert first.cost == 0
+    assert first.tradeoff is not None
+    assert first.sensors >= 1
