@@ -84,8 +84,8 @@ def _binned(edges: Sequence[Floats], values: Floats) -> Ints:
 def entropy(shares: Floats) -> Floats:
     """Sum -p log p over the last axis.
 
-    >>> entropy(np.array([[0.5, 0.5], [1.0, 0.0]])).round(3).tolist()
-    [0.693, 0.0]
+    >>> entropy(np.array([[0.5, 0.5], [0.9, 0.1]])).round(3).tolist()
+    [0.693, 0.325]
     """
     return np.asarray(-(shares * np.log(np.maximum(shares, 1e-300))).sum(axis=-1))
 

@@ -141,21 +141,18 @@ def report(traces: Sequence[Compared]) -> Iterator[Table | str]:
 
 def _report_methods(traces: Sequence[Compared]) -> Iterator[Table | str]:
     made = table(
-        "Methods side by side: test accuracy (spent, as a share of the budget); * the best of ours that spent at most "
-        "its budget",
+        "Methods side by side: test accuracy in %, and what was spent, as a share of the budget; * the best of ours "
+        "that spent at most its budget",
         "trace", "method", *(f"{share:.0%}" for share in SHARES),
     )  # fmt: skip
     made.columns[1].justify = "left"
     for one in traces:
         made.add_section()
-        made.add_row(one.name, "FrugalML", *(f"{a:.4f}        " for a in FRUGALML[one.name]))
+        made.add_row(one.name, "FrugalML", *(f"{100 * a:.2f}      " for a in FRUGALML[one.name]))
         means = {method: values.mean(axis=0) for method, values in one.methods.items()}
         best = [_best(means, at) for at in range(len(SHARES))]
         for method, values in means.items():
-            cells = [
-                f"{a:.4f}{'*' if best[at] == method else ' '}({s:.3f})" if np.isfinite(a) else "-"
-                for at, (a, s) in enumerate(values)
-            ]
+            cells = [f"{100 * a:.2f}{'*' if best[at] == method else ' '} {s:.2f}" for at, (a, s) in enumerate(values)]
             made.add_row("", method, *cells)
     yield made
     yield (

@@ -67,8 +67,11 @@ FULL = Effort(
 
 def report_features(effort: Effort, plots: Path | None) -> Parts:
     """Compare methods on tables of features, and draw them."""
-    studies = [features.compare(name, splits) for name, splits in effort.splits.items()]
-    yield from features.report(studies)
+    studies = []
+    for name, splits in effort.splits.items():
+        studies.append(features.compare(name, splits))
+        yield from features.report(studies[-1])
+    yield features.NOTES
     if plots is not None:
         from tests.bench._policy_plots import plot_features
 
