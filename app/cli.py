@@ -356,16 +356,18 @@ def import_(
     show.artifact(record, as_json)
 
 
-@cli.command()
-def bench(name: Annotated[str, typer.Argument(help="Which benchmark, for example http.")]) -> None:
-    """Run a benchmark of the repository (from a checkout: they live in tests/bench)."""
+@cli.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def bench(
+    context: typer.Context, name: Annotated[str, typer.Argument(help="Which benchmark, for example http.")]
+) -> None:
+    """Run a benchmark of the repository (from a checkout: they live in tests/bench); it is given further options."""
     root = Path(__file__).parent.parent
     known = sorted(path.stem for path in (root / "tests" / "bench").glob("[a-z]*.py"))
     if name not in known:
         raise InvalidRequest(
             f"there is no benchmark {name!r}; there are: {', '.join(known) or 'none, this is no checkout'}"
         )
-    sys.exit(subprocess.call([sys.executable, "-m", f"tests.bench.{name}"], cwd=root))
+    sys.exit(subprocess.call([sys.executable, "-m", f"tests.bench.{name}", *context.args], cwd=root))
 
 
 def _refuse_unknown(solver: str) -> None:

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.catalog import Catalog, Live
+from app.queries import repeated_name
 from app.telemetry import Metrics
 from models import ArtifactRef, Value
 from models.errors import Infeasible, ParsimonyError
@@ -113,6 +114,8 @@ class HotPath:
         try:
             if sent is not None:
                 query = look_up.query.model_validate_json(sent)
+                if repeated_name(sent) is not None:
+                    return None
             else:
                 values = plain_values(scope["query_string"])
                 if values is None:

@@ -1,5 +1,6 @@
 """Batches of queries as they come: as JSON, or in NumPy's format with the options beside it."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -8,10 +9,31 @@ from pydantic import ValidationError
 
 from app.codec import array_from_bytes
 from models import Fault, InvalidRequest
+from models.columns import first_repeated
 from models.errors import CorruptArtifact
 from models.portfolio import AssignmentOptions, AssignmentRequest
 
 NPY = "application/x-npy"
+
+
+def repeated_name(body: bytes) -> str | None:
+    """Find a name that stands twice in one object of a JSON text, of which readers take the last; None if there is
+    none, or the text is no JSON.
+
+    >>> repeated_name(b'{"acquired": {"fast": 1, "fast": 2}}'), repeated_name(b'{"a": {"b": 1}, "b": 2}')
+    ('fast', None)
+    """
+    found: list[str] = []
+
+    def note(pairs: list[tuple[str, Any]]) -> None:
+        repeated = first_repeated(name for name, _ in pairs)
+        found.extend([] if repeated is None else [repeated])
+
+    try:
+        json.loads(body, object_pairs_hook=note)
+    except (ValueError, RecursionError):
+        return None
+    return found[0] if found else None
 
 
 def read_json(body: bytes, beside: dict[str, Any]) -> tuple[NDArray[np.float64], AssignmentOptions]:

@@ -27,7 +27,9 @@ class PolicyOptions(Value):
         description="what a unit of cost weighs against errors, λ, in errors per unit of cost; auto: ``points`` values "
         "from where hardly any cost is spared to where hardly any is spent",
     )
-    points: int = Field(default=20, ge=1, le=100, description="how many trade-offs auto builds")
+    points: int = Field(
+        default=20, ge=1, le=100, description="how many trade-offs auto builds, and one more where a sensor is free"
+    )
     learner: Learner = Field(
         default="auto",
         description="how a node decides: regression: the cost-to-go of every action by gradient-boosted trees; "
@@ -39,7 +41,12 @@ class PolicyOptions(Value):
         description="the classifiers of acquired sets: logistic regression, gradient-boosted trees, or, set by set, "
         "whichever is best of these two and their geometric mean",
     )
-    trees: int = Field(default=80, ge=1, le=500, description="the most trees of a classifier or a regression")
+    trees: int = Field(
+        default=80,
+        ge=4,
+        le=500,
+        description="the most trees of a classifier or a regression; they are counted in fours",
+    )
     depth: int = Field(default=4, ge=1, le=6, description="the depth of the trees")
     folds: int = Field(
         default=5,

@@ -14,6 +14,7 @@ from app.catalog import Catalog, Live
 from app.ledgers import Ledgers
 from app.parts import Parts
 from app.problems import Problem
+from app.queries import repeated_name
 from app.settings import Settings
 from app.telemetry import Metrics
 from models import Fault, InvalidRequest
@@ -56,6 +57,13 @@ def media_type(request: Request, *known: str) -> str:
 def json_only(request: Request) -> None:
     """Refuse a body that does not say it is JSON."""
     media_type(request, "application/json")
+
+
+async def each_name_once(request: Request) -> None:
+    """Refuse a body in which a name stands twice in one object: of two values one would be lost."""
+    repeated = repeated_name(await request.body())
+    if repeated is not None:
+        raise InvalidRequest.at(Fault((repeated,), "is given twice"))
 
 
 def refuse_many(context: Context, count: int, what: str) -> None:

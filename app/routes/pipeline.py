@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 
 from app.catalog import Live
 from app.decisions import LookUp, counted, decide, encode
-from app.routes.context import InContext, Version, errors, json_only, plan_of, refuse_many, solved
+from app.routes.context import InContext, Version, each_name_once, errors, json_only, plan_of, refuse_many, solved
 from models.base import NAME_PATTERN
 from models.pipeline import (
     FrontierReply,
@@ -91,7 +91,7 @@ async def decision(
     "/{name}/steps",
     summary="What to do next with an item",
     response_model=StepReply,
-    dependencies=[Depends(json_only)],
+    dependencies=[Depends(json_only), Depends(each_name_once)],
     responses=errors(404, 413, 415, 503, 504),
 )
 async def steps(name: PipelineName, request: StepsRequest, context: InContext, version: Version = None) -> Response:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends, Path, Response
 
 from app.catalog import Live
 from app.decisions import LookUp, counted, decide, encode
-from app.routes.context import InContext, Version, errors, json_only, plan_of, refuse_many, solved
+from app.routes.context import InContext, Version, each_name_once, errors, json_only, plan_of, refuse_many, solved
 from app.telemetry import Metrics
 from models.base import NAME_PATTERN
 from models.policy import PolicyCurveReply, PolicyQuery, PolicyReply, RolloutReply, RolloutRequest
@@ -28,7 +28,7 @@ def what_if(limits: dict[str, float]) -> PolicyQuery | str:
     "/{name}/steps",
     summary="Which sensor next, or which class",
     response_model=PolicyReply,
-    dependencies=[Depends(json_only)],
+    dependencies=[Depends(json_only), Depends(each_name_once)],
     responses=errors(404, 409, 413, 415, 503),
 )
 async def steps(name: PolicyName, request: PolicyQuery, context: InContext, version: Version = None) -> Response:

@@ -10,7 +10,18 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from app.catalog import Live
 from app.decisions import LookUp, counted, encode
 from app.queries import NPY, read_json, read_npy
-from app.routes.context import Context, InContext, Version, errors, json_only, media_type, plan_of, refuse_many, solved
+from app.routes.context import (
+    Context,
+    InContext,
+    Version,
+    each_name_once,
+    errors,
+    json_only,
+    media_type,
+    plan_of,
+    refuse_many,
+    solved,
+)
 from models.base import NAME_PATTERN
 from models.errors import StoreRefused, StoreUnavailable
 from models.portfolio import (
@@ -137,7 +148,7 @@ def _assign(context: Context, live: Live, kind: str, body: bytes, beside: dict[s
     "/{name}/route",
     summary="Which classifier for this query",
     response_model=RouteReply,
-    dependencies=[Depends(json_only)],
+    dependencies=[Depends(json_only), Depends(each_name_once)],
     responses=errors(404, 409, 413, 415, 503),
 )
 async def route(name: PortfolioName, request: RouteRequest, context: InContext, version: Version = None) -> Response:

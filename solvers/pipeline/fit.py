@@ -14,12 +14,24 @@ from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidReque
 from models.pipeline import PipelineOptions
 from solvers.base import Fitted, Run
 from solvers.pipeline.assemble import Models, achieved, assemble
-from solvers.pipeline.chromosomes import MOST_FEATURES, stage_masks
+from solvers.pipeline.bank import MOST_BYTES
+from solvers.pipeline.chromosomes import MOST_FEATURES, configurations, stage_masks
+from solvers.pipeline.enumerate import MOST_CONFIGURATIONS
 from solvers.pipeline.enumerate import MOST_FEATURES as MOST_ENUMERATED
 from solvers.pipeline.judge import costs_of
 from solvers.pipeline.plan import PipelinePlan
 from solvers.pipeline.ready import Ready
-from solvers.pipeline.search import DONE, TOTAL, Found, evolve_some, is_exact, look_at_all, needs_evolution, settings_of
+from solvers.pipeline.search import (
+    DONE,
+    TOTAL,
+    Found,
+    answers_bytes,
+    evolve_some,
+    is_exact,
+    look_at_all,
+    needs_evolution,
+    settings_of,
+)
 from solvers.pipeline.summary import summarize
 from solvers.pipeline.sweep import BASE, Sweep, sweep
 
@@ -70,6 +82,14 @@ def check(facts: DatasetFacts, options: PipelineOptions) -> None:
         _refuse(("search",), f"is exact, for at most {MOST_ENUMERATED} features, there are {count}; emsco takes more")
     if options.search == "exact" and needs_evolution(options):
         _refuse(("search",), "is exact, which takes no positive_class, evolution.removal or evolution.fewest_stages")
+    total = configurations(count, min(options.max_stages, count))
+    if options.search == "exact" and total > MOST_CONFIGURATIONS:
+        _refuse(
+            ("max_stages",), f"is {options.max_stages}: {total} configurations are too many to count; emsco takes more"
+        )
+    needed = answers_bytes(count, facts.rows)
+    if options.search == "exact" and needed > MOST_BYTES:
+        _refuse(("search",), f"is exact: the answers of all feature sets take {needed} bytes, at most {MOST_BYTES} fit")
     if evolution.fewest_stages > min(options.max_stages, count):
         most = min(options.max_stages, count)
         _refuse(("evolution", "fewest_stages"), f"is {evolution.fewest_stages}, at most {most} stages are possible")
@@ -92,8 +112,8 @@ def _refuse(where: tuple[str, ...], message: str) -> None:
 
 def _search(ready: Ready, options: PipelineOptions, rng: np.random.Generator, run: Run) -> Found:
     """Find the front on the validation rows."""
-    evaluator = ready.evaluator(ready.parts.validation)
-    if is_exact(options, len(ready.judge.costs), slowly=ready.learner.classifier is not None):
+    evaluator, n = ready.evaluator(ready.parts.validation), len(ready.judge.costs)
+    if is_exact(options, n, len(ready.table), slowly=ready.learner.classifier is not None):
         return look_at_all(evaluator, options.max_stages, run.progress)
     return evolve_some(evaluator, options, rng, run.progress)
 

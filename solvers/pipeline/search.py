@@ -6,6 +6,7 @@ import numpy as np
 
 from models.pipeline import Evolution, PipelineOptions
 from solvers.base import Progress, part_of
+from solvers.pipeline.bank import MOST_BYTES
 from solvers.pipeline.chromosomes import Chromosomes, configurations, stage_counts
 from solvers.pipeline.emsco import Settings, evolve
 from solvers.pipeline.enumerate import frontier_of_words
@@ -13,6 +14,8 @@ from solvers.pipeline.objectives import Evaluator, Scores
 
 MOST_TRAINED, MOST_TRAINED_SLOWLY = 14, 8
 """Features up to which ``auto`` trains every feature set: with logistic regressions, and with other learners."""
+BYTES_A_ROW = 6
+"""Of a feature set's answers: a confidence, a class, bits."""
 MOST_WALKED = 300_000_000
 """Configurations that ``auto`` looks at: some seconds' worth."""
 
@@ -40,17 +43,24 @@ def needs_evolution(options: PipelineOptions) -> bool:
     return options.positive_class is not None or options.evolution.removal > 0 or options.evolution.fewest_stages > 1
 
 
-def is_exact(options: PipelineOptions, features: int, *, slowly: bool) -> bool:
-    """Tell whether every configuration is looked at.
+def answers_bytes(features: int, rows: int) -> int:
+    """Estimate what a bank holds of all feature sets, given the rows of the whole table."""
+    return (1 << features) * (rows // 4 + 1) * BYTES_A_ROW
 
-    >>> is_exact(PipelineOptions(max_stages=4), 14, slowly=False), is_exact(PipelineOptions(), 15, slowly=False)
+
+def is_exact(options: PipelineOptions, features: int, rows: int, *, slowly: bool) -> bool:
+    """Tell whether every configuration is looked at: where that takes seconds, and its answers fit into memory.
+
+    >>> is_exact(PipelineOptions(), 14, 690, slowly=False), is_exact(PipelineOptions(), 15, 690, slowly=False)
     (True, False)
+    >>> is_exact(PipelineOptions(), 14, 100_000, slowly=False)
+    False
     """
     if options.search != "auto":
         return options.search == "exact"
     most = MOST_TRAINED_SLOWLY if slowly else MOST_TRAINED
     few = features <= most and configurations(features, options.max_stages) <= MOST_WALKED
-    return few and not needs_evolution(options)
+    return few and answers_bytes(features, rows) <= MOST_BYTES and not needs_evolution(options)
 
 
 def look_at_all(evaluator: Evaluator, max_stages: int, progress: Progress) -> Found:

@@ -29,6 +29,7 @@ from solvers.policy.boosting import Growth
 from solvers.policy.classifiers import Classifiers, Member
 from solvers.policy.decisions import from_regression, from_tournaments
 from solvers.policy.filter_tree import Tournament, learn_by_filter_tree
+from solvers.policy.forest import STAGE
 from solvers.policy.hints import hints_of
 from solvers.policy.hull import lower_hull
 from solvers.policy.losses import Losses
@@ -225,7 +226,7 @@ def _job(task: Task, learner: Learner, node: int, weights: Floats) -> Callable[[
     if learner == "filter_tree":
         return partial(learn_by_filter_tree, lesson, task.options.degree)
     numbers = len(graph.targets) * lessons.members * (1 << task.options.depth) * len(task.tradeoffs)
-    trees = max(1, min(task.options.trees, MOST_NUMBERS // numbers))
+    trees = max(STAGE, min(task.options.trees, MOST_NUMBERS // numbers))
     return partial(learn_by_regression, lesson, Growth(trees, task.options.depth, RATE, RIDGE), task.seeds[node])
 
 

@@ -1,6 +1,6 @@
 """What a policy build keeps, and how it answers: classifiers, decisions, and the trade-off curve."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import pairwise
@@ -105,6 +105,7 @@ class PolicyPlan:
     _graph: Graph = field(init=False, repr=False, metadata={"derived": True})
     _classifiers: Classifiers = field(init=False, repr=False, metadata={"derived": True})
     _decisions: Decisions = field(init=False, repr=False, metadata={"derived": True})
+    _in_groups: bool = field(init=False, repr=False, metadata={"derived": True})
 
     def __post_init__(self) -> None:
         refuse_contradictions(self)
@@ -134,29 +135,60 @@ class PolicyPlan:
             self.matches,
         )
         derived = {"_sensors": sensors, "_graph": graph, "_classifiers": classifiers, "_decisions": decisions}
-        complete(self, derived)
+        steps = [
+            self.members[graph.actions_of(node)].sum(axis=1) - self.members[node].sum() for node in range(len(graph))
+        ]
+        in_groups = bool(np.any(np.concatenate(steps) > 1))
+        complete(self, {**derived, "_in_groups": in_groups})
 
     def decide(self, query: PolicyQuery) -> AcquireDecision | ClassifyDecision:
         """Say what to do next with an item of which some sensors are known; nothing is remembered between calls.
 
-        A query that knows only a part of a group of sensors is told the rest of the group, unless it knows enough. The
-        answer depends on the sensors of the largest node that is known in full. Raises InvalidRequest for sensors that
-        are not known here, and for what they cannot have told.
+        Where sensors are acquired in groups, the item's way is walked again from its start, so that a group that was
+        begun is finished. What is known beside the item's way tells only as far as it fills a node: then the answer is
+        that of the largest node known in full. Raises InvalidRequest for sensors that are not known here, and for what
+        they cannot have told.
         """
         cells, known = self._sensors.read(query.acquired)
         luck = Luck.of(query.item, self.weights.shape[1])
         point = self._point(self._mixture(query), luck)
-        node = self._graph.node_within(known)
         rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
-        if self.tradeoffs[point] >= 0 and len(self._graph.actions_of(node)):
-            seen = self._classifiers.posteriors(node, luck.member, rows, inputs)
-            hints = hints_of(self._sensors, self.members[node], seen, rows)
-            actions, advantages = self._decisions.choose(node, luck.member, point, hints)
-            action = int(actions[0])
-            if action:
-                loss = max(0.0, 1.0 - float(seen.max()) + float(advantages[0, action - 1]))
-                return self._acquire(node, known, int(self._graph.actions_of(node)[action - 1]), loss, point)
-        return self._classify(node, known, rows, inputs, point)
+
+        def choose(node: int) -> tuple[int, float]:
+            return self._choice(node, luck.member, point, rows, inputs)
+
+        way = self._way(known, choose) if self._in_groups else None
+        if way is None:
+            node = self._graph.node_within(known)
+            way = (node, *choose(node))
+        node, target, loss = way
+        if target < 0:
+            return self._classify(node, known, rows, inputs, point)
+        return self._acquire(node, known, target, loss, point)
+
+    def _choice(self, node: int, member: int, point: int, rows: Floats, inputs: Floats) -> tuple[int, float]:
+        """Choose at a node: the node to go to and the loss to expect, or -1 to stop."""
+        targets = self._graph.actions_of(node)
+        if self.tradeoffs[point] < 0 or not len(targets):
+            return -1, 0.0
+        seen = self._classifiers.posteriors(node, member, rows, inputs)
+        hints = hints_of(self._sensors, self.members[node], seen, rows)
+        actions, advantages = self._decisions.choose(node, member, point, hints)
+        action = int(actions[0])
+        if not action:
+            return -1, 0.0
+        return int(targets[action - 1]), max(0.0, 1.0 - float(seen.max()) + float(advantages[0, action - 1]))
+
+    def _way(self, known: Bools, choose: Callable[[int], tuple[int, float]]) -> tuple[int, int, float] | None:
+        """Walk from the start as long as what was chosen is known: the node, target and loss where that ends; None if
+        anything is known that the item's way did not ask for."""
+        node, bought = 0, np.zeros(len(known), dtype=bool)
+        while True:
+            target, loss = choose(node)
+            wanted = bought if target < 0 else self.members[target]
+            if target < 0 or bool(np.any(wanted & ~known)):
+                return None if bool(np.any(known & ~wanted)) else (node, target, loss)
+            node, bought = target, wanted
 
     def _acquire(self, node: int, known: Bools, target: int, loss: float, point: int) -> AcquireDecision:
         missing = np.flatnonzero(self.members[target] & ~known).tolist()

@@ -92,6 +92,14 @@ def test_bad_steps_are_refused_by_their_field(asking: Server, body: dict[str, An
     assert message in reply.json()["detail"]
 
 
+def test_a_sensor_that_is_acquired_twice_is_refused(asking: Server) -> None:
+    twice = b'{"budget": 3, "acquired": {"strong": "cat", "strong": "dog"}}'
+    for kind in ("application/json", "application/json; charset=utf-8"):
+        reply = asking.client.post(f"{PATH}/steps", content=twice, headers={"content-type": kind})
+        assert is_problem(reply, 422, "invalid-request")
+        assert reply.json()["detail"] == "strong: is given twice"
+
+
 def test_bad_rollouts_are_refused_by_the_item(asking: Server) -> None:
     lacking = {"items": [{"sensors": told(0)}, {"sensors": {"strong": "cat"}}]}
     reply = asking.client.post(f"{PATH}/rollouts", json=lacking)

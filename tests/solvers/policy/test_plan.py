@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models import FeatureTable, InvalidRequest, Trace
+from models import FeaturesSpec, FeatureTable, InvalidRequest, Trace
 from models.policy import (
     AcquireDecision,
     Answer,
@@ -17,7 +17,8 @@ from models.policy import (
     PolicyTarget,
     RolloutItem,
 )
-from solvers.policy import PolicyPlan
+from solvers import Run
+from solvers.policy import PolicyPlan, fit
 from solvers.policy.hull import Mixture
 from tests.solvers.policy.problems import QUICK, build, features, items_of, many_features, trace
 
@@ -263,3 +264,28 @@ def test_a_half_known_group_is_finished_first(of_groups: PolicyPlan) -> None:
         again = of_groups.decide(PolicyQuery(item="a", acquired=known))
         assert isinstance(again, AcquireDecision)
         assert step.then[0] not in (again.sensor, *again.then)
+
+
+@pytest.mark.parametrize("seed", [1, 3, 4])
+def test_groups_that_were_begun_are_finished_so_that_steps_cost_what_rollouts_cost(seed: int) -> None:
+    """Seven features in three groups, whose unions contain each other: on the way to one another is full."""
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(120, 7))
+    labels = (values[:, 0] + values[:, 1] > 0).astype(int) + 2 * (values[:, 2] + values[:, 3] > 0)
+    listed = [{"name": f"f{i}", "columns": [f"f{i}"], "cost": 1.0} for i in range(7)]
+    spec = FeaturesSpec.model_validate({"kind": "features", "label": "y", "unit": "ms", "features": listed})
+    table = FeatureTable.from_columns(spec, {f"f{i}": values[:, i] for i in range(7)} | {"y": labels})
+    options = PolicyOptions(learner="filter_tree", answers="linear", points=6, folds=2, subsets=3)
+    plan = fit(table, options, np.random.default_rng(seed), Run()).plan
+    ids = [str(i) for i in range(len(labels))]
+    for tradeoff in [point.tradeoff for point in plan.curve() if point.tradeoff is not None]:
+        ran = plan.run(plan.cells_of(table), ids, PolicyTarget(tradeoff=tradeoff))
+        for at, item in enumerate(ids):
+            known: dict[str, Any] = {}
+            while isinstance(
+                step := plan.decide(PolicyQuery(tradeoff=tradeoff, item=item, acquired=known)), AcquireDecision
+            ):
+                known[step.sensor] = float(values[at, int(step.sensor[1:])])
+            assert len(known) == ran.costs[at]
+            assert step.label == plan.classes[ran.labels[at]]
+            assert not step.ignored
