@@ -12,6 +12,7 @@ from typing import TextIO
 import orjson
 
 DELAY_S = 0.1
+UTC = "%Y-%m-%dT%H:%M:%S"
 MOST_LINES = 2000
 """So many lines are not held back any longer."""
 
@@ -31,7 +32,7 @@ class AccessLog:
         moment = time.time()
         if int(moment) != self._second:
             self._second = int(moment)
-            self._date = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
+            self._date = time.strftime(UTC, time.gmtime(moment))
         stamp = f"{self._date}.{int(moment * 1000) % 1000:03d}Z"
         message = f"{method} {raw_path.decode('latin-1')} {status} {seconds * 1000:.3f} ms"
         self._lines.append(self._line(stamp, message, status, seconds, request_id))

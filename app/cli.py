@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from app import show
 from app.catalog import Live
 from app.clock import now
-from app.decisions import encode
+from app.decisions import decided, encode
 from app.jobs import check_dataset, checked_request
 from app.parts import Parts, open_parts
 from app.queries import read_npy
@@ -220,18 +220,12 @@ def portfolio_assign(
     budget = {key: value for key, value in given.items() if value is not None}
     asked = {"objective": objective, "regularization": regularization, "gap": gap, "time_limit_s": time_limit}
     vectors, options = read_npy(queries.read_bytes(), {"budget": budget, **asked})
-    with _parts() as parts:
-        record = parts.artifacts.record("portfolio", name, version)
-        plan = parts.artifacts.plan(record)
-    live = Live(record, ArtifactRef(solver="portfolio", name=name, version=record.version), plan)
-    found: dict[str, Any] = orjson.loads(encode(plan.assign(plan.estimate(vectors), options), live))
+    live = _live("portfolio", name, version)
+    found: dict[str, Any] = orjson.loads(encode(live.plan.assign(live.plan.estimate(vectors), options), live))
     if output is not None:
         with output.open("w", newline="") as file:
             csv.writer(file).writerows([("query", "classifier"), *enumerate(found["assignments"], start=1)])
-    if as_json:
-        show.print_json(found)
-    else:
-        show.print_facts(f"portfolio {name}, version {record.version}, in {record.unit}", found)
+    _show_decision(live, found, as_json)
 
 
 @pipeline.command("sweep")
@@ -316,15 +310,8 @@ def decide(
     """Ask an artifact for a decision."""
     _refuse_unknown(solver)
     asked = read_query(solver, query or ())
-    with _parts() as parts:
-        record = parts.artifacts.record(solver, name, version)
-        plan = parts.artifacts.plan(record)
-    live = Live(record, ArtifactRef(solver=solver, name=name, version=record.version), plan)
-    decision: dict[str, Any] = orjson.loads(encode(plan.decide(asked), live))
-    if as_json:
-        show.print_json(decision)
-    else:
-        show.print_facts(f"{solver} {name}, version {record.version}, in {record.unit}", decision)
+    live = _live(solver, name, version)
+    _show_decision(live, orjson.loads(decided(live, asked)), as_json)
 
 
 @cli.command("export")
@@ -368,6 +355,20 @@ def bench(
             f"there is no benchmark {name!r}; there are: {', '.join(known) or 'none, this is no checkout'}"
         )
     sys.exit(subprocess.call([sys.executable, "-m", f"tests.bench.{name}", *context.args], cwd=root))
+
+
+def _live(solver: str, name: str, version: int | None) -> Live:
+    """Load a plan from the store."""
+    with _parts() as parts:
+        record = parts.artifacts.record(solver, name, version)
+        return Live(record, ArtifactRef(solver=solver, name=name, version=record.version), parts.artifacts.plan(record))
+
+
+def _show_decision(live: Live, found: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        show.print_json(found)
+    else:
+        show.print_facts(f"{live.ref.solver} {live.ref.name}, version {live.ref.version}, in {live.record.unit}", found)
 
 
 def _refuse_unknown(solver: str) -> None:

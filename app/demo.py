@@ -1,6 +1,5 @@
 """The main job on real input, in parts: cascades of classifiers, an index of features, a portfolio for batches,
-a pipeline of stages, a
-policy for one image at a time.
+a pipeline of stages, a policy for one image at a time.
 
 Each part measures on this machine, builds what the service then serves, and really does what the artifacts decide.
 """

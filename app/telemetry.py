@@ -20,7 +20,7 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.access_log import AccessLog
+from app.access_log import UTC, AccessLog
 from app.problems import internal_problem
 
 logger = logging.getLogger("parsimony.access")
@@ -144,15 +144,12 @@ def _given_id(scope: Scope) -> str | None:
     return None
 
 
-_UTC = "%Y-%m-%dT%H:%M:%S"
-
-
 class JsonFormatter(logging.Formatter):
     """One JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry = {
-            "time": self.formatTime(record, _UTC) + f".{int(record.msecs):03d}Z",
+            "time": self.formatTime(record, UTC) + f".{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -170,7 +167,7 @@ class JsonFormatter(logging.Formatter):
 def configure_logging(level: str, style: str) -> None:
     """Send our log and the server's to standard error, in one format."""
     handler = logging.StreamHandler(sys.stderr)
-    text = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)-7s %(name)s %(message)s", _UTC)
+    text = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)-7s %(name)s %(message)s", UTC)
     formatter = JsonFormatter() if style == "json" else text
     formatter.converter = time.gmtime
     handler.setFormatter(formatter)

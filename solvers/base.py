@@ -50,6 +50,11 @@ class Plan(Protocol):
         """Answer in microseconds; raises Infeasible, with the numbers, if nothing can satisfy the query."""
 
 
+def here(work: Callable[..., Any], *args: Any) -> Any:
+    """Do work in this process, where a plan's caller names no other."""
+    return work(*args)
+
+
 def complete(plan: Any, derived: Mapping[str, Any]) -> None:
     """Finish a frozen plan: no array of it can be written to any more, and its derived fields are set."""
     for each in fields(plan):

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from models import Fault, InvalidRequest
 from models.index import IndexDecision, IndexQuery, Method, SkylineItem, sizes_of
-from solvers.base import complete
+from solvers.base import complete, here
 from solvers.index.checks import refuse_contradictions
 from solvers.index.continuation import Continuation
 from solvers.index.costs import Costs, evaluate, members_of
@@ -25,10 +25,6 @@ from solvers.learners.trained import predict_archived, predict_linear
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 R = TypeVar("R")
-
-
-def _here(work: Callable[..., R], *args: Any) -> R:
-    return work(*args)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +153,7 @@ class IndexPlan:
         chosen: IndexDecision | Sequence[str],
         items: Sequence[Mapping[str, float]],
         learner_modules: Sequence[str] = (),
-        apart: Callable[..., Any] = _here,
+        apart: Callable[..., Any] = here,
     ) -> Predictions:
         """Classify items, given as columns by name, with the model of a decision or of named features.
 

@@ -12,7 +12,7 @@ from solvers.pipeline.objectives import Scores
 from solvers.pipeline.plan import PipelinePlan
 from solvers.pipeline.ready import Ready
 from solvers.pipeline.search import Found
-from solvers.pipeline.training import Answers, Learner, confident, predict
+from solvers.pipeline.training import Answers, Learner, confident, predict, stacked
 
 Floats = NDArray[np.float64]
 
@@ -32,7 +32,7 @@ class Models:
             data = self.data[int(np.searchsorted(self.masks, np.uint64(mask)))]
             own = table[:, learner.columns_of(mask)]
             found.append(confident(predict(self.kind, data, own, learner.classes, learner.modules)))
-        return np.stack([sure for sure, _ in found]), np.stack([codes for _, codes in found])
+        return stacked(found)
 
 
 def assemble(

@@ -124,9 +124,9 @@ def _baselines(ready: Ready) -> list[dict[str, Any]]:
     n = len(costs)
     everything, by_cost = np.zeros(n, dtype=np.int8), np.empty(n, dtype=np.int8)
     by_cost[np.argsort(costs, kind="stable")] = np.arange(n)
-    scores = achieved(ready.evaluator(rows)(np.stack((everything, by_cost))))
-    codes = ready.learner.answers(ready.table[rows], np.array([(1 << n) - 1], dtype=np.uint64))[1][0]
-    plain = [1.0, float(np.mean(codes == ready.judge.labels[rows])), float(scores[0, 2])]
+    evaluator = ready.evaluator(rows)
+    scores = achieved(evaluator(np.stack((everything, by_cost))))
+    plain = achieved(replace(evaluator, threshold=0.0)(everything[None]))[0]
     named = {"all features, no reject": plain, "all features": scores[0], "one by one, cheapest first": scores[1]}
     return [
         {"name": name, "accuracy": float(row[1]), "coverage": float(row[0]), "cost": float(row[2])}

@@ -21,7 +21,7 @@ from models.pipeline import (
     Reject,
     Step,
 )
-from solvers.base import complete
+from solvers.base import complete, here
 from solvers.pipeline.checks import refuse_contradictions
 from solvers.pipeline.chromosomes import stage_masks
 from solvers.pipeline.items import Reader
@@ -35,10 +35,6 @@ Flags = NDArray[np.bool_]
 USUAL = "the most right answers of all items; among equals the cheapest"
 CHEAPEST = "the cheapest that meets the minima; among equals the more accurate, then of higher coverage"
 MOST_ACCURATE = "the most accurate within the cost; among equals of higher coverage, then the cheaper"
-
-
-def _here(work: Callable[..., Any], *args: Any) -> Any:
-    return work(*args)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,7 +152,7 @@ class PipelinePlan:
         solution: int,
         known: Mapping[str, Cells],
         learner_modules: Sequence[str] = (),
-        apart: Callable[..., Any] = _here,
+        apart: Callable[..., Any] = here,
     ) -> Step:
         """Say what to do next with one item; as ``steps``."""
         values, there = self._reader.read([known], "features")
@@ -167,7 +163,7 @@ class PipelinePlan:
         solution: int,
         items: Sequence[Mapping[str, Cells]],
         learner_modules: Sequence[str] = (),
-        apart: Callable[..., Any] = _here,
+        apart: Callable[..., Any] = here,
     ) -> tuple[Step, ...]:
         """Say what to do next with each item, given its known features' values.
 

@@ -88,8 +88,8 @@ class Learner:
             found = [confident(predict("softmax", model, table[:, own], self.classes)) for model, own in models]
         else:
             found = self._each(_answer, masks, table)
-        confidences = np.stack([confidence for confidence, _ in found]).astype(np.float32)
-        return confidences, np.stack([code for _, code in found])
+        confidences, codes = stacked(found)
+        return confidences.astype(np.float32), codes
 
     def models(self, masks: Masks) -> list[bytes]:
         """Train the classifiers of feature sets, and give them as bytes."""
@@ -144,6 +144,11 @@ def predict(kind: str, model: bytes, table: Floats, classes: int, modules: Seque
     if shares is None:
         raise InvalidRequest.at(Fault(("learner",), "gives no probabilities"))
     return shares
+
+
+def stacked(found: Sequence[Answers]) -> Answers:
+    """Put the answers of feature sets on top of each other."""
+    return np.stack([confidences for confidences, _ in found]), np.stack([codes for _, codes in found])
 
 
 def confident(shares: Floats) -> Answers:

@@ -117,8 +117,9 @@ def fit(
     cells, costs = sensors.cells(dataset), costs_of(dataset)
     parts = cut(dataset.labels, options.folds, rng)
     lessons = Lessons(Basis.of(sensors, cells), cells, dataset.labels, int(dataset.labels.max()) + 1, parts)
+    means = np.minimum(costs.mean(axis=0), costs.max(axis=0))  # rounding can lift a mean above every cost
     with threadpool_limits(1, user_api="blas"):  # small systems: several threads would only wait for each other
-        graph, groups = _graph(lessons, options, costs.mean(axis=0))
+        graph, groups = _graph(lessons, options, means)
     learners: tuple[Learner, ...] = ("regression", "filter_tree") if options.learner == "auto" else (options.learner,)
     total = len(graph) * (1 + len(learners)) + 1
     seeds = rng.integers(2**32, size=2 * len(graph)).tolist()
@@ -130,7 +131,6 @@ def fit(
         lambda done: run.progress(done, total, f"{done} of {len(graph)} classifiers are fitted"),
     )
     losses = Losses.of(posteriors, dataset.labels, options.smoothing)
-    means = np.minimum(costs.mean(axis=0), costs.max(axis=0))  # rounding can lift a mean above every cost
     task = Task(
         options,
         lessons,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from models import Fault, FeatureTable, InvalidRequest, Trace
 from models.cost import cost_function
+from models.dataset import FARTHEST
 from models.policy import Answer
 
 Floats = NDArray[np.float64]
@@ -21,8 +22,6 @@ Ints = NDArray[np.int32]
 
 UNKNOWN = -1.0
 """The code of a label that no item of the trace has and no classifier has answered."""
-FARTHEST = 1e30
-"""The largest value of a feature or a confidence, either way."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,8 +63,9 @@ class Sensors:
 
         Raises InvalidRequest if the dataset does not have these sensors.
         """
-        if Sensors.of(dataset).names != self.names or len(Sensors.of(dataset).owners) != len(self.owners):
-            asked = f"has the sensors {', '.join(Sensors.of(dataset).names)}; the policy's are {', '.join(self.names)}"
+        there = Sensors.of(dataset)
+        if there.names != self.names or len(there.owners) != len(self.owners):
+            asked = f"has the sensors {', '.join(there.names)}; the policy's are {', '.join(self.names)}"
             raise InvalidRequest.at(Fault(("dataset",), asked))
         if isinstance(dataset, FeatureTable):
             return np.asarray(dataset.values)
