@@ -14,7 +14,7 @@ from models.pipeline import PipelineOptions
 from solvers.learners import trained
 from solvers.learners.learner import ALLOWED_MODULES, copied, make, refusals, train_on
 from solvers.pipeline.bank import Masks
-from solvers.pipeline.logistic import fit_sets
+from solvers.pipeline.logistic import fit_sets, probabilities
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -84,8 +84,9 @@ class Learner:
         Confidences are in single precision: many thousands of sets are compared, and kept in memory.
         """
         if self.classifier is None:
-            models = zip(self.models(masks), map(self.columns_of, masks.tolist()), strict=True)
-            found = [confident(predict("softmax", model, table[:, own], self.classes)) for model, own in models]
+            sets, columns = list(map(self.columns_of, masks.tolist())), np.ascontiguousarray(table.T)
+            models = zip(self._regressions(sets), sets, strict=True)
+            found = [confident(probabilities(model, columns[own]).T) for model, own in models]
         else:
             found = self._each(_answer, masks, table)
         confidences, codes = stacked(found)
@@ -95,10 +96,11 @@ class Learner:
         """Train the classifiers of feature sets, and give them as bytes."""
         if self.classifier is not None:
             return self._each(_train, masks)
-        sets = [self.columns_of(mask) for mask in masks.tolist()]
+        return [_kept(model) for model in self._regressions(list(map(self.columns_of, masks.tolist())))]
+
+    def _regressions(self, sets: list[list[int]]) -> list[Floats]:
         with threadpool_limits(1, user_api="blas"):  # small products: several threads would only wait for each other
-            models = fit_sets(self.table, self.labels, self.classes, sets, self.C)
-        return [_kept(model) for model in models]
+            return fit_sets(self.table, self.labels, self.classes, sets, self.C)
 
     def _each(self, work: Callable[..., T], masks: Masks, table: Floats | None = None) -> list[T]:
         """Do work for each feature set in parallel, given its columns of the training table, and of another one."""
