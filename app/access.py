@@ -32,7 +32,9 @@ class Access:
         role = self._role(scope)
         if role is None:
             return Unauthorized("send a known key as 'Authorization: Bearer <key>'")
-        changes = scope["method"] not in ("GET", "HEAD", "OPTIONS") and scope["path"].startswith(_BUILDERS)
+        changes = scope["method"] == "DELETE" or (
+            scope["method"] not in ("GET", "HEAD", "OPTIONS") and scope["path"].startswith(_BUILDERS)
+        )
         if changes and role != "build":
             return Forbidden(f"this needs a key with the role build, the key sent has the role {role}")
         return None

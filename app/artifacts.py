@@ -12,6 +12,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from app import codec
+from app.feedback import forget, record_key
 from app.store import CHANNEL, Pipeline, Store, drop_blob, is_last_reference, keep_blob, key, translated
 from models import ArtifactManifest, ArtifactRecord, ArtifactRef
 from models.errors import Conflict, CorruptArtifact, StoreRefused, UnknownArtifact, UnknownVersion
@@ -60,7 +61,7 @@ class Artifacts:
             keep_blob(pipe, data, digest, _reference(solver, name, version))
             pipe.set(_counter(solver, name), version)
             pipe.sadd(_versions(solver, name), version)
-            pipe.set(_record(solver, name, version), record.model_dump_json())
+            pipe.set(_record(solver, name, version), record.model_dump_json(exclude={"drift"}))
             pipe.hset(POINTERS, f"{solver}/{name}", _pointer(version, digest))
             if commit is not None:
                 commit(pipe, ArtifactRef(solver=solver, name=name, version=version))
@@ -139,7 +140,7 @@ class Artifacts:
         return self._store.transact(change, _record(solver, name, version))
 
     def delete(self, solver: str, name: str, version: int) -> None:
-        """Delete a version that is not active; raises UnknownArtifact, UnknownVersion or Conflict."""
+        """Delete a version that is not active, and its feedback; raises UnknownArtifact, UnknownVersion or Conflict."""
         record = self.record(solver, name, version)
         reference = _reference(solver, name, version)
 
@@ -152,6 +153,7 @@ class Artifacts:
             pipe.delete(_record(solver, name, version))
             pipe.srem(_versions(solver, name), version)
             drop_blob(pipe, record.sha256, reference, last=last)
+            forget(pipe, ArtifactRef(solver=solver, name=name, version=version))
 
         self._store.transact(change, POINTERS, key("refs", record.sha256))
 
@@ -195,7 +197,7 @@ def _versions(solver: str, name: str) -> str:
 
 
 def _record(solver: str, name: str, version: int) -> str:
-    return key("version", solver, name, version)
+    return record_key(solver, name, version)
 
 
 def _reference(solver: str, name: str, version: int) -> str:

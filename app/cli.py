@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from app import show
 from app.catalog import Live
 from app.clock import now
-from app.decisions import decided, encode
+from app.decisions import decided, encode, told
 from app.jobs import check_dataset, checked_request
 from app.parts import Parts, open_parts
 from app.queries import read_npy
@@ -221,7 +221,8 @@ def portfolio_assign(
     asked = {"objective": objective, "regularization": regularization, "gap": gap, "time_limit_s": time_limit}
     vectors, options = read_npy(queries.read_bytes(), {"budget": budget, **asked})
     live = _live("portfolio", name, version)
-    found: dict[str, Any] = orjson.loads(encode(live.plan.assign(live.plan.estimate(vectors), options), live))
+    assigned = live.plan.assign(live.plan.estimate(vectors), options)
+    found: dict[str, Any] = orjson.loads(encode(assigned, live, decision=told(live, options, assigned)))
     if output is not None:
         with output.open("w", newline="") as file:
             csv.writer(file).writerows([("query", "classifier"), *enumerate(found["assignments"], start=1)])
@@ -286,17 +287,17 @@ def artifacts(
         if solver is not None and name is not None:
             if activate is not None:
                 parts.artifacts.activate(solver, name, activate)
-            show.versions(parts.artifacts.versions(solver, name), as_json)
+            show.versions(parts.feedback.told_of(parts.artifacts.versions(solver, name)), as_json)
             return
         if activate is not None:
             raise InvalidRequest.at(Fault(("activate",), "needs a solver and a name"))
-        records = parts.artifacts.active(solver, name)
+        records = parts.feedback.told_of(parts.artifacts.active(solver, name))
     if as_json:
         show.print_json({"items": [record.model_dump(mode="json") for record in records]})
         return
     show.say_if_empty(records)
-    rows = [(r.solver, r.name, r.version, r.dataset, r.bytes, r.created_at[:16]) for r in records]
-    show.print_table("artifacts", ["solver", "name", "version", "dataset", "bytes", "created"], rows)
+    rows = [(r.solver, r.name, r.version, r.dataset, r.created_at[:16], ", ".join(r.drift)) for r in records]
+    show.print_table("artifacts", ["solver", "name", "version", "dataset", "created", "drift"], rows)
 
 
 @cli.command()
@@ -312,6 +313,42 @@ def decide(
     asked = read_query(solver, query or ())
     live = _live(solver, name, version)
     _show_decision(live, orjson.loads(decided(live, asked)), as_json)
+
+
+@cli.command()
+def feedback(
+    solver: SolverArgument,
+    name: NameArgument,
+    version: Annotated[int | None, typer.Option(min=1, help="The version; else the active one.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what was estimated of an artifact's decisions against what was told of them."""
+    _refuse_unknown(solver)
+    with _parts() as parts:
+        report = parts.feedback.report(parts.artifacts.record(solver, name, version))
+    show.feedback(report, as_json)
+
+
+@cli.command()
+def rebuild(
+    solver: SolverArgument,
+    name: NameArgument,
+    dataset: Annotated[
+        str | None, typer.Option(help="The name of the dataset to be; else the old one's, numbered.")
+    ] = None,
+    local: Annotated[bool, typer.Option("--local", help="Build in this process instead of a worker.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Build a new version from the active one's dataset and the rows that came as feedback on it."""
+    from app.rebuild import prepare
+
+    _refuse_unknown(solver)
+    with _parts() as parts:
+        prepared = prepare(parts, parts.artifacts.record(solver, name), dataset)
+        told = f"dataset {prepared.request.dataset}: {prepared.old_rows} rows and {prepared.new_rows} of feedback"
+        show.console(stderr=True).print(told)
+        record = _build_here(parts, prepared.request) if local else _build_in_worker(parts, prepared.request)
+    show.artifact(record, as_json)
 
 
 @cli.command("export")

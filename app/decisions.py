@@ -20,18 +20,27 @@ from app.queries import repeated_name
 from app.telemetry import Metrics
 from models import ArtifactRef, Value
 from models.errors import Infeasible, ParsimonyError
+from models.feedback import decision_id
+from solvers import SOLVERS
 
 JSON_HEADER = (b"content-type", b"application/json")
 
 
-def encode(decision: Value, live: Live, **more: Any) -> bytes:
+def told(live: Live, query: Any, decision: Any) -> str:
+    """Give a decision's id: it tells what was expected, so that feedback can be held against it."""
+    expected = SOLVERS[live.ref.solver].estimates(live.plan, live.record.summary, query, decision)
+    return decision_id(live.ref, expected)
+
+
+def encode(decision: Value, live: Live, /, **more: Any) -> bytes:
     """Write a decision as JSON, with more fields, and the artifact it came from."""
     return orjson.dumps({**vars(decision), **more, "artifact": vars(live.ref)}, default=vars)
 
 
 def decided(live: Live, query: Value) -> bytes:
     """Ask a plan, and encode its answer; raises what the plan raises."""
-    return encode(live.plan.decide(query), live)
+    decision = live.plan.decide(query)
+    return encode(decision, live, decision=told(live, query, decision))
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,11 +28,12 @@ from app.embedded import die_with_parent
 from app.jobs import Watch
 from app.ledgers import Ledgers
 from app.parts import Parts, open_parts
-from app.routes import artifacts, builds, datasets, decisions, docs, health
+from app.routes import artifacts, builds, datasets, decisions, docs, feedback, health
 from app.routes.context import Context, errors, known_query_only
 from app.settings import Settings
 from app.telemetry import Metrics, Telemetry, configure_logging
 from models import BuildStatus
+from models.feedback import QUANTITIES
 from solvers import SOLVERS
 
 logger = logging.getLogger("parsimony")
@@ -88,7 +89,7 @@ def create_api(settings: Settings, metrics: Metrics, subjects: list[ModuleType])
     api.include_router(health.router)
     asks = {name: (subject.LIMITS, subject.what_if) for name, subject in zip(SOLVERS, subjects, strict=True)}
     routers = [module.router for module in (datasets, builds, artifacts, *subjects)]
-    for router in (*routers, decisions.router_for(asks)):
+    for router in (*routers, decisions.router_for(asks), feedback.router):
         api.include_router(router, dependencies=[Security(BEARER)], responses=errors(401, 403))
     docs.install(api)
     openapi.install(api, [body for subject in subjects for body in getattr(subject, "bodies", ())])
@@ -149,3 +150,13 @@ class Chores:
         counts = self._parts.builds.counts()
         for status in get_args(BuildStatus):
             self._metrics.builds.labels(status).set(counts.get(status, 0))
+        self._note_drift()
+
+    def _note_drift(self) -> None:
+        """Say of the versions in service whether outcomes have parted from what was estimated."""
+        drifts = self._parts.feedback.drifts()
+        for live in self._catalog.plans.values():
+            ref = live.ref
+            parted = drifts.get(f"{ref.solver}/{ref.name}/{ref.version}", ())
+            for quantity in QUANTITIES:
+                self._metrics.drift.labels(ref.solver, ref.name, quantity).set(quantity in parted)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from app.artifacts import Artifacts
 from app.datasets import Datasets
 from app.embedded import EmbeddedRedis
+from app.feedback import Feedback
 from app.jobs import Builds
 from app.settings import Settings
 from app.store import Store
@@ -22,6 +23,7 @@ class Parts:
     artifacts: Artifacts
     datasets: Datasets
     builds: Builds
+    feedback: Feedback
 
     def revive(self) -> None:
         """Start the embedded server again if it is ours and was killed."""
@@ -39,4 +41,4 @@ def open_parts(settings: Settings, *, client_name: str) -> Iterator[Parts]:
         store = Store(settings.redis_url or (embedded.url if embedded else ""), client_name=client_name)
         stack.callback(store.close)
         builds = Builds(store, queue_limit=settings.build_queue_limit, timeout_s=settings.build_timeout_s)
-        yield Parts(settings, embedded, store, Artifacts(store), Datasets(store), builds)
+        yield Parts(settings, embedded, store, Artifacts(store), Datasets(store), builds, Feedback(store))

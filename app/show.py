@@ -13,6 +13,7 @@ from rich.table import Table
 from app.datasets import DatasetInfo
 from app.settings import Settings
 from models import ArtifactRecord
+from models.feedback import QUANTITIES, FeedbackReport
 from solvers import Progress
 
 _MOST_COLUMNS = 5
@@ -176,3 +177,22 @@ def _lines(out: Console, what: str) -> Progress:
 
 def _is_records(value: Any) -> bool:
     return isinstance(value, list | tuple) and bool(value) and all(isinstance(item, dict) for item in value)
+
+
+def feedback(report: FeedbackReport, as_json: bool) -> None:
+    """Show estimated against realised."""
+    if as_json:
+        print_json(report.model_dump(mode="json"))
+        return
+    ref = report.artifact
+    title = f"{ref.solver} {ref.name}, version {ref.version}: {report.outcomes} outcomes, {report.rows} rows"
+    compared = {name: getattr(report, name) for name in QUANTITIES}
+    rows = [
+        (name, c.outcomes, c.estimated, c.realised, None if c.low is None else f"{c.low:.4g} to {c.high:.4g}", c.drift)
+        for name, c in compared.items()
+        if c.outcomes
+    ]
+    print_table(title, ["", "outcomes", "estimated", "realised", "95 %", "drift"], rows)
+    if report.classifiers:
+        told = [(each.classifier, each.outcomes, each.correct) for each in report.classifiers]
+        print_table("answers taken", ["classifier", "outcomes", "correct"], told)

@@ -55,6 +55,16 @@ class Metrics:
             registry=self.registry,
             multiprocess_mode="mostrecent",
         )
+        self.feedback = Counter(
+            "parsimony_feedback_total", "Outcomes of decisions told", ["solver", "name"], registry=self.registry
+        )
+        self.drift = Gauge(
+            "parsimony_drift",
+            "Whether outcomes have parted from estimates",
+            ["solver", "name", "quantity"],
+            registry=self.registry,
+            multiprocess_mode="mostrecent",
+        )
         self.refresh_age = self._gauge(
             "parsimony_catalog_refresh_age_seconds", "Time since the pointers were last read"
         )

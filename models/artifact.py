@@ -1,10 +1,10 @@
 """What identifies a built plan, and what is recorded of it."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from models.base import Name, Value
+from models.base import Items, Name, Value
 
 
 class ArtifactRef(Value):
@@ -13,6 +13,10 @@ class ArtifactRef(Value):
     solver: str = Field(description="the solver that built it")
     name: Name = Field(description="the artifact's name")
     version: int = Field(ge=1, description="its version, counted from 1 for each solver and name")
+
+
+DecisionId = Annotated[str, Field(description="the decision's id: send it with the outcome to POST /v1/feedback")]
+"""What a reply calls its decision, so that what becomes of it can be told."""
 
 
 class Provenance(Value):
@@ -42,6 +46,9 @@ class ArtifactRecord(Provenance):
     created_at: str = Field(description="when it was published, UTC, ISO 8601")
     sha256: str = Field(description="the SHA-256 of its bytes")
     bytes: int = Field(description="the number of its bytes")
+    drift: Items[str] = Field(
+        default=(), description="what has parted from what was estimated, by feedback: accuracy, cost, time"
+    )
 
 
 BuildStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
-from models.artifact import ArtifactRef
+from models.artifact import ArtifactRef, DecisionId
 from models.base import LARGEST, Items, Label, Value
 
 SolveDependence = Literal["independent", "dependent", "grouped"]
@@ -136,6 +136,7 @@ class CascadeReply(CascadeRunDecision):
     """A decision together with the artifact it came from."""
 
     artifact: ArtifactRef = Field(description="the artifact that answered")
+    decision: DecisionId
 
 
 class DeadlineRange(Value):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_validator
 
-from models.artifact import ArtifactRef
+from models.artifact import ArtifactRef, DecisionId
 from models.base import Items, Label, Value
 
 Method = Literal["poly-dom", "greedy", "greedy-acc", "greedy-cost", "naive"]
@@ -131,6 +131,7 @@ class IndexReply(IndexDecision):
     """A decision together with the artifact it came from."""
 
     artifact: ArtifactRef = Field(description="the artifact that answered")
+    decision: DecisionId
 
 
 class SkylineItem(Value):
@@ -189,6 +190,7 @@ class PredictionReply(Value):
     cost: float = Field(description="what these features cost for this size, in the artifact's unit")
     accuracy: float = Field(description="cross-validated accuracy of the model on these features, from 0 to 1")
     artifact: ArtifactRef = Field(description="the artifact that answered")
+    decision: DecisionId
 
 
 def sizes_of(size: Any) -> tuple[float, ...]:

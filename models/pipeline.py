@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from models.artifact import ArtifactRef
+from models.artifact import ArtifactRef, DecisionId
 from models.base import LARGEST, Items, Label, Value
 from models.index import ImportPath
 
@@ -134,6 +134,7 @@ class PipelineReply(PipelineDecision):
     """A decision and where it came from."""
 
     artifact: ArtifactRef = Field(description="the artifact that answered")
+    decision: DecisionId
 
 
 class FrontierReply(Value):
@@ -209,6 +210,7 @@ class AcquireReply(Acquire):
 
     solution: int = Field(description=_FOLLOWED)
     artifact: ArtifactRef = Field(description="the artifact that answered")
+    decision: DecisionId
 
 
 class ClassifyReply(Classify):
@@ -216,6 +218,7 @@ class ClassifyReply(Classify):
 
     solution: int = Field(description=_FOLLOWED)
     artifact: ArtifactRef = Field(description="the artifact that answered")
+    decision: DecisionId
 
 
 class RejectReply(Reject):
@@ -223,6 +226,7 @@ class RejectReply(Reject):
 
     solution: int = Field(description=_FOLLOWED)
     artifact: ArtifactRef = Field(description="the artifact that answered")
+    decision: DecisionId
 
 
 StepReply = AcquireReply | ClassifyReply | RejectReply
@@ -234,3 +238,4 @@ class StepsBatchReply(Value):
     steps: Items[Step] = Field(description="for each item what to do next")
     solution: int = Field(description=_FOLLOWED)
     artifact: ArtifactRef = Field(description="the artifact that answered")
+    decision: DecisionId

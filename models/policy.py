@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from models.artifact import ArtifactRef
+from models.artifact import ArtifactRef, DecisionId
 from models.base import LARGEST, Items, Label, Value
 
 Learner = Literal["auto", "filter_tree", "regression"]
@@ -226,6 +226,7 @@ class RolloutReply(Rollouts):
     """Rollouts together with the artifact they came from."""
 
     artifact: ArtifactRef = Field(description="the artifact that answered")
+    decision: DecisionId
 
 
 class PolicyPoint(Value):
@@ -255,12 +256,14 @@ class AcquireReply(AcquireDecision):
     """A sensor to acquire, together with the artifact that said so."""
 
     artifact: ArtifactRef = Field(description="the artifact that answered")
+    decision: DecisionId
 
 
 class ClassifyReply(ClassifyDecision):
     """The class of the item, together with the artifact that said so."""
 
     artifact: ArtifactRef = Field(description="the artifact that answered")
+    decision: DecisionId
 
 
 PolicyReply = Annotated[AcquireReply | ClassifyReply, Field(discriminator="action")]

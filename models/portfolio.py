@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from models.artifact import ArtifactRef
+from models.artifact import ArtifactRef, DecisionId
 from models.base import LARGEST, Items, Label, Name, Value
 
 Metric = Literal["linf", "l1", "l2"]
@@ -163,6 +163,7 @@ class AssignmentReply(Assignment):
     """An assignment together with the artifact it came from."""
 
     artifact: ArtifactRef = Field(description="the artifact that answered")
+    decision: DecisionId
 
 
 class Pacing(Value):
@@ -235,6 +236,7 @@ class RouteReply(RouteDecision):
 
     budget_pacing: LedgerState | None = Field(description="the stream's ledger, null if there is none")
     artifact: ArtifactRef = Field(description="the artifact that answered")
+    decision: DecisionId
 
 
 class CurvePoint(Value):

@@ -7,6 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from models import Dataset, DatasetFacts, Value
+from models.feedback import Estimates
 
 
 class Progress(Protocol):
@@ -80,6 +81,22 @@ def nothing_to_refuse(facts: DatasetFacts, options: Any) -> None:
     """Accept every dataset with all options."""
 
 
+def nobody(plan: Any) -> tuple[str, ...]:
+    """Name no classifier."""
+    return ()
+
+
+def rows_of(summary: Mapping[str, Any], part: str | None = None) -> int:
+    """Read from a summary how many rows a build had, or a part of it; 0 if it does not say.
+
+    >>> rows_of({"rows": 200}), rows_of({"rows": {"test": 50}}, "test"), rows_of({})
+    (200, 50, 0)
+    """
+    rows = summary.get("rows")
+    found = rows.get(part) if isinstance(rows, dict) else rows
+    return found if type(found) is int and found > 0 else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Solver(Generic[P]):
     """One line of the registry: what a subject learns from, is told, is asked and keeps."""
@@ -91,5 +108,11 @@ class Solver(Generic[P]):
     plan: type[P]
     fit: Callable[[Any, Any, np.random.Generator, Run], Fitted[P]]
     """``fit(dataset, options, rng, run)``: same dataset, options and seed, same plan to the last bit."""
+    estimates: Callable[[Any, Mapping[str, Any], Any, Any], Estimates]
+    """``estimates(plan, summary, query, decision)``: what is expected of an item decided so."""
+    judged_on: Callable[[Mapping[str, Any]], int]
+    """``judged_on(summary)``: on how many items the accuracies that it expects were counted; 0 if that is unknown."""
+    classifiers: Callable[[Any], tuple[str, ...]] = nobody
+    """``classifiers(plan)``: whose answers are taken in the end, where decisions name them."""
     check: Callable[[DatasetFacts, Any], None] = nothing_to_refuse
     """``check(facts, options)`` refuses before a build what can be seen without the rows; raises InvalidRequest."""

@@ -38,19 +38,19 @@ def list_all(
     name: Annotated[str | None, Query(description="of this name only", examples=["digits-joint"])] = None,
 ) -> ArtifactList:
     """List the active version of every artifact."""
-    return ArtifactList(items=context.parts.artifacts.active(solver, name))
+    return ArtifactList(items=context.parts.feedback.told_of(context.parts.artifacts.active(solver, name)))
 
 
 @router.get("/{solver}/{name}", summary="Show an artifact", responses=errors(404, 503))
 def show(solver: Solver, name: PathName, context: InContext) -> ArtifactRecord:
     """Tell of the active version: where it came from and what the build found."""
-    return context.parts.artifacts.record(solver, name)
+    return context.parts.feedback.told_of([context.parts.artifacts.record(solver, name)])[0]
 
 
 @router.get("/{solver}/{name}/versions", summary="List the versions of an artifact", responses=errors(404, 503))
 def versions(solver: Solver, name: PathName, context: InContext) -> ArtifactList:
     """List every version, the oldest first."""
-    return ArtifactList(items=context.parts.artifacts.versions(solver, name))
+    return ArtifactList(items=context.parts.feedback.told_of(context.parts.artifacts.versions(solver, name)))
 
 
 @router.put(

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import ValidationError
 
 from app.catalog import Live
-from app.decisions import encode
+from app.decisions import decided
 from app.routes.context import InContext, errors
 from models import InvalidRequest, Value
 from models.base import NAME_PATTERN
@@ -56,7 +56,7 @@ def _asked(live: Live, ask: Ask, limits: Limits) -> SideBySide:
         if isinstance(query, str):
             refusal = query
         else:
-            decision = orjson.loads(encode(live.plan.decide(query), live))
+            decision = orjson.loads(decided(live, query))
             del decision["artifact"]
     except ValidationError as error:
         refusal = str(InvalidRequest.of(error))

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from app.decisions import LookUp, decide
+from app.decisions import LookUp, decide, told
 from app.routes.context import InContext, PathName, Version, errors, json_only, plan_of, refuse_many, solved
 from models import Fault, InvalidRequest
 from models.base import Label
@@ -110,6 +110,7 @@ async def predictions(
         cost=chosen.cost,
         accuracy=chosen.accuracy,
         artifact=live.ref,
+        decision=told(live, query, chosen),
     )
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Response
 
 from app.catalog import Live
-from app.decisions import LookUp, counted, decide, encode
+from app.decisions import LookUp, counted, decide, encode, told
 from app.routes.context import InContext, Version, each_name_once, errors, json_only, plan_of, refuse_many, solved
 from models.base import NAME_PATTERN
 from models.pipeline import (
@@ -114,7 +114,12 @@ def _step_at_once(live: Live, request: StepsRequest) -> bytes | None:
 
 def _step(live: Live, request: StepsRequest, *apart: Any) -> bytes:
     solution = live.plan.solution(request.solution)
-    return encode(live.plan.step(solution, request.features, *apart), live, solution=solution)
+    step = live.plan.step(solution, request.features, *apart)
+    return encode(step, live, solution=solution, decision=_told(live, solution))
+
+
+def _told(live: Live, solution: int) -> str:
+    return told(live, None, live.plan.configuration(solution))
 
 
 look_ups = (
@@ -146,4 +151,5 @@ async def steps_batch(
 def _batch(live: Live, request: StepsBatchRequest, modules: Any, apart: Any) -> bytes:
     solution = live.plan.solution(request.solution)
     steps = live.plan.steps(solution, request.items, modules, apart)
-    return encode(StepsBatchReply(steps=steps, solution=solution, artifact=live.ref), live)
+    reply = StepsBatchReply(steps=steps, solution=solution, artifact=live.ref, decision=_told(live, solution))
+    return encode(reply, live)

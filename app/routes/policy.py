@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Response
 
 from app.catalog import Live
-from app.decisions import LookUp, counted, decide, encode
+from app.decisions import LookUp, counted, decide, encode, told
 from app.routes.context import InContext, Version, each_name_once, errors, json_only, plan_of, refuse_many, solved
 from app.telemetry import Metrics
 from models.base import NAME_PATTERN
@@ -57,7 +57,8 @@ async def rollouts(name: PolicyName, request: RolloutRequest, context: InContext
 
 def _rollouts(live: Live, request: RolloutRequest, metrics: Metrics) -> bytes:
     with counted(live, metrics):
-        return encode(live.plan.rollouts(request.items, request), live)
+        found = live.plan.rollouts(request.items, request)
+        return encode(found, live, decision=told(live, request, found))
 
 
 @router.get("/{name}/curve", summary="Cost against error", response_model=PolicyCurveReply, responses=errors(404, 503))

@@ -8,7 +8,7 @@ import numpy as np
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from app.catalog import Live
-from app.decisions import LookUp, counted, encode
+from app.decisions import LookUp, counted, encode, told
 from app.queries import NPY, read_json, read_npy
 from app.routes.context import (
     Context,
@@ -141,7 +141,8 @@ def _assign(context: Context, live: Live, kind: str, body: bytes, beside: dict[s
     with counted(live, context.metrics):
         estimates = live.plan.estimate(queries)
         left = max(SHARE * context.settings.solve_timeout_s - (monotonic() - started), LEAST_S)
-        return encode(live.plan.assign(estimates, options, left), live)
+        found = live.plan.assign(estimates, options, left)
+        return encode(found, live, decision=told(live, options, found))
 
 
 @router.post(
@@ -160,15 +161,16 @@ async def route(name: PortfolioName, request: RouteRequest, context: InContext, 
     live = await plan_of(context, "portfolio", name, version)
     with counted(live, context.metrics):
         decision, state = await _routed(live, request, context)
-    reply = RouteReply(**dict(decision), budget_pacing=state, artifact=live.ref)
-    return Response(encode(reply, live), media_type="application/json")
+    said = encode(decision, live, budget_pacing=state, decision=told(live, request, decision))
+    return Response(said, media_type="application/json")
 
 
 def _route_at_once(live: Live, request: RouteRequest) -> bytes | None:
     """Answer where neither a ledger nor a slow search for neighbours is asked for."""
     if request.budget_pacing is not None or not live.plan.answers_at_once:
         return None
-    return encode(live.plan.decide(request), live, budget_pacing=None)
+    decision = live.plan.decide(request)
+    return encode(decision, live, budget_pacing=None, decision=told(live, request, decision))
 
 
 look_ups = (LookUp("portfolio", "/v1/portfolios/", "/route", RouteRequest, "POST", _route_at_once),)

@@ -17,6 +17,7 @@ module             algorithms              for
 
 from models import CascadeOptions, CascadeQuery, Trace
 from solvers.base import Solver
+from solvers.cascade.expected import classifiers, estimates, judged_on
 from solvers.cascade.fit import check, fit
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.solve import solve
@@ -28,6 +29,9 @@ solver = Solver(
     query=CascadeQuery,
     plan=CascadePlan,
     fit=fit,
+    estimates=estimates,
+    judged_on=judged_on,
+    classifiers=classifiers,
     check=check,
 )
 

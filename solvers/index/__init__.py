@@ -21,6 +21,7 @@ from models import FeatureTable
 from models.index import IndexOptions, IndexQuery
 from solvers.base import Solver
 from solvers.index.candidates import choose_candidates
+from solvers.index.expected import estimates, judged_on
 from solvers.index.fit import check, fit
 from solvers.index.lattice import Expanded, expand
 from solvers.index.plan import IndexPlan
@@ -33,6 +34,8 @@ solver = Solver(
     query=IndexQuery,
     plan=IndexPlan,
     fit=fit,
+    estimates=estimates,
+    judged_on=judged_on,
     check=check,
 )
 

@@ -21,6 +21,7 @@ module             what of the paper
 from models import FeatureTable
 from models.pipeline import PipelineOptions, PipelineQuery
 from solvers.base import Solver
+from solvers.pipeline.expected import estimates, judged_on
 from solvers.pipeline.fit import check, fit
 from solvers.pipeline.plan import PipelinePlan
 
@@ -31,6 +32,8 @@ solver = Solver(
     query=PipelineQuery,
     plan=PipelinePlan,
     fit=fit,
+    estimates=estimates,
+    judged_on=judged_on,
     check=check,
 )
 

@@ -32,6 +32,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
+ASKED = "the one that was asked for"
 USUAL = "the most right answers of all items; among equals the cheapest"
 CHEAPEST = "the cheapest that meets the minima; among equals the more accurate, then of higher coverage"
 MOST_ACCURATE = "the most accurate within the cost; among equals of higher coverage, then the cheaper"
@@ -122,6 +123,10 @@ class PipelinePlan:
         if cost is None:
             return self._decision(int(fine[0]), CHEAPEST)
         return self._decision(int(fine[self._ranks[fine].argmin()]), MOST_ACCURATE)
+
+    def configuration(self, solution: int) -> PipelineDecision:
+        """Give a configuration by its number."""
+        return self._decision(solution, ASKED)
 
     def frontier(self) -> tuple[Configuration, ...]:
         """List every configuration, by rising cost."""

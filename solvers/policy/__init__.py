@@ -25,6 +25,7 @@ module             what of the paper
 from models import FeatureTable, Trace
 from models.policy import PolicyOptions, PolicyQuery
 from solvers.base import Solver
+from solvers.policy.expected import classifiers, estimates, judged_on
 from solvers.policy.fit import check, fit
 from solvers.policy.plan import PolicyPlan
 
@@ -35,6 +36,9 @@ solver = Solver(
     query=PolicyQuery,
     plan=PolicyPlan,
     fit=fit,
+    estimates=estimates,
+    judged_on=judged_on,
+    classifiers=classifiers,
     check=check,
 )
 

@@ -228,6 +228,16 @@ class PolicyPlan:
             return Mixture(best, best, 0.0)
         return Mixture(len(self.tradeoffs) - 1, len(self.tradeoffs) - 1, 0.0)
 
+    def reached(self, target: PolicyTarget) -> tuple[float, float]:
+        """Give the accuracy and the cost of an item that a trade-off or a budget reaches on validation."""
+        mixture = self._mixture(target)
+        first, second = mixture.first, mixture.second
+
+        def mixed(points: Floats) -> float:
+            return float(points[first] + mixture.share * (points[second] - points[first]))
+
+        return 1 - mixed(self.point_errors), mixed(self.point_costs)
+
     @staticmethod
     def _point(mixture: Mixture, luck: "Luck") -> int:
         return mixture.second if luck.draw < mixture.share else mixture.first

@@ -21,6 +21,7 @@ module             what of the paper
 from models import Trace
 from models.portfolio import PortfolioOptions, RouteQuery
 from solvers.base import Solver
+from solvers.portfolio.expected import classifiers, estimates, judged_on
 from solvers.portfolio.fit import check, fit
 from solvers.portfolio.plan import PortfolioPlan
 
@@ -31,6 +32,9 @@ solver = Solver(
     query=RouteQuery,
     plan=PortfolioPlan,
     fit=fit,
+    estimates=estimates,
+    judged_on=judged_on,
+    classifiers=classifiers,
     check=check,
 )
 

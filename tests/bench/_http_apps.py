@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app import codec
 from app.artifacts import checked_manifest
 from app.catalog import Live
-from app.decisions import encode, plain_values
+from app.decisions import decided, plain_values
 from models import ArtifactRecord, ArtifactRef, CascadeQuery
 from solvers import SOLVERS
 
@@ -39,7 +39,7 @@ def bare() -> ASGIApp:
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        body = encode(live.plan.decide(CascadeQuery.model_validate_strings(plain_values(scope["query_string"]))), live)
+        body = decided(live, CascadeQuery.model_validate_strings(plain_values(scope["query_string"])))
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,194 @@
+"""Feedback in the store: sums for each version of an artifact, rows for a rebuild, and what has drifted.
+
+Everything of a version is added up by the store itself, all at once, so servers may count side by side. It takes a
+bounded place: some eighty numbers, two for each classifier, and at most ``KEPT_ROWS`` rows.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+
+from app.store import Pipeline, Store, key, translated
+from models import ArtifactRecord, ArtifactRef
+from models.errors import UnknownVersion
+from models.feedback import QUANTITIES, ClassifierOutcomes, Comparison, Estimates, FeedbackReport, Outcome
+from solvers.drift import FALSE_ALARM, Told, compare, parted, tally
+
+KEPT_ROWS = 10_000
+"""The newest rows are kept, of each version."""
+DRIFTS = key("drifts")
+"""For each version that has drifted, as solver/name/version, what has parted."""
+
+
+@dataclass(slots=True)
+class Count:
+    """What is to be added for one version."""
+
+    judged_on: int
+    told: dict[str, list[tuple[float, float]]] = field(default_factory=lambda: {name: [] for name in QUANTITIES})
+    classifiers: dict[str, float] = field(default_factory=dict)
+    rows: list[bytes] = field(default_factory=list)
+    outcomes: int = 0
+
+    def add(self, outcome: Outcome, estimates: Estimates) -> None:
+        """Add an outcome, given what was expected of it."""
+        self.outcomes += 1
+        for quantity, value in (("accuracy", outcome.correct), ("cost", outcome.cost), ("time", outcome.time)):
+            if value is not None:
+                expected = getattr(estimates, quantity)
+                self.told[quantity].append((np.nan if expected is None else expected, float(value)))
+        if outcome.classifier is not None and outcome.correct is not None:
+            for kind, more in (("n", 1.0), ("correct", float(outcome.correct))):
+                name = f"classifier.{kind}.{outcome.classifier}"
+                self.classifiers[name] = self.classifiers.get(name, 0.0) + more
+        if outcome.row is not None:
+            self.rows.append(json.dumps([outcome.row, outcome.embedding]).encode())
+
+    def sums(self) -> dict[str, float]:
+        """Sum up what was added."""
+        found = {"outcomes": float(self.outcomes), **self.classifiers}
+        for quantity, pairs in self.told.items():
+            if pairs:
+                estimated, realised = np.array(pairs).T
+                found |= tally(quantity, Told(estimated, realised), self.judged_on)
+        return found
+
+
+class Feedback:
+    """The feedback of one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def add(self, counts: Mapping[ArtifactRef, Count]) -> dict[ArtifactRef, tuple[str, ...]]:
+        """Add to what was counted, all or nothing; says what has parted. Raises UnknownVersion for one that is gone."""
+
+        def change(pipe: Pipeline) -> None:
+            for ref in counts:
+                if not pipe.exists(_record(ref)):
+                    raise UnknownVersion(f"{_spelt(ref)} was deleted")
+            pipe.multi()
+            for ref, count in counts.items():
+                for name, more in count.sums().items():
+                    pipe.hincrbyfloat(_sums(ref), name, more)
+                if count.rows:
+                    pipe.rpush(_rows(ref), *count.rows)
+                    pipe.ltrim(_rows(ref), -KEPT_ROWS, -1)
+
+        self._store.transact(change, *map(_record, counts))
+        return {ref: self._drift(ref) for ref in counts}
+
+    def _drift(self, ref: ArtifactRef) -> tuple[str, ...]:
+        """Say what has parted, and keep it: a test that has won stays won."""
+        found = parted(self.sums(ref))
+        before = self.drifts().get(_spelt(ref), ())
+        after = tuple(name for name in QUANTITIES if name in found or name in before)
+        if after != before:
+            with translated():
+                self._store.client.hset(DRIFTS, _spelt(ref), ",".join(after))
+        return after
+
+    def drifts(self) -> dict[str, tuple[str, ...]]:
+        """Give what has parted, of every version that has, as solver/name/version."""
+        with translated():
+            found = cast("dict[bytes, bytes]", self._store.client.hgetall(DRIFTS))
+        return {name.decode(): tuple(parts.decode().split(",")) for name, parts in found.items()}
+
+    def told_of(self, records: Iterable[ArtifactRecord]) -> list[ArtifactRecord]:
+        """Say in records what has drifted."""
+        drifts = self.drifts()
+        spelt = ((record, f"{record.solver}/{record.name}/{record.version}") for record in records)
+        return [record.model_copy(update={"drift": drifts.get(name, ())}) for record, name in spelt]
+
+    def sums(self, ref: ArtifactRef) -> dict[str, float]:
+        """Give what was counted of a version."""
+        with translated():
+            found = cast("dict[bytes, bytes]", self._store.client.hgetall(_sums(ref)))
+        return {name.decode(): float(value) for name, value in found.items()}
+
+    def rows(self, ref: ArtifactRef) -> list[tuple[dict[str, Any], list[float] | None]]:
+        """Give the rows of a version, the oldest first, each with its embedding if it has one."""
+        with translated():
+            found = cast("list[bytes]", self._store.client.lrange(_rows(ref), 0, -1))
+        return [(row, embedding) for row, embedding in map(json.loads, found)]
+
+    def report(self, record: ArtifactRecord) -> FeedbackReport:
+        """Hold what was estimated against what was realised."""
+        ref = ArtifactRef(solver=record.solver, name=record.name, version=record.version)
+        sums, drift = self.sums(ref), self.drifts().get(_spelt(ref), ())
+        with translated():
+            rows = self._store.client.llen(_rows(ref))
+        compared = {name: _comparison(name, sums, drift) for name in QUANTITIES}
+        return FeedbackReport(
+            artifact=ref,
+            unit=record.unit,
+            outcomes=int(sums.get("outcomes", 0)),
+            rows=rows,
+            **compared,
+            classifiers=_classifiers(sums),
+            drift=drift,
+            false_alarm_rate=FALSE_ALARM,
+        )
+
+    def delete(self, ref: ArtifactRef) -> None:
+        """Forget the feedback of a version, its drift included."""
+
+        def change(pipe: Pipeline) -> None:
+            pipe.multi()
+            forget(pipe, ref)
+
+        self._store.transact(change)
+
+
+def forget(pipe: Pipeline, ref: ArtifactRef) -> None:
+    """Queue the removal of a version's feedback."""
+    pipe.delete(_sums(ref), _rows(ref))
+    pipe.hdel(DRIFTS, _spelt(ref))
+
+
+def _comparison(name: str, sums: Mapping[str, float], drift: tuple[str, ...]) -> Comparison:
+    found = compare(name, sums)
+    return Comparison(
+        outcomes=found.outcomes,
+        estimated=found.estimated,
+        realised=found.realised,
+        low=found.low,
+        high=found.high,
+        drift=name in drift,
+    )
+
+
+def _classifiers(sums: Mapping[str, float]) -> tuple[ClassifierOutcomes, ...]:
+    names = sorted(name.removeprefix("classifier.n.") for name in sums if name.startswith("classifier.n."))
+    return tuple(
+        ClassifierOutcomes(
+            classifier=name,
+            outcomes=int(sums[f"classifier.n.{name}"]),
+            correct=int(sums.get(f"classifier.correct.{name}", 0)),
+        )
+        for name in names
+    )
+
+
+def _spelt(ref: ArtifactRef) -> str:
+    return f"{ref.solver}/{ref.name}/{ref.version}"
+
+
+def record_key(solver: str, name: str, version: int) -> str:
+    """Spell the key of a version's record."""
+    return key("version", solver, name, version)
+
+
+def _record(ref: ArtifactRef) -> str:
+    return record_key(ref.solver, ref.name, ref.version)
+
+
+def _sums(ref: ArtifactRef) -> str:
+    return key("feedback", ref.solver, ref.name, ref.version)
+
+
+def _rows(ref: ArtifactRef) -> str:
+    return key("feedback-rows", ref.solver, ref.name, ref.version)

@@ -1,0 +1,147 @@
+"""Feedback: outcomes of decisions come in, estimated against realised goes out."""
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path
+from pydantic import ValidationError
+
+from app.catalog import Live
+from app.datasets import DatasetInfo
+from app.feedback import Count
+from app.routes.context import Context, InContext, PathName, Version, errors, json_only
+from models import ArtifactRef, Fault, InvalidRequest
+from models.errors import MOST_FAULTS, Infeasible, SolverTimeout, UnknownDataset
+from models.extension import row_faults
+from models.feedback import Estimates, FeedbackReply, FeedbackReport, FeedbackRequest, Outcome, read_decision_id
+from solvers import SOLVERS
+
+router = APIRouter(prefix="/v1/feedback", tags=["feedback"])
+Solver = Annotated[str, Path(description="the solver", examples=["cascade"])]
+
+
+@router.post(
+    "",
+    summary="Tell what became of decisions",
+    dependencies=[Depends(json_only)],
+    responses=errors(404, 413, 415, 503, 504),
+)
+async def give(request: FeedbackRequest, context: InContext) -> FeedbackReply:
+    """Count outcomes, for the version that decided, and say what has drifted. All are counted or none is.
+
+    A decision is told by its id, or by the artifact and what it was asked. Rows are kept for a rebuild.
+    """
+    return await asyncio.to_thread(_give, request, context)
+
+
+@router.get("/{solver}/{name}", summary="Estimated against realised", responses=errors(404, 503))
+def show(solver: Solver, name: PathName, context: InContext, version: Version = None) -> FeedbackReport:
+    """Hold the estimates of a version's decisions against their outcomes, with confidence bounds.
+
+    Drift is raised by a sequential test: looking often does not raise it more often.
+    """
+    return context.parts.feedback.report(context.parts.artifacts.record(solver, name, version))
+
+
+@router.delete("/{solver}/{name}", summary="Forget feedback", status_code=204, responses=errors(404, 503))
+def delete(solver: Solver, name: PathName, context: InContext, version: Version = None) -> None:
+    """Forget the outcomes and rows of a version, and that it has drifted."""
+    record = context.parts.artifacts.record(solver, name, version)
+    context.parts.feedback.delete(ArtifactRef(solver=solver, name=name, version=record.version))
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads the outcomes of one request; looks each version and dataset up once."""
+
+    context: Context
+    lives: dict[ArtifactRef, Live] = field(default_factory=dict)
+    datasets: dict[str, DatasetInfo] = field(default_factory=dict)
+    counts: dict[ArtifactRef, Count] = field(default_factory=dict)
+
+    def add(self, outcome: Outcome) -> None:
+        """Count one outcome; raises InvalidRequest for its faults, by field."""
+        ref, estimates = _decided(outcome)
+        live = self._live(ref)
+        solver = SOLVERS[ref.solver]
+        if estimates is None:
+            estimates = _estimated_again(live, outcome.inputs or {})
+        known = solver.classifiers(live.plan)
+        if outcome.classifier is not None and outcome.classifier not in known:
+            there = f"there are {', '.join(known)}" if known else f"a decision of a {ref.solver} names none"
+            raise InvalidRequest.at(Fault(("classifier",), f"is {outcome.classifier!r}; {there}"))
+        if outcome.row is not None:
+            info = self._dataset(live)
+            faults = row_faults(info.spec, info.embedding_dimensions, outcome.row, outcome.embedding)
+            if faults:
+                raise InvalidRequest.at(*faults)
+        count = self.counts.setdefault(ref, Count(solver.judged_on(live.record.summary)))
+        count.add(outcome, estimates)
+
+    def _live(self, ref: ArtifactRef) -> Live:
+        if ref not in self.lives:
+            self.lives[ref] = self.context.catalog.at(ref.solver, ref.name, ref.version)
+        return self.lives[ref]
+
+    def _dataset(self, live: Live) -> DatasetInfo:
+        name = live.record.dataset
+        if name not in self.datasets:
+            try:
+                self.datasets[name] = self.context.parts.datasets.info(name)
+            except UnknownDataset as error:
+                raise InvalidRequest.at(Fault(("row",), f"cannot be kept: {error}")) from error
+        return self.datasets[name]
+
+
+def _give(request: FeedbackRequest, context: Context) -> FeedbackReply:
+    reader, faults, limit = _Reader(context), list[Fault](), context.settings.solve_timeout_s
+    started = monotonic()
+    for place, outcome in enumerate(request.items):
+        if monotonic() - started > limit:
+            read = f"{place} of {len(request.items)} outcomes"
+            raise SolverTimeout(f"read {read} in {limit:g} s and counted none; send fewer at a time")
+        try:
+            reader.add(outcome)
+        except InvalidRequest as error:
+            faults += [Fault(("items", place, *fault.loc), fault.msg) for fault in error.faults]
+            if len(faults) >= MOST_FAULTS:
+                break
+    if faults:
+        raise InvalidRequest.at(*faults)
+    drifts = context.parts.feedback.add(reader.counts)
+    for ref, count in reader.counts.items():
+        context.metrics.feedback.labels(ref.solver, ref.name).inc(count.outcomes)
+    return FeedbackReply(
+        counted=len(request.items),
+        rows=sum(len(count.rows) for count in reader.counts.values()),
+        drift={f"{ref.solver}/{ref.name}/{ref.version}": found for ref, found in drifts.items()},
+    )
+
+
+def _decided(outcome: Outcome) -> tuple[ArtifactRef, Estimates | None]:
+    """Find the version that decided, and what it expected if the id tells it."""
+    if outcome.decision is None:
+        assert outcome.artifact is not None
+        return outcome.artifact, None
+    try:
+        return read_decision_id(outcome.decision)
+    except (InvalidRequest, ValidationError) as error:
+        said = "is no decision's id: send the decision field of a reply as it is"
+        raise InvalidRequest.at(Fault(("decision",), said)) from error
+
+
+def _estimated_again(live: Live, inputs: dict[str, Any]) -> Estimates:
+    """Decide again as it was decided then: the same version gives the same answer to the same inputs."""
+    solver = SOLVERS[live.ref.solver]
+    try:
+        query = solver.query.model_validate_json(json.dumps(inputs))
+        return solver.estimates(live.plan, live.record.summary, query, live.plan.decide(query))
+    except ValidationError as error:
+        raise InvalidRequest.of(error, "inputs") from error
+    except InvalidRequest as error:
+        raise InvalidRequest.at(*(Fault(("inputs", *fault.loc), fault.msg) for fault in error.faults)) from error
+    except Infeasible as error:
+        raise InvalidRequest.at(Fault(("inputs",), f"have no decision: {error}")) from error

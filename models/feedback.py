@@ -1,0 +1,164 @@
+"""Feedback: what became of decisions, held against what the artifact had estimated."""
+
+import re
+from typing import Annotated, Any
+from urllib.parse import parse_qsl
+
+from pydantic import ConfigDict, Field, model_validator
+
+from models.artifact import ArtifactRef
+from models.base import LARGEST, NAME_PATTERN, Items, Label, Value
+from models.errors import Fault, InvalidRequest
+
+Amount = Annotated[float, Field(ge=0, le=LARGEST)]
+Cell = Annotated[str, Field(max_length=200)] | Annotated[float, Field(ge=-1e30, le=1e30)] | None
+Coordinate = Annotated[float, Field(ge=-1e30, le=1e30)]
+MOST_OUTCOMES = 10_000
+QUANTITIES = ("accuracy", "cost", "time")
+_ID = re.compile(rf"([a-z]{{1,40}})/({NAME_PATTERN[1:-1]})/([1-9][0-9]{{0,14}})\?(.*)")
+"""Solver, name, version, and what was expected."""
+
+
+class Estimates(Value):
+    """What an artifact expects of the items that it decides for; null where it expects nothing."""
+
+    accuracy: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None, description="the share of answers that are right, from 0 to 1"
+    )
+    cost: Amount | None = Field(default=None, description="what an item costs, in the artifact's unit")
+    time: Amount | None = Field(default=None, description="how long an item takes, in the artifact's unit")
+
+
+def decision_id(ref: ArtifactRef, estimates: Estimates) -> str:
+    """Write a decision's id: which version decided, and what it expected. It finds both again with nothing stored.
+
+    >>> decision_id(ArtifactRef(solver="index", name="digits", version=3), Estimates(accuracy=0.9, cost=1.5))
+    'index/digits/3?accuracy=0.9&cost=1.5'
+    """
+    said = [f"{name}={value!r}" for name, value in vars(estimates).items() if value is not None]
+    return f"{ref.solver}/{ref.name}/{ref.version}?{'&'.join(said)}"
+
+
+def read_decision_id(text: str) -> tuple[ArtifactRef, Estimates]:
+    """Read a decision's id; raises InvalidRequest for what is none.
+
+    >>> read_decision_id("index/digits/3?accuracy=0.9")[1].accuracy
+    0.9
+    """
+    found = _ID.fullmatch(text)
+    said = parse_qsl(found[4], keep_blank_values=True) if found else []
+    if found is None or len(dict(said)) < len(said):
+        raise InvalidRequest.at(Fault((), "is no decision's id: send the decision field of a reply as it is"))
+    ref = ArtifactRef(solver=found[1], name=found[2], version=int(found[3]))
+    return ref, Estimates.model_validate_strings(dict(said))
+
+
+class Outcome(Value):
+    """What became of one decision: what is known of it; the rest is left out."""
+
+    decision: Annotated[str, Field(max_length=300)] | None = Field(
+        default=None, description="the decision's id, as the reply gave it; else artifact and inputs tell the decision"
+    )
+    artifact: ArtifactRef | None = Field(default=None, description="which version decided, where there is no id")
+    inputs: dict[str, Any] | None = Field(
+        default=None, description="what it was asked, as of its decision route; left out: nothing"
+    )
+    classifier: Label | None = Field(
+        default=None, description="the classifier or sensor whose answer was taken in the end"
+    )
+    correct: bool | None = Field(default=None, description="whether the answer was right; left out: unknown or none")
+    cost: Amount | None = Field(default=None, description="what the item really cost, in the artifact's unit")
+    time: Amount | None = Field(default=None, description="how long it really took, in the artifact's unit")
+    row: dict[Label, Cell] | None = Field(
+        default=None,
+        description="the item as a row of the artifact's dataset, every column that its spec names: what a rebuild "
+        "learns from",
+    )
+    embedding: Annotated[Items[Coordinate], Field(min_length=1, max_length=100_000)] | None = Field(
+        default=None, description="the row's embedding, where the dataset has embeddings"
+    )
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "Outcome":
+        if (self.decision is None) == (self.artifact is None):
+            raise ValueError("give the decision's id, or the artifact with its inputs")
+        if self.decision is not None and self.inputs is not None:
+            raise ValueError("inputs belong to an artifact, a decision's id needs none")
+        if all(said is None for said in (self.correct, self.cost, self.time, self.row)):
+            raise ValueError("say at least one of correct, cost, time and row")
+        if self.embedding is not None and self.row is None:
+            raise ValueError("an embedding belongs to a row, there is none")
+        return self
+
+
+class FeedbackRequest(Value):
+    """Outcomes of decisions."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "items": [
+                        {"decision": "cascade/digits-joint/1?accuracy=0.97&time=1.25", "correct": True, "time": 1.1},
+                        {
+                            "artifact": {"solver": "cascade", "name": "digits-joint", "version": 1},
+                            "inputs": {"deadline": 25.0},
+                            "classifier": "profiles-lda",
+                            "correct": False,
+                            "time": 1.4,
+                        },
+                    ]
+                }
+            ]
+        }
+    )
+
+    items: Annotated[Items[Outcome], Field(min_length=1, max_length=MOST_OUTCOMES)] = Field(
+        description="the outcomes, in any order; all are counted or none is"
+    )
+
+
+class FeedbackReply(Value):
+    """What was counted."""
+
+    counted: int = Field(description="the number of outcomes")
+    rows: int = Field(description="how many of them carried a row for a rebuild")
+    drift: dict[str, Items[str]] = Field(
+        description="for each artifact of the request, as solver/name/version, what has parted from the estimates"
+    )
+
+
+class Comparison(Value):
+    """One quantity: what was estimated of the decisions, and what became of them."""
+
+    outcomes: int = Field(description="how many outcomes told it")
+    estimated: float | None = Field(description="the mean of what was estimated of these; null: nothing was")
+    realised: float | None = Field(description="the mean of what was told; null: nothing was")
+    low: float | None = Field(description="with 95 % confidence the mean to come lies between this; null: too few")
+    high: float | None = Field(description="and this; null: too few outcomes")
+    drift: bool = Field(description="whether the two have parted, by the sequential test")
+
+
+class ClassifierOutcomes(Value):
+    """How one classifier did where its answer was taken."""
+
+    classifier: str = Field(description="the classifier or sensor")
+    outcomes: int = Field(description="how many outcomes told whether it was right")
+    correct: int = Field(description="how often it was right")
+
+
+class FeedbackReport(Value):
+    """Estimated against realised, for one version of an artifact."""
+
+    artifact: ArtifactRef = Field(description="the version")
+    unit: str = Field(description="the unit of cost and time")
+    outcomes: int = Field(description="the outcomes counted")
+    rows: int = Field(description="rows kept for a rebuild: the newest ones")
+    accuracy: Comparison = Field(description="shares of right answers, from 0 to 1")
+    cost: Comparison = Field(description="costs of an item")
+    time: Comparison = Field(description="times of an item")
+    classifiers: Items[ClassifierOutcomes] = Field(description="by classifier, where outcomes named one")
+    drift: Items[str] = Field(description="what has parted: accuracy, cost, time; told until the feedback is deleted")
+    false_alarm_rate: float = Field(
+        description="the probability, at most, that drift is ever raised while items are as those built from"
+    )

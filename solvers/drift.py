@@ -1,0 +1,142 @@
+"""Whether what came true has parted from what was estimated: sums that can be added up anywhere, and a sequential test.
+
+OCCAM (Section 6) names drift as what it leaves open: its guarantee holds while queries come from where its samples came
+from. The test is by betting. A bettor who starts with 1 and stakes a share of it on each outcome being off by more than
+a margin keeps, if it is not, a wealth that ever reaches w with a probability of at most 1/w, however often one looks
+(Ville's inequality). Wealth under several stakes is averaged; its logarithms are sums over outcomes, so the order of
+these and the servers that count them do not matter.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+FALSE_ALARM = 0.01
+"""The probability, at most, of ever raising drift while there is none: half of it for the estimates' own errors, which
+the margin allows for, half shared by the tests."""
+TESTS = ("accuracy.above", "accuracy.below", "cost.above", "time.above")
+"""What is tested. That an item costs less than estimated is told and not tested: no bound on a share is known there."""
+STAKES = 0.75 * 0.5 ** np.arange(8)
+SLACK, SLACK_SHARE = 0.01, 0.1
+"""How far means may be from their estimates, beside sampling: a point of accuracy; a tenth of cost and time."""
+LARGEST_SHARE = 20.0
+"""No single outcome counts for more than so many times its estimate: one wrong clock raises nothing."""
+_LOG_ENOUGH = math.log(len(TESTS) / (FALSE_ALARM / 2))
+_Z_OWN = NormalDist().inv_cdf(1 - FALSE_ALARM / 4)
+_Z = NormalDist().inv_cdf(0.975)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One quantity of n outcomes that told it. estimated: (n,), NaN where nothing was; realised: (n,)."""
+
+    estimated: Floats
+    realised: Floats
+
+
+def margin(accuracies: Floats, judged_on: int) -> Floats:
+    """Say how far true accuracies may be from estimates, (n,), that were counted on so many items.
+
+    >>> margin(np.array([0.5]), 10_000).round(4).tolist()
+    [0.024]
+    """
+    own = np.sqrt(accuracies * (1 - accuracies) / judged_on) if judged_on else np.zeros(len(accuracies))
+    return SLACK + _Z_OWN * own
+
+
+def tally(quantity: str, told: Told, judged_on: int) -> dict[str, float]:
+    """Sum up outcomes of ``accuracy`` (realised is 0 or 1), ``cost`` or ``time``: what to add to what was counted.
+
+    O(n) time. Those without an estimate are summed up apart and tested by nobody.
+    """
+    there = ~np.isnan(told.estimated)
+    estimated, realised, alone = told.estimated[there], told.realised[there], told.realised[~there]
+    sums = _moments(f"{quantity}.with", realised) | _moments(f"{quantity}.alone", alone)
+    if len(estimated):
+        sums[f"{quantity}.estimated"] = math.fsum(estimated.tolist())
+        sums |= _bets(quantity, estimated, realised, judged_on)
+    return sums
+
+
+def _moments(name: str, values: Floats) -> dict[str, float]:
+    if not len(values):
+        return {}
+    squares = math.fsum((values * values).tolist())
+    return {f"{name}.n": len(values), f"{name}.sum": math.fsum(values.tolist()), f"{name}.squares": squares}
+
+
+def _bets(quantity: str, estimated: Floats, realised: Floats, judged_on: int) -> dict[str, float]:
+    """Bet on each outcome being off by more than the margin: logarithms of what becomes of each stake."""
+    if quantity == "accuracy":
+        off, allowed = realised - estimated, margin(estimated, judged_on)
+        return _stake(f"{quantity}.above", off, allowed) | _stake(f"{quantity}.below", -off, allowed)
+    paid = estimated > 0
+    shares = np.minimum(realised[paid], LARGEST_SHARE * estimated[paid]) / estimated[paid]
+    return _stake(f"{quantity}.above", shares - 1, np.full(len(shares), SLACK_SHARE))
+
+
+def _stake(test: str, off: Floats, allowed: Floats) -> dict[str, float]:
+    """Stake on ``off``, (n,) and at least -1, being above what is allowed: no stake can lose more than there is."""
+    gains = (off - allowed) / (1 + allowed)
+    logs = np.log1p(STAKES[:, None] * gains).sum(axis=1)
+    return {f"{test}.{place}": log for place, log in enumerate(logs.tolist())}
+
+
+def parted(sums: Mapping[str, float]) -> tuple[str, ...]:
+    """Say which quantities have parted from their estimates: one of its tests has won enough.
+
+    >>> parted(tally("accuracy", Told(np.full(500, 0.9), np.zeros(500)), 1000))
+    ('accuracy',)
+    """
+    won = [test for test in TESTS if _log_wealth(sums, test) >= _LOG_ENOUGH]
+    return tuple(dict.fromkeys(test.partition(".")[0] for test in won))
+
+
+def _log_wealth(sums: Mapping[str, float], test: str) -> float:
+    logs = np.array([sums.get(f"{test}.{place}", 0.0) for place in range(len(STAKES))])
+    most = float(logs.max())
+    return most + math.log(float(np.exp(logs - most).mean()))
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A quantity's means, and bounds for the one to come; None where there are too few outcomes."""
+
+    outcomes: int
+    estimated: float | None
+    realised: float | None
+    low: float | None
+    high: float | None
+
+
+def compare(quantity: str, sums: Mapping[str, float]) -> Compared:
+    """Compare means of what was estimated and what came true; of outcomes with estimates, if there are any.
+
+    The bounds hold with 95 % confidence: Wilson's for shares, else the normal ones of a mean.
+    """
+    estimated = sums.get(f"{quantity}.estimated")
+    kind = "alone" if estimated is None else "with"
+    n, total, squares = (sums.get(f"{quantity}.{kind}.{name}", 0.0) for name in ("n", "sum", "squares"))
+    if not n:
+        return Compared(0, None, None, None, None)
+    mean = total / n
+    low, high = _wilson(mean, n) if quantity == "accuracy" else _normal(mean, n, squares)
+    return Compared(int(n), None if estimated is None else estimated / n, mean, low, high)
+
+
+def _wilson(share: float, n: float) -> tuple[float, float]:
+    middle, width = share + _Z * _Z / (2 * n), _Z * math.sqrt(share * (1 - share) / n + (_Z / (2 * n)) ** 2)
+    return (middle - width) / (1 + _Z * _Z / n), (middle + width) / (1 + _Z * _Z / n)
+
+
+def _normal(mean: float, n: float, squares: float) -> tuple[float | None, float | None]:
+    if n < 2:
+        return None, None
+    width = _Z * math.sqrt(max(squares / n - mean * mean, 0.0) / (n - 1))
+    return max(mean - width, 0.0), mean + width

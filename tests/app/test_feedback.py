@@ -1,0 +1,119 @@
+"""Feedback in the store: added up all at once, bounded, gone with its version."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from app.feedback import DRIFTS, KEPT_ROWS, Count
+from app.parts import Parts
+from app.store import key
+from models import ArtifactRecord, ArtifactRef
+from models.errors import UnknownVersion
+from models.feedback import Estimates, Outcome
+from tests.app.stored import publish
+
+ID = "cascade/plan/1?accuracy=0.9&time=2.0"
+EXPECTED = Estimates(accuracy=0.9, time=2.0)
+
+
+@pytest.fixture
+def record(parts: Parts) -> ArtifactRecord:
+    """Publish a cascade."""
+    return publish(parts, "plan")
+
+
+def counted(ref: ArtifactRef, *outcomes: Outcome) -> dict[ArtifactRef, Count]:
+    """Count outcomes of one version."""
+    count = Count(1000)
+    for outcome in outcomes:
+        count.add(outcome, EXPECTED)
+    return {ref: count}
+
+
+def ref_of(record: ArtifactRecord) -> ArtifactRef:
+    """Name a record's version."""
+    return ArtifactRef(solver=record.solver, name=record.name, version=record.version)
+
+
+def test_outcomes_are_added_up_and_reported(parts: Parts, record: ArtifactRecord) -> None:
+    """Estimated beside realised, with bounds, and each classifier's share."""
+    outcomes = [
+        Outcome(decision=ID, correct=place % 10 > 0, time=1.0 + place % 3, classifier="fast") for place in range(300)
+    ]
+    for _ in range(2):
+        assert parts.feedback.add(counted(ref_of(record), *outcomes)) == {ref_of(record): ()}
+    report = parts.feedback.report(record)
+    assert (report.outcomes, report.rows, report.drift) == (600, 0, ())
+    assert report.accuracy.outcomes == 600
+    assert report.accuracy.realised == pytest.approx(0.9)
+    assert report.accuracy.estimated == pytest.approx(0.9)
+    assert (report.time.realised, report.time.estimated, report.cost.outcomes) == (
+        pytest.approx(2),
+        pytest.approx(2),
+        0,
+    )
+    assert report.time.low is not None
+    assert report.time.low < 2 < (report.time.high or 0)
+    assert [(each.classifier, each.outcomes, each.correct) for each in report.classifiers] == [("fast", 600, 540)]
+
+
+def test_servers_count_side_by_side_and_lose_nothing(parts: Parts, record: ArtifactRecord) -> None:
+    """Eight at once, fifty times each."""
+    more = counted(ref_of(record), Outcome(decision=ID, correct=True, row={"a": 1.0}))
+    start = threading.Barrier(8)
+
+    def send(_: int) -> None:
+        start.wait()
+        for _ in range(50):
+            parts.feedback.add(more)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(send, range(8)))
+    report = parts.feedback.report(record)
+    assert (report.outcomes, report.accuracy.outcomes, report.rows) == (400, 400, 400)
+
+
+def test_drift_is_raised_kept_and_forgotten(parts: Parts, record: ArtifactRecord) -> None:
+    """A test that has won stays won, also if later outcomes are as estimated; records tell it."""
+    wrong = counted(ref_of(record), *[Outcome(decision=ID, correct=False)] * 100)
+    right = counted(ref_of(record), *[Outcome(decision=ID, correct=place % 10 > 0) for place in range(10)] * 500)
+    assert parts.feedback.add(wrong) == {ref_of(record): ("accuracy",)}
+    assert parts.feedback.add(right) == {ref_of(record): ("accuracy",)}
+    assert parts.feedback.told_of([record])[0].drift == ("accuracy",)
+    assert parts.feedback.report(record).accuracy.drift
+    parts.feedback.delete(ref_of(record))
+    assert parts.feedback.told_of([record])[0].drift == ()
+    assert parts.feedback.report(record).outcomes == 0
+
+
+def test_the_newest_rows_are_kept(parts: Parts, record: ArtifactRecord) -> None:
+    """No more than the limit, in the order they came."""
+    for start in (0, 6000):
+        rows = [Outcome(decision=ID, row={"a": float(start + place)}, embedding=(1.0, 2.0)) for place in range(6000)]
+        parts.feedback.add(counted(ref_of(record), *rows))
+    kept = parts.feedback.rows(ref_of(record))
+    assert len(kept) == KEPT_ROWS
+    assert (kept[0], kept[-1]) == (({"a": 2000.0}, [1.0, 2.0]), ({"a": 11999.0}, [1.0, 2.0]))
+
+
+def test_a_deleted_version_takes_its_feedback_along_and_gets_no_more(parts: Parts, record: ArtifactRecord) -> None:
+    """Nothing of it stays in the store, nor comes back."""
+    more = counted(ref_of(record), *[Outcome(decision=ID, correct=False, row={"a": 1.0})] * 100)
+    parts.feedback.add(more)
+    publish(parts, "plan", seed=1)
+    parts.artifacts.delete(record.solver, record.name, record.version)
+    assert not list(parts.store.client.scan_iter(key("feedback*")))
+    assert not parts.store.client.exists(DRIFTS)
+    with pytest.raises(UnknownVersion, match="cascade/plan/1 was deleted"):
+        parts.feedback.add(more)
+    assert not list(parts.store.client.scan_iter(key("feedback*")))
+
+
+def test_of_several_versions_all_are_counted_or_none(parts: Parts, record: ArtifactRecord) -> None:
+    """One that is not there refuses the other's too."""
+    there, gone = ref_of(record), ArtifactRef(solver="cascade", name="plan", version=9)
+    more = counted(there, Outcome(decision=ID, correct=True))
+    with pytest.raises(UnknownVersion):
+        parts.feedback.add({**more, **counted(gone, Outcome(decision=ID, correct=True))})
+    assert parts.feedback.report(record).outcomes == 0

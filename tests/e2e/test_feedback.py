@@ -1,0 +1,223 @@
+"""Feedback over HTTP: outcomes come in by decision id or by inputs, drift is told, and a rebuild learns from rows."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.samples import trace_columns, trace_embeddings
+from tests.servers import Server, environment, running_server, wait_for
+from tests.subjects import build_all, upload_all
+
+DECISIONS: dict[str, tuple[str, str, dict[str, Any] | None]] = {
+    "cascade": ("GET", "cascades/plan/decision?deadline=13", None),
+    "index": ("GET", "indexes/plan/decision?size=64&budget=5", None),
+    "portfolio": ("POST", "portfolios/plan/route", {"query": [0.9, 0.4], "budget": {"fraction": 0.6}}),
+    "pipeline": ("GET", "pipelines/plan/decision?max_cost=4.5", None),
+    "policy": ("POST", "policies/plan/steps", {"budget": 3.0, "acquired": {}}),
+}
+INPUTS: dict[str, dict[str, Any]] = {
+    "cascade": {"deadline": 13},
+    "index": {"size": 64, "budget": 5},
+    "portfolio": {"query": [0.9, 0.4], "budget": {"fraction": 0.6}},
+    "pipeline": {"max_cost": 4.5},
+    "policy": {"budget": 3.0},
+}
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Run a server with a small artifact of each subject, all called ``plan``."""
+    with running_server(tmp_path_factory.mktemp("feedback")) as server:
+        upload_all(server)
+        build_all(server)
+        yield server
+
+
+def decided(server: Server, solver: str) -> dict[str, Any]:
+    """Ask a subject for a decision."""
+    method, path, body = DECISIONS[solver]
+    reply: dict[str, Any] = server.client.request(method, f"/v1/{path}", json=body).json()
+    return reply
+
+
+def give(server: Server, *items: dict[str, Any]) -> httpx.Response:
+    """Send outcomes."""
+    return server.client.post("/v1/feedback", json={"items": items})
+
+
+def report(server: Server, solver: str) -> dict[str, Any]:
+    """Read what was told of the active version."""
+    found: dict[str, Any] = server.client.get(f"/v1/feedback/{solver}/plan").json()
+    return found
+
+
+def ref(solver: str, version: int = 1) -> dict[str, Any]:
+    """Name a version."""
+    return {"solver": solver, "name": "plan", "version": version}
+
+
+@pytest.mark.parametrize("solver", list(DECISIONS))
+def test_an_outcome_told_by_id_or_by_inputs_is_held_against_the_same_estimates(told: Server, solver: str) -> None:
+    """The decision's id carries what was expected; the artifact and its inputs give it again."""
+    before = report(told, solver)
+    decision = decided(told, solver)["decision"]
+    assert decision.startswith(f"{solver}/plan/1?")
+    assert give(told, {"decision": decision, "correct": True, "cost": 2.5, "time": 2.5}).status_code == 200
+    by_id = report(told, solver)
+    again = {"artifact": ref(solver), "inputs": INPUTS[solver], "correct": True, "cost": 2.5, "time": 2.5}
+    assert give(told, again).json() == {"counted": 1, "rows": 0, "drift": {f"{solver}/plan/1": []}}
+    by_inputs = report(told, solver)
+    assert by_inputs["outcomes"] == by_id["outcomes"] + 1 == before["outcomes"] + 2
+    for quantity in ("accuracy", "cost", "time"):
+        first, second = by_id[quantity]["estimated"], by_inputs[quantity]["estimated"]
+        assert second == first if first is None else second == pytest.approx(first, rel=1e-12)
+    assert by_id["time" if solver == "cascade" else "cost"]["estimated"] is not None
+
+
+def test_what_is_expected_is_what_the_reply_says(told: Server) -> None:
+    """The numbers of the id are those of the decision beside it."""
+    index, portfolio = decided(told, "index"), decided(told, "portfolio")
+    assert index["decision"].endswith(f"?accuracy={index['accuracy']!r}&cost={index['cost']!r}")
+    assert portfolio["decision"].endswith(f"?accuracy={portfolio['estimated_accuracy']!r}&cost={portfolio['cost']!r}")
+    cascade = decided(told, "cascade")
+    assert cascade["decision"].endswith(f"time={cascade['expected_duration']!r}")
+
+
+def test_batches_have_an_id_too(told: Server) -> None:
+    """An assignment's expects means; a prediction's, a step's and a rollout's what their choice does."""
+    queries = {"queries": [[0.9, 0.4], [0.4, 0.9]], "budget": {"fraction": 0.6}}
+    assigned = told.client.post("/v1/portfolios/plan/assignments", json=queries).json()
+    means = f"accuracy={assigned['estimated_accuracy']!r}&cost={assigned['cost'] / 2!r}"
+    assert assigned["decision"] == f"portfolio/plan/1?{means}"
+    item = {"glucose": 1.0, "t1": 0.5, "t2": 0.5, "s1": 0.1}
+    predicted = told.client.post("/v1/indexes/plan/predictions", json={"size": 64, "budget": 5, "items": [item]}).json()
+    assert predicted["decision"] == decided(told, "index")["decision"]
+    step = told.client.post("/v1/pipelines/plan/steps", json={"features": {}}).json()
+    usual = told.client.get("/v1/pipelines/plan/decision").json()
+    assert step["decision"] == usual["decision"]
+    batch = told.client.post("/v1/pipelines/plan/steps/batch", json={"items": [{}]}).json()
+    assert batch["decision"] == usual["decision"]
+
+
+@pytest.mark.parametrize(
+    ("item", "where", "message"),
+    [
+        ({"correct": True}, ["items", 0], "give the decision's id"),
+        ({"decision": "cascade/plan/1?accuracy=0.5"}, ["items", 0], "say at least one"),
+        ({"decision": "cascade/plan", "correct": True}, ["items", 0, "decision"], "is no decision's id"),
+        ({"decision": "cascade/plan/1?accuracy=2", "correct": True}, ["items", 0, "decision"], "is no decision's id"),
+        ({"decision": "cascade/plan/1?a=0.5", "correct": True}, ["items", 0, "decision"], "is no decision's id"),
+        (
+            {"decision": "cascade/plan/1?cost=1&cost=2", "correct": True},
+            ["items", 0, "decision"],
+            "is no decision's id",
+        ),
+        ({"decision": "cascade/plan/1?time=2", "correct": True, "classifier": "x"}, ["items", 0, "classifier"], "fast"),
+        ({"decision": "index/plan/1?cost=2", "correct": True, "classifier": "x"}, ["items", 0, "classifier"], "none"),
+        ({"artifact": ref("cascade"), "inputs": {"deadline": -1}, "correct": True}, None, "greater than 0"),
+        (
+            {"artifact": ref("cascade"), "inputs": {"deadline": 0.1}, "correct": True},
+            None,
+            "have no decision: the fast",
+        ),
+        ({"artifact": ref("cascade"), "inputs": {"line": 1}, "correct": True}, None, "is not known here"),
+        ({"artifact": ref("index"), "correct": True}, ["items", 0, "inputs", "budget"], "is missing"),
+        ({"artifact": ref("index"), "cost": -1}, ["items", 0, "cost"], "greater than or equal to 0"),
+        ({"decision": "cascade/plan/1?time=2", "row": {"truth": "cat"}}, None, "is missing"),
+        (
+            {"decision": "cascade/plan/1?time=2", "correct": True, "embedding": [1.0]},
+            ["items", 0],
+            "belongs to a row",
+        ),
+    ],
+)
+def test_a_bad_outcome_is_refused_by_its_field_and_nothing_is_counted(
+    told: Server, item: dict[str, Any], where: list[Any] | None, message: str
+) -> None:
+    """Good ones beside it are not counted either."""
+    before = report(told, "cascade")
+    reply = give(told, item, {"decision": "cascade/plan/1?time=2", "correct": True})
+    assert reply.status_code == 422, reply.text
+    fault = reply.json()["errors"][0]
+    assert fault["loc"] == where if where else fault["loc"][:2] == ["items", 0]
+    assert message in fault["msg"]
+    assert report(told, "cascade") == before
+
+
+@pytest.mark.parametrize(
+    ("artifact", "code"),
+    [
+        (ref("cascade", 9), "unknown-version"),
+        ({"solver": "cascade", "name": "other", "version": 1}, "unknown-artifact"),
+        ({"solver": "oracle", "name": "plan", "version": 1}, "unknown-artifact"),
+    ],
+)
+def test_an_unknown_version_is_404(told: Server, artifact: dict[str, Any], code: str) -> None:
+    """Whichever way it is named."""
+    spelt = f"{artifact['solver']}/{artifact['name']}/{artifact['version']}?time=1"
+    for item in ({"artifact": artifact, "correct": True}, {"decision": spelt, "correct": True}):
+        reply = give(told, item)
+        assert (reply.status_code, reply.json()["type"]) == (404, f"urn:parsimony:{code}")
+
+
+def test_drift_is_raised_in_the_record_and_the_metrics_and_can_be_forgotten(told: Server) -> None:
+    """A policy whose answers are all wrong has drifted; deleting its feedback clears it."""
+    decision = decided(told, "policy")["decision"]
+    reply = give(told, *[{"decision": decision, "correct": False, "cost": 1.0, "classifier": "fast"}] * 200)
+    assert reply.json()["drift"] == {"policy/plan/1": ["accuracy"]}
+    found = report(told, "policy")
+    assert found["accuracy"]["drift"]
+    assert found["classifiers"][0]["classifier"] == "fast"
+    assert told.client.get("/v1/artifacts/policy/plan").json()["drift"] == ["accuracy"]
+    listed = told.client.get("/v1/artifacts", params={"solver": "policy"}).json()["items"]
+    assert listed[0]["drift"] == ["accuracy"]
+    line = 'parsimony_drift{name="plan",quantity="accuracy",solver="policy"} 1.0'
+    wait_for(lambda: line in told.client.get("/metrics").text, 10)
+    assert 'parsimony_feedback_total{name="plan",solver="policy"}' in told.client.get("/metrics").text
+    assert told.client.delete("/v1/feedback/policy/plan").status_code == 204
+    assert report(told, "policy")["outcomes"] == 0
+    wait_for(lambda: line not in told.client.get("/metrics").text, 10)
+
+
+def rows(places: range) -> list[dict[str, Any]]:
+    """Write rows of the sample trace as a caller would send them."""
+    columns = trace_columns()
+    vectors = trace_embeddings(columns)
+    return [
+        {
+            "decision": "cascade/plan/1?time=2.0",
+            "row": {name: cells[place] for name, cells in columns.items()},
+            "embedding": vectors[place].tolist(),
+        }
+        for place in places
+    ]
+
+
+def run(server: Server, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line beside the server, on its store."""
+    command = [sys.executable, "-m", "app", *words]
+    return subprocess.run(command, env=environment(server.data_dir), capture_output=True, text=True, timeout=120)
+
+
+def test_a_rebuild_learns_from_the_old_dataset_and_the_rows(told: Server) -> None:
+    """It makes the next version, from a dataset of its own, and begins with no feedback."""
+    refused = run(told, "rebuild", "index", "plan")
+    assert (refused.returncode, "has no rows among its feedback" in refused.stderr) == (1, True)
+    assert give(told, *rows(range(50))).json()["rows"] == 50
+    table = run(told, "feedback", "cascade", "plan")
+    assert table.returncode == 0
+    assert "50 rows" in table.stdout
+    done = run(told, "rebuild", "cascade", "plan", "--json")
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert (record["version"], record["dataset"]) == (2, "trace.2")
+    assert told.client.get("/v1/datasets/trace.2").json()["rows"] == 450
+    assert record["params"] == told.client.get("/v1/artifacts/cascade/plan/versions").json()["items"][0]["params"]
+    wait_for(lambda: report(told, "cascade")["artifact"]["version"] == 2, 5)
+    assert report(told, "cascade")["outcomes"] == 0
+    assert told.client.get("/v1/feedback/cascade/plan", params={"version": 1}).json()["rows"] == 50

@@ -1,0 +1,143 @@
+"""The sequential test of drift: it hardly ever cries wolf, however often one looks, and notices what is there."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from solvers.drift import FALSE_ALARM, SLACK, STAKES, TESTS, Told, compare, margin, parted, tally
+
+
+def counted(quantity: str, estimated: NDArray[np.float64], realised: NDArray[np.float64], batch: int) -> bool:
+    """Count outcomes in batches, looking after each: whether drift was ever raised."""
+    sums: dict[str, float] = {}
+    for start in range(0, len(realised), batch):
+        told = Told(estimated[start : start + batch], realised[start : start + batch])
+        add(sums, tally(quantity, told, 2000))
+        if parted(sums):
+            return True
+    return False
+
+
+def add(sums: dict[str, float], more: dict[str, float]) -> None:
+    """Add sums up, as the store does."""
+    for name, value in more.items():
+        sums[name] = sums.get(name, 0.0) + value
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.99])
+def test_what_lies_at_the_margin_raises_drift_no_more_often_than_promised(share: float) -> None:
+    """At the worst accuracy that counts as no drift, 400 long streams raise it in at most one in a hundred."""
+    rng = np.random.default_rng(7)
+    estimated = np.full(4000, share)
+    worst = share - float(margin(estimated[:1], 2000)[0])
+    alarms = sum(counted("accuracy", estimated, (rng.random(4000) < worst).astype(float), 50) for _ in range(400))
+    assert alarms <= 400 * FALSE_ALARM
+
+
+def test_costs_a_tenth_above_their_estimates_are_no_drift() -> None:
+    """Skewed costs whose mean is at the margin raise it in at most one in a hundred streams."""
+    rng = np.random.default_rng(8)
+    estimated = rng.uniform(1, 5, 4000)
+    alarms = sum(counted("cost", estimated, 1.1 * estimated * rng.exponential(1, 4000), 50) for _ in range(400))
+    assert alarms <= 400 * FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    ("quantity", "estimated", "realised"),
+    [("accuracy", 0.9, 0.8), ("accuracy", 0.8, 0.95), ("cost", 2.0, 3.0), ("time", 0.001, 0.0015)],
+)
+def test_what_parts_is_noticed(quantity: str, estimated: float, realised: float) -> None:
+    """A tenth of the answers, or half the cost, is noticed within 3,000 outcomes in each of 50 streams."""
+    rng = np.random.default_rng(9)
+    for _ in range(50):
+        if quantity == "accuracy":
+            found = (rng.random(3000) < realised).astype(float)
+        else:
+            found = realised * rng.exponential(1, 3000)
+        assert counted(quantity, np.full(3000, estimated), found, 100)
+
+
+def test_a_cost_below_its_estimate_and_one_wrong_clock_raise_nothing() -> None:
+    """Cheaper is told, not tested; a single absurd time counts for no more than twenty times its estimate."""
+    cheaper = tally("cost", Told(np.full(5000, 2.0), np.full(5000, 0.5)), 0)
+    assert parted(cheaper) == ()
+    found = np.ones(100)
+    found[50] = 1e9
+    assert parted(tally("time", Told(np.ones(100), found), 0)) == ()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("above", [True, False])
+def test_the_mean_wealth_of_a_fair_bet_is_one(share: float, above: bool) -> None:
+    """Over all outcomes of five items whose accuracy lies at the margin, each stake's expected wealth is exactly 1."""
+    allowed = float(margin(np.array([share]), 500)[0])
+    true = min(share + allowed, 1.0) if above else max(share - allowed, 0.0)
+    test = "accuracy.above" if above else "accuracy.below"
+    for stake in range(len(STAKES)):
+        mean = 0.0
+        for outcomes in product([0.0, 1.0], repeat=5):
+            chance = float(np.prod([true if right else 1 - true for right in outcomes]))
+            sums = tally("accuracy", Told(np.full(5, share), np.array(outcomes)), 500)
+            mean += chance * np.exp(sums[f"{test}.{stake}"])
+        fair = share + allowed <= 1 if above else share - allowed >= 0
+        assert mean == pytest.approx(1) if fair else mean <= 1 + 1e-12
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=30), st.integers(0, 29))
+def test_sums_of_parts_are_the_sums_of_all(pairs: list[tuple[float, bool]], cut: int) -> None:
+    """Servers may count any part in any order."""
+    estimated, realised = np.array([p for p, _ in pairs]), np.array([float(r) for _, r in pairs])
+    parts: dict[str, float] = {}
+    for some in (slice(cut, None), slice(0, cut)):
+        add(parts, tally("accuracy", Told(estimated[some], realised[some]), 300))
+    whole = tally("accuracy", Told(estimated, realised), 300)
+    assert parts.keys() == whole.keys()
+    assert np.allclose(list(map(parts.get, whole)), list(whole.values()), rtol=1e-9, atol=1e-9)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e100), st.floats(0, 1e100)), min_size=1, max_size=20))
+def test_every_sum_is_finite_whatever_costs_are_told(pairs: list[tuple[float, float]]) -> None:
+    """No cost, however small or large, makes a sum that the store could not add."""
+    estimated, realised = np.array(pairs).T
+    sums = tally("cost", Told(estimated, realised), 0)
+    assert all(np.isfinite(value) for value in sums.values())
+
+
+def test_outcomes_without_an_estimate_are_told_and_tested_by_nobody() -> None:
+    """Their mean is shown where there is nothing better."""
+    sums = tally("accuracy", Told(np.full(1000, np.nan), np.zeros(1000)), 100)
+    assert parted(sums) == ()
+    found = compare("accuracy", sums)
+    assert (found.outcomes, found.estimated, found.realised) == (1000, None, 0.0)
+
+
+def test_means_and_bounds_are_those_of_the_outcomes_with_estimates() -> None:
+    """Wilson's bounds for shares (95 of 100: 0.888 to 0.978), the normal ones for costs."""
+    sums = tally("accuracy", Told(np.full(100, 0.9), np.repeat([1.0, 0.0], [95, 5])), 0)
+    found = compare("accuracy", sums)
+    assert (found.outcomes, found.realised) == (100, 0.95)
+    assert found.estimated == pytest.approx(0.9)
+    assert (round(found.low or 0, 3), round(found.high or 0, 3)) == (0.888, 0.978)
+    costs = np.arange(1.0, 101.0)
+    found = compare("cost", tally("cost", Told(np.full(100, 50.0), costs), 0))
+    width = 1.959964 * costs.std(ddof=1) / 10
+    assert found.low == pytest.approx(50.5 - width)
+    assert found.high == pytest.approx(50.5 + width)
+    assert compare("time", {}).realised is None
+
+
+def test_the_margin_allows_for_the_items_that_an_accuracy_was_counted_on() -> None:
+    """2.81 standard errors and a point; a point alone where their number is unknown."""
+    assert margin(np.array([0.9]), 900)[0] == pytest.approx(SLACK + 2.807 * 0.01, abs=1e-4)
+    assert margin(np.array([0.9]), 0)[0] == SLACK
+
+
+def test_every_test_has_its_share_of_the_rate() -> None:
+    """Exactly enough wealth in one test raises it, a little less does not."""
+    enough = np.log(len(TESTS) / (FALSE_ALARM / 2))
+    for wealth, raised in ((enough + 1e-9, ("cost",)), (enough - 1e-9, ())):
+        assert parted({f"cost.above.{place}": wealth for place in range(len(STAKES))}) == raised
