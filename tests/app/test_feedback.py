@@ -48,11 +48,9 @@ def test_outcomes_are_added_up_and_reported(parts: Parts, record: ArtifactRecord
     assert report.accuracy.outcomes == 600
     assert report.accuracy.realised == pytest.approx(0.9)
     assert report.accuracy.estimated == pytest.approx(0.9)
-    assert (report.time.realised, report.time.estimated, report.cost.outcomes) == (
-        pytest.approx(2),
-        pytest.approx(2),
-        0,
-    )
+    assert report.time.realised == pytest.approx(2)
+    assert report.time.estimated == pytest.approx(2)
+    assert report.cost.outcomes == 0
     assert report.time.low is not None
     assert report.time.low < 2 < (report.time.high or 0)
     assert [(each.classifier, each.outcomes, each.correct) for each in report.classifiers] == [("fast", 600, 540)]

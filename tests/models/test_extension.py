@@ -42,7 +42,7 @@ def scored(rows: int = 400) -> dict[str, Any]:
     return {**trace_columns(rows), **{name: rng.normal(size=rows).tolist() for name in ("s1", "s2", "s3")}}
 
 
-SAMPLES = {
+SAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "features": (FEATURES_SPEC, feature_columns()),
     "mixed": (MIXED_SPEC, mixed_columns()),
     "trace": (TRACE_SPEC, trace_columns()),
