@@ -8,10 +8,11 @@ name, an infeasible query) to the route behind it, so that every refusal is the 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, Literal
 
 import orjson
-from prometheus_client import Counter
+from prometheus_client import Counter, Histogram
 from pydantic import ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -65,7 +66,8 @@ class LookUp:
 
 @contextmanager
 def counted(live: Live, metrics: Metrics) -> Iterator[None]:
-    """Count a decision by its outcome."""
+    """Count a decision by its outcome, and time it."""
+    started = perf_counter()
     try:
         yield
     except ParsimonyError as error:
@@ -73,6 +75,7 @@ def counted(live: Live, metrics: Metrics) -> Iterator[None]:
         metrics.decisions.labels(live.ref.solver, live.ref.name, outcome).inc()
         raise
     metrics.decisions.labels(live.ref.solver, live.ref.name, "answered").inc()
+    metrics.decision_seconds.labels(live.ref.solver, live.ref.name).observe(perf_counter() - started)
 
 
 def decide(live: Live, query: Value, metrics: Metrics) -> bytes:
@@ -87,7 +90,7 @@ class HotPath:
     def __init__(self, app: ASGIApp, look_ups: tuple[LookUp, ...], metrics: Metrics) -> None:
         self.app, self.metrics = app, metrics
         self.look_ups = {(look_up.method, look_up.prefix, look_up.suffix): look_up for look_up in look_ups}
-        self._counters: dict[tuple[str, str], Counter] = {}
+        self._series: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         found = self._find(scope) if scope["type"] == "http" else None
@@ -120,6 +123,7 @@ class HotPath:
 
     def _answer(self, scope: Scope, look_up: LookUp, live: Live, sent: bytes | None) -> bytes | None:
         """Give the reply's body, or None if the route is to answer."""
+        started = perf_counter()
         try:
             if sent is not None:
                 query = look_up.query.model_validate_json(sent)
@@ -134,16 +138,20 @@ class HotPath:
         except (ValidationError, ParsimonyError):
             return None
         if body is not None:
-            self._answered(live.ref).inc()
+            answered, seconds = self._series_of(live.ref)
+            answered.inc()
+            seconds.observe(perf_counter() - started)
             scope["state"]["route"] = look_up.path
+            scope["state"]["artifact"] = live.ref
         return body
 
-    def _answered(self, ref: ArtifactRef) -> Counter:
-        """Give the counter of an artifact's answers, which takes long to look up."""
+    def _series_of(self, ref: ArtifactRef) -> tuple[Counter, Histogram]:
+        """Give the counter and the times of an artifact's answers, which take long to look up."""
         key = ref.solver, ref.name
-        found = self._counters.get(key)
+        found = self._series.get(key)
         if found is None:
-            found = self._counters[key] = self.metrics.decisions.labels(*key, "answered")
+            answered = self.metrics.decisions.labels(*key, "answered")
+            found = self._series[key] = answered, self.metrics.decision_seconds.labels(*key)
         return found
 
 

@@ -17,7 +17,7 @@ from rq.command import send_stop_job_command
 from rq.exceptions import InvalidJobOperation, NoSuchJobError
 from rq.serializers import JSONSerializer
 
-from app.clock import now
+from app.clock import now, seconds_between
 from app.datasets import OPEN_BUILDS, DatasetInfo
 from app.store import Pipeline, Store, key, translated
 from models import (
@@ -47,6 +47,7 @@ _ALL = key("builds", "all")
 _BEATS = key("builds", "beats")
 _NUMBER = key("builds", "number")
 _COUNTS = key("builds", "counts")
+_DURATIONS = key("builds", "durations")
 
 
 class Builds:
@@ -194,6 +195,17 @@ class Builds:
             found = cast("dict[bytes, bytes]", self._store.client.hgetall(_COUNTS))
         return {status.decode(): int(count) for status, count in found.items()}
 
+    def durations(self) -> dict[str, tuple[int, float]]:
+        """Give for each solver how many builds ended after they ran, and how long all these ran, in seconds."""
+        with translated():
+            found = cast("dict[bytes, bytes]", self._store.client.hgetall(_DURATIONS))
+        told = {name.decode(): float(value) for name, value in found.items()}
+        return {
+            solver: (int(told.get(f"{solver}:ended", 0)), told.get(f"{solver}:seconds", 0.0))
+            for solver in SOLVERS
+            if f"{solver}:ended" in told
+        }
+
     def beats(self) -> dict[str, int]:
         """Give the beat of every build that has one."""
         with translated():
@@ -291,9 +303,13 @@ def _count_queued(pipe: Pipeline) -> int:
 
 
 def _write_end(pipe: Pipeline, build: Build, status: BuildStatus, error: str | None, ref: ArtifactRef | None) -> Build:
-    ended = build.model_copy(update={"status": status, "error": error, "artifact": ref, "finished_at": now()})
+    finished = now()
+    ended = build.model_copy(update={"status": status, "error": error, "artifact": ref, "finished_at": finished})
     pipe.set(_record(build.id), ended.model_dump_json())
     _count(pipe, build.status, status)
+    if ended.started_at is not None:
+        pipe.hincrby(_DURATIONS, f"{build.solver}:ended", 1)
+        pipe.hincrbyfloat(_DURATIONS, f"{build.solver}:seconds", seconds_between(ended.started_at, finished))
     pipe.srem(OPEN_BUILDS, build.id)
     pipe.hdel(_BEATS, build.id)
     return ended

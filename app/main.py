@@ -150,6 +150,9 @@ class Chores:
         counts = self._parts.builds.counts()
         for status in get_args(BuildStatus):
             self._metrics.builds.labels(status).set(counts.get(status, 0))
+        for solver, (ended, seconds) in self._parts.builds.durations().items():
+            self._metrics.builds_ended.labels(solver).set(ended)
+            self._metrics.building_seconds.labels(solver).set(seconds)
         self._note_drift()
 
     def _note_drift(self) -> None:

@@ -25,6 +25,9 @@ from app.problems import internal_problem
 
 logger = logging.getLogger("parsimony.access")
 _ID = re.compile(rb"[\x21-\x7e]{1,128}")
+_DECIDING = (1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 0.01, 0.05, 0.25, 1.0, 5.0)
+_GAPS = (1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0)
+_SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0)
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -43,34 +46,48 @@ class Metrics:
         self.decisions = Counter(
             "parsimony_decisions_total", "Decisions asked for", ["solver", "name", "outcome"], registry=self.registry
         )
+        self.decision_seconds = Histogram(
+            "parsimony_decision_seconds",
+            "Time to decide, the request's way to and from it left out",
+            ["solver", "name"],
+            registry=self.registry,
+            buckets=_DECIDING,
+        )
+        self.gap = Histogram(
+            "parsimony_assignment_gap",
+            "How far assignments are, at most, from the best there is, as a share",
+            ["name"],
+            registry=self.registry,
+            buckets=_GAPS,
+        )
+        self.spent = Histogram(
+            "parsimony_assignment_spent",
+            "Share of the budget that assignments cost",
+            ["name"],
+            registry=self.registry,
+            buckets=_SHARES,
+        )
         self.artifacts_loaded = self._gauge("parsimony_artifacts_loaded", "Artifacts in memory")
         self.load_failures = Counter(
             "parsimony_artifact_load_failures_total", "Artifacts that could not be loaded", registry=self.registry
         )
         self.store_up = self._gauge("parsimony_store_up", "Whether the store can be reached")
-        self.builds = Gauge(
-            "parsimony_builds",
-            "Builds by what became of them",
-            ["status"],
-            registry=self.registry,
-            multiprocess_mode="mostrecent",
-        )
+        self.builds = self._gauge("parsimony_builds", "Builds by what became of them", "status")
+        self.builds_ended = self._gauge("parsimony_builds_ended", "Builds that ended after they ran", "solver")
+        self.building_seconds = self._gauge("parsimony_building_seconds", "Time that ended builds ran", "solver")
         self.feedback = Counter(
             "parsimony_feedback_total", "Outcomes of decisions told", ["solver", "name"], registry=self.registry
         )
-        self.drift = Gauge(
-            "parsimony_drift",
-            "Whether outcomes have parted from estimates",
-            ["solver", "name", "quantity"],
-            registry=self.registry,
-            multiprocess_mode="mostrecent",
+        self.drift = self._gauge(
+            "parsimony_drift", "Whether outcomes have parted from estimates", "solver", "name", "quantity"
         )
         self.refresh_age = self._gauge(
             "parsimony_catalog_refresh_age_seconds", "Time since the pointers were last read"
         )
 
-    def _gauge(self, name: str, text: str) -> Gauge:
-        return Gauge(name, text, registry=self.registry, multiprocess_mode="mostrecent")
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        """Make a gauge that every server process sets to the same: of several the latest value counts."""
+        return Gauge(name, text, labels, registry=self.registry, multiprocess_mode="mostrecent")
 
     def render(self) -> bytes:
         """Write all metrics in Prometheus' text format, those of every server process if there are several."""

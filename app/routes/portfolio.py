@@ -142,6 +142,8 @@ def _assign(context: Context, live: Live, kind: str, body: bytes, beside: dict[s
         estimates = live.plan.estimate(queries)
         left = max(SHARE * context.settings.solve_timeout_s - (monotonic() - started), LEAST_S)
         found = live.plan.assign(estimates, options, left)
+        context.metrics.gap.labels(live.ref.name).observe(found.gap)
+        context.metrics.spent.labels(live.ref.name).observe(found.cost / found.budget if found.budget else 0.0)
         return encode(found, live, decision=told(live, options, found))
 
 

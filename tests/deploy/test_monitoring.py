@@ -75,12 +75,26 @@ def test_every_metric_has_a_panel_with_its_labels() -> None:
         "store_up",
         "builds",
         "catalog_refresh_age_seconds",
+        "decision_seconds_bucket",
+        "assignment_gap_bucket",
+        "assignment_spent_sum",
+        "building_seconds",
+        "builds_ended",
+        "drift",
+        "feedback_total",
     ):
         assert re.search(rf"\bparsimony_{metric}\b", queries)
     assert set(re.findall(r"by \(([^)]*)\)", queries)) == {
         "le",
+        "le, name",
+        "le, name, solver",
         "le, route",
+        "name",
+        "name, outcome, solver",
+        "name, quantity, solver",
+        "name, solver",
         "outcome, solver",
         "route",
+        "solver",
         "status",
     }
