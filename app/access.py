@@ -45,7 +45,7 @@ class Access:
         if self._buckets is not None:
             wait = self._buckets.take(digest if role else _address(scope))
             if wait:
-                return TooManyRequests(wait)
+                return TooManyRequests(f"the next request may come in {wait:.3g} s (PARSIMONY_RATE_LIMIT)", wait)
         if not self.roles:
             return None
         if role is None:

@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.problems import problem_of
 from models.errors import ParsimonyError, PayloadTooLarge, RequestTimeout, UnsupportedMediaType
 
-PATIENCE_S = 30.0
+PATIENCE_S = 15.0
 LEAST_RATE = 16 * 1024
 """Bytes in a second that a body has to bring on average, once the patience is over."""
 

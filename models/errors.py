@@ -180,8 +180,8 @@ class TooManyBuilds(ParsimonyError):
 class TooManyRequests(ParsimonyError):
     """A caller asks more often than it may; ``wait_s`` tells after how many seconds it may again."""
 
-    def __init__(self, wait_s: float) -> None:
-        super().__init__(f"too many requests; the next may come in {wait_s:.3g} s (PARSIMONY_RATE_LIMIT)")
+    def __init__(self, detail: str, wait_s: float = 1.0) -> None:
+        super().__init__(detail)
         self.wait_s = wait_s
 
 
