@@ -1,0 +1,48 @@
+"""A server with a small artifact of every subject, all called ``plan``."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.samples import FEATURES_SPEC, MIXED_SPEC, embedded_upload, feature_columns, mixed_columns, to_csv
+from tests.servers import Server, running_server, wait_for
+
+BUILDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "cascade": ("trace", {"target_precision": 0.9}),
+    "portfolio": ("trace", {"curve_points": 3, "samples": {"count": 10, "size": 50}}),
+    "index": ("features", {"folds": 3}),
+    "policy": ("trace", {"points": 3, "trees": 5, "depth": 2}),
+    "pipeline": ("mixed", {"confidence_threshold": 0.7}),
+}
+"""Of each subject the dataset and the options."""
+
+
+@contextmanager
+def server_with_all_subjects(folder: Path, **settings: object) -> Iterator[Server]:
+    """Run a server whose client sends the key ``k``, which may build."""
+    with running_server(folder, api_keys="k:build", **settings) as server:
+        server.client.headers["authorization"] = "Bearer k"
+        mixed = {
+            name: ["" if cell is None or cell != cell else cell for cell in column.tolist()]
+            for name, column in mixed_columns().items()
+        }
+        uploads: dict[str, dict[str, Any]] = {
+            "trace": embedded_upload(),
+            "features": _upload(FEATURES_SPEC, feature_columns()),
+            "mixed": _upload(MIXED_SPEC, mixed),
+        }
+        for name, files in uploads.items():
+            assert server.client.put(f"/v1/datasets/{name}", files=files).status_code == 201
+        for solver, (dataset, params) in BUILDS.items():
+            body = {"solver": solver, "name": "plan", "dataset": dataset, "params": params}
+            path = server.client.post("/v1/builds", json=body).headers["location"]
+            wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), 60)  # noqa: B023
+            assert server.client.get(path).json()["status"] == "succeeded"
+        wait_for(lambda: len(server.client.get("/v1/artifacts").json()["items"]) == len(BUILDS), 5)
+        yield server
+
+
+def _upload(spec: dict[str, Any], columns: dict[str, Any]) -> dict[str, Any]:
+    return {"spec": (None, json.dumps(spec)), "table": ("table.csv", to_csv(columns), "text/csv")}
