@@ -16,12 +16,14 @@ from typing import TypedDict, get_args
 
 from fastapi import Depends, FastAPI, Security
 from fastapi.security import HTTPBearer
+from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 from app import openapi, problems
-from app.access import Access, BodyLimit
+from app.access import Access
 from app.access_log import AccessLog
 from app.apart import Apart
+from app.bodies import BodyLimit
 from app.catalog import Catalog, CatalogThread
 from app.decisions import HotPath
 from app.embedded import die_with_parent
@@ -49,6 +51,11 @@ Errors are `application/problem+json`; the `instance` finds the request in the l
 
 
 SOLVERS_AT_ONCE = 2
+_METHODS = ("GET", "POST", "PUT", "DELETE")
+_CORS_HEADERS = {
+    "allow_headers": ("Authorization", "Content-Type", "X-Request-ID"),
+    "expose_headers": ("Location", "Retry-After", "X-Request-ID"),
+}
 BEARER = HTTPBearer(auto_error=False, description="a key of PARSIMONY_API_KEYS, if any is set")
 """For the documentation's Authorize button; the layer ``Access`` decides, before any route."""
 
@@ -69,7 +76,9 @@ def create_app(settings: Settings | None = None) -> ASGIApp:
     look_ups = tuple(look_up for subject in subjects for look_up in getattr(subject, "look_ups", ()))
     layers: ASGIApp = HotPath(api, look_ups, metrics)
     layers = BodyLimit(layers, settings.max_body_bytes)
-    layers = Access(layers, settings.roles())
+    layers = Access(layers, settings.api_keys, settings.rate_limit)
+    if settings.origins():
+        layers = CORSMiddleware(layers, settings.origins(), allow_methods=_METHODS, **_CORS_HEADERS)
     log = AccessLog(sys.stderr, settings.log_format) if logger.isEnabledFor(logging.INFO) else None
     return Telemetry(layers, metrics, log)
 
@@ -90,7 +99,7 @@ def create_api(settings: Settings, metrics: Metrics, subjects: list[ModuleType])
     asks = {name: (subject.LIMITS, subject.what_if) for name, subject in zip(SOLVERS, subjects, strict=True)}
     routers = [module.router for module in (datasets, builds, artifacts, *subjects)]
     for router in (*routers, decisions.router_for(asks), feedback.router):
-        api.include_router(router, dependencies=[Security(BEARER)], responses=errors(401, 403))
+        api.include_router(router, dependencies=[Security(BEARER)], responses=errors(401, 403, 429))
     docs.install(api)
     openapi.install(api, [body for subject in subjects for body in getattr(subject, "bodies", ())])
     problems.install(api)
@@ -103,7 +112,7 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
         parent = multiprocessing.parent_process()
         if parent is not None and parent.pid is not None:
             die_with_parent(signal.SIGTERM, parent.pid)  # of several server processes none outlives the one that counts
-        if not settings.roles():
+        if not settings.api_keys:
             logger.warning("no PARSIMONY_API_KEYS: everybody who reaches %s may do everything", settings.host)
         with open_parts(settings, client_name="parsimony-server") as parts:
             catalog = Catalog(parts.artifacts)

@@ -32,12 +32,22 @@ PROBLEMS: dict[type[ParsimonyError], tuple[int, str]] = {
     errors.Unauthorized: (401, "unauthorized"),
     errors.Forbidden: (403, "forbidden"),
     errors.TooManyBuilds: (429, "too-many-builds"),
+    errors.TooManyRequests: (429, "too-many-requests"),
+    errors.RequestTimeout: (408, "request-timeout"),
     errors.StoreUnavailable: (503, "store-unavailable"),
     errors.StoreRefused: (503, "store-unavailable"),
     errors.SolverTimeout: (504, "solver-timeout"),
 }
 _METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
-HTTP_CODES = {400: "invalid-request", 404: "not-found", 405: "method-not-allowed", 415: "unsupported-media-type"}
+HTTP_CODES = {
+    400: "invalid-request",
+    404: "not-found",
+    405: "method-not-allowed",
+    408: "request-timeout",
+    415: "unsupported-media-type",
+    431: "headers-too-large",
+}
+"""Of what no error of ours stands for: the framework's refusals, and those of the connection."""
 
 
 class ProblemFault(BaseModel):

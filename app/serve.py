@@ -13,6 +13,7 @@ from types import FrameType
 
 import uvicorn
 
+from app.connection import Connection
 from app.embedded import EmbeddedRedis, die_with_parent
 from app.settings import Settings
 from app.telemetry import configure_logging
@@ -42,7 +43,9 @@ def serve(settings: Settings, *, with_worker: bool) -> None:
             port=settings.port,
             workers=settings.workers,
             loop="uvloop",
-            http="httptools",
+            http=Connection,
+            ws="none",
+            headers=[("x-content-type-options", "nosniff")],
             access_log=False,
             log_config=None,
             server_header=False,

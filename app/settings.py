@@ -2,14 +2,34 @@
 
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BeforeValidator, Field, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 Role = Literal["decide", "build"]
 _MEBIBYTE = 2**20
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(entry.strip() for entry in text.split(",") if entry.strip())
+
+
+def _hashed(text: str) -> dict[bytes, Role]:
+    """Read keys and roles; no message names a key."""
+    roles: dict[bytes, Role] = {}
+    if text and not _listed(text):
+        raise ValueError("holds no key; unset it to let everybody in")
+    for position, entry in enumerate(_listed(text), start=1):
+        key, colon, role = entry.rpartition(":")
+        if not (colon and key and role in ("decide", "build")):
+            raise ValueError(f"entry {position} must be key:role with the role decide or build")
+        digest = sha256(key.encode()).digest()
+        if digest in roles:
+            raise ValueError(f"entry {position} has a key that stands before it already")
+        roles[digest] = "build" if role == "build" else "decide"
+    return roles
 
 
 class Settings(BaseSettings):
@@ -28,14 +48,29 @@ class Settings(BaseSettings):
     host: str = Field(default="127.0.0.1", description="address to listen on")
     port: int = Field(default=8000, ge=0, le=65535, description="port to listen on")
     workers: int = Field(default=1, ge=1, le=64, description="number of server processes")
-    api_keys: SecretStr = Field(
-        default=SecretStr(""), description="key:role,… with the roles decide and build; unset: open to everybody"
+    api_keys: Annotated[dict[bytes, Role], NoDecode, BeforeValidator(_hashed)] = Field(
+        default="",  # read like any other value
+        repr=False,
+        exclude=True,
+        description="key:role,… with the roles decide and build; unset: open to everybody. Held as the role of each "
+        "key's SHA-256: the keys themselves are kept nowhere but in the environment",
     )
     max_body_bytes: int = Field(
         default=256 * _MEBIBYTE,
         ge=1024,
         le=500 * _MEBIBYTE,
         description="largest body of a request, in bytes; a Redis value ends at 512 MiB",
+    )
+    rate_limit: float | None = Field(
+        default=None,
+        gt=0,
+        le=1e6,
+        allow_inf_nan=False,
+        description="requests a second for each key, or each client's address where none is known; "
+        "each server process counts for itself; unset: no limit",
+    )
+    cors_origins: str = Field(
+        default="", description="origins, comma-separated, whose pages may ask in a browser; unset: none may"
     )
     max_batch: int = Field(default=10_000, ge=1, description="most items in one request")
     build_queue_limit: int = Field(default=100, ge=1, description="most builds waiting")
@@ -65,30 +100,19 @@ class Settings(BaseSettings):
         urlsplit(value or "").port  # noqa: B018 (raises ValueError if it is no port)
         return value
 
-    @field_validator("api_keys")
+    @field_validator("cors_origins")
     @classmethod
-    def _keys_have_roles(cls, value: SecretStr) -> SecretStr:
-        seen: set[str] = set()
-        if value.get_secret_value() and not _entries(value):
-            raise ValueError("holds no key; unset it to let everybody in")
-        for position, entry in enumerate(_entries(value), start=1):
-            key, colon, role = entry.rpartition(":")
-            if not (colon and key and role in ("decide", "build")):
-                raise ValueError(f"entry {position} must be key:role with the role decide or build")
-            if key in seen:
-                raise ValueError(f"entry {position} has a key that stands before it already")
-            seen.add(key)
+    def _are_origins(cls, value: str) -> str:
+        for origin in _listed(value):
+            parts = urlsplit(origin)
+            if parts.scheme not in ("http", "https") or origin != f"{parts.scheme}://{parts.netloc}" or "*" in origin:
+                raise ValueError(f"{origin!r} is no origin like https://example.org; name each, without a path")
         return value
+
+    def origins(self) -> tuple[str, ...]:
+        """Give the origins whose pages may ask in a browser."""
+        return _listed(self.cors_origins)
 
     def allowed_modules(self) -> tuple[str, ...]:
         """Give the modules that learners may come from beside scikit-learn."""
-        return tuple(name.strip() for name in self.learner_modules.split(",") if name.strip())
-
-    def roles(self) -> dict[bytes, Role]:
-        """Give the role of each key, by the key's SHA-256: the keys themselves are kept nowhere else."""
-        pairs = (entry.rpartition(":") for entry in _entries(self.api_keys))
-        return {sha256(key.encode()).digest(): "build" if role == "build" else "decide" for key, _, role in pairs}
-
-
-def _entries(keys: SecretStr) -> list[str]:
-    return [entry.strip() for entry in keys.get_secret_value().split(",") if entry.strip()]
+        return _listed(self.learner_modules)

@@ -1,6 +1,8 @@
 """Tables as they are uploaded: CSV (also gzipped) and Parquet through pyarrow, embeddings as ``.npy``."""
 
+import csv
 import gzip
+import io
 import json
 import tempfile
 import zlib
@@ -26,6 +28,8 @@ UNTOLD_TYPES = ("", "application/octet-stream")
 _CHUNK = 2**20
 _LEAST_CELL = 4
 """Bytes that a checked cell takes at least: a class's code."""
+MOST_COLUMNS = 20_000
+"""Of a CSV: each takes kilobytes while it is read, were it but a comma in the file."""
 Spec = FeaturesSpec | TraceSpec
 _SPEC: TypeAdapter[Spec] = TypeAdapter(DatasetSpec)
 
@@ -43,7 +47,7 @@ def _place(loc: tuple[int | str, ...], text: str | bytes) -> tuple[int | str, ..
     """Leave out of a place what stands nowhere in the caller's JSON: which of several types pydantic tried there."""
     try:
         here = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return loc
     found: list[int | str] = []
     for position, part in enumerate(loc):
@@ -111,6 +115,7 @@ def _unpacked(path: Path, magic: bytes, max_bytes: int, scratch: Path) -> Path:
 def _read_csv(spec: Spec, path: Path) -> pa.Table:
     # One block for the whole file: the type of a column is then inferred from all of its rows.
     reading = pa.csv.ReadOptions(block_size=max(path.stat().st_size + 1, _CHUNK), use_threads=True)
+    _refuse_many_columns(path)
     try:
         with pa.csv.open_csv(path) as reader:
             names = reader.schema.names
@@ -134,16 +139,42 @@ def _read_csv(spec: Spec, path: Path) -> pa.Table:
     return table
 
 
+def _refuse_many_columns(path: Path) -> None:
+    """Count the columns of the first line that is not empty, as pyarrow parts it."""
+    with path.open("rb") as file:
+        text = file.read(_CHUNK).decode("utf-8-sig", errors="replace")
+    try:
+        columns = len(next((row for row in csv.reader(io.StringIO(text, newline="")) if row), []))
+    except csv.Error as error:
+        raise InvalidRequest.at(Fault(("table",), f"is no readable CSV: {error}")) from error
+    if columns > MOST_COLUMNS:
+        raise InvalidRequest.at(Fault(("table",), f"has {columns} columns, at most {MOST_COLUMNS} are read"))
+
+
 def _read_parquet(spec: Spec, path: Path, max_bytes: int) -> pa.Table:
     try:
-        names, rows = pa.parquet.read_schema(path).names, pa.parquet.read_metadata(path).num_rows
-        present = [name for name in spec.used_columns if name in names]
-        _refuse_repeated(names, present)
-        if rows * len(present) * _LEAST_CELL > max_bytes:
-            raise PayloadTooLarge(f"the table's {rows} rows unpack to more than {max_bytes} bytes")
-        return pa.parquet.read_table(path, columns=present)
+        schema = pa.parquet.read_schema(path)
+        present = [name for name in spec.used_columns if name in schema.names]
+        _refuse_repeated(schema.names, present)
+        for name in present:
+            if pa.types.is_nested(schema.field(name).type):
+                raise _wrong_type(name, schema.field(name).type)
+        _refuse_large(schema, pa.parquet.read_metadata(path), present, max_bytes)
+        # Text that stands once in the file and in many rows is not to be copied into each of them.
+        return pa.parquet.read_table(path, columns=present, read_dictionary=present)
     except (pa.ArrowException, OSError) as error:
         raise InvalidRequest.at(Fault(("table",), f"is no readable Parquet: {error}")) from error
+
+
+def _refuse_large(schema: pa.Schema, said: pa.parquet.FileMetaData, present: list[str], max_bytes: int) -> None:
+    """Add up what the columns take once unpacked, by what the file says of itself."""
+    groups = [said.row_group(number) for number in range(said.num_row_groups)]
+    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
+    packed = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in present)
+    kinds = [schema.field(name).type for name in present]
+    cells = sum(kind.byte_width if pa.types.is_fixed_size_binary(kind) else _LEAST_CELL for kind in kinds)
+    if max(packed, said.num_rows * cells) > max_bytes:
+        raise PayloadTooLarge(f"the table's {said.num_rows} rows unpack to more than {max_bytes} bytes")
 
 
 def _refuse_repeated(names: list[str], used: list[str]) -> None:
@@ -155,7 +186,7 @@ def _refuse_repeated(names: list[str], used: list[str]) -> None:
 def _column(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
     """Turn a column into an array: numbers with NaN, or objects with None, where a cell is missing."""
     kind = chunked.type
-    if pa.types.is_dictionary(kind):
+    if pa.types.is_dictionary(kind) and _is_numeric(kind.value_type):
         return _column(chunked.cast(kind.value_type), name)
     if pa.types.is_null(kind):
         return np.full(len(chunked), np.nan)
@@ -163,14 +194,29 @@ def _column(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
         return np.asarray(chunked.cast(pa.float64(), safe=False).to_numpy())
     if _is_numeric(kind):
         return np.asarray(chunked.to_numpy())
-    if pa.types.is_binary(kind):  # what pyarrow makes of a CSV's text in another encoding
-        row = next((row for row, cell in enumerate(chunked.to_pylist(), start=1) if not _is_utf8(cell)), None)
-        if row is not None:
-            raise InvalidRequest.at(Fault(("table", name), f"must be text in UTF-8; row {row} is not"))
+    return _texts(chunked, name)
+
+
+def _texts(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
+    """Turn a column into texts, each different one held once, however many rows say it."""
+    kind = chunked.type
     try:
-        return np.array(chunked.cast(pa.large_string()).to_pylist(), dtype=object)
+        whole = chunked if pa.types.is_dictionary(kind) else chunked.dictionary_encode()
+        encoded = whole.unify_dictionaries().combine_chunks()
+        places = np.asarray(encoded.indices.cast(pa.int64()).fill_null(-1))
+        if pa.types.is_binary(encoded.dictionary.type):  # what pyarrow makes of a CSV's text in another encoding
+            wrong = [code for code, cell in enumerate(encoded.dictionary.to_pylist()) if not _is_utf8(cell)]
+            if wrong:
+                row = int(np.flatnonzero(np.isin(places, wrong))[0]) + 1
+                raise InvalidRequest.at(Fault(("table", name), f"must be text in UTF-8; row {row} is not"))
+        words = encoded.dictionary.cast(pa.large_string()).to_pylist()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise InvalidRequest.at(Fault(("table", name), f"has the type {kind}, must be numbers or text")) from error
+        raise _wrong_type(name, kind) from error
+    return np.array([*words, None], dtype=object)[places]
+
+
+def _wrong_type(name: str, kind: pa.DataType) -> InvalidRequest:
+    return InvalidRequest.at(Fault(("table", name), f"has the type {kind}, must be numbers or text"))
 
 
 def _is_numeric(kind: pa.DataType) -> bool:

@@ -17,6 +17,8 @@
     ├── Unauthorized            no key, or an unknown one
     ├── Forbidden               a key without the role
     ├── TooManyBuilds           the queue is full
+    ├── TooManyRequests         a caller asks more often than it may
+    ├── RequestTimeout          a body does not come
     ├── StoreUnavailable        the store is needed and cannot be reached
     ├── StoreRefused            the store is there and cannot take it: full, read-only
     ├── SolverTimeout           no feasible answer inside the time limit
@@ -173,6 +175,18 @@ class Forbidden(ParsimonyError):
 
 class TooManyBuilds(ParsimonyError):
     """The build queue is full."""
+
+
+class TooManyRequests(ParsimonyError):
+    """A caller asks more often than it may; ``wait_s`` tells after how many seconds it may again."""
+
+    def __init__(self, detail: str, wait_s: float = 1.0) -> None:
+        super().__init__(detail)
+        self.wait_s = wait_s
+
+
+class RequestTimeout(ParsimonyError):
+    """A body came too slowly, or not to its end."""
 
 
 class StoreUnavailable(ParsimonyError):

@@ -1,10 +1,13 @@
 """A small artifact of each subject, built through a server in seconds."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from tests.samples import FEATURES_SPEC, MIXED_SPEC, embedded_upload, feature_columns, mixed_columns, to_csv
-from tests.servers import Server, wait_for
+from tests.servers import Server, running_server, wait_for
 
 BUILDS: dict[str, tuple[str, dict[str, Any]]] = {
     "cascade": ("trace", {"target_precision": 0.9}),
@@ -14,6 +17,16 @@ BUILDS: dict[str, tuple[str, dict[str, Any]]] = {
     "pipeline": ("mixed", {"confidence_threshold": 0.7}),
 }
 """For each subject, the dataset and the parameters of its artifact."""
+
+
+@contextmanager
+def server_with_all_subjects(folder: Path, **settings: object) -> Iterator[Server]:
+    """Run a server with an artifact of each, all called ``plan``; its client sends the key ``k``, which may build."""
+    with running_server(folder, api_keys="k:build", **settings) as server:
+        server.client.headers["authorization"] = "Bearer k"
+        upload_all(server)
+        build_all(server)
+        yield server
 
 
 def upload_all(server: Server) -> None:

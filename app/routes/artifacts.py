@@ -57,7 +57,7 @@ def versions(solver: Solver, name: PathName, context: InContext) -> ArtifactList
     "/{solver}/{name}/active",
     summary="Roll back or forward",
     dependencies=[Depends(json_only)],
-    responses=errors(404, 415, 503),
+    responses=errors(404, 413, 415, 503),
 )
 def activate(solver: Solver, name: PathName, body: Activation, context: InContext) -> ArtifactRecord:
     """Let a version answer from now on, in every server within a second."""

@@ -120,10 +120,11 @@ PathName = Annotated[str, Path(pattern=NAME_PATTERN, description="the name", exa
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Document the error replies of a route: those named, and those that any route can give."""
+    """Document the error replies of a route: those named, and those that any can give, or any with a body."""
+    with_body = (408,) if 413 in statuses else ()
     return {
         status: {"model": Problem, "description": _WORDS[status], "content": {"application/problem+json": {}}}
-        for status in sorted({422, 500, *statuses})
+        for status in sorted({422, 500, *with_body, *statuses})
     }
 
 
@@ -131,11 +132,12 @@ _WORDS = {
     401: "no key, or an unknown one",
     403: "the key lacks the role",
     404: "it does not exist",
+    408: "the body came too slowly",
     409: "it conflicts, or nothing can satisfy the deadline or budget",
     413: "the body is too large",
     415: "the body is of a type that this route does not read",
     422: "a field is missing, out of range, not finite or of the wrong shape",
-    429: "too many builds are waiting",
+    429: "too many builds are waiting, or too many requests came",
     500: "a bug",
     503: "the store cannot be reached, or refuses",
     504: "no feasible answer inside the time limit",

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.access import Access, BodyLimit
+from app.access import Access
+from app.bodies import BodyLimit
 from app.settings import Settings
 
 Message = MutableMapping[str, Any]
@@ -50,7 +51,7 @@ def answer(app: Any, scope: Scope, *chunks: bytes) -> tuple[int, bytes]:
 def guarded(monkeypatch: pytest.MonkeyPatch, keys: str = KEYS) -> Access:
     """Make an application behind these keys."""
     monkeypatch.setenv("PARSIMONY_API_KEYS", keys)
-    return Access(accept, Settings().roles())
+    return Access(accept, Settings().api_keys)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ CONTRACT = {
     "too-many-builds": 429,
     "store-unavailable": 503,
     "solver-timeout": 504,
+    "too-many-requests": 429,  # beside the contract, like the next
+    "request-timeout": 408,
 }
 NEVER_REPLIED = {errors.ParsimonyError, errors.NotFound, errors.Cancelled}
 """The two that only have others below them, and the one that ends in the worker."""

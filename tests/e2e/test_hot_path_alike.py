@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.servers import Server, running_server
-from tests.subjects import build_all, upload_all
+from tests.servers import Server
+from tests.subjects import server_with_all_subjects
 
 TIMES = 120
 """Requests for each look-up."""
@@ -23,10 +23,7 @@ ODD = ["nan", "inf", "", "x", "-1", "1e999", "0x1", "true", "1_0", "012", "12.",
 @pytest.fixture(scope="module")
 def all_subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Run a server with a small artifact of each subject, all called ``plan``."""
-    with running_server(tmp_path_factory.mktemp("alike"), api_keys="k:build", max_body_bytes=1_000_000) as server:
-        server.client.headers["authorization"] = "Bearer k"
-        upload_all(server)
-        build_all(server)
+    with server_with_all_subjects(tmp_path_factory.mktemp("alike"), max_body_bytes=1_000_000) as server:
         yield server
 
 

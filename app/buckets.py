@@ -1,0 +1,35 @@
+"""How often each caller may ask: a token bucket for each."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+
+MOST = 10_000
+"""Buckets held at once; the one that was asked for the longest time ago makes room for a new one."""
+
+
+class Buckets:
+    """Gives so many tokens a second to each caller, and up to as many at once, at least one."""
+
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate, self._most, self._clock = rate, max(1.0, rate), clock
+        self._held: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def take(self, caller: Hashable) -> float:
+        """Take a token; give 0, or the seconds until there will be one. O(1).
+
+        >>> buckets = Buckets(2.0, clock=lambda: 0.0)
+        >>> [buckets.take("a") for _ in range(3)], buckets.take("b")
+        ([0.0, 0.0, 0.5], 0.0)
+        """
+        now = self._clock()
+        tokens, before = self._held.pop(caller, (self._most, now))
+        tokens = min(self._most, tokens + (now - before) * self._rate)
+        wait = max(0.0, (1.0 - tokens) / self._rate)
+        self._held[caller] = (tokens if wait else tokens - 1.0, now)
+        if len(self._held) > MOST:
+            self._held.popitem(last=False)
+        return wait
