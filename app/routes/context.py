@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Protocol, TypeVar, get_args, get_origin
 
 from fastapi import Depends, Path, Query, Request
 
@@ -24,6 +24,15 @@ from models.errors import PayloadTooLarge, SolverTimeout, UnsupportedMediaType
 T = TypeVar("T")
 
 
+class Seen(Protocol):
+    """What the last look at the store found."""
+
+    workers: int
+    """How many build workers there are."""
+    refusal: str | None
+    """Why the store takes no writes, if it takes none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """Everything that lives as long as the application."""
@@ -37,13 +46,17 @@ class Context:
     apart: Apart
     """For what may end the process that does it."""
     ledgers: Ledgers
-    workers: Callable[[], int]
-    """How many build workers there were at the last look."""
+    seen: Seen
 
 
 def _context(request: Request) -> Context:
     context: Context = request.state.context
     return context
+
+
+def needs_store(request: Request) -> None:
+    """Refuse at once what could only wait for a store that is away."""
+    _context(request).catalog.refuse_if_away()
 
 
 def media_type(request: Request, *known: str) -> str:
