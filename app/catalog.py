@@ -18,6 +18,7 @@ from models.errors import ParsimonyError, StoreUnavailable, UnknownArtifact, Unk
 
 logger = logging.getLogger("parsimony.catalog")
 POLL_S = 2.0
+_LOST = "is in memory only, the store has lost it; restore a backup, or build or import it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,8 @@ class Catalog:
         except StoreUnavailable as error:
             self.store_up, self.away = False, str(error)
             raise
-        self.problems = {i: text for i, text in self.problems.items() if i in fresh and i not in loaded}
+        bad = {i: text for i, text in self.problems.items() if i in fresh and i not in loaded}
+        self.problems = bad | {i: _LOST for i in self.plans if i not in pointers}
         self.plans = self.plans | loaded
         self.store_up, self.away, self.loaded = True, None, True
         self.refreshed_at = time.monotonic()

@@ -23,8 +23,8 @@ logger = logging.getLogger("parsimony.serve")
 _STOP_S = 10
 _GRACE_S = 4.0
 """How long a build may go on when the server stops: less than we wait for its worker, so that it ends in order."""
-_SILENCE_S = 45.0
-"""How long a worker may be silent: over twice as long as an idle one is."""
+_SILENCE_S = 30.0
+"""How long a worker may be silent: thrice as long as an idle one is, and longer than it waits for the store."""
 
 
 def serve(settings: Settings, *, with_worker: bool) -> None:

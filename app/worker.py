@@ -210,7 +210,7 @@ def _no_sign() -> None:
 def work(settings: Settings, *, grace_s: float = GRACE_S, sign_of_life: Callable[[], None] = _no_sign) -> None:
     """Take builds from the queue until told to stop, through every absence of the store.
 
-    grace_s: how long the running build may go on once it is told. sign_of_life: called at least every half minute.
+    grace_s: how long the running build may go on once it is told. sign_of_life: called every ten seconds or so.
     """
     told_to_stop = False
     with open_parts(settings, client_name="parsimony-worker") as parts:
@@ -235,7 +235,7 @@ def _work(parts: Parts, grace_s: float, sign_of_life: Callable[[], None]) -> boo
         [queue],
         connection=parts.store.client,
         serializer=JSONSerializer,
-        worker_ttl=30,
+        worker_ttl=25,
         job_monitoring_interval=BEAT_S,
         maintenance_interval=10,
         log_job_description=False,

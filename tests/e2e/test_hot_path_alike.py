@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.samples import FEATURES_SPEC, MIXED_SPEC, embedded_upload, feature_columns, mixed_columns, to_csv
-from tests.servers import Server, running_server, wait_for
+from tests.servers import Server, running_server
+from tests.subjects import build_all, upload_all
 
 TIMES = 120
 """Requests for each look-up."""
@@ -25,35 +25,9 @@ def all_subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Run a server with a small artifact of each subject, all called ``plan``."""
     with running_server(tmp_path_factory.mktemp("alike"), api_keys="k:build", max_body_bytes=1_000_000) as server:
         server.client.headers["authorization"] = "Bearer k"
-        mixed = {
-            name: ["" if cell is None or cell != cell else cell for cell in column.tolist()]
-            for name, column in mixed_columns().items()
-        }
-        uploads: dict[str, dict[str, Any]] = {
-            "trace": embedded_upload(),
-            "features": _upload(FEATURES_SPEC, feature_columns()),
-            "mixed": _upload(MIXED_SPEC, mixed),
-        }
-        for name, files in uploads.items():
-            assert server.client.put(f"/v1/datasets/{name}", files=files).status_code == 201
-        builds: dict[str, tuple[str, dict[str, Any]]] = {
-            "cascade": ("trace", {"target_precision": 0.9}),
-            "portfolio": ("trace", {"curve_points": 3, "samples": {"count": 10, "size": 50}}),
-            "index": ("features", {"folds": 3}),
-            "policy": ("trace", {"points": 3, "trees": 5, "depth": 2}),
-            "pipeline": ("mixed", {"confidence_threshold": 0.7}),
-        }
-        for solver, (dataset, params) in builds.items():
-            body = {"solver": solver, "name": "plan", "dataset": dataset, "params": params}
-            path = server.client.post("/v1/builds", json=body).headers["location"]
-            wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), 60)  # noqa: B023
-            assert server.client.get(path).json()["status"] == "succeeded"
-        wait_for(lambda: len(server.client.get("/v1/artifacts").json()["items"]) == len(builds), 5)
+        upload_all(server)
+        build_all(server)
         yield server
-
-
-def _upload(spec: dict[str, Any], columns: dict[str, Any]) -> dict[str, Any]:
-    return {"spec": (None, json.dumps(spec)), "table": ("table.csv", to_csv(columns), "text/csv")}
 
 
 def number(draw: random.Random, most: float) -> str:
