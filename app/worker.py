@@ -49,18 +49,28 @@ def run_build(build_id: str) -> None:
             _build_and_publish(parts, build)
         except Cancelled as error:
             logger.info("%s", error)
-        except ParsimonyError as error:
-            parts.builds.end(build_id, "failed", str(error))
-        except JobTimeoutException:
-            limit = parts.settings.build_timeout_s
-            parts.builds.end(build_id, "failed", f"took longer than {limit} s (PARSIMONY_BUILD_TIMEOUT_S)")
-        except MemoryError:
-            parts.builds.end(build_id, "failed", "ran out of memory")
-        except BaseException:
-            parts.builds.end(
-                build_id, "failed", f"an internal error; the worker's log tells more under build {build_id}"
-            )
-            raise
+        except BaseException as error:
+            reason = _reason(error, parts.settings.build_timeout_s)
+            internal = f"an internal error; the worker's log tells more under build {build_id}"
+            parts.builds.end(build_id, "failed", reason or internal)
+            if reason is None:
+                raise
+
+
+def _reason(error: BaseException, limit: int) -> str | None:
+    """Say why a build failed, None if only the log can tell."""
+    if isinstance(error, JobTimeoutException):
+        return f"took longer than {limit} s (PARSIMONY_BUILD_TIMEOUT_S)"
+    if any(isinstance(cause, MemoryError) for cause in _causes(error)):
+        return "ran out of memory"
+    return str(error) if isinstance(error, ParsimonyError) else None
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Give an error and all that it came from: libraries that run out of memory stumble over the pieces."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _build_and_publish(parts: Parts, build: Build) -> None:
