@@ -1,6 +1,7 @@
 """The clock jumps by years, forwards and back: no expiry, order or version depends on it."""
 
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,8 @@ import pytest
 import redis
 
 from app.embedded import socket_path
-from tests.e2e.test_builds import large_upload, start_build
+from app.worker import BEAT_S
+from tests.e2e.test_builds import large_upload, start_build, the_worker
 from tests.faults.services import LOOK_UP, problems, upload_and_build
 from tests.servers import Server, running_server, wait_for
 
@@ -65,12 +67,16 @@ def test_versions_and_lists_keep_their_order_whatever_the_clock_says(jumping: Ju
     wait_for(lambda: server.client.get(LOOK_UP).json()["artifact"]["version"] == 4, 5)
 
 
-@pytest.mark.parametrize("years", [10, -10])
-def test_a_jump_ends_no_build_that_runs_and_no_worker(jumping: Jumping, years: int) -> None:
+@pytest.mark.parametrize(("years", "held_s"), [(10, BEAT_S + 1), (-10, 0)])
+def test_a_jump_ends_no_build_that_runs_and_no_worker(jumping: Jumping, years: int, held_s: float) -> None:
     server = jumping.server
     assert server.client.put("/v1/datasets/large", files=large_upload()).status_code in (200, 201)
     path = start_build(server, "long")
+    (horse,) = the_worker(server).children()
+    horse.suspend()
     jumping.jump(years * YEAR)
+    time.sleep(held_s)  # until its worker has looked how long it works
+    horse.resume()
     wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), 60)
     ended = server.client.get(path).json()
     assert ended["status"] == "succeeded", ended
