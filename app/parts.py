@@ -23,6 +23,10 @@ class Parts:
     datasets: Datasets
     builds: Builds
 
+    def lacking_room(self, more: int = 0) -> str | None:
+        """Say that the embedded server has no room for so many bytes more; None if it has, or is not ours."""
+        return None if self.embedded is None else self.embedded.lacking_room(more)
+
     def revive(self) -> None:
         """Start the embedded server again if it is ours and was killed."""
         if self.embedded is not None:

@@ -19,7 +19,7 @@ from app.settings import Settings
 from app.telemetry import Metrics
 from models import Fault, InvalidRequest
 from models.base import NAME_PATTERN
-from models.errors import PayloadTooLarge, SolverTimeout, UnsupportedMediaType
+from models.errors import PayloadTooLarge, SolverTimeout, StoreRefused, UnsupportedMediaType
 
 T = TypeVar("T")
 
@@ -55,8 +55,14 @@ def _context(request: Request) -> Context:
 
 
 def needs_store(request: Request) -> None:
-    """Refuse at once what could only wait for a store that is away."""
-    _context(request).catalog.refuse_if_away()
+    """Refuse at once what could only wait for a store that is away, or what it has no room for."""
+    context = _context(request)
+    if request.method in ("PUT", "POST"):
+        declared = request.headers.get("content-length", "")
+        lacking = context.parts.lacking_room(int(declared) if declared.isdecimal() else 0)
+        if lacking is not None:
+            raise StoreRefused(lacking)
+    context.catalog.refuse_if_away()
 
 
 def media_type(request: Request, *known: str) -> str:

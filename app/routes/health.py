@@ -43,6 +43,9 @@ async def ready(context: InContext, response: Response) -> Readiness:
     """Say what is loaded and what is wrong; 503 until the first load has finished."""
     catalog = context.catalog
     problems = [f"{solver} {name!r}: {text}" for (solver, name), text in sorted(catalog.problems.items())]
+    lacking = context.parts.lacking_room()
+    if lacking is not None:
+        problems.append(f"{lacking}; {_MEANWHILE}")
     if not catalog.store_up:
         problems.append(f"{catalog.away or 'the store has not been reached yet'}; {_MEANWHILE}")
     elif context.seen.refusal is not None:

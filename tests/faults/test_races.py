@@ -2,6 +2,7 @@
 
 import random
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -32,10 +33,8 @@ def race(url: str, seed: int, told: Connection) -> None:
     artifacts, draw, done = Artifacts(Store(url)), random.Random(seed), Done()
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
-        try:
+        with suppress(Conflict, UnknownArtifact, UnknownVersion):  # another process was first
             _step(artifacts, draw, done)
-        except (Conflict, UnknownArtifact, UnknownVersion):
-            pass  # another process was first
     told.send(done)
 
 
