@@ -18,6 +18,7 @@ from models.errors import ParsimonyError, StoreUnavailable, UnknownArtifact, Unk
 
 logger = logging.getLogger("parsimony.catalog")
 POLL_S = 2.0
+_LOST = "is in memory only, the store has lost it; restore a backup, or build or import it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class Catalog:
     problems: dict[Id, str] = field(default_factory=dict)
     loaded: bool = False
     store_up: bool = False
+    away: str | None = None
+    """Why the store could not be reached at the last look, if it could not."""
     refreshed_at: float = field(default_factory=time.monotonic)
     load_failures: int = 0
 
@@ -54,10 +57,16 @@ class Catalog:
         live = self.get(solver, name)
         if version is None or version == live.ref.version:
             return live
+        self.refuse_if_away()
         try:
             return self._load(self.artifacts.record(solver, name, version))
         except UnknownArtifact as error:  # only in memory any more
             raise UnknownVersion(f"{solver} {name!r} has no version {version}") from error
+
+    def refuse_if_away(self) -> None:
+        """Raise StoreUnavailable if the last look found the store away: nobody need wait to find it out again."""
+        if self.away is not None:
+            raise StoreUnavailable(self.away)
 
     def refresh(self) -> None:
         """Hold the pointers against what is in memory and load what is new; a bad artifact leaves the old one."""
@@ -65,12 +74,13 @@ class Catalog:
             pointers = self.artifacts.pointers()
             fresh = {i: p for i, p in pointers.items() if not self._holds(i, p)}
             loaded = {i: live for i in fresh if (live := self._try_load(i)) is not None}
-        except StoreUnavailable:
-            self.store_up = False
+        except StoreUnavailable as error:
+            self.store_up, self.away = False, str(error)
             raise
-        self.problems = {i: text for i, text in self.problems.items() if i in fresh and i not in loaded}
+        bad = {i: text for i, text in self.problems.items() if i in fresh and i not in loaded}
+        self.problems = bad | {i: _LOST for i in self.plans if i not in pointers}
         self.plans = self.plans | loaded
-        self.store_up = self.loaded = True
+        self.store_up, self.away, self.loaded = True, None, True
         self.refreshed_at = time.monotonic()
 
     def _holds(self, artifact: Id, pointer: tuple[int, str]) -> bool:
@@ -116,13 +126,15 @@ class CatalogThread(threading.Thread):
 
     def run(self) -> None:
         """Listen and look until stopped, through every absence of the store."""
+        told = ""
         while not self._stopping.is_set():
             try:
                 self._listen()
             except ParsimonyError as error:
-                if self._catalog.store_up or not self._catalog.loaded:
+                if str(error) != told:
                     logger.warning("%s", error)
-                self._catalog.store_up = False
+                    told = str(error)
+                self._catalog.store_up, self._catalog.away = False, str(error)
                 self._note()
                 self._stopping.wait(0.5)
                 self._try_revive()

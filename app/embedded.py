@@ -9,6 +9,7 @@ behind, whoever is killed in which order; and a server that crashed is started a
 import ctypes
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,8 @@ from models.errors import StoreUnavailable
 
 _SOCKET_LIMIT = 100  # a Unix socket's path may have 108 bytes
 _START_S = 30.0
+_ROOM_BYTES = 2**20
+"""What must be free beside what is to be written: for what the store notes of it, and of workers."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -47,6 +50,13 @@ class EmbeddedRedis:
     def url(self) -> str:
         """The address to connect to."""
         return f"unix://{socket_path(self.folder)}"
+
+    def lacking_room(self, more: int = 0) -> str | None:
+        """Say that the disk has no room for so many bytes more, None if it has: a server that cannot write ends."""
+        free = shutil.disk_usage(self.folder).free
+        if free >= more + _ROOM_BYTES:
+            return None
+        return f"no room on the disk under {self.folder.parent}: {free} bytes are free, {more + _ROOM_BYTES} are needed"
 
     def revive(self) -> None:
         """Start a keeper again if it was killed; called by those who find the store unreachable."""

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from importlib import import_module
 from importlib.metadata import version
 from types import ModuleType
@@ -35,6 +35,7 @@ from app.routes.context import Context, errors, known_query_only
 from app.settings import Settings
 from app.telemetry import Metrics, Telemetry, configure_logging
 from models import BuildStatus
+from models.errors import StoreRefused
 from models.feedback import QUANTITIES
 from solvers import SOLVERS
 
@@ -52,10 +53,10 @@ Errors are `application/problem+json`; the `instance` finds the request in the l
 
 SOLVERS_AT_ONCE = 2
 _METHODS = ("GET", "POST", "PUT", "DELETE")
-_CORS_HEADERS = {
-    "allow_headers": ("Authorization", "Content-Type", "X-Request-ID"),
-    "expose_headers": ("Location", "Retry-After", "X-Request-ID"),
-}
+_ASKING_HEADERS = ("Authorization", "Content-Type", "X-Request-ID")
+_TOLD_HEADERS = ("Location", "Retry-After", "X-Request-ID")
+LOOK_S = 3.0
+"""How long a look at the store may wait for a reply before the store is held to be away."""
 BEARER = HTTPBearer(auto_error=False, description="a key of PARSIMONY_API_KEYS, if any is set")
 """For the documentation's Authorize button; the layer ``Access`` decides, before any route."""
 
@@ -78,7 +79,8 @@ def create_app(settings: Settings | None = None) -> ASGIApp:
     layers = BodyLimit(layers, settings.max_body_bytes)
     layers = Access(layers, settings.api_keys, settings.rate_limit)
     if settings.origins():
-        layers = CORSMiddleware(layers, settings.origins(), allow_methods=_METHODS, **_CORS_HEADERS)
+        headers = {"allow_headers": _ASKING_HEADERS, "expose_headers": _TOLD_HEADERS}
+        layers = CORSMiddleware(layers, settings.origins(), allow_methods=_METHODS, **headers)  # type: ignore[arg-type]
     log = AccessLog(sys.stderr, settings.log_format) if logger.isEnabledFor(logging.INFO) else None
     return Telemetry(layers, metrics, log)
 
@@ -114,17 +116,17 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
             die_with_parent(signal.SIGTERM, parent.pid)  # of several server processes none outlives the one that counts
         if not settings.api_keys:
             logger.warning("no PARSIMONY_API_KEYS: everybody who reaches %s may do everything", settings.host)
-        with open_parts(settings, client_name="parsimony-server") as parts:
-            catalog = Catalog(parts.artifacts)
-            chores = Chores(parts, catalog, metrics)
-            thread = CatalogThread(catalog, parts.store, chores=chores.run, revive=parts.revive, note=chores.note)
+        with ExitStack() as stack:
+            parts = stack.enter_context(open_parts(settings, client_name="parsimony-server"))
+            looking = stack.enter_context(parts.impatient(LOOK_S))
+            catalog = Catalog(looking.artifacts)
+            chores = Chores(looking, catalog, metrics)
+            thread = CatalogThread(catalog, looking.store, chores=chores.run, revive=parts.revive, note=chores.note)
             thread.start()
             solving = ThreadPoolExecutor(SOLVERS_AT_ONCE, thread_name_prefix="solving")
             apart = Apart(settings.solve_timeout_s, imports=("skops.io",))
             try:
-                context = Context(
-                    settings, parts, catalog, metrics, solving, apart, Ledgers(parts.store), lambda: chores.workers
-                )
+                context = Context(settings, parts, catalog, metrics, solving, apart, Ledgers(parts.store), chores)
                 yield {"context": context}
             finally:
                 solving.shutdown(wait=False, cancel_futures=True)
@@ -142,6 +144,7 @@ class Chores:
         self._watch = Watch(parts.builds)
         self._failures = 0
         self.workers = 0
+        self.refusal: str | None = None
 
     def note(self) -> None:
         """Bring the gauges up to date, whether or not the store was reached."""
@@ -153,7 +156,14 @@ class Chores:
         self._failures = catalog.load_failures
 
     def run(self) -> None:
-        """Do what needs the store."""
+        """Do what needs the store; one that takes no writes is no reason to stop looking at it."""
+        self.refusal = self._parts.store.refusal()
+        try:
+            self._look()
+        except StoreRefused as error:
+            self.refusal = str(error)
+
+    def _look(self) -> None:
         self._watch.look()
         self.workers = self._parts.builds.workers()
         counts = self._parts.builds.counts()

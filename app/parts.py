@@ -10,7 +10,7 @@ from app.embedded import EmbeddedRedis
 from app.feedback import Feedback
 from app.jobs import Builds
 from app.settings import Settings
-from app.store import Store
+from app.store import TIMEOUT_S, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,20 @@ class Parts:
     builds: Builds
     feedback: Feedback
 
+    def lacking_room(self, more: int = 0) -> str | None:
+        """Say that the embedded server has no room for so many bytes more; None if it has, or is not ours."""
+        return None if self.embedded is None else self.embedded.lacking_room(more)
+
     def revive(self) -> None:
         """Start the embedded server again if it is ours and was killed."""
         if self.embedded is not None:
             self.embedded.revive()
+
+    @contextmanager
+    def impatient(self, timeout_s: float) -> Iterator["Parts"]:
+        """Give the same parts over a connection that does not wait longer for a reply, until the block ends."""
+        with _connected(self.settings, self.embedded, self.store.url, self.store.client_name, timeout_s) as parts:
+            yield parts
 
 
 @contextmanager
@@ -38,7 +48,17 @@ def open_parts(settings: Settings, *, client_name: str) -> Iterator[Parts]:
         embedded = None
         if settings.redis_url is None:
             embedded = stack.enter_context(EmbeddedRedis(settings.data_dir))
-        store = Store(settings.redis_url or (embedded.url if embedded else ""), client_name=client_name)
-        stack.callback(store.close)
+        url = settings.redis_url or (embedded.url if embedded else "")
+        yield stack.enter_context(_connected(settings, embedded, url, client_name, TIMEOUT_S))
+
+
+@contextmanager
+def _connected(
+    settings: Settings, embedded: EmbeddedRedis | None, url: str, client_name: str, timeout_s: float
+) -> Iterator[Parts]:
+    store = Store(url, client_name=client_name, timeout_s=timeout_s)
+    try:
         builds = Builds(store, queue_limit=settings.build_queue_limit, timeout_s=settings.build_timeout_s)
         yield Parts(settings, embedded, store, Artifacts(store), Datasets(store), builds, Feedback(store))
+    finally:
+        store.close()

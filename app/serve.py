@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import ExitStack
+import time
+from contextlib import ExitStack, suppress
 from types import FrameType
 
 import uvicorn
@@ -21,6 +22,10 @@ from models import InvalidRequest
 
 logger = logging.getLogger("parsimony.serve")
 _STOP_S = 10
+_GRACE_S = 4.0
+"""How long a build may go on when the server stops: less than we wait for its worker, so that it ends in order."""
+_SILENCE_S = 30.0
+"""How long a worker may be silent: thrice as long as an idle one is, and longer than it waits for the store."""
 
 
 def serve(settings: Settings, *, with_worker: bool) -> None:
@@ -32,7 +37,8 @@ def serve(settings: Settings, *, with_worker: bool) -> None:
         if settings.redis_url is None:
             stack.enter_context(EmbeddedRedis(settings.data_dir))  # a folder that cannot be used is refused here
         if settings.workers > 1:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="parsimony-metrics-"))
+            memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # writing to a map of a full disk kills
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="parsimony-metrics-", dir=memory))
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
         if with_worker:
             stack.enter_context(WorkerBeside())
@@ -70,22 +76,37 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 
 class WorkerBeside(threading.Thread):
-    """Runs a build worker that ends when we end, however we end, and starts another one when it dies."""
+    """Runs a build worker that ends when we end, however we end, and starts another one when it dies or hangs."""
 
-    def __init__(self) -> None:
+    def __init__(self, silence_s: float = _SILENCE_S) -> None:
         super().__init__(name="worker-beside", daemon=True)
         self._stopping = threading.Event()
+        self._silence_s = silence_s
 
     def run(self) -> None:
         """Keep one worker running."""
         while not self._stopping.is_set():
-            worker = _start_worker()
-            while worker.poll() is None and not self._stopping.wait(0.2):
-                pass
+            signs, told = os.pipe()
+            worker = _start_worker(told)
+            os.close(told)
+            self._watch(worker, signs)
+            os.close(signs)
             if not self._stopping.is_set():
                 logger.warning("the build worker ended with status %d; starting another one", worker.returncode)
                 self._stopping.wait(1.0)
         _end(worker)
+
+    def _watch(self, worker: subprocess.Popen[bytes], signs: int) -> None:
+        """Wait for a worker's end, and bring it about if the worker gives no sign of life for too long."""
+        os.set_blocking(signs, False)
+        heard = time.monotonic()
+        while worker.poll() is None and not self._stopping.wait(0.2):
+            with suppress(BlockingIOError):
+                heard = time.monotonic() if os.read(signs, 4096) else heard
+            if time.monotonic() - heard > self._silence_s:
+                logger.warning("the build worker gave no sign of life for %.0f s; it is killed", self._silence_s)
+                worker.kill()
+                worker.wait()
 
     def __enter__(self) -> "WorkerBeside":
         self.start()
@@ -96,20 +117,26 @@ class WorkerBeside(threading.Thread):
         self.join()
 
 
-def _start_worker() -> subprocess.Popen[bytes]:
-    code = f"import app.serve; app.serve.work_beside({os.getpid()})"
+def _start_worker(told: int) -> subprocess.Popen[bytes]:
+    code = f"import app.serve; app.serve.work_beside({os.getpid()}, {told})"
     command = [sys.executable, "-P", "-c", code, "worker"]  # -P: not an "app" of the current folder
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(told,))
 
 
-def work_beside(server: int) -> None:
-    """Be the worker beside a server process (the child's whole life)."""
+def work_beside(server: int, told: int) -> None:
+    """Be the worker beside a server process (the child's whole life), to which signs of life are told."""
     from app.worker import work
 
     die_with_parent(signal.SIGTERM, server)
     settings = Settings()
     configure_logging(settings.log_level, settings.log_format)
-    work(settings)
+    os.set_inheritable(told, False)
+    work(settings, grace_s=_GRACE_S, sign_of_life=lambda: _tell(told))
+
+
+def _tell(told: int) -> None:
+    with suppress(BrokenPipeError):  # the server has ended; so shall we, by its signal
+        os.write(told, b".")
 
 
 def _end(worker: subprocess.Popen[bytes]) -> None:

@@ -21,6 +21,8 @@ T = TypeVar("T")
 PREFIX = "parsimony"
 _AWAY = (redis.ConnectionError, redis.TimeoutError, redis.exceptions.MaxConnectionsError)
 _REFUSALS = (redis.exceptions.OutOfMemoryError, redis.ReadOnlyError, redis.exceptions.ResponseError)
+TIMEOUT_S = 10.0
+"""How long a reply may take: a value of hundreds of megabytes is written to disk before it is answered."""
 
 __all__ = ["Pipeline", "Store", "key", "translated"]
 
@@ -48,14 +50,15 @@ def translated() -> Iterator[None]:
 class Store:
     """A connection to the store, made when it is first needed; every call raises StoreUnavailable or StoreRefused."""
 
-    def __init__(self, url: str, *, client_name: str = PREFIX) -> None:
+    def __init__(self, url: str, *, client_name: str = PREFIX, timeout_s: float = TIMEOUT_S) -> None:
+        self.url, self.client_name = url, client_name
         over_tcp = {} if url.startswith("unix://") else {"socket_connect_timeout": 3.0, "socket_keepalive": True}
         self.client = redis.Redis.from_url(
             url,
             client_name=client_name,
-            socket_timeout=10.0,
+            socket_timeout=timeout_s,
             health_check_interval=15,
-            retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 1),
+            retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 1, (redis.ConnectionError,)),  # not of what hangs
             **over_tcp,
         )
 
@@ -67,6 +70,18 @@ class Store:
         """Ask for a sign of life."""
         with translated():
             self.client.ping()
+
+    def refusal(self) -> str | None:
+        """Say why the store takes no writes (it is full, or read-only), None if it takes them.
+
+        What is written is there already, all but the first time, so that asking costs the store nothing.
+        """
+        try:
+            with translated():
+                self.client.set(key("asked"), b"", nx=True)
+        except StoreRefused as error:
+            return str(error)
+        return None
 
     def get_json(self, name: str) -> Any | None:
         """Give the JSON value kept under a key, None if there is none."""
@@ -91,10 +106,20 @@ class Store:
         """Apply a change all at once.
 
         ``change`` reads through the pipeline, calls ``multi()``, queues its writes and gives the result; it runs again
-        if a watched key was changed meanwhile, so it must have no effect of its own.
+        if a watched key was changed meanwhile, so it must have no effect of its own. If the connection breaks, the
+        change was made wholly or not at all, nobody can tell which: it does not run again, lest it be made twice.
         """
-        with translated():
-            return cast(T, self.client.transaction(change, *watched, value_from_callable=True))  # type: ignore[arg-type]
+        with translated(), self.client.pipeline() as pipe:
+            while True:
+                try:
+                    if watched:
+                        pipe.watch(*watched)
+                    result = change(pipe)
+                    pipe.execute()
+                    return result
+                except redis.WatchError as error:
+                    if isinstance(error.__context__, _AWAY):  # the client calls this too a change of what was watched
+                        raise error.__context__ from error
 
     def run(self, script: str, names: list[str], arguments: list[Any]) -> list[Any]:
         """Run a script on the store, all at once: it sees and changes the named keys with nobody in between."""

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -13,7 +13,7 @@ import joblib
 import numpy as np
 from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.process_executor import TerminatedWorkerError
-from rq import Worker
+from rq import Worker, worker_registration
 from rq.job import Job
 from rq.queue import Queue
 from rq.serializers import JSONSerializer
@@ -29,11 +29,13 @@ from app.parts import Parts, open_parts
 from app.settings import Settings
 from app.store import translated
 from models import ArtifactRecord, Build, BuildProgress, BuildRequest, Value
-from models.errors import Cancelled, ParsimonyError, StoreUnavailable
+from models.errors import Cancelled, ParsimonyError, StoreRefused, StoreUnavailable
 from solvers import SOLVERS, Progress, Run
 
 logger = logging.getLogger("parsimony.worker")
 BEAT_S = 5
+GRACE_S = 45.0
+"""How long a build may go on when its worker is told to stop; the composed house waits for a minute."""
 _REPORT_S = 0.2
 
 
@@ -47,18 +49,28 @@ def run_build(build_id: str) -> None:
             _build_and_publish(parts, build)
         except Cancelled as error:
             logger.info("%s", error)
-        except ParsimonyError as error:
-            parts.builds.end(build_id, "failed", str(error))
-        except JobTimeoutException:
-            limit = parts.settings.build_timeout_s
-            parts.builds.end(build_id, "failed", f"took longer than {limit} s (PARSIMONY_BUILD_TIMEOUT_S)")
-        except MemoryError:
-            parts.builds.end(build_id, "failed", "ran out of memory")
-        except BaseException:
-            parts.builds.end(
-                build_id, "failed", f"an internal error; the worker's log tells more under build {build_id}"
-            )
-            raise
+        except BaseException as error:
+            reason = _reason(error, parts.settings.build_timeout_s)
+            internal = f"an internal error; the worker's log tells more under build {build_id}"
+            parts.builds.end(build_id, "failed", reason or internal)
+            if reason is None:
+                raise
+
+
+def _reason(error: BaseException, limit: int) -> str | None:
+    """Say why a build failed, None if only the log can tell."""
+    if isinstance(error, JobTimeoutException):
+        return f"took longer than {limit} s (PARSIMONY_BUILD_TIMEOUT_S)"
+    if any(isinstance(cause, MemoryError) for cause in _causes(error)):
+        return "ran out of memory"
+    return str(error) if isinstance(error, ParsimonyError) else None
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Give an error and all that it came from: libraries that run out of memory stumble over the pieces."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _build_and_publish(parts: Parts, build: Build) -> None:
@@ -131,12 +143,36 @@ class BuildWorker(Worker):
     """RQ's worker, which also counts up the beat of the build that it watches over."""
 
     builds: Builds
-    told_to_stop = False
+    grace_s: float
+    sign_of_life: Callable[[], None]
+    max_connection_wait_time = 5.0  # a store that came back is not kept waiting
+    _taken: float = 0.0
+    _told_to_stop: float | None = None
+
+    @property
+    def told_to_stop(self) -> bool:
+        """Whether it was a signal that ended the work, not the store's absence."""
+        return self._told_to_stop is not None
 
     def request_stop(self, signum: Any, frame: Any) -> None:
-        """Remember that it was a signal that ended the work, not the store's absence."""
-        self.told_to_stop = True
+        """Remember the signal, and when it came."""
+        self._told_to_stop = time.monotonic()
         super().request_stop(signum, frame)  # type: ignore[no-untyped-call]
+
+    def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
+        """Say that this worker is alive; a store that came back empty knows nothing of it otherwise."""
+        self.sign_of_life()
+        super().heartbeat(timeout, pipeline)
+        worker_registration.register(self, pipeline)
+
+    def monitor_work_horse(self, job: Job, queue: Queue) -> None:
+        """Wait for the process of a build, from now on."""
+        self._taken = time.monotonic()
+        super().monitor_work_horse(job, queue)
+
+    def set_current_job_working_time(self, current_job_working_time: float, pipeline: Any = None) -> None:
+        """Count by a clock that does not jump: RQ kills what works for too long."""
+        self.current_job_working_time = time.monotonic() - self._taken if current_job_working_time else 0.0
 
     def main_work_horse(self, job: Job, queue: Queue) -> None:
         """Begin the life of the process of one build, which ends with the worker's at the latest."""
@@ -152,11 +188,22 @@ class BuildWorker(Worker):
 
     def maintain_heartbeats(self, job: Job) -> None:
         """Say that the build's worker is alive; end a build that does not end itself when its time is over."""
-        super().maintain_heartbeats(job)
-        self.builds.beat(job.id)
+        try:
+            with translated():
+                super().maintain_heartbeats(job)
+                self.builds.beat(job.id)
+        except (StoreUnavailable, StoreRefused) as error:
+            logger.warning("build %s goes on unheard: %s", job.id, error)
         limit = float(job.timeout or 0)
         if 0 < limit < self.current_job_working_time - BEAT_S:
-            self.builds.end(job.id, "failed", f"took longer than {limit:g} s (PARSIMONY_BUILD_TIMEOUT_S)")
+            self._end(job, f"took longer than {limit:g} s (PARSIMONY_BUILD_TIMEOUT_S)")
+        elif self._told_to_stop is not None and time.monotonic() - self._told_to_stop > self.grace_s:
+            self._end(job, "the worker was told to stop before the build had ended; start it again")
+
+    def _end(self, job: Job, why: str) -> None:
+        try:
+            self.builds.end(job.id, "failed", why)
+        finally:
             self.kill_horse()
 
     def handle_work_horse_killed(self, job: Job, retpid: Any, ret_val: Any, rusage: Any) -> None:
@@ -166,35 +213,43 @@ class BuildWorker(Worker):
         super().handle_work_horse_killed(job, retpid, ret_val, rusage)  # type: ignore[no-untyped-call]
 
 
-def work(settings: Settings) -> None:
-    """Take builds from the queue until told to stop, through every absence of the store."""
+def _no_sign() -> None:
+    """Nobody watches this worker."""
+
+
+def work(settings: Settings, *, grace_s: float = GRACE_S, sign_of_life: Callable[[], None] = _no_sign) -> None:
+    """Take builds from the queue until told to stop, through every absence of the store.
+
+    grace_s: how long the running build may go on once it is told. sign_of_life: called every ten seconds or so.
+    """
     told_to_stop = False
     with open_parts(settings, client_name="parsimony-worker") as parts:
         while not told_to_stop:
+            sign_of_life()
             for number in (signal.SIGTERM, signal.SIGINT):  # RQ sets handlers of its own while it works
                 signal.signal(number, lambda *_: sys.exit(0))
             try:
                 with translated():
                     parts.store.ping()
-                    told_to_stop = _work(parts)
-            except StoreUnavailable as error:
+                    told_to_stop = _work(parts, grace_s, sign_of_life)
+            except (StoreUnavailable, StoreRefused) as error:
                 logger.warning("%s; trying again", error)
                 time.sleep(1.0)
                 parts.revive()
 
 
-def _work(parts: Parts) -> bool:
+def _work(parts: Parts, grace_s: float, sign_of_life: Callable[[], None]) -> bool:
     """Take builds until told to stop (True) or cut off from the store (False)."""
     queue = Queue(QUEUE_NAME, connection=parts.store.client, serializer=JSONSerializer)
     worker = BuildWorker(
         [queue],
         connection=parts.store.client,
         serializer=JSONSerializer,
-        worker_ttl=30,
+        worker_ttl=25,
         job_monitoring_interval=BEAT_S,
         maintenance_interval=10,
         log_job_description=False,
     )
-    worker.builds = parts.builds
+    worker.builds, worker.grace_s, worker.sign_of_life = parts.builds, grace_s, sign_of_life
     worker.work(logging_level="WARNING")
     return worker.told_to_stop

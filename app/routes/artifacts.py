@@ -7,11 +7,11 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.clock import now
-from app.routes.context import InContext, PathName, errors, json_only
+from app.routes.context import InContext, PathName, errors, json_only, needs_store
 from models import ArtifactRecord, Value
 from models.errors import UnsupportedMediaType
 
-router = APIRouter(prefix="/v1/artifacts", tags=["artifacts"])
+router = APIRouter(prefix="/v1/artifacts", tags=["artifacts"], dependencies=[Depends(needs_store)])
 MEDIA_TYPE = "application/vnd.parsimony.artifact"
 Version = Annotated[int, Path(ge=1, description="the version", examples=[1])]
 Solver = Annotated[str, Path(description="the solver", examples=["cascade"])]

@@ -10,10 +10,10 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
 from app.parts import Parts
-from app.routes.context import InContext, errors, json_only
+from app.routes.context import InContext, errors, json_only, needs_store
 from models import Build, BuildRequest, ParsimonyError
 
-router = APIRouter(prefix="/v1/builds", tags=["builds"])
+router = APIRouter(prefix="/v1/builds", tags=["builds"], dependencies=[Depends(needs_store)])
 _LOOK_S = 0.2
 BuildId = Annotated[str, Path(description="the build's id", examples=["7d0c3b9a5e4f4d6c8a1b2c3d4e5f6a7b"])]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Protocol, TypeVar, get_args, get_origin
 
 from fastapi import Depends, Path, Query, Request
 
@@ -19,9 +19,18 @@ from app.settings import Settings
 from app.telemetry import Metrics
 from models import Fault, InvalidRequest
 from models.base import NAME_PATTERN
-from models.errors import PayloadTooLarge, SolverTimeout, UnsupportedMediaType
+from models.errors import PayloadTooLarge, SolverTimeout, StoreRefused, UnsupportedMediaType
 
 T = TypeVar("T")
+
+
+class Seen(Protocol):
+    """What the last look at the store found."""
+
+    workers: int
+    """How many build workers there are."""
+    refusal: str | None
+    """Why the store takes no writes, if it takes none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +46,23 @@ class Context:
     apart: Apart
     """For what may end the process that does it."""
     ledgers: Ledgers
-    workers: Callable[[], int]
-    """How many build workers there were at the last look."""
+    seen: Seen
 
 
 def _context(request: Request) -> Context:
     context: Context = request.state.context
     return context
+
+
+def needs_store(request: Request) -> None:
+    """Refuse at once what could only wait for a store that is away, or what it has no room for."""
+    context = _context(request)
+    if request.method in ("PUT", "POST"):
+        declared = request.headers.get("content-length", "")
+        lacking = context.parts.lacking_room(int(declared) if declared.isdecimal() else 0)
+        if lacking is not None:
+            raise StoreRefused(lacking)
+    context.catalog.refuse_if_away()
 
 
 def media_type(request: Request, *known: str) -> str:

@@ -1,11 +1,14 @@
 """Datasets: upload, list, show, delete."""
 
 import asyncio
+import errno
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.datastructures import FormData, UploadFile
@@ -14,13 +17,14 @@ from starlette.formparsers import MultiPartException
 from app.clock import now
 from app.datasets import DatasetInfo
 from app.parts import Parts
-from app.routes.context import InContext, PathName, errors
+from app.routes.context import InContext, PathName, errors, needs_store
 from app.tables import parse_spec, read_dataset
 from models import Fault, InvalidRequest
-from models.errors import UnsupportedMediaType
+from models.errors import StoreRefused, UnsupportedMediaType
 
-router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
+router = APIRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(needs_store)])
 _CHUNK = 2**20
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 EXAMPLE_SPEC: dict[str, Any] = {
     "kind": "trace",
@@ -92,14 +96,15 @@ async def put(name: PathName, request: Request, context: InContext) -> Response:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "multipart/form-data":
         raise UnsupportedMediaType(f"the body is {kind or 'of no stated type'}, must be multipart/form-data")
-    try:
-        form = await request.form(max_files=3, max_fields=3, max_part_size=_CHUNK)
-    except MultiPartException as error:
-        raise InvalidRequest.at(Fault(("body",), error.message)) from error
-    try:
-        info, new = await asyncio.to_thread(_store, context.parts, name, form, context.settings.max_body_bytes)
-    finally:
-        await form.close()
+    with _room_on_disk():
+        try:
+            form = await request.form(max_files=3, max_fields=3, max_part_size=_CHUNK)
+        except MultiPartException as error:
+            raise InvalidRequest.at(Fault(("body",), error.message)) from error
+        try:
+            info, new = await asyncio.to_thread(_store, context.parts, name, form, context.settings.max_body_bytes)
+        finally:
+            await form.close()
     return JSONResponse(info.model_dump(mode="json"), 201 if new else 200)
 
 
@@ -119,6 +124,18 @@ def show(name: PathName, context: InContext) -> DatasetInfo:
 def delete(name: PathName, context: InContext) -> None:
     """Delete a dataset; one that a queued or running build needs cannot be deleted."""
     context.parts.datasets.delete(name)
+
+
+@contextmanager
+def _room_on_disk() -> Iterator[None]:
+    """Refuse what the disk for temporary files has no room for."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        said = f"no room for the upload in {tempfile.gettempdir()}: {error.strerror}"
+        raise StoreRefused(f"{said}; try again when there is more") from error
 
 
 def _store(parts: Parts, name: str, form: FormData, max_bytes: int) -> tuple[DatasetInfo, bool]:

@@ -10,6 +10,9 @@ from app.routes.context import InContext
 router = APIRouter(tags=["health"])
 
 
+_MEANWHILE = "decisions go on from memory, uploads and builds are refused"
+
+
 class Liveness(BaseModel):
     """The process answers."""
 
@@ -40,9 +43,14 @@ async def ready(context: InContext, response: Response) -> Readiness:
     """Say what is loaded and what is wrong; 503 until the first load has finished."""
     catalog = context.catalog
     problems = [f"{solver} {name!r}: {text}" for (solver, name), text in sorted(catalog.problems.items())]
+    lacking = context.parts.lacking_room()
+    if lacking is not None:
+        problems.append(f"{lacking}; {_MEANWHILE}")
     if not catalog.store_up:
-        problems.append("the store cannot be reached; decisions go on from memory, uploads and builds wait")
-    elif not context.workers():
+        problems.append(f"{catalog.away or 'the store has not been reached yet'}; {_MEANWHILE}")
+    elif context.seen.refusal is not None:
+        problems.append(f"{context.seen.refusal}; {_MEANWHILE}")
+    elif not context.seen.workers:
         problems.append("no build worker is running; builds wait until `parsimony worker` is started")
     if not catalog.loaded:
         response.status_code = 503

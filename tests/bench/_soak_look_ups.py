@@ -1,0 +1,136 @@
+"""Look-ups of every subject, each answer held against the plan decoded in this process."""
+
+import json
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from importlib import import_module
+from threading import Event, Lock
+from typing import Any
+
+import httpx
+import orjson
+
+from app import codec
+from app.catalog import Live
+from app.decisions import LookUp, encode
+from models import ArtifactRecord, ArtifactRef
+from models.errors import Infeasible, ParsimonyError
+from solvers import SOLVERS
+from tests.bench._soak_house import House
+
+LOOK_UPS: dict[tuple[str, str], LookUp] = {
+    (look_up.solver, look_up.suffix): look_up
+    for solver in SOLVERS
+    for look_up in getattr(import_module(f"app.routes.{solver}"), "look_ups", ())
+}
+NAME = "plan"
+Version = tuple[str, int]
+"""A solver, and a version of its artifact."""
+
+
+@dataclass
+class Answers:
+    """What was asked and answered; an answer by a version that is not known yet waits in ``open``."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    unexcused: list[str] = field(default_factory=list)
+    plans: dict[Version, Live] = field(default_factory=dict)
+    open: list[tuple[Version, LookUp, Any, bytes]] = field(default_factory=list)
+    lock: Lock = field(default_factory=Lock)
+
+
+def question(draw: random.Random) -> tuple[LookUp, dict[str, Any]]:
+    """Think of a look-up and its query."""
+    look_up = LOOK_UPS[draw.choice(sorted(LOOK_UPS))]
+    match look_up.solver, look_up.suffix:
+        case "cascade", _:
+            return look_up, {"deadline": round(draw.uniform(12, 30), 2)} if draw.random() < 0.8 else {}
+        case "index", _:
+            return look_up, {"size": draw.randint(32, 512), "budget": round(draw.uniform(0, 12), 2)}
+        case "portfolio", _:
+            query = [round(draw.random(), 3), round(draw.random(), 3)]
+            return look_up, {"query": query, "budget": {"fraction": round(draw.random(), 2)}}
+        case "policy", _:
+            known = {"fast": ["cat", 0.9]} if draw.random() < 0.5 else {}
+            return look_up, {"acquired": known, "item": f"item-{draw.randrange(1000)}"}
+        case _, "/decision":
+            return look_up, {"max_cost": round(draw.uniform(0.6, 8), 2)}
+        case _:
+            known = {"age": draw.randint(20, 90)} if draw.random() < 0.5 else {}
+            return look_up, {"features": known}
+
+
+def expected(look_up: LookUp, live: Live, query: dict[str, Any]) -> Any:
+    """Decide here as the service is to decide there; None if there is no answer."""
+    asked = look_up.query.model_validate_json(json.dumps(query))
+    try:
+        found = look_up.answer(live, asked)
+        if found is None:  # the portfolio's slow estimates, by the route
+            found = encode(live.plan.decide(asked), live, budget_pacing=None)
+    except Infeasible:
+        return None
+    return orjson.loads(found)
+
+
+def ask_on(house: House, answers: Answers, seed: int, stop: Event) -> None:
+    """Look up, and check each answer, until told to stop."""
+    draw = random.Random(seed)
+    with house.client(10) as client:
+        while not stop.is_set():
+            look_up, query = question(draw)
+            excused = house.broken.is_set()
+            try:
+                path = f"{look_up.prefix}{NAME}{look_up.suffix}"
+                sent = {"json": query} if look_up.method == "POST" else {"params": query}
+                reply = client.request(look_up.method, path, **sent)  # type: ignore[arg-type]
+            except httpx.TransportError as error:
+                _note(answers, f"look-up: {type(error).__name__}", excused or house.broken.is_set())
+                continue
+            answers.counts["look-ups"] += 1
+            if reply.status_code == 200:
+                _check(answers, look_up, query, reply.content)
+            elif reply.status_code != 409:
+                _note(answers, f"look-up: {reply.status_code}", False, reply.text)
+
+
+def _note(answers: Answers, kind: str, excused: bool, told: str = "") -> None:
+    with answers.lock:
+        answers.errors[kind] += 1
+        if not excused:
+            answers.unexcused.append(f"{kind} {told}")
+
+
+def _check(answers: Answers, look_up: LookUp, query: Any, body: bytes) -> None:
+    version = look_up.solver, int(orjson.loads(body)["artifact"]["version"])
+    live = answers.plans.get(version)
+    if live is None:
+        with answers.lock:
+            answers.open.append((version, look_up, query, body))
+        return
+    answers.counts["answers checked"] += 1
+    wanted = expected(look_up, live, query)
+    if wanted != orjson.loads(body):
+        with answers.lock:
+            answers.wrong.append(f"{version} {query}: {body!r}, not {wanted!r}")
+
+
+def learn(answers: Answers, version: Version, record: dict[str, Any], data: bytes) -> None:
+    """Decode the plan of a version, to check answers by."""
+    solver, number = version
+    ref = ArtifactRef(solver=solver, name=NAME, version=number)
+    plan = codec.decode(data, SOLVERS[solver].plan)
+    answers.plans[version] = Live(ArtifactRecord.model_validate(record), ref, plan)
+
+
+def settle(answers: Answers) -> None:
+    """Check the answers that waited for their version to be known."""
+    with answers.lock:
+        waiting, answers.open = answers.open, []
+    for version, look_up, query, body in waiting:
+        try:
+            _check(answers, look_up, query, body)
+        except ParsimonyError as error:
+            answers.wrong.append(f"{version} {query}: {error}")

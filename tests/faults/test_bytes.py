@@ -1,0 +1,160 @@
+"""Bytes in the store that are not what they were: refused with the reason; the version in service stays."""
+
+import hashlib
+import io
+import json
+import pickle
+import zipfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import redis
+
+from app.embedded import socket_path
+from tests.app.test_codec import canonical, opened, sealed
+from tests.faults.services import OCTETS
+from tests.servers import Server, running_server, wait_for
+from tests.subjects import BUILDS, build_all, upload_all
+
+
+class Trap:
+    """Something that runs code when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return exec, ("raise SystemExit('unpickled')",)
+
+
+@pytest.fixture(scope="module")
+def subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Run a server with an artifact of each subject, called ``plan``."""
+    with running_server(tmp_path_factory.mktemp("subjects")) as server:
+        upload_all(server)
+        build_all(server)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def store(subjects: Server) -> Iterator["redis.Redis"]:
+    """Reach into the server's store."""
+    with redis.Redis(unix_socket_path=str(socket_path((subjects.data_dir / "redis").resolve()))) as store:
+        yield store
+
+
+def an_array(entries: dict[str, bytes]) -> str:
+    return next(name for name in entries if name.endswith(".npy"))
+
+
+def flipped(data: bytes) -> bytes:
+    return data[:-100] + bytes([data[-100] ^ 1]) + data[-99:]
+
+
+def cut(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def newer(data: bytes) -> bytes:
+    entries = opened(data)
+    return sealed(entries | {"manifest.json": canonical(json.loads(entries["manifest.json"]) | {"format": 2})})
+
+
+def pickled(data: bytes) -> bytes:
+    entries = opened(data)
+    return sealed(entries | {an_array(entries): pickle.dumps(Trap())})
+
+
+def of_objects(data: bytes) -> bytes:
+    entries, out = opened(data), io.BytesIO()
+    np.save(out, np.array([Trap()]), allow_pickle=True)
+    return sealed(entries | {an_array(entries): out.getvalue()})
+
+
+def bomb(data: bytes) -> bytes:
+    entries = opened(data)
+    return sealed(entries | {an_array(entries): bytes(50_000_000)}, zipfile.ZIP_DEFLATED)
+
+
+def of_another_kind(data: bytes) -> bytes:
+    entries = opened(data)
+    return sealed(entries | {"manifest.json": canonical(json.loads(entries["manifest.json"]) | {"kind": "Sample"})})
+
+
+FORGERIES: dict[Callable[[bytes], bytes], str] = {
+    flipped: "the bytes",
+    cut: "the bytes are no artifact",
+    newer: "the bytes are of format 2, this version reads format 1",
+    pickled: "the array has no readable .npy header",
+    of_objects: "the array holds object, must be numbers",
+    bomb: "the bytes hold a compressed entry",
+    of_another_kind: "the bytes hold a Sample, not a",
+}
+
+
+def publish_by_hand(store: "redis.Redis", solver: str, data: bytes) -> None:
+    """Write version 2 as a newer service, or a forger, might: everything is right but the bytes."""
+    digest = hashlib.sha256(data).hexdigest()
+    record = json.loads(store.get(f"parsimony:version:{solver}:plan:1"))  # type: ignore[arg-type]
+    store.set(f"parsimony:blob:{digest}", data)
+    store.set(f"parsimony:version:{solver}:plan:2", json.dumps(record | {"version": 2, "sha256": digest}))
+    store.hset("parsimony:active", f"{solver}/plan", f"2 {digest}")
+
+
+def roll_back(store: "redis.Redis", solver: str) -> None:
+    """Make version 1 the active one again."""
+    record = json.loads(store.get(f"parsimony:version:{solver}:plan:1"))  # type: ignore[arg-type]
+    store.delete(f"parsimony:version:{solver}:plan:2")
+    store.hset("parsimony:active", f"{solver}/plan", f"1 {record['sha256']}")
+    store.publish("parsimony:announcements", "")
+
+
+def reasons(server: Server) -> dict[str, str]:
+    """Give what readiness says of each subject."""
+    return {text.partition(" ")[0]: text for text in server.client.get("/health/ready").json()["problems"]}
+
+
+def answers(server: Server) -> Any:
+    """Ask every subject."""
+    asked: dict[str, Any] = {"name": "plan", "size": 64, "budget": 4, "deadline": 13}
+    return server.client.get("/v1/decisions", params=asked).json()
+
+
+@pytest.mark.parametrize(("forge", "reason"), FORGERIES.items(), ids=[forge.__name__ for forge in FORGERIES])
+def test_forged_bytes_of_any_subject_are_refused_and_the_version_in_service_stays(
+    subjects: Server, store: "redis.Redis", forge: Callable[[bytes], bytes], reason: str
+) -> None:
+    before = answers(subjects)
+    for solver in BUILDS:
+        good = subjects.client.get(f"/v1/artifacts/{solver}/plan/versions/1/export").content
+        forged = forge(good)
+        reply = subjects.client.post("/v1/artifacts/import", content=forged, headers=OCTETS)
+        assert reply.status_code == 422
+        assert reason in reply.json()["detail"]
+        publish_by_hand(store, solver, forged)
+    store.publish("parsimony:announcements", "")
+    wait_for(lambda: reasons(subjects).keys() == BUILDS.keys(), 10, lambda: reasons(subjects))
+    assert all(reason in text for text in reasons(subjects).values()), reasons(subjects)
+    assert answers(subjects) == before
+    assert subjects.client.get("/v1/indexes/plan/skyline?size=64&version=2").status_code == 422
+    for solver in BUILDS:
+        roll_back(store, solver)
+    wait_for(lambda: not reasons(subjects), 10, lambda: reasons(subjects))
+    assert answers(subjects) == before
+
+
+def test_bytes_that_changed_in_the_store_are_refused_and_a_restart_says_so(
+    subjects: Server, store: "redis.Redis"
+) -> None:
+    name = store.hget("parsimony:active", "cascade/plan").decode().split()[1]  # type: ignore[union-attr]
+    good = store.get(f"parsimony:blob:{name}")
+    assert isinstance(good, bytes)
+    store.set(f"parsimony:blob:{name}", cut(good))
+    try:
+        assert subjects.client.get("/v1/artifacts/cascade/plan/versions/1/export").status_code == 503
+        assert subjects.client.get("/v1/cascades/plan/decision").status_code == 200
+        with running_server(subjects.data_dir) as beside:
+            assert "do not match their SHA-256" in reasons(beside)["cascade"]
+            assert beside.client.get("/v1/cascades/plan/decision").status_code == 404
+            assert beside.client.get("/v1/pipelines/plan/decision").status_code == 200
+    finally:
+        store.set(f"parsimony:blob:{name}", good)

@@ -1,0 +1,93 @@
+"""The clock jumps by years, forwards and back: no expiry, order or version depends on it."""
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import redis
+
+from app.embedded import socket_path
+from app.worker import BEAT_S
+from tests.e2e.test_builds import large_upload, start_build, the_worker
+from tests.faults.services import LOOK_UP, problems, upload_and_build
+from tests.servers import Server, running_server, wait_for
+
+YEAR = 365 * 24 * 3600.0
+EXPIRING = (b"parsimony:ledger:", b"parsimony:memo:")
+"""What goes by itself when unused for months, by the store's clock: what streams have spent, and training's memory."""
+
+
+@dataclass(frozen=True)
+class Jumping:
+    """A server, its worker and its store, on a clock that the test sets."""
+
+    server: Server
+    file: Path
+
+    def jump(self, seconds: float) -> None:
+        """Set the clock so far from the true time."""
+        self.file.write_text(str(seconds))
+
+    @property
+    def year(self) -> int:
+        """The year in which a dataset comes that is stored now."""
+        return int(self.server.client.get("/v1/datasets").json()["items"][-1]["created_at"][:4])
+
+
+@pytest.fixture(scope="module")
+def jumping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jumping]:
+    """Run a service on a clock of its own."""
+    folder = tmp_path_factory.mktemp("jumping")
+    file = folder / "jump"
+    file.write_text("0")
+    with pytest.MonkeyPatch.context() as patch:
+        here = str(Path(__file__).parent / "clocks")
+        patch.setenv("PYTHONPATH", os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])]))
+        patch.setenv("JUMPING_CLOCK", str(file))
+        with running_server(folder / "data") as server:
+            yield Jumping(server, file)
+
+
+def test_versions_and_lists_keep_their_order_whatever_the_clock_says(jumping: Jumping) -> None:
+    server = jumping.server
+    for years in (0, 10, -20, 0):
+        jumping.jump(years * YEAR)
+        upload_and_build(server, "trace")
+    versions = server.client.get("/v1/artifacts/cascade/trace/versions").json()["items"]
+    assert [record["version"] for record in versions] == [1, 2, 3, 4]
+    assert [record["active"] for record in versions] == [False, False, False, True]
+    created = [int(record["created_at"][:4]) for record in versions]
+    assert created[1] - created[0] == 10, "the clock did not jump"
+    assert created[2] < created[0]
+    builds = server.client.get("/v1/builds").json()["items"]
+    assert [build["artifact"]["version"] for build in builds] == [4, 3, 2, 1]
+    wait_for(lambda: server.client.get(LOOK_UP).json()["artifact"]["version"] == 4, 5)
+
+
+@pytest.mark.parametrize(("years", "held_s"), [(10, BEAT_S + 1), (-10, 0)])
+def test_a_jump_ends_no_build_that_runs_and_no_worker(jumping: Jumping, years: int, held_s: float) -> None:
+    server = jumping.server
+    assert server.client.put("/v1/datasets/large", files=large_upload()).status_code in (200, 201)
+    path = start_build(server, "long")
+    (horse,) = the_worker(server).children()
+    horse.suspend()
+    jumping.jump(years * YEAR)
+    time.sleep(held_s)  # until its worker has looked how long it works
+    horse.resume()
+    wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), 60)
+    ended = server.client.get(path).json()
+    assert ended["status"] == "succeeded", ended
+    assert abs(int(ended["finished_at"][:4]) - int(ended["started_at"][:4])) in (9, 10, 11)
+    assert problems(server) == ""
+    jumping.jump(0)
+
+
+def test_nothing_of_ours_expires(jumping: Jumping) -> None:
+    store = redis.Redis(unix_socket_path=str(socket_path((jumping.server.data_dir / "redis").resolve())))
+    names = [name for name in store.scan_iter("parsimony:*") if not name.startswith(EXPIRING)]
+    assert len(names) > 10
+    assert [name for name in names if store.ttl(name) != -1] == []
+    store.close()

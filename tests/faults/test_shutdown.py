@@ -1,0 +1,105 @@
+"""A server that is told to stop: what is in flight ends within a bound, the rest is refused, builds end in order."""
+
+import json
+import signal
+import socket
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from tests.conftest import upload
+from tests.e2e.test_builds import large_upload, start_build, the_worker
+from tests.samples import trace_upload
+from tests.servers import Server, running_server, start_server, wait_for
+
+BOUND_S = 40.0
+"""Ten seconds for requests, ten for the worker, and what a busy machine needs."""
+
+
+def half_sent(server: Server, path: str, files: object) -> tuple[socket.socket, bytes]:
+    """Send a request but for its last kilobyte."""
+    request = server.client.build_request("PUT", path, files=files)  # type: ignore[arg-type]
+    body = request.read()
+    head = f"PUT {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
+    head += f"Content-Type: {request.headers['content-type']}\r\n\r\n"
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+    connection.sendall(head.encode() + body[:-1000])
+    return connection, body[-1000:]
+
+
+def refuses(port: int) -> bool:
+    """Tell whether nobody listens."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_what_is_in_flight_is_answered_new_connections_are_refused_and_all_is_kept(tmp_path: Path) -> None:
+    server = start_server(tmp_path)
+    server.wait_until_ready()
+    upload(server)
+    connection, rest = half_sent(server, "/v1/datasets/late", trace_upload())
+    time.sleep(0.3)
+    stopped = time.monotonic()
+    server.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: refuses(server.port), 10, "it takes new connections")
+    connection.sendall(rest)
+    reply = connection.recv(65536)
+    connection.close()
+    assert reply.startswith(b"HTTP/1.1 201"), reply
+    assert server.stop() == 0
+    assert time.monotonic() - stopped < BOUND_S
+    with running_server(tmp_path) as again:
+        names = [info["name"] for info in again.client.get("/v1/datasets").json()["items"]]
+        assert names == ["late", "trace"]
+        assert again.client.get("/v1/cascades/trace/decision").status_code == 200
+        assert "appendonly" in "".join(path.name for path in (tmp_path / "redis").iterdir())
+
+
+@pytest.mark.slow
+def test_what_does_not_end_holds_up_nothing_for_long_and_its_build_fails_with_the_reason(tmp_path: Path) -> None:
+    server = start_server(tmp_path)
+    server.wait_until_ready()
+    assert server.client.put("/v1/datasets/large", files=large_upload()).status_code == 201
+    path = start_build(server, "running")
+    waiting = server.client.post("/v1/builds", json={"solver": "cascade", "name": "waiting", "dataset": "large"})
+    (horse,) = the_worker(server).children()
+    horse.suspend()  # it cannot end on its own
+    processes = server.tree()
+    connection, _ = half_sent(server, "/v1/datasets/late", trace_upload())  # whose end is never sent
+    events: list[str] = []
+    following = threading.Thread(target=follow, args=(f"{server.url}{path}/events", events))
+    following.start()
+    wait_for(lambda: events, 10)
+    stopped = time.monotonic()
+    assert server.stop() == 0
+    assert time.monotonic() - stopped < BOUND_S
+    following.join(timeout=10)
+    assert not following.is_alive()
+    connection.close()
+    _, alive = psutil.wait_procs(processes, timeout=10)
+    assert not alive
+    with running_server(tmp_path) as again:
+        ended = again.client.get(path).json()
+        assert ended["status"] == "failed"
+        assert ended["error"] == "the worker was told to stop before the build had ended; start it again"
+        late = waiting.headers["location"]
+        wait_for(lambda: again.client.get(late).json()["status"] == "succeeded", 60, "what waited is not built")
+        assert again.client.get("/v1/artifacts/cascade/running").status_code == 404
+
+
+def follow(url: str, events: list[str]) -> None:
+    """Follow a build until the server ends the stream, in order or not."""
+    try:
+        with httpx.stream("GET", url, timeout=60, trust_env=False) as stream:
+            for line in stream.iter_lines():
+                if line.startswith("data: "):
+                    events.append(json.loads(line.removeprefix("data: "))["status"])
+    except httpx.TransportError:
+        pass

@@ -1,0 +1,159 @@
+"""Whatever happens to the store: look-ups go on, writes are refused whole and soon, and everything comes back."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import httpx
+import pytest
+
+from tests.faults.services import look_ups, problems, running_worker, upload_and_build, writes
+from tests.faults.stores import Proxy, StoreProcess
+from tests.samples import trace_upload
+from tests.servers import Server, free_port, running_server, wait_for
+
+NOTICED_S = 15.0
+"""How long a fault may take to show in readiness; some seconds, generously."""
+SLOW_S = 0.2
+
+
+@dataclass(frozen=True)
+class Service:
+    """A server and a worker, and the store that they reach through a proxy."""
+
+    server: Server
+    store: StoreProcess
+    proxy: Proxy
+
+
+@pytest.fixture(scope="module")
+def service(doomed: StoreProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """Run a service with one cascade, ``trace``, in it."""
+    folder, proxy = tmp_path_factory.mktemp("service"), Proxy(doomed.port)
+    with (
+        running_server(folder / "server", redis_url=proxy.url) as server,
+        running_worker(folder / "worker", proxy.url),
+    ):
+        upload_and_build(server, "trace")
+        wait_for(lambda: server.client.get("/v1/cascades/trace/decision").status_code == 200, 5)
+        yield Service(server, doomed, proxy)
+    proxy.close()
+
+
+def kill(store: StoreProcess) -> None:
+    store.kill()
+
+
+def start(store: StoreProcess) -> None:
+    store.start()
+
+
+def fill(store: StoreProcess) -> None:
+    store.client.config_set("maxmemory", "1mb")
+
+
+def empty(store: StoreProcess) -> None:
+    store.client.config_set("maxmemory", "0")
+
+
+def follow(store: StoreProcess) -> None:
+    store.client.replicaof("127.0.0.1", free_port())  # of a store that is not there: read-only, with its data
+
+
+def lead(store: StoreProcess) -> None:
+    store.client.replicaof("NO", "ONE")
+
+
+@pytest.mark.parametrize(
+    ("harm", "heal", "reason"),
+    [
+        (kill, start, "the store cannot be reached: "),
+        (fill, empty, "the store refuses: command not allowed when used memory > 'maxmemory'"),
+        (follow, lead, "the store refuses: You can't write against a read only replica"),
+    ],
+)
+def test_without_the_store_look_ups_go_on_writes_are_refused_and_all_resumes(
+    service: Service, harm: Callable[[StoreProcess], None], heal: Callable[[StoreProcess], None], reason: str
+) -> None:
+    server, store = service.server, service.store
+    usual, before = look_ups(server)
+    harm(store)
+    try:
+        wait_for(lambda: reason in problems(server), NOTICED_S, lambda: problems(server))
+        refused = [(reply.status_code, reply.headers.get("retry-after"), reply.text) for reply, _ in writes(server)]
+        assert {told[:2] for told in refused} == {(503, "5")}, refused
+        meanwhile, during = look_ups(server)
+        assert during == before
+        assert meanwhile < 5 * usual + 0.005
+        assert "parsimony_store_up" in server.client.get("/metrics", timeout=2.0).text
+        assert problems(server)
+    finally:
+        heal(store)
+    wait_for(lambda: not problems(server), 30, lambda: problems(server))
+    names = [info["name"] for info in server.client.get("/v1/datasets").json()["items"]]
+    assert "late" not in names
+    assert "trace" in names
+    assert server.client.get("/v1/artifacts/cascade/late").status_code == 404
+    upload_and_build(server, harm.__name__.replace("_", "-"))
+    assert look_ups(server)[1] == before
+
+
+def test_who_asks_a_store_that_hangs_is_refused_in_seconds_and_once_it_is_known_at_once(service: Service) -> None:
+    server, store = service.server, service.store
+    usual, before = look_ups(server)
+    first: list[tuple[int, float]] = []
+
+    def upload() -> None:
+        reply = httpx.put(f"{server.url}/v1/datasets/late", files=trace_upload(), timeout=40, trust_env=False)
+        first.append((reply.status_code, reply.elapsed.total_seconds()))
+
+    store.signal(signal.SIGSTOP)
+    try:
+        uploading = threading.Thread(target=upload)
+        uploading.start()
+        wait_for(lambda: "the store cannot be reached: Timeout" in problems(server), NOTICED_S)
+        later = [(reply.status_code, seconds, reply.text) for reply, seconds in writes(server)]
+        assert all(status == 503 and seconds < 2 for status, seconds, _ in later), later
+        meanwhile, during = look_ups(server)
+        assert during == before
+        assert meanwhile < 5 * usual + 0.005
+        assert "parsimony_store_up 0.0" in server.client.get("/metrics", timeout=2.0).text
+        uploading.join()
+    finally:
+        store.signal(signal.SIGCONT)
+    ((status, seconds),) = first
+    assert status == 503
+    assert seconds < 16, "a reply is waited for ten seconds, and not twice"
+    wait_for(lambda: not problems(server), 30)
+    upload_and_build(server, "after-the-hang")
+
+
+def test_a_slow_store_slows_no_look_up_and_breaks_nothing(service: Service) -> None:
+    server, proxy = service.server, service.proxy
+    usual, before = look_ups(server)
+    proxy.delay_s = SLOW_S
+    try:
+        assert [reply.status_code for reply, _ in writes(server)] == [201, 202, 201, 200]
+        meanwhile, during = look_ups(server)
+        assert during == before
+        assert meanwhile < 5 * usual + 0.005
+        wait_for(lambda: server.client.get("/v1/cascades/late/decision").status_code == 200, 15)
+        assert problems(server) == ""
+    finally:
+        proxy.delay_s = 0.0
+
+
+def test_a_store_that_comes_back_empty_wipes_no_plan_and_is_told_of_and_filled_again(service: Service) -> None:
+    server, store = service.server, service.store
+    _, before = look_ups(server, 1)
+    store.kill()
+    store.lose()
+    store.start()
+    wait_for(lambda: "cascade 'trace': is in memory only" in problems(server), NOTICED_S, lambda: problems(server))
+    assert server.client.get("/v1/datasets").json()["items"] == []
+    assert look_ups(server, 1)[1] == before
+    wait_for(lambda: store.client.scard("rq:workers"), 30, "the worker makes itself known no more")
+    upload_and_build(server, "trace")
+    wait_for(lambda: "cascade 'trace'" not in problems(server), 5, lambda: problems(server))
+    assert look_ups(server, 1)[1] == before  # the same data, the same plan, version 1 again

@@ -1,0 +1,87 @@
+"""A build that runs out of memory or time, or whose worker hangs, fails with the reason; the next one runs."""
+
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psutil
+import pytest
+
+from tests.e2e.test_builds import large_upload, start_build, the_worker
+from tests.faults.services import build
+from tests.samples import trace_upload
+from tests.servers import Server, running_server, wait_for
+
+
+def ready_to_build(server: Server) -> None:
+    """Store what takes long to build from, and what does not."""
+    assert server.client.put("/v1/datasets/large", files=large_upload()).status_code == 201
+    assert server.client.put("/v1/datasets/trace", files=trace_upload()).status_code == 201
+
+
+def error_of(server: Server, path: str, seconds: float) -> str:
+    """Wait for the end of a build, which must be a failure, and give the reason."""
+    wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), seconds)
+    ended = server.client.get(path).json()
+    assert ended["status"] == "failed"
+    return str(ended["error"])
+
+
+@dataclass(frozen=True)
+class Hung:
+    """A server whose worker, with the process of a build, was stopped at a moment."""
+
+    server: Server
+    build: str
+    processes: tuple[psutil.Process, ...]
+    moment: float
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hung(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hung]:
+    """Stop a worker; what comes of it takes long, and the last test looks."""
+    with running_server(tmp_path_factory.mktemp("hung")) as server:
+        ready_to_build(server)
+        path = start_build(server, "hung")
+        worker = the_worker(server)
+        processes = (*worker.children(), worker)
+        for process in processes:
+            process.send_signal(signal.SIGSTOP)
+        yield Hung(server, path, processes, time.monotonic())
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Run a server that gives a build one second."""
+    with running_server(tmp_path_factory.mktemp("short"), build_timeout_s=1) as server:
+        ready_to_build(server)
+        yield server
+
+
+def test_a_build_out_of_memory_fails_and_says_so_and_the_next_one_runs(short: Server) -> None:
+    path = start_build(short, "huge")
+    (horse,) = the_worker(short).children()
+    most = horse.memory_info().vms + 2**20
+    horse.rlimit(psutil.RLIMIT_AS, (most, most))
+    assert "memory" in error_of(short, path, 30)
+    assert short.client.get("/v1/artifacts/cascade/huge").status_code == 404
+    build(short, "next", "trace")
+
+
+def test_a_build_that_hangs_ends_with_its_time_and_the_next_one_runs(short: Server) -> None:
+    path = start_build(short, "stopped")
+    (horse,) = the_worker(short).children()
+    horse.suspend()
+    assert error_of(short, path, 60) == "took longer than 1 s (PARSIMONY_BUILD_TIMEOUT_S)"
+    wait_for(lambda: not horse.is_running() or horse.status() == psutil.STATUS_ZOMBIE, 10)
+    build(short, "next", "trace")
+
+
+@pytest.mark.slow
+def test_a_build_whose_worker_hangs_fails_and_another_worker_takes_the_next(hung: Hung) -> None:
+    assert "its worker died: no sign of life" in error_of(hung.server, hung.build, 120)
+    assert time.monotonic() - hung.moment < 120
+    build(hung.server, "next", "trace", seconds=60)
+    assert "the build worker gave no sign of life for 30 s; it is killed" in hung.server.log.read_text()
+    assert not [one for one in hung.processes if one.is_running() and one.status() == psutil.STATUS_STOPPED]
