@@ -42,6 +42,8 @@ class Access:
 
     def _refusal(self, scope: Scope) -> ParsimonyError | None:
         digest, role = self._caller(scope) if self.roles else (b"", None)
+        if role is not None:
+            scope["state"]["key"] = digest[:4].hex()
         if self._buckets is not None:
             wait = self._buckets.take(digest if role else _address(scope))
             if wait:

@@ -134,7 +134,7 @@ class Telemetry:
             if not status:
                 await internal_problem(request_id)(scope, receive, send_with_id)
         finally:
-            self._account(scope, status, time.perf_counter() - started, request_id)
+            self._account(scope, status, time.perf_counter() - started)
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the application's start and end on; at the end nothing is held back any longer."""
@@ -144,7 +144,7 @@ class Telemetry:
             if self.log is not None:
                 self.log.flush()
 
-    def _account(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
+    def _account(self, scope: Scope, status: int, seconds: float) -> None:
         key = scope["method"], route_of(scope), status
         series = self._series.get(key)
         if series is None:
@@ -152,7 +152,7 @@ class Telemetry:
         series[0].inc()
         series[1].observe(seconds)
         if self.log is not None:
-            self.log.note(key[0], scope["raw_path"], status, seconds, request_id)
+            self.log.note(scope, status, seconds)
 
 
 def route_of(scope: Scope) -> str:
@@ -180,11 +180,6 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **{
-                name: value
-                for name in ("request_id", "status", "ms")
-                if (value := getattr(record, name, None)) is not None
-            },
         }
         if record.exc_info:
             entry["trace"] = self.formatException(record.exc_info)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, Protocol, TypeVar, get_args, get_origin
 
@@ -47,11 +47,13 @@ class Context:
     """For what may end the process that does it."""
     ledgers: Ledgers
     seen: Seen
+    told: dict[str, Any] = field(default_factory=dict)
+    """What the log is to tell of the request."""
 
 
 def _context(request: Request) -> Context:
     context: Context = request.state.context
-    return context
+    return replace(context, told=request.scope["state"])
 
 
 def needs_store(request: Request) -> None:
@@ -119,8 +121,11 @@ def _is_list(annotation: Any) -> bool:
 async def plan_of(context: Context, solver: str, name: str, version: int | None) -> Live:
     """Find a plan: the active one is in memory, another version comes from the store, for which nobody else waits."""
     if version is None:
-        return context.catalog.get(solver, name)
-    return await asyncio.to_thread(context.catalog.at, solver, name, version)
+        live = context.catalog.get(solver, name)
+    else:
+        live = await asyncio.to_thread(context.catalog.at, solver, name, version)
+    context.told["artifact"] = live.ref
+    return live
 
 
 async def solved(context: Context, work: Callable[..., T], *args: Any, **options: Any) -> T:

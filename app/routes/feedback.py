@@ -12,14 +12,14 @@ from pydantic import ValidationError
 from app.catalog import Live
 from app.datasets import DatasetInfo
 from app.feedback import Count
-from app.routes.context import Context, InContext, PathName, Version, errors, json_only
+from app.routes.context import Context, InContext, PathName, Version, errors, json_only, needs_store
 from models import ArtifactRef, Fault, InvalidRequest
 from models.errors import MOST_FAULTS, Infeasible, SolverTimeout, UnknownDataset
 from models.extension import row_faults
 from models.feedback import Estimates, FeedbackReply, FeedbackReport, FeedbackRequest, Outcome, read_decision_id
 from solvers import SOLVERS
 
-router = APIRouter(prefix="/v1/feedback", tags=["feedback"])
+router = APIRouter(prefix="/v1/feedback", tags=["feedback"], dependencies=[Depends(needs_store)])
 Solver = Annotated[str, Path(description="the solver", examples=["cascade"])]
 
 
