@@ -1,0 +1,1 @@
+"""The commands of ``parsimony``, by what they are about; ``app/cli.py`` joins them."""

@@ -1,0 +1,88 @@
+"""``parsimony build`` and ``rebuild``: ask for an artifact and wait for it."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from app import show
+from app.commands.shared import AsJson, NameArgument, Params, SolverArgument, open_store, refuse_unknown
+from app.jobs import check_dataset, checked_request
+from app.parts import Parts
+from app.words import json_or_text, read_pairs
+from models import ArtifactRecord, Build, BuildRequest
+from models.errors import ParsimonyError
+
+Local = Annotated[bool, typer.Option("--local", help="Build in this process instead of a worker.")]
+
+
+def build(
+    solver: SolverArgument,
+    name: Annotated[str, typer.Argument(help="The name of the artifact to be.")],
+    dataset: Annotated[str, typer.Option(help="The dataset to learn from.")],
+    param: Params = None,
+    seed: Annotated[int, typer.Option(help="The seed of everything random.")] = 0,
+    local: Local = False,
+    as_json: AsJson = False,
+) -> None:
+    """Build an artifact and wait for it."""
+    params = {key: json_or_text(value) for key, value in read_pairs(param or ()).items()}
+    request = BuildRequest(solver=solver, name=name, dataset=dataset, params=params, seed=seed)
+    with open_store() as parts:
+        record = _build_here(parts, request) if local else _build_in_worker(parts, request)
+    show.artifact(record, as_json)
+
+
+def rebuild(
+    solver: SolverArgument,
+    name: NameArgument,
+    dataset: Annotated[
+        str | None, typer.Option(help="The name of the dataset to be; else the old one's, numbered.")
+    ] = None,
+    local: Local = False,
+    as_json: AsJson = False,
+) -> None:
+    """Build a new version from the active one's dataset and the rows that came as feedback on it."""
+    from app.rebuild import prepare
+
+    refuse_unknown(solver)
+    with open_store() as parts:
+        prepared = prepare(parts, parts.artifacts.record(solver, name), dataset)
+        told = f"dataset {prepared.request.dataset}: {prepared.old_rows} rows and {prepared.new_rows} of feedback"
+        show.console(stderr=True).print(told)
+        record = _build_here(parts, prepared.request) if local else _build_in_worker(parts, prepared.request)
+    show.artifact(record, as_json)
+
+
+def _build_here(parts: Parts, request: BuildRequest) -> ArtifactRecord:
+    from app.worker import build_locally
+
+    solver, options = checked_request(request)
+    info = parts.datasets.info(request.dataset)
+    check_dataset(solver, options, request.dataset, info.model_dump_json().encode())
+    with show.progress_bar(f"{request.solver} {request.name}") as progress:
+        return build_locally(parts, request, options, progress)
+
+
+def _build_in_worker(parts: Parts, request: BuildRequest) -> ArtifactRecord:
+    """Queue a build and follow it; interrupting the command cancels it."""
+    queued = parts.builds.enqueue(request)
+    if not parts.builds.workers():
+        show.console(stderr=True).print("no worker is running: start `parsimony serve` or `parsimony worker`")
+    try:
+        ended = _follow(parts, queued)
+    except KeyboardInterrupt:
+        parts.builds.cancel(queued.id)
+        raise
+    if ended.artifact is None:
+        raise ParsimonyError(f"build {ended.id} {ended.status}: {ended.error or 'it was told to stop'}")
+    return parts.artifacts.record(ended.artifact.solver, ended.artifact.name, ended.artifact.version)
+
+
+def _follow(parts: Parts, build: Build) -> Build:
+    with show.progress_bar(f"{build.solver} {build.name}") as report:
+        while not build.ended:
+            report(build.progress.done, build.progress.total, build.progress.message)
+            time.sleep(0.2)
+            build = parts.builds.get(build.id)
+    return build
