@@ -13,20 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from tests.attack.conftest import LIMIT
 from tests.samples import FEATURES_SPEC, TRACE_SPEC, trace_upload
 from tests.servers import Server
-from tests.subjects import server_with_all_subjects
 
-LIMIT = 2_000_000
 DEPTHS = [90, 200, 300, 480, 700, 850, 900, 940, 970, 985, 1000, 1100, 3000, 100_000]
 PARQUET = "application/vnd.apache.parquet"
-
-
-@pytest.fixture(scope="module")
-def all_subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Run a server with a small artifact of each subject, all called ``plan``."""
-    with server_with_all_subjects(tmp_path_factory.mktemp("bodies"), max_body_bytes=LIMIT) as server:
-        yield server
 
 
 def json_routes(server: Server) -> list[tuple[str, str, Any]]:
