@@ -33,6 +33,7 @@ from app.parts import Parts, open_parts
 from app.routes import artifacts, builds, datasets, decisions, docs, health
 from app.routes.context import Context, errors, known_query_only
 from app.settings import Settings
+from app.tables import READING_S
 from app.telemetry import Metrics, Telemetry, configure_logging
 from models import BuildStatus
 from solvers import SOLVERS
@@ -120,14 +121,24 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
             thread.start()
             solving = ThreadPoolExecutor(SOLVERS_AT_ONCE, thread_name_prefix="solving")
             apart = Apart(settings.solve_timeout_s, imports=("skops.io",))
+            reading = Apart(READING_S, imports=("app.tables",))
             try:
                 context = Context(
-                    settings, parts, catalog, metrics, solving, apart, Ledgers(parts.store), lambda: chores.workers
+                    settings,
+                    parts,
+                    catalog,
+                    metrics,
+                    solving,
+                    apart,
+                    reading,
+                    Ledgers(parts.store),
+                    lambda: chores.workers,
                 )
                 yield {"context": context}
             finally:
                 solving.shutdown(wait=False, cancel_futures=True)
-                await asyncio.to_thread(apart.close)
+                for process in (apart, reading):
+                    await asyncio.to_thread(process.close)
                 await asyncio.to_thread(thread.stop)
 
     return lifespan

@@ -91,7 +91,10 @@ BOMBS: dict[str, tuple[bytes, str]] = {
         ),
         PARQUET,
     ),
-    "packed text": (trace_parquet(30, pa.array(["z" * 5_000_000] * 30), use_dictionary=False, compression="zstd"), PARQUET),
+    "packed text": (
+        trace_parquet(30, pa.array(["z" * 5_000_000] * 30), use_dictionary=False, compression="zstd"),
+        PARQUET,
+    ),
     "wide bytes": (trace_parquet(100_000, pa.array([b"z" * 4_000] * 100_000, pa.binary(4_000))), PARQUET),
     "many rows": (trace_parquet(5_000_000, pa.array(["a"] * 5_000_000)), PARQUET),
     "one list in many rows": (trace_parquet(20_000, pa.array([["z" * 5_000]] * 20_000)), PARQUET),

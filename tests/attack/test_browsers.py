@@ -57,9 +57,7 @@ def test_no_other_origin_may(crossed: Server, origin: str) -> None:
         ("/nowhere", {}, 404),
     ],
 )
-def test_a_named_origin_may_read_every_reply(
-    crossed: Server, path: str, headers: dict[str, str], status: int
-) -> None:
+def test_a_named_origin_may_read_every_reply(crossed: Server, path: str, headers: dict[str, str], status: int) -> None:
     reply = crossed.client.get(path, headers={"origin": OURS, **headers})
     assert reply.status_code == status
     assert reply.headers["access-control-allow-origin"] == OURS

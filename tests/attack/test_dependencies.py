@@ -11,7 +11,8 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 FREE_FOR_ALL = re.compile(
-    r"MIT|BSD|Apache|ISC|PSF|Zlib|CC0|MPL-2\.0|LGPL|Python Software Foundation|Mozilla Public License 2\.0", re.IGNORECASE
+    r"MIT|BSD|Apache|ISC|PSF|Zlib|CC0|MPL-2\.0|LGPL|Python Software Foundation|Mozilla Public License 2\.0",
+    re.IGNORECASE,
 )
 
 

@@ -61,11 +61,13 @@ def _accept(door: socket.socket, port: int, context: ssl.SSLContext) -> None:
 
 
 def _pass_on(caller: socket.socket, port: int, context: ssl.SSLContext) -> None:
-    with suppress(OSError), context.wrap_socket(caller, server_side=True) as near:
-        with socket.create_connection(("127.0.0.1", port)) as far:
-            back = threading.Thread(target=_copy, args=(far, near), daemon=True)
-            back.start()
-            _copy(near, far)
+    with (
+        suppress(OSError),
+        context.wrap_socket(caller, server_side=True) as near,
+        socket.create_connection(("127.0.0.1", port)) as far,
+    ):
+        threading.Thread(target=_copy, args=(far, near), daemon=True).start()
+        _copy(near, far)
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:
