@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any
 
@@ -128,6 +129,33 @@ def _peak(process: psutil.Process) -> int:
     """Give the most memory that a process ever had, in bytes."""
     with open(f"/proc/{process.pid}/status") as file:
         return next(1024 * int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+
+
+KILLER = b64decode(
+    "UEFSMRUAFSoVKiwVBhUAFQYVBhwAAAACAAAABgEBAAAAYQEAAABiAQAAAGEVABU8FTwsFQYVABUGFQYcAAAAAgAAAAYBAAAAAAAA"
+    "8D8AAAAAAAAAQAAAAAAAAAhAFQQZPDUAGAZzY2hlbWEVBAAVDCUiGAF5JQBMHAAAABUKJQIYAXgAFgYZHBksJgAcFQwZJQYAGRgB"
+    "eRUAFgYWUBZQJghJHBUAFQAVAgA8FgYZBhkmAAYAAAAmABwVChklBgAZGAF4FQAWBhZiFmImWEkcFQAVABUCADwpBhkmAAYAAAAW"
+    "sgEWBiYIFrIBACggcGFycXVldC1jcHAtYXJyb3cgdmVyc2lvbiAyNi4wLjEZLBwAABwAAAC5AAAAUEFSMQ=="
+)
+"""A Parquet file with a few bytes changed, of whose metadata pyarrow 26 ends its process with an uncaught exception."""
+
+
+def test_a_table_that_ends_the_process_which_reads_it_ends_no_other(all_subjects: Server) -> None:
+    spec = {
+        "kind": "features",
+        "label": "y",
+        "unit": "ms",
+        "features": [{"name": "x", "columns": ["x"], "cost": 1}],
+    }
+    files = {"spec": (None, json.dumps(spec)), "table": ("table", KILLER, PARQUET)}
+    for _ in range(3):
+        reply = all_subjects.client.put("/v1/datasets/killer", files=files)
+        assert reply.status_code == 422
+        assert reply.json()["errors"][0]["loc"] == ["table"]
+    assert all_subjects.process.poll() is None
+    good = {**files, "table": ("table", parquet({"y": ["a", "b"] * 20, "x": [1.0, 2.0] * 20}), PARQUET)}
+    assert all_subjects.client.put("/v1/datasets/good", files=good).status_code == 201
+    assert all_subjects.client.delete("/v1/datasets/good").status_code == 204
 
 
 @pytest.mark.parametrize(
