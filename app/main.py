@@ -51,11 +51,10 @@ Errors are `application/problem+json`; the `instance` finds the request in the l
 
 
 SOLVERS_AT_ONCE = 2
-_METHODS = ("GET", "POST", "PUT", "DELETE")
-_CORS_HEADERS = {
-    "allow_headers": ("Authorization", "Content-Type", "X-Request-ID"),
-    "expose_headers": ("Location", "Retry-After", "X-Request-ID"),
-}
+_CROSSING_METHODS = ("GET", "POST", "PUT", "DELETE")
+_CROSSING_HEADERS = ("Authorization", "Content-Type", "X-Request-ID")
+_EXPOSED_HEADERS = ("Location", "Retry-After", "X-Request-ID")
+"""What pages of the origins in PARSIMONY_CORS_ORIGINS may send and read."""
 BEARER = HTTPBearer(auto_error=False, description="a key of PARSIMONY_API_KEYS, if any is set")
 """For the documentation's Authorize button; the layer ``Access`` decides, before any route."""
 
@@ -78,7 +77,9 @@ def create_app(settings: Settings | None = None) -> ASGIApp:
     layers = BodyLimit(layers, settings.max_body_bytes)
     layers = Access(layers, settings.api_keys, settings.rate_limit)
     if settings.origins():
-        layers = CORSMiddleware(layers, settings.origins(), allow_methods=_METHODS, **_CORS_HEADERS)
+        layers = CORSMiddleware(
+            layers, settings.origins(), _CROSSING_METHODS, _CROSSING_HEADERS, expose_headers=_EXPOSED_HEADERS
+        )
     log = AccessLog(sys.stderr, settings.log_format) if logger.isEnabledFor(logging.INFO) else None
     return Telemetry(layers, metrics, log)
 

@@ -276,7 +276,8 @@ def _texts(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
     if wrong.any():
         raise InvalidRequest.at(Fault(("table", name), f"must be text in UTF-8; row {int(wrong.argmax()) + 1} is not"))
     words = [None if cell is None else cell.decode() for cell in cells]
-    return np.array([*words, None], dtype=object)[places]
+    texts: NDArray[Any] = np.array([*words, None], dtype=object)[places]
+    return texts
 
 
 def _wrong_type(name: str, kind: pa.DataType) -> InvalidRequest:

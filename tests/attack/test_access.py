@@ -165,8 +165,7 @@ def test_callers_that_never_come_again_are_forgotten() -> None:
 
 def asked(app: Access, address: str, **headers: bytes) -> int:
     """Ask from an address, and give the status."""
-    scope = scope_of("GET", "/v1/datasets", **headers) | {"client": (address, 1)}
-    return answer(app, scope)[0]
+    return answer(app, {**scope_of("GET", "/v1/datasets", **headers), "client": (address, 1)})[0]
 
 
 def test_each_key_has_a_limit_of_its_own_wherever_it_is_sent_from() -> None:

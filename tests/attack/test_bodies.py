@@ -147,7 +147,7 @@ def test_a_table_that_ends_the_process_which_reads_it_ends_no_other(all_subjects
         "unit": "ms",
         "features": [{"name": "x", "columns": ["x"], "cost": 1}],
     }
-    files = {"spec": (None, json.dumps(spec)), "table": ("table", KILLER, PARQUET)}
+    files: dict[str, Any] = {"spec": (None, json.dumps(spec)), "table": ("table", KILLER, PARQUET)}
     for _ in range(3):
         reply = all_subjects.client.put("/v1/datasets/killer", files=files)
         assert reply.status_code == 422
