@@ -4,7 +4,7 @@ BIN := .venv/bin
 LOCK = $(BIN)/uv pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
        --python-version 3.11 pyproject.toml --quiet
 
-.PHONY: help install serve demo test coverage check fast-check format bench lock clean
+.PHONY: help install serve demo test coverage check fast-check format bench lock lowest audit licences clean
 
 help:  ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -58,5 +58,23 @@ lock:  ## renew both lock files from pyproject.toml
 	$(LOCK) --extra dask --output-file requirements.lock
 	$(LOCK) --extra dask --extra dev --output-file requirements-dev.lock
 
+LOWEST := .venv-lowest
+QUICK := tests/models tests/app tests/solvers tests/e2e/test_hot_path.py tests/attack/test_access.py tests/attack/test_tls.py
+
+lowest: install  ## the tests that are quick, with the oldest versions that pyproject.toml allows
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
+	$(BIN)/uv pip compile --quiet --resolution lowest-direct --python-version 3.11 --no-annotate --no-header \
+	  --extra dask --extra dev --output-file $(LOWEST)/lowest.txt pyproject.toml
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --requirements $(LOWEST)/lowest.txt
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps --no-build-isolation --editable .
+	$(LOWEST)/bin/python -m pytest -m "not slow" -W default $(QUICK)
+
+audit: install  ## known vulnerabilities of what is locked (asks a service on the internet)
+	BIN=$(BIN) deploy/audit.sh
+
+licences: install  ## renew deploy/LICENCES.md from what is installed
+	deploy/licences.sh > .licences.tmp
+	mv .licences.tmp deploy/LICENCES.md
+
 clean:  ## remove what make made
-	rm -rf .venv build *.egg-info .coverage* .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv $(LOWEST) build *.egg-info .coverage* .mypy_cache .ruff_cache .pytest_cache

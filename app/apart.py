@@ -18,6 +18,8 @@ from app.embedded import die_with_parent
 from models.errors import CorruptArtifact, ParsimonyError, SolverTimeout
 
 R = TypeVar("R")
+NAME = "parsimony-apart"
+"""What the process is called."""
 _START_S = 60.0
 _DYING_S = 10.0
 """A process whose end of the link is closed needs no more to end by itself, on the busiest machine."""
@@ -66,7 +68,7 @@ class Apart:
                 raise SolverTimeout(f"no answer within {self._limit} s (PARSIMONY_SOLVE_TIMEOUT_S)")
             fine, answer = link.recv()
         except (EOFError, OSError) as error:
-            raise CorruptArtifact(f"the model ended the process that tried it ({self._end()})") from error
+            raise CorruptArtifact(f"what was tried ended the process that tried it ({self._end()})") from error
         if fine:
             return answer
         raise answer
@@ -79,9 +81,7 @@ class Apart:
             return self._child[1]
         context = get_context("spawn")
         link, other = context.Pipe()
-        process = context.Process(
-            target=_work, args=(other, os.getpid(), self._imports), name="parsimony-apart", daemon=True
-        )
+        process = context.Process(target=_work, args=(other, os.getpid(), self._imports), name=NAME, daemon=True)
         with self._guard:
             if self._closed:
                 raise RuntimeError("nothing can be done apart any more: it was closed")

@@ -95,7 +95,7 @@ class Connection(HttpToolsProtocol):
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
             status = 431 if self._too_large else 400
             detail = f"the head of the request has more than {self.MOST_HEAD} bytes" if self._too_large else _NO_HTTP
-            self.transport.write(_refusal(status, detail))
+            self._refuse(status, detail)
         self.transport.close()
 
     def pause_writing(self) -> None:
@@ -119,15 +119,15 @@ class Connection(HttpToolsProtocol):
         """Close; whoever has begun a request is told why."""
         self._awaited = None
         if self._held and not self.transport.is_closing():
-            self.transport.write(_refusal(408, f"the head of the request did not end within {self.HEAD_S:g} s"))
+            self._refuse(408, f"the head of the request did not end within {self.HEAD_S:g} s")
         self.transport.close()
+
+    def _refuse(self, status: int, detail: str) -> None:
+        """Write a whole reply; nothing behind the parser ever hears of its request."""
+        reply = problem(status, HTTP_CODES[status], detail, token_hex(12), headers={"Connection": "close"})
+        headers = [*self.server_state.default_headers, *reply.raw_headers]
+        head = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
+        self.transport.write(STATUS_LINE[status] + head + b"\r\n" + bytes(reply.body))
 
 
 _NO_HTTP = "the request is no HTTP that can be read"
-
-
-def _refusal(status: int, detail: str) -> bytes:
-    """Write a whole reply; nothing behind the parser ever hears of its request."""
-    reply = problem(status, HTTP_CODES[status], detail, token_hex(12), headers={"Connection": "close"})
-    head = b"".join(name + b": " + value + b"\r\n" for name, value in reply.raw_headers)
-    return STATUS_LINE[status] + head + b"\r\n" + bytes(reply.body)

@@ -33,6 +33,7 @@ from app.parts import Parts, open_parts
 from app.routes import artifacts, builds, datasets, decisions, docs, feedback, health
 from app.routes.context import Context, errors, known_query_only
 from app.settings import Settings
+from app.tables import READING_S
 from app.telemetry import Metrics, Telemetry, configure_logging
 from models import BuildStatus
 from models.errors import StoreRefused
@@ -52,9 +53,10 @@ Errors are `application/problem+json`; the `instance` finds the request in the l
 
 
 SOLVERS_AT_ONCE = 2
-_METHODS = ("GET", "POST", "PUT", "DELETE")
-_ASKING_HEADERS = ("Authorization", "Content-Type", "X-Request-ID")
-_TOLD_HEADERS = ("Location", "Retry-After", "X-Request-ID")
+_CROSSING_METHODS = ("GET", "POST", "PUT", "DELETE")
+_CROSSING_HEADERS = ("Authorization", "Content-Type", "X-Request-ID")
+_EXPOSED_HEADERS = ("Location", "Retry-After", "X-Request-ID")
+"""What pages of the origins in PARSIMONY_CORS_ORIGINS may send and read."""
 LOOK_S = 3.0
 """How long a look at the store may wait for a reply before the store is held to be away."""
 BEARER = HTTPBearer(auto_error=False, description="a key of PARSIMONY_API_KEYS, if any is set")
@@ -79,8 +81,9 @@ def create_app(settings: Settings | None = None) -> ASGIApp:
     layers = BodyLimit(layers, settings.max_body_bytes)
     layers = Access(layers, settings.api_keys, settings.rate_limit)
     if settings.origins():
-        headers = {"allow_headers": _ASKING_HEADERS, "expose_headers": _TOLD_HEADERS}
-        layers = CORSMiddleware(layers, settings.origins(), allow_methods=_METHODS, **headers)  # type: ignore[arg-type]
+        layers = CORSMiddleware(
+            layers, settings.origins(), _CROSSING_METHODS, _CROSSING_HEADERS, expose_headers=_EXPOSED_HEADERS
+        )
     log = AccessLog(sys.stderr, settings.log_format) if logger.isEnabledFor(logging.INFO) else None
     return Telemetry(layers, metrics, log)
 
@@ -125,12 +128,24 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
             thread.start()
             solving = ThreadPoolExecutor(SOLVERS_AT_ONCE, thread_name_prefix="solving")
             apart = Apart(settings.solve_timeout_s, imports=("skops.io",))
+            reading = Apart(READING_S, imports=("app.tables",))
             try:
-                context = Context(settings, parts, catalog, metrics, solving, apart, Ledgers(parts.store), chores)
+                context = Context(
+                    settings,
+                    parts,
+                    catalog,
+                    metrics,
+                    solving,
+                    apart,
+                    reading,
+                    Ledgers(parts.store),
+                    chores,
+                )
                 yield {"context": context}
             finally:
                 solving.shutdown(wait=False, cancel_futures=True)
-                await asyncio.to_thread(apart.close)
+                for process in (apart, reading):
+                    await asyncio.to_thread(process.close)
                 await asyncio.to_thread(thread.stop)
 
     return lifespan

@@ -49,7 +49,7 @@ class Settings(BaseSettings):
     port: int = Field(default=8000, ge=0, le=65535, description="port to listen on")
     workers: int = Field(default=1, ge=1, le=64, description="number of server processes")
     api_keys: Annotated[dict[bytes, Role], NoDecode, BeforeValidator(_hashed)] = Field(
-        default="",  # read like any other value
+        default="",  # type: ignore[arg-type]  # read like any other value
         repr=False,
         exclude=True,
         description="key:role,… with the roles decide and build; unset: open to everybody. Held as the role of each "

@@ -4,8 +4,11 @@ import csv
 import gzip
 import io
 import json
+import multiprocessing
+import resource
 import tempfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +20,27 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from app import codec
+from app.apart import NAME
 from models import Dataset, DatasetSpec, FeaturesSpec, TraceSpec, dataset_from_columns
 from models.columns import Columns, first_repeated
-from models.errors import CorruptArtifact, Fault, InvalidRequest, PayloadTooLarge, UnsupportedMediaType
+from models.errors import (
+    CorruptArtifact,
+    Fault,
+    InvalidRequest,
+    PayloadTooLarge,
+    SolverTimeout,
+    UnsupportedMediaType,
+)
 
 CSV_TYPES = ("text/csv", "application/csv", "application/gzip", "application/x-gzip")
 PARQUET_TYPES = ("application/vnd.apache.parquet", "application/x-parquet")
 UNTOLD_TYPES = ("", "application/octet-stream")
 """What clients send when they do not know: the bytes decide."""
 _CHUNK = 2**20
+READING_S = 120.0
+"""The longest for reading one table of Parquet."""
+_READER_BASE, _READER_FACTOR = 2**30, 8
+"""Bytes that a process which reads Parquet may take, and how many more for each byte of the limit."""
 _LEAST_CELL = 4
 """Bytes that a checked cell takes at least: a class's code."""
 MOST_COLUMNS = 20_000
@@ -60,21 +75,37 @@ def _place(loc: tuple[int | str, ...], text: str | bytes) -> tuple[int | str, ..
     return tuple(found)
 
 
-def read_dataset(spec: Spec, table: Path, media_type: str, embeddings: bytes | None, *, max_bytes: int) -> Dataset:
+def here(work: Callable[..., Columns], *args: Any) -> Columns:
+    """Do work in this process."""
+    return work(*args)
+
+
+def read_dataset(
+    spec: Spec,
+    table: Path,
+    media_type: str,
+    embeddings: bytes | None,
+    *,
+    max_bytes: int,
+    apart: Callable[..., Columns] = here,
+) -> Dataset:
     """Read and check a table, with its embeddings if there are any.
 
-    ``max_bytes`` bounds the table, and what a packed one may unpack to. Raises InvalidRequest with every fault,
-    PayloadTooLarge or UnsupportedMediaType.
+    max_bytes: bounds the table, and what a packed one may unpack to. apart: reads Parquet, in a process that it may end
+    (``app/apart.py``): made-up bytes do that. Raises InvalidRequest with every fault, PayloadTooLarge or
+    UnsupportedMediaType.
     """
     if table.stat().st_size > max_bytes:
         raise PayloadTooLarge(f"the table has {table.stat().st_size} bytes, the limit is {max_bytes}")
     with tempfile.TemporaryDirectory(prefix="parsimony-") as scratch:
-        columns = _read_table(spec, table, media_type, max_bytes, Path(scratch))
+        columns = _read_table(spec, table, media_type, max_bytes, Path(scratch), apart)
     vectors = None if embeddings is None else _read_embeddings(embeddings)
     return dataset_from_columns(spec, columns, vectors)
 
 
-def _read_table(spec: Spec, path: Path, media_type: str, max_bytes: int, scratch: Path) -> Columns:
+def _read_table(
+    spec: Spec, path: Path, media_type: str, max_bytes: int, scratch: Path, apart: Callable[..., Columns]
+) -> Columns:
     """Read the columns of the spec that the table has."""
     kind = media_type.partition(";")[0].strip().lower()
     with path.open("rb") as file:
@@ -82,9 +113,15 @@ def _read_table(spec: Spec, path: Path, media_type: str, max_bytes: int, scratch
     if kind not in (*CSV_TYPES, *PARQUET_TYPES, *UNTOLD_TYPES):
         raise UnsupportedMediaType(f"the table is {kind}, must be text/csv or application/vnd.apache.parquet")
     if kind in PARQUET_TYPES or (kind in UNTOLD_TYPES and magic == b"PAR1"):
-        table = _read_parquet(spec, path, max_bytes)
-    else:
-        table = _read_csv(spec, _unpacked(path, magic, max_bytes, scratch))
+        try:
+            return apart(_parquet_columns, spec, path, max_bytes)
+        except (CorruptArtifact, SolverTimeout) as error:
+            what = "reading it took too long" if isinstance(error, SolverTimeout) else "reading it ended its process"
+            raise InvalidRequest.at(Fault(("table",), f"is no readable Parquet: {what}")) from error
+    return _columns(_read_csv(spec, _unpacked(path, magic, max_bytes, scratch)))
+
+
+def _columns(table: pa.Table) -> Columns:
     return {name: _column(table.column(name), name) for name in table.column_names}
 
 
@@ -151,6 +188,21 @@ def _refuse_many_columns(path: Path) -> None:
         raise InvalidRequest.at(Fault(("table",), f"has {columns} columns, at most {MOST_COLUMNS} are read"))
 
 
+def _parquet_columns(spec: Spec, path: Path, max_bytes: int) -> Columns:
+    if multiprocessing.current_process().name == NAME:  # not where the caller's own memory would be bounded
+        _confine(max_bytes)
+    try:
+        return _columns(_read_parquet(spec, path, max_bytes))
+    except MemoryError as error:
+        raise PayloadTooLarge(f"the table unpacks to more memory than {max_bytes} bytes of it may take") from error
+
+
+def _confine(max_bytes: int) -> None:
+    """Bound what this process may take, for good: what a file says of its size need not be true."""
+    most = _READER_BASE + _READER_FACTOR * max_bytes
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
 def _read_parquet(spec: Spec, path: Path, max_bytes: int) -> pa.Table:
     try:
         schema = pa.parquet.read_schema(path)
@@ -162,7 +214,7 @@ def _read_parquet(spec: Spec, path: Path, max_bytes: int) -> pa.Table:
         _refuse_large(schema, pa.parquet.read_metadata(path), present, max_bytes)
         # Text that stands once in the file and in many rows is not to be copied into each of them.
         return pa.parquet.read_table(path, columns=present, read_dictionary=present)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InvalidRequest.at(Fault(("table",), f"is no readable Parquet: {error}")) from error
 
 
@@ -186,6 +238,8 @@ def _refuse_repeated(names: list[str], used: list[str]) -> None:
 def _column(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
     """Turn a column into an array: numbers with NaN, or objects with None, where a cell is missing."""
     kind = chunked.type
+    if pa.types.is_dictionary(kind):
+        _refuse_stray(chunked, name)
     if pa.types.is_dictionary(kind) and _is_numeric(kind.value_type):
         return _column(chunked.cast(kind.value_type), name)
     if pa.types.is_null(kind):
@@ -197,6 +251,14 @@ def _column(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
     return _texts(chunked, name)
 
 
+def _refuse_stray(chunked: pa.ChunkedArray, name: str) -> None:
+    """Refuse codes that point outside their dictionary, which pyarrow follows."""
+    for chunk in chunked.chunks:
+        codes = np.asarray(chunk.indices.drop_null().cast(pa.int64(), safe=False))
+        if codes.size and not 0 <= codes.min() <= codes.max() < len(chunk.dictionary):
+            raise InvalidRequest.at(Fault(("table", name), "has codes of no value"))
+
+
 def _texts(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
     """Turn a column into texts, each different one held once, however many rows say it."""
     kind = chunked.type
@@ -204,15 +266,18 @@ def _texts(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
         whole = chunked if pa.types.is_dictionary(kind) else chunked.dictionary_encode()
         encoded = whole.unify_dictionaries().combine_chunks()
         places = np.asarray(encoded.indices.cast(pa.int64()).fill_null(-1))
-        if pa.types.is_binary(encoded.dictionary.type):  # what pyarrow makes of a CSV's text in another encoding
-            wrong = [code for code, cell in enumerate(encoded.dictionary.to_pylist()) if not _is_utf8(cell)]
-            if wrong:
-                row = int(np.flatnonzero(np.isin(places, wrong))[0]) + 1
-                raise InvalidRequest.at(Fault(("table", name), f"must be text in UTF-8; row {row} is not"))
-        words = encoded.dictionary.cast(pa.large_string()).to_pylist()
+        said = encoded.dictionary
+        if not (pa.types.is_string(said.type) or pa.types.is_binary(said.type)):
+            said = said.cast(pa.large_string())
+        cells = said.cast(pa.large_binary()).to_pylist()  # Parquet's texts may be none, whatever their type says
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise _wrong_type(name, kind) from error
-    return np.array([*words, None], dtype=object)[places]
+    wrong = np.isin(places, [code for code, cell in enumerate(cells) if not _is_utf8(cell)])
+    if wrong.any():
+        raise InvalidRequest.at(Fault(("table", name), f"must be text in UTF-8; row {int(wrong.argmax()) + 1} is not"))
+    words = [None if cell is None else cell.decode() for cell in cells]
+    texts: NDArray[Any] = np.array([*words, None], dtype=object)[places]
+    return texts
 
 
 def _wrong_type(name: str, kind: pa.DataType) -> InvalidRequest:

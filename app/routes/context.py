@@ -45,6 +45,8 @@ class Context:
     """For what takes over a millisecond, so that look-ups do not wait for it."""
     apart: Apart
     """For what may end the process that does it."""
+    reading: Apart
+    """The same for tables that are uploaded, which take longer."""
     ledgers: Ledgers
     seen: Seen
     told: dict[str, Any] = field(default_factory=dict)

@@ -16,8 +16,7 @@ from starlette.formparsers import MultiPartException
 
 from app.clock import now
 from app.datasets import DatasetInfo
-from app.parts import Parts
-from app.routes.context import InContext, PathName, errors, needs_store
+from app.routes.context import Context, InContext, PathName, errors, needs_store
 from app.tables import parse_spec, read_dataset
 from models import Fault, InvalidRequest
 from models.errors import StoreRefused, UnsupportedMediaType
@@ -102,7 +101,7 @@ async def put(name: PathName, request: Request, context: InContext) -> Response:
         except MultiPartException as error:
             raise InvalidRequest.at(Fault(("body",), error.message)) from error
         try:
-            info, new = await asyncio.to_thread(_store, context.parts, name, form, context.settings.max_body_bytes)
+            info, new = await asyncio.to_thread(_store, context, name, form)
         finally:
             await form.close()
     return JSONResponse(info.model_dump(mode="json"), 201 if new else 200)
@@ -138,7 +137,7 @@ def _room_on_disk() -> Iterator[None]:
         raise StoreRefused(f"{said}; try again when there is more") from error
 
 
-def _store(parts: Parts, name: str, form: FormData, max_bytes: int) -> tuple[DatasetInfo, bool]:
+def _store(context: Context, name: str, form: FormData) -> tuple[DatasetInfo, bool]:
     """Read the parts of the form (already on disk) and keep what they hold."""
     unknown = sorted(set(form) - {"spec", "table", "embeddings"})
     if unknown:
@@ -149,8 +148,9 @@ def _store(parts: Parts, name: str, form: FormData, max_bytes: int) -> tuple[Dat
         path = Path(folder) / "table"
         _copy(table, path)
         spec = parse_spec(_text(form, "spec"))
-        dataset = read_dataset(spec, path, table.content_type or "", embeddings, max_bytes=max_bytes)
-    return parts.datasets.put(name, dataset, created_at=now())
+        limit = context.settings.max_body_bytes
+        dataset = read_dataset(spec, path, table.content_type or "", embeddings, max_bytes=limit, apart=context.reading)
+    return context.parts.datasets.put(name, dataset, created_at=now())
 
 
 def _text(form: FormData, part: str) -> str | bytes:

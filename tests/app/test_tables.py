@@ -295,6 +295,13 @@ def test_a_categorical_label_is_text(label: Any) -> None:
     assert contents(read(parquet(y=label, x=[1, 2, 3]), PARQUET)) == (["a", "b", "a"], [1.0, 2.0, 3.0])
 
 
+def test_text_of_parquet_that_is_not_utf_8_is_named_by_its_row() -> None:
+    out = io.BytesIO()
+    table = pa.table({"y": ["cat", "owl", "cat"], "x": [1, 2, 3]})
+    pa.parquet.write_table(table, out, compression="none", use_dictionary=False)
+    assert refusal(out.getvalue().replace(b"owl", b"\xe3wl"), PARQUET) == "table.y: must be text in UTF-8; row 2 is not"
+
+
 def test_only_the_columns_of_the_spec_are_read() -> None:
     unreadable = pa.array([[1], [2]])
     assert contents(read(parquet(y=["a", "b"], x=[1.0, 2.5], junk=unreadable), PARQUET)) == EXPECTED

@@ -3,24 +3,15 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.servers import Server
-from tests.subjects import server_with_all_subjects
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = 40
 """Generated requests for each operation, beside those that cover its schema systematically."""
-
-
-@pytest.fixture(scope="module")
-def all_subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Run a server with a small artifact of each subject, all called ``plan``."""
-    with server_with_all_subjects(tmp_path_factory.mktemp("openapi"), max_body_bytes=1_000_000) as server:
-        yield server
 
 
 @pytest.mark.slow

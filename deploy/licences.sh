@@ -1,0 +1,15 @@
+#!/bin/sh
+# Lists package, version and licence of everything that requirements.lock installs on this platform, from its metadata.
+set -eu
+cd "$(dirname "$0")/.."
+bin=${BIN:-.venv/bin}
+packages=$(sed -nE 's/^([A-Za-z0-9._-]+)==.*/\1/p' requirements.lock | sort -u)
+cat <<'HEAD'
+# Licences
+
+What `requirements.lock` installs on Linux with Python 3.11, as its metadata says. Made by `make licences`.
+
+HEAD
+# The metadata of skops names no licence; its licence file is that of MIT.
+# shellcheck disable=SC2086
+"$bin/pip-licenses" --from=mixed --format=markdown --with-system --packages $packages | sed -E '/^\| skops /s/UNKNOWN/MIT    /'

@@ -1,0 +1,200 @@
+"""Keys: compared in constant time, kept as hashes, told to nobody; and how often their holders may ask."""
+
+import gc
+import hmac
+import sys
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from app.access import Access
+from app.buckets import MOST, Buckets
+from app.settings import Settings
+from tests.app.test_access import accept, answer, scope_of
+from tests.attack.wire import ask
+from tests.servers import Server, free_port, running_server, wait_for
+
+KEYS = {sha256(b"reader").digest(): "decide", sha256(b"builder").digest(): "build", sha256(b"third").digest(): "build"}
+SECRETS = ("5ecret-of-a-reader", "5ecret-of-a-builder", "5ecret-of-the-store")
+
+
+@pytest.mark.parametrize("sent", [b"Bearer reader", b"Bearer third", b"Bearer unknown", b"Basic reader", b""])
+def test_each_known_key_is_compared_in_constant_time_whatever_was_sent(
+    sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[tuple[Any, Any]] = []
+    real = hmac.compare_digest
+
+    def noting(a: Any, b: Any) -> bool:
+        compared.append((a, b))
+        return real(a, b)
+
+    monkeypatch.setattr(hmac, "compare_digest", noting)
+    answer(Access(accept, KEYS), scope_of("GET", "/v1/datasets", authorization=sent))  # type: ignore[arg-type]
+    assert [known for known, _ in compared] == list(KEYS)
+    assert {len(digest) for _, digest in compared} == {32}
+
+
+def test_no_object_of_ours_holds_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "".join(["one-that-", "stands-in-no-", "source"])
+    monkeypatch.setenv("PARSIMONY_API_KEYS", f"{key}:build")
+    settings = Settings()
+    access = Access(accept, settings.api_keys)
+    assert list(settings.api_keys.values()) == ["build"]
+    pending, seen = [settings, access], set()
+    while pending:
+        each: Any = pending.pop()
+        if id(each) in seen or isinstance(each, type) or getattr(each, "__name__", None):
+            continue
+        seen.add(id(each))
+        assert key not in (each if isinstance(each, str) else ""), "a key is kept"
+        assert key.encode() not in (each if isinstance(each, bytes) else b""), "a key is kept"
+        pending.extend(gc.get_referents(each))
+    assert len(seen) > 20
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Run a server with keys that logs all there is."""
+    keys = f"{SECRETS[0]}:decide,{SECRETS[1]}:build"
+    with running_server(tmp_path_factory.mktemp("guarded"), api_keys=keys, log_level="debug") as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/datasets",
+        "/v1//datasets",
+        "//v1/datasets",
+        "/v1/../v1/datasets",
+        "/static-docs/../v1/datasets",
+        "/static-docs/%2e%2e/v1/datasets",
+        "/%76%31/datasets",
+        "/v1%2fdatasets",
+        "/v1;/datasets",
+        "/V1/datasets",
+        "/v1/datasets/",
+        "/./v1/datasets",
+        "http://127.0.0.1/v1/datasets",
+        "/v1/datasets?x=/health/live",
+        "/health/live/../../v1/datasets",
+    ],
+)
+def test_no_spelling_of_a_path_gets_around_the_keys(guarded: Server, path: str) -> None:
+    for method in ("GET", "DELETE", "PUT", "POST", "OPTIONS", "HEAD", "PATCH", "TRACE"):
+        reply = ask(guarded.port, f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        assert reply.split(b" ")[1] in (b"401", b"404", b"405", b"400", b"307"), (method, path, reply)
+
+
+def test_no_reply_and_no_log_tells_a_key(guarded: Server) -> None:
+    reader, builder = SECRETS[:2]
+    told = b""
+    for header in (f"Bearer {reader}", f"Bearer {builder}x", f"Basic {builder}", builder, f"Bearer\t{builder}"):
+        for path in ("/v1/datasets", "/v1/builds/nosuch", "/nowhere", "/v1/builds"):
+            for method in ("GET", "POST", "PATCH"):
+                reply = guarded.client.request(method, path, headers={"authorization": header})
+                told += reply.content + repr(reply.headers).encode()
+    told += guarded.client.get("/v1/datasets", headers={"authorization": f"Bearer {reader}", "host": "x"}).content
+    told += ask(guarded.port, f"GET / HTTP/1.1\r\nAuthorization: Bearer {builder}\r\n\x01\r\n\r\n".encode())
+    told += guarded.client.get(f"/v1/datasets?key={builder}", headers={"authorization": f"Bearer {builder}"}).content
+    told += guarded.client.get("/metrics").content + guarded.client.get("/health/ready").content
+    told += guarded.client.get("/openapi.json").content
+    wait_for(lambda: "/v1/datasets 200" in guarded.log.read_text() or "/v1/datasets 4" in guarded.log.read_text(), 5)
+    told += guarded.log.read_bytes()
+    assert not [secret for secret in SECRETS if secret.encode() in told]
+
+
+def test_the_password_of_the_store_is_told_nowhere(tmp_path: Any) -> None:
+    import subprocess
+
+    from tests.servers import environment
+
+    url = f"redis://:{SECRETS[2]}@127.0.0.1:{free_port()}/0"
+    done = subprocess.run(
+        [sys.executable, "-m", "app", "dataset", "list"],
+        env=environment(tmp_path, redis_url=url, log_level="debug"),
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode != 0
+    assert b"the store cannot be reached" in done.stdout + done.stderr
+    assert SECRETS[2].encode() not in done.stdout + done.stderr
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_bucket_fills_at_its_rate_and_no_further() -> None:
+    clock = Clock()
+    buckets = Buckets(4.0, clock)
+    assert [buckets.take("a") for _ in range(5)] == [0, 0, 0, 0, 0.25]
+    clock.now += 0.125
+    assert buckets.take("a") == 0.125
+    clock.now += 0.125
+    assert [buckets.take("a"), buckets.take("a")] == [0, 0.25]
+    clock.now += 1000
+    assert [buckets.take("a") for _ in range(5)] == [0, 0, 0, 0, 0.25]
+
+
+def test_a_rate_below_one_still_lets_one_through() -> None:
+    clock = Clock()
+    buckets = Buckets(0.1, clock)
+    assert [buckets.take("a"), buckets.take("a")] == [0, 10]
+    clock.now += 10
+    assert buckets.take("a") == 0
+
+
+def test_callers_that_never_come_again_are_forgotten() -> None:
+    clock = Clock()
+    buckets = Buckets(1.0, clock)
+    assert [buckets.take("busy"), buckets.take("busy")] == [0, 1]
+    for number in range(3 * MOST):
+        buckets.take(number)
+        assert buckets.take("busy") > 0
+    assert len(buckets) == MOST
+
+
+def asked(app: Access, address: str, **headers: bytes) -> int:
+    """Ask from an address, and give the status."""
+    return answer(app, {**scope_of("GET", "/v1/datasets", **headers), "client": (address, 1)})[0]
+
+
+def test_each_key_has_a_limit_of_its_own_wherever_it_is_sent_from() -> None:
+    app = Access(accept, KEYS, rate=2.0)  # type: ignore[arg-type]
+    assert [asked(app, f"10.0.0.{n}", authorization=b"Bearer reader") for n in range(4)] == [200, 200, 429, 429]
+    assert asked(app, "10.0.0.1", authorization=b"Bearer builder") == 200
+
+
+def test_guesses_of_keys_are_limited_by_address() -> None:
+    app = Access(accept, KEYS, rate=2.0)  # type: ignore[arg-type]
+    assert [asked(app, "10.0.0.1", authorization=b"Bearer %d" % n) for n in range(4)] == [401, 401, 429, 429]
+    assert asked(app, "10.0.0.1", authorization=b"Bearer reader") == 200
+    assert asked(app, "10.0.0.2") == 401
+
+
+def test_without_keys_each_address_has_a_limit() -> None:
+    app = Access(accept, {}, rate=2.0)
+    assert [asked(app, "10.0.0.1") for _ in range(4)] == [200, 200, 429, 429]
+    assert asked(app, "10.0.0.2") == 200
+    assert [asked(app, f"2001:db8::{n}") for n in range(4)] == [200, 200, 429, 429]
+    assert asked(app, "2001:db8:0:1::1") == 200
+
+
+def test_a_limited_caller_is_told_when_to_come_again_and_then_is_answered(tmp_path: Any) -> None:
+    with running_server(tmp_path, rate_limit=3) as server:
+        replies = [server.client.get("/v1/cascades/x/decision") for _ in range(8)]
+        limited = [reply for reply in replies if reply.status_code == 429]
+        assert limited
+        assert limited[0].json()["type"] == "urn:parsimony:too-many-requests"
+        assert int(limited[0].headers["retry-after"]) == 1
+        assert {server.client.get(path).status_code for path in ("/health/live", "/metrics", "/docs")} == {200}
+        wait_for(lambda: server.client.get("/v1/artifacts").status_code == 200, 5)

@@ -1,0 +1,195 @@
+"""Bodies that are small and become large, or deep: brackets, gzip, Parquet, columns, learners that are none."""
+
+import gzip
+import io
+import json
+from base64 import b64decode
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from tests.attack.conftest import LIMIT
+from tests.samples import FEATURES_SPEC, TRACE_SPEC, trace_upload
+from tests.servers import Server
+
+DEPTHS = [90, 200, 300, 480, 700, 850, 900, 940, 970, 985, 1000, 1100, 3000, 100_000]
+PARQUET = "application/vnd.apache.parquet"
+
+
+def json_routes(server: Server) -> list[tuple[str, str, Any]]:
+    """List the method, path and example of everything that takes JSON."""
+    found: list[tuple[str, str, Any]] = []
+    for path, operations in server.client.get("/openapi.json").json()["paths"].items():
+        address = path.replace("{name}", "plan").replace("{solver}", "cascade")
+        for method, operation in operations.items():
+            content = operation.get("requestBody", {}).get("content", {}).get("application/json")
+            if content is not None:
+                examples = [one["value"] for one in content.get("examples", {}).values()]
+                found.append((method, address, content.get("example", examples[0] if examples else {})))
+    return found
+
+
+def deepened(example: Any, depth: int) -> Iterator[str]:
+    """Write JSON that is nested so deep: bare, and in the place of each field of an example."""
+    arrays, objects = "[" * depth + "]" * depth, '{"a":' * depth + "1" + "}" * depth
+    yield from (arrays, objects, arrays[:depth], objects[: 5 * depth])
+    for name in example if isinstance(example, dict) else ():
+        for deep in (arrays, objects):
+            yield json.dumps({**example, name: "DEEP"}).replace('"DEEP"', deep)
+    if isinstance(example, dict) and "params" in example:
+        params = {"learner": "sklearn.tree.DecisionTreeClassifier", "learner_params": {"x": "DEEP"}}
+        for solver, deep in (("index", arrays), ("pipeline", objects)):
+            yield json.dumps({**example, "solver": solver, "params": params}).replace('"DEEP"', deep)
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_deep_json_is_refused_in_every_body(all_subjects: Server, depth: int) -> None:
+    headers = {"content-type": "application/json"}
+    for method, path, example in json_routes(all_subjects):
+        for body in deepened(example, depth):
+            reply = all_subjects.client.request(method, path, content=body, headers=headers)
+            assert 400 <= reply.status_code < 500, (method, path, body[:80], reply.text[:300])
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_a_deep_spec_is_refused(all_subjects: Server, depth: int) -> None:
+    for example in (TRACE_SPEC, FEATURES_SPEC):
+        for spec in deepened(example, depth):
+            files = trace_upload() | {"spec": (None, spec)}
+            reply = all_subjects.client.put("/v1/datasets/deep", files=files)
+            assert reply.status_code == 422, (spec[:80], reply.text[:300])
+
+
+def parquet(columns: dict[str, Any], **how: Any) -> bytes:
+    """Write columns as Parquet."""
+    out = io.BytesIO()
+    pa.parquet.write_table(pa.table(columns), out, **how)
+    return out.getvalue()
+
+
+def trace_parquet(rows: int, said: Any, **how: Any) -> bytes:
+    """Write a trace whose answers are these."""
+    numbers = pa.array(np.full(rows, 0.5))
+    names = ["truth", "fast_says", "middle_says", "strong_says"]
+    confidences = ["fast_confidence", "middle_confidence", "strong_ms"]
+    return parquet(dict.fromkeys(names, said) | dict.fromkeys(confidences, numbers), **how)
+
+
+BOMBS: dict[str, tuple[bytes, str]] = {
+    "gzip": (gzip.compress(bytes(400_000_000), 9), "text/csv"),
+    "gzip in gzip": (gzip.compress(gzip.compress(bytes(400_000_000), 9)), "text/csv"),
+    "gzips one after another": (gzip.compress(bytes(1_900_000), 9) * 300, "application/gzip"),
+    "one text in many rows": (
+        trace_parquet(
+            100_000,
+            pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, np.int32)), pa.array(["z" * 100_000])),
+        ),
+        PARQUET,
+    ),
+    "packed text": (
+        trace_parquet(30, pa.array(["z" * 5_000_000] * 30), use_dictionary=False, compression="zstd"),
+        PARQUET,
+    ),
+    "wide bytes": (trace_parquet(100_000, pa.array([b"z" * 4_000] * 100_000, pa.binary(4_000))), PARQUET),
+    "many rows": (trace_parquet(5_000_000, pa.array(["a"] * 5_000_000)), PARQUET),
+    "one list in many rows": (trace_parquet(20_000, pa.array([["z" * 5_000]] * 20_000)), PARQUET),
+    "commas": (b"truth," + b"," * 1_000_000, "text/csv"),
+    "quoted commas": (b'\xef\xbb\xbf"\n"' + b"," * 1_000_000 + b"\n", "text/csv"),
+    "commas after lines": (b"\n\r\n" + b"," * 1_000_000 + b"\n", "text/csv"),
+    "newlines": (b"truth\n" + b"\n" * 1_900_000, "text/csv"),
+    "one quote": (b'truth,"' + b"\n," * 900_000, "text/csv"),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_table_takes_no_more_memory_than_its_limit_allows(all_subjects: Server, name: str) -> None:
+    table, media_type = BOMBS[name]
+    assert len(table) < LIMIT
+    process = psutil.Process(all_subjects.process.pid)
+    all_subjects.client.put("/v1/datasets/bomb", files=trace_upload())
+    before = process.memory_info().rss
+    peak = before
+    with httpx.Client(base_url=all_subjects.url, headers=all_subjects.client.headers, timeout=60) as client:
+        reply = client.put(
+            "/v1/datasets/bomb",
+            files={"spec": (None, json.dumps(TRACE_SPEC)), "table": ("table", table, media_type)},
+        )
+    peak = _peak(process)
+    assert reply.status_code in (413, 422), reply.text[:300]
+    assert peak - before < 200_000_000, (before, peak)
+
+
+def _peak(process: psutil.Process) -> int:
+    """Give the most memory that a process ever had, in bytes."""
+    with open(f"/proc/{process.pid}/status") as file:
+        return next(1024 * int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+
+
+KILLER = b64decode(
+    "UEFSMRUAFSoVKiwVBhUAFQYVBhwAAAACAAAABgEBAAAAYQEAAABiAQAAAGEVABU8FTwsFQYVABUGFQYcAAAAAgAAAAYBAAAAAAAA"
+    "8D8AAAAAAAAAQAAAAAAAAAhAFQQZPDUAGAZzY2hlbWEVBAAVDCUiGAF5JQBMHAAAABUKJQIYAXgAFgYZHBksJgAcFQwZJQYAGRgB"
+    "eRUAFgYWUBZQJghJHBUAFQAVAgA8FgYZBhkmAAYAAAAmABwVChklBgAZGAF4FQAWBhZiFmImWEkcFQAVABUCADwpBhkmAAYAAAAW"
+    "sgEWBiYIFrIBACggcGFycXVldC1jcHAtYXJyb3cgdmVyc2lvbiAyNi4wLjEZLBwAABwAAAC5AAAAUEFSMQ=="
+)
+"""A Parquet file with a few bytes changed, of whose metadata pyarrow 26 ends its process with an uncaught exception."""
+
+
+def test_a_table_that_ends_the_process_which_reads_it_ends_no_other(all_subjects: Server) -> None:
+    spec = {
+        "kind": "features",
+        "label": "y",
+        "unit": "ms",
+        "features": [{"name": "x", "columns": ["x"], "cost": 1}],
+    }
+    files: dict[str, Any] = {"spec": (None, json.dumps(spec)), "table": ("table", KILLER, PARQUET)}
+    for _ in range(3):
+        reply = all_subjects.client.put("/v1/datasets/killer", files=files)
+        assert reply.status_code == 422
+        assert reply.json()["errors"][0]["loc"] == ["table"]
+    assert all_subjects.process.poll() is None
+    good = {**files, "table": ("table", parquet({"y": ["a", "b"] * 20, "x": [1.0, 2.0] * 20}), PARQUET)}
+    assert all_subjects.client.put("/v1/datasets/good", files=good).status_code == 201
+    assert all_subjects.client.delete("/v1/datasets/good").status_code == 204
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        "os.system",
+        "subprocess.Popen",
+        "builtins.eval",
+        "app.apart.Apart",
+        "sklearn.datasets.load_files",
+        "sklearn.utils._joblib.joblib",
+        "sklearn.externals.conftest",
+        "sklearnx.tree.DecisionTreeClassifier",
+        "sklearn..os.system",
+        ".os.system",
+        "sklearn.pipeline.Pipeline",
+        "sklearn",
+        "",
+        "sklearn.tree.DecisionTreeClassifier.__init__.__globals__",
+        "sklearn.\x00",
+        "sklearn." * 5000,
+    ],
+)
+@pytest.mark.parametrize("solver", ["index", "pipeline"])
+def test_a_learner_comes_from_the_allowed_modules_only(all_subjects: Server, solver: str, learner: str) -> None:
+    dataset = {"index": "features", "pipeline": "mixed"}[solver]
+    nested = {"learner": "sklearn.ensemble.BaggingClassifier", "learner_params": {"estimator": {"learner": learner}}}
+    for params in ({"learner": learner}, nested):
+        body = {"solver": solver, "name": "evil", "dataset": dataset, "params": params}
+        reply = all_subjects.client.post("/v1/builds", json=body)
+        if reply.status_code == 202:  # what only the worker can tell
+            with all_subjects.client.stream("GET", f"{reply.headers['location']}/events") as events:
+                last = [line for line in events.iter_lines() if line.startswith("data: ")][-1]
+            assert '"failed"' in last
+            assert "learner" in last
+        else:
+            assert reply.status_code == 422, reply.text

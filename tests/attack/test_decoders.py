@@ -1,0 +1,220 @@
+"""Every reader of bytes from outside, fed with what almost is what it reads: it gives a value or an error of ours."""
+
+import io
+import json
+import tempfile
+import tracemalloc
+import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_iris
+from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+
+from app.apart import Apart
+from app.codec import array_to_bytes
+from app.queries import read_json, read_npy, repeated_name
+from app.tables import here, parse_spec, read_dataset
+from models.errors import ParsimonyError
+from solvers.learners.trained import predict_archived, to_bytes
+from tests.samples import FEATURES_SPEC, MIXED_SPEC, TRACE_SPEC, to_csv, trace_columns
+
+PARQUET = "application/vnd.apache.parquet"
+COLUMNS = trace_columns(40)
+CSV = to_csv(COLUMNS)
+SPEC = parse_spec(json.dumps(TRACE_SPEC))
+MAX_BYTES = 200_000
+
+
+def _parquet(**how: Any) -> bytes:
+    out = io.BytesIO()
+    pa.parquet.write_table(pa.table(COLUMNS), out, **how)
+    return out.getvalue()
+
+
+PARQUETS = {
+    "plain": _parquet(compression="none", use_dictionary=False),
+    "dictionary": _parquet(compression="none"),
+    "zstd": _parquet(compression="zstd"),
+    "pages": _parquet(compression="snappy", data_page_version="2.0", row_group_size=7),
+}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=12,
+)
+quick = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@st.composite
+def mutated(draw: st.DrawFn, data: bytes) -> bytes:
+    """Change some places of bytes: other bits, other bytes, more of them, fewer."""
+    changed = bytearray(data)
+    for _ in range(draw(st.integers(1, 4))):
+        place = draw(st.integers(0, max(len(changed) - 1, 0)))
+        kind = draw(st.sampled_from(["bit", "bytes", "insert", "cut", "end"]))
+        if kind == "bit" and changed:
+            changed[place] ^= 1 << draw(st.integers(0, 7))
+        elif kind == "cut":
+            del changed[place : place + draw(st.integers(1, 40))]
+        elif kind == "end":
+            del changed[place:]
+        else:
+            new = draw(st.binary(min_size=1, max_size=8) | st.sampled_from([b"\xff" * 8, bytes(8), b"\x7f" * 4]))
+            changed[place : place if kind == "insert" else place + len(new)] = new
+    return bytes(changed)
+
+
+def tried(table: bytes, media_type: str, spec: Any = SPEC, embeddings: bytes | None = None, apart: Any = here) -> None:
+    """Read a table; anything but a dataset or an error of ours fails."""
+    with tempfile.TemporaryDirectory() as folder, suppress(ParsimonyError):
+        path = Path(folder) / "table"
+        path.write_bytes(table)
+        read_dataset(spec, path, media_type, embeddings, max_bytes=MAX_BYTES, apart=apart)
+
+
+@pytest.fixture(scope="module")
+def reading() -> Iterator[Apart]:
+    """Give a process that may die, as uploads have one."""
+    made = Apart(20.0, imports=("app.tables",))
+    yield made
+    made.close()
+
+
+@given(mutated(CSV), st.sampled_from(["text/csv", ""]))
+@quick
+def test_a_changed_csv(data: bytes, media_type: str) -> None:
+    tried(data, media_type)
+
+
+@pytest.mark.parametrize("name", PARQUETS)
+@given(st.data())
+@quick
+def test_a_changed_parquet(reading: Apart, name: str, data: st.DataObject) -> None:
+    tried(data.draw(mutated(PARQUETS[name])), PARQUET, apart=reading)
+
+
+@given(mutated(array_to_bytes(np.zeros((40, 2), np.float32))))
+@quick
+def test_changed_embeddings(data: bytes) -> None:
+    tried(CSV, "text/csv", embeddings=data)
+
+
+@pytest.mark.parametrize("spec", [TRACE_SPEC, FEATURES_SPEC, MIXED_SPEC], ids=["trace", "features", "mixed"])
+@given(st.data())
+@quick
+def test_a_changed_spec(spec: dict[str, Any], data: st.DataObject) -> None:
+    changed = dict(spec)
+    for name in data.draw(st.lists(st.sampled_from(sorted(spec)), max_size=2)):
+        changed[name] = data.draw(JSON)
+    text = data.draw(st.just(json.dumps(changed).encode()) | mutated(json.dumps(changed).encode()))
+    with suppress(ParsimonyError):
+        tried(CSV, "text/csv", parse_spec(text))
+
+
+@given(mutated(array_to_bytes(np.ones((3, 2), np.float32))) | st.binary(max_size=200))
+@quick
+def test_changed_queries(data: bytes) -> None:
+    with suppress(ParsimonyError):
+        queries, _ = read_npy(data, {"fraction": 0.5})
+        assert queries.nbytes <= len(data)
+
+
+@given(
+    mutated(json.dumps({"queries": [[0.5, 1.0]], "fraction": 0.5}).encode())
+    | JSON.map(lambda v: json.dumps(v).encode())
+)
+@quick
+def test_changed_queries_in_json(data: bytes) -> None:
+    repeated_name(data)
+    with suppress(ParsimonyError):
+        read_json(data, {})
+
+
+VALUES, LABELS = load_iris(return_X_y=True)
+MODELS = {
+    "bayes": to_bytes(GaussianNB().fit(VALUES, LABELS)),
+    "tree": to_bytes(DecisionTreeClassifier(max_depth=3, random_state=0).fit(VALUES, LABELS)),
+    "vectors": to_bytes(SVC().fit(VALUES[::5], LABELS[::5])),
+}
+
+
+@pytest.fixture(scope="module")
+def apart() -> Iterator[Apart]:
+    """Give a process that may die, as the service has one."""
+    made = Apart(20.0, imports=("skops.io",))
+    yield made
+    made.close()
+
+
+def predicted(data: bytes) -> int:
+    """Read a model and ask it, as the service does."""
+    codes, _ = predict_archived(data, VALUES[:5].astype(np.float64), 3)
+    return len(codes)
+
+
+@st.composite
+def changed_model(draw: st.DrawFn, data: bytes) -> bytes:
+    """Change the bytes of an archive, one of its arrays, or what its schema says."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    name = draw(st.sampled_from([*entries, ""]))
+    if not name:
+        return draw(mutated(data))
+    entries[name] = draw(_other_schema(entries[name])) if name == "schema.json" else draw(mutated(entries[name]))
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        for entry, content in entries.items():
+            archive.writestr(entry, content)
+    return out.getvalue()
+
+
+@st.composite
+def _other_schema(draw: st.DrawFn, text: bytes) -> bytes:
+    schema = json.loads(text)
+    nodes: list[tuple[Any, Any]] = []
+    pending = [schema]
+    while pending:
+        node = pending.pop()
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            nodes.append((node, key))
+            if isinstance(value, dict | list):
+                pending.append(value)
+    node, key = draw(st.sampled_from(nodes))
+    other, other_key = draw(st.sampled_from(nodes))
+    node[key] = draw(JSON | st.just(json.loads(json.dumps(other[other_key]))))
+    return json.dumps(schema).encode()
+
+
+@pytest.mark.parametrize("name", MODELS)
+@given(st.data())
+@settings(quick, max_examples=40)
+def test_a_changed_model(apart: Apart, name: str, data: st.DataObject) -> None:
+    with suppress(ParsimonyError):
+        assert apart(predicted, data.draw(changed_model(MODELS[name]))) == 5
+
+
+def test_models_that_were_not_changed_are_read(apart: Apart) -> None:
+    assert [apart(predicted, data) for data in MODELS.values()] == [5, 5, 5]
+
+
+@pytest.mark.parametrize("data", [CSV, *PARQUETS.values()], ids=["csv", *PARQUETS])
+def test_tables_that_were_not_changed_are_read_within_a_few_times_their_size(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "table"
+    path.write_bytes(data)
+    tracemalloc.start()
+    try:
+        assert read_dataset(SPEC, path, "", None, max_bytes=MAX_BYTES).rows == 40
+        assert tracemalloc.get_traced_memory()[1] < 3_000_000
+    finally:
+        tracemalloc.stop()

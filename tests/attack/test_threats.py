@@ -1,0 +1,24 @@
+"""The threat model: each claim has one name and a test that exists."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CLAIMS = re.findall(
+    r"^\| ([A-Z]\d+) \| .+ \| `(tests/\S+\.py)::(\w+)` \|$", (ROOT / "deploy/THREATS.md").read_text(), re.M
+)
+
+
+def test_each_claim_has_a_name_of_its_own() -> None:
+    names = [name for name, _, _ in CLAIMS]
+    rows = re.findall(r"^\| [A-Z]\d+ \|", (ROOT / "deploy/THREATS.md").read_text(), re.M)
+    assert len(names) == len(set(names)) == len(rows) > 30
+
+
+@pytest.mark.parametrize(("path", "test"), [claim[1:] for claim in CLAIMS], ids=[claim[0] for claim in CLAIMS])
+def test_each_claim_has_a_test(path: str, test: str) -> None:
+    tree = ast.parse((ROOT / path).read_text())
+    assert test in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
