@@ -130,7 +130,7 @@ def report(soak: Soak) -> dict[str, Any]:
     broken = {
         "lost artifacts": [f"{version} {why}" for version, why in soak.lost.items()],
         "wrong answers": answers.wrong,
-        "answers by unknown versions": unknown,
+        "answers unchecked": unknown,
         "look-ups refused": answers.unexcused,
         "internal errors": ledger.internal,
         "not whole again": soak.unhealed,
@@ -140,7 +140,7 @@ def report(soak: Soak) -> dict[str, Any]:
         "builds": counted_builds(soak.house),
         "errors by kind": dict(sorted((answers.errors + ledger.errors).items())),
         "faults": dict(sorted(soak.faults.items())),
-        "memory of a server process, MB": _memory(soak.memory),
+        "memory of a server, MB": _memory(soak.memory),
         "must be 0": {name: len(each) for name, each in broken.items()},
         "examples": {name: each[:EXAMPLES] for name, each in broken.items() if each},
     }
