@@ -45,9 +45,10 @@ class Catalog:
     load_failures: int = 0
 
     def get(self, solver: str, name: str) -> Live:
-        """Give the active version; raises UnknownArtifact."""
+        """Give the active version; raises UnknownArtifact, or StoreUnavailable before the first load."""
         live = self.plans.get((solver, name))
         if live is None:
+            self.refuse_unless_loaded()
             known = sorted(n for s, n in self.plans if s == solver)
             raise UnknownArtifact(f"there is no {solver} artifact called {name!r}{known_names(known)}")
         return live
@@ -62,6 +63,11 @@ class Catalog:
             return self._load(self.artifacts.record(solver, name, version))
         except UnknownArtifact as error:  # only in memory any more
             raise UnknownVersion(f"{solver} {name!r} has no version {version}") from error
+
+    def refuse_unless_loaded(self) -> None:
+        """Raise StoreUnavailable before the first load: until then nobody can say what there is."""
+        if not self.loaded:
+            raise StoreUnavailable("the artifacts have not been loaded yet")
 
     def refuse_if_away(self) -> None:
         """Raise StoreUnavailable if the last look found the store away: nobody need wait to find it out again."""
@@ -123,6 +129,8 @@ class CatalogThread(threading.Thread):
         self._catalog, self._store = catalog, store
         self._chores, self._revive, self._note = chores, revive, note
         self._stopping = threading.Event()
+        self.looked = threading.Event()
+        """Set once the first look has ended, well or not."""
 
     def run(self) -> None:
         """Listen and look until stopped, through every absence of the store."""
@@ -135,6 +143,7 @@ class CatalogThread(threading.Thread):
                     logger.warning("%s", error)
                     told = str(error)
                 self._catalog.store_up, self._catalog.away = False, str(error)
+                self.looked.set()
                 self._note()
                 self._stopping.wait(0.5)
                 self._try_revive()
@@ -151,6 +160,7 @@ class CatalogThread(threading.Thread):
         with self._store.announcements() as wait:
             while not self._stopping.is_set():
                 self._catalog.refresh()
+                self.looked.set()
                 self._chores()
                 self._note()
                 waited_until = time.monotonic() + POLL_S

@@ -57,6 +57,8 @@ _CROSSING_METHODS = ("GET", "POST", "PUT", "DELETE")
 _CROSSING_HEADERS = ("Authorization", "Content-Type", "X-Request-ID")
 _EXPOSED_HEADERS = ("Location", "Retry-After", "X-Request-ID")
 """What pages of the origins in PARSIMONY_CORS_ORIGINS may send and read."""
+FIRST_LOOK_S = 20.0
+"""How long a process may load artifacts before it takes requests all the same."""
 LOOK_S = 3.0
 """How long a look at the store may wait for a reply before the store is held to be away."""
 BEARER = HTTPBearer(auto_error=False, description="a key of PARSIMONY_API_KEYS, if any is set")
@@ -126,6 +128,7 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
             chores = Chores(looking, catalog, metrics)
             thread = CatalogThread(catalog, looking.store, chores=chores.run, revive=parts.revive, note=chores.note)
             thread.start()
+            await asyncio.to_thread(thread.looked.wait, FIRST_LOOK_S)  # so that what is asked first is answered
             solving = ThreadPoolExecutor(SOLVERS_AT_ONCE, thread_name_prefix="solving")
             apart = Apart(settings.solve_timeout_s, imports=("skops.io",))
             reading = Apart(READING_S, imports=("app.tables",))

@@ -40,6 +40,7 @@ def router_for(asks: dict[str, Ask]) -> APIRouter:
         """Ask every active artifact of a name. What one cannot answer, it says why."""
         found = [live for (_, held), live in sorted(context.catalog.plans.items()) if held == name]
         if not found:
+            context.catalog.refuse_unless_loaded()
             raise UnknownArtifact(f"there is no artifact called {name!r} of any solver")
         given = {"size": size, "budget": budget, "deadline": deadline}
         limits = {key: value for key, value in given.items() if value is not None}

@@ -35,6 +35,8 @@ def test_nothing_is_loaded_before_the_first_look(parts: Parts) -> None:
     stored.publish(parts)
     catalog = Catalog(parts.artifacts)
     assert (catalog.loaded, catalog.store_up, catalog.plans) == (False, False, {})
+    with pytest.raises(StoreUnavailable, match="not been loaded yet"):  # nobody can say that it does not exist
+        catalog.get("cascade", "plan")
 
 
 def test_what_is_published_answers_after_the_next_look(parts: Parts, catalog: Catalog) -> None:

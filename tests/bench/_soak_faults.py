@@ -100,7 +100,7 @@ def connections_cut(house: House, draw: random.Random) -> Iterator[None]:
 def server_process_killed(house: House, draw: random.Random) -> Iterator[None]:
     """Kill one of the processes that answer; its requests are lost, no others."""
     house.broken.set()
-    draw.choice(house.servers()).kill()
+    house.kill_server_process(draw)
     yield
     house.broken.clear()
 

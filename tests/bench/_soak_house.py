@@ -1,5 +1,6 @@
 """The service that a soak harms: a store behind a proxy, a server of several processes, two workers."""
 
+import random
 import shutil
 import subprocess
 import sys
@@ -28,9 +29,9 @@ class House:
         self.store.start()
         self.proxy = Proxy(self.store.port)
         self.port = free_port()
+        self._begun = 0
         self.server = self._start()
         self.broken = threading.Event()
-        self.restarts = 0
         self._workers = [self._work() for _ in range(WORKERS)]
         self.server.wait_until_ready()
 
@@ -64,9 +65,13 @@ class House:
             self.server.kill(whole_tree=True)
         else:
             self.server.stop()
-        self.restarts += 1
         self.server = self._start()
         self.server.wait_until_ready()
+
+    def kill_server_process(self, draw: random.Random) -> None:
+        """Kill one of the processes that answer; the server starts another one."""
+        draw.choice(self.servers()).kill()
+        self._begun += 1
 
     def kill_worker(self, which: int, *, builds_only: bool = False) -> None:
         """Kill a worker, or only the build that it runs."""
@@ -86,7 +91,8 @@ class House:
                 self._workers[number] = self._work()
 
     def wait_until_whole(self) -> None:
-        """Wait until readiness has nothing to say, of any process."""
+        """Wait until every process has started and readiness has nothing to say."""
+        wait_for(lambda: self._started() >= self._begun, UP_S, "a process that answers is missing")
         with self.client(5) as client:
             wait_for(lambda: all(_fine(client) for _ in range(3 * SERVERS)), UP_S, lambda: _told(client))
 
@@ -101,7 +107,11 @@ class House:
         self.store.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def _started(self) -> int:
+        return self.server.log.read_text().count("Application startup complete")
+
     def _start(self) -> Server:
+        self._begun += SERVERS
         flags = ("--workers", str(SERVERS))
         return start_server(self.folder / "server", *flags, port=self.port, redis_url=self.proxy.url)
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -59,8 +60,8 @@ def question(draw: random.Random) -> tuple[LookUp, dict[str, Any]]:
         case _, "/decision":
             return look_up, {"max_cost": round(draw.uniform(0.6, 8), 2)}
         case _:
-            known = {"age": draw.randint(20, 90)} if draw.random() < 0.5 else {}
-            return look_up, {"features": known}
+            features = {"age": draw.randint(20, 90)} if draw.random() < 0.5 else {}
+            return look_up, {"features": features}
 
 
 def expected(look_up: LookUp, live: Live, query: dict[str, Any]) -> Any:
@@ -88,6 +89,7 @@ def ask_on(house: House, answers: Answers, seed: int, stop: Event) -> None:
                 reply = client.request(look_up.method, path, **sent)  # type: ignore[arg-type]
             except httpx.TransportError as error:
                 _note(answers, f"look-up: {type(error).__name__}", excused or house.broken.is_set())
+                time.sleep(0.05)
                 continue
             answers.counts["look-ups"] += 1
             if reply.status_code == 200:

@@ -4,7 +4,6 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from threading import Event
@@ -36,73 +35,74 @@ class Ledger:
     internal: list[str] = field(default_factory=list)
 
 
-def write_on(house: House, ledger: Ledger, originals: dict[str, bytes], seed: int) -> Callable[[Event], None]:
-    """Make the function that writes until told to stop."""
-    draw = random.Random(seed)
+@dataclass
+class Writer:
+    """Writes at random, and notes what it was told."""
 
-    def run(stop: Event) -> None:
-        with house.client(40) as client:
+    house: House
+    ledger: Ledger
+    answers: Answers
+    originals: dict[str, bytes]
+    draw: random.Random
+
+    def run(self, stop: Event) -> None:
+        """Write until told to stop."""
+        writes = [self._import, self._import, self._upload, self._build, self._activate, self._activate, self._delete]
+        with self.house.client(40) as client:
             while not stop.is_set():
-                write = draw.choice([_import, _import, _upload, _build, _activate, _activate, _delete])
+                self.ledger.counts["writes"] += 1
                 try:
-                    ledger.counts["writes"] += 1
-                    write(client, ledger, originals, draw)
+                    self.draw.choice(writes)(client)
                 except httpx.TransportError as error:
-                    ledger.errors[f"write: {type(error).__name__}"] += 1
+                    self.ledger.errors[f"write: {type(error).__name__}"] += 1
                 time.sleep(PAUSE_S)
 
-    return run
+    def _done(self, reply: httpx.Response, *expected: int) -> bool:
+        """Tell whether a request was granted; count it by its kind if not."""
+        if reply.status_code in expected:
+            return True
+        self.ledger.errors[f"write: {reply.status_code}"] += 1
+        if reply.status_code == 500:
+            self.ledger.internal.append(reply.text)
+        return False
 
+    def _import(self, client: httpx.Client) -> None:
+        solver = self.draw.choice(sorted(self.originals))
+        data = reseeded(self.originals[solver], solver, self.draw.randrange(1000))
+        reply = client.post("/v1/artifacts/import", content=data, headers=OCTETS)
+        if self._done(reply, 201):
+            version = (solver, reply.json()["version"])
+            self.ledger.published.add(version)
+            learn(self.answers, version, reply.json(), data)
 
-def _done(ledger: Ledger, reply: httpx.Response, *expected: int) -> bool:
-    """Tell whether a request was granted; count it by its kind if not."""
-    if reply.status_code in expected:
-        return True
-    ledger.errors[f"write: {reply.status_code}"] += 1
-    if reply.status_code == 500:
-        ledger.internal.append(reply.text)
-    return False
+    def _upload(self, client: httpx.Client) -> None:
+        files = trace_upload(self.draw.choice([200, 300]))
+        self._done(client.put(f"/v1/datasets/other-{self.draw.randrange(3)}", files=files), 200, 201)
 
+    def _build(self, client: httpx.Client) -> None:
+        solver = self.draw.choice(["cascade", "cascade", *sorted(BUILDS)])
+        dataset, params = BUILDS[solver]
+        body = {"solver": solver, "name": NAME, "dataset": dataset, "params": params, "seed": self.draw.randrange(100)}
+        reply = client.post("/v1/builds", json=body)
+        if self._done(reply, 202, 429) and reply.status_code == 202:
+            self.ledger.builds.append(reply.json()["id"])
 
-def _import(client: httpx.Client, ledger: Ledger, originals: dict[str, bytes], draw: random.Random) -> None:
-    solver = draw.choice(sorted(originals))
-    data = reseeded(originals[solver], solver, draw.randrange(1000))
-    reply = client.post("/v1/artifacts/import", content=data, headers=OCTETS)
-    if _done(ledger, reply, 201):
-        ledger.published.add((solver, reply.json()["version"]))
+    def _activate(self, client: httpx.Client) -> None:
+        solver, version = self.draw.choice(sorted(self.ledger.published))
+        self._done(client.put(f"/v1/artifacts/{solver}/{NAME}/active", json={"version": version}), 200, 404)
+
+    def _delete(self, client: httpx.Client) -> None:
+        known = sorted(each for each in self.ledger.published if each in self.answers.plans and each[1] > 1)
+        if known:
+            solver, version = self.draw.choice(known)
+            self.ledger.maybe_deleted.add((solver, version))  # whatever becomes of the request
+            self._done(client.delete(f"/v1/artifacts/{solver}/{NAME}/versions/{version}"), 204, 404, 409)
 
 
 def reseeded(data: bytes, solver: str, seed: int) -> bytes:
     """Give an artifact whose bytes are others and whose plan is the same."""
     manifest = {name: value for name, value in codec.read_manifest(data).items() if name not in ("format", "kind")}
     return codec.encode(codec.decode(data, SOLVERS[solver].plan), manifest | {"seed": seed})
-
-
-def _upload(client: httpx.Client, ledger: Ledger, originals: dict[str, bytes], draw: random.Random) -> None:
-    files = trace_upload(draw.choice([200, 300]))
-    _done(ledger, client.put(f"/v1/datasets/other-{draw.randrange(3)}", files=files), 200, 201)
-
-
-def _build(client: httpx.Client, ledger: Ledger, originals: dict[str, bytes], draw: random.Random) -> None:
-    solver = draw.choice(["cascade", "cascade", *sorted(BUILDS)])
-    dataset, params = BUILDS[solver]
-    body = {"solver": solver, "name": NAME, "dataset": dataset, "params": params, "seed": draw.randrange(100)}
-    reply = client.post("/v1/builds", json=body)
-    if _done(ledger, reply, 202, 429):
-        ledger.builds += [reply.json()["id"]] if reply.status_code == 202 else []
-
-
-def _activate(client: httpx.Client, ledger: Ledger, originals: dict[str, bytes], draw: random.Random) -> None:
-    solver, version = draw.choice(sorted(ledger.published))
-    _done(ledger, client.put(f"/v1/artifacts/{solver}/{NAME}/active", json={"version": version}), 200, 404)
-
-
-def _delete(client: httpx.Client, ledger: Ledger, originals: dict[str, bytes], draw: random.Random) -> None:
-    solver, version = draw.choice(sorted(ledger.published))
-    if version == 1:
-        return
-    ledger.maybe_deleted.add((solver, version))  # whatever becomes of the request
-    _done(ledger, client.delete(f"/v1/artifacts/{solver}/{NAME}/versions/{version}"), 204, 404, 409)
 
 
 def take_stock(house: House, ledger: Ledger, answers: Answers) -> dict[Version, str]:

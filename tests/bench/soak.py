@@ -23,7 +23,7 @@ from rich.table import Table
 from tests.bench._soak_faults import FAULTS
 from tests.bench._soak_house import House
 from tests.bench._soak_look_ups import NAME, Answers, ask_on, learn, settle
-from tests.bench._soak_writes import Ledger, counted_builds, take_stock, unended, write_on
+from tests.bench._soak_writes import Ledger, Writer, counted_builds, take_stock, unended
 from tests.subjects import BUILDS, build_all, upload_all
 
 ASKING = 2
@@ -78,8 +78,8 @@ def run(soak: Soak, seconds: float, seed: int) -> None:
         for solver, path in paths.items():
             learn(soak.answers, (solver, 1), client.get(path).json(), originals[solver])
     stop = threading.Event()
-    write = write_on(soak.house, soak.ledger, originals, seed)
-    tasks: list[Callable[[], None]] = [lambda: write(stop)]
+    writer = Writer(soak.house, soak.ledger, soak.answers, originals, random.Random(seed))
+    tasks: list[Callable[[], None]] = [lambda: writer.run(stop)]
     tasks += [_asking(soak, seed + number, stop) for number in range(1, ASKING + 1)]
     threads = [threading.Thread(target=task) for task in tasks]
     for thread in threads:
@@ -126,22 +126,21 @@ def _learn(soak: Soak) -> None:
 def report(soak: Soak) -> dict[str, Any]:
     """Tell what was found."""
     answers, ledger = soak.answers, soak.ledger
-    unknown = [str(each[0]) for each in answers.open if each[0] not in ledger.maybe_deleted]
+    unknown = [str(version) for version, *_ in answers.open]
     broken = {
         "lost artifacts": [f"{version} {why}" for version, why in soak.lost.items()],
         "wrong answers": answers.wrong,
-        "answers by unknown versions": unknown,
+        "answers unchecked": unknown,
         "look-ups refused": answers.unexcused,
         "internal errors": ledger.internal,
         "not whole again": soak.unhealed,
     }
     return {
         "requests": {**answers.counts, **ledger.counts, "versions published": len(ledger.published)},
-        "unchecked, their version was deleted": len(answers.open) - len(unknown),
         "builds": counted_builds(soak.house),
         "errors by kind": dict(sorted((answers.errors + ledger.errors).items())),
         "faults": dict(sorted(soak.faults.items())),
-        "memory of a server process, MB": _memory(soak.memory),
+        "memory of a server, MB": _memory(soak.memory),
         "must be 0": {name: len(each) for name, each in broken.items()},
         "examples": {name: each[:EXAMPLES] for name, each in broken.items() if each},
     }
@@ -162,16 +161,13 @@ def table(found: dict[str, Any], minutes: float) -> Table:
     shown.add_column("what")
     shown.add_column("found", justify="right")
     for group, values in found.items():
-        if not isinstance(values, dict):
-            shown.add_row(group, str(values), end_section=True)
-            continue
         for number, (name, value) in enumerate(values.items()):
             shown.add_row(f"{group}: {name}", _shown(value), end_section=number == len(values) - 1)
     return shown
 
 
 def _shown(value: Any) -> str:
-    return "\n".join(str(each)[:200] for each in value) if isinstance(value, list) else str(value)
+    return "\n".join(str(each)[:100] for each in value) if isinstance(value, list) else str(value)
 
 
 if __name__ == "__main__":

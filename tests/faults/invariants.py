@@ -2,6 +2,7 @@
 
 import json
 from hashlib import sha256
+from typing import Any
 
 import redis
 
@@ -18,14 +19,14 @@ def assert_whole(store: "redis.Redis") -> None:
         version, _, digest = pointer.decode().partition(" ")
         record = records[f"parsimony:version:{solver}:{name}:{version}"]
         assert record["sha256"] == digest
-        versions = {int(each) for each in kept[f"parsimony:versions:{solver}:{name}"]}  # type: ignore[union-attr]
+        versions = {int(each) for each in kept[f"parsimony:versions:{solver}:{name}"]}
         mine = {r["version"] for r in records.values() if (r["solver"], r["name"]) == (solver, name)}
         assert versions == mine, "the set of versions and the records differ"
         assert max(versions) <= int(text[f"parsimony:counter:{solver}:{name}"])
     _assert_references(kept, records)
 
 
-def _assert_references(kept: dict[str, object], records: dict[str, dict[str, object]]) -> None:
+def _assert_references(kept: dict[str, Any], records: dict[str, dict[str, Any]]) -> None:
     """Check that every record's bytes are there and referred to, and that no bytes are there for nobody."""
     wanted: dict[str, set[bytes]] = {}
     for record in records.values():
@@ -49,10 +50,10 @@ return found
 """
 
 
-def _snapshot(store: "redis.Redis") -> dict[str, object]:
+def _snapshot(store: "redis.Redis") -> dict[str, Any]:
     """Read everything of ours in one moment."""
-    found: dict[str, object] = {}
-    for name, kind, value in store.eval(_ALL, 0):  # type: ignore[union-attr]
+    found: dict[str, Any] = {}
+    for name, kind, value in store.eval(_ALL, 0):
         if kind == b"set":
             found[name.decode()] = set(value)
         elif kind == b"hash":

@@ -35,7 +35,7 @@ class StoreProcess:
     @property
     def client(self) -> "redis.Redis":
         """A client that asks each time anew."""
-        return redis.Redis(port=self.port, socket_timeout=10, retry=None)
+        return redis.Redis(port=self.port, socket_timeout=10)
 
     def start(self, *options: str) -> None:
         """Start it on what is in its folder, and wait until it answers."""

@@ -65,7 +65,7 @@ def test_processes_that_publish_activate_and_delete_at_once_lose_nothing(fresh: 
     published = [version for each in done for version in each.published]
     deleted = {version for each in done for version in each.deleted}
     assert sorted(published) == list(range(1, len(published) + 1)), "a version was given twice, or none"
-    kept = {int(version) for version in fresh.client.smembers("parsimony:versions:cascade:plan")}  # type: ignore[union-attr]
+    kept = {int(version) for version in fresh.client.smembers("parsimony:versions:cascade:plan")}
     assert kept == set(published) - deleted
     assert int(fresh.client.get("parsimony:counter:cascade:plan")) == len(published)  # type: ignore[arg-type]
     assert min(len(published), len(deleted), sum(each.activated for each in done)) > 10

@@ -17,6 +17,8 @@ from tests.conftest import upload
 from tests.faults.services import LOOK_UP, OCTETS
 from tests.servers import Server, running_server, start_server, wait_for
 
+MANY = 100
+
 
 @contextmanager
 def load(port: int) -> Iterator[Counter[str]]:
@@ -54,8 +56,10 @@ def answering(server: Server) -> list[psutil.Process]:
 def test_the_other_processes_answer_on_and_the_killed_one_is_replaced(tmp_path: Path) -> None:
     with running_server(tmp_path, "--workers", "2") as server:
         upload(server)
-        wait_for(lambda: server.client.get(LOOK_UP).status_code == 200, 5)
-        time.sleep(1.0)  # both have it
+        for number in range(MANY):  # so that it takes time to load them
+            imported = server.client.post("/v1/artifacts/import", content=artifact(f"p{number}"), headers=OCTETS)
+            assert imported.status_code == 201
+        time.sleep(1.0)  # both have them
         one, other = answering(server)
         with load(server.port) as seen:
             wait_for(lambda: seen["200"] > 50, 20)

@@ -3,10 +3,11 @@
 import datetime
 import os
 import time
+from datetime import datetime as _datetime
 from pathlib import Path
 
 _FILE = Path(os.environ["JUMPING_CLOCK"])
-_time, _time_ns, _datetime = time.time, time.time_ns, datetime.datetime
+_time, _time_ns = time.time, time.time_ns
 
 
 def _jump() -> float:
