@@ -89,7 +89,7 @@ def _class(path: str, allowed_modules: Sequence[str]) -> type:
         raise InvalidRequest.at(Fault(("learner",), f"{path} is not in the allowed modules: {listed}"))
     try:
         found = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError, RecursionError) as error:  # what odd names lead to
         raise InvalidRequest.at(Fault(("learner",), f"{path} cannot be imported: {error}")) from error
     if not inspect.isclass(found) or not is_allowed(found.__module__, allowed_modules):
         raise InvalidRequest.at(Fault(("learner",), f"{path} is no class of the allowed modules: {listed}"))
