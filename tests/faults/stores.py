@@ -145,6 +145,7 @@ class Proxy:
         _shut(near)
 
     def _break(self) -> None:
+        self.cut_after = self.deaf_after = None  # who comes again is let through
         pairs, self._pairs = self._pairs, []
         for one in pairs:
             _shut(one)
