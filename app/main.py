@@ -49,7 +49,7 @@ Errors are `application/problem+json`; the `instance` finds the request in the l
 
 
 SOLVERS_AT_ONCE = 2
-FIRST_LOOK_S = 20.0
+FIRST_LOOK_S = 60.0
 """How long a process may load artifacts before it takes requests all the same."""
 LOOK_S = 3.0
 """How long a look at the store may wait for a reply before the store is held to be away."""
