@@ -57,7 +57,7 @@ _CROSSING_METHODS = ("GET", "POST", "PUT", "DELETE")
 _CROSSING_HEADERS = ("Authorization", "Content-Type", "X-Request-ID")
 _EXPOSED_HEADERS = ("Location", "Retry-After", "X-Request-ID")
 """What pages of the origins in PARSIMONY_CORS_ORIGINS may send and read."""
-FIRST_LOOK_S = 20.0
+FIRST_LOOK_S = 60.0
 """How long a process may load artifacts before it takes requests all the same."""
 LOOK_S = 3.0
 """How long a look at the store may wait for a reply before the store is held to be away."""

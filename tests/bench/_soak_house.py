@@ -16,7 +16,7 @@ from tests.servers import Server, environment, free_port, start_server, wait_for
 
 SERVERS = 2
 WORKERS = 2
-UP_S = 90.0
+UP_S = 180.0
 """How long the house may take to be whole again after a fault."""
 
 
@@ -33,7 +33,7 @@ class House:
         self.server = self._start()
         self.broken = threading.Event()
         self._workers = [self._work() for _ in range(WORKERS)]
-        self.server.wait_until_ready()
+        self.server.wait_until_ready(UP_S)
 
     @property
     def url(self) -> str:
@@ -66,7 +66,7 @@ class House:
         else:
             self.server.stop()
         self.server = self._start()
-        self.server.wait_until_ready()
+        self.server.wait_until_ready(UP_S)
 
     def kill_server_process(self, draw: random.Random) -> None:
         """Kill one of the processes that answer; the server starts another one."""

@@ -105,11 +105,11 @@ def _harm(soak: Soak, until: float, draw: random.Random) -> None:
     while time.monotonic() < until:
         waiting = waiting or draw.sample(sorted(FAULTS), len(FAULTS))
         name = waiting.pop()
-        with FAULTS[name](soak.house, draw):
-            time.sleep(draw.uniform(*FAULT_S))
-        soak.house.mend_workers()
         soak.faults[name] += 1
         try:
+            with FAULTS[name](soak.house, draw):
+                time.sleep(draw.uniform(*FAULT_S))
+            soak.house.mend_workers()
             soak.house.wait_until_whole()
         except AssertionError as error:
             soak.unhealed.append(f"after {name}: {error}")

@@ -110,13 +110,13 @@ class Proxy:
         with suppress(OSError):
             while True:
                 near, _ = self._listener.accept()
+                near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 try:
                     far = socket.create_connection(("127.0.0.1", self._target))
                 except OSError:  # the store is not there; nor are we
                     near.close()
                     continue
-                for one in (near, far):
-                    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                far.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._pairs += [near, far]
                 threading.Thread(target=self._ask, args=(near, far), daemon=True).start()
                 threading.Thread(target=self._answer, args=(far, near), daemon=True).start()
@@ -145,6 +145,7 @@ class Proxy:
         _shut(near)
 
     def _break(self) -> None:
+        self.cut_after = self.deaf_after = None  # who comes again is let through
         pairs, self._pairs = self._pairs, []
         for one in pairs:
             _shut(one)
