@@ -34,6 +34,8 @@ from solvers import SOLVERS, Progress, Run
 
 logger = logging.getLogger("parsimony.worker")
 BEAT_S = 5
+NICE = 10
+"""Builds, and what trains for them, give way to servers on the same machine."""
 GRACE_S = 45.0
 """How long a build may go on when its worker is told to stop; the composed house waits for a minute."""
 _REPORT_S = 0.2
@@ -201,6 +203,7 @@ class BuildWorker(Worker):
         """Begin the life of the process of one build, which ends with the worker's at the latest."""
         assert self.pid is not None
         die_with_parent(signal.SIGKILL, self.pid)
+        os.nice(NICE)
         super().main_work_horse(job, queue)
 
     def kill_horse(self, sig: signal.Signals = signal.SIGKILL) -> None:

@@ -184,6 +184,15 @@ def test_drift_is_raised_in_the_record_and_the_metrics_and_can_be_forgotten(told
     wait_for(lambda: line not in told.client.get("/metrics").text, 10)
 
 
+def test_outcomes_change_no_answer(told: Server) -> None:
+    """Whatever is told, the same question is answered alike."""
+    before = decided(told, "index")
+    assert give(told, *[{"decision": before["decision"], "correct": False, "cost": 1e6}] * 300).json()["drift"] == {
+        "index/plan/1": ["accuracy", "cost"]
+    }
+    assert decided(told, "index") == before
+
+
 def rows(places: range) -> list[dict[str, Any]]:
     """Write rows of the sample trace as a caller would send them."""
     columns = trace_columns()
