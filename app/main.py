@@ -3,8 +3,10 @@
 import asyncio
 import logging
 import multiprocessing
+import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -53,6 +55,7 @@ Errors are `application/problem+json`; the `instance` finds the request in the l
 
 
 SOLVERS_AT_ONCE = 2
+SOLVERS_NICE = 5
 _CROSSING_METHODS = ("GET", "POST", "PUT", "DELETE")
 _CROSSING_HEADERS = ("Authorization", "Content-Type", "X-Request-ID")
 _EXPOSED_HEADERS = ("Location", "Retry-After", "X-Request-ID")
@@ -69,6 +72,11 @@ class State(TypedDict):
     """What the application keeps while it runs."""
 
     context: Context
+
+
+def _give_way() -> None:
+    """Let this thread solve while nobody else needs the processor: look-ups come first."""
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), SOLVERS_NICE)
 
 
 def create_app(settings: Settings | None = None) -> ASGIApp:
@@ -129,7 +137,7 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
             thread = CatalogThread(catalog, looking.store, chores=chores.run, revive=parts.revive, note=chores.note)
             thread.start()
             await asyncio.to_thread(thread.looked.wait, FIRST_LOOK_S)  # so that what is asked first is answered
-            solving = ThreadPoolExecutor(SOLVERS_AT_ONCE, thread_name_prefix="solving")
+            solving = ThreadPoolExecutor(SOLVERS_AT_ONCE, thread_name_prefix="solving", initializer=_give_way)
             apart = Apart(settings.solve_timeout_s, imports=("skops.io",))
             reading = Apart(READING_S, imports=("app.tables",))
             try:
