@@ -79,13 +79,12 @@ class Catalog:
         try:
             pointers = self.artifacts.pointers()
             fresh = {i: p for i, p in pointers.items() if not self._holds(i, p)}
-            loaded = {i: live for i in fresh if (live := self._try_load(i)) is not None}
+            loaded = {i for i in fresh if self._try_load(i)}
         except StoreUnavailable as error:
             self.store_up, self.away = False, str(error)
             raise
         bad = {i: text for i, text in self.problems.items() if i in fresh and i not in loaded}
         self.problems = bad | {i: _LOST for i in self.plans if i not in pointers}
-        self.plans = self.plans | loaded
         self.store_up, self.away, self.loaded = True, None, True
         self.refreshed_at = time.monotonic()
 
@@ -93,9 +92,10 @@ class Catalog:
         live = self.plans.get(artifact)
         return live is not None and (live.record.version, live.record.sha256) == pointer
 
-    def _try_load(self, artifact: Id) -> Live | None:
+    def _try_load(self, artifact: Id) -> bool:
+        """Load an artifact, which answers from then on: it need not wait for those that take long."""
         try:
-            return self._load(self.artifacts.record(*artifact))
+            self.plans = self.plans | {artifact: self._load(self.artifacts.record(*artifact))}
         except StoreUnavailable:
             raise
         except ParsimonyError as error:
@@ -103,7 +103,8 @@ class Catalog:
                 logger.error("cannot load %s %r, the version in service stays: %s", *artifact, error)
                 self.load_failures += 1
                 self.problems = self.problems | {artifact: str(error)}
-            return None
+            return False
+        return True
 
     def _load(self, record: ArtifactRecord) -> Live:
         ref = ArtifactRef(solver=record.solver, name=record.name, version=record.version)

@@ -95,7 +95,7 @@ def ask_on(house: House, answers: Answers, seed: int, stop: Event) -> None:
             if reply.status_code == 200:
                 _check(answers, look_up, query, reply.content)
             elif reply.status_code != 409:
-                _note(answers, f"look-up: {reply.status_code}", False, reply.text)
+                _note(answers, f"look-up: {reply.status_code}", False, reply.json()["detail"])
 
 
 def _note(answers: Answers, kind: str, excused: bool, told: str = "") -> None:
