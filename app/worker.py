@@ -23,6 +23,7 @@ from app import codec
 from app.clock import now
 from app.datasets import DatasetInfo
 from app.embedded import die_with_parent
+from app.idle import ticks_of
 from app.jobs import QUEUE_NAME, Builds
 from app.memo import Memo
 from app.parts import Parts, open_parts
@@ -38,6 +39,8 @@ NICE = 10
 """Builds, and what trains for them, give way to servers on the same machine."""
 GRACE_S = 45.0
 """How long a build may go on when its worker is told to stop; the composed house waits for a minute."""
+STILL_S = 60.0
+"""A build whose processes do nothing for so long hangs."""
 _REPORT_S = 0.2
 
 
@@ -171,7 +174,11 @@ class BuildWorker(Worker):
     grace_s: float
     sign_of_life: Callable[[], None]
     max_connection_wait_time = 5.0  # a store that came back is not kept waiting
+    trains_here = True
+    """Whether builds train in processes of their own; on a cluster nobody here works while they do."""
     _taken: float = 0.0
+    _worked: float = 0.0
+    _ticks: int = -1
     _told_to_stop: float | None = None
 
     @property
@@ -192,7 +199,7 @@ class BuildWorker(Worker):
 
     def monitor_work_horse(self, job: Job, queue: Queue) -> None:
         """Wait for the process of a build, from now on."""
-        self._taken = time.monotonic()
+        self._taken = self._worked = time.monotonic()
         super().monitor_work_horse(job, queue)
 
     def set_current_job_working_time(self, current_job_working_time: float, pipeline: Any = None) -> None:
@@ -221,10 +228,19 @@ class BuildWorker(Worker):
         except (StoreUnavailable, StoreRefused) as error:
             logger.warning("build %s goes on unheard: %s", job.id, error)
         limit = float(job.timeout or 0)
-        if 0 < limit < self.current_job_working_time - BEAT_S:
+        if self._stands_still():
+            self._end(job, f"its process did nothing for {STILL_S:.0f} s: it hangs")
+        elif 0 < limit < self.current_job_working_time - BEAT_S:
             self._end(job, f"took longer than {limit:g} s (PARSIMONY_BUILD_TIMEOUT_S)")
         elif self._told_to_stop is not None and time.monotonic() - self._told_to_stop > self.grace_s:
             self._end(job, "the worker was told to stop before the build had ended; start it again")
+
+    def _stands_still(self) -> bool:
+        """Whether the process of the build, and those that train for it, have not worked for long."""
+        ticks = ticks_of(self.horse_pid) if self.trains_here else 0
+        if ticks != self._ticks or not self.trains_here:
+            self._ticks, self._worked = ticks, time.monotonic()
+        return time.monotonic() - self._worked > STILL_S
 
     def _end(self, job: Job, why: str) -> None:
         try:
@@ -278,5 +294,6 @@ def _work(parts: Parts, grace_s: float, sign_of_life: Callable[[], None]) -> boo
         log_job_description=False,
     )
     worker.builds, worker.grace_s, worker.sign_of_life = parts.builds, grace_s, sign_of_life
+    worker.trains_here = parts.settings.dask_scheduler is None
     worker.work(logging_level="WARNING")
     return worker.told_to_stop

@@ -39,6 +39,17 @@ class Hung:
 
 
 @pytest.fixture(scope="module", autouse=True)
+def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hung]:
+    """Stop the process of a build, and not its worker."""
+    with running_server(tmp_path_factory.mktemp("still")) as server:
+        ready_to_build(server)
+        path = start_build(server, "still")
+        (horse,) = the_worker(server).children()
+        horse.suspend()
+        yield Hung(server, path, (horse,), time.monotonic())
+
+
+@pytest.fixture(scope="module", autouse=True)
 def hung(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hung]:
     """Stop a worker; what comes of it takes long, and the last test looks."""
     with running_server(tmp_path_factory.mktemp("hung")) as server:
@@ -69,13 +80,20 @@ def test_a_build_out_of_memory_fails_and_says_so_and_the_next_one_runs(short: Se
     build(short, "next", "trace")
 
 
-def test_a_build_that_hangs_ends_with_its_time_and_the_next_one_runs(short: Server) -> None:
+def test_a_build_that_hangs_ends_with_its_time_if_that_is_short_and_the_next_one_runs(short: Server) -> None:
     path = start_build(short, "stopped")
     (horse,) = the_worker(short).children()
     horse.suspend()
     assert error_of(short, path, 60) == "took longer than 1 s (PARSIMONY_BUILD_TIMEOUT_S)"
     wait_for(lambda: not horse.is_running() or horse.status() == psutil.STATUS_ZOMBIE, 10)
     build(short, "next", "trace")
+
+
+@pytest.mark.slow
+def test_a_build_whose_own_process_hangs_fails_within_two_minutes_though_its_time_is_an_hour(still: Hung) -> None:
+    assert "did nothing for 60 s: it hangs" in error_of(still.server, still.build, 120)
+    assert time.monotonic() - still.moment < 120
+    build(still.server, "next", "trace", seconds=60)
 
 
 @pytest.mark.slow
