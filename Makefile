@@ -34,7 +34,7 @@ check: fast-check  ## everything static
 	$(BIN)/mypy
 
 test: fast-check  ## the fast checks and all tests
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 coverage: install  ## all tests again, and which lines they reach: half as slow again
 	$(BIN)/coverage erase

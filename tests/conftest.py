@@ -12,6 +12,23 @@ from app.store import Store
 from tests.samples import trace_upload
 from tests.servers import Server, running_server
 
+LONGEST_FIRST = (
+    "test_readme",
+    "test_worker",
+    "test_builds",
+    "test_bytes",
+    "test_openapi",
+    "test_shutdown",
+    "test_prices",
+)
+"""Modules that take longest begin first, so that no process is left waiting for them at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest modules first."""
+    names = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: names.get(item.path.stem, len(names)))
+
 
 @pytest.fixture(autouse=True)
 def _no_settings_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,13 +45,24 @@ def upload_all(server: Server) -> None:
         assert reply.status_code == 201, reply.text
 
 
+_BUILT: dict[str, bytes] = {}
+"""What this process of the tests has built already: another server imports it, which takes no time."""
+
+
 def build_all(server: Server, name: str = "plan") -> None:
     """Build an artifact of each subject, all of one name, and wait until they answer."""
     for solver, (dataset, params) in BUILDS.items():
+        if name == "plan" and solver in _BUILT:
+            headers = {"content-type": "application/octet-stream"}
+            reply = server.client.post("/v1/artifacts/import", content=_BUILT[solver], headers=headers)
+            assert reply.status_code == 201, reply.text
+            continue
         body = {"solver": solver, "name": name, "dataset": dataset, "params": params}
         path = server.client.post("/v1/builds", json=body).headers["location"]
         wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), 60)  # noqa: B023
         assert server.client.get(path).json()["status"] == "succeeded"
+        if name == "plan":
+            _BUILT[solver] = server.client.get(f"/v1/artifacts/{solver}/plan/versions/1/export").content
     wait_for(lambda: _answering(server, name) == BUILDS.keys(), 5)
 
 
