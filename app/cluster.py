@@ -1,7 +1,7 @@
 """Training on a Dask cluster: joblib's backend for it, made to outlive the workers that it trains on."""
 
-from asyncio import CancelledError
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,11 +32,15 @@ class _Backend(DaskDistributedBackend):  # type: ignore[misc]
     async def _to_func_args(self, func: Any) -> tuple[Batch, list[Any]]:
         return _Whole(func.items), list(func.items)
 
-    def retrieve_result_callback(self, out: Any) -> Any:
-        """Give a result; joblib's own takes it for one when the scheduler is lost and none will ever come."""
-        if isinstance(out, CancelledError):
-            raise out
-        return super().retrieve_result_callback(out)
+    def effective_n_jobs(self, n_jobs: int) -> int:
+        """Count the cluster's threads, but never say 1, for which joblib would do the work here."""
+        return max(2, int(super().effective_n_jobs(n_jobs)))
+
+    def submit(self, func: Any, callback: Any = None) -> Any:
+        """Send work; who waits for it hears of its failure too, not only of its result."""
+        sent = super().submit(func, callback)
+        sent.add_done_callback(lambda done: callback(done.exception()) if done.exception() else None)
+        return sent
 
 
 @contextmanager
@@ -45,7 +49,9 @@ def training_on_cluster(scheduler: str) -> Iterator[None]:
     try:
         client = Client(scheduler, timeout=PATIENCE_S, set_as_default=False)
     except (OSError, ValueError) as error:
-        raise ParsimonyError(f"there is no Dask scheduler at {scheduler} (PARSIMONY_DASK_SCHEDULER): {error}") from error
+        raise ParsimonyError(
+            f"there is no Dask scheduler at {scheduler} (PARSIMONY_DASK_SCHEDULER): {error}"
+        ) from error
     with client, joblib.parallel_config(backend=_Backend(client=client, wait_for_workers_timeout=PATIENCE_S)):
         try:
             yield

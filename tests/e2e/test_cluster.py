@@ -31,7 +31,7 @@ FOREST = {"learner": "sklearn.ensemble.RandomForestClassifier", "learner_params"
 BUILDS: dict[str, dict[str, Any]] = {
     "index": {**FOREST, "folds": 2},
     "pipeline": {**FOREST, "confidence_threshold": 0.7},
-    "policy": {"points": 2, "trees": 5, "depth": 2, "answers": "boosted"},
+    "policy": {"points": 1, "trees": 5, "depth": 1, "folds": 2, "learner": "filter_tree", "answers": "boosted"},
 }
 """Parameters of small builds, by solver; each trains through joblib."""
 
@@ -68,7 +68,7 @@ def _table(solver: str) -> FeatureTable:
     if solver == "pipeline":
         spec = FeaturesSpec.model_validate_json(json.dumps(MIXED_SPEC))
         return FeatureTable.from_columns(spec, mixed_columns(150))
-    table = small_table(rows=120, features=3)
+    table = small_table(rows=300, features=3)  # arrays that joblib would keep on one worker
     if solver == "index":
         return table
     listed = [{"name": f"f{i}", "columns": [f"f{i}"], "cost": 1.0 + i} for i in range(3)]
@@ -89,6 +89,13 @@ def _kill_one_at_work(cluster: Any, killed: list[int]) -> None:
 
 
 @pytest.mark.slow
+def test_a_learner_with_parallel_parts_does_them_itself(cluster: Any) -> None:
+    with training_on(cluster.scheduler_address):
+        (inner,) = joblib.Parallel()([joblib.delayed(joblib.effective_n_jobs)(-1)])
+    assert inner == 1
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", BUILDS)
 def test_a_build_on_a_cluster_gives_the_bytes_of_a_local_one(
     solver: str, cluster: Any, local: dict[str, bytes], redis: EmbeddedRedis, tmp_path: Path
@@ -99,7 +106,7 @@ def test_a_build_on_a_cluster_gives_the_bytes_of_a_local_one(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("solver", BUILDS)
+@pytest.mark.parametrize("solver", ["index", "pipeline"])
 def test_a_worker_that_is_killed_in_mid_build_costs_time_only(
     solver: str, cluster: Any, local: dict[str, bytes], redis: EmbeddedRedis, tmp_path: Path
 ) -> None:
@@ -114,14 +121,10 @@ def test_a_worker_that_is_killed_in_mid_build_costs_time_only(
     assert built == local[solver]
 
 
-@pytest.mark.slow
-def test_a_learner_with_parallel_parts_does_them_itself(cluster: Any) -> None:
-    with training_on(cluster.scheduler_address):
-        (inner,) = joblib.Parallel()([joblib.delayed(joblib.effective_n_jobs)(-1)])
-    assert inner == 1
-
-
-def test_a_scheduler_that_is_not_there_is_said_to_be(redis: EmbeddedRedis, tmp_path: Path) -> None:
+def test_a_scheduler_that_is_not_there_is_said_to_be(
+    redis: EmbeddedRedis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.cluster.PATIENCE_S", 1)
     address = f"tcp://127.0.0.1:{free_port()}"
     with pytest.raises(ParsimonyError, match=f"no Dask scheduler at {address}"):
         _built("index", redis, tmp_path, address)
@@ -131,3 +134,26 @@ def test_a_scheduler_that_is_not_there_is_said_to_be(redis: EmbeddedRedis, tmp_p
 def test_an_address_that_is_none_is_refused(address: str) -> None:
     with pytest.raises(ParsimonyError, match="no Dask scheduler at"), training_on(address):
         raise AssertionError
+
+
+def _die(place: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_work_that_kills_every_worker_ends_with_the_reason(cluster: Any) -> None:
+    with pytest.raises(ParsimonyError, match="may have run out of memory"), training_on(cluster.scheduler_address):
+        joblib.Parallel()(joblib.delayed(_die)(place) for place in range(2))
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_goes_away_ends_the_training_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    from distributed import LocalCluster
+
+    monkeypatch.setattr("app.cluster.PATIENCE_S", 1)
+    cluster = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", processes=False)
+    stopping = threading.Timer(1.0, cluster.close)
+    stopping.start()
+    with pytest.raises(ParsimonyError, match="went away"), training_on(cluster.scheduler_address):
+        joblib.Parallel()(joblib.delayed(time.sleep)(0.2) for _ in range(100))
+    stopping.join()
