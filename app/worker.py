@@ -138,9 +138,9 @@ def training_on(dask_scheduler: str | None) -> Iterator[None]:
         finally:
             get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
         return
-    from distributed import Client  # an optional dependency
+    from app.cluster import training_on_cluster  # imports Dask, an optional dependency
 
-    with Client(dask_scheduler), joblib.parallel_config(backend="dask"):
+    with training_on_cluster(dask_scheduler):
         yield
 
 

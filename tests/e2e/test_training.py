@@ -1,4 +1,4 @@
-"""Training loops run in local processes, which end with the build, or on a Dask cluster when there is one."""
+"""Training loops run in local processes, which end with the build (on a cluster: test_cluster.py)."""
 
 import os
 import signal
@@ -18,21 +18,6 @@ from solvers import Run
 from solvers.index import fit
 from tests.oracles_index import small_table
 from tests.servers import wait_for
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # the cluster's own
-def test_training_runs_in_the_clusters_processes() -> None:
-    from distributed import LocalCluster
-
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
-    try:
-        with training_on(cluster.scheduler_address):
-            pids = set(joblib.Parallel()(joblib.delayed(os.getpid)() for _ in range(4)))
-    finally:
-        cluster.close()
-    assert os.getpid() not in pids
-    assert 1 <= len(pids) <= 2
 
 
 def test_without_a_cluster_training_runs_in_local_processes() -> None:

@@ -1,0 +1,325 @@
+"""The manifests are valid, agree with the compose file and the image, and leave nothing open that may be shut."""
+
+import re
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from app.settings import Settings
+from tests.deploy.documents import DEPLOY, ROOT, arguments, image_environment, services
+
+FOLDER = DEPLOY / "kubernetes"
+LABEL = "app.kubernetes.io/name"
+BY_HAND = {"restore.yaml"}
+"""Manifests that are no part of a running house."""
+OURS = ("server", "worker")
+COMPOSED = {"store": "redis", "server": "server", "worker": "worker"}
+"""Which service of the compose file each workload is."""
+BYTES = {"Mi": 2**20, "Gi": 2**30, "m": 2**20, "g": 2**30, "mb": 2**20, "gb": 2**30}
+
+
+def _documents(path: Path) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(path.read_text()))
+
+
+DOCUMENTS = {
+    f"{path.stem}-{document['kind']}-{document['metadata']['name']}": document
+    for path in sorted(FOLDER.glob("*.yaml"))
+    for document in _documents(path)
+}
+PODS = {
+    document["metadata"]["name"]: document["spec"].get("template", document)["spec"]
+    for document in DOCUMENTS.values()
+    if document["kind"] in ("Deployment", "StatefulSet", "Pod")
+}
+
+
+def _of_kind(*kinds: str) -> Iterator[dict[str, Any]]:
+    return (document for document in DOCUMENTS.values() if document["kind"] in kinds)
+
+
+def _labels() -> set[str]:
+    """Give the name by which each pod can be selected."""
+    templates = (document["spec"]["template"] for document in _of_kind("Deployment", "StatefulSet"))
+    return {pod["metadata"]["labels"][LABEL] for pod in (*templates, *_of_kind("Pod"))}
+
+
+def _container(name: str) -> dict[str, Any]:
+    (container,) = PODS[name]["containers"]
+    found: dict[str, Any] = container
+    return found
+
+
+def _environment(name: str) -> dict[str, dict[str, Any]]:
+    return {each["name"]: each for each in _container(name).get("env", ())}
+
+
+def _bytes(amount: str) -> int:
+    number, unit = re.fullmatch(r"(\d+)(\w+)", amount).groups()  # type: ignore[union-attr]
+    return int(number) * BYTES[unit]
+
+
+def _kustomization() -> dict[str, Any]:
+    (found,) = _documents(DEPLOY / "kustomization.yaml")
+    return found
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("version", ["1.33", "1.37"])
+def test_each_document_is_valid(name: str, version: str) -> None:
+    kubernetes_validate.validate(DOCUMENTS[name], version, strict=True)
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.name)
+def test_nothing_is_merged_or_said_by_reference(path: Path) -> None:
+    tokens = yaml.scan(path.read_text())
+    assert not [token for token in tokens if isinstance(token, yaml.AnchorToken | yaml.AliasToken)]
+
+
+def test_the_kustomization_has_every_manifest_and_reads_nothing_above_its_folder() -> None:
+    found, manifests = _kustomization(), {path.name for path in FOLDER.glob("*.yaml")}
+    assert set(found["resources"]) == {f"kubernetes/{name}" for name in manifests - BY_HAND}
+    (generated,) = found["configMapGenerator"]
+    assert generated == {"name": "store", "files": ["valkey.conf=redis.conf"]}
+    named = [*found["resources"], *(entry.partition("=")[2] for entry in generated["files"])]
+    assert all((DEPLOY / name).resolve().is_relative_to(DEPLOY) and (DEPLOY / name).is_file() for name in named)
+
+
+def test_kustomize_makes_of_it_what_is_valid_too() -> None:
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("kubectl is not installed: the files are checked by the other tests of this module only")
+    done = subprocess.run([kubectl, "kustomize", str(DEPLOY)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    made = list(yaml.safe_load_all(done.stdout))
+    for document in made:
+        kubernetes_validate.validate(document, "1.33", strict=True)
+    (config,) = [document for document in made if document["kind"] == "ConfigMap"]
+    assert config["data"] == {"valkey.conf": (DEPLOY / "redis.conf").read_text()}
+    (store,) = [document for document in made if document["kind"] == "StatefulSet"]
+    assert store["spec"]["template"]["spec"]["volumes"] == [
+        {"name": "config", "configMap": {"name": config["metadata"]["name"]}}
+    ]
+
+
+def test_the_tag_is_the_version_of_the_package() -> None:
+    (image,) = _kustomization()["images"]
+    assert image["name"] == "parsimony"
+    assert image["newTag"] == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+
+@pytest.mark.parametrize("name", PODS)
+def test_each_container_is_hardened(name: str) -> None:
+    pod, container = PODS[name], _container(name)
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert {"hostNetwork", "hostPID", "hostIPC", "initContainers"}.isdisjoint(pod)
+    assert not any("hostPath" in volume for volume in pod["volumes"])
+    assert container["resources"]["limits"].keys() == {"memory"}
+    assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+
+
+@pytest.mark.parametrize("name", PODS)
+def test_services_put_no_variables_into_a_container(name: str) -> None:
+    # Of a service called parsimony, Kubernetes makes PARSIMONY_PORT=tcp://…, and that is a setting.
+    assert PODS[name]["enableServiceLinks"] is False
+
+
+@pytest.mark.parametrize("name", PODS)
+def test_each_runs_as_the_user_of_its_image(name: str) -> None:
+    user = arguments("USER")[0] if name in OURS else services()["redis"]["user"]
+    context = PODS[name]["securityContext"]
+    assert f"{context['runAsUser']}:{context['runAsGroup']}" == user
+    assert context["fsGroup"] == context["runAsGroup"]
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_image_command_and_memory_are_those_of_the_compose_file(name: str) -> None:
+    container, service = _container(name), services()[COMPOSED[name]]
+    assert container["image"] == service["image"]
+    assert _bytes(container["resources"]["limits"]["memory"]) == _bytes(service["mem_limit"])
+    told = container["args"] if name in OURS else container["command"][: len(service["command"])]
+    assert told == service["command"]
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_each_has_the_time_to_stop_of_the_compose_file_and_its_own_pause(name: str) -> None:
+    number, unit = re.fullmatch(r"(\d+)([sm])", services()[COMPOSED[name]]["stop_grace_period"]).groups()  # type: ignore[union-attr]
+    pause = _container(name).get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", ["sleep", "0"])
+    assert pause[0] == "sleep"
+    assert PODS[name]["terminationGracePeriodSeconds"] == int(number) * {"s": 1, "m": 60}[unit] + int(pause[1])
+
+
+def test_the_store_is_limited_to_twice_its_maxmemory() -> None:
+    (limit,) = re.findall(r"^maxmemory (\w+)$", (DEPLOY / "redis.conf").read_text(), flags=re.MULTILINE)
+    assert _bytes(_container("store")["resources"]["limits"]["memory"]) == 2 * _bytes(limit)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_setting_is_one_of_the_service_with_a_valid_value(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = _environment(name)
+    known = {f"PARSIMONY_{setting.upper()}" for setting in Settings.model_fields}
+    assert {each for each in environment if each.startswith("PARSIMONY_")} <= known
+    for each, given in {**image_environment(), **environment}.items():
+        if each.startswith("PARSIMONY_"):
+            value = given if isinstance(given, str) else given.get("value", "k:build")
+            monkeypatch.setenv(each, value.replace("$(STORE_PASSWORD)", "word"))
+    settings = Settings()
+    assert settings.redis_url == "redis://:word@store:6379/0"
+    assert settings.log_format == "json"
+    assert bool(settings.api_keys) is (name == "server")
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_temporary_files_go_to_the_volume_not_to_tmp(name: str) -> None:
+    place = _environment(name)["TMPDIR"]["value"]
+    mounts = {mount["mountPath"]: mount["name"] for mount in _container(name)["volumeMounts"]}
+    (volume,) = [volume for volume in PODS[name]["volumes"] if volume["name"] == mounts[place]]
+    assert _bytes(volume["emptyDir"]["sizeLimit"]) > 2 * Settings().max_body_bytes
+
+
+@pytest.mark.parametrize("name", PODS)
+def test_every_mount_has_its_volume_and_every_volume_its_mount(name: str) -> None:
+    claims = [c["metadata"]["name"] for d in _of_kind("StatefulSet") for c in d["spec"]["volumeClaimTemplates"]]
+    volumes = {volume["name"] for volume in PODS[name]["volumes"]} | set(claims if name == "store" else ())
+    assert {mount["name"] for mount in _container(name)["volumeMounts"]} == volumes
+
+
+def test_a_restore_takes_the_volume_and_the_image_of_the_store() -> None:
+    (store,) = _of_kind("StatefulSet")
+    (claim,) = [each["metadata"]["name"] for each in store["spec"]["volumeClaimTemplates"]]
+    volumes = {volume["name"]: volume for volume in PODS["restore"]["volumes"]}
+    assert volumes["data"]["persistentVolumeClaim"] == {"claimName": f"{claim}-store-0"}
+    assert _container("restore")["image"] == _container("store")["image"]
+    assert PODS["restore"]["securityContext"] == PODS["store"]["securityContext"]
+
+
+def test_secrets_come_from_one_secret_and_are_written_nowhere() -> None:
+    references = []
+    for name in PODS:
+        for variable, given in _environment(name).items():
+            if "valueFrom" in given:
+                reference = given["valueFrom"]["secretKeyRef"]
+                references.append((reference["name"], reference["key"]))
+            else:
+                assert not re.search("PASSWORD|AUTH|KEY", variable), f"{name} has {variable} in clear"
+    assert set(references) == {("parsimony", "store-password"), ("parsimony", "api-keys")}
+    assert not list(_of_kind("Secret"))
+    assert "secretGenerator" not in _kustomization()
+    told = (DEPLOY / "README.md").read_text()
+    assert all(f"--from-literal={key}=" in told for _, key in references)
+
+
+def test_no_password_is_in_an_address() -> None:
+    for path in sorted(FOLDER.glob("*.yaml")):
+        assert set(re.findall(r"://:([^@\s]*)@", path.read_text())) <= {"$(STORE_PASSWORD)"}
+
+
+def test_the_store_asks_for_the_password_that_the_others_give() -> None:
+    command = _container("store")["command"]
+    assert command[command.index("--requirepass") + 1] == "$(PASSWORD)"
+    given = {name: _environment(name) for name in PODS}
+    keys = [given["store"]["PASSWORD"], given["store"]["REDISCLI_AUTH"], *(given[n]["STORE_PASSWORD"] for n in OURS)]
+    assert {each["valueFrom"]["secretKeyRef"]["key"] for each in keys} == {"store-password"}
+    assert list(given["server"]).index("STORE_PASSWORD") < list(given["server"]).index("PARSIMONY_REDIS_URL")
+
+
+def test_ports_are_the_same_everywhere() -> None:
+    port = int(image_environment()["PARSIMONY_PORT"])
+    assert _container("server")["ports"] == [{"name": "http", "containerPort": port}]
+    assert _container("store")["ports"] == [{"name": "redis", "containerPort": 6379}]
+    assert "\nport 6379\n" in (DEPLOY / "redis.conf").read_text()
+    named = {container["ports"][0]["name"] for container in map(_container, PODS) if "ports" in container}
+    for service in _of_kind("Service"):
+        assert {each["targetPort"] for each in service["spec"]["ports"]} <= named
+    (server,) = [d for d in _of_kind("Deployment") if d["metadata"]["name"] == "server"]
+    annotations = server["spec"]["template"]["metadata"]["annotations"]
+    assert annotations["prometheus.io/port"] == str(port)
+    assert annotations["prometheus.io/path"] == "/metrics"
+
+
+def test_the_probes_ask_for_paths_that_there_are() -> None:
+    from app.routes import health
+
+    paths = {getattr(route, "path", None) for route in health.router.routes}
+    server = _container("server")
+    asked = {kind: server[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")}
+    assert {each["port"] for each in asked.values()} == {"http"}
+    assert {each["path"] for each in asked.values()} <= paths
+    # A server whose store is away is not ended for it, and one that loads gets no requests.
+    assert {kind: each["path"] for kind, each in asked.items()} == {
+        "startup": "/health/live",
+        "liveness": "/health/live",
+        "readiness": "/health/ready",
+    }
+    check = services()["redis"]["healthcheck"]["test"][1]
+    assert {_container("store")[f"{kind}Probe"]["exec"]["command"][2] for kind in ("startup", "readiness")} == {check}
+
+
+def test_whatever_is_selected_is_there() -> None:
+    labels = _labels()
+    assert labels == set(PODS)
+    for document in _of_kind("Service"):
+        assert document["spec"]["selector"][LABEL] in labels
+    for document in _of_kind("Deployment", "StatefulSet", "PodDisruptionBudget"):
+        assert document["spec"]["selector"]["matchLabels"] == {LABEL: document["metadata"]["name"]}
+    for document in _of_kind("NetworkPolicy"):
+        assert set(_selected(document["spec"])) <= labels
+
+
+def _selected(part: Any) -> Iterator[str]:
+    """Find the names that the selectors of a network policy speak of."""
+    if isinstance(part, dict):
+        if LABEL in part.get("matchLabels", {}):
+            yield part["matchLabels"][LABEL]
+        for expression in part.get("matchExpressions", ()):
+            assert (expression["key"], expression["operator"]) == (LABEL, "In")
+            yield from expression["values"]
+    for each in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        yield from _selected(each)
+
+
+def test_every_pod_has_a_policy_that_closes_both_ways() -> None:
+    policies = {document["metadata"]["name"]: document["spec"] for document in _of_kind("NetworkPolicy")}
+    assert set(policies) == set(PODS)
+    for name, policy in policies.items():
+        assert policy["podSelector"] == {"matchLabels": {LABEL: name}}
+        assert policy["policyTypes"] == ["Ingress", "Egress"]
+    assert [name for name in policies if "ingress" in policies[name]] == ["store", "server"]
+    (store,) = policies["store"]["ingress"]
+    assert sorted(_selected(store)) == sorted(OURS)
+    assert store["ports"] == [{"protocol": "TCP", "port": 6379}]
+    assert "egress" not in policies["store"]
+
+
+def test_one_server_is_left_while_others_go() -> None:
+    (server,) = [d for d in _of_kind("Deployment") if d["metadata"]["name"] == "server"]
+    (budget,) = _of_kind("PodDisruptionBudget")
+    assert 1 <= budget["spec"]["minAvailable"] < server["spec"]["replicas"]
+    assert server["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+
+
+def test_there_is_one_store_that_keeps_its_data() -> None:
+    (store,) = _of_kind("StatefulSet")
+    assert store["spec"]["replicas"] == 1
+    command, (service,) = (
+        _container("store")["command"],
+        [d for d in _of_kind("Service") if d["metadata"]["name"] == store["spec"]["serviceName"]],
+    )
+    mounts = [mount["mountPath"] for mount in _container("store")["volumeMounts"]]
+    assert command[command.index("--dir") + 1] in mounts
+    assert any(command[1].startswith(f"{mount}/") for mount in mounts)
+    assert service["spec"]["clusterIP"] == "None"

@@ -1,0 +1,159 @@
+"""Builds on a Dask cluster give the bytes of local ones, also when one of its workers is killed in mid-build."""
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import joblib
+import pytest
+
+from app.clock import now
+from app.embedded import EmbeddedRedis
+from app.parts import open_parts
+from app.settings import Settings
+from app.store import Store
+from app.worker import fit, training_on
+from models import BuildRequest, FeaturesSpec, FeatureTable
+from models.errors import ParsimonyError
+from solvers import SOLVERS
+from solvers.base import silent
+from tests.oracles_index import small_table
+from tests.samples import MIXED_SPEC, mixed_columns
+from tests.servers import free_port
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # the cluster's own
+FOREST = {"learner": "sklearn.ensemble.RandomForestClassifier", "learner_params": {"n_estimators": 5}}
+BUILDS: dict[str, dict[str, Any]] = {
+    "index": {**FOREST, "folds": 2},
+    "pipeline": {**FOREST, "confidence_threshold": 0.7},
+    "policy": {"points": 1, "trees": 5, "depth": 1, "folds": 2, "learner": "filter_tree", "answers": "boosted"},
+}
+"""Parameters of small builds, by solver; each trains through joblib."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Run a scheduler and two workers, each a process that is started again when it ends."""
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def local(redis: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """Build with each solver in local processes."""
+    return {solver: _built(solver, redis, tmp_path_factory.mktemp("local"), None) for solver in BUILDS}
+
+
+def _built(solver: str, redis: EmbeddedRedis, folder: Path, scheduler: str | None) -> bytes:
+    """Build over an empty store, which remembers nothing of builds before."""
+    store = Store(redis.url)
+    store.client.flushdb()
+    store.close()
+    settings = Settings(redis_url=redis.url, data_dir=folder, dask_scheduler=scheduler)
+    with open_parts(settings, client_name="test") as parts:
+        parts.datasets.put("data", _table(solver), created_at=now())
+        request = BuildRequest(solver=solver, name="plan", dataset="data", params=BUILDS[solver], seed=3)
+        options = SOLVERS[solver].options.model_validate(request.params)
+        return fit(parts, request, options, silent)
+
+
+def _table(solver: str) -> FeatureTable:
+    if solver == "pipeline":
+        spec = FeaturesSpec.model_validate_json(json.dumps(MIXED_SPEC))
+        return FeatureTable.from_columns(spec, mixed_columns(150))
+    table = small_table(rows=300, features=3)  # arrays that joblib would keep on one worker
+    if solver == "index":
+        return table
+    listed = [{"name": f"f{i}", "columns": [f"f{i}"], "cost": 1.0 + i} for i in range(3)]
+    spec = FeaturesSpec.model_validate({"kind": "features", "label": "y", "unit": "ms", "features": listed})
+    return FeatureTable.from_columns(spec, {f"f{i}": table.values[:, i] for i in range(3)} | {"y": table.labels})
+
+
+def _kill_one_at_work(cluster: Any, killed: list[int]) -> None:
+    """Wait until a worker has work to do, and kill it with -9."""
+    deadline = time.monotonic() + 30
+    while not killed and time.monotonic() < deadline:
+        at_work = [address for address, state in list(cluster.scheduler.workers.items()) if state.processing]
+        pids = [nanny.pid for nanny in cluster.workers.values() if nanny.worker_address in at_work]
+        for pid in pids[:1]:
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+        time.sleep(0.001)
+
+
+@pytest.mark.slow
+def test_a_learner_with_parallel_parts_does_them_itself(cluster: Any) -> None:
+    with training_on(cluster.scheduler_address):
+        (inner,) = joblib.Parallel()([joblib.delayed(joblib.effective_n_jobs)(-1)])
+    assert inner == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", BUILDS)
+def test_a_build_on_a_cluster_gives_the_bytes_of_a_local_one(
+    solver: str, cluster: Any, local: dict[str, bytes], redis: EmbeddedRedis, tmp_path: Path
+) -> None:
+    before = cluster.scheduler.transition_counter
+    assert _built(solver, redis, tmp_path, cluster.scheduler_address) == local[solver]
+    assert cluster.scheduler.transition_counter > before, "the cluster did nothing"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", ["index", "pipeline"])
+def test_a_worker_that_is_killed_in_mid_build_costs_time_only(
+    solver: str, cluster: Any, local: dict[str, bytes], redis: EmbeddedRedis, tmp_path: Path
+) -> None:
+    killed: list[int] = []
+    killer = threading.Thread(target=_kill_one_at_work, args=(cluster, killed))
+    killer.start()
+    try:
+        built = _built(solver, redis, tmp_path, cluster.scheduler_address)
+    finally:
+        killer.join()
+    assert killed
+    assert built == local[solver]
+
+
+def test_a_scheduler_that_is_not_there_is_said_to_be(
+    redis: EmbeddedRedis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.cluster.PATIENCE_S", 1)
+    address = f"tcp://127.0.0.1:{free_port()}"
+    with pytest.raises(ParsimonyError, match=f"no Dask scheduler at {address}"):
+        _built("index", redis, tmp_path, address)
+
+
+@pytest.mark.parametrize("address", ["nonsense://", "127.0.0.1:port"])
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    with pytest.raises(ParsimonyError, match="no Dask scheduler at"), training_on(address):
+        raise AssertionError
+
+
+def _die(place: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_work_that_kills_every_worker_ends_with_the_reason(cluster: Any) -> None:
+    with pytest.raises(ParsimonyError, match="may have run out of memory"), training_on(cluster.scheduler_address):
+        joblib.Parallel()(joblib.delayed(_die)(place) for place in range(2))
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_goes_away_ends_the_training_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    from distributed import LocalCluster
+
+    monkeypatch.setattr("app.cluster.PATIENCE_S", 1)
+    cluster = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", processes=False)
+    stopping = threading.Timer(1.0, cluster.close)
+    stopping.start()
+    with pytest.raises(ParsimonyError, match="went away"), training_on(cluster.scheduler_address):
+        joblib.Parallel()(joblib.delayed(time.sleep)(0.2) for _ in range(100))
+    stopping.join()
