@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from app.telemetry import Metrics
 from tests.deploy.documents import DASHBOARDS, DEPLOY, PROVISIONING, dashboard, image_environment, services
 
 
@@ -24,6 +25,35 @@ def test_prometheus_reads_its_file_and_asks_the_server() -> None:
     (job,) = _yaml("prometheus.yml")["scrape_configs"]
     assert job["metrics_path"] == "/metrics"
     assert job["static_configs"] == [{"targets": [f"server:{image_environment()['PARSIMONY_PORT']}"]}]
+
+
+def test_prometheus_reads_the_alerts() -> None:
+    assert _yaml("prometheus.yml")["rule_files"] == ["/etc/prometheus/alerts.yml"]
+    assert _mounted("prometheus")["/etc/prometheus/alerts.yml"] == "./deploy/alerts.yml"
+
+
+def test_every_alert_is_explained_in_the_runbook_and_asks_for_metrics_and_labels_that_there_are() -> None:
+    """Labels by the metrics of the running registry; ``up`` is Prometheus' own."""
+    (group,) = _yaml("alerts.yml")["groups"]
+    metrics = Metrics()
+    labels: dict[str, set[str]] = {"up": {"job"}}
+    for collector in vars(metrics).values():
+        if hasattr(collector, "_labelnames"):
+            labels[collector._name] = set(collector._labelnames)
+    runbook = (DEPLOY / "README.md").read_text()
+    for rule in group["rules"]:
+        assert f"### {rule['alert']}\n" in runbook
+        assert rule["annotations"]["runbook"] == f"#{rule['alert'].lower()}"
+        assert rule["annotations"]["summary"]
+        assert rule["labels"]["severity"] in ("page", "ticket")
+        asked = re.findall(r"\b(up|parsimony_[a-z_]+)(?:\{([^}]*)\})?", rule["expr"])
+        assert asked, rule["alert"]
+        for name, selector in asked:
+            known = labels[re.sub(r"_(total|bucket|sum|count)$", "", name)]
+            assert set(re.findall(r"(\w+)\s*=", selector)) <= known, (rule["alert"], name)
+        for grouped in re.findall(r"by \(([^)]*)\)", rule["expr"]):
+            assert set(grouped.split(", ")) - {"le"} <= set().union(*labels.values())
+    assert len({rule["alert"] for rule in group["rules"]}) == len(group["rules"]) == runbook.count("\n### ")
 
 
 def test_grafana_asks_prometheus_on_the_port_that_it_publishes() -> None:

@@ -52,7 +52,8 @@ def _commands() -> list[list[str]]:
     roles = [
         service["command"] for service in services().values() if "build" in service and "entrypoint" not in service
     ]
-    calls = [re.search(r"(?:^|\s)parsimony\s+([a-z].*)", line) for line in shell_lines() if "docker b" not in line]
+    lines = [line for line in shell_lines() if "docker b" not in line and not line.startswith("kubectl ")]
+    calls = [re.search(r"(?:^|\s)parsimony\s+([a-z].*)", line) for line in lines]
     spoken = [re.split(r"\s[|<>&]|;|\)", call[1])[0] for call in calls if call]
     return [["serve"], *roles, *(shlex.split(words, comments=True) for words in spoken)]
 
