@@ -55,7 +55,7 @@ class Artifacts:
                 created_at=created_at,
                 sha256=digest,
                 bytes=len(data),
-                **manifest.model_dump(exclude={"format", "dataset_sha256"}),
+                **manifest.model_dump(exclude={"format"}),
             )
             pipe.multi()
             keep_blob(pipe, data, digest, _reference(solver, name, version))

@@ -96,6 +96,11 @@ class Datasets:
         self._store.transact(change, _record(name), OPEN_BUILDS)
 
 
+def digest_of(dataset: Dataset) -> str:
+    """Give the SHA-256 that a dataset has in the store."""
+    return sha256(codec.encode(dataset, {})).hexdigest()
+
+
 def _record(name: str) -> str:
     return key("dataset", name)
 

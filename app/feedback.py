@@ -1,7 +1,7 @@
 """Feedback in the store: sums for each version of an artifact, rows for a rebuild, and what has drifted.
 
 Everything of a version is added up by the store itself, all at once, so servers may count side by side. It takes a
-bounded place: some eighty numbers, two for each classifier, and at most ``KEPT_ROWS`` rows.
+bounded place: some eighty numbers, two for each classifier, and at most ``KEPT_ROWS`` rows in ``KEPT_BYTES``.
 """
 
 import json
@@ -18,7 +18,8 @@ from models.feedback import QUANTITIES, ClassifierOutcomes, Comparison, Estimate
 from solvers.drift import FALSE_ALARM, Told, compare, parted, tally
 
 KEPT_ROWS = 10_000
-"""The newest rows are kept, of each version."""
+KEPT_BYTES = 32 * 2**20
+"""The newest rows are kept, of each version, and fewer where they are long."""
 DRIFTS = key("drifts")
 """For each version that has drifted, as solver/name/version, what has parted."""
 
@@ -76,7 +77,7 @@ class Feedback:
                     pipe.hincrbyfloat(_sums(ref), name, more)
                 if count.rows:
                     pipe.rpush(_rows(ref), *count.rows)
-                    pipe.ltrim(_rows(ref), -KEPT_ROWS, -1)
+                    pipe.ltrim(_rows(ref), -min(KEPT_ROWS, KEPT_BYTES // max(map(len, count.rows))), -1)
 
         self._store.transact(change, *map(_record, counts))
         return {ref: self._drift(ref) for ref in counts}

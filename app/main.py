@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
@@ -177,7 +176,6 @@ class Chores:
         catalog, metrics = self._catalog, self._metrics
         metrics.store_up.set(catalog.store_up)
         metrics.artifacts_loaded.set(len(catalog.plans))
-        metrics.refresh_age.set(time.monotonic() - catalog.refreshed_at)
         metrics.load_failures.inc(catalog.load_failures - self._failures)
         self._failures = catalog.load_failures
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app import codec
 from app.clock import now
+from app.datasets import digest_of
 from app.parts import Parts
 from models import ArtifactRecord, ArtifactRef, BuildRequest
 from models.errors import Conflict
@@ -33,14 +33,15 @@ def prepare(parts: Parts, record: ArtifactRecord, dataset: str | None = None) ->
         told = f"{record.solver} {record.name!r} version {record.version} has no rows among its feedback"
         raise Conflict(f"{told}; send outcomes with their row to POST /v1/feedback")
     info = parts.datasets.info(record.dataset)
-    if codec.read_manifest(parts.artifacts.data(record))["dataset_sha256"] != info.sha256:
+    if record.dataset_sha256 not in ("", info.sha256):
         raise Conflict(f"dataset {info.name!r} is not what version {record.version} was built from: it was replaced")
-    name = dataset or _name_after(record)
-    if name in {known.name for known in parts.datasets.infos()} - ({dataset} if dataset else set()):
-        raise Conflict(f"there is a dataset {name!r} already; name another one with --dataset")
     vectors = [vector for _, vector in rows if vector is not None]
     embeddings = np.array(vectors, dtype=np.float32) if vectors else None
     grown = with_rows(parts.datasets.load(info), [row for row, _ in rows], embeddings)
+    name = dataset or _name_after(record)
+    there = {known.name: known.sha256 for known in parts.datasets.infos()}
+    if there.get(name, digest_of(grown)) != digest_of(grown):  # the same again: an earlier rebuild came no further
+        raise Conflict(f"there is another dataset {name!r} already; choose a name with --dataset")
     parts.datasets.put(name, grown, created_at=now())
     request = BuildRequest(solver=record.solver, name=record.name, dataset=name, params=record.params, seed=record.seed)
     return Rebuild(request, info.rows, len(rows))

@@ -51,6 +51,7 @@ def serve(settings: Settings, *, with_worker: bool) -> None:
             loop="uvloop",
             http=Connection,
             ws="none",
+            proxy_headers="FORWARDED_ALLOW_IPS" in os.environ,  # else a caller would say itself who it is
             headers=[("x-content-type-options", "nosniff")],
             access_log=False,
             log_config=None,

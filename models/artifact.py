@@ -46,6 +46,7 @@ class ArtifactRecord(Provenance):
     created_at: str = Field(description="when it was published, UTC, ISO 8601")
     sha256: str = Field(description="the SHA-256 of its bytes")
     bytes: int = Field(description="the number of its bytes")
+    dataset_sha256: str = Field(default="", description="the SHA-256 of its dataset; empty if unknown")
     drift: Items[str] = Field(
         default=(), description="what has parted from what was estimated, by feedback: accuracy, cost, time"
     )

@@ -12,6 +12,7 @@ from models.dataset import (
     FARTHEST,
     CostColumn,
     Dataset,
+    DatasetFacts,
     FeaturesSpec,
     FeatureTable,
     Trace,
@@ -25,16 +26,18 @@ Row = Mapping[str, Cell]
 Spec = FeaturesSpec | TraceSpec
 
 
-def row_faults(spec: Spec, dimensions: int, row: Row, embedding: Sequence[float] | None) -> list[Fault]:
-    """Say what keeps a row, and its embedding of so many dimensions, from being a row of the dataset."""
-    known = spec.used_columns
+def row_faults(facts: DatasetFacts, row: Row, embedding: Sequence[float] | None) -> list[Fault]:
+    """Say what keeps a row, and its embedding, from being a row of the dataset."""
+    spec, dimensions, known = facts.spec, facts.embedding_dimensions, facts.spec.used_columns
     faults = [Fault(("row", name), "is no column that the dataset's spec names") for name in row if name not in known]
     for name in known:
         faults += _cell_faults(spec, name, row[name]) if name in row else [Fault(("row", name), "is missing")]
     if len(embedding or ()) != dimensions:
         faults.append(Fault(("embedding",), f"has {len(embedding or ())} numbers, the dataset's have {dimensions}"))
-    if isinstance(spec, TraceSpec) and isinstance(row.get(spec.label), str | float | int):
-        faults += _score_faults(spec, text_of(row[spec.label]))  # type: ignore[arg-type]
+    label = row.get(spec.label)
+    if label is not None and label != "" and text_of(label) not in facts.classes:
+        there = ", ".join(facts.classes[:10])
+        faults.append(Fault(("row", spec.label), f"is {label!r}, which is no class of the dataset: it has {there}"))
     return faults
 
 
@@ -60,11 +63,6 @@ def _limits(spec: Spec, name: str) -> dict[str, Any]:
         return {"at_least": 0.0, "at_most": LARGEST}
     scored = any(name in (each.scores or {}).values() for each in spec.classifiers)
     return {"at_least": -FARTHEST, "at_most": FARTHEST} if scored else {}
-
-
-def _score_faults(spec: TraceSpec, label: str) -> list[Fault]:
-    lacking = [each.name for each in spec.classifiers if each.scores is not None and label not in each.scores]
-    return [Fault(("row", spec.label), f"is {label!r}, for which {name!r} has no score") for name in lacking[:1]]
 
 
 def with_rows(dataset: Dataset, rows: Sequence[Row], embeddings: NDArray[np.float32] | None = None) -> Dataset:

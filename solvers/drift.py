@@ -43,11 +43,28 @@ class Told:
 def margin(accuracies: Floats, judged_on: int) -> Floats:
     """Say how far true accuracies may be from estimates, (n,), that were counted on so many items.
 
-    >>> margin(np.array([0.5]), 10_000).round(4).tolist()
-    [0.024]
+    A point, and what Wilson's interval allows, on the side where it allows more.
+
+    >>> margin(np.array([0.5, 1.0]), 10_000).round(4).tolist()
+    [0.024, 0.0108]
     """
-    own = np.sqrt(accuracies * (1 - accuracies) / judged_on) if judged_on else np.zeros(len(accuracies))
-    return SLACK + _Z_OWN * own
+    if not judged_on:
+        return np.full(len(accuracies), SLACK)
+    square = _Z_OWN**2 / judged_on
+    shift = np.abs(0.5 - accuracies) * square / (1 + square)
+    width = np.sqrt(accuracies * (1 - accuracies) * square + square * square / 4) / (1 + square)
+    return np.asarray(SLACK + shift + width)
+
+
+def margin_of_means(judged_on: int) -> float:
+    """Say by how much true mean costs and times may exceed estimates that are means over so many items, as a share.
+
+    A tenth, and 2.81 standard errors of a mean whose items spread as much as their mean.
+
+    >>> round(margin_of_means(10_000), 3)
+    0.128
+    """
+    return SLACK_SHARE + (_Z_OWN / math.sqrt(judged_on) if judged_on else 0.0)
 
 
 def tally(quantity: str, told: Told, judged_on: int) -> dict[str, float]:
@@ -78,7 +95,7 @@ def _bets(quantity: str, estimated: Floats, realised: Floats, judged_on: int) ->
         return _stake(f"{quantity}.above", off, allowed) | _stake(f"{quantity}.below", -off, allowed)
     paid = estimated > 0
     shares = np.minimum(realised[paid], LARGEST_SHARE * estimated[paid]) / estimated[paid]
-    return _stake(f"{quantity}.above", shares - 1, np.full(len(shares), SLACK_SHARE))
+    return _stake(f"{quantity}.above", shares - 1, np.full(len(shares), margin_of_means(judged_on)))
 
 
 def _stake(test: str, off: Floats, allowed: Floats) -> dict[str, float]:

@@ -39,15 +39,16 @@ def rebuild(
     dataset: Annotated[
         str | None, typer.Option(help="The name of the dataset to be; else the old one's, numbered.")
     ] = None,
+    version: Annotated[int | None, typer.Option(min=1, help="Whose rows to take; else the active one's.")] = None,
     local: Local = False,
     as_json: AsJson = False,
 ) -> None:
-    """Build a new version from the active one's dataset and the rows that came as feedback on it."""
+    """Build a new version from a version's dataset and the rows that came as feedback on it."""
     from app.rebuild import prepare
 
     refuse_unknown(solver)
     with open_store() as parts:
-        prepared = prepare(parts, parts.artifacts.record(solver, name), dataset)
+        prepared = prepare(parts, parts.artifacts.record(solver, name, version), dataset)
         told = f"dataset {prepared.request.dataset}: {prepared.old_rows} rows and {prepared.new_rows} of feedback"
         show.console(stderr=True).print(told)
         record = _build_here(parts, prepared.request) if local else _build_in_worker(parts, prepared.request)

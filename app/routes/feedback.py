@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from app.catalog import Live
 from app.datasets import DatasetInfo
 from app.feedback import Count
-from app.routes.context import Context, InContext, PathName, Version, errors, json_only, needs_store
+from app.routes.context import Context, InContext, PathName, Version, errors, json_only, needs_store, refuse_many
 from models import ArtifactRef, Fault, InvalidRequest
-from models.errors import MOST_FAULTS, Infeasible, SolverTimeout, UnknownDataset
+from models.errors import MOST_FAULTS, Infeasible, NotFound, SolverTimeout, UnknownDataset
 from models.extension import row_faults
 from models.feedback import Estimates, FeedbackReply, FeedbackReport, FeedbackRequest, Outcome, read_decision_id
 from solvers import SOLVERS
@@ -75,7 +75,7 @@ class _Reader:
             raise InvalidRequest.at(Fault(("classifier",), f"is {outcome.classifier!r}; {there}"))
         if outcome.row is not None:
             info = self._dataset(live)
-            faults = row_faults(info.spec, info.embedding_dimensions, outcome.row, outcome.embedding)
+            faults = row_faults(info, outcome.row, outcome.embedding)
             if faults:
                 raise InvalidRequest.at(*faults)
         count = self.counts.setdefault(ref, Count(solver.judged_on(live.record.summary)))
@@ -93,10 +93,14 @@ class _Reader:
                 self.datasets[name] = self.context.parts.datasets.info(name)
             except UnknownDataset as error:
                 raise InvalidRequest.at(Fault(("row",), f"cannot be kept: {error}")) from error
+            if live.record.dataset_sha256 not in ("", self.datasets[name].sha256):
+                told = f"dataset {name!r} is not what version {live.ref.version} was built from: it was replaced"
+                raise InvalidRequest.at(Fault(("row",), f"cannot be kept: {told}"))
         return self.datasets[name]
 
 
 def _give(request: FeedbackRequest, context: Context) -> FeedbackReply:
+    refuse_many(context, len(request.items), "outcomes")
     reader, faults, limit = _Reader(context), list[Fault](), context.settings.solve_timeout_s
     started = monotonic()
     for place, outcome in enumerate(request.items):
@@ -109,6 +113,8 @@ def _give(request: FeedbackRequest, context: Context) -> FeedbackReply:
             faults += [Fault(("items", place, *fault.loc), fault.msg) for fault in error.faults]
             if len(faults) >= MOST_FAULTS:
                 break
+        except NotFound as error:
+            raise type(error)(f"items.{place}: {error}") from error
     if faults:
         raise InvalidRequest.at(*faults)
     drifts = context.parts.feedback.add(reader.counts)

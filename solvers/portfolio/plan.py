@@ -198,6 +198,14 @@ class PortfolioPlan:
             for at, budget in enumerate(self.curve_budgets.tolist())
         )
 
+    def optimism(self, method: str, budget: float) -> float:
+        """Say how far a method's estimates were above its accuracy on held-out items, at a budget of a query."""
+        if method not in self.methods or not len(self.curve_budgets):
+            return 0.0
+        row = self.methods.index(method)
+        off = self.curve_estimates[row] - self.curve_accuracies[row]
+        return float(np.interp(budget, self.curve_budgets, np.nan_to_num(off)))
+
     def shadow_prices(self) -> tuple[ShadowPrice, ...]:
         """List the prices that single queries are routed by."""
         budgets = (self.price_budgets + self.embedding_cost).tolist()

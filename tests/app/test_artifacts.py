@@ -54,6 +54,7 @@ def test_a_record_tells_what_the_bytes_hold(parts: Parts) -> None:
         sha256=sha256(data).hexdigest(),
         bytes=len(data),
         dataset="trace",
+        dataset_sha256=sha256(b"").hexdigest(),
         params={},
         seed=4,
         unit="ms",

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from app import codec
 from app.tables import parse_spec
-from models import Dataset, InvalidRequest, dataset_from_columns
+from models import Dataset, DatasetFacts, InvalidRequest, dataset_from_columns
 from models.extension import columns_of, row_faults, with_rows
 from tests.samples import (
     FEATURES_SPEC,
@@ -84,8 +84,8 @@ def test_rows_that_come_later_make_the_dataset_that_came_at_once(name: str) -> N
     """150 rows and the rest one by one are all of them, to the last byte."""
     whole = dataset(name)
     rows = as_rows(name, range(150, whole.rows))
-    facts = whole.spec
-    assert not [fault for row in rows for fault in row_faults(facts, 0, row, None)]
+    facts = DatasetFacts.of(whole)
+    assert not [fault for row in rows for fault in row_faults(facts, row, None)]
     grown = with_rows(dataset(name, slice(150)), rows)
     assert codec.encode(grown, {}) == codec.encode(whole, {})
 
@@ -112,14 +112,14 @@ def test_embeddings_come_with_their_rows() -> None:
         ("features", {"pixels": 0.0}, "pixels", "above 0, is 0"),
         ("features", {"glucose": None}, "glucose", "must not be missing"),
         ("features", {"glucose": 1e31}, "glucose", "at most 1e+30, is 1e+31"),
-        ("scored", {"truth": "fox"}, "truth", "is 'fox', for which 'fast' has no score"),
+        ("scored", {"truth": "fox"}, "truth", "is 'fox', which is no class of the dataset: it has cat, dog, owl"),
         ("scored", {"s1": -1e31}, "s1", "at least -1e+30"),
     ],
 )
 def test_a_bad_row_is_refused_by_its_column(name: str, change: dict[str, Any], where: str, message: str) -> None:
     """The message tells the cell."""
     (row,) = as_rows(name, range(1))
-    (fault,) = row_faults(dataset(name).spec, 0, {**row, **change}, None)
+    (fault,) = row_faults(DatasetFacts.of(dataset(name)), {**row, **change}, None)
     assert fault.loc == ("row", where)
     assert message in fault.msg
 
@@ -128,7 +128,8 @@ def test_a_missing_column_and_a_wrong_embedding_are_told() -> None:
     """Every fault is."""
     (row,) = as_rows("trace", range(1))
     del row["truth"]
-    faults = row_faults(dataset("trace").spec, 2, row, [1.0])
+    facts = DatasetFacts.of(dataset("trace")).model_copy(update={"embedding_dimensions": 2})
+    faults = row_faults(facts, row, [1.0])
     assert [fault.loc for fault in faults] == [("row", "truth"), ("embedding",)]
     assert faults[1].msg == "has 1 numbers, the dataset's have 2"
     with pytest.raises(InvalidRequest, match="lacks the column 'truth'"):
@@ -138,6 +139,6 @@ def test_a_missing_column_and_a_wrong_embedding_are_told() -> None:
 def test_cells_that_may_be_missing_may() -> None:
     """Of a spec that says so, features only."""
     (row,) = as_rows("mixed", range(1))
-    spec = dataset("mixed").spec
-    assert not row_faults(spec, 0, {**row, "ward": None, "iron": None, "glucose": ""}, None)
-    assert row_faults(spec, 0, {**row, "outcome": ""}, None)
+    facts = DatasetFacts.of(dataset("mixed"))
+    assert not row_faults(facts, {**row, "ward": None, "iron": None, "glucose": ""}, None)
+    assert row_faults(facts, {**row, "outcome": ""}, None)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from solvers.drift import FALSE_ALARM, SLACK, STAKES, TESTS, Told, compare, margin, parted, tally
+from solvers.drift import FALSE_ALARM, SLACK, STAKES, TESTS, Told, compare, margin, margin_of_means, parted, tally
 
 
 def counted(quantity: str, estimated: NDArray[np.float64], realised: NDArray[np.float64], batch: int) -> bool:
@@ -41,9 +41,21 @@ def test_what_lies_at_the_margin_raises_drift_no_more_often_than_promised(share:
 def test_costs_a_tenth_above_their_estimates_are_no_drift() -> None:
     """Skewed costs whose mean is at the margin raise it in at most one in a hundred streams."""
     rng = np.random.default_rng(8)
-    estimated = rng.uniform(1, 5, 4000)
-    alarms = sum(counted("cost", estimated, 1.1 * estimated * rng.exponential(1, 4000), 50) for _ in range(400))
+    estimated, above = rng.uniform(1, 5, 4000), 1 + margin_of_means(2000)
+    alarms = sum(counted("cost", estimated, above * estimated * rng.exponential(1, 4000), 50) for _ in range(400))
     assert alarms <= 400 * FALSE_ALARM
+
+
+@pytest.mark.parametrize("rows", [31, 300])
+def test_fresh_items_raise_no_drift_over_estimates_that_were_counted_on_few(rows: int) -> None:
+    """Estimates of accuracy and of a skewed cost, each from so many items, and 3,000 more like them: 300 times."""
+    rng = np.random.default_rng(10)
+    alarms = 0
+    for _ in range(300):
+        accuracy, cost = (rng.random(rows) < 0.97).mean(), rng.exponential(1, rows).mean()
+        sums = tally("accuracy", Told(np.full(3000, accuracy), (rng.random(3000) < 0.97).astype(float)), rows)
+        alarms += bool(parted(sums | tally("cost", Told(np.full(3000, cost), rng.exponential(1, 3000)), rows)))
+    assert alarms <= 300 * 2 * FALSE_ALARM
 
 
 @pytest.mark.parametrize(
@@ -131,8 +143,9 @@ def test_means_and_bounds_are_those_of_the_outcomes_with_estimates() -> None:
 
 
 def test_the_margin_allows_for_the_items_that_an_accuracy_was_counted_on() -> None:
-    """2.81 standard errors and a point; a point alone where their number is unknown."""
-    assert margin(np.array([0.9]), 900)[0] == pytest.approx(SLACK + 2.807 * 0.01, abs=1e-4)
+    """Wilson's bounds and a point; a point alone where their number is unknown; an estimate of 1 has an error too."""
+    assert margin(np.array([0.9]), 900)[0] == pytest.approx(SLACK + 0.9 - 0.8682, abs=1e-3)
+    assert margin(np.array([1.0]), 31)[0] == pytest.approx(SLACK + 7.88 / (31 + 7.88), abs=1e-3)
     assert margin(np.array([0.9]), 0)[0] == SLACK
 
 
