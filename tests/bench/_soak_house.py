@@ -19,6 +19,9 @@ WORKERS = 2
 UP_S = 180.0
 """How long the house may take to be whole again after a fault."""
 
+QUEUE = 8
+"""Builds that may wait: more would only show how fast this machine builds."""
+
 
 class House:
     """All processes of a service. ``broken`` is set while processes that answer are being killed."""
@@ -113,7 +116,9 @@ class House:
     def _start(self) -> Server:
         self._begun += SERVERS
         flags = ("--workers", str(SERVERS))
-        return start_server(self.folder / "server", *flags, port=self.port, redis_url=self.proxy.url)
+        return start_server(
+            self.folder / "server", *flags, port=self.port, redis_url=self.proxy.url, build_queue_limit=QUEUE
+        )
 
     def _work(self) -> subprocess.Popen[bytes]:
         with (self.folder / "workers.log").open("ab") as out:

@@ -134,13 +134,18 @@ def _read(
 
 
 def unended(house: House, ledger: Ledger, seconds: float) -> list[str]:
-    """Wait for the builds to end, and name those that do not; what they published was promised too."""
+    """Wait for the builds to end, as long as one ends every so many seconds, and name those that do not.
+
+    What they published was promised too.
+    """
     deadline = time.monotonic() + seconds
     with house.client() as client:
         left = list(ledger.builds)
         while left and time.monotonic() < deadline:
             told = [client.get(f"/v1/builds/{build}").json() for build in left]
-            left = [build["id"] for build in told if build["status"] not in ENDED]
+            before, left = len(left), [build["id"] for build in told if build["status"] not in ENDED]
+            if len(left) < before:
+                deadline = time.monotonic() + seconds
             for build in told:
                 if build["status"] == "succeeded":
                     ledger.published.add((build["artifact"]["solver"], build["artifact"]["version"]))
