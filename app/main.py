@@ -54,7 +54,7 @@ Errors are `application/problem+json`; the `instance` finds the request in the l
 
 
 SOLVERS_AT_ONCE = 2
-SOLVERS_NICE = 5
+SOLVERS_NICE = 10
 _CROSSING_METHODS = ("GET", "POST", "PUT", "DELETE")
 _CROSSING_HEADERS = ("Authorization", "Content-Type", "X-Request-ID")
 _EXPOSED_HEADERS = ("Location", "Retry-After", "X-Request-ID")

@@ -35,7 +35,7 @@ from solvers import SOLVERS, Progress, Run
 
 logger = logging.getLogger("parsimony.worker")
 BEAT_S = 5
-NICE = 10
+NICE = 19
 """Builds, and what trains for them, give way to servers on the same machine."""
 GRACE_S = 45.0
 """How long a build may go on when its worker is told to stop; the composed house waits for a minute."""

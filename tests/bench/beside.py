@@ -62,6 +62,7 @@ def _server(workers: int = 1) -> Iterator[Server]:
 def _print_beside() -> None:
     with _server() as server:
         _prepare(server)
+        time.sleep(8)  # the server compiles the portfolio's kernels when it loads it
         most = uvloop.run(capacity(server.port, TARGET, KEY, SECONDS / 2))
         works: dict[str, list[Callable[[Server, threading.Event], None]]] = {
             "alone": [],
