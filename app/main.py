@@ -31,7 +31,7 @@ from app.embedded import die_with_parent
 from app.jobs import Watch
 from app.ledgers import Ledgers
 from app.parts import Parts, open_parts
-from app.routes import artifacts, builds, datasets, decisions, docs, feedback, health
+from app.routes import artifacts, builds, console, datasets, decisions, docs, feedback, health
 from app.routes.context import Context, errors, known_query_only
 from app.settings import Settings
 from app.tables import READING_S
@@ -115,6 +115,7 @@ def create_api(settings: Settings, metrics: Metrics, subjects: list[ModuleType])
     for router in (*routers, decisions.router_for(asks), feedback.router):
         api.include_router(router, dependencies=[Security(BEARER)], responses=errors(401, 403, 429))
     docs.install(api)
+    console.install(api)
     openapi.install(api, [body for subject in subjects for body in getattr(subject, "bodies", ())])
     problems.install(api)
     return api

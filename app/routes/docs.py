@@ -8,7 +8,7 @@ from pathlib import Path
 import fastapi_offline
 from fastapi import FastAPI, Response
 from fastapi.openapi.docs import get_redoc_html, get_swagger_ui_html
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 
 LOGO_ELSEWHERE = b"https://cdn.redoc.ly/redoc/logo-mini.svg"
@@ -16,7 +16,7 @@ _INLINE = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
 def install(app: FastAPI) -> None:
-    """Add /docs and /redoc, and lead from the root to the first."""
+    """Add /docs and /redoc."""
     folder = Path(fastapi_offline.__file__).parent / "static"
     # ReDoc fetches its maker's logo from elsewhere; here it gets an image of ours.
     redoc_js = (folder / "redoc.standalone.js").read_bytes().replace(LOGO_ELSEWHERE, b"/static-docs/favicon.png")
@@ -26,10 +26,6 @@ def install(app: FastAPI) -> None:
         return Response(redoc_js, media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
 
     app.mount("/static-docs", StaticFiles(directory=folder), name="static-docs")
-
-    @app.get("/", include_in_schema=False)
-    async def root() -> RedirectResponse:
-        return RedirectResponse("/docs")
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:

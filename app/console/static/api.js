@@ -1,0 +1,163 @@
+// The public API, which is all that feeds these pages: requests, errors, keys, and a service that goes and comes back.
+
+import { byId } from "./dom.js";
+
+const KEY = "parsimony-key";
+const WAIT_MS = 1000;
+
+/** An error that the service answered with (RFC 9457). faults: [{loc, msg}]. */
+export class Problem extends Error {
+  constructor(status, body) {
+    super(body.detail || body.title || `status ${status}`);
+    this.status = status;
+    this.faults = body.errors || [];
+  }
+}
+
+export const key = () => sessionStorage.getItem(KEY);
+const headersOf = (more = {}) => (key() ? { ...more, Authorization: `Bearer ${key()}` } : more);
+
+/** Ask, and give the reply's JSON. A GET waits until the service answers; anything else is sent once. */
+export async function call(method, path, { json, body, headers = {} } = {}) {
+  if (json !== undefined) {
+    body = JSON.stringify(json);
+    headers = { ...headers, "Content-Type": "application/json" };
+  }
+  const reply = await reached(method, path, { body, headers });
+  if (reply.status === 401) {
+    await askForKey(key() ? "The service does not know this key." : "");
+    return call(method, path, { body, headers });
+  }
+  const text = await reply.text();
+  const told = text ? parsed(text) : null;
+  if (!reply.ok) throw new Problem(reply.status, told ?? {});
+  return told;
+}
+
+export const get = (path) => call("GET", path);
+
+/** Give the bytes of what a GET answers. */
+export async function bytes(path) {
+  const reply = await reached("GET", path, {});
+  if (!reply.ok) throw new Problem(reply.status, parsed(await reply.text()) ?? {});
+  return reply.blob();
+}
+
+async function reached(method, path, { body, headers }) {
+  for (;;) {
+    try {
+      const reply = await fetch(path, { method, body, headers: headersOf(headers) });
+      tell("");
+      return reply;
+    } catch (error) {
+      if (method !== "GET") throw new Problem(0, { detail: "The service did not answer; nothing is known of what was sent." });
+      await comeBack();
+    }
+  }
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+let waiting = null;
+
+/** Wait until the service lives again, however many requests wait for it. */
+function comeBack() {
+  waiting ??= (async () => {
+    tell("The service does not answer. This page goes on by itself as soon as it does.");
+    for (;;) {
+      await new Promise((done) => setTimeout(done, WAIT_MS));
+      const alive = await fetch("/health/live").then((reply) => reply.ok, () => false);
+      if (alive) break;
+    }
+    waiting = null;
+  })();
+  return waiting;
+}
+
+function tell(text) {
+  const banner = byId("away");
+  banner.hidden = !text;
+  if (banner.textContent !== text) banner.textContent = text;
+}
+
+let asking = null;
+
+/** Ask for a key once, however many requests want one; it lives in this tab's own storage. */
+function askForKey(fault) {
+  asking ??= new Promise((done) => {
+    const dialog = byId("key");
+    byId("key-fault").textContent = fault;
+    byId("key-text").value = "";
+    dialog.addEventListener("close", () => {
+      sessionStorage.setItem(KEY, byId("key-text").value.trim());
+      asking = null;
+      done();
+    }, { once: true });
+    dialog.addEventListener("cancel", (event) => event.preventDefault());
+    dialog.showModal();
+  });
+  return asking;
+}
+
+/** Follow server-sent events until one is the last; goes on after a break. on(event, data). */
+export async function follow(path, on) {
+  for (;;) {
+    const reply = await reached("GET", path, {});
+    if (reply.status === 401) {
+      await askForKey("");
+      continue;
+    }
+    if (!reply.ok) throw new Problem(reply.status, parsed(await reply.text()) ?? {});
+    if (await readEvents(reply, on)) return;
+    await new Promise((done) => setTimeout(done, WAIT_MS));
+  }
+}
+
+async function readEvents(reply, on) {
+  const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return false;
+      text += value;
+      const blocks = text.split("\n\n");
+      text = blocks.pop();
+      for (const block of blocks) {
+        const kind = /^event: (.*)$/m.exec(block)?.[1];
+        on(kind, JSON.parse(/^data: (.*)$/m.exec(block)[1]));
+        if (kind === "end") return true;
+      }
+    }
+  } catch {
+    return false; // the connection broke: whoever follows asks again
+  }
+}
+
+/** Write a request as a command line. */
+export function curl({ method = "GET", path, json }) {
+  const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+  const parts = ["curl -s"];
+  if (key()) parts.push('-H "Authorization: Bearer $PARSIMONY_KEY"');
+  if (method !== "GET" && method !== "POST") parts.push(`-X ${method}`);
+  if (json !== undefined) parts.push("-H 'Content-Type: application/json'", `-d ${quoted(JSON.stringify(json))}`);
+  parts.push(quoted(location.origin + path));
+  return parts.join(" ");
+}
+
+/** Put parameters behind a path; those without a value are left out, lists are repeated. */
+export function query(path, parameters) {
+  const found = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value === null || value === undefined || value === "") continue;
+    for (const one of [value].flat()) found.append(name, one);
+  }
+  const text = found.toString();
+  return text ? `${path}?${text}` : path;
+}

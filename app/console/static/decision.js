@@ -1,0 +1,88 @@
+// A question to the service with sliders: what it answers, and the same question as a command line.
+
+import { call, curl } from "./api.js";
+import { copyable, failure, fill, h } from "./dom.js";
+
+const PAUSE_MS = 120;
+
+/** The values in the address after "#", so that a question can be sent to somebody. */
+const kept = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+
+function keep(name, value) {
+  const all = new URLSearchParams(location.hash.slice(1));
+  if (value === "") all.delete(name);
+  else all.set(name, value);
+  history.replaceState(null, "", all.size ? `#${all}` : location.pathname);
+}
+
+function slider(input, id, number) {
+  const marks = { min: 0, max: 1000, step: 1 };
+  const { min, max } = input;
+  const log = input.scale === "log" && min > 0;
+  const toMark = (value) => 1000 * (log ? Math.log(value / min) / Math.log(max / min) : (value - min) / (max - min));
+  const toValue = (mark) => (log ? min * (max / min) ** (mark / 1000) : min + ((max - min) * mark) / 1000);
+  const range = h("input", { type: "range", ...marks, "aria-label": `${input.label}, slider`, oninput: () => {
+    number.value = Number(toValue(Number(range.value)).toPrecision(4));
+    number.dispatchEvent(new Event("input"));
+  } });
+  const follow = () => {
+    const value = Number(number.value);
+    range.value = number.value === "" ? 1000 : Math.min(1000, Math.max(0, toMark(value)));
+    range.setAttribute("aria-valuetext", number.value === "" ? "no limit" : `${number.value} ${input.unit ?? ""}`);
+  };
+  number.addEventListener("input", follow);
+  follow();
+  return h("div", { class: "slider" }, range, number);
+}
+
+function control(input, changed) {
+  const id = `ask-${input.name}`;
+  const value = kept()[input.name] ?? input.value ?? "";
+  const listen = { id, name: input.name, oninput: () => { keep(input.name, field.value); changed(); } };
+  const field = input.options
+    ? h("select", listen, input.options.map(({ value: one, label }) => h("option", { value: one }, label ?? one)))
+    : h("input", { ...listen, type: input.text ? "text" : "number", step: "any", placeholder: input.placeholder ?? "no limit" });
+  field.value = value;
+  const unit = input.unit ? ` (${input.unit})` : "";
+  const body = !input.options && !input.text && input.max > input.min ? slider(input, id, field) : field;
+  const element = h("div", { class: "field" }, h("label", { for: id }, input.label + unit),
+    input.hint ? h("p", { class: "hint" }, input.hint) : null, body, h("p", { class: "fault", id: `${id}-fault` }));
+  return { element, name: input.name, value: () => field.value, set: (one) => { field.value = one; field.dispatchEvent(new Event("input")); } };
+}
+
+/**
+ * Make a panel that asks whenever a value changes. inputs: [{name, label, unit, hint, min, max, scale, value, options,
+ * text}]; ask(values) gives {method, path, json}; show(reply) gives nodes. Of several answers only the latest is shown.
+ */
+export function decisionPanel({ title, inputs, ask, show, after }) {
+  const answer = h("div", { "aria-live": "polite", class: "answer" });
+  const command = h("div");
+  let turn = 0;
+  let timer = 0;
+  const controls = inputs.map((input) => control(input, () => {
+    clearTimeout(timer);
+    timer = setTimeout(question, PAUSE_MS);
+  }));
+  const values = () => Object.fromEntries(controls.map((one) => [one.name, one.value()]));
+
+  async function question() {
+    const mine = ++turn;
+    const request = ask(values());
+    fill(command, copyable("Copy curl", curl(request)));
+    try {
+      const reply = await call(request.method ?? "GET", request.path, { json: request.json });
+      if (mine !== turn) return;
+      fill(answer, show(reply));
+      after?.(reply, values());
+    } catch (error) {
+      if (mine !== turn) return;
+      if (!error.status) throw error;
+      fill(answer, failure(error));
+      after?.(null, values());
+    }
+  }
+  const element = h("section", { class: "card", "aria-label": title },
+    h("h3", {}, title), h("div", { class: "form" }, controls.map((one) => one.element)), answer, command);
+  const set = (name, value) => controls.find((one) => one.name === name).set(value);
+  return { element, question, values, set };
+}

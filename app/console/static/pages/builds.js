@@ -1,0 +1,69 @@
+import { call, get } from "../api.js";
+import { ago, artifactPath, byId, empty, fill, h, link, page, table } from "../dom.js";
+import { clearFaults, schemaFields, schemaOf, showFaults } from "../forms.js";
+
+const EVERY_MS = 1500;
+const OPTIONS = { cascade: "CascadeOptions", index: "IndexOptions", portfolio: "PortfolioOptions", pipeline: "PipelineOptions", policy: "PolicyOptions" };
+let options = null;
+
+async function showOptions() {
+  options = schemaFields(await schemaOf(OPTIONS[byId("solver").value]), "params");
+  fill("options", options.elements);
+}
+
+/** Say which field of the form a fault of the API concerns. */
+function fieldOf(loc) {
+  const [first, second] = loc[0] === "body" ? loc.slice(1) : loc;
+  if (first === "params") return `params-${second}`;
+  return ["solver", "name", "dataset", "seed"].includes(first) ? first : null;
+}
+
+async function start(event) {
+  event.preventDefault();
+  const form = byId("start");
+  clearFaults(form);
+  const request = {
+    solver: byId("solver").value, name: byId("name").value.trim(), dataset: byId("dataset").value,
+    params: options.values(), seed: Number(byId("seed").value || 0),
+  };
+  try {
+    const build = await call("POST", "/v1/builds", { json: request });
+    location.assign(`/builds/${build.id}`);
+  } catch (error) {
+    if (error.status === undefined) throw error;
+    showFaults(form, error, fieldOf);
+  }
+}
+
+const progressText = ({ status, progress }) => (status !== "running" ? "" : progress.total ? `${progress.done} of ${progress.total}: ${progress.message}` : progress.message);
+const columns = [
+  { title: "build", key: "id", show: (id) => link(`/builds/${id}`, id.slice(0, 8)) },
+  { title: "status", key: "status", show: (status) => h("span", { class: `flag ${{ failed: "bad", succeeded: "good" }[status] ?? ""}` }, status) },
+  { title: "solver", key: "solver" },
+  { title: "name", key: "name", show: (name, row) => (row.artifact ? link(artifactPath(row.artifact), name) : name) },
+  { title: "dataset", key: "dataset" },
+  { title: "queued", key: "created_at", show: ago },
+  { title: "", value: progressText, show: (text, row) => row.error ?? text },
+];
+
+async function showBuilds() {
+  const { items } = await get("/v1/builds");
+  fill("list", items.length ? table("the newest first", columns, items)
+    : empty("No build is remembered. Start one above: choose what to build, and from which dataset."));
+}
+
+page(async () => {
+  const { items } = await get("/v1/datasets");
+  fill("dataset", items.map(({ name }) => h("option", {}, name)));
+  if (!items.length) fill("no-dataset", empty("A build learns from a dataset, and there is none. ", link("/datasets", "Store one first"), "."));
+  const asked = new URLSearchParams(location.hash.slice(1)).get("dataset");
+  if (asked) byId("dataset").value = asked;
+  byId("solver").addEventListener("change", showOptions);
+  byId("start").addEventListener("submit", start);
+  await Promise.all([showOptions(), showBuilds()]);
+  const again = async () => {
+    if (!document.hidden && !byId("list").contains(document.activeElement)) await showBuilds().catch(() => {});
+    setTimeout(again, EVERY_MS);
+  };
+  setTimeout(again, EVERY_MS);
+});

@@ -1,0 +1,109 @@
+"""The console: pages for people, made of a server-rendered frame and of what the public API tells their scripts."""
+
+import gzip
+from pathlib import Path
+from typing import Annotated
+
+import plotly
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import Path as PathParameter
+from fastapi.responses import HTMLResponse
+from fastapi.staticfiles import StaticFiles
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+from models.base import NAME_PATTERN
+from models.errors import UnknownArtifact
+from solvers import SOLVERS
+
+HERE = Path(__file__).parent.parent / "console"
+PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+NAVIGATION = (("/", "Overview"), ("/datasets", "Datasets"), ("/builds", "Builds"), ("/compare", "Compare"))
+STYLES_OF_PLOTLY = ()
+"""The style elements that plotly makes: the empty one that it fills by script, and those of its maps and its spinner."""
+POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        " ".join(["style-src 'self'", *STYLES_OF_PLOTLY]),
+        "img-src 'self' data: blob:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    ]
+)
+Name = Annotated[str, PathParameter(pattern=NAME_PATTERN)]
+
+
+def install(api: FastAPI) -> None:
+    """Add the pages, and the files that they need."""
+    pages = _Pages()
+    router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+
+    @router.get("/")
+    async def overview() -> Response:
+        return pages.render("overview")
+
+    @router.get("/datasets")
+    async def datasets() -> Response:
+        return pages.render("datasets")
+
+    @router.get("/datasets/{name}")
+    async def dataset(name: Name) -> Response:
+        return pages.render("dataset", name=name)
+
+    @router.get("/builds")
+    async def builds() -> Response:
+        return pages.render("builds", solvers=list(SOLVERS))
+
+    @router.get("/builds/{build_id}")
+    async def build(build_id: str) -> Response:
+        return pages.render("build", id=build_id)
+
+    @router.get("/artifacts/{solver}/{name}")
+    async def artifact(solver: str, name: Name) -> Response:
+        if solver not in SOLVERS:
+            raise UnknownArtifact(f"there is no solver called {solver!r}: there are {', '.join(SOLVERS)}")
+        return pages.render(solver, solver=solver, name=name)
+
+    @router.get("/compare")
+    async def compare() -> Response:
+        return pages.render("compare")
+
+    @router.get("/console/plotly.min.js")
+    async def charts(request: Request) -> Response:
+        return pages.charts(request)
+
+    api.include_router(router)
+    api.mount("/console", StaticFiles(directory=HERE / "static"), name="console")
+
+
+class _Pages:
+    """Renders the frames, and keeps the charts' library, packed once."""
+
+    def __init__(self) -> None:
+        loader = FileSystemLoader(HERE / "templates")
+        self._templates = Environment(loader=loader, autoescape=select_autoescape(), undefined=StrictUndefined)
+        self._plotly = gzip.compress(PLOTLY.read_bytes(), compresslevel=6, mtime=0)
+
+    def render(self, page: str, **told: object) -> Response:
+        """Make a page; what it is told stands in the frame for its script, which asks the API for the rest."""
+        section = "/" + {"dataset": "datasets", "build": "builds", "overview": ""}.get(page, page)
+        words = {"script": page, "section": section, "navigation": NAVIGATION, "told": told}
+        text = self._templates.get_template(f"{page}.html").render(words)
+        headers = {
+            "content-security-policy": POLICY,
+            "referrer-policy": "no-referrer",
+            "x-frame-options": "DENY",
+            "cache-control": "no-cache",
+        }
+        return HTMLResponse(text, headers=headers)
+
+    def charts(self, request: Request) -> Response:
+        """Give plotly, packed where the browser can unpack it."""
+        packed = "gzip" in request.headers.get("accept-encoding", "")
+        headers = {"cache-control": "max-age=86400", "vary": "accept-encoding"}
+        if packed:
+            headers["content-encoding"] = "gzip"
+        content = self._plotly if packed else gzip.decompress(self._plotly)
+        return Response(content, media_type="text/javascript", headers=headers)
