@@ -69,6 +69,16 @@ def test_the_curve_rises_in_cost_and_falls_in_error(asking: Server) -> None:
     assert curve["unit"] == "ms"
 
 
+def test_the_profile_of_a_trace_tells_who_is_right_when_who_is_wrong(asking: Server) -> None:
+    reply = asking.client.get("/v1/datasets/trace/profile").json()
+    assert (reply["kind"], reply["name"], reply["unit"]) == ("trace", "trace", "ms")
+    assert [each["name"] for each in reply["classifiers"]] == reply["agreement"]["classifiers"]
+    for classifier, wrong in zip(reply["classifiers"], reply["agreement"]["wrong"], strict=True):
+        assert classifier["accuracy"] == pytest.approx(1 - wrong / reply["rows"])
+        assert sum(each["rows"] for each in classifier["calibration"]) in (0, reply["rows"])
+    assert is_problem(asking.client.get("/v1/datasets/nosuch/profile"), 404, "unknown-dataset")
+
+
 def test_an_answer_gives_every_class_its_probability(asking: Server) -> None:
     step = asking.client.post(f"{PATH}/steps", json={"budget": 0, "acquired": {}}).json()
     assert step["action"] == "classify"
