@@ -113,6 +113,7 @@ def test_every_path_of_the_contract_is_documented(server: Server) -> None:
         ("GET", "/v1/cascades/{name}/decision"),
         ("GET", "/v1/cascades/{name}/deadlines"),
         ("GET", "/v1/indexes/{name}/curves"),
+        ("GET", "/v1/policies/{name}/traffic"),
     }
 
 
