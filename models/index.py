@@ -151,6 +151,69 @@ class SkylineReply(Value):
     artifact: ArtifactRef = Field(description="the artifact that answered")
 
 
+class CurvesQuery(Value):
+    """Which part of an index to draw."""
+
+    low: AtLeastOne | None = Field(
+        default=None,
+        description="the least size; null: an eighth of the median size that the index was built with, or 1",
+    )
+    high: AtLeastOne | None = Field(
+        default=None,
+        description="the largest size; null: eight times the median size that the index was built with, 1000 if it "
+        "knew none, and never above the largest size that it was built for",
+    )
+    points: int = Field(default=40, ge=2, le=200, description="the number of sizes")
+    budgets: int = Field(default=40, ge=2, le=200, description="the number of budgets")
+
+
+class FeatureSetCurve(Value):
+    """What a feature set costs over the size."""
+
+    features: Items[str] = Field(description="the features, in the dataset's order; none: most common class")
+    accuracy: float = Field(description="cross-validated accuracy of the model on these features, from 0 to 1")
+    costs: Items[float] = Field(
+        description="what they cost at each of the sizes, in the artifact's unit; one number where there are no sizes"
+    )
+
+
+class Crossing(Value):
+    """A size at which two cost curves cross, so that the skyline changes."""
+
+    size: float = Field(description="the size")
+    cost: float = Field(description="what both feature sets cost there, in the artifact's unit")
+    first: int = Field(description="the place of the one feature set among the feature sets, from 0")
+    second: int = Field(description="the place of the other one, which is larger")
+
+
+class IndexCurves(Value):
+    """An index over sizes and budgets."""
+
+    sizes: Items[float] = Field(
+        description="the sizes, rising evenly by their logarithms; none where costs do not depend on the size, or the "
+        "index was built for one size only"
+    )
+    budgets: Items[float] = Field(
+        description="the budgets, in the artifact's unit, rising evenly by their logarithms from the least cost to the "
+        "largest, but over four powers of ten at most; the one that the index was built for, if there is one"
+    )
+    feature_sets: Items[FeatureSetCurve] = Field(
+        description="the feature sets that are on the skyline at any size of the range, by rising accuracy"
+    )
+    intersections: Items[Crossing] = Field(description="where the skyline changes, by rising size")
+    winners: Items[Items[int]] = Field(
+        description="for each budget, and in it for each size, what the method poly-dom decides: the place of that "
+        "feature set among the feature sets, from 0; one place for each budget where there are no sizes"
+    )
+
+
+class CurvesReply(IndexCurves):
+    """An index over sizes and budgets, together with the artifact."""
+
+    unit: str = Field(description="the unit of costs and budgets")
+    artifact: ArtifactRef = Field(description="the artifact that was drawn")
+
+
 class PredictionRequest(Value):
     """Items to classify with the model that the index chooses for their size and budget."""
 

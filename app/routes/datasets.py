@@ -16,10 +16,12 @@ from starlette.formparsers import MultiPartException
 
 from app.clock import now
 from app.datasets import DatasetInfo
-from app.routes.context import Context, InContext, PathName, errors, needs_store
+from app.routes.context import Context, InContext, PathName, errors, needs_store, solved
 from app.tables import parse_spec, read_dataset
 from models import Fault, InvalidRequest
 from models.errors import StoreRefused, UnsupportedMediaType
+from models.profile import FeaturesProfileReply, ProfileReply, TraceProfile, TraceProfileReply
+from solvers.profile import profile
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(needs_store)])
 _CHUNK = 2**20
@@ -117,6 +119,26 @@ def list_all(context: InContext) -> DatasetList:
 def show(name: PathName, context: InContext) -> DatasetInfo:
     """Tell how a dataset is read, and how large it is."""
     return context.parts.datasets.info(name)
+
+
+@router.get(
+    "/{name}/profile",
+    summary="How good the classifiers are, or what features cost",
+    response_model=ProfileReply,
+    responses=errors(404, 503, 504),
+)
+async def show_profile(name: PathName, context: InContext) -> Response:
+    """Tell of a trace how accurate, dear and sure its classifiers are, and who is right when who is wrong; of a table
+    of features what they cost over the item's size."""
+    reply = await solved(context, _profile, context, name)
+    return Response(reply.model_dump_json(), media_type="application/json")
+
+
+def _profile(context: Context, name: str) -> TraceProfileReply | FeaturesProfileReply:
+    info = context.parts.datasets.info(name)
+    found = profile(context.parts.datasets.load(info))
+    reply = TraceProfileReply if isinstance(found, TraceProfile) else FeaturesProfileReply
+    return reply(**dict(found), name=info.name, sha256=info.sha256)
 
 
 @router.delete("/{name}", summary="Delete a dataset", status_code=204, responses=errors(404, 409, 503))

@@ -1,14 +1,24 @@
 """Cost-sensitive prediction: which feature set and model for this size and budget, and predictions with it."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from app.decisions import LookUp, decide, told
+from app.decisions import LookUp, decide, encode, told
 from app.routes.context import InContext, PathName, Version, errors, json_only, plan_of, refuse_many, solved
 from models import Fault, InvalidRequest
 from models.base import Label
-from models.index import IndexQuery, IndexReply, Method, PredictionReply, PredictionRequest, SkylineReply
+from models.index import (
+    CurvesQuery,
+    CurvesReply,
+    IndexQuery,
+    IndexReply,
+    Method,
+    PredictionReply,
+    PredictionRequest,
+    SkylineReply,
+)
+from solvers.index import draw
 
 router = APIRouter(prefix="/v1/indexes", tags=["index"])
 look_ups = (LookUp("index", "/v1/indexes/", "/decision", IndexQuery),)
@@ -21,6 +31,10 @@ Sizes = Annotated[
         examples=[[64.0]],
     ),
 ]
+
+
+def _size(description: str, example: float) -> Any:
+    return Query(ge=1, le=1e12, allow_inf_nan=False, description=description, examples=[example])
 
 
 LIMITS = frozenset[str]({"size", "budget"})
@@ -85,6 +99,36 @@ async def skyline(name: PathName, context: InContext, size: Sizes = None, versio
     asked = one_or_many(size)
     items = await solved(context, live.plan.skyline, asked)
     return SkylineReply(size=asked, items=items, unit=live.record.unit, artifact=live.ref)
+
+
+@router.get(
+    "/{name}/curves",
+    summary="The index over sizes and budgets",
+    response_model=CurvesReply,
+    responses=errors(404, 503, 504),
+)
+async def curves(
+    name: PathName,
+    context: InContext,
+    low: Annotated[float | None, _size("the least size; else an eighth of the median size built with", 16.0)] = None,
+    high: Annotated[
+        float | None, _size("the largest size; else eight times the median size built with", 1024.0)
+    ] = None,
+    points: Annotated[int, Query(ge=2, le=200, description="the number of sizes", examples=[40])] = 40,
+    budgets: Annotated[int, Query(ge=2, le=200, description="the number of budgets", examples=[40])] = 40,
+    version: Version = None,
+) -> Response:
+    """Draw the index: what its feature sets cost over the size, where their curves cross, and which one wins for each
+    size and budget, as the method poly-dom decides.
+
+    For sizes of one number. Where costs do not depend on the size, there is one cost for each set and one winner for
+    each budget.
+    """
+    live = await plan_of(context, "index", name, version)
+    query = CurvesQuery(low=low, high=high, points=points, budgets=budgets)
+    found = await solved(context, draw, live.plan, query)
+    reply = CurvesReply(**dict(found), unit=live.record.unit, artifact=live.ref)
+    return Response(encode(reply, live), media_type="application/json")
 
 
 @router.post(

@@ -1,19 +1,27 @@
 """Policies: which sensor next, or stop, for an item as far as it is known; complete items run through; the curve."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Response
+from fastapi import APIRouter, Depends, Path, Query, Response
+from pydantic import ValidationError
 
 from app.catalog import Live
 from app.decisions import LookUp, counted, decide, encode, told
 from app.routes.context import InContext, Version, each_name_once, errors, json_only, plan_of, refuse_many, solved
 from app.telemetry import Metrics
-from models.base import NAME_PATTERN
-from models.policy import PolicyCurveReply, PolicyQuery, PolicyReply, RolloutReply, RolloutRequest
+from models import InvalidRequest
+from models.base import LARGEST, NAME_PATTERN
+from models.policy import PolicyCurveReply, PolicyQuery, PolicyReply, PolicyTarget, RolloutReply, RolloutRequest
+from models.traffic import TrafficReply
+from solvers.policy import traffic as traffic_of
 
 router = APIRouter(prefix="/v1/policies", tags=["policy"])
 look_ups = (LookUp("policy", "/v1/policies/", "/steps", PolicyQuery, "POST"),)
 PolicyName = Annotated[str, Path(pattern=NAME_PATTERN, description="the name", examples=["digits"])]
+
+
+def _limit(description: str, example: float) -> Any:
+    return Query(ge=0, le=LARGEST, allow_inf_nan=False, description=description, examples=[example])
 
 
 LIMITS = frozenset[str]({"budget"})
@@ -66,4 +74,35 @@ async def curve(name: PolicyName, context: InContext, version: Version = None) -
     """List what the trade-offs that were built cost, and how often they err, by rising cost."""
     live = await plan_of(context, "policy", name, version)
     reply = PolicyCurveReply(points=live.plan.curve(), unit=live.plan.unit, artifact=live.ref)
+    return Response(encode(reply, live), media_type="application/json")
+
+
+@router.get(
+    "/{name}/traffic",
+    summary="The DAG, and how many items take which way",
+    response_model=TrafficReply,
+    responses=errors(404, 409, 503, 504),
+)
+async def traffic(
+    name: PolicyName,
+    context: InContext,
+    tradeoff: Annotated[
+        float | None, _limit("what a unit of cost weighs against errors, in errors per unit of cost", 0.02)
+    ] = None,
+    budget: Annotated[float | None, _limit("what an item may cost in expectation, in the artifact's unit", 6.0)] = None,
+    version: Version = None,
+) -> Response:
+    """Tell for a trade-off, or a budget, how many items come to each set of sensors, stop there or go on; with neither,
+    for the fewest errors.
+
+    Counted on the items that the policy was validated on. A budget between two points of the curve mixes them; the
+    traffic is that of the mixture, in expectation. A version that was built before traffic was counted answers 409.
+    """
+    live = await plan_of(context, "policy", name, version)
+    try:
+        target = PolicyTarget(tradeoff=tradeoff, budget=budget)
+    except ValidationError as error:
+        raise InvalidRequest.of(error) from error
+    found = await solved(context, traffic_of, live.plan, live.record.summary, target)
+    reply = TrafficReply(**dict(found), unit=live.plan.unit, artifact=live.ref)
     return Response(encode(reply, live), media_type="application/json")

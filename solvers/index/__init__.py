@@ -13,6 +13,7 @@ module             what of the paper
 ``greedy``         sequences of features: Algorithm 4; ``sequences`` looks them up
 ``training``       feature sets trained in parallel and once, by ``solvers.learners``
 ``plan``           what is kept, and how it answers; ``checks`` what its arrays promise each other
+``curves``         what it looks like over sizes and budgets
 ``baselines``      Naive-Expand-All and Poly-Dom-Index-All
 =================  =====================================================================================
 """
@@ -21,6 +22,7 @@ from models import FeatureTable
 from models.index import IndexOptions, IndexQuery
 from solvers.base import Solver
 from solvers.index.candidates import choose_candidates
+from solvers.index.curves import draw
 from solvers.index.expected import estimates, judged_on
 from solvers.index.fit import check, fit
 from solvers.index.lattice import Expanded, expand
@@ -39,4 +41,4 @@ solver = Solver(
     check=check,
 )
 
-__all__ = ["Expanded", "IndexPlan", "build_index", "choose_candidates", "expand", "fit", "solver"]
+__all__ = ["Expanded", "IndexPlan", "build_index", "choose_candidates", "draw", "expand", "fit", "solver"]

@@ -17,6 +17,7 @@ module             what of the paper
                    are what both look at, ``decisions`` what they learned
 ``subsets``        groups of sensors (Algorithm 2, Equation 12), compared by ``quick`` classifiers
 ``rollout``        items walking through the DAG (Equation 6)
+``traffic``        how many items take which way, counted on validation
 ``hull``           the trade-off curve, and the mixtures that spend a budget
 ``plan``           what is kept, and how it answers; ``checks`` what its arrays promise each other
 =================  =====================================================================================
@@ -28,6 +29,7 @@ from solvers.base import Solver
 from solvers.policy.expected import classifiers, estimates, judged_on
 from solvers.policy.fit import check, fit
 from solvers.policy.plan import PolicyPlan
+from solvers.policy.traffic import traffic
 
 solver = Solver(
     name="policy",
@@ -42,4 +44,4 @@ solver = Solver(
     check=check,
 )
 
-__all__ = ["PolicyPlan", "fit", "solver"]
+__all__ = ["PolicyPlan", "fit", "solver", "traffic"]

@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace
 from models.policy import PolicyOptions
+from models.traffic import TrafficCounts
 from solvers.base import Fitted, Run
 from solvers.policy.basis import Basis
 from solvers.policy.boosting import Growth
@@ -42,6 +43,7 @@ from solvers.policy.sensors import Sensors, costs_of
 from solvers.policy.states import Graph
 from solvers.policy.subsets import choose_subsets
 from solvers.policy.summary import summarize
+from solvers.policy.traffic import Passed, counts_of
 from solvers.policy.training import Lessons, cut, in_parallel, train
 
 Floats = NDArray[np.float64]
@@ -70,14 +72,15 @@ LEAST_COST = 1e-200
 @dataclass(frozen=True, slots=True, eq=False)
 class Course:
     """What one learner made of the DAG. found: the policy of each node that has one; errors, costs, told: (L, n), what
-    each row met under each trade-off: 1 if wrongly answered, what it paid, how many sensors told of it; loss: the mean
-    of errors and weighed costs."""
+    each row met under each trade-off: 1 if wrongly answered, what it paid, how many sensors told of it; passed: (L,)
+    the ways that rows took; loss: the mean of errors and weighed costs."""
 
     learner: Learner
     found: dict[int, Any]
     errors: Floats
     costs: Floats
     told: Floats
+    passed: Sequence[Passed]
     loss: float
 
 
@@ -107,7 +110,7 @@ def fit(
 
     The summary: unit, rows, nodes, edges, the groups if sensors are acquired in groups, every sensor with its cost and
     the error of its own classifier, the learners that were tried with their losses, the curve, and for comparison the
-    error and cost of all sensors and of none.
+    error and cost of all sensors and of none; the traffic under each point of the curve, as of ``TrafficCounts``.
     """
     check(DatasetFacts.of(dataset), options)
     if int(dataset.labels.max()) == 0:
@@ -150,7 +153,8 @@ def fit(
     best = min(courses, key=lambda course: course.loss)
     plan = _plan(dataset.spec.unit, task, members, best)
     run.progress(total, total, "done")
-    return Fitted(plan, summarize(plan, {each.learner: each.loss for each in courses}, groups, losses.observed))
+    told = summarize(plan, {each.learner: each.loss for each in courses}, groups, losses.observed)
+    return Fitted(plan, {**told, "traffic": _traffic(task, best, plan.tradeoffs).model_dump(mode="json")})
 
 
 def _tell(run: Run, before: int, total: int, learner: str, done: int) -> None:
@@ -213,9 +217,9 @@ def learn(task: Task, learner: Learner, tell: Callable[[int], None]) -> Course:
         return [each.actions for each in learned]
 
     chosen = reduce_graph(task.graph, task.losses.learned, task.costs, task.tradeoffs, learn_layer)
-    errors, costs, told = validate(task.graph, chosen, task.losses.observed, task.costs)
+    errors, costs, told, passed = validate(task.graph, chosen, task.losses.observed, task.costs)
     loss = float((errors + task.tradeoffs[:, None] * costs).mean())
-    return Course(learner, found, errors, costs, told, loss)
+    return Course(learner, found, errors, costs, told, passed, loss)
 
 
 def _job(task: Task, learner: Learner, node: int, weights: Floats) -> Callable[[], Regressed | Tournament]:
@@ -230,15 +234,20 @@ def _job(task: Task, learner: Learner, node: int, weights: Floats) -> Callable[[
     return partial(learn_by_regression, lesson, Growth(trees, task.options.depth, RATE, RIDGE), task.seeds[node])
 
 
-def validate(graph: Graph, chosen: Sequence[Actions], observed: Floats, costs: Floats) -> tuple[Floats, Floats, Floats]:
+def validate(
+    graph: Graph, chosen: Sequence[Actions], observed: Floats, costs: Floats
+) -> tuple[Floats, Floats, Floats, Sequence[Passed]]:
     """Walk every row under every trade-off: whether it is answered wrongly, what it costs, how many sensors told of it,
-    (L, n) each. chosen: (n, L) actions for each node; observed: (S, n) losses; costs: (n, M)."""
-    rows, found = np.arange(observed.shape[1]), []
+    (L, n) each, and the ways taken, (L,). chosen: (n, L) actions for each node; observed: (S, n) losses; costs: (n, M).
+    """
+    rows, found, passed = np.arange(observed.shape[1]), [], []
     for at in range(chosen[0].shape[1]):
-        ends = walk(graph, len(rows), partial(_chosen, chosen, at)).ends
+        walks = walk(graph, len(rows), partial(_chosen, chosen, at))
+        ends = walks.ends
         found.append((observed[ends, rows], (graph.members[ends] * costs).sum(axis=1), graph.members[ends].sum(axis=1)))
+        passed.append(Passed.of(graph, walks, observed))
     errors, spent, told = (np.array(each, dtype=np.float64) for each in zip(*found, strict=True))
-    return errors, spent, told
+    return errors, spent, told, passed
 
 
 def _chosen(chosen: Sequence[Actions], at: int, node: int, rows: NDArray[np.int64]) -> Actions:
@@ -254,6 +263,14 @@ def bounds_of(costs: Floats, confidence: float) -> Floats:
     """
     errors = costs.std(axis=1, ddof=1) / np.sqrt(costs.shape[1])
     return np.asarray(costs.mean(axis=1) + NormalDist().inv_cdf(confidence) * errors)
+
+
+def _traffic(task: Task, course: Course, tradeoffs: Floats) -> TrafficCounts:
+    """Pick the ways that rows took under the trade-offs of the curve; -1 stops at once."""
+    at_once = Passed.at_once(task.graph, int(task.losses.observed[0].sum()))
+    places = {weight: at for at, weight in enumerate(task.tradeoffs.tolist())}
+    points = [course.passed[places[weight]] if weight >= 0 else at_once for weight in tradeoffs.tolist()]
+    return counts_of(task.graph, points)
 
 
 def _plan(unit: str, task: Task, members: list[list[Member]], course: Course) -> PolicyPlan:

@@ -151,7 +151,7 @@ class PolicyPlan:
         """
         cells, known = self._sensors.read(query.acquired)
         luck = Luck.of(query.item, self.weights.shape[1])
-        point = self._point(self._mixture(query), luck)
+        point = self._point(self.mixture(query), luck)
         rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
 
         def choose(node: int) -> tuple[int, float]:
@@ -219,7 +219,7 @@ class PolicyPlan:
         found = float(self.tradeoffs[point])
         return found if found >= 0 else None
 
-    def _mixture(self, target: PolicyTarget) -> Mixture:
+    def mixture(self, target: PolicyTarget) -> Mixture:
         """Find the points of the curve that a trade-off or a budget asks for; neither asks for the fewest errors."""
         if target.budget is not None:
             return Mixture.of(self.point_bounds, target.budget)
@@ -230,7 +230,7 @@ class PolicyPlan:
 
     def reached(self, target: PolicyTarget) -> tuple[float, float]:
         """Give the accuracy and the cost of an item that a trade-off or a budget reaches on validation."""
-        mixture = self._mixture(target)
+        mixture = self.mixture(target)
         first, second = mixture.first, mixture.second
 
         def mixed(points: Floats) -> float:
@@ -246,7 +246,7 @@ class PolicyPlan:
         """Walk complete items, cells (n, D) as ``cells_of`` gives them, as ``decide`` would, but node by node."""
         drawn = [Luck.of(item, self.weights.shape[1]) for item in items]
         member = np.array([luck.member for luck in drawn], dtype=np.int64)
-        mixture = self._mixture(target)
+        mixture = self.mixture(target)
         point = np.array([self._point(mixture, luck) for luck in drawn], dtype=np.int64)
         inputs = tree_inputs(self._sensors, cells)
 

@@ -96,6 +96,7 @@ def test_every_path_of_the_contract_is_documented(server: Server) -> None:
         ("GET", "/v1/datasets"),
         ("GET", "/v1/datasets/{name}"),
         ("DELETE", "/v1/datasets/{name}"),
+        ("GET", "/v1/datasets/{name}/profile"),
         ("POST", "/v1/builds"),
         ("GET", "/v1/builds"),
         ("GET", "/v1/builds/{build_id}"),
@@ -111,6 +112,8 @@ def test_every_path_of_the_contract_is_documented(server: Server) -> None:
         ("POST", "/v1/cascades/solve"),
         ("GET", "/v1/cascades/{name}/decision"),
         ("GET", "/v1/cascades/{name}/deadlines"),
+        ("GET", "/v1/indexes/{name}/curves"),
+        ("GET", "/v1/policies/{name}/traffic"),
     }
 
 

@@ -95,6 +95,39 @@ def test_the_skyline_rises_in_cost_and_accuracy(indexed: Server) -> None:
         assert decision["features"] == item["features"]
 
 
+def test_the_map_says_what_decisions_say(indexed: Server) -> None:
+    asked = {"low": 20, "high": 300, "points": 4, "budgets": 3, "version": 1}
+    reply = indexed.client.get(f"{PATH}/curves", params=asked).json()
+    assert (reply["sizes"][0], reply["sizes"][-1], reply["unit"]) == (20, 300, "ms")
+    assert reply["artifact"] == {"solver": "index", "name": "sizes", "version": 1}
+    for budget, row in zip(reply["budgets"], reply["winners"], strict=True):
+        for size, place in zip(reply["sizes"], row, strict=True):
+            decision = indexed.client.get(f"{PATH}/decision", params={"size": size, "budget": budget}).json()
+            told = reply["feature_sets"][place]
+            assert (told["features"], told["accuracy"]) == (decision["features"], decision["accuracy"])
+            assert told["costs"][reply["sizes"].index(size)] == decision["cost"]
+    assert [len(row) for row in indexed.client.get(f"{PATH}/curves").json()["winners"]] == [40] * 40
+
+
+@pytest.mark.parametrize(
+    ("query", "where"),
+    [("low=9&high=5", "low"), ("high=0.5", "high"), ("points=1", "points"), ("budgets=201", "budgets")],
+)
+def test_a_bad_range_names_the_parameter(indexed: Server, query: str, where: str) -> None:
+    problem = is_problem(indexed.client.get(f"{PATH}/curves?{query}"), 422, "invalid-request")
+    assert problem["errors"][0]["loc"][0] == where
+
+
+def test_the_profile_of_a_table_of_features_tells_what_they_cost(indexed: Server) -> None:
+    reply = indexed.client.get("/v1/datasets/features/profile").json()
+    told = indexed.client.get("/v1/datasets/features").json()
+    assert (reply["kind"], reply["name"], reply["sha256"]) == ("features", "features", told["sha256"])
+    assert sum(each["rows"] for each in reply["classes"]) == reply["rows"] == told["rows"]
+    assert (reply["sizes"][0], reply["sizes"][-1]) == (64, 256)
+    assert [each["name"] for each in reply["features"]] == ["glucose", "texture", "sift"]
+    assert reply["features"][0]["costs"] == [3.0] * 40
+
+
 def test_predictions_use_the_features_that_the_budget_allows(indexed: Server) -> None:
     columns = feature_columns()
     items = [{name: columns[name][i] for name in ("glucose", "t1", "t2", "s1")} for i in range(40)]

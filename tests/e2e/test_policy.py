@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from app.codec import decode, encode, read_manifest
+from solvers.policy import PolicyPlan
 from tests.conftest import upload
 from tests.e2e.test_errors import is_problem
 from tests.samples import trace_columns
@@ -67,6 +69,53 @@ def test_the_curve_rises_in_cost_and_falls_in_error(asking: Server) -> None:
     assert costs == sorted(costs)
     assert errors == sorted(errors, reverse=True)
     assert curve["unit"] == "ms"
+
+
+@pytest.mark.parametrize("query", ["", "budget=3", "budget=0", "tradeoff=0.02", "budget=3&version=1"])
+def test_traffic_adds_up_to_what_the_curve_says(asking: Server, query: str) -> None:
+    reply = asking.client.get(f"{PATH}/traffic?{query}").json()
+    curve = asking.client.get(f"{PATH}/curve").json()["points"]
+    assert reply["artifact"] == {"solver": "policy", "name": "cats", "version": 1}
+    assert (reply["unit"], reply["rows"], reply["nodes"][0]["items"]) == ("ms", 400, 400)
+    assert sum(point["share"] for point in reply["points"]) == pytest.approx(1)
+    assert all({name: point[name] for name in curve[0]} in curve for point in reply["points"])
+    assert reply["error"] == pytest.approx(sum(p["share"] * p["error"] for p in reply["points"]))
+    assert reply["error"] == pytest.approx(sum(node["wrong"] for node in reply["nodes"]) / 400)
+    assert sum(node["stopped"] for node in reply["nodes"]) == pytest.approx(400)
+    if query == "budget=3&version=1":
+        assert sum(point["share"] * point["cost_bound"] for point in reply["points"]) == pytest.approx(3)
+
+
+@pytest.mark.parametrize(
+    ("query", "where"), [("budget=-1", "budget"), ("tradeoff=nan", "tradeoff"), ("cost=1", "cost")]
+)
+def test_a_bad_target_names_the_parameter(asking: Server, query: str, where: str) -> None:
+    problem = is_problem(asking.client.get(f"{PATH}/traffic?{query}"), 422, "invalid-request")
+    assert problem["errors"][0]["loc"] == [where]
+    both = is_problem(asking.client.get(f"{PATH}/traffic?budget=1&tradeoff=1"), 422, "invalid-request")
+    assert "give tradeoff or budget, not both" in both["detail"]
+
+
+def test_a_version_without_counted_traffic_says_to_build_it_again(asking: Server) -> None:
+    data = asking.client.get("/v1/artifacts/policy/cats/versions/1/export").content
+    told = {name: value for name, value in read_manifest(data).items() if name not in ("format", "kind")}
+    del told["summary"]["traffic"]
+    older = encode(decode(data, PolicyPlan), told | {"name": "older"})
+    headers = {"content-type": "application/octet-stream"}
+    assert asking.client.post("/v1/artifacts/import", content=older, headers=headers).status_code == 201
+    wait_for(lambda: asking.client.get("/v1/policies/older/curve").status_code == 200, 5)
+    problem = is_problem(asking.client.get("/v1/policies/older/traffic"), 409, "conflict")
+    assert "build it again" in problem["detail"]
+
+
+def test_the_profile_of_a_trace_tells_who_is_right_when_who_is_wrong(asking: Server) -> None:
+    reply = asking.client.get("/v1/datasets/trace/profile").json()
+    assert (reply["kind"], reply["name"], reply["unit"]) == ("trace", "trace", "ms")
+    assert [each["name"] for each in reply["classifiers"]] == reply["agreement"]["classifiers"]
+    for classifier, wrong in zip(reply["classifiers"], reply["agreement"]["wrong"], strict=True):
+        assert classifier["accuracy"] == pytest.approx(1 - wrong / reply["rows"])
+        assert sum(each["rows"] for each in classifier["calibration"]) in (0, reply["rows"])
+    assert is_problem(asking.client.get("/v1/datasets/nosuch/profile"), 404, "unknown-dataset")
 
 
 def test_an_answer_gives_every_class_its_probability(asking: Server) -> None:

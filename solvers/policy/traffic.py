@@ -1,0 +1,200 @@
+"""The traffic on the DAG: counted when a policy is built, for each point of its curve, and mixed when it is asked for.
+
+The items counted are those that the curve was validated on, so that node by node they add up to its errors. Counts are
+kept in the build's summary, on those edges and nodes that have any: a plan's arrays tell nothing of the rows.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from models.errors import Conflict, CorruptArtifact
+from models.policy import PolicyTarget
+from models.traffic import Traffic, TrafficCounts, TrafficEdge, TrafficNode, TrafficPoint
+from solvers.policy.plan import PolicyPlan
+from solvers.policy.rollout import Walks
+from solvers.policy.states import Graph
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MOST_ROWS = 2**53
+"""Up to here floats count exactly."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Passed:
+    """What one trade-off did with the rows. edges: (E,) how many took each edge; wrong: (S,) how many were answered
+    wrongly at each node."""
+
+    edges: Ints
+    wrong: Ints
+
+    @classmethod
+    def of(cls, graph: Graph, walks: Walks, observed: Floats) -> "Passed":
+        """Count walks. observed: (S, n), 1 where a node's answer is wrong.
+
+        >>> walks = Walks(np.array([1, 0]), np.array([[0, 1], [0, -1]]))
+        >>> found = Passed.of(Graph.of(1), walks, np.array([[0.0, 1.0], [0.0, 0.0]]))
+        >>> found.edges.tolist(), found.wrong.tolist()
+        ([1], [1, 0])
+        """
+        before, after = walks.nodes[:, :-1], walks.nodes[:, 1:]
+        moved = after >= 0
+        edges = np.searchsorted(_keys(graph), before[moved] * len(graph) + after[moved])
+        errors = observed[walks.ends, np.arange(len(walks.ends))] > 0
+        return cls(
+            np.bincount(edges, minlength=len(graph.targets)), np.bincount(walks.ends[errors], minlength=len(graph))
+        )
+
+    @classmethod
+    def at_once(cls, graph: Graph, wrong: int) -> "Passed":
+        """Count rows that all stop at the empty set, so many of them answered wrongly."""
+        errors = np.zeros(len(graph), dtype=np.int64)
+        errors[0] = wrong
+        return cls(np.zeros(len(graph.targets), dtype=np.int64), errors)
+
+
+def _keys(graph: Graph) -> Ints:
+    """Number each edge by the two nodes that it joins, rising."""
+    sources = np.repeat(np.arange(len(graph)), np.diff(graph.offsets))
+    return np.asarray(sources * len(graph) + graph.targets)
+
+
+def counts_of(graph: Graph, points: Sequence[Passed]) -> TrafficCounts:
+    """Keep what was counted under the points of the curve, without what is 0 under all of them."""
+    edges, wrong = (np.array(each) for each in ([p.edges for p in points], [p.wrong for p in points]))
+    used, ends = np.flatnonzero(edges.any(axis=0)), np.flatnonzero(wrong.any(axis=0))
+    sources, targets = np.divmod(_keys(graph)[used], len(graph))
+    return TrafficCounts(
+        sources=tuple(sources.tolist()),
+        targets=tuple(targets.tolist()),
+        items=tuple(map(tuple, edges[:, used].tolist())),
+        ends=tuple(ends.tolist()),
+        wrong=tuple(map(tuple, wrong[:, ends].tolist())),
+    )
+
+
+def traffic(plan: PolicyPlan, summary: Mapping[str, Any], target: PolicyTarget) -> Traffic:
+    """Tell how many items take which way under a trade-off or a budget, as steps choose the points of the curve.
+
+    summary: of the build. Raises Conflict if the build counted no traffic, CorruptArtifact if what the summary holds
+    is not of this plan.
+    """
+    counts = _read(plan, summary)
+    mixture = plan.mixture(target)
+    shares = np.zeros(len(plan.tradeoffs))
+    shares[mixture.first] += 1 - mixture.share
+    shares[mixture.second] += mixture.share
+    flow, curve = Flow.of(plan, counts).mixed(shares), plan.curve()
+    visited = np.flatnonzero(flow.items).tolist()
+    place = {node: at for at, node in enumerate(visited)}
+    steps = zip(counts.sources, counts.targets, flow.edges.tolist(), strict=True)
+    return Traffic(
+        points=tuple(TrafficPoint(**dict(curve[at]), share=shares[at]) for at in np.flatnonzero(shares).tolist()),
+        cost=float(shares @ plan.point_costs),
+        error=float(shares @ plan.point_errors),
+        rows=plan.rows,
+        nodes=tuple(_node(plan, flow, node) for node in visited),
+        edges=tuple(
+            _edge(plan, (source, target), items, (place[source], place[target]))
+            for source, target, items in sorted(steps)
+            if items > 0
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flow:
+    """How many items took each counted edge, and came to, stopped at, and were answered wrongly at each node: (..., U)
+    and (..., S), for each point of the curve or for a mixture of them."""
+
+    edges: Floats
+    items: Floats
+    stopped: Floats
+    wrong: Floats
+
+    @classmethod
+    def of(cls, plan: PolicyPlan, counts: TrafficCounts) -> "Flow":
+        """Add up what was counted under each point: all rows begin at the empty set."""
+        points, nodes = len(plan.tradeoffs), len(plan.members)
+        edges = np.array(counts.items, dtype=np.float64).reshape(points, len(counts.sources))
+        items, left, wrong = (np.zeros((points, nodes)) for _ in range(3))
+        items[:, 0] = plan.rows
+        np.add.at(items.T, list(counts.targets), edges.T)
+        np.add.at(left.T, list(counts.sources), edges.T)
+        wrong[:, list(counts.ends)] = counts.wrong
+        return cls(edges, items, items - left, wrong)
+
+    def mixed(self, shares: Floats) -> "Flow":
+        """Mix the points, each with its share."""
+        return Flow(*(shares @ each for each in (self.edges, self.items, self.stopped, self.wrong)))
+
+
+def _node(plan: PolicyPlan, flow: Flow, node: int) -> TrafficNode:
+    members = np.flatnonzero(plan.members[node])
+    items, stopped, wrong = (float(each[node]) for each in (flow.items, flow.stopped, flow.wrong))
+    return TrafficNode(
+        sensors=tuple(plan.sensors[m] for m in members.tolist()),
+        cost=float(plan.costs[members].sum()),
+        items=items,
+        share=min(items / plan.rows, 1.0),
+        stopped=stopped,
+        right=max(stopped - wrong, 0.0),
+        wrong=wrong,
+    )
+
+
+def _edge(plan: PolicyPlan, nodes: tuple[int, int], items: float, places: tuple[int, int]) -> TrafficEdge:
+    bought = np.flatnonzero(plan.members[nodes[1]] & ~plan.members[nodes[0]])
+    return TrafficEdge(
+        source=places[0],
+        target=places[1],
+        sensors=tuple(plan.sensors[m] for m in bought.tolist()),
+        cost=float(plan.costs[bought].sum()),
+        items=items,
+        share=min(items / plan.rows, 1.0),
+    )
+
+
+def _read(plan: PolicyPlan, summary: Mapping[str, Any]) -> TrafficCounts:
+    """Read what a build counted, which may come from anybody's bytes."""
+    if "traffic" not in summary:
+        raise Conflict("this version was built before traffic was counted; build it again from the same dataset")
+    try:
+        counts = TrafficCounts.model_validate(summary["traffic"])
+    except ValidationError as error:
+        raise CorruptArtifact(f"the summary's traffic is not valid: {error.errors()[0]['msg']}") from error
+    broken = _contradiction(plan, counts)
+    if broken is not None:
+        raise CorruptArtifact(f"the summary's traffic is not of this policy: {broken}")
+    return counts
+
+
+def _contradiction(plan: PolicyPlan, counts: TrafficCounts) -> str | None:
+    """Find what of the counts cannot be: of the right shape, on edges there are, no more items leaving than come."""
+    points, nodes, edges = len(plan.tradeoffs), len(plan.members), len(counts.sources)
+    tables = [(counts.items, edges), (counts.wrong, len(counts.ends))]
+    if len(counts.targets) != edges or any(
+        len(table) != points or any(len(row) != columns for row in table) for table, columns in tables
+    ):
+        return f"it needs {points} rows of numbers, one for each edge and for each node"
+    sources = np.repeat(np.arange(nodes), np.diff(plan.offsets))
+    there = set(zip(sources.tolist(), plan.targets.tolist(), strict=True))
+    steps = set(zip(counts.sources, counts.targets, strict=True))
+    if not steps <= there or len(steps) < edges or not _different(counts.ends, nodes):
+        return "it counts edges or nodes that are not there, or twice"
+    if plan.rows > MOST_ROWS:
+        return f"there are {plan.rows} rows, more than can be counted"
+    flow = Flow.of(plan, counts)
+    if np.any(flow.stopped < 0) or np.any(flow.wrong > flow.stopped):
+        return "more items leave a node, or are answered wrongly there, than come to it"
+    return None
+
+
+def _different(places: Sequence[int], limit: int) -> bool:
+    return len(set(places)) == len(places) and max(places, default=0) < limit

@@ -1,0 +1,175 @@
+"""The traffic on the DAG, held against the rows themselves, each walked by the member that had not learned from it."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from itertools import count, pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.errors import Conflict, CorruptArtifact
+from models.policy import PolicyTarget
+from models.traffic import Traffic
+from solvers import Run
+from solvers.base import Fitted
+from solvers.policy import PolicyPlan, fit, traffic
+from solvers.policy.classifiers import tree_inputs
+from solvers.policy.plan import Luck
+from solvers.policy.training import cut
+from tests.solvers.policy.problems import QUICK, many_features, trace
+
+Dataset = Any
+
+
+@cache
+def fitted(kind: str = "singly") -> tuple[Dataset, Fitted[PolicyPlan]]:
+    """Fit a policy of sensors that are acquired singly, or in groups; its first draw cuts the rows, from seed 3."""
+    dataset = trace(300) if kind == "singly" else many_features(7, 200)
+    options = QUICK.model_copy(update={} if kind == "singly" else {"subsets": 3})
+    return dataset, fit(dataset, options, np.random.default_rng(3), Run())
+
+
+def walked(kind: str, budget: float) -> tuple[Counter[Any], Counter[Any], Counter[Any]]:
+    """Walk every row by the member of its part: how many take each edge, stop at each node, and are wrong there."""
+    dataset, found = fitted(kind)
+    plan = found.plan
+    parts = cut(dataset.labels, QUICK.folds, np.random.default_rng(3))
+    names = [
+        next(name for i in count() if Luck.of(name := f"{row}-{i}", QUICK.folds).member == part)
+        for row, part in enumerate(parts.tolist())
+    ]
+    cells = plan.cells_of(dataset)
+    ran = plan.run(cells, names, PolicyTarget(budget=budget))
+    inputs = tree_inputs(plan._sensors, cells)
+    edges: Counter[Any] = Counter()
+    stops: Counter[Any] = Counter()
+    wrong: Counter[Any] = Counter()
+    for row, nodes in enumerate(ran.walks.nodes.tolist()):
+        way = [sensors_of(plan, node) for node in nodes if node >= 0]
+        edges.update(pairwise(way))
+        stops[way[-1]] += 1
+        end = int(ran.walks.ends[row])
+        seen = plan._classifiers.posteriors(end, parts[row], cells[row : row + 1], inputs[row : row + 1])
+        wrong[way[-1]] += int(seen.argmax()) != dataset.labels[row]
+    return edges, stops, wrong
+
+
+def sensors_of(plan: PolicyPlan, node: int) -> tuple[str, ...]:
+    """Name the sensors of a node."""
+    return tuple(name for name, member in zip(plan.sensors, plan.members[node], strict=True) if member)
+
+
+def asked(kind: str = "singly", **target: float) -> Traffic:
+    """Ask for the traffic of the policy that was fitted."""
+    _, found = fitted(kind)
+    return traffic(found.plan, json.loads(json.dumps(found.summary)), PolicyTarget(**target))
+
+
+@pytest.mark.parametrize("kind", ["singly", "in groups"])
+def test_every_edge_and_node_counts_the_rows_that_pass_it(kind: str) -> None:
+    _, found = fitted(kind)
+    for point in found.plan.curve():
+        told = asked(kind, budget=point.cost_bound)
+        assert [each.tradeoff for each in told.points] == [point.tradeoff]
+        edges, stops, wrong = walked(kind, point.cost_bound)
+        names = [node.sensors for node in told.nodes]
+        assert {(names[e.source], names[e.target]): e.items for e in told.edges} == edges
+        assert {node.sensors: node.stopped for node in told.nodes if node.stopped} == stops
+        assert {node.sensors: node.wrong for node in told.nodes if node.stopped} == wrong
+
+
+def test_some_rows_pass_several_edges_and_some_are_wrong() -> None:
+    told = asked(tradeoff=0.2)
+    assert len(told.edges) > 1
+    assert all(node.wrong for node in told.nodes if node.stopped)
+    assert any(edge.source > 0 for edge in told.edges)
+
+
+@pytest.mark.parametrize("kind", ["singly", "in groups"])
+@pytest.mark.parametrize("target", [{}, {"budget": 2.0}, {"budget": 0.0}, {"budget": 1e6}, {"tradeoff": 0.02}])
+def test_what_comes_goes_on_or_stops_and_adds_up_to_the_curve(kind: str, target: dict[str, float]) -> None:
+    told, plan = asked(kind, **target), fitted(kind)[1].plan
+    for place, node in enumerate(told.nodes):
+        arriving = sum(edge.items for edge in told.edges if edge.target == place)
+        leaving = sum(edge.items for edge in told.edges if edge.source == place)
+        assert node.items == pytest.approx(told.rows if place == 0 else arriving)
+        assert node.stopped == pytest.approx(node.items - leaving)
+        assert node.stopped == pytest.approx(node.right + node.wrong)
+        assert node.share == pytest.approx(node.items / told.rows)
+    assert sum(node.wrong for node in told.nodes) / told.rows == pytest.approx(told.error)
+    spent = sum(edge.cost * edge.items for edge in told.edges)
+    assert spent == pytest.approx(sum(node.cost * node.stopped for node in told.nodes))
+    if kind == "in groups":  # all its costs are the same for all rows
+        assert spent / told.rows == pytest.approx(told.cost)
+    accuracy, cost = plan.reached(PolicyTarget(**target))
+    assert (1 - told.error, told.cost) == pytest.approx((accuracy, cost))
+    for edge in told.edges:
+        assert edge.source < edge.target
+        before, after = told.nodes[edge.source].sensors, told.nodes[edge.target].sensors
+        assert set(edge.sensors) == set(after) - set(before)
+        assert edge.items > 0
+
+
+def test_a_budget_between_two_points_mixes_their_traffic() -> None:
+    plan = fitted()[1].plan
+    first = len(plan.tradeoffs) - 2
+    low, high = plan.point_bounds[first : first + 2].tolist()
+    mixed = asked(budget=low + 0.25 * (high - low))
+    assert [point.share for point in mixed.points] == pytest.approx([0.75, 0.25])
+    assert [point.cost_bound for point in mixed.points] == [low, high]
+    for budget in (low, high):
+        (point,) = asked(budget=budget).points
+        assert (point.share, point.cost_bound) == (1.0, budget)
+    parts = {(share, node.sensors): node for b, share in ((low, 0.75), (high, 0.25)) for node in asked(budget=b).nodes}
+    for node in mixed.nodes:
+        shared = [(share, part) for (share, sensors), part in parts.items() if sensors == node.sensors]
+        for what in ("items", "stopped", "wrong"):
+            assert getattr(node, what) == pytest.approx(sum(share * getattr(part, what) for share, part in shared))
+
+
+def test_nothing_is_acquired_where_nothing_may_be_spent() -> None:
+    told = asked(budget=0.0)
+    assert (len(told.nodes), told.edges, told.nodes[0].stopped, told.nodes[0].items) == (1, (), 300, 300)
+    assert told.points[0].tradeoff is None
+
+
+def test_a_summary_without_traffic_says_to_build_again() -> None:
+    _, found = fitted()
+    summary = {name: value for name, value in found.summary.items() if name != "traffic"}
+    with pytest.raises(Conflict, match=r"^this version was built before traffic was counted; build it again"):
+        traffic(found.plan, summary, PolicyTarget())
+
+
+def broken(**changes: Any) -> dict[str, Any]:
+    """Take the traffic of the policy that was fitted, and change it."""
+    return {**json.loads(json.dumps(fitted()[1].summary["traffic"])), **changes}
+
+
+@pytest.mark.parametrize(
+    ("made_up", "said"),
+    [
+        ("x", "is not valid"),
+        (lambda: broken(items=[[-1]]), "is not valid"),
+        (lambda: broken(items=[]), "it needs"),
+        (lambda: broken(targets=[]), "it needs"),
+        (lambda: broken(wrong=[[]]), "it needs"),
+        (lambda: broken(ends=[10**6, *broken()["ends"][1:]]), "not there, or twice"),
+        (lambda: broken(ends=[0] * len(broken()["ends"])), "not there, or twice"),
+        (lambda: broken(sources=broken()["targets"]), "not there, or twice"),
+        (lambda: broken(items=[[10**6] * len(row) for row in broken()["items"]]), "more items leave"),
+        (lambda: broken(wrong=[[10**6] * len(row) for row in broken()["wrong"]]), "more items leave"),
+    ],
+)
+def test_traffic_that_was_made_up_is_refused(made_up: Any, said: str) -> None:
+    summary = {"traffic": made_up() if callable(made_up) else made_up}
+    with pytest.raises(CorruptArtifact, match=said):
+        traffic(fitted()[1].plan, summary, PolicyTarget())
+
+
+def test_more_rows_than_can_be_counted_are_refused() -> None:
+    _, found = fitted()
+    with pytest.raises(CorruptArtifact, match="more than can be counted"):
+        traffic(replace(found.plan, rows=10**400), found.summary, PolicyTarget())
