@@ -15,7 +15,7 @@ function keep(name, value) {
   history.replaceState(null, "", all.size ? `#${all}` : location.pathname);
 }
 
-function slider(input, id, number) {
+function slider(input, number) {
   const marks = { min: 0, max: 1000, step: 1 };
   const { min, max } = input;
   const log = input.scale === "log" && min > 0;
@@ -25,9 +25,10 @@ function slider(input, id, number) {
     number.value = Number(toValue(Number(range.value)).toPrecision(4));
     number.dispatchEvent(new Event("input"));
   } });
+  const none = input.least ? 0 : 1000;
   const follow = () => {
     const value = Number(number.value);
-    range.value = number.value === "" ? 1000 : Math.min(1000, Math.max(0, toMark(value)));
+    range.value = number.value === "" ? none : Math.min(1000, Math.max(0, toMark(value)));
     range.setAttribute("aria-valuetext", number.value === "" ? "no limit" : `${number.value} ${input.unit ?? ""}`);
   };
   number.addEventListener("input", follow);
@@ -44,7 +45,7 @@ function control(input, changed) {
     : h("input", { ...listen, type: input.text ? "text" : "number", step: "any", placeholder: input.placeholder ?? "no limit" });
   field.value = value;
   const unit = input.unit ? ` (${input.unit})` : "";
-  const body = !input.options && !input.text && input.max > input.min ? slider(input, id, field) : field;
+  const body = !input.options && !input.text && input.max > input.min ? slider(input, field) : field;
   const element = h("div", { class: "field" }, h("label", { for: id }, input.label + unit),
     input.hint ? h("p", { class: "hint" }, input.hint) : null, body, h("p", { class: "fault", id: `${id}-fault` }));
   return { element, name: input.name, value: () => field.value, set: (one) => { field.value = one; field.dispatchEvent(new Event("input")); } };
@@ -52,7 +53,7 @@ function control(input, changed) {
 
 /**
  * Make a panel that asks whenever a value changes. inputs: [{name, label, unit, hint, min, max, scale, value, options,
- * text}]; ask(values) gives {method, path, json}; show(reply) gives nodes. Of several answers only the latest is shown.
+ * text, least}]; a limit that is left empty stands at the slider's end, at its beginning where it is the least; ask(values) gives {method, path, json}; show(reply) gives nodes. Of several answers only the latest is shown.
  */
 export function decisionPanel({ title, inputs, ask, show, after }) {
   const answer = h("div", { "aria-live": "polite", class: "answer" });

@@ -28,16 +28,40 @@ export function colours(count) {
   return Array.from({ length: count }, (_, at) => first[at] ?? more(at));
 }
 
+const VIRIDIS = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"];
+
+/** The colours of amounts: the brighter, the more. */
+export const RAMP = VIRIDIS.map((one, at) => [at / (VIRIDIS.length - 1), one]);
+
+/** Give colours for so many things in a rising order. */
+export function ramp(count) {
+  const channel = (hex, at) => parseInt(hex.slice(1 + 2 * at, 3 + 2 * at), 16);
+  return Array.from({ length: count }, (_, at) => {
+    const place = count === 1 ? VIRIDIS.length / 2 : (at * (VIRIDIS.length - 1)) / (count - 1);
+    const [low, high, part] = [VIRIDIS[Math.floor(place)], VIRIDIS[Math.ceil(place)], place % 1];
+    return `rgb(${[0, 1, 2].map((one) => Math.round(channel(low, one) * (1 - part) + channel(high, one) * part)).join(",")})`;
+  });
+}
+
+/** A logarithmic axis with ticks at 1, 2 and 5, or at powers of ten where there are many. */
+export function logAxis(title, values) {
+  const found = values.flat().filter((value) => value > 0);
+  const [low, high] = [Math.floor(Math.log10(Math.min(...found))), Math.ceil(Math.log10(Math.max(...found)))];
+  const steps = high - low > 3 ? [1] : [1, 2, 5];
+  const tickvals = Array.from({ length: high - low + 1 }, (_, at) => steps.map((step) => step * 10 ** (low + at))).flat();
+  return { type: "log", title: { text: title }, tickvals, ticktext: tickvals.map((value) => Number(value.toPrecision(1)).toString()) };
+}
+
 function layoutOf(given) {
   const axis = { gridcolor: colour("--line"), zerolinecolor: colour("--line"), linecolor: colour("--muted"), automargin: true };
   const narrow = window.innerWidth < 600;
   const merged = {
     font: { color: colour("--ink"), family: "system-ui, sans-serif", size: narrow ? 11 : 13 },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", colorway: palette(),
-    margin: { l: 50, r: 12, t: 12, b: 44 },
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
     hoverlabel: { bgcolor: colour("--card"), bordercolor: colour("--line"), font: { color: colour("--ink") } },
     hovermode: "closest", dragmode: narrow ? false : "zoom", ...given,
+    margin: { l: 50, r: 12, t: 12, b: 44, ...given.margin },
   };
   for (const name of Object.keys(merged).filter((one) => /^[xy]axis\d*$/.test(one)).concat("xaxis", "yaxis")) {
     merged[name] = { ...axis, ...merged[name] };
