@@ -1,52 +1,22 @@
 """The documentation pages in a real browser that can reach nothing but the service."""
 
-import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import pytest
-from playwright.sync_api import Page, Route, expect, sync_playwright
+from playwright.sync_api import expect
 
+from tests.e2e import visits
+from tests.e2e.visits import Visit
 from tests.servers import Server
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (Debian: apt-get install chromium)"),
-]
-
-
-@dataclass
-class Visit:
-    """A page, and what it tried and complained about."""
-
-    page: Page
-    outside: list[str] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
+pytestmark = visits.MARKS
 
 
 @pytest.fixture
 def visit(server: Server) -> Iterator[Visit]:
-    """Open a browser in which every request to anywhere else is noted and blocked."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        page = browser.new_page(base_url=server.url)
-        found = Visit(page)
-
-        def only_ours(route: Route) -> None:
-            address = route.request.url
-            if address.startswith((server.url, "data:", "blob:")):
-                route.continue_()
-            else:
-                found.outside.append(address)
-                route.abort()
-
-        page.route("**/*", only_ours)
-        page.on("pageerror", lambda error: found.complaints.append(str(error)))
-        page.on("console", lambda line: found.complaints.append(line.text) if line.type == "error" else None)
-        yield found
-        browser.close()
+    """Open a tab."""
+    with visits.browser() as browser, visits.visit(browser, server.url) as visit:
+        yield visit
 
 
 def test_docs_renders_without_the_internet_and_tries_a_request_out(visit: Visit) -> None:

@@ -18,7 +18,7 @@ function plotly() {
   return library;
 }
 
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 export const palette = () => Array.from({ length: 8 }, (_, at) => colour(`--c${at}`));
 
 /** Give colours for many things: the palette first, then evenly around the circle. */
@@ -52,15 +52,24 @@ export function logAxis(title, values) {
   return { type: "log", title: { text: title }, tickvals, ticktext: tickvals.map((value) => Number(value.toPrecision(1)).toString()) };
 }
 
+/** Whether there is room for a telephone's width only. */
+export const narrow = () => window.innerWidth < 600;
+
+/** Give room for the legend above the chart, so that it takes none from the chart. */
+function heightOf(data, tall) {
+  const named = data.filter((trace) => trace.name && trace.showlegend !== false).length;
+  const rows = named < 2 ? 0 : Math.ceil(named / (narrow() ? 1 : 3));
+  return (tall ? 440 : 310) + 20 * rows;
+}
+
 function layoutOf(given) {
   const axis = { gridcolor: colour("--line"), zerolinecolor: colour("--line"), linecolor: colour("--muted"), automargin: true };
-  const narrow = window.innerWidth < 600;
   const merged = {
-    font: { color: colour("--ink"), family: "system-ui, sans-serif", size: narrow ? 11 : 13 },
+    font: { color: colour("--ink"), family: "system-ui, sans-serif", size: narrow() ? 11 : 13 },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", colorway: palette(),
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
     hoverlabel: { bgcolor: colour("--card"), bordercolor: colour("--line"), font: { color: colour("--ink") } },
-    hovermode: "closest", dragmode: narrow ? false : "zoom", ...given,
+    hovermode: "closest", dragmode: narrow() ? false : "zoom", ...given,
     margin: { l: 50, r: 12, t: 12, b: 44, ...given.margin },
   };
   for (const name of Object.keys(merged).filter((one) => /^[xy]axis\d*$/.test(one)).concat("xaxis", "yaxis")) {
@@ -87,7 +96,7 @@ export function figure({ title, hint, call, tall = false, wide = false }) {
     fill(numbers, exports(title, call, columns, rows), table(title, columns, rows));
     const charts = await plotly();
     if (!chart.isConnected) return;
-    await charts.react(chart, data, layoutOf(layout), { displayModeBar: false, responsive: true });
+    await charts.react(chart, data, layoutOf({ height: heightOf(data, tall), ...layout }), { displayModeBar: false, responsive: true });
   }
   const draw = (given) => {
     make = given;

@@ -33,7 +33,7 @@ export function walk({ hint, unit, fields, step, request, said }) {
       if (reply.action === "acquire") fill(now, question(reply));
       else {
         path.append(h("li", {}, h("strong", {}, said(reply)), ` Spent: ${number(spent)} ${unit}.`));
-        fill(now, h("button", { type: "button", class: "quiet", onclick: begin }, "Another item"));
+        fill(now, h("button", { type: "button", class: "quiet answered", onclick: begin }, "Another item"));
       }
     } catch (error) {
       if (error.status === undefined) throw error;
@@ -54,6 +54,7 @@ export function walk({ hint, unit, fields, step, request, said }) {
       for (const [key, value] of Object.entries(given)) known[key] = Array.isArray(value) && value.length === 1 ? value[0] : value;
       spent += reply.cost;
       path.append(h("li", {}, `${[...new Set(asked.map((one) => one.key))].join(", ")} for ${number(reply.cost)} ${unit}: ${Object.values(given).map((one) => JSON.stringify(one)).join(", ")}`));
+      fill(now);
       next();
     };
     return h("form", { onsubmit: tell }, h("p", {}, `Find out, for ${number(reply.cost)} ${unit}:`),

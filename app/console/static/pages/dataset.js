@@ -1,9 +1,8 @@
 import { get } from "../api.js";
 import { ago, artifactPath, byId, empty, facts, fill, h, link, number, page, percent, table } from "../dom.js";
-import { colours, figure, logAxis } from "../figures.js";
+import { colour, colours, figure, logAxis, narrow } from "../figures.js";
 
 const SYMBOLS = 5;
-const HEAT = [[0, "rgba(0,114,178,0.06)"], [1, "rgba(0,114,178,1)"]];
 
 function classesFigure(profile, call) {
   const made = figure({ title: "Classes", hint: "how many rows are of each class", call });
@@ -44,9 +43,9 @@ function agreementFigure(profile, call) {
     .filter((row) => row.mine !== row.other);
   return [made, () => ({
     data: [{
-      type: "heatmap", x: classifiers, y: classifiers, z: share.map((row, i) => row.map((value, j) => (i === j ? null : value))), colorscale: HEAT, zmin: 0, zmax: 1,
+      type: "heatmap", x: classifiers, y: classifiers, z: share.map((row, i) => row.map((value, j) => (i === j ? null : value))), colorscale: [[0, colour("--soft")], [1, "#0072b2"]], zmin: 0, zmax: 1,
       hoverongaps: false, colorbar: { tickformat: "~%", thickness: 10 }, xgap: 2, ygap: 2,
-      texttemplate: classifiers.length <= 8 ? "%{z:.0%}" : "", hovertemplate: "%{y} is right about %{z:.1%}<br>of what %{x} gets wrong<extra></extra>",
+      texttemplate: classifiers.length <= 8 && !narrow() ? "%{z:.0%}" : "", showscale: !narrow(), hovertemplate: "%{y} is right about %{z:.1%}<br>of what %{x} gets wrong<extra></extra>",
     }],
     layout: { yaxis: { autorange: "reversed", type: "category" }, xaxis: { type: "category", title: { text: "wrong" }, tickangle: -35 } },
     columns: [{ title: "wrong", key: "other" }, { title: "right", key: "mine" }, { title: "share", key: "share" }, { title: "rows right", key: "right" }, { title: "rows wrong", key: "wrong" }],

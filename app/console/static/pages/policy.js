@@ -2,7 +2,7 @@ import { call as send, get } from "../api.js";
 import { showArtifact, under } from "../artifact.js";
 import { decisionPanel } from "../decision.js";
 import { failure, fill, h, number, page, percent, table } from "../dom.js";
-import { figure, palette } from "../figures.js";
+import { figure, narrow, palette } from "../figures.js";
 import { walk } from "../walk.js";
 
 const names = (sensors) => sensors.join(" + ") || "nothing yet";
@@ -31,6 +31,12 @@ function places(nodes) {
   return found;
 }
 
+/** What most of the items that come to a node had acquired last. */
+function labelOf(node, edges) {
+  const [busiest] = edges.filter((edge) => edge.target === node).toSorted((a, b) => b.items - a.items);
+  return busiest.sensors.map((sensor) => `+ ${sensor}`).join("<br>");
+}
+
 function dagFigure(call) {
   const made = figure({ title: "Ways through the sensors", hint: "a node is what is known of an item; the thicker a way, the more items take it; the larger a node, the more of them are classified there", call, wide: true, tall: true });
   return [made, (traffic) => () => {
@@ -46,10 +52,10 @@ function dagFigure(call) {
       customdata: edges.map((edge) => `${names(edge.sensors)} for ${number(edge.cost)} ${traffic.unit}<br>${percent(edge.share)} of items`), hovertemplate: "%{customdata}<extra></extra>",
     };
     const dots = {
-      x: nodes.map((_, i) => at[i].x), y: nodes.map((_, i) => at[i].y), mode: nodes.length <= 14 ? "markers+text" : "markers", showlegend: false,
-      text: nodes.map((node) => (node.sensors.length ? node.sensors.at(-1) && node.sensors.join("<br>") : "start")), textposition: nodes.map((node) => (node.sensors.length ? "bottom center" : "top center")), textfont: { size: 11 }, cliponaxis: false,
+      x: nodes.map((_, i) => at[i].x), y: nodes.map((_, i) => at[i].y), mode: nodes.length <= 14 && !narrow() ? "markers+text" : "markers", showlegend: false,
+      text: nodes.map((node, i) => (node.sensors.length ? labelOf(i, edges) : "start")), textposition: "bottom center", textfont: { size: 11 }, cliponaxis: false,
       marker: { size: nodes.map((node) => 10 + 34 * Math.sqrt(node.stopped / traffic.rows)), color: nodes.map((node) => (node.stopped ? node.wrong / node.stopped : 0)), colorscale: [[0, palette()[2]], [1, palette()[1]]], cmin: 0, cmax: Math.max(0.05, ...nodes.map((node) => (node.stopped ? node.wrong / node.stopped : 0))),
-        colorbar: { title: { text: "wrong", side: "right" }, tickformat: "~%", thickness: 10 }, line: { width: 1, color: ink } },
+        showscale: !narrow(), colorbar: { title: { text: "wrong", side: "right" }, tickformat: "~%", thickness: 10 }, line: { width: 1, color: ink } },
       customdata: nodes.map((node) => `${names(node.sensors)}<br>${percent(node.share)} of items come here<br>${percent(node.stopped / traffic.rows)} are classified here, ${percent(node.stopped ? node.wrong / node.stopped : 0)} of them wrongly`),
       hovertemplate: "%{customdata}<extra></extra>",
     };

@@ -1,0 +1,337 @@
+"""The console in a real browser: every page opens, and what a person does there does what it says."""
+
+import csv
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e import visits
+from tests.e2e.visits import Visit
+from tests.samples import TRACE_SPEC, to_csv, trace_columns
+from tests.servers import Server, running_server, start_server, wait_for
+from tests.subjects import server_with_all_subjects
+
+pytestmark = visits.MARKS
+KEY = "k"
+SUBJECTS = ("cascade", "index", "portfolio", "pipeline", "policy")
+PAGES = (
+    "/",
+    "/datasets",
+    "/datasets/trace",
+    "/datasets/features",
+    "/builds",
+    "/compare",
+    *(f"/artifacts/{solver}/plan" for solver in SUBJECTS),
+)
+LOOKS = {"narrow-dark": (360, "dark"), "wide-light": (1600, "light")}
+SCREENSHOTS = Path(os.environ.get("SCREENSHOTS", "screenshots"))
+"""Pictures of all pages, for people to look at."""
+MOST_BYTES = 300_000
+SERIOUS = ("serious", "critical")
+DRAWN = "[...document.querySelectorAll('.figure')].every(one => one.querySelector('.js-plotly-plot .main-svg'))"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Run a server with an artifact of each subject, all called ``plan``."""
+    with server_with_all_subjects(tmp_path_factory.mktemp("console")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Run one browser for all tests."""
+    with visits.browser() as running:
+        yield running
+
+
+@pytest.fixture
+def visit(browser: Browser, server: Server) -> Iterator[Visit]:
+    """Open a tab that has been told the key."""
+    with visits.visit(browser, server.url, KEY) as found:
+        yield found
+
+
+def settle(page: Page) -> None:
+    """Wait until a page has all it asks for, and its charts are drawn."""
+    page.wait_for_load_state("networkidle")
+    wait_for(lambda: page.evaluate(DRAWN), 20, "some chart was not drawn")  # by hand: the pages forbid eval
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_every_page_opens_with_no_complaint_and_no_outside_request(browser: Browser, server: Server, look: str) -> None:
+    width, scheme = LOOKS[look]
+    axe = Axe()
+    SCREENSHOTS.mkdir(exist_ok=True)
+    options: dict[str, Any] = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme}
+    with visits.visit(browser, server.url, KEY, **options) as visit:
+        for path in PAGES:
+            visit.page.goto(path)
+            settle(visit.page)
+            name = path.strip("/").replace("/", "-") or "overview"
+            visit.page.screenshot(path=SCREENSHOTS / f"{name}-{look}.png", full_page=True)
+            assert (visit.outside, visit.complaints) == ([], []), path
+            assert visit.page.locator(".error").count() == 0, (path, visit.page.locator(".error").all_inner_texts())
+            assert visit.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
+            found = [one for one in axe.run(visit.page).response["violations"] if one["impact"] in SERIOUS]
+            assert not found, (path, [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found])
+
+
+def test_the_first_page_is_light(browser: Browser, server: Server) -> None:
+    with visits.visit(browser, server.url, KEY) as visit:
+        sizes: list[int] = []
+        visit.page.on("response", lambda reply: sizes.append(len(reply.body())))
+        visit.page.goto("/")
+        settle(visit.page)
+        assert len(sizes) > 5
+        assert sum(sizes) < MOST_BYTES
+
+
+def test_a_new_user_uploads_builds_watches_asks_and_runs_the_curl(
+    browser: Browser, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    table = tmp_path / "trace.csv"
+    table.write_bytes(to_csv(trace_columns()))
+    with running_server(tmp_path_factory.mktemp("new")) as server, visits.visit(browser, server.url) as visit:
+        page = visit.page
+        page.goto("/")
+        expect(page.get_by_text("Nothing is built yet")).to_be_visible()
+        page.get_by_role("link", name="Store a dataset").click()
+        page.get_by_label("Name", exact=True).fill("mine")
+        page.get_by_label("Table", exact=True).set_input_files(table)
+        expect(page.get_by_text("the first rows of trace.csv")).to_be_visible()
+        page.get_by_label("Spec", exact=True).fill(json.dumps(TRACE_SPEC))
+        page.get_by_role("button", name="Store it").click()
+        expect(page.get_by_text("Stored: 400 rows.")).to_be_visible()
+        page.locator("#stored").get_by_role("link", name="build from it").click()
+        expect(page.get_by_label("Dataset", exact=True)).to_have_value("mine")
+        page.get_by_label("Name of the artifact").fill("first")
+        page.get_by_text("Parameters (each has a default)").click()
+        page.get_by_label("target precision").fill("0.9")
+        page.get_by_role("button", name="Build", exact=True).click()
+        expect(page.get_by_role("status").get_by_text("succeeded")).to_be_visible(timeout=60_000)
+        page.get_by_role("link", name="See version 1 of first").click()
+        settle(page)
+        answer = page.locator(".answer")
+        loose = answer.inner_text()
+        tightest = float(server.client.get("/v1/cascades/first/deadlines").json()["items"][0]["deadline_from"])
+        page.get_by_label("Deadline", exact=False).first.focus()
+        page.get_by_label("Deadline (ms), slider").or_(page.get_by_role("slider")).first.press("Home")
+        expect(answer).not_to_have_text(loose)
+        page.get_by_role("spinbutton").fill(str(tightest))
+        expect(answer).to_contain_text("Expected: ")
+        expect(page.locator(".card .copyable pre").first).to_contain_text(f"deadline={tightest:g}"[:12])
+        expect(page.locator(".answer .error")).to_have_count(0)
+        page.get_by_role("button", name="Copy curl").first.click()
+        command = page.evaluate("navigator.clipboard.readText()")
+        assert command == page.locator(".card .copyable pre").first.inner_text()
+        reply = json.loads(subprocess.run(["bash", "-c", command], capture_output=True, check=True).stdout)
+        assert [step["classifier"] for step in reply["steps"]] == answer.locator("strong").all_inner_texts()
+        assert reply["deadline"] == tightest
+        assert (visit.outside, visit.complaints) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "spec", "field", "said"),
+    [
+        ("Mine!", "truth,a\nx,x\n", "{}", "name", "lower-case"),
+        ("mine", "", None, "table", "missing"),
+        ("mine", "truth,fast_says\nx,x\n", "{oops", "spec", "JSON"),
+        ("mine", "truth,fast_says\nx,x\n", '{"kind": "trace", "label": "truth", "unit": "ms"}', "spec", "classifiers"),
+        ("mine", "other\n1\n", json.dumps(TRACE_SPEC), "table", "column"),
+    ],
+)
+def test_a_wrong_upload_shows_its_error_at_the_field(
+    visit: Visit, tmp_path: Path, name: str, table: str, spec: str | None, field: str, said: str
+) -> None:
+    page = visit.page
+    page.goto("/datasets")
+    page.get_by_label("Name", exact=True).fill(name)
+    if table:
+        path = tmp_path / "table.csv"
+        path.write_text(table)
+        page.get_by_label("Table", exact=True).set_input_files(path)
+    if spec is not None:
+        page.get_by_label("Spec", exact=True).fill(spec)
+    page.get_by_role("button", name="Store it").click()
+    expect(page.locator(f"#{field}-fault")).to_contain_text(said)
+    expect(page.locator(f"#{field}")).to_have_attribute("aria-invalid", "true")
+    assert [text for text in page.locator(".fault").all_inner_texts() if text] == [
+        page.locator(f"#{field}-fault").inner_text()
+    ]
+
+
+def test_a_wrong_parameter_shows_its_error_at_the_field(visit: Visit) -> None:
+    page = visit.page
+    page.goto("/builds#dataset=trace")
+    page.get_by_label("Name of the artifact").fill("mine")
+    page.get_by_text("Parameters (each has a default)").click()
+    page.get_by_label("target precision").fill("2")
+    page.get_by_role("button", name="Build", exact=True).click()
+    expect(page.locator("#params-target_precision-fault")).to_contain_text("less than 1")
+    expect(page.get_by_label("target precision")).to_be_focused()
+
+
+def test_a_form_is_made_for_every_subject(visit: Visit, server: Server) -> None:
+    schemas = server.client.get("/openapi.json").json()["components"]["schemas"]
+    visit.page.goto("/builds")
+    for solver in SUBJECTS:
+        visit.page.get_by_label("What to build").select_option(solver)
+        wanted = list(schemas[f"{solver.capitalize()}Options"]["properties"])
+        expect(visit.page.locator("#options .field")).to_have_count(len(wanted))
+        ids = visit.page.locator("#options .field :is(input, select)").evaluate_all("found => found.map(one => one.id)")
+        assert ids == [f"params-{name}" for name in wanted]
+
+
+def test_the_key_is_asked_once_and_kept_for_the_tab_only(browser: Browser, server: Server) -> None:
+    with visits.visit(browser, server.url) as visit:
+        page = visit.page
+        page.goto("/")
+        page.get_by_label("Key", exact=True).fill("wrong")
+        page.get_by_role("button", name="Use it").click()
+        expect(page.get_by_text("does not know this key")).to_be_visible()
+        page.get_by_label("Key", exact=True).fill(KEY)
+        page.get_by_role("button", name="Use it").click()
+        expect(page.get_by_role("link", name="plan").first).to_be_visible()
+        page.get_by_role("link", name="plan").first.click()
+        settle(page)
+        expect(page.locator("#key")).to_be_hidden()
+        assert "$PARSIMONY_KEY" in page.locator(".copyable pre").first.inner_text()
+        assert page.evaluate("[Object.keys(localStorage).length, document.cookie]") == [0, ""]
+    with visits.visit(browser, server.url) as visit:
+        visit.page.goto("/")
+        expect(visit.page.get_by_role("dialog")).to_be_visible()
+
+
+def test_a_page_recovers_when_the_service_restarts_under_it(browser: Browser, tmp_path: Path) -> None:
+    first = start_server(tmp_path)
+    try:
+        first.wait_until_ready()
+        with visits.visit(browser, first.url) as visit:
+            visit.page.goto("/builds")
+            expect(visit.page.get_by_text("No build is remembered")).to_be_visible()
+            first.stop()
+            expect(visit.page.get_by_text("The service does not answer")).to_be_visible(timeout=20_000)
+            second = start_server(tmp_path, port=first.port)
+            try:
+                second.wait_until_ready()
+                expect(visit.page.get_by_text("The service does not answer")).to_be_hidden(timeout=20_000)
+                expect(visit.page.get_by_text("No build is remembered")).to_be_visible()
+                assert visit.page.locator(".error").count() == 0
+            finally:
+                second.stop()
+    finally:
+        first.stop()
+
+
+def test_a_batch_is_assigned_and_downloaded(visit: Visit, server: Server, tmp_path: Path) -> None:
+    queries = np.random.default_rng(0).random((50, 2)).astype(np.float32)
+    np.save(tmp_path / "queries.npy", queries)
+    np.savetxt(tmp_path / "queries.csv", queries, delimiter=",", header="x,y", comments="")
+    found = []
+    visit.page.goto("/artifacts/portfolio/plan")
+    settle(visit.page)
+    for name in ("queries.npy", "queries.csv"):
+        visit.page.get_by_label("Queries", exact=True).set_input_files(tmp_path / name)
+        expect(visit.page.get_by_text("50 queries:")).to_be_visible()
+        with visit.page.expect_download() as download:
+            visit.page.get_by_role("button", name="Download the assignments").click()
+        with open(download.value.path(), newline="") as file:
+            found.append([row["classifier"] for row in csv.DictReader(file)])
+        visit.page.reload()
+        settle(visit.page)
+    asked = {"queries": queries.tolist(), "budget": {"fraction": 0.5}}
+    told = server.client.post("/v1/portfolios/plan/assignments", json=asked).json()["assignments"]
+    assert found == [told, told]
+
+
+@pytest.mark.parametrize(("solver", "ends"), [("pipeline", ("Class", "No stage")), ("policy", ("Class",))])
+def test_an_item_is_walked_through(visit: Visit, solver: str, ends: tuple[str, ...]) -> None:
+    page = visit.page
+    page.goto(f"/artifacts/{solver}/plan")
+    settle(page)
+    walk = page.get_by_role("region", name="Walk one item through")
+    for _ in range(10):
+        expect(walk.locator("form, .answered")).to_be_visible()
+        if walk.get_by_role("button", name="Another item").is_visible():
+            break
+        steps = walk.locator("ol.path li").count()
+        for field in walk.locator("form input").all():
+            field.fill("cat" if "class" in (field.evaluate("one => one.labels[0].textContent")) else "0.7")
+        walk.get_by_role("button", name="Tell it").click()
+        expect(walk.locator("ol.path li").nth(steps)).to_be_visible()
+    assert walk.locator("ol.path li").last.inner_text().startswith(ends)
+    assert visit.complaints == []
+
+
+def test_numbers_of_a_chart_are_a_click_away(visit: Visit, server: Server) -> None:
+    visit.page.goto("/artifacts/cascade/plan")
+    settle(visit.page)
+    chart = visit.page.get_by_role("region", name="Expected duration over the deadline")
+    chart.get_by_text("Numbers").click()
+    items = server.client.get("/v1/cascades/plan/deadlines").json()["items"]
+    expect(chart.locator("tbody tr")).to_have_count(len(items))
+    with visit.page.expect_download() as download:
+        chart.get_by_role("button", name="CSV").click()
+    with open(download.value.path(), newline="") as file:
+        rows = list(csv.reader(file))
+    assert [float(row[3]) for row in rows[1:]] == [item["expected_duration"] for item in items]
+    assert chart.get_by_role("link", name="JSON").get_attribute("href") == "/v1/cascades/plan/deadlines"
+
+
+def test_a_page_can_be_used_with_the_keyboard_alone(visit: Visit) -> None:
+    page = visit.page
+    page.goto("/artifacts/cascade/plan")
+    settle(page)
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="To the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    before = page.locator(".answer").inner_text()
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.type") == "range":
+            break
+    page.keyboard.press("Home")
+    expect(page.locator(".answer")).not_to_have_text(before)
+
+
+def test_a_table_is_read_and_a_spec_drafted_as_people_write_them(visit: Visit) -> None:
+    visit.page.goto("/datasets")
+    parse = "async text => (await import('/console/tables.js')).parseCsv(text)"
+    assert visit.page.evaluate(parse, 'a,"b ""x"", y"\r\n1,"two\nlines"\n\n') == [
+        ["a", 'b "x", y'],
+        ["1", "two\nlines"],
+    ]
+    draft = "async table => JSON.parse((await import('/console/tables.js')).draft(table))"
+    head = ["truth", "bayes_says", "bayes_sure", "bayes_ms", "forest_says", "forest_sure", "forest_ms"]
+    trace = visit.page.evaluate(draft, {"head": head, "rows": []})
+    assert trace["classifiers"][1] == {
+        "name": "forest",
+        "prediction": "forest_says",
+        "confidence": "forest_sure",
+        "cost": {"column": "forest_ms"},
+    }
+    assert (trace["kind"], trace["label"], trace["unit"]) == ("trace", "truth", "ms")
+    features = visit.page.evaluate(
+        draft, {"head": ["age", "colour", "target"], "rows": [["1", "red", "x"], ["", "blue", "y"]]}
+    )
+    assert features["categorical"] == ["colour"]
+    assert features["missing"] is True
+    assert [one["name"] for one in features["features"]] == ["age", "colour"]
+
+
+def test_pages_say_what_is_not_there(browser: Browser, server: Server) -> None:
+    with visits.visit(browser, server.url, KEY) as visit:
+        visit.page.goto("/artifacts/cascade/nowhere")
+        expect(visit.page.get_by_role("alert")).to_contain_text("nowhere")
+    assert server.client.get("/artifacts/wizard/plan").status_code == 404
+    assert server.client.get("/datasets/NO").status_code == 422

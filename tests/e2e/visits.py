@@ -1,0 +1,59 @@
+"""Visits of pages in a real browser that can reach nothing but the service."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, sync_playwright
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+MARKS = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (Debian: apt-get install chromium)"),
+]
+
+
+@dataclass
+class Visit:
+    """A page, and what it tried and complained about."""
+
+    page: Page
+    outside: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """Run a browser until the block ends."""
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield running
+        running.close()
+
+
+@contextmanager
+def visit(running: Browser, url: str, key: str | None = None, **options: Any) -> Iterator[Visit]:
+    """Open a tab in which every request to anywhere but ``url`` is noted and blocked; key: what it has been told."""
+    context = running.new_context(base_url=url, permissions=["clipboard-read", "clipboard-write"], **options)
+    page = context.new_page()
+    found = Visit(page)
+
+    def only_ours(route: Route) -> None:
+        address = route.request.url
+        if address.startswith((url, "data:", "blob:")):
+            route.continue_()
+        else:
+            found.outside.append(address)
+            route.abort()
+
+    page.route("**/*", only_ours)
+    page.on("pageerror", lambda error: found.complaints.append(str(error)))
+    page.on("console", lambda line: found.complaints.append(line.text) if line.type == "error" else None)
+    if key is not None:
+        page.add_init_script(f"sessionStorage.setItem('parsimony-key', {key!r})")
+    yield found
+    context.close()
