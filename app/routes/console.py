@@ -1,6 +1,7 @@
 """The console: pages for people, made of a server-rendered frame and of what the public API tells their scripts."""
 
 import gzip
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
@@ -23,8 +24,8 @@ STYLES_OF_PLOTLY = (
     "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='",
     "'sha256-ji27qzEtxXZW+7dun6UwjHXJ18e6WAin1VvNtkzIE/o='",
 )
-"""What plotly sets as text: an empty style, as an element that it then fills by script and as an attribute, and the rules
-of its drag cover. All else it sets by script, which no policy forbids."""
+"""What plotly sets as text: an empty style, as an element that it fills by script and as an attribute, and the rules of
+its drag cover. All else it sets by script, which no policy forbids."""
 POLICY = "; ".join(
     [
         "default-src 'none'",
@@ -76,7 +77,7 @@ def install(api: FastAPI) -> None:
         return pages.render("compare")
 
     @router.get("/console/plotly.min.js")
-    async def charts(request: Request) -> Response:
+    def charts(request: Request) -> Response:
         return pages.charts(request)
 
     api.include_router(router)
@@ -84,12 +85,15 @@ def install(api: FastAPI) -> None:
 
 
 class _Pages:
-    """Renders the frames, and keeps the charts' library, packed once."""
+    """Renders the frames, and keeps the charts' library, packed when it is first asked for."""
 
     def __init__(self) -> None:
         loader = FileSystemLoader(HERE / "templates")
         self._templates = Environment(loader=loader, autoescape=select_autoescape(), undefined=StrictUndefined)
-        self._plotly = gzip.compress(PLOTLY.read_bytes(), compresslevel=6, mtime=0)
+
+    @cached_property
+    def _plotly(self) -> bytes:
+        return gzip.compress(PLOTLY.read_bytes(), compresslevel=6, mtime=0)
 
     def render(self, page: str, **told: object) -> Response:
         """Make a page; what it is told stands in the frame for its script, which asks the API for the rest."""
@@ -110,5 +114,5 @@ class _Pages:
         headers = {"cache-control": "max-age=86400", "vary": "accept-encoding"}
         if packed:
             headers["content-encoding"] = "gzip"
-        content = self._plotly if packed else gzip.decompress(self._plotly)
+        content = self._plotly if packed else PLOTLY.read_bytes()
         return Response(content, media_type="text/javascript", headers=headers)

@@ -86,6 +86,29 @@ def test_nothing_is_changed_by_what_a_page_may_send_without_asking_first(server:
             assert reply.status_code in (404, 415), (address, kind)
 
 
+@pytest.mark.parametrize("path", ["/", "/datasets/trace", "/builds/any", "/artifacts/cascade/trace", "/compare"])
+def test_the_console_runs_our_files_only_and_stands_in_no_frame(server: Server, path: str) -> None:
+    reply = server.client.get(path)
+    policy = dict(part.split(" ", 1) for part in reply.headers["content-security-policy"].split("; "))
+    assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == policy["form-action"] == "'none'"
+    assert policy["script-src"] == policy["connect-src"] == "'self'"
+    assert "'unsafe-inline'" not in policy["style-src"]
+    assert "<script>" not in reply.text
+    assert reply.headers["referrer-policy"] == "no-referrer"
+    assert reply.headers["x-frame-options"] == "DENY"
+
+
+def test_a_name_in_an_address_is_no_markup(server: Server) -> None:
+    reply = server.client.get('/builds/"><script>alert(1)</script>')
+    assert reply.status_code == 404 or "<script>alert" not in reply.text
+    assert "<script>alert" not in server.client.get("/builds/%22%3E%3Cscript%3Ealert(1)").text
+
+
+@pytest.mark.parametrize("path", ["/console/../main.py", "/console/%2e%2e/main.py", "/console/pages/../../../main.py"])
+def test_only_the_console_s_files_are_given(server: Server, path: str) -> None:
+    assert ask(server.port, f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode()).startswith(b"HTTP/1.1 404 ")
+
+
 @pytest.mark.parametrize("path", ["/docs", "/redoc"])
 def test_the_pages_run_their_own_scripts_only_and_stand_in_no_frame(server: Server, path: str) -> None:
     headers = server.client.get(path).headers

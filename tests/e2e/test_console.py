@@ -335,3 +335,19 @@ def test_pages_say_what_is_not_there(browser: Browser, server: Server) -> None:
         expect(visit.page.get_by_role("alert")).to_contain_text("nowhere")
     assert server.client.get("/artifacts/wizard/plan").status_code == 404
     assert server.client.get("/datasets/NO").status_code == 422
+
+
+def test_hostile_names_are_shown_as_text(visit: Visit, server: Server) -> None:
+    hostile = "<img src=x onerror=alert(1)>"
+    columns = trace_columns() | {"fast_says": [hostile, *trace_columns()["fast_says"][1:]]}
+    first, *others = TRACE_SPEC["classifiers"]
+    spec = {**TRACE_SPEC, "classifiers": [{**first, "name": hostile}, *others]}
+    files = {"spec": (None, json.dumps(spec)), "table": ("table.csv", to_csv(columns), "text/csv")}
+    assert server.client.put("/v1/datasets/hostile", files=files).status_code == 201
+    dialogs: list[str] = []
+    visit.page.on("dialog", lambda dialog: dialogs.append(dialog.message))
+    visit.page.goto("/datasets/hostile")
+    settle(visit.page)
+    visit.page.get_by_text("The spec").click()
+    expect(visit.page.locator("#spec pre")).to_contain_text(hostile)
+    assert (dialogs, visit.outside, visit.complaints) == ([], [], [])

@@ -50,7 +50,8 @@ async function reached(method, path, { body, headers }) {
       tell("");
       return reply;
     } catch (error) {
-      if (method !== "GET") throw new Problem(0, { detail: "The service did not answer; nothing is known of what was sent." });
+      if (method !== "GET")
+        throw new Problem(0, { detail: "The service did not answer; nothing is known of what was sent." });
       await comeBack();
     }
   }
@@ -72,7 +73,10 @@ function comeBack() {
     tell("The service does not answer. This page goes on by itself as soon as it does.");
     for (;;) {
       await new Promise((done) => setTimeout(done, WAIT_MS));
-      const alive = await fetch("/health/live").then((reply) => reply.ok, () => false);
+      const alive = await fetch("/health/live").then(
+        (reply) => reply.ok,
+        () => false,
+      );
       if (alive) break;
     }
     waiting = null;
@@ -94,11 +98,15 @@ function askForKey(fault) {
     const dialog = byId("key");
     byId("key-fault").textContent = fault;
     byId("key-text").value = "";
-    dialog.addEventListener("close", () => {
-      sessionStorage.setItem(KEY, byId("key-text").value.trim());
-      asking = null;
-      done();
-    }, { once: true });
+    dialog.addEventListener(
+      "close",
+      () => {
+        sessionStorage.setItem(KEY, byId("key-text").value.trim());
+        asking = null;
+        done();
+      },
+      { once: true },
+    );
     dialog.addEventListener("cancel", (event) => event.preventDefault());
     dialog.showModal();
   });

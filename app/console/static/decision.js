@@ -21,10 +21,15 @@ function slider(input, number) {
   const log = input.scale === "log" && min > 0;
   const toMark = (value) => 1000 * (log ? Math.log(value / min) / Math.log(max / min) : (value - min) / (max - min));
   const toValue = (mark) => (log ? min * (max / min) ** (mark / 1000) : min + ((max - min) * mark) / 1000);
-  const range = h("input", { type: "range", ...marks, "aria-label": `${input.label}, slider`, oninput: () => {
-    number.value = Number(toValue(Number(range.value)).toPrecision(4));
-    number.dispatchEvent(new Event("input"));
-  } });
+  const range = h("input", {
+    type: "range",
+    ...marks,
+    "aria-label": `${input.label}, slider`,
+    oninput: () => {
+      number.value = Number(toValue(Number(range.value)).toPrecision(4));
+      number.dispatchEvent(new Event("input"));
+    },
+  });
   const none = input.least ? 0 : 1000;
   const follow = () => {
     const value = Number(number.value);
@@ -39,16 +44,46 @@ function slider(input, number) {
 function control(input, changed) {
   const id = `ask-${input.name}`;
   const value = kept()[input.name] ?? input.value ?? "";
-  const listen = { id, name: input.name, oninput: () => { keep(input.name, field.value); changed(); } };
+  const listen = {
+    id,
+    name: input.name,
+    oninput: () => {
+      keep(input.name, field.value);
+      changed();
+    },
+  };
   const field = input.options
-    ? h("select", listen, input.options.map(({ value: one, label }) => h("option", { value: one }, label ?? one)))
-    : h("input", { ...listen, type: input.text ? "text" : "number", step: "any", placeholder: input.placeholder ?? "no limit" });
+    ? h(
+        "select",
+        listen,
+        input.options.map(({ value: one, label }) => h("option", { value: one }, label ?? one)),
+      )
+    : h("input", {
+        ...listen,
+        type: input.text ? "text" : "number",
+        step: "any",
+        placeholder: input.placeholder ?? "no limit",
+      });
   field.value = value;
   const unit = input.unit ? ` (${input.unit})` : "";
   const body = !input.options && !input.text && input.max > input.min ? slider(input, field) : field;
-  const element = h("div", { class: "field" }, h("label", { for: id }, input.label + unit),
-    input.hint ? h("p", { class: "hint" }, input.hint) : null, body, h("p", { class: "fault", id: `${id}-fault` }));
-  return { element, name: input.name, value: () => field.value, set: (one) => { field.value = one; field.dispatchEvent(new Event("input")); } };
+  const element = h(
+    "div",
+    { class: "field" },
+    h("label", { for: id }, input.label + unit),
+    input.hint ? h("p", { class: "hint" }, input.hint) : null,
+    body,
+    h("p", { class: "fault", id: `${id}-fault` }),
+  );
+  return {
+    element,
+    name: input.name,
+    value: () => field.value,
+    set: (one) => {
+      field.value = one;
+      field.dispatchEvent(new Event("input"));
+    },
+  };
 }
 
 /**
@@ -60,10 +95,12 @@ export function decisionPanel({ title, inputs, ask, show, after }) {
   const command = h("div");
   let turn = 0;
   let timer = 0;
-  const controls = inputs.map((input) => control(input, () => {
-    clearTimeout(timer);
-    timer = setTimeout(question, PAUSE_MS);
-  }));
+  const controls = inputs.map((input) =>
+    control(input, () => {
+      clearTimeout(timer);
+      timer = setTimeout(question, PAUSE_MS);
+    }),
+  );
   const values = () => Object.fromEntries(controls.map((one) => [one.name, one.value()]));
 
   async function question() {
@@ -82,8 +119,18 @@ export function decisionPanel({ title, inputs, ask, show, after }) {
       after?.(null, values());
     }
   }
-  const element = h("section", { class: "card", "aria-label": title },
-    h("h3", {}, title), h("div", { class: "form" }, controls.map((one) => one.element)), answer, command);
+  const element = h(
+    "section",
+    { class: "card", "aria-label": title },
+    h("h3", {}, title),
+    h(
+      "div",
+      { class: "form" },
+      controls.map((one) => one.element),
+    ),
+    answer,
+    command,
+  );
   const set = (name, value) => controls.find((one) => one.name === name).set(value);
   return { element, question, values, set };
 }

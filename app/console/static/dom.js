@@ -39,7 +39,12 @@ export const percent = (value) => (value === null || value === undefined ? "–"
 /** Say how long ago a time was: "3 min ago". */
 export function ago(time) {
   const seconds = Math.max(0, (Date.now() - Date.parse(time)) / 1000);
-  const steps = [[60, "s"], [3600, "min", 60], [86400, "h", 3600], [Infinity, "d", 86400]];
+  const steps = [
+    [60, "s"],
+    [3600, "min", 60],
+    [86400, "h", 3600],
+    [Infinity, "d", 86400],
+  ];
   const [, unit, size = 1] = steps.find(([limit]) => seconds < limit);
   return `${Math.floor(seconds / size)} ${unit} ago`;
 }
@@ -49,19 +54,36 @@ const cellText = (value) => (Array.isArray(value) ? value.join(", ") || "none" :
 /** Make a table. columns: [{title, value(row) or key, show(value, row)}]; numbers stand to the right. */
 export function table(caption, columns, rows, { most = 500 } = {}) {
   const valueOf = (column, row) => (column.value ? column.value(row) : row[column.key]);
-  const numeric = columns.map((column) => rows.length > 0 && rows.every((row) => {
-    const value = valueOf(column, row);
-    return typeof value === "number" || value === null;
-  }));
+  const numeric = columns.map(
+    (column) =>
+      rows.length > 0 &&
+      rows.every((row) => {
+        const value = valueOf(column, row);
+        return typeof value === "number" || value === null;
+      }),
+  );
   const kind = (at) => (numeric[at] ? "number" : null);
-  const head = h("tr", {}, columns.map((column, at) => h("th", { scope: "col", class: kind(at) }, column.title)));
-  const body = rows.slice(0, most).map((row) => h("tr", {}, columns.map((column, at) => {
-    const value = valueOf(column, row);
-    return h("td", { class: kind(at) }, column.show ? column.show(value, row) : cellText(value));
-  })));
+  const head = h(
+    "tr",
+    {},
+    columns.map((column, at) => h("th", { scope: "col", class: kind(at) }, column.title)),
+  );
+  const body = rows.slice(0, most).map((row) =>
+    h(
+      "tr",
+      {},
+      columns.map((column, at) => {
+        const value = valueOf(column, row);
+        return h("td", { class: kind(at) }, column.show ? column.show(value, row) : cellText(value));
+      }),
+    ),
+  );
   const said = rows.length > most ? `${caption} (the first ${most} of ${rows.length}; all in the CSV)` : caption;
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", {}, h("caption", {}, said), h("thead", {}, head), h("tbody", {}, body)));
+  return h(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    h("table", {}, h("caption", {}, said), h("thead", {}, head), h("tbody", {}, body)),
+  );
 }
 
 /** Write a table as CSV (RFC 4180). */
@@ -83,11 +105,21 @@ export function download(name, type, content) {
 
 /** A text with a button that copies it. */
 export function copyable(label, text) {
-  const button = h("button", { type: "button", class: "quiet", onclick: async () => {
-    await copy(text);
-    button.textContent = "Copied";
-    setTimeout(() => { button.textContent = label; }, 1500);
-  } }, label);
+  const button = h(
+    "button",
+    {
+      type: "button",
+      class: "quiet",
+      onclick: async () => {
+        await copy(text);
+        button.textContent = "Copied";
+        setTimeout(() => {
+          button.textContent = label;
+        }, 1500);
+      },
+    },
+    label,
+  );
   return h("div", { class: "copyable" }, button, h("pre", { tabindex: "0", "aria-label": label }, text));
 }
 
@@ -107,7 +139,11 @@ export const artifactPath = ({ solver, name }) => `/artifacts/${solver}/${name}`
 
 /** Names and values in boxes. */
 export const facts = (pairs) =>
-  h("dl", { class: "facts" }, pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+  h(
+    "dl",
+    { class: "facts" },
+    pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))),
+  );
 
 /** Run a page: what goes wrong in it is said where its content would stand. */
 export async function page(load) {

@@ -17,14 +17,29 @@ function controlOf(schema, id) {
   const [only, ...others] = kinds(schema);
   const choices = kinds(schema).flatMap((one) => one.enum ?? (one.const === undefined ? [] : [one.const]));
   if (only.type === "boolean") {
-    return h("select", { id }, ["", "true", "false"].map((value) => h("option", { value }, value || `default (${schema.default})`)));
+    return h(
+      "select",
+      { id },
+      ["", "true", "false"].map((value) => h("option", { value }, value || `default (${schema.default})`)),
+    );
   }
   if (choices.length && !others.some((one) => one.enum === undefined && one.const === undefined)) {
-    return h("select", { id }, h("option", { value: "" }, `default (${schema.default})`), choices.map((value) => h("option", {}, value)));
+    return h(
+      "select",
+      { id },
+      h("option", { value: "" }, `default (${schema.default})`),
+      choices.map((value) => h("option", {}, value)),
+    );
   }
-  const shown = schema.default === undefined || schema.default === null ? "none" : JSON.stringify(schema.default).replaceAll('"', "");
+  const shown =
+    schema.default === undefined || schema.default === null
+      ? "none"
+      : JSON.stringify(schema.default).replaceAll('"', "");
   const number = kinds(schema).every((one) => ["number", "integer"].includes(one.type));
-  return h("input", number ? { id, type: "number", step: "any", placeholder: shown } : { id, type: "text", placeholder: shown });
+  return h(
+    "input",
+    number ? { id, type: "number", step: "any", placeholder: shown } : { id, type: "text", placeholder: shown },
+  );
 }
 
 /** Read what stands in a field: JSON where it is JSON, text where it is not; lists may be written with commas. */
@@ -34,7 +49,11 @@ function valueOf(text, schema) {
     return JSON.parse(text);
   } catch {
     if (!types.includes("array")) return text;
-    return text.split(",").map((part) => part.trim()).filter(Boolean).map((part) => (Number.isNaN(Number(part)) ? part : Number(part)));
+    return text
+      .split(",")
+      .map((part) => part.trim())
+      .filter(Boolean)
+      .map((part) => (Number.isNaN(Number(part)) ? part : Number(part)));
   }
 }
 
@@ -43,13 +62,22 @@ export function schemaFields(schema, prefix) {
   const properties = Object.entries(schema.properties);
   const elements = properties.map(([name, one]) => {
     const id = `${prefix}-${name}`;
-    return h("div", { class: "field" }, h("label", { for: id }, name.replaceAll("_", " ")), h("p", { class: "hint", id: `${id}-hint` }, one.description),
-      controlOf(one, id), h("p", { class: "fault", id: `${id}-fault` }));
+    return h(
+      "div",
+      { class: "field" },
+      h("label", { for: id }, name.replaceAll("_", " ")),
+      h("p", { class: "hint", id: `${id}-hint` }, one.description),
+      controlOf(one, id),
+      h("p", { class: "fault", id: `${id}-fault` }),
+    );
   });
-  const values = () => Object.fromEntries(properties
-    .map(([name, one]) => [name, byId(`${prefix}-${name}`).value.trim(), one])
-    .filter(([, text]) => text !== "")
-    .map(([name, text, one]) => [name, valueOf(text, one)]));
+  const values = () =>
+    Object.fromEntries(
+      properties
+        .map(([name, one]) => [name, byId(`${prefix}-${name}`).value.trim(), one])
+        .filter(([, text]) => text !== "")
+        .map(([name, text, one]) => [name, valueOf(text, one)]),
+    );
   return { elements, values };
 }
 

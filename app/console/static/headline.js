@@ -10,11 +10,17 @@ const HEADLINES = {
     const always = baselines?.find((one) => one.strategy === "always-deterministic");
     if (!found || !always) return null;
     const saved = 1 - found.mean_duration / always.held_out.mean_duration;
-    return line(saved, `${number(found.mean_duration)} ${unit} an item, ${percent(found.accuracy)} right; always ` +
-      `${always.classifier}: ${number(always.held_out.mean_duration)} ${unit}, ${percent(always.held_out.accuracy)}`);
+    return line(
+      saved,
+      `${number(found.mean_duration)} ${unit} an item, ${percent(found.accuracy)} right; always ` +
+        `${always.classifier}: ${number(always.held_out.mean_duration)} ${unit}, ${percent(always.held_out.accuracy)}`,
+    );
   },
   index({ best, candidates, naive }) {
-    return line(null, `up to ${percent(best.accuracy)} right; ${number(candidates)} of ${number(naive)} feature sets matter`);
+    return line(
+      null,
+      `up to ${percent(best.accuracy)} right; ${number(candidates)} of ${number(naive)} feature sets matter`,
+    );
   },
   portfolio({ held_out: held }) {
     const at = held?.at(-1);
@@ -26,13 +32,17 @@ const HEADLINES = {
     const right = (one) => one.accuracy * one.coverage;
     const at = frontier.find((one) => one.solution === usual) ?? frontier.toSorted((a, b) => right(b) - right(a))[0];
     const dearest = Math.max(...frontier.map((one) => one.cost));
-    return line(dearest ? 1 - at.cost / dearest : null,
-      `${number(at.cost)} ${unit} an item, ${percent(at.coverage)} answered, ${percent(at.accuracy)} of these right`);
+    return line(
+      dearest ? 1 - at.cost / dearest : null,
+      `${number(at.cost)} ${unit} an item, ${percent(at.coverage)} answered, ${percent(at.accuracy)} of these right`,
+    );
   },
   policy({ curve, all_sensors: all, unit }) {
     const at = curve.toSorted((a, b) => a.cost - b.cost).find((one) => one.error <= all.error + 0.01) ?? curve.at(-1);
-    return line(all.cost ? 1 - at.cost / all.cost : null,
-      `${percent(1 - at.error)} right for ${number(at.cost)} ${unit}; with all sensors ${percent(1 - all.error)} for ${number(all.cost)} ${unit}`);
+    return line(
+      all.cost ? 1 - at.cost / all.cost : null,
+      `${percent(1 - at.error)} right for ${number(at.cost)} ${unit}; with all sensors ${percent(1 - all.error)} for ${number(all.cost)} ${unit}`,
+    );
   },
 };
 

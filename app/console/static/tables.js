@@ -42,11 +42,16 @@ function trace(head, label, answers) {
 
 function features(head, rows, label) {
   const columns = head.filter((column) => column !== label);
-  const isText = (column) => rows.some((row) => row[head.indexOf(column)] !== "" && Number.isNaN(Number(row[head.indexOf(column)])));
+  const isText = (column) =>
+    rows.some((row) => row[head.indexOf(column)] !== "" && Number.isNaN(Number(row[head.indexOf(column)])));
   const categorical = columns.filter(isText);
   const missing = rows.some((row) => row.some((cell) => cell === ""));
   return {
-    kind: "features", label, unit: "ms", ...(categorical.length ? { categorical } : {}), ...(missing ? { missing } : {}),
+    kind: "features",
+    label,
+    unit: "ms",
+    ...(categorical.length ? { categorical } : {}),
+    ...(missing ? { missing } : {}),
     features: columns.map((name) => ({ name, columns: [name], cost: 1 })),
   };
 }

@@ -48,18 +48,46 @@ export function walk({ hint, unit, fields, step, request, said }) {
       const given = {};
       for (const { key, id, part } of asked) {
         const value = valueOf(event.target.querySelector(`#${id}`).value);
-        if (part) given[key] = value === null ? given[key] : { ...given[key], [part]: part === "label" ? String(value) : value };
+        if (part)
+          given[key] =
+            value === null ? given[key] : { ...given[key], [part]: part === "label" ? String(value) : value };
         else (given[key] ??= []).push(value);
       }
-      for (const [key, value] of Object.entries(given)) known[key] = Array.isArray(value) && value.length === 1 ? value[0] : value;
+      for (const [key, value] of Object.entries(given))
+        known[key] = Array.isArray(value) && value.length === 1 ? value[0] : value;
       spent += reply.cost;
-      path.append(h("li", {}, `${[...new Set(asked.map((one) => one.key))].join(", ")} for ${number(reply.cost)} ${unit}: ${Object.values(given).map((one) => JSON.stringify(one)).join(", ")}`));
+      path.append(
+        h(
+          "li",
+          {},
+          `${[...new Set(asked.map((one) => one.key))].join(", ")} for ${number(reply.cost)} ${unit}: ${Object.values(
+            given,
+          )
+            .map((one) => JSON.stringify(one))
+            .join(", ")}`,
+        ),
+      );
       fill(now);
       next();
     };
-    return h("form", { onsubmit: tell }, h("p", {}, `Find out, for ${number(reply.cost)} ${unit}:`),
-      h("div", { class: "form" }, asked.map(({ id, label, text }) => h("div", { class: "field" }, h("label", { for: id }, label), h("input", { id, type: "text", autocomplete: "off", inputmode: text ? null : "decimal" })))),
-      h("button", { type: "submit" }, "Tell it"));
+    return h(
+      "form",
+      { onsubmit: tell },
+      h("p", {}, `Find out, for ${number(reply.cost)} ${unit}:`),
+      h(
+        "div",
+        { class: "form" },
+        asked.map(({ id, label, text }) =>
+          h(
+            "div",
+            { class: "field" },
+            h("label", { for: id }, label),
+            h("input", { id, type: "text", autocomplete: "off", inputmode: text ? null : "decimal" }),
+          ),
+        ),
+      ),
+      h("button", { type: "submit" }, "Tell it"),
+    );
   }
 
   begin();

@@ -6,22 +6,55 @@ const ENDED = ["succeeded", "failed", "cancelled"];
 function show(build) {
   const { id, status, solver, name, dataset, progress, error, artifact } = build;
   const ended = ENDED.includes(status);
-  fill("facts", facts([
-    ["status", h("span", { role: "status" }, status)], ["solver", solver], ["name", name], ["dataset", link(`/datasets/${dataset}`, dataset)],
-    ["queued", ago(build.created_at)], ["took", took(build)],
-  ]));
-  const bar = ended ? null : h("progress", progress.total ? { max: progress.total, value: progress.done, "aria-label": "progress" } : { "aria-label": "progress" });
-  fill("progress", bar, ended ? null : h("p", {}, progress.total ? `${progress.done} of ${progress.total}: ${progress.message}`
-    : progress.message || (status === "queued" ? "waiting for a worker" : "starting")));
-  fill("outcome", error ? failure(error) : null,
+  fill(
+    "facts",
+    facts([
+      ["status", h("span", { role: "status" }, status)],
+      ["solver", solver],
+      ["name", name],
+      ["dataset", link(`/datasets/${dataset}`, dataset)],
+      ["queued", ago(build.created_at)],
+      ["took", took(build)],
+    ]),
+  );
+  const bar = ended
+    ? null
+    : h(
+        "progress",
+        progress.total
+          ? { max: progress.total, value: progress.done, "aria-label": "progress" }
+          : { "aria-label": "progress" },
+      );
+  fill(
+    "progress",
+    bar,
+    ended
+      ? null
+      : h(
+          "p",
+          {},
+          progress.total
+            ? `${progress.done} of ${progress.total}: ${progress.message}`
+            : progress.message || (status === "queued" ? "waiting for a worker" : "starting"),
+        ),
+  );
+  fill(
+    "outcome",
+    error ? failure(error) : null,
     artifact ? h("p", {}, link(artifactPath(artifact), `See version ${artifact.version} of ${artifact.name}`)) : null,
-    status === "cancelled" ? h("p", { class: "empty" }, "It was cancelled; nothing of it was published.") : null);
-  fill("actions", ended ? link("/builds", "Start another build")
-    : h("button", { type: "button", onclick: () => cancel(id) }, "Cancel this build"));
+    status === "cancelled" ? h("p", { class: "empty" }, "It was cancelled; nothing of it was published.") : null,
+  );
+  fill(
+    "actions",
+    ended
+      ? link("/builds", "Start another build")
+      : h("button", { type: "button", onclick: () => cancel(id) }, "Cancel this build"),
+  );
   fill("params", h("pre", { tabindex: "0" }, JSON.stringify({ params: build.params, seed: build.seed }, null, 2)));
 }
 
-const took = ({ started_at: from, finished_at: to }) => (from && to ? `${((Date.parse(to) - Date.parse(from)) / 1000).toFixed(1)} s` : "–");
+const took = ({ started_at: from, finished_at: to }) =>
+  from && to ? `${((Date.parse(to) - Date.parse(from)) / 1000).toFixed(1)} s` : "–";
 
 async function cancel(id) {
   try {
@@ -35,5 +68,7 @@ page(async ({ id }) => {
   const build = await get(`/v1/builds/${id}`);
   show(build);
   if (ENDED.includes(build.status)) return;
-  await follow(`/v1/builds/${id}/events`, (kind, told) => { if (kind !== "error") show(told); });
+  await follow(`/v1/builds/${id}/events`, (kind, told) => {
+    if (kind !== "error") show(told);
+  });
 });

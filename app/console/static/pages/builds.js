@@ -3,7 +3,13 @@ import { ago, artifactPath, byId, empty, fill, h, link, page, table } from "../d
 import { clearFaults, schemaFields, schemaOf, showFaults } from "../forms.js";
 
 const EVERY_MS = 1500;
-const OPTIONS = { cascade: "CascadeOptions", index: "IndexOptions", portfolio: "PortfolioOptions", pipeline: "PipelineOptions", policy: "PolicyOptions" };
+const OPTIONS = {
+  cascade: "CascadeOptions",
+  index: "IndexOptions",
+  portfolio: "PortfolioOptions",
+  pipeline: "PipelineOptions",
+  policy: "PolicyOptions",
+};
 let options = null;
 
 async function showOptions() {
@@ -23,8 +29,11 @@ async function start(event) {
   const form = byId("start");
   clearFaults(form);
   const request = {
-    solver: byId("solver").value, name: byId("name").value.trim(), dataset: byId("dataset").value,
-    params: options.values(), seed: Number(byId("seed").value || 0),
+    solver: byId("solver").value,
+    name: byId("name").value.trim(),
+    dataset: byId("dataset").value,
+    params: options.values(),
+    seed: Number(byId("seed").value || 0),
   };
   try {
     const build = await call("POST", "/v1/builds", { json: request });
@@ -35,10 +44,19 @@ async function start(event) {
   }
 }
 
-const progressText = ({ status, progress }) => (status !== "running" ? "" : progress.total ? `${progress.done} of ${progress.total}: ${progress.message}` : progress.message);
+const progressText = ({ status, progress }) =>
+  status !== "running"
+    ? ""
+    : progress.total
+      ? `${progress.done} of ${progress.total}: ${progress.message}`
+      : progress.message;
 const columns = [
   { title: "build", key: "id", show: (id) => link(`/builds/${id}`, id.slice(0, 8)) },
-  { title: "status", key: "status", show: (status) => h("span", { class: `flag ${{ failed: "bad", succeeded: "good" }[status] ?? ""}` }, status) },
+  {
+    title: "status",
+    key: "status",
+    show: (status) => h("span", { class: `flag ${{ failed: "bad", succeeded: "good" }[status] ?? ""}` }, status),
+  },
   { title: "solver", key: "solver" },
   { title: "name", key: "name", show: (name, row) => (row.artifact ? link(artifactPath(row.artifact), name) : name) },
   { title: "dataset", key: "dataset" },
@@ -48,14 +66,25 @@ const columns = [
 
 async function showBuilds() {
   const { items } = await get("/v1/builds");
-  fill("list", items.length ? table("the newest first", columns, items)
-    : empty("No build is remembered. Start one above: choose what to build, and from which dataset."));
+  fill(
+    "list",
+    items.length
+      ? table("the newest first", columns, items)
+      : empty("No build is remembered. Start one above: choose what to build, and from which dataset."),
+  );
 }
 
 page(async () => {
   const { items } = await get("/v1/datasets");
-  fill("dataset", items.map(({ name }) => h("option", {}, name)));
-  if (!items.length) fill("no-dataset", empty("A build learns from a dataset, and there is none. ", link("/datasets", "Store one first"), "."));
+  fill(
+    "dataset",
+    items.map(({ name }) => h("option", {}, name)),
+  );
+  if (!items.length)
+    fill(
+      "no-dataset",
+      empty("A build learns from a dataset, and there is none. ", link("/datasets", "Store one first"), "."),
+    );
   const asked = new URLSearchParams(location.hash.slice(1)).get("dataset");
   if (asked) byId("dataset").value = asked;
   byId("solver").addEventListener("change", showOptions);

@@ -15,55 +15,128 @@ function timeline({ steps, expected_duration: expected, maximum_duration: most }
   };
   return [
     h("p", {}, `Expected: ${number(expected)} ${unit}; at most ${number(most)} ${unit}.`),
-    h("ol", { class: "timeline" }, steps.map((step) => h("li", {},
-      h("strong", {}, step.classifier), ` ${number(step.execution_time)} ${unit} (at most ${number(step.worst_case_time)}), `,
-      step.confidence_threshold === null ? "its answer is taken whatever it is" : `its answer is taken from confidence ${number(step.confidence_threshold)} on`,
-      bar(step.probability_of_reaching), h("small", {}, `${percent(step.probability_of_reaching)} of items come here`)))),
+    h(
+      "ol",
+      { class: "timeline" },
+      steps.map((step) =>
+        h(
+          "li",
+          {},
+          h("strong", {}, step.classifier),
+          ` ${number(step.execution_time)} ${unit} (at most ${number(step.worst_case_time)}), `,
+          step.confidence_threshold === null
+            ? "its answer is taken whatever it is"
+            : `its answer is taken from confidence ${number(step.confidence_threshold)} on`,
+          bar(step.probability_of_reaching),
+          h("small", {}, `${percent(step.probability_of_reaching)} of items come here`),
+        ),
+      ),
+    ),
   ];
 }
 
 function timelineFigure(call) {
-  const made = figure({ title: "Timeline", hint: "each classifier's mean time, as high as the share of items that come to it: the area is the expected duration", call });
-  return [made, (reply, unit) => () => {
-    let at = 0;
-    const bars = reply.steps.map((step) => {
-      const from = at;
-      at += step.execution_time;
-      return { ...step, from };
-    });
-    const colours = palette();
-    return {
-      data: bars.map((step, place) => ({
-        type: "bar", name: step.classifier, x: [step.from + step.execution_time / 2], width: [step.execution_time], y: [step.probability_of_reaching],
-        marker: { color: colours[place % colours.length] },
-        hovertemplate: `${step.classifier}: ${number(step.execution_time)} ${unit}<br>%{y:.1%} of items come here<extra></extra>`,
-      })),
-      layout: { xaxis: { title: { text: `mean time since the start (${unit})` }, range: [0, at * 1.02] }, yaxis: { title: { text: "share of items" }, tickformat: "~%", range: [0, 1.05] }, showlegend: true, barmode: "overlay" },
-      columns: [{ title: "classifier", key: "classifier" }, { title: "confidence threshold", key: "confidence_threshold" }, { title: `execution time (${unit})`, key: "execution_time" },
-        { title: `worst case (${unit})`, key: "worst_case_time" }, { title: "share of items", key: "probability_of_reaching" }],
-      rows: reply.steps,
-    };
-  }];
+  const made = figure({
+    title: "Timeline",
+    hint: "each classifier's mean time, as high as the share of items that come to it: the area is the expected duration",
+    call,
+  });
+  return [
+    made,
+    (reply, unit) => () => {
+      let at = 0;
+      const bars = reply.steps.map((step) => {
+        const from = at;
+        at += step.execution_time;
+        return { ...step, from };
+      });
+      const colours = palette();
+      return {
+        data: bars.map((step, place) => ({
+          type: "bar",
+          name: step.classifier,
+          x: [step.from + step.execution_time / 2],
+          width: [step.execution_time],
+          y: [step.probability_of_reaching],
+          marker: { color: colours[place % colours.length] },
+          hovertemplate: `${step.classifier}: ${number(step.execution_time)} ${unit}<br>%{y:.1%} of items come here<extra></extra>`,
+        })),
+        layout: {
+          xaxis: { title: { text: `mean time since the start (${unit})` }, range: [0, at * 1.02] },
+          yaxis: { title: { text: "share of items" }, tickformat: "~%", range: [0, 1.05] },
+          showlegend: true,
+          barmode: "overlay",
+        },
+        columns: [
+          { title: "classifier", key: "classifier" },
+          { title: "confidence threshold", key: "confidence_threshold" },
+          { title: `execution time (${unit})`, key: "execution_time" },
+          { title: `worst case (${unit})`, key: "worst_case_time" },
+          { title: "share of items", key: "probability_of_reaching" },
+        ],
+        rows: reply.steps,
+      };
+    },
+  ];
 }
 
 function deadlinesFigure(call) {
-  const made = figure({ title: "Expected duration over the deadline", hint: "a looser deadline never costs more; each step is another cascade", call, wide: true });
-  return [made, (items, unit, deadline) => () => {
-    const end = items.at(-1).deadline_from * 1.15 + 1e-9;
-    const last = { ...items.at(-1), deadline_from: end };
-    const points = [...items, last];
-    const data = [{
-      x: points.map((one) => one.deadline_from), y: points.map((one) => one.expected_duration), mode: "lines+markers", line: { shape: "hv", width: 2.5 }, marker: { size: points.map((_, at) => (at < items.length ? 7 : 0)) },
-      customdata: points.map((one) => arrow(one.cascade)), hovertemplate: `from deadline %{x:.4g} ${unit} on: %{y:.4g} ${unit}<br>%{customdata}<extra></extra>`, name: "expected duration", showlegend: false,
-    }];
-    const shapes = deadline ? [{ type: "line", x0: deadline, x1: deadline, yref: "paper", y0: 0, y1: 1, line: { dash: "dot", color: palette()[1], width: 2 } }] : [];
-    return {
-      data, layout: { shapes, xaxis: { title: { text: `deadline (${unit})` } }, yaxis: { title: { text: `expected duration (${unit})` }, rangemode: "tozero" } },
-      columns: [{ title: `deadline from (${unit})`, key: "deadline_from" }, { title: `to (${unit})`, key: "deadline_to" }, { title: "cascade", key: "cascade" },
-        { title: `expected (${unit})`, key: "expected_duration" }, { title: `at most (${unit})`, key: "maximum_duration" }],
-      rows: items,
-    };
-  }];
+  const made = figure({
+    title: "Expected duration over the deadline",
+    hint: "a looser deadline never costs more; each step is another cascade",
+    call,
+    wide: true,
+  });
+  return [
+    made,
+    (items, unit, deadline) => () => {
+      const end = items.at(-1).deadline_from * 1.15 + 1e-9;
+      const last = { ...items.at(-1), deadline_from: end };
+      const points = [...items, last];
+      const data = [
+        {
+          x: points.map((one) => one.deadline_from),
+          y: points.map((one) => one.expected_duration),
+          mode: "lines+markers",
+          line: { shape: "hv", width: 2.5 },
+          marker: { size: points.map((_, at) => (at < items.length ? 7 : 0)) },
+          customdata: points.map((one) => arrow(one.cascade)),
+          hovertemplate: `from deadline %{x:.4g} ${unit} on: %{y:.4g} ${unit}<br>%{customdata}<extra></extra>`,
+          name: "expected duration",
+          showlegend: false,
+        },
+      ];
+      const shapes = deadline
+        ? [
+            {
+              type: "line",
+              x0: deadline,
+              x1: deadline,
+              yref: "paper",
+              y0: 0,
+              y1: 1,
+              line: { dash: "dot", color: palette()[1], width: 2 },
+            },
+          ]
+        : [];
+      return {
+        data,
+        layout: {
+          shapes,
+          xaxis: { title: { text: `deadline (${unit})` } },
+          yaxis: { title: { text: `expected duration (${unit})` }, rangemode: "tozero" },
+        },
+        columns: [
+          { title: `deadline from (${unit})`, key: "deadline_from" },
+          { title: `to (${unit})`, key: "deadline_to" },
+          { title: "cascade", key: "cascade" },
+          { title: `expected (${unit})`, key: "expected_duration" },
+          { title: `at most (${unit})`, key: "maximum_duration" },
+        ],
+        rows: items,
+      };
+    },
+  ];
 }
 
 page(async ({ solver, name }) => {
@@ -76,7 +149,16 @@ page(async ({ solver, name }) => {
   const [tightest, loosest] = [items[0].deadline_from, items.at(-1).deadline_from];
   const panel = decisionPanel({
     title: "Try a deadline",
-    inputs: [{ name: "deadline", label: "Deadline", unit, min: tightest * 0.95, max: loosest * 1.05, hint: `the tightest that can be met is ${number(tightest)} ${unit}` }],
+    inputs: [
+      {
+        name: "deadline",
+        label: "Deadline",
+        unit,
+        min: tightest * 0.95,
+        max: loosest * 1.05,
+        hint: `the tightest that can be met is ${number(tightest)} ${unit}`,
+      },
+    ],
     ask: ({ deadline }) => ({ path: path("decision", { deadline }) }),
     show: (reply) => timeline(reply, unit),
     after: (reply, { deadline }) => {

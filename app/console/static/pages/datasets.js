@@ -18,8 +18,14 @@ const columns = [
 
 async function showList() {
   const { items } = await get("/v1/datasets");
-  fill("list", items.length ? table("by name", columns, items)
-    : empty("There is no dataset yet. A dataset is a table of what your classifiers answered, or of features and what they cost: store one below."));
+  fill(
+    "list",
+    items.length
+      ? table("by name", columns, items)
+      : empty(
+          "There is no dataset yet. A dataset is a table of what your classifiers answered, or of features and what they cost: store one below.",
+        ),
+  );
 }
 
 /** Show the first rows of the table that was chosen, and draft a spec from its columns. */
@@ -28,15 +34,24 @@ async function showPreview() {
   preview = null;
   byId("draft").disabled = true;
   if (!file || !/\.csv$/i.test(file.name)) {
-    fill("preview", file ? empty("Only CSV files are shown here before they are stored; this one is read by the service.") : null);
+    fill(
+      "preview",
+      file ? empty("Only CSV files are shown here before they are stored; this one is read by the service.") : null,
+    );
     return;
   }
   const text = await file.slice(0, HEAD).text();
   const [head, ...rows] = parseCsv(file.size > HEAD ? text.slice(0, text.lastIndexOf("\n")) : text);
   preview = { head, rows };
   byId("draft").disabled = false;
-  fill("preview", table(`the first rows of ${file.name}, ${number(file.size)} bytes`,
-    head.map((title, at) => ({ title, value: (row) => row[at] })), rows.slice(0, FEW)));
+  fill(
+    "preview",
+    table(
+      `the first rows of ${file.name}, ${number(file.size)} bytes`,
+      head.map((title, at) => ({ title, value: (row) => row[at] })),
+      rows.slice(0, FEW),
+    ),
+  );
   if (!byId("spec").value) byId("spec").value = draft(preview);
 }
 
@@ -47,7 +62,10 @@ function fieldOf(loc) {
   return ["spec", "table", "embeddings"].includes(first) ? first : guessed(loc);
 }
 
-const guessed = (loc) => (["kind", "label", "unit", "size", "features", "classifiers", "categorical", "missing", "json"].includes(loc[0]) ? "spec" : "table");
+const guessed = (loc) =>
+  ["kind", "label", "unit", "size", "features", "classifiers", "categorical", "missing", "json"].includes(loc[0])
+    ? "spec"
+    : "table";
 
 async function store(event) {
   event.preventDefault();
@@ -56,13 +74,29 @@ async function store(event) {
   const body = new FormData();
   body.append("spec", byId("spec").value);
   const file = byId("table").files[0];
-  if (file) body.append("table", new File([file], file.name, { type: /\.parquet$/i.test(file.name) ? "application/vnd.apache.parquet" : "text/csv" }));
+  if (file)
+    body.append(
+      "table",
+      new File([file], file.name, {
+        type: /\.parquet$/i.test(file.name) ? "application/vnd.apache.parquet" : "text/csv",
+      }),
+    );
   if (byId("embeddings").files[0]) body.append("embeddings", byId("embeddings").files[0]);
   byId("send").disabled = true;
   try {
     const info = await call("PUT", `/v1/datasets/${encodeURIComponent(byId("name").value.trim())}`, { body });
-    fill("stored", h("p", { class: "empty", role: "status" }, `Stored: ${number(info.rows)} rows. `, link(`/datasets/${info.name}`, "Look at it"), ", or ",
-      link(`/builds#dataset=${info.name}`, "build from it"), "."));
+    fill(
+      "stored",
+      h(
+        "p",
+        { class: "empty", role: "status" },
+        `Stored: ${number(info.rows)} rows. `,
+        link(`/datasets/${info.name}`, "Look at it"),
+        ", or ",
+        link(`/builds#dataset=${info.name}`, "build from it"),
+        ".",
+      ),
+    );
     await showList();
   } catch (error) {
     if (error.status === undefined) throw error;
@@ -75,7 +109,9 @@ async function store(event) {
 
 page(async () => {
   byId("table").addEventListener("change", () => showPreview().catch((error) => fill("preview", failure(error))));
-  byId("draft").addEventListener("click", () => { byId("spec").value = draft(preview); });
+  byId("draft").addEventListener("click", () => {
+    byId("spec").value = draft(preview);
+  });
   byId("store").addEventListener("submit", store);
   await showList();
 });

@@ -11,63 +11,176 @@ const named = (features) => features.join(" + ") || "none";
 /** A colour scale of so many flat steps, for a map of places in a list. */
 function steps(count) {
   const found = ramp(count);
-  return found.flatMap((one, at) => [[at / count, one], [(at + 1) / count, one]]);
+  return found.flatMap((one, at) => [
+    [at / count, one],
+    [(at + 1) / count, one],
+  ]);
 }
 
 /** The accuracy of some of the feature sets, beside their colours. */
 function legendOf(sets) {
   const every = Math.ceil(sets.length / 8);
   const some = sets.map((_, at) => at).filter((at) => (sets.length - 1 - at) % every === 0);
-  return { title: { text: "accuracy", side: "right" }, thickness: 10, tickvals: some.map((at) => at + 0.5), ticktext: some.map((at) => percent(sets[at].accuracy)) };
+  return {
+    title: { text: "accuracy", side: "right" },
+    thickness: 10,
+    tickvals: some.map((at) => at + 0.5),
+    ticktext: some.map((at) => percent(sets[at].accuracy)),
+  };
 }
 
 function mapFigure(curves, call) {
   const { sizes, budgets, feature_sets: sets, winners, unit } = curves;
-  const made = figure({ title: "Which feature set wins", hint: "over the item's size and the budget; the brighter, the more accurate", call, wide: true, tall: true });
+  const made = figure({
+    title: "Which feature set wins",
+    hint: "over the item's size and the budget; the brighter, the more accurate",
+    call,
+    wide: true,
+    tall: true,
+  });
   const rows = budgets.flatMap((budget, i) => sizes.map((size, j) => ({ size, budget, ...sets[winners[i][j]] })));
-  return [made, (asked) => () => ({
-    data: [
-      { type: "heatmap", x: sizes, y: budgets, z: winners.map((row) => row.map((at) => at + 0.5)), zmin: 0, zmax: sets.length, zsmooth: false, colorscale: steps(sets.length), colorbar: legendOf(sets),
-        customdata: winners.map((row) => row.map((at) => `${named(sets[at].features)}<br>${percent(sets[at].accuracy)} right`)),
-        hovertemplate: `size %{x:.4g}, budget %{y:.4g} ${unit}<br>%{customdata}<extra></extra>` },
-      ...(asked ? [{ x: [asked.size], y: [asked.budget], mode: "markers", marker: { size: 16, symbol: "cross-thin", line: { width: 3, color: getComputedStyle(document.body).color } }, name: "asked", showlegend: false, hoverinfo: "skip" }] : []),
-    ],
-    layout: { xaxis: logAxis("size", sizes), yaxis: logAxis(`budget (${unit})`, budgets) },
-    columns: [{ title: "size", key: "size" }, { title: `budget (${unit})`, key: "budget" }, { title: "features", value: (row) => named(row.features) }, { title: "accuracy", key: "accuracy" }],
-    rows,
-  })];
+  return [
+    made,
+    (asked) => () => ({
+      data: [
+        {
+          type: "heatmap",
+          x: sizes,
+          y: budgets,
+          z: winners.map((row) => row.map((at) => at + 0.5)),
+          zmin: 0,
+          zmax: sets.length,
+          zsmooth: false,
+          colorscale: steps(sets.length),
+          colorbar: legendOf(sets),
+          customdata: winners.map((row) =>
+            row.map((at) => `${named(sets[at].features)}<br>${percent(sets[at].accuracy)} right`),
+          ),
+          hovertemplate: `size %{x:.4g}, budget %{y:.4g} ${unit}<br>%{customdata}<extra></extra>`,
+        },
+        ...(asked
+          ? [
+              {
+                x: [asked.size],
+                y: [asked.budget],
+                mode: "markers",
+                marker: {
+                  size: 16,
+                  symbol: "cross-thin",
+                  line: { width: 3, color: getComputedStyle(document.body).color },
+                },
+                name: "asked",
+                showlegend: false,
+                hoverinfo: "skip",
+              },
+            ]
+          : []),
+      ],
+      layout: { xaxis: logAxis("size", sizes), yaxis: logAxis(`budget (${unit})`, budgets) },
+      columns: [
+        { title: "size", key: "size" },
+        { title: `budget (${unit})`, key: "budget" },
+        { title: "features", value: (row) => named(row.features) },
+        { title: "accuracy", key: "accuracy" },
+      ],
+      rows,
+    }),
+  ];
 }
 
 function curvesFigure(curves, call) {
   const { sizes, feature_sets: sets, intersections, unit } = curves;
-  const made = figure({ title: "Cost curves", hint: `what each feature set costs over the size; dots: where the skyline changes (${number(intersections.length)} places)`, call, wide: true });
-  return [made, () => {
-    const colour = ramp(sets.length);
-    return {
-      data: [...sets.map((one, at) => ({
-        x: sizes, y: one.costs, mode: "lines", name: named(one.features), line: { color: colour[at], width: 1.8 }, showlegend: sets.length <= MOST_NAMED,
-        hovertemplate: `${named(one.features)} (${percent(one.accuracy)} right)<br>size %{x:.4g}: %{y:.4g} ${unit}<extra></extra>`,
-      })), {
-        x: intersections.map((one) => one.size), y: intersections.map((one) => one.cost), mode: "markers", name: "intersection", marker: { size: 8, symbol: "circle-open", color: getComputedStyle(document.body).color, line: { width: 2 } },
-        customdata: intersections.map((one) => `${named(sets[one.second].features)} undercuts ${named(sets[one.first].features)}`), hovertemplate: "%{customdata}<br>from size %{x:.4g} on<extra></extra>",
-      }],
-      layout: { xaxis: logAxis("size", sizes), yaxis: logAxis(`cost (${unit})`, sets.map((one) => one.costs)) },
-      columns: [{ title: "size", value: (at) => sizes[at] }, ...sets.map((one) => ({ title: named(one.features), value: (at) => one.costs[at] }))], rows: sizes.map((_, at) => at),
-    };
-  }];
+  const made = figure({
+    title: "Cost curves",
+    hint: `what each feature set costs over the size; dots: where the skyline changes (${number(intersections.length)} places)`,
+    call,
+    wide: true,
+  });
+  return [
+    made,
+    () => {
+      const colour = ramp(sets.length);
+      return {
+        data: [
+          ...sets.map((one, at) => ({
+            x: sizes,
+            y: one.costs,
+            mode: "lines",
+            name: named(one.features),
+            line: { color: colour[at], width: 1.8 },
+            showlegend: sets.length <= MOST_NAMED,
+            hovertemplate: `${named(one.features)} (${percent(one.accuracy)} right)<br>size %{x:.4g}: %{y:.4g} ${unit}<extra></extra>`,
+          })),
+          {
+            x: intersections.map((one) => one.size),
+            y: intersections.map((one) => one.cost),
+            mode: "markers",
+            name: "intersection",
+            marker: {
+              size: 8,
+              symbol: "circle-open",
+              color: getComputedStyle(document.body).color,
+              line: { width: 2 },
+            },
+            customdata: intersections.map(
+              (one) => `${named(sets[one.second].features)} undercuts ${named(sets[one.first].features)}`,
+            ),
+            hovertemplate: "%{customdata}<br>from size %{x:.4g} on<extra></extra>",
+          },
+        ],
+        layout: {
+          xaxis: logAxis("size", sizes),
+          yaxis: logAxis(
+            `cost (${unit})`,
+            sets.map((one) => one.costs),
+          ),
+        },
+        columns: [
+          { title: "size", value: (at) => sizes[at] },
+          ...sets.map((one) => ({ title: named(one.features), value: (at) => one.costs[at] })),
+        ],
+        rows: sizes.map((_, at) => at),
+      };
+    },
+  ];
 }
 
 function skylineFigure() {
-  const made = figure({ title: "Skyline at this size", hint: "the feature sets that no other one undercuts and reaches in accuracy", call: null });
-  return [made, (reply, chosen) => () => ({
-    data: [{
-      x: reply.items.map((one) => one.cost), y: reply.items.map((one) => one.accuracy), mode: "lines+markers", line: { shape: "hv", width: 2 }, showlegend: false,
-      marker: { size: reply.items.map((_, at) => (at === chosen ? 15 : 8)), color: reply.items.map((_, at) => palette()[at === chosen ? 1 : 0]) },
-      customdata: reply.items.map((one) => named(one.features)), hovertemplate: `%{customdata}<br>%{x:.4g} ${reply.unit}, %{y:.1%} right<extra></extra>`,
-    }],
-    layout: { xaxis: { title: { text: `cost (${reply.unit})` } }, yaxis: { title: { text: "accuracy" }, tickformat: "~%" } },
-    columns: [{ title: "features", value: (one) => named(one.features) }, { title: "accuracy", key: "accuracy" }, { title: `cost (${reply.unit})`, key: "cost" }], rows: reply.items,
-  })];
+  const made = figure({
+    title: "Skyline at this size",
+    hint: "the feature sets that no other one undercuts and reaches in accuracy",
+    call: null,
+  });
+  return [
+    made,
+    (reply, chosen) => () => ({
+      data: [
+        {
+          x: reply.items.map((one) => one.cost),
+          y: reply.items.map((one) => one.accuracy),
+          mode: "lines+markers",
+          line: { shape: "hv", width: 2 },
+          showlegend: false,
+          marker: {
+            size: reply.items.map((_, at) => (at === chosen ? 15 : 8)),
+            color: reply.items.map((_, at) => palette()[at === chosen ? 1 : 0]),
+          },
+          customdata: reply.items.map((one) => named(one.features)),
+          hovertemplate: `%{customdata}<br>%{x:.4g} ${reply.unit}, %{y:.1%} right<extra></extra>`,
+        },
+      ],
+      layout: {
+        xaxis: { title: { text: `cost (${reply.unit})` } },
+        yaxis: { title: { text: "accuracy" }, tickformat: "~%" },
+      },
+      columns: [
+        { title: "features", value: (one) => named(one.features) },
+        { title: "accuracy", key: "accuracy" },
+        { title: `cost (${reply.unit})`, key: "cost" },
+      ],
+      rows: reply.items,
+    }),
+  ];
 }
 
 page(async ({ solver, name }) => {
@@ -76,27 +189,69 @@ page(async ({ solver, name }) => {
   const call = { path: path("curves") };
   const curves = await get(call.path).catch((error) => error);
   if (curves instanceof Error && !curves.status) throw curves;
-  const drawn = curves instanceof Error ? [] : [mapFigure(curves, call), curvesFigure(curves, call)].slice(0, curves.sizes.length ? 2 : 0);
+  const drawn =
+    curves instanceof Error
+      ? []
+      : [mapFigure(curves, call), curvesFigure(curves, call)].slice(0, curves.sizes.length ? 2 : 0);
   const { sizes = [], budgets = [1] } = curves instanceof Error ? {} : curves;
   const middle = (list) => list[Math.floor(list.length / 2)];
   const [skyline, drawSkyline] = skylineFigure();
-  const sizeInput = sizes.length ? { min: sizes[0], max: sizes.at(-1), scale: "log", value: Number(middle(sizes).toPrecision(3)) }
-    : { text: true, placeholder: "none", hint: "left empty where costs do not depend on it; several numbers with spaces" };
+  const sizeInput = sizes.length
+    ? { min: sizes[0], max: sizes.at(-1), scale: "log", value: Number(middle(sizes).toPrecision(3)) }
+    : {
+        text: true,
+        placeholder: "none",
+        hint: "left empty where costs do not depend on it; several numbers with spaces",
+      };
   const sizeOf = (text) => text.split(/[\s,x]+/).filter(Boolean);
   const panel = decisionPanel({
     title: "Try a size and a budget",
     inputs: [
       { name: "size", label: "Size", ...sizeInput },
-      { name: "budget", label: "Budget", unit, min: budgets[0] || 1e-3, max: budgets.at(-1), scale: "log", value: Number(middle(budgets).toPrecision(3)), placeholder: "a number" },
-      { name: "method", label: "Method", value: "poly-dom", options: METHODS.map((value) => ({ value })), hint: "poly-dom and naive give the optimum" },
+      {
+        name: "budget",
+        label: "Budget",
+        unit,
+        min: budgets[0] || 1e-3,
+        max: budgets.at(-1),
+        scale: "log",
+        value: Number(middle(budgets).toPrecision(3)),
+        placeholder: "a number",
+      },
+      {
+        name: "method",
+        label: "Method",
+        value: "poly-dom",
+        options: METHODS.map((value) => ({ value })),
+        hint: "poly-dom and naive give the optimum",
+      },
       { name: "computed", label: "Computed already", text: true, placeholder: "none", hint: "features, with commas" },
-      { name: "spent", label: "Spent already", unit, placeholder: "as predicted", hint: "if it differs from what was predicted" },
+      {
+        name: "spent",
+        label: "Spent already",
+        unit,
+        placeholder: "as predicted",
+        hint: "if it differs from what was predicted",
+      },
     ],
     ask: ({ size, budget, method, computed, spent }) => ({
-      path: path("decision", { size: sizeOf(size), budget: budget || 0, method, computed: computed.split(",").map((one) => one.trim()).filter(Boolean), spent }),
+      path: path("decision", {
+        size: sizeOf(size),
+        budget: budget || 0,
+        method,
+        computed: computed
+          .split(",")
+          .map((one) => one.trim())
+          .filter(Boolean),
+        spent,
+      }),
     }),
-    show: (reply) => table(`${percent(reply.accuracy)} right for ${number(reply.cost)} ${unit}`, [{ title: "compute", value: (one) => one }],
-      reply.features.length ? reply.features : ["nothing: the most common class"]),
+    show: (reply) =>
+      table(
+        `${percent(reply.accuracy)} right for ${number(reply.cost)} ${unit}`,
+        [{ title: "compute", value: (one) => one }],
+        reply.features.length ? reply.features : ["nothing: the most common class"],
+      ),
     after: async (reply, { size, budget }) => {
       if (drawn.length) drawn[0][0].draw(drawn[0][1]({ size: Number(size), budget: Number(budget) }));
       const at = path("skyline", { size: sizeOf(size) });
@@ -105,7 +260,13 @@ page(async ({ solver, name }) => {
       if (!(found instanceof Error)) skyline.draw(drawSkyline(found, reply?.skyline_position));
     },
   });
-  fill("figures", panel.element, skyline.element, drawn.map(([one]) => one.element), curves instanceof Error ? failure(curves) : null);
+  fill(
+    "figures",
+    panel.element,
+    skyline.element,
+    drawn.map(([one]) => one.element),
+    curves instanceof Error ? failure(curves) : null,
+  );
   await panel.question();
   if (drawn.length) await drawn[1][0].draw(drawn[1][1]);
 });

@@ -17,36 +17,68 @@ const columns = [
   { title: "version", key: "version" },
   { title: "age", key: "created_at", show: (time) => h("time", { datetime: time, title: time }, ago(time)) },
   { title: "dataset", key: "dataset", show: (name) => link(`/datasets/${name}`, name) },
-  { title: "what it saves", value: headline, show: (said) => h("span", {},
-    savedText(said) ? h("span", { class: "flag good" }, savedText(said)) : "", " ", said.text) },
-  { title: "drift", key: "drift", show: (drift) => (drift.length ? h("span", { class: "flag bad" }, drift.join(", ")) : "–") },
+  {
+    title: "what it saves",
+    value: headline,
+    show: (said) =>
+      h("span", {}, savedText(said) ? h("span", { class: "flag good" }, savedText(said)) : "", " ", said.text),
+  },
+  {
+    title: "drift",
+    key: "drift",
+    show: (drift) => (drift.length ? h("span", { class: "flag bad" }, drift.join(", ")) : "–"),
+  },
 ];
 
 async function showState() {
   const ready = await fetch("/health/ready").then((reply) => reply.json());
   const [builds, datasets] = await Promise.all([get("/v1/builds"), get("/v1/datasets")]);
   const open = builds.items.filter((build) => OPEN.includes(build.status));
-  fill("state", facts([
-    ["service", ready.status],
-    ["store", ready.store],
-    ["artifacts in memory", number(ready.artifacts)],
-    ["datasets", link("/datasets", number(datasets.items.length))],
-    ["builds under way", link("/builds", open.length ? number(open.length) : "none")],
-  ]), ready.problems.length
-    ? h("ul", { class: "error", role: "status" }, ready.problems.map((problem) => h("li", {}, problem))) : null);
+  fill(
+    "state",
+    facts([
+      ["service", ready.status],
+      ["store", ready.store],
+      ["artifacts in memory", number(ready.artifacts)],
+      ["datasets", link("/datasets", number(datasets.items.length))],
+      ["builds under way", link("/builds", open.length ? number(open.length) : "none")],
+    ]),
+    ready.problems.length
+      ? h(
+          "ul",
+          { class: "error", role: "status" },
+          ready.problems.map((problem) => h("li", {}, problem)),
+        )
+      : null,
+  );
 }
 
 async function showArtifacts() {
   const { items } = await get("/v1/artifacts");
   if (!items.length) {
-    fill("artifacts", empty("Nothing is built yet. ", link("/datasets", "Store a dataset"), ", then ", link("/builds", "start a build"),
-      "; or run ", h("code", {}, "parsimony demo"), " for real artifacts to look at."));
+    fill(
+      "artifacts",
+      empty(
+        "Nothing is built yet. ",
+        link("/datasets", "Store a dataset"),
+        ", then ",
+        link("/builds", "start a build"),
+        "; or run ",
+        h("code", {}, "parsimony demo"),
+        " for real artifacts to look at.",
+      ),
+    );
     return;
   }
-  fill("artifacts", Object.entries(SOLVERS)
-    .map(([solver, question]) => [solver, question, items.filter((one) => one.solver === solver)])
-    .filter(([, , found]) => found.length)
-    .map(([solver, question, found]) => h("section", { class: "card" }, h("h2", {}, solver), table(question, columns, found))));
+  fill(
+    "artifacts",
+    Object.entries(SOLVERS)
+      .map(([solver, question]) => [solver, question, items.filter((one) => one.solver === solver)])
+      .filter(([, , found]) => found.length)
+      .map(([solver, question, found]) =>
+        h("section", { class: "card" }, h("h2", {}, solver), table(question, columns, found)),
+      ),
+  );
 }
 
 page(async () => {

@@ -10,25 +10,70 @@ const staged = ({ stages }) => stages.map((stage) => stage.features.join(" + ") 
 /** One view of the frontier: y over cost, coloured by the third figure. */
 function view({ title, hint, y, yTitle, colour, colourTitle, call }) {
   const made = figure({ title, hint, call });
-  return [made, (frontier, chosen, choose) => () => ({
-    data: [{
-      x: frontier.items.map((one) => one.cost), y: frontier.items.map((one) => one[y]), mode: "markers", showlegend: false, customdata: frontier.items.map((one) => one.solution),
-      text: frontier.items.map((one) => `${staged(one)}<br>${percent(one.conclusive_accuracy)} of answers right, ${percent(one.coverage)} answered<br>${number(one.cost)} ${frontier.unit} an item`),
-      marker: { size: frontier.items.map((one) => (one.solution === chosen ? 17 : 8)), color: frontier.items.map((one) => one[colour]), colorscale: RAMP,
-        colorbar: { title: { text: colourTitle, side: "right" }, tickformat: "~%", thickness: 10 },
-        line: { width: frontier.items.map((one) => (one.solution === chosen ? 3 : 0)), color: palette()[1] } },
-      hovertemplate: "%{text}<extra></extra>",
-    }],
-    layout: { xaxis: { title: { text: `mean cost of an item (${frontier.unit})` } }, yaxis: { title: { text: yTitle }, tickformat: "~%" } },
-    columns: [{ title: "solution", key: "solution", show: (solution) => h("button", { type: "button", class: "quiet", onclick: () => choose(solution) }, `choose ${solution}`) }, { title: "stages", value: staged }, { title: "accuracy", key: "conclusive_accuracy" }, { title: "coverage", key: "coverage" },
-      { title: `cost (${frontier.unit})`, key: "cost" }], rows: frontier.items,
-  })];
+  return [
+    made,
+    (frontier, chosen, choose) => () => ({
+      data: [
+        {
+          x: frontier.items.map((one) => one.cost),
+          y: frontier.items.map((one) => one[y]),
+          mode: "markers",
+          showlegend: false,
+          customdata: frontier.items.map((one) => one.solution),
+          text: frontier.items.map(
+            (one) =>
+              `${staged(one)}<br>${percent(one.conclusive_accuracy)} of answers right, ${percent(one.coverage)} answered<br>${number(one.cost)} ${frontier.unit} an item`,
+          ),
+          marker: {
+            size: frontier.items.map((one) => (one.solution === chosen ? 17 : 8)),
+            color: frontier.items.map((one) => one[colour]),
+            colorscale: RAMP,
+            colorbar: { title: { text: colourTitle, side: "right" }, tickformat: "~%", thickness: 10 },
+            line: { width: frontier.items.map((one) => (one.solution === chosen ? 3 : 0)), color: palette()[1] },
+          },
+          hovertemplate: "%{text}<extra></extra>",
+        },
+      ],
+      layout: {
+        xaxis: { title: { text: `mean cost of an item (${frontier.unit})` } },
+        yaxis: { title: { text: yTitle }, tickformat: "~%" },
+      },
+      columns: [
+        {
+          title: "solution",
+          key: "solution",
+          show: (solution) =>
+            h("button", { type: "button", class: "quiet", onclick: () => choose(solution) }, `choose ${solution}`),
+        },
+        { title: "stages", value: staged },
+        { title: "accuracy", key: "conclusive_accuracy" },
+        { title: "coverage", key: "coverage" },
+        { title: `cost (${frontier.unit})`, key: "cost" },
+      ],
+      rows: frontier.items,
+    }),
+  ];
 }
 
 function stagesOf(one, unit) {
   return [
-    h("p", {}, `Solution ${one.solution}: ${percent(one.conclusive_accuracy)} of its answers are right, ${percent(one.coverage)} of items get one, for ${number(one.cost)} ${unit} an item.`),
-    h("ol", { class: "timeline" }, one.stages.map((stage) => h("li", {}, h("strong", {}, stage.features.join(", ") || "nothing"), ` for ${number(stage.cost)} ${unit}; then answer if sure enough`))),
+    h(
+      "p",
+      {},
+      `Solution ${one.solution}: ${percent(one.conclusive_accuracy)} of its answers are right, ${percent(one.coverage)} of items get one, for ${number(one.cost)} ${unit} an item.`,
+    ),
+    h(
+      "ol",
+      { class: "timeline" },
+      one.stages.map((stage) =>
+        h(
+          "li",
+          {},
+          h("strong", {}, stage.features.join(", ") || "nothing"),
+          ` for ${number(stage.cost)} ${unit}; then answer if sure enough`,
+        ),
+      ),
+    ),
     h("p", { class: "hint" }, "After the last stage an item without an answer is left to a person."),
   ];
 }
@@ -40,8 +85,24 @@ page(async ({ solver, name }) => {
   const frontier = await get(call.path);
   const { unit } = record;
   const views = [
-    view({ title: "Accuracy against cost", hint: "each dot is a configuration; the brighter, the more items get an answer. Choose one to see its stages.", y: "conclusive_accuracy", yTitle: "accuracy of answers", colour: "coverage", colourTitle: "coverage", call }),
-    view({ title: "Coverage against cost", hint: "the same configurations; the brighter, the more accurate. The one chosen is marked in both.", y: "coverage", yTitle: "items answered", colour: "conclusive_accuracy", colourTitle: "accuracy", call }),
+    view({
+      title: "Accuracy against cost",
+      hint: "each dot is a configuration; the brighter, the more items get an answer. Choose one to see its stages.",
+      y: "conclusive_accuracy",
+      yTitle: "accuracy of answers",
+      colour: "coverage",
+      colourTitle: "coverage",
+      call,
+    }),
+    view({
+      title: "Coverage against cost",
+      hint: "the same configurations; the brighter, the more accurate. The one chosen is marked in both.",
+      y: "coverage",
+      yTitle: "items answered",
+      colour: "conclusive_accuracy",
+      colourTitle: "accuracy",
+      call,
+    }),
   ];
   const shown = h("div", { "aria-live": "polite" });
   const walked = h("div");
@@ -54,19 +115,32 @@ page(async ({ solver, name }) => {
     fill(walked, walkOf(one));
     for (const [made, draw] of views) {
       await made.draw(draw(frontier, solution, choose));
-      made.chart.removeAllListeners?.("plotly_click");
       onPick(made, choose);
     }
   };
-  const columnsOf = Object.fromEntries((await get(`/v1/datasets/${record.dataset}`).catch(() => ({ spec: { features: [] } }))).spec.features?.map((one) => [one.name, one.columns]) ?? []);
-  const walkOf = (one) => walk({
-    hint: `with solution ${one.solution}; tell the values that it asks for`, unit,
-    fields: (step) => step.features.flatMap((feature) => (columnsOf[feature] ?? [feature]).map((column) => ({ key: feature, label: column === feature ? feature : `${feature}: ${column}` }))),
-    step: (known) => send("POST", path("steps"), { json: { solution: one.solution, features: known } }),
-    request: (known) => ({ method: "POST", path: path("steps"), json: { solution: one.solution, features: known } }),
-    said: (step) => (step.action === "classify" ? `Class ${step.label}, sure to ${percent(step.confidence)}, after stage ${step.stage + 1}.`
-      : `No stage was sure enough (the last to ${percent(step.confidence)}): leave it to a person.`),
-  });
+  const columnsOf = Object.fromEntries(
+    (await get(`/v1/datasets/${record.dataset}`).catch(() => ({ spec: { features: [] } }))).spec.features?.map(
+      (one) => [one.name, one.columns],
+    ) ?? [],
+  );
+  const walkOf = (one) =>
+    walk({
+      hint: `with solution ${one.solution}; tell the values that it asks for`,
+      unit,
+      fields: (step) =>
+        step.features.flatMap((feature) =>
+          (columnsOf[feature] ?? [feature]).map((column) => ({
+            key: feature,
+            label: column === feature ? feature : `${feature}: ${column}`,
+          })),
+        ),
+      step: (known) => send("POST", path("steps"), { json: { solution: one.solution, features: known } }),
+      request: (known) => ({ method: "POST", path: path("steps"), json: { solution: one.solution, features: known } }),
+      said: (step) =>
+        step.action === "classify"
+          ? `Class ${step.label}, sure to ${percent(step.confidence)}, after stage ${step.stage + 1}.`
+          : `No stage was sure enough (the last to ${percent(step.confidence)}): leave it to a person.`,
+    });
   const costs = frontier.items.map((one) => one.cost);
   const panel = decisionPanel({
     title: "Pick by your limits",
@@ -79,7 +153,23 @@ page(async ({ solver, name }) => {
     show: (reply) => h("p", {}, reply.reason),
     after: (reply) => reply && choose(reply.solution),
   });
-  const stages = h("section", { class: "card", "aria-label": "Stages" }, h("h3", {}, "Stages of the one chosen"), shown);
-  fill("figures", panel.element, stages, views.map(([one]) => one.element), h("section", { class: "card wide", "aria-label": "Walk one item through" }, h("h3", {}, "Walk one item through"), walked));
+  const stages = h(
+    "section",
+    { class: "card", "aria-label": "Stages" },
+    h("h3", {}, "Stages of the one chosen"),
+    shown,
+  );
+  fill(
+    "figures",
+    panel.element,
+    stages,
+    views.map(([one]) => one.element),
+    h(
+      "section",
+      { class: "card wide", "aria-label": "Walk one item through" },
+      h("h3", {}, "Walk one item through"),
+      walked,
+    ),
+  );
   await panel.question();
 });
