@@ -15,9 +15,13 @@ from matplotlib.text import Text
 from app.catalog import Live
 from app.clock import now
 from app.pictures import PICTURES, save
+from app.pictures.canvas import LEAST_SPAN, percents
+from app.pictures.index import MOST_NAMED
 from models import ArtifactRecord, ArtifactRef, CascadeQuery, Dataset, FeaturesSpec, TraceSpec, dataset_from_columns
 from models.errors import Conflict
 from solvers import SOLVERS, Run
+from solvers.index.assemble import plan_without_models
+from solvers.index.costs import Costs
 from tests.app import stored
 from tests.samples import trace_columns, trace_embeddings
 from tests.solvers.policy.problems import QUICK
@@ -174,6 +178,24 @@ def test_indexes_of_all_kinds_are_drawn(
     figure, texts = drawn(index_of(costs, size, **params), tmp_path)
     assert len(figure.axes) == panels
     assert ("budget, ms" in texts) == (panels == 2)
+
+
+def test_of_many_sets_those_are_named_that_win_most(tmp_path: Path) -> None:
+    costs = Costs(np.array([[0], [1]]), np.array([[2.0**f, 0.0] for f in range(5)]))
+    plan = plan_without_models(lambda masks: [0.5 + mask / 100 for mask in masks], costs).plan
+    _, texts = drawn(replace(index_of([2.0]), plan=plan), tmp_path)
+    (title,) = [text for text in texts if text.startswith("accuracy and features")]
+    assert title == f"accuracy and features\n{MOST_NAMED} of 32"
+    assert len([text for text in texts if "%  " in text]) == MOST_NAMED
+
+
+def test_shares_that_hardly_differ_are_drawn_hardly_apart() -> None:
+    axes = Figure().subplots()
+    axes.plot([0, 1], [0.999, 0.9995])
+    percents(axes)
+    low, high = axes.get_ylim()
+    assert high - low == pytest.approx(LEAST_SPAN)
+    assert low < 0.999 < 0.9995 < high
 
 
 def test_names_of_any_kind_fit_into_the_picture(tmp_path: Path) -> None:
