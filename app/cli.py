@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from app import show
 from app.clock import now
-from app.commands import building, datasets, subjects
+from app.commands import building, datasets, plotting, subjects
 from app.commands.shared import AsJson, NameArgument, SolverArgument, load, open_store, refuse_unknown, show_decision
 from app.decisions import decided
 from app.settings import Settings
@@ -33,6 +33,7 @@ cli.add_typer(subjects.portfolio, name="portfolio")
 cli.add_typer(subjects.pipeline, name="pipeline")
 cli.command()(building.build)
 cli.command()(building.rebuild)
+cli.command()(plotting.plot)
 
 
 def main() -> None:

@@ -20,6 +20,8 @@ _MOST_COLUMNS = 5
 _SIDE_BY_SIDE = 3
 _MOST_ITEMS = 12
 _MOST_RECORDS = 24
+_FOR_PROGRAMS = ("traffic",)
+"""What of a summary is many numbers, which ``--json`` has and pictures show."""
 _FIRST = ("name", "strategy", "classifier", "deadline", "cascade")
 """What tells records apart stands first."""
 
@@ -140,7 +142,7 @@ def artifact(record: ArtifactRecord, as_json: bool) -> None:
     if as_json:
         print_json(facts)
         return
-    summary = facts.pop("summary")
+    summary = {name: value for name, value in facts.pop("summary").items() if name not in _FOR_PROGRAMS}
     print_facts(f"{record.solver} {record.name}, version {record.version}", facts)
     print_facts("summary", summary)
 

@@ -4,6 +4,7 @@ The map asks ``decide`` for each of its cells, so it shows what decisions say. A
 cross (Theorem 3.13): which two is read from the skylines on both sides of a breakpoint.
 """
 
+from dataclasses import dataclass
 from math import inf
 
 import numpy as np
@@ -33,23 +34,42 @@ def draw(plan: IndexPlan, query: CurvesQuery) -> IndexCurves:
     """
     sizes = _sizes(plan, query)
     at = sizes if len(sizes) else np.ones(1)
-    shown = _on_skylines(plan, float(at[0]), float(at[-1]))
-    table = _costs(plan, shown, at)
-    budgets = _budgets(plan, table, query.budgets)
+    on_skylines = _Sets.of(plan, _on_skylines(plan, float(at[0]), float(at[-1])))
+    budgets = _budgets(plan, on_skylines.costs(at), query.budgets)
     winners = _winners(plan, sizes, budgets)
-    shown = np.union1d(shown, winners)
-    shown = shown[np.lexsort((-shown, plan.accuracies[plan.candidates[shown]]))]
-    place = {candidate: i for i, candidate in enumerate(shown.tolist())}
+    sets = _Sets.of(plan, np.union1d(on_skylines.candidates, winners))
+    place = {candidate: i for i, candidate in enumerate(sets.candidates.tolist())}
     return IndexCurves(
         sizes=sizes.tolist(),
         budgets=budgets.tolist(),
         feature_sets=tuple(
             FeatureSetCurve(features=_features(plan, candidate), accuracy=_accuracy(plan, candidate), costs=row)
-            for candidate, row in zip(shown.tolist(), _costs(plan, shown, at).tolist(), strict=True)
+            for candidate, row in zip(place, sets.costs(at).tolist(), strict=True)
         ),
-        intersections=_intersections(plan, sizes, place),
+        intersections=_intersections(plan, sizes, sets, place),
         winners=tuple(tuple(place[candidate] for candidate in row) for row in winners.tolist()),
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sets:
+    """Some of the candidates, (m,), by rising accuracy, the preferred of equals last; their cost curves (m, t)."""
+
+    candidates: Ints
+    curves: Floats
+
+    @classmethod
+    def of(cls, plan: IndexPlan, candidates: Ints) -> "_Sets":
+        ordered = candidates[np.lexsort((-candidates, plan.accuracies[plan.candidates[candidates]]))]
+        masks = plan.masks[plan.candidates[ordered]]
+        return cls(ordered, Costs(plan.powers, plan.coefficients).of_sets(masks))
+
+    def costs(self, sizes: Floats) -> Floats:
+        """Evaluate the curves at sizes, as decisions do: (m, sizes)."""
+        found = np.stack([horner(self.curves, size) for size in sizes.tolist()], axis=1)
+        if not np.all(np.isfinite(found)):
+            raise InvalidRequest.at(Fault(("high",), f"is {sizes[-1]:g}, where costs are beyond what can be computed"))
+        return found
 
 
 def _sizes(plan: IndexPlan, query: CurvesQuery) -> Floats:
@@ -88,15 +108,6 @@ def _on_skylines(plan: IndexPlan, low: float, high: float) -> Ints:
     return np.unique(plan.members[plan.offsets[first] : plan.offsets[last + 1]]).astype(np.int64)
 
 
-def _costs(plan: IndexPlan, candidates: Ints, sizes: Floats) -> Floats:
-    """Evaluate candidates at sizes, as decisions do: (candidates, sizes)."""
-    found = Costs(plan.powers, plan.coefficients).of_sets(plan.masks[plan.candidates[candidates]])
-    table = np.stack([horner(found, size) for size in sizes.tolist()], axis=1)
-    if not np.all(np.isfinite(table)):
-        raise InvalidRequest.at(Fault(("high",), f"is {sizes[-1]:g}, where costs are beyond what can be computed"))
-    return table
-
-
 def _budgets(plan: IndexPlan, table: Floats, count: int) -> Floats:
     """Spread budgets evenly by their logarithms from the least cost that is not 0 to the largest."""
     if plan.fixed_budget is not None:
@@ -120,7 +131,7 @@ def _winners(plan: IndexPlan, sizes: Floats, budgets: Floats) -> Ints:
     )
 
 
-def _intersections(plan: IndexPlan, sizes: Floats, place: dict[int, int]) -> tuple[Crossing, ...]:
+def _intersections(plan: IndexPlan, sizes: Floats, sets: _Sets, place: dict[int, int]) -> tuple[Crossing, ...]:
     """Tell where in the range the skyline changes because two curves cross, by rising size."""
     if not len(sizes) or plan.fixed_budget is not None:
         return ()  # with one budget, skylines change where a set ceases to be affordable
@@ -128,24 +139,31 @@ def _intersections(plan: IndexPlan, sizes: Floats, place: dict[int, int]) -> tup
     inside = np.flatnonzero((plan.sizes >= sizes[0]) & (plan.sizes <= sizes[-1]))
     for segment in inside[inside > 0].tolist():
         size = float(plan.sizes[segment])
-        before, after = (set(_skyline(plan, i).tolist()) for i in (segment - 1, segment))
+        before, after = ({place[member] for member in _skyline(plan, i)} for i in (segment - 1, segment))
         both = np.array(sorted(before | after))
-        costs = dict(zip(both.tolist(), _costs(plan, both, np.array([size]))[:, 0].tolist(), strict=True))
-        pairs = {tuple(sorted((place[one], place[_nearest(one, costs)]))) for one in before ^ after}
-        cost_of = {place[candidate]: cost for candidate, cost in costs.items()}
-        found += [
-            Crossing(size=size, cost=cost_of[first], first=first, second=second) for first, second in sorted(pairs)
-        ]
+        costs = horner(sets.curves[both], size)
+        pairs = {_with_nearest(one, both, costs) for one in before ^ after}
+        cost_of = dict(zip(both.tolist(), costs.tolist(), strict=True))
+        found += [Crossing(size=size, cost=cost_of[one], first=one, second=two) for one, two in sorted(pairs)]
     return tuple(found)
 
 
-def _skyline(plan: IndexPlan, segment: int) -> NDArray[np.int32]:
-    return plan.members[plan.offsets[segment] : plan.offsets[segment + 1]]
+def _skyline(plan: IndexPlan, segment: int) -> list[int]:
+    members: list[int] = plan.members[plan.offsets[segment] : plan.offsets[segment + 1]].tolist()
+    return members
 
 
-def _nearest(one: int, costs: dict[int, float]) -> int:
-    """Find the other curve that is nearest where one joins or leaves: the two cross there."""
-    return min((abs(cost - costs[one]), other) for other, cost in costs.items() if other != one)[1]
+def _with_nearest(one: int, places: Ints, costs: Floats) -> tuple[int, int]:
+    """Pair a curve that joins or leaves with the one that is nearest there: the two cross. The smaller place first.
+
+    >>> _with_nearest(5, np.array([2, 5, 7]), np.array([1.0, 2.0, 2.1]))
+    (5, 7)
+    """
+    own = int(np.searchsorted(places, one))
+    apart = np.abs(costs - costs[own])
+    apart[own] = np.inf
+    other = int(places[apart.argmin()])
+    return min(one, other), max(one, other)
 
 
 def _features(plan: IndexPlan, candidate: int) -> tuple[str, ...]:

@@ -135,6 +135,12 @@ def test_a_bad_table_is_refused_in_one_line_that_names_field_and_row(run: Run, f
         (["export", "cascade", "nosuch", "-o", "x"], "there is no cascade artifact called 'nosuch'"),
         (["export", "cascade", "plan", "-o", "/no/such/folder/x"], "/no/such/folder/x: No such file or directory"),
         (["import", __file__], "the bytes are no artifact"),
+        (["plot", "cascade", "plan", "-o", "x.pdf"], "output: is 'x.pdf', must end in .png or .svg"),
+        (["plot", "cascade", "plan", "-o", "x"], "output: is 'x', must end in .png or .svg"),
+        (["plot", "oracle", "plan", "-o", "x.png"], "solver: is 'oracle', must be one of cascade"),
+        (["plot", "cascade", "nosuch", "-o", "x.png"], "there is no cascade artifact called 'nosuch'"),
+        (["plot", "cascade", "plan", "--version", "3", "-o", "x.png"], "cascade 'plan' has no version 3"),
+        (["plot", "cascade", "plan", "-o", "/no/such/folder/x.png"], "/no/such/folder/x.png: No such file"),
         (["bench", "nosuch"], "there is no benchmark 'nosuch'"),
         (["bench", "../cli"], "there is no benchmark '../cli'"),
     ],
@@ -160,6 +166,7 @@ def test_a_refusal_is_one_line_and_status_1(words: list[str], line: str, run: Ru
         ["artifacts", "--activate", "two"],
         ["import", "/no/such/file"],
         ["export", "cascade", "plan"],
+        ["plot", "cascade", "plan"],
         ["dataset", "list", "--nosuch"],
     ],
 )
@@ -177,7 +184,7 @@ def test_without_a_command_the_help_is_shown(words: list[str], run: Run) -> None
 
 
 def test_every_command_of_the_contract_has_help(run: Run) -> None:
-    commands = ["serve", "worker", "demo", "build", "artifacts", "decide", "export", "import", "bench"]
+    commands = ["serve", "worker", "demo", "build", "artifacts", "decide", "export", "import", "plot", "bench"]
     for words in [*([c] for c in commands), *(["dataset", c] for c in ("add", "list", "show", "delete"))]:
         assert "Usage: " in done(run(*words, "--help"))
 
@@ -277,6 +284,17 @@ def test_an_artifact_is_exported_and_imported(run: Run, parts: Parts, tmp_path: 
     file.write_bytes(file.read_bytes()[:-1])
     refused(run("import", file))
     assert parts.artifacts.record("cascade", "plan").version == 4
+
+
+def test_an_artifact_is_drawn_into_a_file(run: Run, parts: Parts, tmp_path: Path) -> None:
+    stored.publish(parts, seed=0)
+    stored.publish(parts, seed=1)
+    file = tmp_path / "plan.svg"
+    assert f"wrote {file}: cascade plan version 2" in " ".join(done(run("plot", "cascade", "plan", "-o", file)).split())
+    assert file.read_bytes().startswith(b"<?xml")
+    told = parsed(run("plot", "cascade", "plan", "--version", 1, "-o", file, "--json"))
+    assert told["artifact"] == {"solver": "cascade", "name": "plan", "version": 1}
+    assert (told["file"], told["bytes"]) == (str(file), len(file.read_bytes()))
 
 
 @pytest.mark.parametrize(

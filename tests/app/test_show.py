@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from app import show
+from models import ArtifactRecord
 
 
 def printed(capsys: pytest.CaptureFixture[str]) -> str:
@@ -107,3 +108,14 @@ def test_progress_is_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
         report(2, 3, "solving [/K1]")
     assert "solving [/K1]" in out.getvalue()
     assert "2/3" in out.getvalue()
+
+
+def test_numbers_that_pictures_show_are_left_to_the_json(capsys: pytest.CaptureFixture[str]) -> None:
+    told = {"dataset": "d", "params": {}, "seed": 0, "unit": "ms", "created_at": "", "sha256": "0", "bytes": 1}
+    summary = {"rows": 12, "traffic": {"items": [[1, 2]]}}
+    record = ArtifactRecord.model_validate({"solver": "policy", "name": "p", "version": 1, "summary": summary, **told})
+    show.artifact(record, False)
+    text = printed(capsys)
+    assert ("rows" in text, "traffic" in text) == (True, False)
+    show.artifact(record, True)
+    assert json.loads(printed(capsys))["summary"] == summary

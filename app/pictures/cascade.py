@@ -1,0 +1,59 @@
+"""A cascade: how long an item takes for every deadline, and the cascade without one, call by call."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from app.catalog import Live
+from app.pictures.canvas import COLOURS, QUIET, figure, logarithmic, shown, spread_widely
+from models import CascadeQuery, CascadeRunDecision, DeadlineRange
+
+BEYOND = 1.15
+"""The last range, which does not end, is drawn as far as this times its start."""
+
+
+def draw(live: Live) -> Figure:
+    """Draw the step function above the timeline."""
+    found: CascadeRunDecision = live.plan.decide(CascadeQuery())
+    picture = figure(3.2 + 0.26 * len(found.steps))
+    above, below = picture.subplots(2, 1, height_ratios=(2.4, 0.7 + 0.28 * len(found.steps)))
+    _step_function(above, live.plan.ranges(), live.record.unit)
+    _timeline(below, found, live.record.unit)
+    return picture
+
+
+def _step_function(axes: Axes, ranges: tuple[DeadlineRange, ...], unit: str) -> None:
+    starts = np.array([each.deadline_from for each in ranges])
+    durations = np.array([each.expected_duration for each in ranges])
+    end = float(starts[-1]) * BEYOND or 1.0
+    axes.stairs(durations, np.append(starts, end), baseline=None, color=COLOURS[0], linewidth=2)
+    axes.plot(starts, durations, "o", color=COLOURS[0], markersize=4)
+    low = float(starts[0]) / BEYOND if spread_widely(starts) else 0.0
+    axes.axvspan(low, float(starts[0]), color=QUIET, alpha=0.15, linewidth=0, label="no cascade is fast enough")
+    axes.set(
+        title="Expected duration for every deadline",
+        xlabel=f"deadline, {unit}",
+        ylabel=f"expected duration, {unit}",
+    )
+    logarithmic(axes, "x", starts)
+    axes.set_xlim(low, end)
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2)
+
+
+def _timeline(axes: Axes, found: CascadeRunDecision, unit: str) -> None:
+    """Draw a bar for each call, as long as it takes on average and as dark as it is likely."""
+    start = 0.0
+    for place, step in enumerate(found.steps):
+        opacity = 0.25 + 0.75 * min(max(step.probability_of_reaching, 0.0), 1.0)
+        axes.barh(place, step.execution_time, left=start, height=0.6, color=COLOURS[0], alpha=opacity)
+        start += step.execution_time
+        axes.text(start, place, f" {step.probability_of_reaching:.1%} of items", va="center", fontsize=8)
+    axes.set_yticks(range(len(found.steps)), [shown(step.classifier) for step in found.steps])
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    axes.set(
+        title="The cascade without a deadline, call by call",
+        xlabel=f"time from the start if no call is sure enough, {unit}",
+        xlim=(0, start * 1.2 or 1.0),
+    )

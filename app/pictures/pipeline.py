@@ -1,0 +1,68 @@
+"""A pipeline: every configuration of the front, accuracy over cost, coloured by coverage."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import PercentFormatter
+
+from app.catalog import Live
+from app.pictures.canvas import ORDERED, QUIET, figure, logarithmic, percents
+from models.pipeline import Configuration
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+"""By the number of stages; more take the last one."""
+LEAST_SPAN = 0.05
+"""Colours go over so much of the coverage at least."""
+
+
+def draw(live: Live) -> Figure:
+    """Draw the front; markers tell the number of stages."""
+    items: tuple[Configuration, ...] = live.plan.frontier()
+    picture = figure(4.0)
+    axes = picture.subplots()
+    costs, levels, covered = (
+        np.array([getattr(item, what) for item in items]) for what in ("cost", "conclusive_accuracy", "coverage")
+    )
+    stages = np.array([len(item.stages) for item in items])
+    most = float(covered.max())
+    least = max(min(float(covered.min()), most - LEAST_SPAN), 0.0)
+    for count in np.unique(stages).tolist():
+        some = stages == count
+        dots = axes.scatter(
+            costs[some],
+            levels[some],
+            c=covered[some],
+            vmin=least,
+            vmax=max(most, least + LEAST_SPAN),
+            cmap=ORDERED,
+            marker=_marker(count),
+            s=32,
+            edgecolors=QUIET,
+            linewidths=0.5,
+        )
+    percents(axes)
+    axes.set(
+        title="Every configuration that no other one beats",
+        xlabel=f"cost of an item on average, {live.record.unit}",
+        ylabel="accuracy of accepted answers",
+    )
+    logarithmic(axes, "x", costs)
+    picture.colorbar(dots, ax=axes, label="coverage", format=PercentFormatter(xmax=1.0, decimals=0), pad=0.02)
+    _explain(axes, np.unique(stages).tolist())
+    return picture
+
+
+def _marker(count: int) -> str:
+    return MARKERS[min(count, len(MARKERS)) - 1]
+
+
+def _explain(axes: Axes, counts: list[int]) -> None:
+    """Explain the markers above the panel, where no data are."""
+    handles = [
+        Line2D(
+            [], [], marker=_marker(count), linestyle="", color=QUIET, label=f"{count} stage{'s' if count > 1 else ''}"
+        )
+        for count in counts
+    ]
+    axes.legend(handles=handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(counts), borderaxespad=0.2)
