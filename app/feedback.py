@@ -15,7 +15,7 @@ from app.store import Pipeline, Store, key, translated
 from models import ArtifactRecord, ArtifactRef
 from models.errors import UnknownVersion
 from models.feedback import QUANTITIES, ClassifierOutcomes, Comparison, Estimates, FeedbackReport, Outcome
-from solvers.drift import FALSE_ALARM, Told, compare, parted, tally
+from solvers.drift import FALSE_ALARM, Told, compare, counted_on, parted, tally
 
 KEPT_ROWS = 10_000
 KEPT_BYTES = 32 * 2**20
@@ -29,7 +29,7 @@ class Count:
     """What is to be added for one version."""
 
     judged_on: int
-    told: dict[str, list[tuple[float, float]]] = field(default_factory=lambda: {name: [] for name in QUANTITIES})
+    told: dict[str, list[tuple[float, float, int]]] = field(default_factory=lambda: {name: [] for name in QUANTITIES})
     classifiers: dict[str, float] = field(default_factory=dict)
     rows: list[bytes] = field(default_factory=list)
     outcomes: int = 0
@@ -37,10 +37,12 @@ class Count:
     def add(self, outcome: Outcome, estimates: Estimates) -> None:
         """Add an outcome, given what was expected of it."""
         self.outcomes += 1
+        answered = counted_on(self.judged_on, estimates.coverage)
         for quantity, value in (("accuracy", outcome.correct), ("cost", outcome.cost), ("time", outcome.time)):
             if value is not None:
                 expected = getattr(estimates, quantity)
-                self.told[quantity].append((np.nan if expected is None else expected, float(value)))
+                on = answered if quantity == "accuracy" else self.judged_on
+                self.told[quantity].append((np.nan if expected is None else expected, float(value), on))
         if outcome.classifier is not None and outcome.correct is not None:
             for kind, more in (("n", 1.0), ("correct", float(outcome.correct))):
                 name = f"classifier.{kind}.{outcome.classifier}"
@@ -51,10 +53,10 @@ class Count:
     def sums(self) -> dict[str, float]:
         """Sum up what was added."""
         found = {"outcomes": float(self.outcomes), **self.classifiers}
-        for quantity, pairs in self.told.items():
-            if pairs:
-                estimated, realised = np.array(pairs).T
-                found |= tally(quantity, Told(estimated, realised), self.judged_on)
+        for quantity, told in self.told.items():
+            if told:
+                estimated, realised, on = np.array(told).T
+                found |= tally(quantity, Told(estimated, realised, on))
         return found
 
 

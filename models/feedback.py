@@ -25,6 +25,9 @@ class Estimates(Value):
     accuracy: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None, description="the share of answers that are right, from 0 to 1"
     )
+    coverage: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None, description="the share of items that get an answer, which the accuracy is of; null: each does"
+    )
     cost: Amount | None = Field(default=None, description="what an item costs, in the artifact's unit")
     time: Amount | None = Field(default=None, description="how long an item takes, in the artifact's unit")
 

@@ -3,6 +3,7 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 from app.feedback import DRIFTS, KEPT_ROWS, Count
@@ -11,6 +12,7 @@ from app.store import key
 from models import ArtifactRecord, ArtifactRef
 from models.errors import UnknownVersion
 from models.feedback import Estimates, Outcome
+from solvers.drift import Told, tally
 from tests.app.stored import publish
 
 ID = "cascade/plan/1?accuracy=0.9&time=2.0"
@@ -54,6 +56,18 @@ def test_outcomes_are_added_up_and_reported(parts: Parts, record: ArtifactRecord
     assert report.time.low is not None
     assert report.time.low < 2 < (report.time.high or 0)
     assert [(each.classifier, each.outcomes, each.correct) for each in report.classifiers] == [("fast", 600, 540)]
+
+
+def test_an_accuracy_is_judged_by_the_items_that_got_an_answer_and_a_cost_by_all() -> None:
+    """Of 100 rows that a build judged by, a tenth answered: ten tell the accuracy, a hundred the cost."""
+    count = Count(100)
+    count.add(Outcome(decision=ID, correct=True, cost=3.0), Estimates(accuracy=0.7, coverage=0.1, cost=2.0))
+    found = count.sums()
+    told = tally("accuracy", Told(np.array([0.7]), np.ones(1), 10)) | tally(
+        "cost", Told(np.array([2.0]), np.array([3.0]), 100)
+    )
+    assert {name: found[name] for name in told} == told
+    assert told["accuracy.above.0"] != tally("accuracy", Told(np.array([0.7]), np.ones(1), 100))["accuracy.above.0"]
 
 
 def test_servers_count_side_by_side_and_lose_nothing(parts: Parts, record: ArtifactRecord) -> None:
