@@ -5,7 +5,8 @@ bounded place: some eighty numbers, two for each classifier, and at most ``KEPT_
 """
 
 import json
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -13,15 +14,16 @@ import numpy as np
 
 from app.store import Pipeline, Store, key, translated
 from models import ArtifactRecord, ArtifactRef
-from models.errors import UnknownVersion
+from models.errors import StoreRefused, StoreUnavailable, UnknownVersion
 from models.feedback import QUANTITIES, ClassifierOutcomes, Comparison, Estimates, FeedbackReport, Outcome
 from solvers.drift import FALSE_ALARM, Told, compare, counted_on, parted, tally
 
+logger = logging.getLogger("parsimony.feedback")
 KEPT_ROWS = 10_000
 KEPT_BYTES = 32 * 2**20
 """The newest rows are kept, of each version, and fewer where they are long."""
-DRIFTS = key("drifts")
-"""For each version that has drifted, as solver/name/version, what has parted."""
+DRIFTS = key("drifted")
+"""What has parted, as solver/name/version/quantity."""
 
 
 @dataclass(slots=True)
@@ -67,7 +69,11 @@ class Feedback:
         self._store = store
 
     def add(self, counts: Mapping[ArtifactRef, Count]) -> dict[ArtifactRef, tuple[str, ...]]:
-        """Add to what was counted, all or nothing; says what has parted. Raises UnknownVersion for one that is gone."""
+        """Add to what was counted, all or nothing; raises UnknownVersion for one that is gone.
+
+        Says what has parted, of each version that could be looked at: what is counted is counted, also if the store
+        goes right after, and the next outcomes have it looked at again.
+        """
 
         def change(pipe: Pipeline) -> None:
             for ref in counts:
@@ -82,23 +88,27 @@ class Feedback:
                     pipe.ltrim(_rows(ref), -min(KEPT_ROWS, KEPT_BYTES // max(map(len, count.rows))), -1)
 
         self._store.transact(change, *map(_record, counts))
-        return {ref: self._drift(ref) for ref in counts}
+        try:
+            return {ref: self._drift(ref) for ref in counts}
+        except (StoreUnavailable, StoreRefused) as error:
+            logger.warning("outcomes are counted, whether they drift will be seen with the next ones: %s", error)
+            return {}
 
     def _drift(self, ref: ArtifactRef) -> tuple[str, ...]:
-        """Say what has parted, and keep it: a test that has won stays won."""
-        found = parted(self.sums(ref))
+        """Say what has parted, and keep it: a test that has won stays won, until the outcomes are forgotten."""
         before = self.drifts().get(_spelt(ref), ())
-        after = tuple(name for name in QUANTITIES if name in found or name in before)
-        if after != before:
-            with translated():
-                self._store.client.hset(DRIFTS, _spelt(ref), ",".join(after))
-        return after
+        found = parted(self.sums(ref))
+        if not set(found) <= set(before):
+            found = self._store.transact(lambda pipe: _raise_drift(pipe, ref), _sums(ref))
+        return _in_order({*before, *found})
 
     def drifts(self) -> dict[str, tuple[str, ...]]:
         """Give what has parted, of every version that has, as solver/name/version."""
-        with translated():
-            found = cast("dict[bytes, bytes]", self._store.client.hgetall(DRIFTS))
-        return {name.decode(): tuple(parts.decode().split(",")) for name, parts in found.items()}
+        found: dict[str, set[str]] = {}
+        for flag in self._store.members(DRIFTS):
+            version, _, quantity = flag.rpartition("/")
+            found.setdefault(version, set()).add(quantity)
+        return {version: _in_order(quantities) for version, quantities in found.items()}
 
     def told_of(self, records: Iterable[ArtifactRecord]) -> list[ArtifactRecord]:
         """Say in records what has drifted."""
@@ -109,8 +119,7 @@ class Feedback:
     def sums(self, ref: ArtifactRef) -> dict[str, float]:
         """Give what was counted of a version."""
         with translated():
-            found = cast("dict[bytes, bytes]", self._store.client.hgetall(_sums(ref)))
-        return {name.decode(): float(value) for name, value in found.items()}
+            return _read_sums(self._store.client.hgetall(_sums(ref)))
 
     def rows(self, ref: ArtifactRef) -> list[tuple[dict[str, Any], list[float] | None]]:
         """Give the rows of a version, the oldest first, each with its embedding if it has one."""
@@ -149,7 +158,24 @@ class Feedback:
 def forget(pipe: Pipeline, ref: ArtifactRef) -> None:
     """Queue the removal of a version's feedback."""
     pipe.delete(_sums(ref), _rows(ref))
-    pipe.hdel(DRIFTS, _spelt(ref))
+    pipe.srem(DRIFTS, *(f"{_spelt(ref)}/{quantity}" for quantity in QUANTITIES))
+
+
+def _raise_drift(pipe: Pipeline, ref: ArtifactRef) -> tuple[str, ...]:
+    """Queue the flags of what has parted by now; with the sums watched, for they may be forgotten meanwhile."""
+    found = parted(_read_sums(pipe.hgetall(_sums(ref))))
+    pipe.multi()
+    for quantity in found:
+        pipe.sadd(DRIFTS, f"{_spelt(ref)}/{quantity}")
+    return found
+
+
+def _read_sums(found: Any) -> dict[str, float]:
+    return {name.decode(): float(value) for name, value in found.items()}
+
+
+def _in_order(quantities: Container[str]) -> tuple[str, ...]:
+    return tuple(name for name in QUANTITIES if name in quantities)
 
 
 def _comparison(name: str, sums: Mapping[str, float], drift: tuple[str, ...]) -> Comparison:

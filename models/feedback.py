@@ -127,7 +127,8 @@ class FeedbackReply(Value):
     counted: int = Field(description="the number of outcomes")
     rows: int = Field(description="how many of them carried a row for a rebuild")
     drift: dict[str, Items[str]] = Field(
-        description="for each artifact of the request, as solver/name/version, what has parted from the estimates"
+        description="for each artifact of the request, as solver/name/version, what has parted from the estimates; "
+        "left out where the store went away before it could tell"
     )
 
 

@@ -1,14 +1,17 @@
 """Feedback in the store: added up all at once, bounded, gone with its version."""
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
+import redis
 
-from app.feedback import DRIFTS, KEPT_ROWS, Count
+from app.feedback import DRIFTS, KEPT_ROWS, Count, Feedback
 from app.parts import Parts
-from app.store import key
+from app.store import Store, key
 from models import ArtifactRecord, ArtifactRef
 from models.errors import UnknownVersion
 from models.feedback import Estimates, Outcome
@@ -97,6 +100,63 @@ def test_drift_is_raised_kept_and_forgotten(parts: Parts, record: ArtifactRecord
     parts.feedback.delete(ref_of(record))
     assert parts.feedback.told_of([record])[0].drift == ()
     assert parts.feedback.report(record).outcomes == 0
+
+
+def test_what_is_counted_is_no_failure_if_the_store_goes_right_after(parts: Parts, record: ArtifactRecord) -> None:
+    """Drift is then not told, and seen with the next outcome. A store that reads no sums stands for one that went."""
+    wrong = counted(ref_of(record), *[Outcome(decision=ID, correct=False)] * 100)
+    parts.store.client.acl_setuser("default", enabled=True, commands=["-hgetall"])
+    try:
+        assert parts.feedback.add(wrong) == {}
+    finally:
+        parts.store.client.acl_setuser("default", enabled=True, categories=["+@all"])
+    assert parts.feedback.report(record).outcomes == 100
+    more = counted(ref_of(record), Outcome(decision=ID, correct=True))
+    assert parts.feedback.add(more) == {ref_of(record): ("accuracy",)}
+    assert parts.feedback.told_of([record])[0].drift == ("accuracy",)
+
+
+class Between(redis.Redis):
+    """A client during whose work another server does something, once: after the read of this number."""
+
+    after: int
+    act: Callable[[], object]
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Read or write, and let the other server act."""
+        found = super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
+        if args[0] in ("HGETALL", "SMEMBERS"):
+            self.after -= 1
+            if self.after == 0:
+                self.act()
+        return found
+
+
+def meanwhile(parts: Parts, after: int, act: Callable[[], object]) -> Feedback:
+    """Give the feedback of another server, which is interrupted after so many reads."""
+    store = Store(parts.store.url)
+    store.close()
+    store.client = client = Between(connection_pool=parts.store.client.connection_pool)
+    client.after, client.act = after, act
+    return Feedback(store)
+
+
+@pytest.mark.parametrize("after", [1, 2])
+def test_servers_raise_flags_side_by_side_and_lose_none(parts: Parts, record: ArtifactRecord, after: int) -> None:
+    """One tells wrong answers, the other long times while the first looks whether its have drifted."""
+    wrong = counted(ref_of(record), *[Outcome(decision=ID, correct=False)] * 100)
+    slow = counted(ref_of(record), *[Outcome(decision=ID, time=40.0)] * 100)
+    meanwhile(parts, after, lambda: parts.feedback.add(slow)).add(wrong)
+    assert parts.feedback.report(record).drift == ("accuracy", "time")
+
+
+@pytest.mark.parametrize("after", [1, 2])
+def test_no_flag_outlives_the_outcomes_that_raised_it(parts: Parts, record: ArtifactRecord, after: int) -> None:
+    """They are forgotten while the server that counted them looks whether they have drifted."""
+    wrong = counted(ref_of(record), *[Outcome(decision=ID, correct=False)] * 100)
+    meanwhile(parts, after, lambda: parts.feedback.delete(ref_of(record))).add(wrong)
+    report = parts.feedback.report(record)
+    assert (report.outcomes, report.drift) == (0, ())
 
 
 def test_the_newest_rows_are_kept(parts: Parts, record: ArtifactRecord) -> None:
