@@ -115,7 +115,7 @@ def create_api(settings: Settings, metrics: Metrics, subjects: list[ModuleType])
     for router in (*routers, decisions.router_for(asks), feedback.router):
         api.include_router(router, dependencies=[Security(BEARER)], responses=errors(401, 403, 429))
     docs.install(api)
-    openapi.install(api, [body for subject in subjects for body in getattr(subject, "bodies", ())])
+    openapi.install(api, [body for module in (feedback, *subjects) for body in getattr(module, "bodies", ())])
     problems.install(api)
     return api
 
