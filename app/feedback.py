@@ -1,7 +1,8 @@
 """Feedback in the store: sums for each version of an artifact, rows for a rebuild, and what has drifted.
 
 Everything of a version is added up by the store itself, all at once, so servers may count side by side. It takes a
-bounded place: some eighty numbers, two for each classifier, and at most ``KEPT_ROWS`` rows in ``KEPT_BYTES``.
+bounded place: some eighty numbers, two for each classifier, and at most ``KEPT_ROWS`` rows in ``KEPT_BYTES``; the rows
+of all versions together take at most ``ALL_KEPT_BYTES``.
 """
 
 import json
@@ -13,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from app.store import Pipeline, Store, key, translated
-from models import ArtifactRecord, ArtifactRef
+from models import ArtifactRecord, ArtifactRef, Fault, InvalidRequest
 from models.errors import StoreRefused, StoreUnavailable, UnknownVersion
 from models.feedback import QUANTITIES, ClassifierOutcomes, Comparison, Estimates, FeedbackReport, Outcome
 from solvers.drift import FALSE_ALARM, Told, compare, counted_on, parted, tally
@@ -22,8 +23,44 @@ logger = logging.getLogger("parsimony.feedback")
 KEPT_ROWS = 10_000
 KEPT_BYTES = 32 * 2**20
 """The newest rows are kept, of each version, and fewer where they are long."""
+ALL_KEPT_BYTES = 256 * 2**20
+"""Beyond it, the oldest row goes of the version whose rows take most: many versions leave each its share."""
+ROW_BYTES = 4 * 2**20
+"""A row that takes more is refused."""
+ROW_SIZES = key("feedback-bytes")
+"""How many bytes the rows of each version take, by their key."""
 DRIFTS = key("drifted")
 """What has parted, as solver/name/version/quantity."""
+
+
+_TRIM = """
+local kept, all, own, found = {}, 0, ARGV[1], redis.call('HGETALL', KEYS[1])
+for i = 1, #found, 2 do
+    kept[found[i]] = tonumber(found[i + 1])
+    all = all + kept[found[i]]
+end
+local function drop_oldest(rows)
+    local row = redis.call('LPOP', rows)
+    local bytes = row and #row or kept[rows]
+    kept[rows], all = kept[rows] - bytes, all - bytes
+end
+while redis.call('LLEN', own) > tonumber(ARGV[2]) or kept[own] > tonumber(ARGV[3]) do
+    drop_oldest(own)
+end
+while all > tonumber(ARGV[4]) do
+    local largest = own
+    for rows, bytes in pairs(kept) do
+        if bytes > kept[largest] then
+            largest = rows
+        end
+    end
+    drop_oldest(largest)
+end
+for rows, bytes in pairs(kept) do
+    redis.call('HSET', KEYS[1], rows, bytes)
+end
+"""
+"""Keeps the newest rows: of one version so many and in so many bytes, and of all in so many."""
 
 
 @dataclass(slots=True)
@@ -37,7 +74,9 @@ class Count:
     outcomes: int = 0
 
     def add(self, outcome: Outcome, estimates: Estimates) -> None:
-        """Add an outcome, given what was expected of it."""
+        """Add an outcome, given what was expected of it; raises InvalidRequest for a row that takes too many bytes."""
+        if outcome.row is not None:
+            self.rows.append(_packed(outcome))
         self.outcomes += 1
         answered = counted_on(self.judged_on, estimates.coverage)
         for quantity, value in (("accuracy", outcome.correct), ("cost", outcome.cost), ("time", outcome.time)):
@@ -49,8 +88,6 @@ class Count:
             for kind, more in (("n", 1.0), ("correct", float(outcome.correct))):
                 name = f"classifier.{kind}.{outcome.classifier}"
                 self.classifiers[name] = self.classifiers.get(name, 0.0) + more
-        if outcome.row is not None:
-            self.rows.append(json.dumps([outcome.row, outcome.embedding]).encode())
 
     def sums(self) -> dict[str, float]:
         """Sum up what was added."""
@@ -85,7 +122,8 @@ class Feedback:
                     pipe.hincrbyfloat(_sums(ref), name, more)
                 if count.rows:
                     pipe.rpush(_rows(ref), *count.rows)
-                    pipe.ltrim(_rows(ref), -min(KEPT_ROWS, KEPT_BYTES // max(map(len, count.rows))), -1)
+                    pipe.hincrby(ROW_SIZES, _rows(ref), sum(map(len, count.rows)))
+                    pipe.eval(_TRIM, 1, ROW_SIZES, _rows(ref), KEPT_ROWS, KEPT_BYTES, ALL_KEPT_BYTES)
 
         self._store.transact(change, *map(_record, counts))
         try:
@@ -158,6 +196,7 @@ class Feedback:
 def forget(pipe: Pipeline, ref: ArtifactRef) -> None:
     """Queue the removal of a version's feedback."""
     pipe.delete(_sums(ref), _rows(ref))
+    pipe.hdel(ROW_SIZES, _rows(ref))
     pipe.srem(DRIFTS, *(f"{_spelt(ref)}/{quantity}" for quantity in QUANTITIES))
 
 
@@ -200,6 +239,14 @@ def _classifiers(sums: Mapping[str, float]) -> tuple[ClassifierOutcomes, ...]:
         )
         for name in names
     )
+
+
+def _packed(outcome: Outcome) -> bytes:
+    row = json.dumps([outcome.row, outcome.embedding]).encode()
+    if len(row) > ROW_BYTES:
+        told = f"takes {len(row)} bytes, its embedding included, must take at most {ROW_BYTES}"
+        raise InvalidRequest.at(Fault(("row",), told))
+    return row
 
 
 def _spelt(ref: ArtifactRef) -> str:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import redis
 
-from app.feedback import DRIFTS, KEPT_ROWS, Count, Feedback
+from app.feedback import DRIFTS, KEPT_BYTES, KEPT_ROWS, ROW_SIZES, Count, Feedback
 from app.parts import Parts
 from app.store import Store, key
 from models import ArtifactRecord, ArtifactRef
-from models.errors import UnknownVersion
+from models.errors import InvalidRequest, UnknownVersion
 from models.feedback import Estimates, Outcome
 from solvers.drift import Told, tally
 from tests.app.stored import publish
@@ -169,6 +169,55 @@ def test_the_newest_rows_are_kept(parts: Parts, record: ArtifactRecord) -> None:
     assert (kept[0], kept[-1]) == (({"a": 2000.0}, [1.0, 2.0]), ({"a": 11999.0}, [1.0, 2.0]))
 
 
+def long_row(kilobytes: int, mark: float = 0.0) -> Outcome:
+    """Tell a row of so many kilobytes."""
+    cells = {f"{place:05}" + "x" * 95: "y" * 200 for place in range(kilobytes * 1000 // 306)}
+    return Outcome(decision=ID, row={"a": mark, **cells})
+
+
+def bytes_of_rows(parts: Parts) -> int:
+    """Count the bytes of all rows in the store."""
+    names = parts.store.client.scan_iter(key("feedback-rows*"))
+    return sum(len(row) for name in names for row in parts.store.client.lrange(name, 0, -1))
+
+
+def test_rows_of_a_version_take_no_more_bytes_than_are_kept(parts: Parts, record: ArtifactRecord) -> None:
+    """However long ones and short ones follow each other, and the newest are there."""
+    for place, kilobytes in enumerate((4000, 2000)):
+        parts.feedback.add(counted(ref_of(record), *[long_row(kilobytes, float(place))] * 9))
+        parts.feedback.add(counted(ref_of(record), *[long_row(1, 10.0 + place)] * 9))
+    kept = [row["a"] for row, _ in parts.feedback.rows(ref_of(record))]
+    assert KEPT_BYTES - 4_000_000 < bytes_of_rows(parts) <= KEPT_BYTES
+    assert kept == [0.0] * 3 + [10.0] * 9 + [1.0] * 9 + [11.0] * 9
+
+
+def test_a_row_that_is_too_long_is_refused_with_the_numbers(parts: Parts, record: ArtifactRecord) -> None:
+    """And counts as nothing; the longest that is not is kept."""
+    with pytest.raises(InvalidRequest, match=r"row: takes 4\d{6} bytes, .* at most 4194304"):
+        counted(ref_of(record), long_row(4300))
+    parts.feedback.add(counted(ref_of(record), long_row(4100)))
+    assert parts.feedback.report(record).rows == 1
+
+
+def test_rows_of_all_versions_together_take_no_more_bytes_than_are_kept(
+    parts: Parts, record: ArtifactRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The version whose rows take most gives way, down to an equal share; what is forgotten makes room."""
+    monkeypatch.setattr("app.feedback.ALL_KEPT_BYTES", 300_000)
+    versions = [ref_of(record), *(ref_of(publish(parts, "plan", seed=seed)) for seed in (1, 2))]
+    sizes = []
+    for ref in versions:
+        for mark in range(20):
+            parts.feedback.add(counted(ref, *[long_row(10, float(mark))] * 2))
+            assert bytes_of_rows(parts) <= 300_000
+        sizes.append([len(parts.feedback.rows(each)) for each in versions])
+    assert sizes == [[30, 0, 0], [15, 15, 0], [10, 10, 10]]
+    assert all(parts.feedback.rows(ref)[-1][0]["a"] == 19.0 for ref in versions)
+    parts.feedback.delete(versions[0])
+    parts.feedback.add(counted(versions[1], *[long_row(10)] * 9))
+    assert [len(parts.feedback.rows(each)) for each in versions] == [0, 19, 10]
+
+
 def test_a_deleted_version_takes_its_feedback_along_and_gets_no_more(parts: Parts, record: ArtifactRecord) -> None:
     """Nothing of it stays in the store, nor comes back."""
     more = counted(ref_of(record), *[Outcome(decision=ID, correct=False, row={"a": 1.0})] * 100)
@@ -176,7 +225,7 @@ def test_a_deleted_version_takes_its_feedback_along_and_gets_no_more(parts: Part
     publish(parts, "plan", seed=1)
     parts.artifacts.delete(record.solver, record.name, record.version)
     assert not list(parts.store.client.scan_iter(key("feedback*")))
-    assert not parts.store.client.exists(DRIFTS)
+    assert not parts.store.client.exists(DRIFTS, ROW_SIZES)
     with pytest.raises(UnknownVersion, match="cascade/plan/1 was deleted"):
         parts.feedback.add(more)
     assert not list(parts.store.client.scan_iter(key("feedback*")))
