@@ -33,6 +33,13 @@ DRIFTS = key("drifted")
 """What has parted, as solver/name/version/quantity."""
 
 
+_ADD = """
+for i = 1, #ARGV, 2 do
+    local sum = tonumber(redis.call('HGET', KEYS[1], ARGV[i]) or '0') + tonumber(ARGV[i + 1])
+    redis.call('HSET', KEYS[1], ARGV[i], string.format('%.17g', sum))
+end
+"""
+"""Adds to sums in full precision, whatever their unit: HINCRBYFLOAT keeps 17 digits after the point only."""
 _TRIM = """
 local kept, all, own, found = {}, 0, ARGV[1], redis.call('HGETALL', KEYS[1])
 for i = 1, #found, 2 do
@@ -118,8 +125,8 @@ class Feedback:
                     raise UnknownVersion(f"{_spelt(ref)} was deleted")
             pipe.multi()
             for ref, count in counts.items():
-                for name, more in count.sums().items():
-                    pipe.hincrbyfloat(_sums(ref), name, more)
+                more: list[str | float] = [part for pair in count.sums().items() for part in pair]
+                pipe.eval(_ADD, 1, _sums(ref), *more)
                 if count.rows:
                     pipe.rpush(_rows(ref), *count.rows)
                     pipe.hincrby(ROW_SIZES, _rows(ref), sum(map(len, count.rows)))

@@ -15,7 +15,7 @@ from app.store import Store, key
 from models import ArtifactRecord, ArtifactRef
 from models.errors import InvalidRequest, UnknownVersion
 from models.feedback import Estimates, Outcome
-from solvers.drift import Told, tally
+from solvers.drift import Told, compare, tally
 from tests.app.stored import publish
 
 ID = "cascade/plan/1?accuracy=0.9&time=2.0"
@@ -100,6 +100,25 @@ def test_drift_is_raised_kept_and_forgotten(parts: Parts, record: ArtifactRecord
     parts.feedback.delete(ref_of(record))
     assert parts.feedback.told_of([record])[0].drift == ()
     assert parts.feedback.report(record).outcomes == 0
+
+
+@pytest.mark.parametrize("unit", [1e-90, 1e-30, 1e-10, 1.0, 1e90])
+def test_means_and_bounds_are_those_of_any_unit(parts: Parts, record: ArtifactRecord, unit: float) -> None:
+    """What is told in other units, batch by batch, has the same mean and bounds in these units."""
+    rng = np.random.default_rng(3)
+    sums: dict[str, float] = {}
+    for _ in range(20):
+        costs = rng.exponential(1, 10)
+        count = Count(1000)
+        for cost in costs.tolist():
+            count.add(Outcome(decision=ID, cost=cost * unit), Estimates(cost=unit))
+        parts.feedback.add({ref_of(record): count})
+        for name, more in tally("cost", Told(np.ones(10), costs, 1000)).items():
+            sums[name] = sums.get(name, 0.0) + more
+    found, exact = parts.feedback.report(record).cost, compare("cost", sums)
+    assert exact.low is not None
+    for name in ("estimated", "realised", "low", "high"):
+        assert getattr(found, name) == pytest.approx(getattr(exact, name) * unit, rel=1e-9, abs=0)
 
 
 def test_what_is_counted_is_no_failure_if_the_store_goes_right_after(parts: Parts, record: ArtifactRecord) -> None:
