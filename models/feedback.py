@@ -31,6 +31,15 @@ class Estimates(Value):
     cost: Amount | None = Field(default=None, description="what an item costs, in the artifact's unit")
     time: Amount | None = Field(default=None, description="how long an item takes, in the artifact's unit")
 
+    @classmethod
+    def of(cls, **found: float | None) -> "Estimates":
+        """Make estimates of what a plan reckons; a cost or time beyond ``LARGEST`` is none, for no outcome can tell it.
+
+        >>> Estimates.of(accuracy=0.9, cost=1e150).cost is None
+        True
+        """
+        return cls(**{name: value for name, value in found.items() if value is not None and value <= LARGEST})
+
 
 def decision_id(ref: ArtifactRef, estimates: Estimates) -> str:
     """Write a decision's id: which version decided, and what it expected. It finds both again with nothing stored.
@@ -39,7 +48,7 @@ def decision_id(ref: ArtifactRef, estimates: Estimates) -> str:
     'index/digits/3?accuracy=0.9&cost=1.5'
     """
     said = [f"{name}={value!r}" for name, value in vars(estimates).items() if value is not None]
-    return f"{ref.solver}/{ref.name}/{ref.version}?{'&'.join(said)}"
+    return f"{ref.solver}/{ref.name}/{ref.version}?{'&'.join(said)}".replace("+", "")  # of 1e+16: a plus is a space
 
 
 def read_decision_id(text: str) -> tuple[ArtifactRef, Estimates]:

@@ -17,7 +17,7 @@ def estimates(
     Where it accepted none of them nothing is known of its answers.
     """
     coverage = decision.coverage
-    return Estimates(
+    return Estimates.of(
         accuracy=decision.conclusive_accuracy if coverage else None, coverage=coverage or None, cost=decision.cost
     )
 

@@ -51,6 +51,22 @@ def test_of_a_configuration_that_answers_nothing_no_accuracy_is_expected() -> No
     assert found == Estimates(cost=2.0)
 
 
+@pytest.mark.parametrize(
+    ("name", "field", "changed"),
+    [
+        ("cascade", "time", "expected_duration"),
+        ("index", "cost", "cost"),
+        ("pipeline", "cost", "cost"),
+        ("portfolio", "cost", "cost"),
+    ],
+)
+def test_what_no_outcome_could_tell_is_not_expected(name: str, field: str, changed: str) -> None:
+    """A polynomial cost of a huge item goes beyond the largest cost; the decision stays, its id leaves the cost out."""
+    plan, query = fitted(name).plan, CASES[name].feasible[-1]
+    huge = plan.decide(query).model_copy(update={changed: 1e150})
+    assert getattr(SOLVERS[name].estimates(plan, fitted(name).summary, query, huge), field) is None
+
+
 @pytest.mark.parametrize("method", ["occam", "route"])
 def test_a_portfolios_optimism_is_what_its_estimates_were_above_the_truth_on_held_out_rows(method: str) -> None:
     """At each budget of the curve, between two of them in proportion; at a budget beyond, that of the last."""
