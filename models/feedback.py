@@ -144,7 +144,9 @@ class FeedbackReply(Value):
 class Comparison(Value):
     """One quantity: what was estimated of the decisions, and what became of them."""
 
-    outcomes: int = Field(description="how many outcomes told it")
+    outcomes: int = Field(
+        description="how many outcomes told it, of decisions with an estimate; of all, if none had one"
+    )
     estimated: float | None = Field(description="the mean of what was estimated of these; null: nothing was")
     realised: float | None = Field(description="the mean of what was told; null: nothing was")
     low: float | None = Field(description="with 95 % confidence the mean to come lies between this; null: too few")
