@@ -15,7 +15,7 @@ from app.datasets import DatasetInfo
 from app.feedback import Count
 from app.queries import parsed, validated
 from app.routes.context import Context, InContext, PathName, Version, errors, json_only, needs_store, refuse_many
-from models import ArtifactRef, Fault, InvalidRequest
+from models import ArtifactRecord, ArtifactRef, Fault, InvalidRequest
 from models.errors import MOST_FAULTS, Infeasible, NotFound, SolverTimeout, UnknownDataset
 from models.extension import row_faults
 from models.feedback import (
@@ -30,6 +30,8 @@ from models.feedback import (
 from solvers import SOLVERS
 
 router = APIRouter(prefix="/v1/feedback", tags=["feedback"], dependencies=[Depends(needs_store)])
+PLANS = 4
+"""Plans of versions that a request holds at a time."""
 bodies = (FeedbackRequest,)
 Solver = Annotated[str, Path(description="the solver", examples=["cascade"])]
 
@@ -74,10 +76,14 @@ def delete(solver: Solver, name: PathName, context: InContext, version: Version 
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads the outcomes of one request; looks each version and dataset up once."""
+    """Reads the outcomes of one request; looks each version and dataset up once.
+
+    A plan is loaded only where an outcome gives inputs or names a classifier, and at most ``PLANS`` are held at a time.
+    """
 
     context: Context
     decided: dict[str, tuple[ArtifactRef, Estimates]] = field(default_factory=dict)
+    records: dict[ArtifactRef, ArtifactRecord] = field(default_factory=dict)
     lives: dict[ArtifactRef, Live] = field(default_factory=dict)
     datasets: dict[str, DatasetInfo] = field(default_factory=dict)
     counts: dict[ArtifactRef, Count] = field(default_factory=dict)
@@ -85,20 +91,17 @@ class _Reader:
     def add(self, outcome: Outcome) -> None:
         """Count one outcome; raises InvalidRequest for its faults, by field."""
         ref, estimates = self._decided(outcome)
-        live = self._live(ref)
-        solver = SOLVERS[ref.solver]
+        record = self._record(ref)
         if estimates is None:
-            estimates = _estimated_again(live, outcome.inputs or {})
-        known = solver.classifiers(live.plan)
-        if outcome.classifier is not None and outcome.classifier not in known:
-            there = f"there are {', '.join(known)}" if known else f"a decision of a {ref.solver} names none"
-            raise InvalidRequest.at(Fault(("classifier",), f"is {outcome.classifier!r}; {there}"))
+            estimates = _estimated_again(self._live(ref), outcome.inputs or {})
+        if outcome.classifier is not None:
+            _refuse_unknown(outcome.classifier, self._live(ref))
         if outcome.row is not None:
-            info = self._dataset(live)
+            info = self._dataset(record)
             faults = row_faults(info, outcome.row, outcome.embedding)
             if faults:
                 raise InvalidRequest.at(*faults)
-        count = self.counts.setdefault(ref, Count(solver.judged_on(live.record.summary)))
+        count = self.counts.setdefault(ref, Count(SOLVERS[ref.solver].judged_on(record.summary)))
         count.add(outcome, estimates)
 
     def _decided(self, outcome: Outcome) -> tuple[ArtifactRef, Estimates | None]:
@@ -110,20 +113,27 @@ class _Reader:
             self.decided[outcome.decision] = _read_id(outcome.decision)
         return self.decided[outcome.decision]
 
+    def _record(self, ref: ArtifactRef) -> ArtifactRecord:
+        if ref not in self.records:
+            self.records[ref] = self.context.catalog.record_at(ref.solver, ref.name, ref.version)
+        return self.records[ref]
+
     def _live(self, ref: ArtifactRef) -> Live:
         if ref not in self.lives:
+            if len(self.lives) == PLANS:
+                del self.lives[next(iter(self.lives))]
             self.lives[ref] = self.context.catalog.at(ref.solver, ref.name, ref.version)
         return self.lives[ref]
 
-    def _dataset(self, live: Live) -> DatasetInfo:
-        name = live.record.dataset
+    def _dataset(self, record: ArtifactRecord) -> DatasetInfo:
+        name = record.dataset
         if name not in self.datasets:
             try:
                 self.datasets[name] = self.context.parts.datasets.info(name)
             except UnknownDataset as error:
                 raise InvalidRequest.at(Fault(("row",), f"cannot be kept: {error}")) from error
-            if live.record.dataset_sha256 not in ("", self.datasets[name].sha256):
-                told = f"dataset {name!r} is not what version {live.ref.version} was built from: it was replaced"
+            if record.dataset_sha256 not in ("", self.datasets[name].sha256):
+                told = f"dataset {name!r} is not what version {record.version} was built from: it was replaced"
                 raise InvalidRequest.at(Fault(("row",), f"cannot be kept: {told}"))
         return self.datasets[name]
 
@@ -165,6 +175,13 @@ def _give(context: Context, body: bytes, started: float) -> FeedbackReply:
         rows=sum(len(count.rows) for count in reader.counts.values()),
         drift={f"{ref.solver}/{ref.name}/{ref.version}": found for ref, found in drifts.items()},
     )
+
+
+def _refuse_unknown(classifier: str, live: Live) -> None:
+    known = SOLVERS[live.ref.solver].classifiers(live.plan)
+    if classifier not in known:
+        there = f"there are {', '.join(known)}" if known else f"a decision of a {live.ref.solver} names none"
+        raise InvalidRequest.at(Fault(("classifier",), f"is {classifier!r}; {there}"))
 
 
 def _read_id(decision: str) -> tuple[ArtifactRef, Estimates]:

@@ -4,13 +4,16 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import httpx
 import pytest
 from fastapi.routing import APIRoute
 
+from app.embedded import socket_path
 from app.routes.feedback import router
+from app.store import Store, key
 from tests.samples import trace_columns, trace_embeddings
 from tests.servers import Server, environment, running_server, wait_for
 from tests.subjects import build_all, upload_all
@@ -278,3 +281,18 @@ def test_a_rebuild_learns_from_the_old_dataset_and_the_rows(told: Server) -> Non
     wait_for(lambda: report(told, "cascade")["artifact"]["version"] == 2, 5)
     assert report(told, "cascade")["outcomes"] == 0
     assert told.client.get("/v1/feedback/cascade/plan", params={"version": 1}).json()["rows"] == 50
+
+
+def test_outcomes_by_id_need_no_plan_of_a_version_that_is_no_longer_active(told: Server) -> None:
+    """Its bytes may be gone: what the record tells is enough; inputs, which are decided again, need them."""
+    decision = decided(told, "portfolio")["decision"]
+    data = told.client.get("/v1/artifacts/portfolio/plan/versions/1/export").content
+    imported = told.client.post(
+        "/v1/artifacts/import", content=data, headers={"content-type": "application/octet-stream"}
+    ).json()
+    wait_for(lambda: report(told, "portfolio")["artifact"]["version"] == 2, 5)
+    with closing(Store(f"unix://{socket_path(told.data_dir.resolve() / 'redis')}")) as store:
+        store.client.delete(key("blob", imported["sha256"]))
+    assert give(told, {"decision": decision, "correct": True, "cost": 2.0}).json()["counted"] == 1
+    again = {"artifact": ref("portfolio"), "inputs": INPUTS["portfolio"], "correct": True}
+    assert give(told, again).status_code == 503
