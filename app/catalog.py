@@ -58,9 +58,16 @@ class Catalog:
         live = self.get(solver, name)
         if version is None or version == live.ref.version:
             return live
+        return self._load(self.record_at(solver, name, version))
+
+    def record_at(self, solver: str, name: str, version: int) -> ArtifactRecord:
+        """Give a version's record, for which no plan is loaded; raises UnknownArtifact or UnknownVersion."""
+        live = self.get(solver, name)
+        if version == live.ref.version:
+            return live.record
         self.refuse_if_away()
         try:
-            return self._load(self.artifacts.record(solver, name, version))
+            return self.artifacts.record(solver, name, version)
         except UnknownArtifact as error:  # only in memory any more
             raise UnknownVersion(f"{solver} {name!r} has no version {version}") from error
 

@@ -1,27 +1,73 @@
 """Feedback in the store: sums for each version of an artifact, rows for a rebuild, and what has drifted.
 
 Everything of a version is added up by the store itself, all at once, so servers may count side by side. It takes a
-bounded place: some eighty numbers, two for each classifier, and at most ``KEPT_ROWS`` rows in ``KEPT_BYTES``.
+bounded place: some eighty numbers, two for each classifier, and at most ``KEPT_ROWS`` rows in ``KEPT_BYTES``; the rows
+of all versions together take at most ``ALL_KEPT_BYTES``.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
 
 from app.store import Pipeline, Store, key, translated
-from models import ArtifactRecord, ArtifactRef
-from models.errors import UnknownVersion
+from models import ArtifactRecord, ArtifactRef, Fault, InvalidRequest
+from models.errors import StoreRefused, StoreUnavailable, UnknownVersion
 from models.feedback import QUANTITIES, ClassifierOutcomes, Comparison, Estimates, FeedbackReport, Outcome
-from solvers.drift import FALSE_ALARM, Told, compare, parted, tally
+from solvers.drift import FALSE_ALARM, Told, compare, counted_on, parted, tally
 
+logger = logging.getLogger("parsimony.feedback")
 KEPT_ROWS = 10_000
 KEPT_BYTES = 32 * 2**20
 """The newest rows are kept, of each version, and fewer where they are long."""
-DRIFTS = key("drifts")
-"""For each version that has drifted, as solver/name/version, what has parted."""
+ALL_KEPT_BYTES = 256 * 2**20
+"""Beyond it, the oldest row goes of the version whose rows take most: many versions leave each its share."""
+ROW_BYTES = 4 * 2**20
+"""A row that takes more is refused."""
+ROW_SIZES = key("feedback-bytes")
+"""How many bytes the rows of each version take, by their key."""
+DRIFTS = key("drifted")
+"""What has parted, as solver/name/version/quantity."""
+
+
+_ADD = """
+for i = 1, #ARGV, 2 do
+    local sum = tonumber(redis.call('HGET', KEYS[1], ARGV[i]) or '0') + tonumber(ARGV[i + 1])
+    redis.call('HSET', KEYS[1], ARGV[i], string.format('%.17g', sum))
+end
+"""
+"""Adds to sums in full precision, whatever their unit: HINCRBYFLOAT keeps 17 digits after the point only."""
+_TRIM = """
+local kept, all, own, found = {}, 0, ARGV[1], redis.call('HGETALL', KEYS[1])
+for i = 1, #found, 2 do
+    kept[found[i]] = tonumber(found[i + 1])
+    all = all + kept[found[i]]
+end
+local function drop_oldest(rows)
+    local row = redis.call('LPOP', rows)
+    local bytes = row and #row or kept[rows]
+    kept[rows], all = kept[rows] - bytes, all - bytes
+end
+while redis.call('LLEN', own) > tonumber(ARGV[2]) or kept[own] > tonumber(ARGV[3]) do
+    drop_oldest(own)
+end
+while all > tonumber(ARGV[4]) do
+    local largest = own
+    for rows, bytes in pairs(kept) do
+        if bytes > kept[largest] then
+            largest = rows
+        end
+    end
+    drop_oldest(largest)
+end
+for rows, bytes in pairs(kept) do
+    redis.call('HSET', KEYS[1], rows, bytes)
+end
+"""
+"""Keeps the newest rows: of one version so many and in so many bytes, and of all in so many."""
 
 
 @dataclass(slots=True)
@@ -29,32 +75,34 @@ class Count:
     """What is to be added for one version."""
 
     judged_on: int
-    told: dict[str, list[tuple[float, float]]] = field(default_factory=lambda: {name: [] for name in QUANTITIES})
+    told: dict[str, list[tuple[float, float, int]]] = field(default_factory=lambda: {name: [] for name in QUANTITIES})
     classifiers: dict[str, float] = field(default_factory=dict)
     rows: list[bytes] = field(default_factory=list)
     outcomes: int = 0
 
     def add(self, outcome: Outcome, estimates: Estimates) -> None:
-        """Add an outcome, given what was expected of it."""
+        """Add an outcome, given what was expected of it; raises InvalidRequest for a row that takes too many bytes."""
+        if outcome.row is not None:
+            self.rows.append(_packed(outcome))
         self.outcomes += 1
+        answered = counted_on(self.judged_on, estimates.coverage)
         for quantity, value in (("accuracy", outcome.correct), ("cost", outcome.cost), ("time", outcome.time)):
             if value is not None:
                 expected = getattr(estimates, quantity)
-                self.told[quantity].append((np.nan if expected is None else expected, float(value)))
+                on = answered if quantity == "accuracy" else self.judged_on
+                self.told[quantity].append((np.nan if expected is None else expected, float(value), on))
         if outcome.classifier is not None and outcome.correct is not None:
             for kind, more in (("n", 1.0), ("correct", float(outcome.correct))):
                 name = f"classifier.{kind}.{outcome.classifier}"
                 self.classifiers[name] = self.classifiers.get(name, 0.0) + more
-        if outcome.row is not None:
-            self.rows.append(json.dumps([outcome.row, outcome.embedding]).encode())
 
     def sums(self) -> dict[str, float]:
         """Sum up what was added."""
         found = {"outcomes": float(self.outcomes), **self.classifiers}
-        for quantity, pairs in self.told.items():
-            if pairs:
-                estimated, realised = np.array(pairs).T
-                found |= tally(quantity, Told(estimated, realised), self.judged_on)
+        for quantity, told in self.told.items():
+            if told:
+                estimated, realised, on = np.array(told).T
+                found |= tally(quantity, Told(estimated, realised, on))
         return found
 
 
@@ -65,7 +113,11 @@ class Feedback:
         self._store = store
 
     def add(self, counts: Mapping[ArtifactRef, Count]) -> dict[ArtifactRef, tuple[str, ...]]:
-        """Add to what was counted, all or nothing; says what has parted. Raises UnknownVersion for one that is gone."""
+        """Add to what was counted, all or nothing; raises UnknownVersion for one that is gone.
+
+        Says what has parted, of each version that could be looked at: what is counted is counted, also if the store
+        goes right after, and the next outcomes have it looked at again.
+        """
 
         def change(pipe: Pipeline) -> None:
             for ref in counts:
@@ -73,30 +125,35 @@ class Feedback:
                     raise UnknownVersion(f"{_spelt(ref)} was deleted")
             pipe.multi()
             for ref, count in counts.items():
-                for name, more in count.sums().items():
-                    pipe.hincrbyfloat(_sums(ref), name, more)
+                more: list[str | float] = [part for pair in count.sums().items() for part in pair]
+                pipe.eval(_ADD, 1, _sums(ref), *more)
                 if count.rows:
                     pipe.rpush(_rows(ref), *count.rows)
-                    pipe.ltrim(_rows(ref), -min(KEPT_ROWS, KEPT_BYTES // max(map(len, count.rows))), -1)
+                    pipe.hincrby(ROW_SIZES, _rows(ref), sum(map(len, count.rows)))
+                    pipe.eval(_TRIM, 1, ROW_SIZES, _rows(ref), KEPT_ROWS, KEPT_BYTES, ALL_KEPT_BYTES)
 
         self._store.transact(change, *map(_record, counts))
-        return {ref: self._drift(ref) for ref in counts}
+        try:
+            return {ref: self._drift(ref) for ref in counts}
+        except (StoreUnavailable, StoreRefused) as error:
+            logger.warning("outcomes are counted, whether they drift will be seen with the next ones: %s", error)
+            return {}
 
     def _drift(self, ref: ArtifactRef) -> tuple[str, ...]:
-        """Say what has parted, and keep it: a test that has won stays won."""
-        found = parted(self.sums(ref))
+        """Say what has parted, and keep it: a test that has won stays won, until the outcomes are forgotten."""
         before = self.drifts().get(_spelt(ref), ())
-        after = tuple(name for name in QUANTITIES if name in found or name in before)
-        if after != before:
-            with translated():
-                self._store.client.hset(DRIFTS, _spelt(ref), ",".join(after))
-        return after
+        found = parted(self.sums(ref))
+        if not set(found) <= set(before):
+            found = self._store.transact(lambda pipe: _raise_drift(pipe, ref), _sums(ref))
+        return _in_order({*before, *found})
 
     def drifts(self) -> dict[str, tuple[str, ...]]:
         """Give what has parted, of every version that has, as solver/name/version."""
-        with translated():
-            found = cast("dict[bytes, bytes]", self._store.client.hgetall(DRIFTS))
-        return {name.decode(): tuple(parts.decode().split(",")) for name, parts in found.items()}
+        found: dict[str, set[str]] = {}
+        for flag in self._store.members(DRIFTS):
+            version, _, quantity = flag.rpartition("/")
+            found.setdefault(version, set()).add(quantity)
+        return {version: _in_order(quantities) for version, quantities in found.items()}
 
     def told_of(self, records: Iterable[ArtifactRecord]) -> list[ArtifactRecord]:
         """Say in records what has drifted."""
@@ -107,8 +164,7 @@ class Feedback:
     def sums(self, ref: ArtifactRef) -> dict[str, float]:
         """Give what was counted of a version."""
         with translated():
-            found = cast("dict[bytes, bytes]", self._store.client.hgetall(_sums(ref)))
-        return {name.decode(): float(value) for name, value in found.items()}
+            return _read_sums(self._store.client.hgetall(_sums(ref)))
 
     def rows(self, ref: ArtifactRef) -> list[tuple[dict[str, Any], list[float] | None]]:
         """Give the rows of a version, the oldest first, each with its embedding if it has one."""
@@ -147,7 +203,25 @@ class Feedback:
 def forget(pipe: Pipeline, ref: ArtifactRef) -> None:
     """Queue the removal of a version's feedback."""
     pipe.delete(_sums(ref), _rows(ref))
-    pipe.hdel(DRIFTS, _spelt(ref))
+    pipe.hdel(ROW_SIZES, _rows(ref))
+    pipe.srem(DRIFTS, *(f"{_spelt(ref)}/{quantity}" for quantity in QUANTITIES))
+
+
+def _raise_drift(pipe: Pipeline, ref: ArtifactRef) -> tuple[str, ...]:
+    """Queue the flags of what has parted by now; with the sums watched, for they may be forgotten meanwhile."""
+    found = parted(_read_sums(pipe.hgetall(_sums(ref))))
+    pipe.multi()
+    for quantity in found:
+        pipe.sadd(DRIFTS, f"{_spelt(ref)}/{quantity}")
+    return found
+
+
+def _read_sums(found: Any) -> dict[str, float]:
+    return {name.decode(): float(value) for name, value in found.items()}
+
+
+def _in_order(quantities: Container[str]) -> tuple[str, ...]:
+    return tuple(name for name in QUANTITIES if name in quantities)
 
 
 def _comparison(name: str, sums: Mapping[str, float], drift: tuple[str, ...]) -> Comparison:
@@ -172,6 +246,14 @@ def _classifiers(sums: Mapping[str, float]) -> tuple[ClassifierOutcomes, ...]:
         )
         for name in names
     )
+
+
+def _packed(outcome: Outcome) -> bytes:
+    row = json.dumps([outcome.row, outcome.embedding]).encode()
+    if len(row) > ROW_BYTES:
+        told = f"takes {len(row)} bytes, its embedding included, must take at most {ROW_BYTES}"
+        raise InvalidRequest.at(Fault(("row",), told))
+    return row
 
 
 def _spelt(ref: ArtifactRef) -> str:

@@ -116,7 +116,7 @@ def create_api(settings: Settings, metrics: Metrics, subjects: list[ModuleType])
         api.include_router(router, dependencies=[Security(BEARER)], responses=errors(401, 403, 429))
     docs.install(api)
     console.install(api)
-    openapi.install(api, [body for subject in subjects for body in getattr(subject, "bodies", ())])
+    openapi.install(api, [body for module in (feedback, *subjects) for body in getattr(module, "bodies", ())])
     problems.install(api)
     return api
 

@@ -1,18 +1,22 @@
-"""Batches of queries as they come: as JSON, or in NumPy's format with the options beside it."""
+"""Bodies that routes read themselves, off the event loop: batches of queries, as JSON or in NumPy's format with the
+options beside it, and JSON in general."""
 
 import json
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from fastapi.exceptions import RequestValidationError
 from numpy.typing import NDArray
 from pydantic import ValidationError
+from starlette.exceptions import HTTPException
 
 from app.codec import array_from_bytes
-from models import Fault, InvalidRequest
+from models import Fault, InvalidRequest, Value
 from models.columns import first_repeated
 from models.errors import CorruptArtifact
 from models.portfolio import AssignmentOptions, AssignmentRequest
 
+V = TypeVar("V", bound=Value)
 NPY = "application/x-npy"
 
 
@@ -34,6 +38,27 @@ def repeated_name(body: bytes) -> str | None:
     except (ValueError, RecursionError):
         return None
     return found[0] if found else None
+
+
+def parsed(body: bytes) -> Any:
+    """Read JSON; what is none is refused as FastAPI refuses it, of which ``app/problems.py`` makes the reply."""
+    if not body:
+        raise RequestValidationError([{"type": "missing", "loc": ("body",), "msg": ""}])
+    try:
+        return json.loads(body)
+    except json.JSONDecodeError as error:
+        fault = {"type": "json_invalid", "loc": ("body", error.pos), "msg": "", "ctx": {"error": error.msg}}
+        raise RequestValidationError([fault]) from error
+    except (ValueError, RecursionError) as error:
+        raise HTTPException(400) from error
+
+
+def validated(kind: type[V], found: Any) -> V:
+    """Check what was read against a type; what does not fit is refused as FastAPI refuses it."""
+    try:
+        return kind.model_validate(found, from_attributes=True)
+    except ValidationError as error:
+        raise RequestValidationError([{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]) from error
 
 
 def read_json(body: bytes, beside: dict[str, Any]) -> tuple[NDArray[np.float64], AssignmentOptions]:

@@ -181,20 +181,28 @@ def _is_records(value: Any) -> bool:
     return isinstance(value, list | tuple) and bool(value) and all(isinstance(item, dict) for item in value)
 
 
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
 def feedback(report: FeedbackReport, as_json: bool) -> None:
     """Show estimated against realised."""
     if as_json:
         print_json(report.model_dump(mode="json"))
         return
     ref = report.artifact
-    title = f"{ref.solver} {ref.name}, version {ref.version}: {report.outcomes} outcomes, {report.rows} rows"
+    counts = ", ".join(_counted(n, what) for n, what in ((report.outcomes, "outcome"), (report.rows, "row")))
+    title = f"{ref.solver} {ref.name}, version {ref.version}: {counts}"
     compared = {name: getattr(report, name) for name in QUANTITIES}
     rows = [
         (name, c.outcomes, c.estimated, c.realised, None if c.low is None else f"{c.low:.4g} to {c.high:.4g}", c.drift)
         for name, c in compared.items()
         if c.outcomes
     ]
-    print_table(title, ["", "outcomes", "estimated", "realised", "95 %", "drift"], rows)
+    if rows:
+        print_table(title, ["", "outcomes", "estimated", "realised", "95 %", "drift"], rows)
+    else:
+        console().print(f"{title}; none tells correct, cost or time", markup=False, highlight=False)
     if report.classifiers:
         told = [(each.classifier, each.outcomes, each.correct) for each in report.classifiers]
         print_table("answers taken", ["classifier", "outcomes", "correct"], told)

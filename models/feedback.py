@@ -25,8 +25,20 @@ class Estimates(Value):
     accuracy: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None, description="the share of answers that are right, from 0 to 1"
     )
+    coverage: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None, description="the share of items that get an answer, which the accuracy is of; null: each does"
+    )
     cost: Amount | None = Field(default=None, description="what an item costs, in the artifact's unit")
     time: Amount | None = Field(default=None, description="how long an item takes, in the artifact's unit")
+
+    @classmethod
+    def of(cls, **found: float | None) -> "Estimates":
+        """Make estimates of what a plan reckons; a cost or time beyond ``LARGEST`` is none, for no outcome can tell it.
+
+        >>> Estimates.of(accuracy=0.9, cost=1e150).cost is None
+        True
+        """
+        return cls(**{name: value for name, value in found.items() if value is not None and value <= LARGEST})
 
 
 def decision_id(ref: ArtifactRef, estimates: Estimates) -> str:
@@ -36,7 +48,7 @@ def decision_id(ref: ArtifactRef, estimates: Estimates) -> str:
     'index/digits/3?accuracy=0.9&cost=1.5'
     """
     said = [f"{name}={value!r}" for name, value in vars(estimates).items() if value is not None]
-    return f"{ref.solver}/{ref.name}/{ref.version}?{'&'.join(said)}"
+    return f"{ref.solver}/{ref.name}/{ref.version}?{'&'.join(said)}".replace("+", "")  # of 1e+16: a plus is a space
 
 
 def read_decision_id(text: str) -> tuple[ArtifactRef, Estimates]:
@@ -124,14 +136,17 @@ class FeedbackReply(Value):
     counted: int = Field(description="the number of outcomes")
     rows: int = Field(description="how many of them carried a row for a rebuild")
     drift: dict[str, Items[str]] = Field(
-        description="for each artifact of the request, as solver/name/version, what has parted from the estimates"
+        description="for each artifact of the request, as solver/name/version, what has parted from the estimates; "
+        "left out where the store went away before it could tell"
     )
 
 
 class Comparison(Value):
     """One quantity: what was estimated of the decisions, and what became of them."""
 
-    outcomes: int = Field(description="how many outcomes told it")
+    outcomes: int = Field(
+        description="how many outcomes told it, of decisions with an estimate; of all, if none had one"
+    )
     estimated: float | None = Field(description="the mean of what was estimated of these; null: nothing was")
     realised: float | None = Field(description="the mean of what was told; null: nothing was")
     low: float | None = Field(description="with 95 % confidence the mean to come lies between this; null: too few")

@@ -111,7 +111,8 @@ class Solver(Generic[P]):
     estimates: Callable[[Any, Mapping[str, Any], Any, Any], Estimates]
     """``estimates(plan, summary, query, decision)``: what is expected of an item decided so."""
     judged_on: Callable[[Mapping[str, Any]], int]
-    """``judged_on(summary)``: on how many items the accuracies that it expects were counted; 0 if that is unknown."""
+    """``judged_on(summary)``: on how many items what it expects was counted, accuracies on those of them that got an
+    answer (``coverage``); 0 if that is unknown."""
     classifiers: Callable[[Any], tuple[str, ...]] = nobody
     """``classifiers(plan)``: whose answers are taken in the end, where decisions name them."""
     check: Callable[[DatasetFacts, Any], None] = nothing_to_refuse

@@ -14,12 +14,13 @@ from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betaincinv
 
 Floats = NDArray[np.float64]
 
 FALSE_ALARM = 0.01
-"""The probability, at most, of ever raising drift while there is none: half of it for the estimates' own errors, which
-the margin allows for, half shared by the tests."""
+"""The probability, at most, of ever raising drift in any quantity while there is none: half of it for the errors of the
+estimates themselves, which the margin allows for, half for the bets; all tests share each half."""
 TESTS = ("accuracy.above", "accuracy.below", "cost.above", "time.above")
 """What is tested. That an item costs less than estimated is told and not tested: no bound on a share is known there."""
 STAKES = 0.75 * 0.5 ** np.arange(8)
@@ -28,52 +29,70 @@ SLACK, SLACK_SHARE = 0.01, 0.1
 LARGEST_SHARE = 20.0
 """No single outcome counts for more than so many times its estimate: one wrong clock raises nothing."""
 _LOG_ENOUGH = math.log(len(TESTS) / (FALSE_ALARM / 2))
-_Z_OWN = NormalDist().inv_cdf(1 - FALSE_ALARM / 4)
+_OWN = FALSE_ALARM / 2 / len(TESTS)
+_Z_OWN = NormalDist().inv_cdf(1 - _OWN)
 _Z = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One quantity of n outcomes that told it. estimated: (n,), NaN where nothing was; realised: (n,)."""
+    """One quantity of n outcomes that told it.
+
+    estimated: (n,), NaN where nothing was; realised: (n,); judged_on: (n,) or one for all, on how many items the
+    estimate was counted, 0 where that is unknown.
+    """
 
     estimated: Floats
     realised: Floats
+    judged_on: Floats | float
 
 
-def margin(accuracies: Floats, judged_on: int) -> Floats:
-    """Say how far true accuracies may be from estimates, (n,), that were counted on so many items.
+def counted_on(items: int, coverage: float | None) -> int:
+    """Say on how many of the items that a build judged by an accuracy was counted: on those that got an answer.
 
-    A point, and what Wilson's interval allows, on the side where it allows more.
+    >>> counted_on(400, 0.1), counted_on(400, None), counted_on(0, 0.1)
+    (40, 400, 0)
+    """
+    return items if coverage is None or not items else max(round(items * coverage), 1)
+
+
+def margin(accuracies: Floats, judged_on: Floats | float) -> Floats:
+    """Say how far true accuracies may be from estimates, (n,), that were counted on so many items, (n,) or one number.
+
+    A point, and what the interval of Clopper and Pearson allows, on the side where it allows more: it holds for any
+    number of items, where Wilson's fails for few.
 
     >>> margin(np.array([0.5, 1.0]), 10_000).round(4).tolist()
-    [0.024, 0.0108]
+    [0.0252, 0.0107]
     """
-    if not judged_on:
-        return np.full(len(accuracies), SLACK)
-    square = _Z_OWN**2 / judged_on
-    shift = np.abs(0.5 - accuracies) * square / (1 + square)
-    width = np.sqrt(accuracies * (1 - accuracies) * square + square * square / 4) / (1 + square)
-    return np.asarray(SLACK + shift + width)
+    pairs, place = np.unique(accuracies + 1j * np.asarray(judged_on), return_inverse=True)  # most decisions are alike
+    shares, n = pairs.real, pairs.imag
+    right, wrong = shares * n, (1 - shares) * n
+    most = np.where(wrong > 0, betaincinv(right + 1, wrong, 1 - _OWN), 1.0)
+    least = np.where(right > 0, betaincinv(right, wrong + 1, _OWN), 0.0)
+    return np.asarray(np.where(n > 0, SLACK + np.maximum(most - shares, shares - least), SLACK)[place])
 
 
-def margin_of_means(judged_on: int) -> float:
+def margin_of_means(judged_on: Floats | float) -> Floats:
     """Say by how much true mean costs and times may exceed estimates that are means over so many items, as a share.
 
-    A tenth, and 2.81 standard errors of a mean whose items spread as much as their mean.
+    A tenth, and 3.02 standard errors of a mean whose items spread as much as their mean.
 
-    >>> round(margin_of_means(10_000), 3)
-    0.128
+    >>> margin_of_means(10_000).round(3).item()
+    0.13
     """
-    return SLACK_SHARE + (_Z_OWN / math.sqrt(judged_on) if judged_on else 0.0)
+    n = np.asarray(judged_on, dtype=np.float64)
+    return np.asarray(SLACK_SHARE + np.where(n > 0, _Z_OWN / np.sqrt(np.maximum(n, 1)), 0.0))
 
 
-def tally(quantity: str, told: Told, judged_on: int) -> dict[str, float]:
+def tally(quantity: str, told: Told) -> dict[str, float]:
     """Sum up outcomes of ``accuracy`` (realised is 0 or 1), ``cost`` or ``time``: what to add to what was counted.
 
     O(n) time. Those without an estimate are summed up apart and tested by nobody.
     """
     there = ~np.isnan(told.estimated)
     estimated, realised, alone = told.estimated[there], told.realised[there], told.realised[~there]
+    judged_on = np.broadcast_to(told.judged_on, there.shape)[there]
     sums = _moments(f"{quantity}.with", realised) | _moments(f"{quantity}.alone", alone)
     if len(estimated):
         sums[f"{quantity}.estimated"] = math.fsum(estimated.tolist())
@@ -88,14 +107,14 @@ def _moments(name: str, values: Floats) -> dict[str, float]:
     return {f"{name}.n": len(values), f"{name}.sum": math.fsum(values.tolist()), f"{name}.squares": squares}
 
 
-def _bets(quantity: str, estimated: Floats, realised: Floats, judged_on: int) -> dict[str, float]:
+def _bets(quantity: str, estimated: Floats, realised: Floats, judged_on: Floats) -> dict[str, float]:
     """Bet on each outcome being off by more than the margin: logarithms of what becomes of each stake."""
     if quantity == "accuracy":
         off, allowed = realised - estimated, margin(estimated, judged_on)
         return _stake(f"{quantity}.above", off, allowed) | _stake(f"{quantity}.below", -off, allowed)
     paid = estimated > 0
     shares = np.minimum(realised[paid], LARGEST_SHARE * estimated[paid]) / estimated[paid]
-    return _stake(f"{quantity}.above", shares - 1, np.full(len(shares), margin_of_means(judged_on)))
+    return _stake(f"{quantity}.above", shares - 1, margin_of_means(judged_on[paid]))
 
 
 def _stake(test: str, off: Floats, allowed: Floats) -> dict[str, float]:
@@ -108,7 +127,7 @@ def _stake(test: str, off: Floats, allowed: Floats) -> dict[str, float]:
 def parted(sums: Mapping[str, float]) -> tuple[str, ...]:
     """Say which quantities have parted from their estimates: one of its tests has won enough.
 
-    >>> parted(tally("accuracy", Told(np.full(500, 0.9), np.zeros(500)), 1000))
+    >>> parted(tally("accuracy", Told(np.full(500, 0.9), np.zeros(500), 1000)))
     ('accuracy',)
     """
     won = [test for test in TESTS if _log_wealth(sums, test) >= _LOG_ENOUGH]

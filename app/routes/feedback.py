@@ -2,24 +2,37 @@
 
 import asyncio
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Depends, Path, Request
 from pydantic import ValidationError
 
 from app.catalog import Live
 from app.datasets import DatasetInfo
 from app.feedback import Count
+from app.queries import parsed, validated
 from app.routes.context import Context, InContext, PathName, Version, errors, json_only, needs_store, refuse_many
-from models import ArtifactRef, Fault, InvalidRequest
+from models import ArtifactRecord, ArtifactRef, Fault, InvalidRequest
 from models.errors import MOST_FAULTS, Infeasible, NotFound, SolverTimeout, UnknownDataset
 from models.extension import row_faults
-from models.feedback import Estimates, FeedbackReply, FeedbackReport, FeedbackRequest, Outcome, read_decision_id
+from models.feedback import (
+    MOST_OUTCOMES,
+    Estimates,
+    FeedbackReply,
+    FeedbackReport,
+    FeedbackRequest,
+    Outcome,
+    read_decision_id,
+)
 from solvers import SOLVERS
 
 router = APIRouter(prefix="/v1/feedback", tags=["feedback"], dependencies=[Depends(needs_store)])
+PLANS = 4
+"""Plans of versions that a request holds at a time."""
+bodies = (FeedbackRequest,)
 Solver = Annotated[str, Path(description="the solver", examples=["cascade"])]
 
 
@@ -28,13 +41,21 @@ Solver = Annotated[str, Path(description="the solver", examples=["cascade"])]
     summary="Tell what became of decisions",
     dependencies=[Depends(json_only)],
     responses=errors(404, 413, 415, 503, 504),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/FeedbackRequest"}}},
+        }
+    },
 )
-async def give(request: FeedbackRequest, context: InContext) -> FeedbackReply:
+async def give(request: Request, context: InContext) -> FeedbackReply:
     """Count outcomes, for the version that decided, and say what has drifted. All are counted or none is.
 
     A decision is told by its id, or by the artifact and what it was asked. Rows are kept for a rebuild.
     """
-    return await asyncio.to_thread(_give, request, context)
+    body = await request.body()
+    # to the end, however long it waits for its turn: what has been counted must not be told to have run out of time
+    return await asyncio.get_running_loop().run_in_executor(context.solving, _give, context, body, monotonic())
 
 
 @router.get("/{solver}/{name}", summary="Estimated against realised", responses=errors(404, 503))
@@ -55,57 +76,86 @@ def delete(solver: Solver, name: PathName, context: InContext, version: Version 
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads the outcomes of one request; looks each version and dataset up once."""
+    """Reads the outcomes of one request; looks each version and dataset up once.
+
+    A plan is loaded only where an outcome gives inputs or names a classifier, and at most ``PLANS`` are held at a time.
+    """
 
     context: Context
+    decided: dict[str, tuple[ArtifactRef, Estimates]] = field(default_factory=dict)
+    records: dict[ArtifactRef, ArtifactRecord] = field(default_factory=dict)
     lives: dict[ArtifactRef, Live] = field(default_factory=dict)
     datasets: dict[str, DatasetInfo] = field(default_factory=dict)
     counts: dict[ArtifactRef, Count] = field(default_factory=dict)
 
     def add(self, outcome: Outcome) -> None:
         """Count one outcome; raises InvalidRequest for its faults, by field."""
-        ref, estimates = _decided(outcome)
-        live = self._live(ref)
-        solver = SOLVERS[ref.solver]
+        ref, estimates = self._decided(outcome)
+        record = self._record(ref)
         if estimates is None:
-            estimates = _estimated_again(live, outcome.inputs or {})
-        known = solver.classifiers(live.plan)
-        if outcome.classifier is not None and outcome.classifier not in known:
-            there = f"there are {', '.join(known)}" if known else f"a decision of a {ref.solver} names none"
-            raise InvalidRequest.at(Fault(("classifier",), f"is {outcome.classifier!r}; {there}"))
+            estimates = _estimated_again(self._live(ref), outcome.inputs or {})
+        if outcome.classifier is not None:
+            _refuse_unknown(outcome.classifier, self._live(ref))
         if outcome.row is not None:
-            info = self._dataset(live)
+            info = self._dataset(record)
             faults = row_faults(info, outcome.row, outcome.embedding)
             if faults:
                 raise InvalidRequest.at(*faults)
-        count = self.counts.setdefault(ref, Count(solver.judged_on(live.record.summary)))
+        count = self.counts.setdefault(ref, Count(SOLVERS[ref.solver].judged_on(record.summary)))
         count.add(outcome, estimates)
+
+    def _decided(self, outcome: Outcome) -> tuple[ArtifactRef, Estimates | None]:
+        """Find the version that decided, and what it expected if the id tells it; equal ids are read once."""
+        if outcome.decision is None:
+            assert outcome.artifact is not None
+            return outcome.artifact, None
+        if outcome.decision not in self.decided:
+            self.decided[outcome.decision] = _read_id(outcome.decision)
+        return self.decided[outcome.decision]
+
+    def _record(self, ref: ArtifactRef) -> ArtifactRecord:
+        if ref not in self.records:
+            self.records[ref] = self.context.catalog.record_at(ref.solver, ref.name, ref.version)
+        return self.records[ref]
 
     def _live(self, ref: ArtifactRef) -> Live:
         if ref not in self.lives:
+            if len(self.lives) == PLANS:
+                del self.lives[next(iter(self.lives))]
             self.lives[ref] = self.context.catalog.at(ref.solver, ref.name, ref.version)
         return self.lives[ref]
 
-    def _dataset(self, live: Live) -> DatasetInfo:
-        name = live.record.dataset
+    def _dataset(self, record: ArtifactRecord) -> DatasetInfo:
+        name = record.dataset
         if name not in self.datasets:
             try:
                 self.datasets[name] = self.context.parts.datasets.info(name)
             except UnknownDataset as error:
                 raise InvalidRequest.at(Fault(("row",), f"cannot be kept: {error}")) from error
-            if live.record.dataset_sha256 not in ("", self.datasets[name].sha256):
-                told = f"dataset {name!r} is not what version {live.ref.version} was built from: it was replaced"
+            if record.dataset_sha256 not in ("", self.datasets[name].sha256):
+                told = f"dataset {name!r} is not what version {record.version} was built from: it was replaced"
                 raise InvalidRequest.at(Fault(("row",), f"cannot be kept: {told}"))
         return self.datasets[name]
 
 
-def _give(request: FeedbackRequest, context: Context) -> FeedbackReply:
-    refuse_many(context, len(request.items), "outcomes")
+def _outcomes(body: bytes) -> tuple[Outcome, ...]:
+    """Read a body, its outcomes one by one, so that look-ups get their turn in between; faults are told all at once."""
+    found = parsed(body)
+    items = found.get("items") if isinstance(found, dict) and len(found) == 1 else None
+    if isinstance(items, list) and 0 < len(items) <= MOST_OUTCOMES:
+        with suppress(ValidationError):
+            return tuple(Outcome.model_validate(item) for item in items)
+    return validated(FeedbackRequest, found).items
+
+
+def _give(context: Context, body: bytes, started: float) -> FeedbackReply:
+    """Read outcomes and count them; off the event loop, for it takes its time, and in the bounded pool."""
+    outcomes = _outcomes(body)
+    refuse_many(context, len(outcomes), "outcomes")
     reader, faults, limit = _Reader(context), list[Fault](), context.settings.solve_timeout_s
-    started = monotonic()
-    for place, outcome in enumerate(request.items):
+    for place, outcome in enumerate(outcomes):
         if monotonic() - started > limit:
-            read = f"{place} of {len(request.items)} outcomes"
+            read = f"{place} of {len(outcomes)} outcomes"
             raise SolverTimeout(f"read {read} in {limit:g} s and counted none; send fewer at a time")
         try:
             reader.add(outcome)
@@ -121,19 +171,22 @@ def _give(request: FeedbackRequest, context: Context) -> FeedbackReply:
     for ref, count in reader.counts.items():
         context.metrics.feedback.labels(ref.solver, ref.name).inc(count.outcomes)
     return FeedbackReply(
-        counted=len(request.items),
+        counted=len(outcomes),
         rows=sum(len(count.rows) for count in reader.counts.values()),
         drift={f"{ref.solver}/{ref.name}/{ref.version}": found for ref, found in drifts.items()},
     )
 
 
-def _decided(outcome: Outcome) -> tuple[ArtifactRef, Estimates | None]:
-    """Find the version that decided, and what it expected if the id tells it."""
-    if outcome.decision is None:
-        assert outcome.artifact is not None
-        return outcome.artifact, None
+def _refuse_unknown(classifier: str, live: Live) -> None:
+    known = SOLVERS[live.ref.solver].classifiers(live.plan)
+    if classifier not in known:
+        there = f"there are {', '.join(known)}" if known else f"a decision of a {live.ref.solver} names none"
+        raise InvalidRequest.at(Fault(("classifier",), f"is {classifier!r}; {there}"))
+
+
+def _read_id(decision: str) -> tuple[ArtifactRef, Estimates]:
     try:
-        return read_decision_id(outcome.decision)
+        return read_decision_id(decision)
     except (InvalidRequest, ValidationError) as error:
         said = "is no decision's id: send the decision field of a reply as it is"
         raise InvalidRequest.at(Fault(("decision",), said)) from error

@@ -13,7 +13,7 @@ def estimates(
     plan: CascadePlan, summary: Mapping[str, Any], query: CascadeQuery, decision: CascadeRunDecision
 ) -> Estimates:
     """Expect the duration that was solved for, and of a cascade that the build replayed its held-out accuracy."""
-    return Estimates(accuracy=_replayed(summary, list(decision.cascade)), time=decision.expected_duration)
+    return Estimates.of(accuracy=_replayed(summary, list(decision.cascade)), time=decision.expected_duration)
 
 
 def _replayed(summary: Mapping[str, Any], cascade: list[str]) -> float | None:

@@ -11,7 +11,7 @@ from solvers.index.plan import IndexPlan
 
 def estimates(plan: IndexPlan, summary: Mapping[str, Any], query: IndexQuery, decision: IndexDecision) -> Estimates:
     """Expect the accuracy of the model that was chosen, and its cost."""
-    return Estimates(accuracy=decision.accuracy, cost=decision.cost)
+    return Estimates.of(accuracy=decision.accuracy, cost=decision.cost)
 
 
 def judged_on(summary: Mapping[str, Any]) -> int:

@@ -12,10 +12,16 @@ from solvers.pipeline.plan import PipelinePlan
 def estimates(
     plan: PipelinePlan, summary: Mapping[str, Any], query: PipelineQuery, decision: Configuration
 ) -> Estimates:
-    """Expect the accuracy of accepted answers, and the cost of an item, of the configuration on the test rows."""
-    return Estimates(accuracy=decision.conclusive_accuracy, cost=decision.cost)
+    """Expect the accuracy of accepted answers, and the cost of an item, of the configuration on the test rows.
+
+    Where it accepted none of them nothing is known of its answers.
+    """
+    coverage = decision.coverage
+    return Estimates.of(
+        accuracy=decision.conclusive_accuracy if coverage else None, coverage=coverage or None, cost=decision.cost
+    )
 
 
 def judged_on(summary: Mapping[str, Any]) -> int:
-    """Tell on how many items the accuracies were counted."""
+    """Tell on how many items the means were counted: costs on all, accuracies on the share that coverage is."""
     return rows_of(summary, "test")

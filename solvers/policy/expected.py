@@ -13,7 +13,7 @@ from solvers.policy.plan import PolicyPlan
 def estimates(plan: PolicyPlan, summary: Mapping[str, Any], query: PolicyTarget, decision: Value) -> Estimates:
     """Expect what the points of the curve reach that decide for the trade-off or budget, whatever the item."""
     accuracy, cost = plan.reached(query)
-    return Estimates(accuracy=accuracy, cost=cost)
+    return Estimates.of(accuracy=accuracy, cost=cost)
 
 
 def judged_on(summary: Mapping[str, Any]) -> int:

@@ -20,7 +20,7 @@ def estimates(
     queries = len(decision.assignments) if isinstance(decision, Assignment) else 1
     off = plan.optimism("occam" if batch else "route", decision.budget / queries)
     accuracy = min(max(decision.estimated_accuracy - off, 0.0), 1.0)
-    return Estimates(accuracy=accuracy, cost=decision.cost / queries)
+    return Estimates.of(accuracy=accuracy, cost=decision.cost / queries)
 
 
 def judged_on(summary: Mapping[str, Any]) -> int:

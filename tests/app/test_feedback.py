@@ -1,16 +1,21 @@
 """Feedback in the store: added up all at once, bounded, gone with its version."""
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import numpy as np
 import pytest
+import redis
 
-from app.feedback import DRIFTS, KEPT_ROWS, Count
+from app.feedback import DRIFTS, KEPT_BYTES, KEPT_ROWS, ROW_SIZES, Count, Feedback
 from app.parts import Parts
-from app.store import key
+from app.store import Store, key
 from models import ArtifactRecord, ArtifactRef
-from models.errors import UnknownVersion
+from models.errors import InvalidRequest, UnknownVersion
 from models.feedback import Estimates, Outcome
+from solvers.drift import Told, compare, tally
 from tests.app.stored import publish
 
 ID = "cascade/plan/1?accuracy=0.9&time=2.0"
@@ -56,6 +61,18 @@ def test_outcomes_are_added_up_and_reported(parts: Parts, record: ArtifactRecord
     assert [(each.classifier, each.outcomes, each.correct) for each in report.classifiers] == [("fast", 600, 540)]
 
 
+def test_an_accuracy_is_judged_by_the_items_that_got_an_answer_and_a_cost_by_all() -> None:
+    """Of 100 rows that a build judged by, a tenth answered: ten tell the accuracy, a hundred the cost."""
+    count = Count(100)
+    count.add(Outcome(decision=ID, correct=True, cost=3.0), Estimates(accuracy=0.7, coverage=0.1, cost=2.0))
+    found = count.sums()
+    told = tally("accuracy", Told(np.array([0.7]), np.ones(1), 10)) | tally(
+        "cost", Told(np.array([2.0]), np.array([3.0]), 100)
+    )
+    assert {name: found[name] for name in told} == told
+    assert told["accuracy.above.0"] != tally("accuracy", Told(np.array([0.7]), np.ones(1), 100))["accuracy.above.0"]
+
+
 def test_servers_count_side_by_side_and_lose_nothing(parts: Parts, record: ArtifactRecord) -> None:
     """Eight at once, fifty times each."""
     more = counted(ref_of(record), Outcome(decision=ID, correct=True, row={"a": 1.0}))
@@ -85,6 +102,82 @@ def test_drift_is_raised_kept_and_forgotten(parts: Parts, record: ArtifactRecord
     assert parts.feedback.report(record).outcomes == 0
 
 
+@pytest.mark.parametrize("unit", [1e-90, 1e-30, 1e-10, 1.0, 1e90])
+def test_means_and_bounds_are_those_of_any_unit(parts: Parts, record: ArtifactRecord, unit: float) -> None:
+    """What is told in other units, batch by batch, has the same mean and bounds in these units."""
+    rng = np.random.default_rng(3)
+    sums: dict[str, float] = {}
+    for _ in range(20):
+        costs = rng.exponential(1, 10)
+        count = Count(1000)
+        for cost in costs.tolist():
+            count.add(Outcome(decision=ID, cost=cost * unit), Estimates(cost=unit))
+        parts.feedback.add({ref_of(record): count})
+        for name, more in tally("cost", Told(np.ones(10), costs, 1000)).items():
+            sums[name] = sums.get(name, 0.0) + more
+    found, exact = parts.feedback.report(record).cost, compare("cost", sums)
+    assert exact.low is not None
+    for name in ("estimated", "realised", "low", "high"):
+        assert getattr(found, name) == pytest.approx(getattr(exact, name) * unit, rel=1e-9, abs=0)
+
+
+def test_what_is_counted_is_no_failure_if_the_store_goes_right_after(parts: Parts, record: ArtifactRecord) -> None:
+    """Drift is then not told, and seen with the next outcome. A store that reads no sums stands for one that went."""
+    wrong = counted(ref_of(record), *[Outcome(decision=ID, correct=False)] * 100)
+    parts.store.client.acl_setuser("default", enabled=True, commands=["-hgetall"])
+    try:
+        assert parts.feedback.add(wrong) == {}
+    finally:
+        parts.store.client.acl_setuser("default", enabled=True, categories=["+@all"])
+    assert parts.feedback.report(record).outcomes == 100
+    more = counted(ref_of(record), Outcome(decision=ID, correct=True))
+    assert parts.feedback.add(more) == {ref_of(record): ("accuracy",)}
+    assert parts.feedback.told_of([record])[0].drift == ("accuracy",)
+
+
+class Between(redis.Redis):
+    """A client during whose work another server does something, once: after the read of this number."""
+
+    after: int
+    act: Callable[[], object]
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Read or write, and let the other server act."""
+        found = super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
+        if args[0] in ("HGETALL", "SMEMBERS"):
+            self.after -= 1
+            if self.after == 0:
+                self.act()
+        return found
+
+
+def meanwhile(parts: Parts, after: int, act: Callable[[], object]) -> Feedback:
+    """Give the feedback of another server, which is interrupted after so many reads."""
+    store = Store(parts.store.url)
+    store.close()
+    store.client = client = Between(connection_pool=parts.store.client.connection_pool)
+    client.after, client.act = after, act
+    return Feedback(store)
+
+
+@pytest.mark.parametrize("after", [1, 2])
+def test_servers_raise_flags_side_by_side_and_lose_none(parts: Parts, record: ArtifactRecord, after: int) -> None:
+    """One tells wrong answers, the other long times while the first looks whether its have drifted."""
+    wrong = counted(ref_of(record), *[Outcome(decision=ID, correct=False)] * 100)
+    slow = counted(ref_of(record), *[Outcome(decision=ID, time=40.0)] * 100)
+    meanwhile(parts, after, lambda: parts.feedback.add(slow)).add(wrong)
+    assert parts.feedback.report(record).drift == ("accuracy", "time")
+
+
+@pytest.mark.parametrize("after", [1, 2])
+def test_no_flag_outlives_the_outcomes_that_raised_it(parts: Parts, record: ArtifactRecord, after: int) -> None:
+    """They are forgotten while the server that counted them looks whether they have drifted."""
+    wrong = counted(ref_of(record), *[Outcome(decision=ID, correct=False)] * 100)
+    meanwhile(parts, after, lambda: parts.feedback.delete(ref_of(record))).add(wrong)
+    report = parts.feedback.report(record)
+    assert (report.outcomes, report.drift) == (0, ())
+
+
 def test_the_newest_rows_are_kept(parts: Parts, record: ArtifactRecord) -> None:
     """No more than the limit, in the order they came."""
     for start in (0, 6000):
@@ -95,6 +188,55 @@ def test_the_newest_rows_are_kept(parts: Parts, record: ArtifactRecord) -> None:
     assert (kept[0], kept[-1]) == (({"a": 2000.0}, [1.0, 2.0]), ({"a": 11999.0}, [1.0, 2.0]))
 
 
+def long_row(kilobytes: int, mark: float = 0.0) -> Outcome:
+    """Tell a row of so many kilobytes."""
+    cells = {f"{place:05}" + "x" * 95: "y" * 200 for place in range(kilobytes * 1000 // 306)}
+    return Outcome(decision=ID, row={"a": mark, **cells})
+
+
+def bytes_of_rows(parts: Parts) -> int:
+    """Count the bytes of all rows in the store."""
+    names = parts.store.client.scan_iter(key("feedback-rows*"))
+    return sum(len(row) for name in names for row in parts.store.client.lrange(name, 0, -1))
+
+
+def test_rows_of_a_version_take_no_more_bytes_than_are_kept(parts: Parts, record: ArtifactRecord) -> None:
+    """However long ones and short ones follow each other, and the newest are there."""
+    for place, kilobytes in enumerate((4000, 2000)):
+        parts.feedback.add(counted(ref_of(record), *[long_row(kilobytes, float(place))] * 9))
+        parts.feedback.add(counted(ref_of(record), *[long_row(1, 10.0 + place)] * 9))
+    kept = [row["a"] for row, _ in parts.feedback.rows(ref_of(record))]
+    assert KEPT_BYTES - 4_000_000 < bytes_of_rows(parts) <= KEPT_BYTES
+    assert kept == [0.0] * 3 + [10.0] * 9 + [1.0] * 9 + [11.0] * 9
+
+
+def test_a_row_that_is_too_long_is_refused_with_the_numbers(parts: Parts, record: ArtifactRecord) -> None:
+    """And counts as nothing; the longest that is not is kept."""
+    with pytest.raises(InvalidRequest, match=r"row: takes 4\d{6} bytes, .* at most 4194304"):
+        counted(ref_of(record), long_row(4300))
+    parts.feedback.add(counted(ref_of(record), long_row(4100)))
+    assert parts.feedback.report(record).rows == 1
+
+
+def test_rows_of_all_versions_together_take_no_more_bytes_than_are_kept(
+    parts: Parts, record: ArtifactRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The version whose rows take most gives way, down to an equal share; what is forgotten makes room."""
+    monkeypatch.setattr("app.feedback.ALL_KEPT_BYTES", 300_000)
+    versions = [ref_of(record), *(ref_of(publish(parts, "plan", seed=seed)) for seed in (1, 2))]
+    sizes = []
+    for ref in versions:
+        for mark in range(20):
+            parts.feedback.add(counted(ref, *[long_row(10, float(mark))] * 2))
+            assert bytes_of_rows(parts) <= 300_000
+        sizes.append([len(parts.feedback.rows(each)) for each in versions])
+    assert sizes == [[30, 0, 0], [15, 15, 0], [10, 10, 10]]
+    assert all(parts.feedback.rows(ref)[-1][0]["a"] == 19.0 for ref in versions)
+    parts.feedback.delete(versions[0])
+    parts.feedback.add(counted(versions[1], *[long_row(10)] * 9))
+    assert [len(parts.feedback.rows(each)) for each in versions] == [0, 19, 10]
+
+
 def test_a_deleted_version_takes_its_feedback_along_and_gets_no_more(parts: Parts, record: ArtifactRecord) -> None:
     """Nothing of it stays in the store, nor comes back."""
     more = counted(ref_of(record), *[Outcome(decision=ID, correct=False, row={"a": 1.0})] * 100)
@@ -102,7 +244,7 @@ def test_a_deleted_version_takes_its_feedback_along_and_gets_no_more(parts: Part
     publish(parts, "plan", seed=1)
     parts.artifacts.delete(record.solver, record.name, record.version)
     assert not list(parts.store.client.scan_iter(key("feedback*")))
-    assert not parts.store.client.exists(DRIFTS)
+    assert not parts.store.client.exists(DRIFTS, ROW_SIZES)
     with pytest.raises(UnknownVersion, match="cascade/plan/1 was deleted"):
         parts.feedback.add(more)
     assert not list(parts.store.client.scan_iter(key("feedback*")))

@@ -7,7 +7,8 @@ import pytest
 from rich.console import Console
 
 from app import show
-from models import ArtifactRecord
+from models import ArtifactRecord, ArtifactRef
+from models.feedback import Comparison, FeedbackReport
 
 
 def printed(capsys: pytest.CaptureFixture[str]) -> str:
@@ -56,6 +57,28 @@ def test_facts_are_one_a_row_and_records_a_table_of_their_own(capsys: pytest.Cap
     text = printed(capsys)
     assert text.index("facts") < text.index("unit") < text.index("steps") < text.index("K1") < text.index("K2")
     assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("rows", "counts"), [(1, "1 outcome, 1 row"), (2, "2 outcomes, 2 rows")])
+def test_feedback_of_rows_only_is_said_to_be_and_has_no_empty_table(
+    capsys: pytest.CaptureFixture[str], rows: int, counts: str
+) -> None:
+    nothing = Comparison(outcomes=0, estimated=None, realised=None, low=None, high=None, drift=False)
+    report = FeedbackReport(
+        artifact=ArtifactRef(solver="cascade", name="plan", version=1),
+        unit="ms",
+        outcomes=rows,
+        rows=rows,
+        accuracy=nothing,
+        cost=nothing,
+        time=nothing,
+        classifiers=(),
+        drift=(),
+        false_alarm_rate=0.01,
+    )
+    show.feedback(report, as_json=False)
+    said = f"cascade plan, version 1: {counts}; none tells correct, cost or time"
+    assert " ".join(printed(capsys).split()) == said
 
 
 def test_wide_records_stand_side_by_side_three_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:

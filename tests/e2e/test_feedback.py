@@ -4,11 +4,16 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import httpx
 import pytest
+from fastapi.routing import APIRoute
 
+from app.embedded import socket_path
+from app.routes.feedback import router
+from app.store import Store, key
 from tests.samples import trace_columns, trace_embeddings
 from tests.servers import Server, environment, running_server, wait_for
 from tests.subjects import build_all, upload_all
@@ -150,6 +155,52 @@ def test_a_bad_outcome_is_refused_by_its_field_and_nothing_is_counted(
 
 
 @pytest.mark.parametrize(
+    "body",
+    [b"", b"null", b"{", b'{"items": [}', b'{"items": "\xff"}', b"[" * 100_000, b"9" * 5000, b"[]", b'"items"', b"7"],
+)
+def test_a_body_that_is_none_is_refused_as_every_route_refuses_it(told: Server, body: bytes) -> None:
+    """To the letter as that of a route which the framework reads."""
+    headers = {"content-type": "application/json"}
+    ours = told.client.post("/v1/feedback", content=body, headers=headers)
+    usual = told.client.post("/v1/cascades/solve", content=body, headers=headers)
+    assert ours.status_code == usual.status_code == 422
+    assert {**ours.json(), "instance": ""} == {**usual.json(), "instance": ""}
+
+
+@pytest.mark.parametrize(
+    ("body", "errors"),
+    [
+        ({}, [(["items"], "is missing")]),
+        ({"items": []}, [(["items"], "must have at least 1, has 0")]),
+        ({"items": {}}, [(["items"], "must be a list")]),
+        ({"items": [7], "more": 1}, [(["more"], "is not known here"), (["items", 0], "Input should be a valid dict")]),
+        ({"items": [{"decision": 1}, {"decision": ""}]}, [(["items", 0, "decision"], "Input"), (["items", 1], "say")]),
+        (
+            {"items": [{"decision": "cascade/plan/1?time=2", "time": 2.0}] * 10_001},
+            [(["items"], "Tuple should have at most 10000 items")],
+        ),
+    ],
+)
+def test_every_fault_of_a_body_is_told_at_its_place(
+    told: Server, body: Any, errors: list[tuple[list[Any], str]]
+) -> None:
+    """The outcomes are read one by one, and refused together."""
+    found = told.client.post("/v1/feedback", json=body).json()["errors"]
+    assert [fault["loc"] for fault in found] == [where for where, _ in errors]
+    assert all(fault["msg"].startswith(said) for fault, (_, said) in zip(found, errors, strict=True))
+
+
+def test_outcomes_are_read_beside_the_event_loop() -> None:
+    """The framework, which reads on it, is told of no body; the document tells it all the same."""
+    route = next(route for route in router.routes if isinstance(route, APIRoute) and "POST" in (route.methods or ()))
+    assert route.body_field is None
+    assert route.openapi_extra is not None
+    assert route.openapi_extra["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith(
+        "/FeedbackRequest"
+    )
+
+
+@pytest.mark.parametrize(
     ("artifact", "code"),
     [
         (ref("cascade", 9), "unknown-version"),
@@ -230,3 +281,18 @@ def test_a_rebuild_learns_from_the_old_dataset_and_the_rows(told: Server) -> Non
     wait_for(lambda: report(told, "cascade")["artifact"]["version"] == 2, 5)
     assert report(told, "cascade")["outcomes"] == 0
     assert told.client.get("/v1/feedback/cascade/plan", params={"version": 1}).json()["rows"] == 50
+
+
+def test_outcomes_by_id_need_no_plan_of_a_version_that_is_no_longer_active(told: Server) -> None:
+    """Its bytes may be gone: what the record tells is enough; inputs, which are decided again, need them."""
+    decision = decided(told, "portfolio")["decision"]
+    data = told.client.get("/v1/artifacts/portfolio/plan/versions/1/export").content
+    imported = told.client.post(
+        "/v1/artifacts/import", content=data, headers={"content-type": "application/octet-stream"}
+    ).json()
+    wait_for(lambda: report(told, "portfolio")["artifact"]["version"] == 2, 5)
+    with closing(Store(f"unix://{socket_path(told.data_dir.resolve() / 'redis')}")) as store:
+        store.client.delete(key("blob", imported["sha256"]))
+    assert give(told, {"decision": decision, "correct": True, "cost": 2.0}).json()["counted"] == 1
+    again = {"artifact": ref("portfolio"), "inputs": INPUTS["portfolio"], "correct": True}
+    assert give(told, again).status_code == 503

@@ -1,22 +1,38 @@
 """The sequential test of drift: it hardly ever cries wolf, however often one looks, and notices what is there."""
 
 from itertools import product
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.stats import binom
 
-from solvers.drift import FALSE_ALARM, SLACK, STAKES, TESTS, Told, compare, margin, margin_of_means, parted, tally
+from solvers.drift import (
+    FALSE_ALARM,
+    SLACK,
+    SLACK_SHARE,
+    STAKES,
+    TESTS,
+    Told,
+    compare,
+    counted_on,
+    margin,
+    margin_of_means,
+    parted,
+    tally,
+)
 
 
 def counted(quantity: str, estimated: NDArray[np.float64], realised: NDArray[np.float64], batch: int) -> bool:
     """Count outcomes in batches, looking after each: whether drift was ever raised."""
     sums: dict[str, float] = {}
     for start in range(0, len(realised), batch):
-        told = Told(estimated[start : start + batch], realised[start : start + batch])
-        add(sums, tally(quantity, told, 2000))
+        told = Told(estimated[start : start + batch], realised[start : start + batch], 2000)
+        add(sums, tally(quantity, told))
         if parted(sums):
             return True
     return False
@@ -41,21 +57,51 @@ def test_what_lies_at_the_margin_raises_drift_no_more_often_than_promised(share:
 def test_costs_a_tenth_above_their_estimates_are_no_drift() -> None:
     """Skewed costs whose mean is at the margin raise it in at most one in a hundred streams."""
     rng = np.random.default_rng(8)
-    estimated, above = rng.uniform(1, 5, 4000), 1 + margin_of_means(2000)
+    estimated, above = rng.uniform(1, 5, 4000), 1 + float(margin_of_means(2000))
     alarms = sum(counted("cost", estimated, above * estimated * rng.exponential(1, 4000), 50) for _ in range(400))
     assert alarms <= 400 * FALSE_ALARM
 
 
-@pytest.mark.parametrize("rows", [31, 300])
-def test_fresh_items_raise_no_drift_over_estimates_that_were_counted_on_few(rows: int) -> None:
-    """Estimates of accuracy and of a skewed cost, each from so many items, and 3,000 more like them: 300 times."""
+@pytest.mark.parametrize(("items", "coverage"), [(31, None), (100, 0.1), (400, 0.1), (100, 0.01)])
+@pytest.mark.parametrize("true", [0.85, 0.97])
+def test_fresh_items_raise_no_drift_over_estimates_that_were_counted_on_few(
+    items: int, coverage: float | None, true: float
+) -> None:
+    """Of 300 builds and 2,000 items like theirs after each, one in a hundred raises any quantity, at most.
+
+    Means are of so many items, accuracies of those that got an answer.
+    """
     rng = np.random.default_rng(10)
-    alarms = 0
+    answered, alarms = counted_on(items, coverage), 0
     for _ in range(300):
-        accuracy, cost = (rng.random(rows) < 0.97).mean(), rng.exponential(1, rows).mean()
-        sums = tally("accuracy", Told(np.full(3000, accuracy), (rng.random(3000) < 0.97).astype(float)), rows)
-        alarms += bool(parted(sums | tally("cost", Told(np.full(3000, cost), rng.exponential(1, 3000)), rows)))
-    assert alarms <= 300 * 2 * FALSE_ALARM
+        accuracy = np.full(2000, (rng.random(answered) < true).mean())
+        sums = tally("accuracy", Told(accuracy, (rng.random(2000) < true).astype(float), answered))
+        for quantity in ("cost", "time"):
+            mean = np.full(2000, rng.exponential(1, items).mean())
+            sums |= tally(quantity, Told(mean, rng.exponential(1, 2000), items))
+        alarms += bool(parted(sums))
+    assert alarms <= 300 * FALSE_ALARM
+
+
+def test_what_all_tests_together_may_raise_wrongly_adds_up_to_the_rate() -> None:
+    """Each test errs where its estimate does, beyond the margin, and where its bet wins in spite of it."""
+    beyond_margin = NormalDist().cdf(-float(margin_of_means(10_000) - SLACK_SHARE) * 100)
+    n, share = 10_000, np.array([0.5])
+    right, farthest = int(n * share[0]), float(share[0] - margin(share, n)[0] + SLACK)
+    assert binom.sf(right - 1, n, farthest) == pytest.approx(beyond_margin, rel=1e-3)
+    least = brentq(lambda log: len(parted({f"cost.above.{k}": log for k in range(len(STAKES))})) - 0.5, 0, 20)
+    assert len(TESTS) * (beyond_margin + np.exp(-least)) == pytest.approx(FALSE_ALARM, rel=1e-3)
+
+
+@pytest.mark.parametrize("items", [1, 2, 10, 100])
+def test_true_accuracies_lie_beyond_the_margin_as_seldom_as_promised(items: int) -> None:
+    """For all that can be counted on so many items, however few, and every true accuracy; on either side."""
+    counted = np.arange(items + 1)
+    allowed = margin(counted / items, items) - SLACK
+    for true in np.linspace(0, 1, 201):
+        chance = binom.pmf(counted, items, true)
+        for off in (true - counted / items, counted / items - true):
+            assert chance[off > allowed + 1e-9].sum() <= FALSE_ALARM / 2 / len(TESTS) + 1e-12
 
 
 @pytest.mark.parametrize(
@@ -75,11 +121,11 @@ def test_what_parts_is_noticed(quantity: str, estimated: float, realised: float)
 
 def test_a_cost_below_its_estimate_and_one_wrong_clock_raise_nothing() -> None:
     """Cheaper is told, not tested; a single absurd time counts for no more than twenty times its estimate."""
-    cheaper = tally("cost", Told(np.full(5000, 2.0), np.full(5000, 0.5)), 0)
+    cheaper = tally("cost", Told(np.full(5000, 2.0), np.full(5000, 0.5), 0))
     assert parted(cheaper) == ()
     found = np.ones(100)
     found[50] = 1e9
-    assert parted(tally("time", Told(np.ones(100), found), 0)) == ()
+    assert parted(tally("time", Told(np.ones(100), found, 0))) == ()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
@@ -93,7 +139,7 @@ def test_the_mean_wealth_of_a_fair_bet_is_one(share: float, above: bool) -> None
         mean = 0.0
         for outcomes in product([0.0, 1.0], repeat=5):
             chance = float(np.prod([true if right else 1 - true for right in outcomes]))
-            sums = tally("accuracy", Told(np.full(5, share), np.array(outcomes)), 500)
+            sums = tally("accuracy", Told(np.full(5, share), np.array(outcomes), 500))
             mean += chance * np.exp(sums[f"{test}.{stake}"])
         fair = share + allowed <= 1 if above else share - allowed >= 0
         assert mean == pytest.approx(1) if fair else mean <= 1 + 1e-12
@@ -105,8 +151,8 @@ def test_sums_of_parts_are_the_sums_of_all(pairs: list[tuple[float, bool]], cut:
     estimated, realised = np.array([p for p, _ in pairs]), np.array([float(r) for _, r in pairs])
     parts: dict[str, float] = {}
     for some in (slice(cut, None), slice(0, cut)):
-        add(parts, tally("accuracy", Told(estimated[some], realised[some]), 300))
-    whole = tally("accuracy", Told(estimated, realised), 300)
+        add(parts, tally("accuracy", Told(estimated[some], realised[some], 300)))
+    whole = tally("accuracy", Told(estimated, realised, 300))
     assert parts.keys() == whole.keys()
     assert np.allclose([parts[name] for name in whole], list(whole.values()), rtol=1e-9, atol=1e-9)
 
@@ -115,13 +161,13 @@ def test_sums_of_parts_are_the_sums_of_all(pairs: list[tuple[float, bool]], cut:
 def test_every_sum_is_finite_whatever_costs_are_told(pairs: list[tuple[float, float]]) -> None:
     """No cost, however small or large, makes a sum that the store could not add."""
     estimated, realised = np.array(pairs).T
-    sums = tally("cost", Told(estimated, realised), 0)
+    sums = tally("cost", Told(estimated, realised, 0))
     assert all(np.isfinite(value) for value in sums.values())
 
 
 def test_outcomes_without_an_estimate_are_told_and_tested_by_nobody() -> None:
     """Their mean is shown where there is nothing better."""
-    sums = tally("accuracy", Told(np.full(1000, np.nan), np.zeros(1000)), 100)
+    sums = tally("accuracy", Told(np.full(1000, np.nan), np.zeros(1000), 100))
     assert parted(sums) == ()
     found = compare("accuracy", sums)
     assert (found.outcomes, found.estimated, found.realised) == (1000, None, 0.0)
@@ -129,13 +175,13 @@ def test_outcomes_without_an_estimate_are_told_and_tested_by_nobody() -> None:
 
 def test_means_and_bounds_are_those_of_the_outcomes_with_estimates() -> None:
     """Wilson's bounds for shares (95 of 100: 0.888 to 0.978), the normal ones for costs."""
-    sums = tally("accuracy", Told(np.full(100, 0.9), np.repeat([1.0, 0.0], [95, 5])), 0)
+    sums = tally("accuracy", Told(np.full(100, 0.9), np.repeat([1.0, 0.0], [95, 5]), 0))
     found = compare("accuracy", sums)
     assert (found.outcomes, found.realised) == (100, 0.95)
     assert found.estimated == pytest.approx(0.9)
     assert (round(found.low or 0, 3), round(found.high or 0, 3)) == (0.888, 0.978)
     costs = np.arange(1.0, 101.0)
-    found = compare("cost", tally("cost", Told(np.full(100, 50.0), costs), 0))
+    found = compare("cost", tally("cost", Told(np.full(100, 50.0), costs, 0)))
     width = 1.959964 * costs.std(ddof=1) / 10
     assert found.low == pytest.approx(50.5 - width)
     assert found.high == pytest.approx(50.5 + width)
@@ -143,10 +189,13 @@ def test_means_and_bounds_are_those_of_the_outcomes_with_estimates() -> None:
 
 
 def test_the_margin_allows_for_the_items_that_an_accuracy_was_counted_on() -> None:
-    """Wilson's bounds and a point; a point alone where their number is unknown; an estimate of 1 has an error too."""
-    assert margin(np.array([0.9]), 900)[0] == pytest.approx(SLACK + 0.9 - 0.8682, abs=1e-3)
-    assert margin(np.array([1.0]), 31)[0] == pytest.approx(SLACK + 7.88 / (31 + 7.88), abs=1e-3)
+    """The interval and a point; a point alone where their number is unknown; an estimate of 1 has an error too."""
+    assert margin(np.array([0.9]), 900)[0] == pytest.approx(SLACK + 0.9 - 0.8663, abs=1e-3)
+    assert margin(np.array([1.0]), 31)[0] == pytest.approx(SLACK + 1 - 0.00125 ** (1 / 31))
     assert margin(np.array([0.9]), 0)[0] == SLACK
+    several = margin(np.array([0.9, 1.0, 0.9]), np.array([900.0, 31.0, 0.0]))
+    assert several.tolist() == [margin(np.array([a]), n)[0] for a, n in ((0.9, 900), (1.0, 31), (0.9, 0))]
+    assert margin_of_means(np.array([100.0, 0.0])) == pytest.approx([SLACK_SHARE + 0.3023, SLACK_SHARE], abs=1e-4)
 
 
 def test_every_test_has_its_share_of_the_rate() -> None:

@@ -1,0 +1,36 @@
+"""Feedback's vocabulary: a decision's id gives back what was written into it."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from models import ArtifactRef
+from models.base import LARGEST
+from models.errors import InvalidRequest
+from models.feedback import Estimates, Outcome, decision_id, read_decision_id
+
+REF = ArtifactRef(solver="index", name="digits", version=3)
+shares = st.none() | st.floats(0, 1)
+amounts = st.none() | st.floats(0, LARGEST)
+
+
+@given(shares, shares, amounts, amounts)
+@example(None, None, 1e16, 1e20)
+@example(0.1 + 0.2, 1.0, LARGEST, 5e-324)
+def test_a_decisions_id_is_read_as_it_was_written(
+    accuracy: float | None, coverage: float | None, cost: float | None, time: float | None
+) -> None:
+    """To the last bit of every number, however large or small; and it fits where an outcome takes it."""
+    estimates = Estimates(accuracy=accuracy, coverage=coverage, cost=cost, time=time)
+    longest = ArtifactRef(solver="s" * 40, name="n" * 63, version=10**15 - 1)
+    for ref in (REF, longest):
+        written = decision_id(ref, estimates)
+        assert read_decision_id(written) == (ref, estimates)
+        assert Outcome(decision=written, correct=True).decision == written
+
+
+@pytest.mark.parametrize("text", ["", "index/digits", "index/digits/0?", "index/digits/3?cost=1&cost=2", "a/b/1"])
+def test_what_is_no_id_is_refused(text: str) -> None:
+    """With one message."""
+    with pytest.raises(InvalidRequest, match="is no decision's id"):
+        read_decision_id(text)
