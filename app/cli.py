@@ -168,7 +168,9 @@ def export(
     if as_json:
         show.print_json(record.model_dump(mode="json"))
     else:
-        show.console().print(f"wrote {output}: {solver} {name} version {record.version}, SHA-256 {record.sha256}")
+        show.console().print(
+            f"wrote {output}: {solver} {name} version {record.version}, SHA-256 {record.sha256}", soft_wrap=True
+        )
 
 
 @cli.command("import")

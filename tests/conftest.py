@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from app.embedded import EmbeddedRedis
 from app.parts import Parts, open_parts
@@ -11,6 +12,9 @@ from app.settings import Settings
 from app.store import Store
 from tests.samples import trace_upload
 from tests.servers import Server, running_server
+
+settings.register_profile("shared", deadline=None)  # machines are shared: an example may take any time
+settings.load_profile("shared")
 
 LONGEST_FIRST = (
     "test_readme",

@@ -342,7 +342,7 @@ def test_hostile_names_are_shown_as_text(visit: Visit, server: Server) -> None:
     columns = trace_columns() | {"fast_says": [hostile, *trace_columns()["fast_says"][1:]]}
     first, *others = TRACE_SPEC["classifiers"]
     spec = {**TRACE_SPEC, "classifiers": [{**first, "name": hostile}, *others]}
-    files = {"spec": (None, json.dumps(spec)), "table": ("table.csv", to_csv(columns), "text/csv")}
+    files: dict[str, Any] = {"spec": (None, json.dumps(spec)), "table": ("table.csv", to_csv(columns), "text/csv")}
     assert server.client.put("/v1/datasets/hostile", files=files).status_code == 201
     dialogs: list[str] = []
     visit.page.on("dialog", lambda dialog: dialogs.append(dialog.message))

@@ -18,7 +18,7 @@ from tests.oracles_index import random_instance
 METHODS = ("poly-dom", "naive", "greedy", "greedy-acc", "greedy-cost")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(0, 200),
     st.floats(1, 50),
@@ -40,7 +40,7 @@ def test_never_over_budget_and_more_budget_never_means_less_accuracy(
     assert IndexDecision.model_validate(less.model_dump()) == less
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 200), st.floats(1, 20), st.floats(0, 40))
 def test_the_answer_is_the_place_on_the_skyline_that_it_says(seed: int, size: float, budget: float) -> None:
     instance = random_instance(np.random.default_rng(seed))
@@ -78,7 +78,7 @@ def test_going_on_finds_the_best_set_that_can_still_be_reached() -> None:
     assert (gone.features, gone.cost, gone.method) == (("f1",), 2.0, "naive")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 100), st.floats(1, 20), st.floats(0, 40), st.floats(0, 40), st.sampled_from(METHODS))
 def test_going_on_never_spends_more_than_is_left(
     seed: int, size: float, budget: float, spent: float, method: Any

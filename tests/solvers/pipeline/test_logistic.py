@@ -74,7 +74,7 @@ def test_all_sets_together_are_those_of_scikit_learn(classes: int, C: float) -> 
     compare(table, labels, classes, [each for size in range(1, 6) for each in combinations(range(5), size)], C)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.integers(0, 2**32), st.integers(4, 60), st.integers(1, 8), st.integers(2, 4), st.floats(-2, 3), st.floats(0, 3)
 )

@@ -27,7 +27,7 @@ def by_sklearn(training: Floats, values: Floats, categorical: Flags) -> Floats:
     return np.asarray(ColumnTransformer(parts).fit(training).transform(values), dtype=np.float64)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32), st.integers(1, 30), st.integers(1, 6), st.floats(0, 0.9))
 def test_columns_are_those_of_a_column_transformer(seed: int, rows: int, columns: int, missing: float) -> None:
     """Numbers and categories, constant columns, missing cells up to whole columns, one row, unseen categories."""

@@ -13,7 +13,7 @@ from tests.oracles_policy import least_loss, look_up, made, simulate
 TRADEOFFS = np.array([0.0, 0.3, 1.0, 5.0])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32), st.integers(1, 4), st.integers(1, 3))
 def test_with_a_look_up_table_it_is_exact_dynamic_programming(seed: int, sensors: int, levels: int) -> None:
     """No rule that decides by what is known loses less, whatever losses and costs each item has."""
@@ -24,7 +24,7 @@ def test_with_a_look_up_table_it_is_exact_dynamic_programming(seed: int, sensors
         assert reached == pytest.approx(least_loss(table, tradeoff), abs=1e-5)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32), st.integers(1, 4))
 def test_the_cost_to_go_is_what_a_simulation_pays_from_there(seed: int, sensors: int) -> None:
     """The weights of the first node's actions are what rows pay that take them and then follow the policies learned."""

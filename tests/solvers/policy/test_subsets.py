@@ -23,7 +23,7 @@ def coverage(seed: int, sensors: int, rows: int) -> Callable[[frozenset[int]], B
     return right
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32), st.integers(1, 4), st.integers(1, 2), st.integers(0, 5))
 def test_the_greedy_reward_is_within_the_promise_of_the_best(seed: int, sensors: int, count: int, limit: int) -> None:
     """Theorem 3.2, for sensors of one cost: at least 1 - 1/e of the best."""
@@ -34,7 +34,7 @@ def test_the_greedy_reward_is_within_the_promise_of_the_best(seed: int, sensors:
     assert chosen.reward >= (1 - 1 / np.e) * best_reward(right, costs, count, limit) - 1e-12
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32), st.integers(1, 4), st.integers(1, 2))
 def test_with_unlike_costs_it_keeps_within_the_limit_and_half_the_promise(seed: int, sensors: int, count: int) -> None:
     """Leskovec and others: the better of the two greedy ways reaches half of 1 - 1/e of the best."""

@@ -92,7 +92,7 @@ def test_sigma_is_the_deviation_of_the_error_and_not_its_bias() -> None:
     assert sigmas_of(estimates, truth) == pytest.approx([0.1, 0.2], rel=0.1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(1, 12), st.integers(1, 20), st.integers(1, 200), st.sampled_from(["iid", "disjoint"]), st.integers(0, 9)
 )

@@ -405,7 +405,7 @@ def programmes(draw: st.DrawFn) -> tuple[Floats, Floats, float]:
     return values, costs, price(costs, some) + draw(st.sampled_from([0.0, 0.0, 0.5]))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(programmes(), st.sampled_from([0.0, 1e-6, 0.1]))
 def test_answers_are_within_budget_and_gap_and_bounds_hold(programme: tuple[Floats, Floats, float], gap: float) -> None:
     """Whatever the numbers are: never over budget, the bound at least the optimum, the gap as asked."""

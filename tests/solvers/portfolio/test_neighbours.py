@@ -160,7 +160,7 @@ def test_equal_after_rounding_is_equal() -> None:
     st.integers(1, 3), st.integers(1, 70), st.integers(1, 140), st.integers(0, 2**32 - 1), st.sampled_from(METRICS),
     st.sampled_from([1.0, 2.0, 1e-3, 1e30]),
 )  # fmt: skip
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_small_whole_numbers_in_all_shapes(
     count: int, size: int, dims: int, seed: int, metric: Metric, scale: float
 ) -> None:
@@ -172,7 +172,7 @@ def test_small_whole_numbers_in_all_shapes(
 
 @given(st.lists(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=2, max_size=2),
                 min_size=2, max_size=9), st.sampled_from(METRICS))  # fmt: skip
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_floats(items: list[list[float]], metric: Metric) -> None:
     array = np.array(items, np.float32)
     agree(array[None, 1:], array[:1], metric)

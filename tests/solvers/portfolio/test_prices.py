@@ -26,7 +26,7 @@ def test_prices_fall_to_nothing_as_budgets_rise() -> None:
     assert prices.at(5.0) == 0.0
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 500), st.floats(0.15, 1.2), st.floats(0.15, 1.0))
 def test_a_choice_has_the_highest_priced_value_of_those_allowed(seed: int, budget: float, most: float) -> None:
     values = queries(np.random.default_rng(seed), 200)
