@@ -1,6 +1,7 @@
 """The one place where the parts are joined: settings in, application out."""
 
 import asyncio
+import gc
 import logging
 import multiprocessing
 import os
@@ -152,6 +153,8 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
                     Ledgers(parts.store),
                     chores,
                 )
+                gc.collect()
+                gc.freeze()  # what is loaded stays: no look-up waits while all of it is gone through again
                 yield {"context": context}
             finally:
                 solving.shutdown(wait=False, cancel_futures=True)
