@@ -31,4 +31,4 @@ def plot(
     if as_json:
         show.print_json({"file": str(output), "bytes": output.stat().st_size, "artifact": live.ref.model_dump()})
     else:
-        show.console().print(f"wrote {output}: {solver} {name} version {live.ref.version}", soft_wrap=True)
+        show.console().print(f"wrote {output}: {solver} {name} version {live.ref.version}")

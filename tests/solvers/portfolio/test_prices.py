@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from models.errors import Infeasible
@@ -27,6 +27,7 @@ def test_prices_fall_to_nothing_as_budgets_rise() -> None:
 
 
 @settings(max_examples=50)
+@example(197, 0.15000000000000002, 1.0)
 @given(st.integers(0, 500), st.floats(0.15, 1.2), st.floats(0.15, 1.0))
 def test_a_choice_has_the_highest_priced_value_of_those_allowed(seed: int, budget: float, most: float) -> None:
     values = queries(np.random.default_rng(seed), 200)
@@ -35,7 +36,9 @@ def test_a_choice_has_the_highest_priced_value_of_those_allowed(seed: int, budge
     allowed = np.flatnonzero(np.less_equal(COSTS, most if budget > 0.15 else 0.15))
     worth = values[0] - prices.at(budget) * COSTS
     assert choice in allowed
-    assert worth[choice] == worth[allowed].max()
+    assert worth[choice] == pytest.approx(
+        worth[allowed].max(), rel=1e-12, abs=1e-12
+    )  # what differs by rounding is equal
     assert all(COSTS[choice] <= COSTS[i] for i in allowed if worth[i] == worth[choice])
 
 
