@@ -168,9 +168,7 @@ def export(
     if as_json:
         show.print_json(record.model_dump(mode="json"))
     else:
-        show.console().print(
-            f"wrote {output}: {solver} {name} version {record.version}, SHA-256 {record.sha256}", soft_wrap=True
-        )
+        show.console().print(f"wrote {output}: {solver} {name} version {record.version}, SHA-256 {record.sha256}")
 
 
 @cli.command("import")
