@@ -75,13 +75,13 @@ def serve(
 
 @cli.command()
 def worker() -> None:
-    """Run a worker that takes builds from the queue."""
+    """Run a worker that takes builds from the queue; another one follows if it dies or hangs."""
+    from app.beside import watch_worker
     from app.telemetry import configure_logging
-    from app.worker import work
 
-    settings = Settings()
+    settings = Settings()  # read again by the worker, which is a process of its own
     configure_logging(settings.log_level, settings.log_format)
-    work(settings)
+    watch_worker(settings)
 
 
 @cli.command()
