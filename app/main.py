@@ -176,6 +176,7 @@ class Chores:
         catalog, metrics = self._catalog, self._metrics
         metrics.store_up.set(catalog.store_up)
         metrics.artifacts_loaded.set(len(catalog.plans))
+        metrics.refreshed_at.set(catalog.refreshed_at)
         metrics.load_failures.inc(catalog.load_failures - self._failures)
         self._failures = catalog.load_failures
 

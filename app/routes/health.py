@@ -1,6 +1,5 @@
 """Health and metrics."""
 
-from time import monotonic
 from typing import Literal
 
 from fastapi import APIRouter, Response
@@ -67,6 +66,4 @@ async def ready(context: InContext, response: Response) -> Readiness:
 @router.get("/metrics", summary="Metrics for Prometheus", response_class=Response)
 async def metrics(context: InContext) -> Response:
     """Give all metrics in Prometheus' text format."""
-    # Here, not by the thread that refreshes: that one may be what hangs.
-    context.metrics.refresh_age.set(monotonic() - context.catalog.refreshed_at)
     return Response(context.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
