@@ -181,11 +181,16 @@ def import_(
     show.artifact(record, as_json)
 
 
-@cli.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@cli.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+)  # --help behind a name is for that benchmark
 def bench(
     context: typer.Context, name: Annotated[str, typer.Argument(help="Which benchmark, for example http.")]
 ) -> None:
     """Run a benchmark of the repository (from a checkout: they live in tests/bench); it is given further options."""
+    if name == "--help":
+        typer.echo(context.get_help())
+        return
     root = Path(__file__).parent.parent
     known = sorted(path.stem for path in (root / "tests" / "bench").glob("[a-z]*.py"))
     if name not in known:

@@ -51,7 +51,9 @@ async def ready(context: InContext, response: Response) -> Readiness:
     elif context.seen.refusal is not None:
         problems.append(f"{context.seen.refusal}; {_MEANWHILE}")
     elif not context.seen.workers:
-        problems.append("no build worker is running; builds wait until `parsimony worker` is started")
+        beside = context.settings.redis_url is None
+        wait = "the one beside this server has started" if beside else "`parsimony worker` is started"
+        problems.append(f"no build worker is running; builds wait until {wait}")
     if not catalog.loaded:
         response.status_code = 503
         problems.append("the artifacts have not been loaded yet")
