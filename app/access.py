@@ -36,6 +36,7 @@ class Access:
                 response = problem_of(error, scope["state"]["request_id"])
                 if isinstance(error, TooManyRequests):
                     response.headers["retry-after"] = str(ceil(error.wait_s))
+                    scope["state"]["route"] = "limited"  # as the metrics are to call it
                 await response(scope, receive, send)
                 return
         await self.app(scope, receive, send)

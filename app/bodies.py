@@ -4,6 +4,7 @@ import asyncio
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.decisions import LookUps
 from app.problems import problem_of
 from models.errors import ParsimonyError, PayloadTooLarge, RequestTimeout, UnsupportedMediaType
 
@@ -16,10 +17,14 @@ class BodyLimit:
     """Refuses a body over the limit, by its declared length or once too much of it was read, and one that stops coming.
 
     max_bytes: the limit. patience_s: how long a body may take, besides a second for each ``LEAST_RATE`` bytes of it.
+    look_ups: what has a smaller limit of its own, because it is read where everybody else waits.
     """
 
-    def __init__(self, app: ASGIApp, max_bytes: int, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self, app: ASGIApp, max_bytes: int, patience_s: float = PATIENCE_S, look_ups: LookUps | None = None
+    ) -> None:
         self.app, self.max_bytes, self.patience_s = app, max_bytes, patience_s
+        self.look_ups = look_ups or LookUps(())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
@@ -31,14 +36,21 @@ class BodyLimit:
             await problem_of(error, scope["state"]["request_id"])(scope, receive, send)
             return
         declared = next((int(v) for n, v in scope["headers"] if n == b"content-length" and v.isdigit()), 0)
-        if declared > self.max_bytes:
-            await _refuse(self._too_large(f"the body has {declared} bytes"), scope, receive, send)
+        body = _Body(receive, *self._limit(scope), self.patience_s)
+        if declared > body.most:
+            await _refuse(body.too_large(f"the body has {declared} bytes"), scope, receive, send)
             return
-        await self._pass_while_fine(scope, receive, send)
+        await self._pass_while_fine(body, scope, receive, send)
 
-    async def _pass_while_fine(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def _limit(self, scope: Scope) -> tuple[int, str]:
+        """Give the most bytes that a request's body may have, and whose limit that is."""
+        found = self.look_ups.find(scope["method"], scope["path"])
+        if found is None or found[0].most_bytes >= self.max_bytes:
+            return self.max_bytes, "PARSIMONY_MAX_BODY_BYTES"
+        return found[0].most_bytes, "that of this look-up"
+
+    async def _pass_while_fine(self, body: "_Body", scope: Scope, receive: Receive, send: Send) -> None:
         """Watch what is read; once something is wrong, whatever the application replies becomes the refusal."""
-        body = _Body(self, receive)
         started = refused = False
 
         async def watching(message: Message) -> None:
@@ -57,15 +69,12 @@ class BodyLimit:
                 raise
             await _refuse(error, scope, receive, send)
 
-    def _too_large(self, what: str) -> PayloadTooLarge:
-        return PayloadTooLarge(f"{what}, the limit is {self.max_bytes} bytes (PARSIMONY_MAX_BODY_BYTES)")
-
 
 class _Body:
-    """One body as it comes."""
+    """One body as it comes; most: its bytes at most, by the limit ``whose``."""
 
-    def __init__(self, limit: BodyLimit, receive: Receive) -> None:
-        self.limit, self._receive = limit, receive
+    def __init__(self, receive: Receive, most: int, whose: str, patience_s: float) -> None:
+        self._receive, self.most, self._whose, self._patience_s = receive, most, whose, patience_s
         self.refusal: ParsimonyError | None = None
         self._begun = asyncio.get_running_loop().time()
         self._read = 0
@@ -76,7 +85,7 @@ class _Body:
         if self._ended:  # whoever asks now waits for the caller to leave
             return await self._receive()
         try:
-            async with asyncio.timeout_at(self._begun + self.limit.patience_s + self._read / LEAST_RATE):
+            async with asyncio.timeout_at(self._begun + self._patience_s + self._read / LEAST_RATE):
                 message = await self._receive()
         except TimeoutError:
             seconds = asyncio.get_running_loop().time() - self._begun
@@ -84,10 +93,14 @@ class _Body:
             raise self.refusal from None
         self._ended = not message.get("more_body", False)
         self._read += len(message.get("body", b""))
-        if self._read > self.limit.max_bytes:
-            self.refusal = self.limit._too_large("the body goes on")
+        if self._read > self.most:
+            self.refusal = self.too_large("the body goes on")
             raise self.refusal
         return message
+
+    def too_large(self, what: str) -> PayloadTooLarge:
+        """Refuse it, given what it has too much of."""
+        return PayloadTooLarge(f"{what}, the limit is {self.most} bytes ({self._whose})")
 
 
 async def _refuse(error: ParsimonyError, scope: Scope, receive: Receive, send: Send) -> None:

@@ -76,13 +76,13 @@ def serve(
 
 @cli.command()
 def worker() -> None:
-    """Run a worker that takes builds from the queue."""
+    """Run a worker that takes builds from the queue; another one follows if it dies or hangs."""
+    from app.beside import watch_worker
     from app.telemetry import configure_logging
-    from app.worker import work
 
-    settings = Settings()
+    settings = Settings()  # read again by the worker, which is a process of its own
     configure_logging(settings.log_level, settings.log_format)
-    work(settings)
+    watch_worker(settings)
 
 
 @cli.command()
@@ -182,11 +182,16 @@ def import_(
     show.artifact(record, as_json)
 
 
-@cli.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@cli.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+)  # --help behind a name is for that benchmark
 def bench(
     context: typer.Context, name: Annotated[str, typer.Argument(help="Which benchmark, for example http.")]
 ) -> None:
     """Run a benchmark of the repository (from a checkout: they live in tests/bench); it is given further options."""
+    if name == "--help":
+        typer.echo(context.get_help())
+        return
     root = Path(__file__).parent.parent
     known = sorted(path.stem for path in (root / "tests" / "bench").glob("[a-z]*.py"))
     if name not in known:

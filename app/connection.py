@@ -5,6 +5,7 @@ connections begins with the first reply. The limits here are those of a connecti
 somebody reads it is for ``app/bodies.py``.
 """
 
+import logging
 from asyncio import TimerHandle, Transport
 from secrets import token_hex
 from typing import Any
@@ -12,6 +13,10 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from app.problems import HTTP_CODES, problem
+
+logger = logging.getLogger("parsimony.access")
+NO_METHOD, ROUTE = "none", "connection"
+"""What the metrics call the method and the route of what was no request."""
 
 
 class _Dropped(list[tuple[bytes, bytes]]):
@@ -123,8 +128,14 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
     def _refuse(self, status: int, detail: str) -> None:
-        """Write a whole reply; nothing behind the parser ever hears of its request."""
-        reply = problem(status, HTTP_CODES[status], detail, token_hex(12), headers={"Connection": "close"})
+        """Write a whole reply, log and count it; nothing behind the parser ever hears of its request."""
+        request_id = token_hex(12)
+        told = {"Connection": "close", "X-Request-ID": request_id}
+        reply = problem(status, HTTP_CODES[status], detail, request_id, headers=told)
+        logger.info("connection from %s %d %s: %s", self.client and self.client[0], status, request_id, detail)
+        context = self.app_state.get("context")
+        if context is not None:
+            context.metrics.requests.labels(NO_METHOD, ROUTE, status).inc()
         headers = [*self.server_state.default_headers, *reply.raw_headers]
         head = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
         self.transport.write(STATUS_LINE[status] + head + b"\r\n" + bytes(reply.body))

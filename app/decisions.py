@@ -48,7 +48,8 @@ def decided(live: Live, query: Value) -> bytes:
 class LookUp:
     """A route that answers from memory: GET ``{prefix}{name}{suffix}?query``, or POST with the query as JSON.
 
-    answer: gives the reply's body for a plan and a query; None hands the request to the route.
+    answer: gives the reply's body for a plan and a query; None hands the request to the route. most_bytes: of the
+    query's JSON, which is read on the event loop: nobody else is answered meanwhile.
     """
 
     solver: str
@@ -57,11 +58,27 @@ class LookUp:
     query: type[Value]
     method: Literal["GET", "POST"] = "GET"
     answer: Callable[[Live, Any], bytes | None] = decided
+    most_bytes: int = 2**20
 
     @property
     def path(self) -> str:
         """The route's template."""
         return f"{self.prefix}{{name}}{self.suffix}"
+
+
+class LookUps:
+    """All declared look-ups, found by a request's method and path."""
+
+    def __init__(self, declared: tuple[LookUp, ...]) -> None:
+        self._declared: dict[tuple[str, str, str], LookUp] = {
+            (look_up.method, look_up.prefix, look_up.suffix): look_up for look_up in declared
+        }
+
+    def find(self, method: str, path: str) -> tuple[LookUp, str] | None:
+        """Give the look-up, and the name of the artifact that it asks; None if the path is that of none."""
+        start, end = path.find("/", 4) + 1, path.rfind("/")
+        look_up = self._declared.get((method, path[:start], path[end:])) if start <= end else None
+        return None if look_up is None else (look_up, path[start:end])
 
 
 @contextmanager
@@ -87,9 +104,8 @@ def decide(live: Live, query: Value, metrics: Metrics) -> bytes:
 class HotPath:
     """Answers plain look-ups itself and passes everything else on."""
 
-    def __init__(self, app: ASGIApp, look_ups: tuple[LookUp, ...], metrics: Metrics) -> None:
-        self.app, self.metrics = app, metrics
-        self.look_ups = {(look_up.method, look_up.prefix, look_up.suffix): look_up for look_up in look_ups}
+    def __init__(self, app: ASGIApp, look_ups: LookUps, metrics: Metrics) -> None:
+        self.app, self.look_ups, self.metrics = app, look_ups, metrics
         self._series: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -112,13 +128,12 @@ class HotPath:
 
     def _find(self, scope: Scope) -> tuple[LookUp, Live] | None:
         """Find the look-up that a request is for, and the plan in memory; None if the route is to answer."""
-        path: str = scope["path"]
-        start, end = path.find("/", 4) + 1, path.rfind("/")
-        look_up = self.look_ups.get((scope["method"], path[:start], path[end:])) if start <= end else None
-        if look_up is None or (look_up.method == "POST" and not _is_plain_json(scope)):
+        found = self.look_ups.find(scope["method"], scope["path"])
+        if found is None or (found[0].method == "POST" and not _is_plain_json(scope)):
             return None
+        look_up, name = found
         catalog: Catalog = scope["state"]["context"].catalog
-        live = catalog.plans.get((look_up.solver, path[start:end]))
+        live = catalog.plans.get((look_up.solver, name))
         return None if live is None else (look_up, live)
 
     def _answer(self, scope: Scope, look_up: LookUp, live: Live, sent: bytes | None) -> bytes | None:
@@ -164,11 +179,11 @@ def _is_plain_json(scope: Scope) -> bool:
 async def _body(receive: Receive) -> bytes:
     """Read a body to its end; what a caller sends no more of, because it left, is no JSON."""
     message = await receive()
-    body: bytes = message.get("body", b"")
+    parts: list[bytes] = [message.get("body", b"")]
     while message.get("more_body", False):
         message = await receive()
-        body += message.get("body", b"")
-    return body
+        parts.append(message.get("body", b""))
+    return b"".join(parts)
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

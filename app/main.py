@@ -27,7 +27,7 @@ from app.access_log import AccessLog
 from app.apart import Apart
 from app.bodies import BodyLimit
 from app.catalog import Catalog, CatalogThread
-from app.decisions import HotPath
+from app.decisions import HotPath, LookUps
 from app.embedded import die_with_parent
 from app.jobs import Watch
 from app.ledgers import Ledgers
@@ -86,9 +86,9 @@ def create_app(settings: Settings | None = None) -> ASGIApp:
     metrics = Metrics()
     subjects = [import_module(f"app.routes.{name}") for name in SOLVERS]
     api = create_api(settings, metrics, subjects)
-    look_ups = tuple(look_up for subject in subjects for look_up in getattr(subject, "look_ups", ()))
+    look_ups = LookUps(tuple(look_up for subject in subjects for look_up in getattr(subject, "look_ups", ())))
     layers: ASGIApp = HotPath(api, look_ups, metrics)
-    layers = BodyLimit(layers, settings.max_body_bytes)
+    layers = BodyLimit(layers, settings.max_body_bytes, look_ups=look_ups)
     layers = Access(layers, settings.api_keys, settings.rate_limit)
     if settings.origins():
         layers = CORSMiddleware(
@@ -180,6 +180,7 @@ class Chores:
         catalog, metrics = self._catalog, self._metrics
         metrics.store_up.set(catalog.store_up)
         metrics.artifacts_loaded.set(len(catalog.plans))
+        metrics.refreshed_at.set(catalog.refreshed_at)
         metrics.load_failures.inc(catalog.load_failures - self._failures)
         self._failures = catalog.load_failures
 

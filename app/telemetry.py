@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from itertools import count
+from pathlib import Path
 from secrets import token_hex
 
 from prometheus_client import (
@@ -17,7 +18,7 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.access_log import UTC, AccessLog
@@ -67,11 +68,11 @@ class Metrics:
             registry=self.registry,
             buckets=_SHARES,
         )
-        self.artifacts_loaded = self._gauge("parsimony_artifacts_loaded", "Artifacts in memory")
+        self.artifacts_loaded = self._least("parsimony_artifacts_loaded", "Artifacts in memory")
         self.load_failures = Counter(
             "parsimony_artifact_load_failures_total", "Artifacts that could not be loaded", registry=self.registry
         )
-        self.store_up = self._gauge("parsimony_store_up", "Whether the store can be reached")
+        self.store_up = self._least("parsimony_store_up", "Whether the store can be reached")
         self.builds = self._gauge("parsimony_builds", "Builds by what became of them", "status")
         self.builds_ended = self._gauge("parsimony_builds_ended", "Builds that ended after they ran", "solver")
         self.building_seconds = self._gauge("parsimony_building_seconds", "Time that ended builds ran", "solver")
@@ -81,7 +82,11 @@ class Metrics:
         self.drift = self._gauge(
             "parsimony_drift", "Whether outcomes have parted from estimates", "solver", "name", "quantity"
         )
-        self.refresh_age = self._gauge(
+        self.refreshed_at = self._least(
+            "parsimony_catalog_refreshed_at_seconds", "When the pointers were last read, by the machine's own clock"
+        )
+        self.refreshed_at.set(time.monotonic())  # a process that has just begun is not late
+        self._refresh_age = self._gauge(
             "parsimony_catalog_refresh_age_seconds", "Time since the pointers were last read"
         )
 
@@ -89,13 +94,38 @@ class Metrics:
         """Make a gauge that every server process sets to the same: of several the latest value counts."""
         return Gauge(name, text, labels, registry=self.registry, multiprocess_mode="mostrecent")
 
+    def _least(self, name: str, text: str) -> Gauge:
+        """Make a gauge of a server process itself: of several that live the least counts, for it is what is wrong."""
+        return Gauge(name, text, registry=self.registry, multiprocess_mode="livemin")
+
     def render(self) -> bytes:
         """Write all metrics in Prometheus' text format, those of every server process if there are several."""
-        if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
-            return generate_latest(self.registry)
-        registry = CollectorRegistry()
-        MultiProcessCollector(registry)
+        registry, folder = self.registry, os.environ.get("PROMETHEUS_MULTIPROC_DIR")
+        if folder is not None:
+            _forget_ended(Path(folder))
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)
+        # Here, not by the thread that refreshes: that one may be what hangs.
+        refreshed_at = registry.get_sample_value("parsimony_catalog_refreshed_at_seconds") or 0.0
+        self._refresh_age.set(time.monotonic() - refreshed_at)
         return generate_latest(registry)
+
+
+def _forget_ended(folder: Path) -> None:
+    """Remove what processes that have ended said of themselves; what they counted stays."""
+    for path in folder.glob("gauge_live*_*.db"):
+        process = int(path.stem.rpartition("_")[2])
+        if process != os.getpid() and not _is_sibling(process):
+            mark_process_dead(process, str(folder))
+
+
+def _is_sibling(process: int) -> bool:
+    """Tell whether a process lives and has our parent: its number may be another's by now."""
+    try:
+        state, parent = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[:2]
+    except OSError:
+        return False
+    return state != "Z" and int(parent) == os.getppid()
 
 
 Series = tuple[Counter, Histogram]

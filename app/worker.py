@@ -37,8 +37,6 @@ logger = logging.getLogger("parsimony.worker")
 BEAT_S = 5
 NICE = 19
 """Builds, and what trains for them, give way to servers on the same machine."""
-GRACE_S = 45.0
-"""How long a build may go on when its worker is told to stop; the composed house waits for a minute."""
 STILL_S = 60.0
 """A build whose processes do nothing for so long hangs."""
 _REPORT_S = 0.2
@@ -255,11 +253,7 @@ class BuildWorker(Worker):
         super().handle_work_horse_killed(job, retpid, ret_val, rusage)  # type: ignore[no-untyped-call]
 
 
-def _no_sign() -> None:
-    """Nobody watches this worker."""
-
-
-def work(settings: Settings, *, grace_s: float = GRACE_S, sign_of_life: Callable[[], None] = _no_sign) -> None:
+def work(settings: Settings, *, grace_s: float, sign_of_life: Callable[[], None]) -> None:
     """Take builds from the queue until told to stop, through every absence of the store.
 
     grace_s: how long the running build may go on once it is told. sign_of_life: called every ten seconds or so.

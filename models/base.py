@@ -1,9 +1,18 @@
 """What every value of the vocabulary shares."""
 
 import unicodedata
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
 T = TypeVar("T")
 
@@ -26,6 +35,31 @@ class Value(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
 
+MOST_LISTED = 10_000
+"""Faults of a look-up that are listed; to list 300,000 takes seconds."""
+
+
+class Sent(Value):
+    """A look-up that callers send as a body, which is read while everybody else waits; anything may stand in it.
+
+    >>> Sent.model_validate(dict.fromkeys(map(str, range(20000))))
+    Traceback (most recent call last):
+        ...
+    pydantic_core._pydantic_core.ValidationError: 1 validation error for Sent
+      Value error, has 20000 faults, too many to list ...
+    """
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _has_few_faults(cls, given: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return read(given)
+        except ValidationError as error:
+            if error.error_count() <= MOST_LISTED:
+                raise
+            raise ValueError(f"has {error.error_count()} faults, too many to list") from None
+
+
 Items = Annotated[tuple[T, ...], Field(strict=False)]
 """A list in JSON, a tuple here: only the container is taken leniently, its members stay strict."""
 
@@ -35,6 +69,8 @@ Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 
 
 def _can_be_shown(text: str) -> str:
+    if text.isprintable() and text.strip():  # as good as any is, and told at once
+        return text
     if not text.strip() or any(unicodedata.category(letter) in ("Cc", "Cs") for letter in text):
         raise ValueError("must have a visible character and none that controls a terminal")
     return text

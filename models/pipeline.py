@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, JsonValue
 
 from models.artifact import ArtifactRef, DecisionId
-from models.base import LARGEST, Items, Label, Value
+from models.base import LARGEST, Items, Label, Sent, Value
 from models.index import ImportPath
 
 Search = Literal["auto", "exact", "emsco"]
@@ -150,7 +150,7 @@ class FrontierReply(Value):
     artifact: ArtifactRef = Field(description="the artifact that answered")
 
 
-class StepsRequest(Value):
+class StepsRequest(Sent):
     """What is known of an item so far."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"features": {"perimeter": [77.9, 2.2, 86.2]}}]})

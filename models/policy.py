@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from models.artifact import ArtifactRef, DecisionId
-from models.base import LARGEST, Items, Label, Value
+from models.base import LARGEST, Items, Label, Sent, Value
 
 Learner = Literal["auto", "filter_tree", "regression"]
 Answers = Literal["linear", "boosted", "both"]
@@ -116,7 +116,7 @@ class PolicyTarget(Value):
         return self
 
 
-class PolicyQuery(PolicyTarget):
+class PolicyQuery(Sent, PolicyTarget):
     """What is known of an item."""
 
     model_config = ConfigDict(

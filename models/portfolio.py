@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from models.artifact import ArtifactRef, DecisionId
-from models.base import LARGEST, Items, Label, Name, Value
+from models.base import LARGEST, Items, Label, Name, Sent, Value
 
 Metric = Literal["linf", "l1", "l2"]
 Objective = Literal["mean", "min"]
@@ -180,7 +180,7 @@ class Pacing(Value):
     )
 
 
-class RouteQuery(Value):
+class RouteQuery(Sent):
     """A single query to route."""
 
     model_config = ConfigDict(

@@ -1,6 +1,5 @@
 """Health and metrics."""
 
-from time import monotonic
 from typing import Literal
 
 from fastapi import APIRouter, Response
@@ -52,7 +51,9 @@ async def ready(context: InContext, response: Response) -> Readiness:
     elif context.seen.refusal is not None:
         problems.append(f"{context.seen.refusal}; {_MEANWHILE}")
     elif not context.seen.workers:
-        problems.append("no build worker is running; builds wait until `parsimony worker` is started")
+        beside = context.settings.redis_url is None
+        wait = "the one beside this server has started" if beside else "`parsimony worker` is started"
+        problems.append(f"no build worker is running; builds wait until {wait}")
     if not catalog.loaded:
         response.status_code = 503
         problems.append("the artifacts have not been loaded yet")
@@ -67,6 +68,4 @@ async def ready(context: InContext, response: Response) -> Readiness:
 @router.get("/metrics", summary="Metrics for Prometheus", response_class=Response)
 async def metrics(context: InContext) -> Response:
     """Give all metrics in Prometheus' text format."""
-    # Here, not by the thread that refreshes: that one may be what hangs.
-    context.metrics.refresh_age.set(monotonic() - context.catalog.refreshed_at)
     return Response(context.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -175,7 +175,9 @@ def _route_at_once(live: Live, request: RouteRequest) -> bytes | None:
     return encode(decision, live, budget_pacing=None, decision=told(live, request, decision))
 
 
-look_ups = (LookUp("portfolio", "/v1/portfolios/", "/route", RouteRequest, "POST", _route_at_once),)
+MOST_ROUTE_BYTES = 4 * 2**20
+"""The most of a query to route: its embedding may have 100,000 coordinates."""
+look_ups = (LookUp("portfolio", "/v1/portfolios/", "/route", RouteRequest, "POST", _route_at_once, MOST_ROUTE_BYTES),)
 
 
 async def _routed(live: Live, request: RouteRequest, context: Context) -> tuple[RouteDecision, LedgerState | None]:

@@ -189,6 +189,14 @@ def test_every_command_of_the_contract_has_help(run: Run) -> None:
         assert "Usage: " in done(run(*words, "--help"))
 
 
+def test_a_benchmark_has_help_of_its_own() -> None:
+    def told(*words: str) -> str:
+        return subprocess.run([sys.executable, "-m", "app", "bench", *words], capture_output=True, text=True).stdout
+
+    assert "--minutes" in told("soak", "--help")
+    assert "Which benchmark" in told("--help")
+
+
 def test_a_build_in_this_process_shows_its_progress_and_the_artifact(run: Run, parts: Parts) -> None:
     stored.put_trace(parts)
     status, out, err = run("build", "cascade", "mine", "--dataset", "trace", "--local", "-p", "target_precision=0.9")

@@ -3,8 +3,10 @@
 import asyncio
 import json
 import logging
+import subprocess
 import sys
 from collections.abc import MutableMapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -163,3 +165,39 @@ def test_an_exception_is_part_of_the_one_line() -> None:
     trace = json.loads(line)["trace"]
     assert trace.startswith("Traceback (most recent call last):")
     assert trace.endswith("ValueError: over\ntwo lines")
+
+
+def test_of_several_processes_the_one_that_is_behind_is_told_while_it_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One process hangs beside another that is well; once it has ended nobody hears of it."""
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    code = """
+import sys, time
+from app.telemetry import Metrics
+metrics, behind = Metrics(), sys.argv[1] == "behind"
+metrics.store_up.set(not behind)
+metrics.artifacts_loaded.set(1 if behind else 3)
+metrics.refreshed_at.set(time.monotonic() - 100 * behind)
+print(metrics.render().decode() if not behind else "", flush=True)
+sys.stdin.read()
+"""
+
+    def begin(which: str) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-c", code, which]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def told(process: "subprocess.Popen[str]") -> dict[str, float]:
+        lines = [line.split() for line in process.communicate()[0].splitlines() if line.startswith("parsimony_")]
+        return {name: float(value) for name, value in lines}
+
+    behind = begin("behind")
+    assert behind.stdout is not None
+    behind.stdout.readline()
+    found = told(begin("well"))
+    assert (found["parsimony_store_up"], found["parsimony_artifacts_loaded"]) == (0, 1)
+    assert 100 < found["parsimony_catalog_refresh_age_seconds"] < 160
+    behind.communicate()
+    found = told(begin("well"))
+    assert (found["parsimony_store_up"], found["parsimony_artifacts_loaded"]) == (1, 3)
+    assert found["parsimony_catalog_refresh_age_seconds"] < 60

@@ -197,4 +197,6 @@ def test_a_limited_caller_is_told_when_to_come_again_and_then_is_answered(tmp_pa
         assert limited[0].json()["type"] == "urn:parsimony:too-many-requests"
         assert int(limited[0].headers["retry-after"]) == 1
         assert {server.client.get(path).status_code for path in ("/health/live", "/metrics", "/docs")} == {200}
+        counted = f'parsimony_requests_total{{method="GET",route="limited",status="429"}} {len(limited)}.0'
+        assert counted in server.client.get("/metrics").text
         wait_for(lambda: server.client.get("/v1/artifacts").status_code == 200, 5)

@@ -1,6 +1,7 @@
 """Connections that are held open: heads and bodies that come byte by byte or never, replies that nobody reads."""
 
 import asyncio
+import json
 import socket
 import time
 from collections.abc import Iterator
@@ -185,6 +186,21 @@ def test_a_head_of_up_to_64_kib_passes(real: Server, size: int) -> None:
     reply = ask(real.port, b"GET /health/live HTTP/1.1\r\nConnection: close\r\nX: " + b"x" * size + b"\r\n\r\n")
     assert reply.startswith(b"HTTP/1.1 200 " if size < 64 * 1024 else b"HTTP/1.1 431 ")
     assert (b"urn:parsimony:headers-too-large" in reply) == (size > 64 * 1024)
+
+
+def test_what_is_no_request_has_an_id_that_the_log_has_too_and_is_counted(real: Server) -> None:
+    series = 'parsimony_requests_total{method="none",route="connection",status="400"} '
+
+    def counted() -> float:
+        lines = real.client.get("/metrics").text.splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(series))
+
+    before = counted()
+    head, _, body = ask(real.port, b"this is no HTTP\r\n\r\n").partition(b"\r\n\r\n")
+    (told,) = (line.partition(b": ")[2] for line in head.split(b"\r\n") if line.lower().startswith(b"x-request-id"))
+    assert json.loads(body)["instance"] == f"urn:parsimony:request:{told.decode()}"
+    assert f"127.0.0.1 400 {told.decode()}: " in real.log.read_text()
+    assert counted() == before + 1
 
 
 def test_trailers_are_no_headers(port: int) -> None:

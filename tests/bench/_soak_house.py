@@ -77,13 +77,16 @@ class House:
         self._begun += 1
 
     def kill_worker(self, which: int, *, builds_only: bool = False) -> None:
-        """Kill a worker, or only the build that it runs."""
-        process = psutil.Process(self._workers[which].pid)
+        """Kill a worker with whoever watches it, or only the build that it runs."""
+        watcher = psutil.Process(self._workers[which].pid)
         with suppress(psutil.Error):
-            for child in process.children():
-                child.kill()
+            for worker in watcher.children():
+                for build in worker.children():
+                    build.kill()
+                if not builds_only:
+                    worker.kill()
             if not builds_only:
-                process.kill()
+                watcher.kill()
         self.mend_workers()
 
     def mend_workers(self) -> None:

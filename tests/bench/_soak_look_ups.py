@@ -10,21 +10,34 @@ from threading import Event, Lock
 from typing import Any
 
 import httpx
+import numpy as np
 import orjson
 
 from app import codec
 from app.catalog import Live
-from app.decisions import LookUp, encode
+from app.decisions import LookUp, encode, told
 from models import ArtifactRecord, ArtifactRef
 from models.errors import Infeasible, ParsimonyError
+from models.portfolio import AssignmentRequest
 from solvers import SOLVERS
 from tests.bench._soak_house import House
+
+BATCH, BATCHES = 300, "/assignments"
+SOLVED_S = 60.0
+
+
+def _assigned(live: Live, request: AssignmentRequest) -> bytes:
+    """Assign a batch as the service is to; what takes a fraction of a second ends by its gap, not by its time."""
+    found = live.plan.assign(live.plan.estimate(np.array(request.queries)), request, SOLVED_S)
+    return encode(found, live, decision=told(live, request, found))
+
 
 LOOK_UPS: dict[tuple[str, str], LookUp] = {
     (look_up.solver, look_up.suffix): look_up
     for solver in SOLVERS
     for look_up in getattr(import_module(f"app.routes.{solver}"), "look_ups", ())
-}
+} | {("portfolio", BATCHES): LookUp("portfolio", "/v1/portfolios/", BATCHES, AssignmentRequest, "POST", _assigned)}
+"""Every look-up, and batches, which are no look-up and are answered and checked the same way."""
 NAME = "plan"
 Version = tuple[str, int]
 """A solver, and a version of its artifact."""
@@ -51,6 +64,9 @@ def question(draw: random.Random) -> tuple[LookUp, dict[str, Any]]:
             return look_up, {"deadline": round(draw.uniform(12, 30), 2)} if draw.random() < 0.8 else {}
         case "index", _:
             return look_up, {"size": draw.randint(32, 512), "budget": round(draw.uniform(0, 12), 2)}
+        case "portfolio", suffix if suffix == BATCHES:
+            queries = [[round(draw.random(), 3), round(draw.random(), 3)] for _ in range(BATCH)]
+            return look_up, {"queries": queries, "budget": {"fraction": round(draw.uniform(0.3, 1), 2)}}
         case "portfolio", _:
             query = [round(draw.random(), 3), round(draw.random(), 3)]
             return look_up, {"query": query, "budget": {"fraction": round(draw.random(), 2)}}

@@ -25,7 +25,7 @@ ENDED = ("succeeded", "failed", "cancelled")
 
 @dataclass
 class Ledger:
-    """What was promised: versions that were published, and those that may have been deleted."""
+    """What was promised: published versions, and those that may be deleted; counted outcomes, and those that may be."""
 
     published: set[Version] = field(default_factory=set)
     maybe_deleted: set[Version] = field(default_factory=set)
@@ -33,6 +33,8 @@ class Ledger:
     counts: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     internal: list[str] = field(default_factory=list)
+    told: int = 0
+    maybe_told: int = 0
 
 
 @dataclass
@@ -43,11 +45,13 @@ class Writer:
     ledger: Ledger
     answers: Answers
     originals: dict[str, bytes]
+    decision: str
     draw: random.Random
 
     def run(self, stop: Event) -> None:
         """Write until told to stop."""
         writes = [self._import, self._import, self._upload, self._build, self._activate, self._activate, self._delete]
+        writes += [self._tell, self._tell]
         with self.house.client(40) as client:
             while not stop.is_set():
                 self.ledger.counts["writes"] += 1
@@ -98,6 +102,13 @@ class Writer:
             self.ledger.maybe_deleted.add((solver, version))  # whatever becomes of the request
             self._done(client.delete(f"/v1/artifacts/{solver}/{NAME}/versions/{version}"), 204, 404, 409)
 
+    def _tell(self, client: httpx.Client) -> None:
+        outcomes = [{"decision": self.decision, "correct": self.draw.random() < 0.9}] * self.draw.randint(1, 20)
+        self.ledger.maybe_told += len(outcomes)  # whatever becomes of the request
+        if self._done(client.post("/v1/feedback", json={"items": outcomes}), 200):
+            self.ledger.maybe_told -= len(outcomes)
+            self.ledger.told += len(outcomes)
+
 
 def reseeded(data: bytes, solver: str, seed: int) -> bytes:
     """Give an artifact whose bytes are others and whose plan is the same."""
@@ -105,32 +116,45 @@ def reseeded(data: bytes, solver: str, seed: int) -> bytes:
     return codec.encode(codec.decode(data, SOLVERS[solver].plan), manifest | {"seed": seed})
 
 
-def take_stock(house: House, ledger: Ledger, answers: Answers) -> dict[Version, str]:
-    """List every version and read its bytes; learn its plan. Gives what is wrong with those that should be there."""
+def take_stock(house: House, ledger: Ledger, answers: Answers, *, whole: bool = False) -> dict[Version, str]:
+    """List every version and read the bytes of those that are new, or of all; learn their plans.
+
+    Gives what is wrong with those that should be there.
+    """
     faults: dict[Version, str] = {}
     with house.client() as client:
         for solver in BUILDS:
             records = client.get(f"/v1/artifacts/{solver}/{NAME}/versions").json()["items"]
             for record in records:
                 version = (solver, record["version"])
-                if version not in answers.plans:
-                    _read(client, answers, version, record, faults)
+                if whole or version not in answers.plans:
+                    fault = _read(client, answers, version, record)
+                    faults |= {version: fault} if fault and version not in ledger.maybe_deleted else {}
             there = {(solver, record["version"]) for record in records}
             wanted = {each for each in ledger.published - ledger.maybe_deleted if each[0] == solver}
             faults |= dict.fromkeys(wanted - there, "is not there")
     return faults
 
 
-def _read(
-    client: httpx.Client, answers: Answers, version: Version, record: dict[str, Any], faults: dict[Version, str]
-) -> None:
+def _read(client: httpx.Client, answers: Answers, version: Version, record: dict[str, Any]) -> str | None:
+    """Hold a version's bytes against its record, and the record against what was told before; say what is wrong."""
     reply = client.get(f"/v1/artifacts/{version[0]}/{NAME}/versions/{version[1]}/export")
-    if reply.status_code == 404:
-        return  # deleted since it was listed
-    if reply.status_code != 200 or sha256(reply.content).hexdigest() != record["sha256"]:
-        faults[version] = f"cannot be read: {reply.status_code} {reply.text[:100]!r}"
-        return
-    learn(answers, version, record, reply.content)
+    found = sha256(reply.content).hexdigest()
+    if reply.status_code != 200 or found != record["sha256"]:
+        return f"cannot be read: {reply.status_code} {reply.content[:100]!r}"
+    if version not in answers.plans:
+        learn(answers, version, record, reply.content)
+    promised = answers.plans[version].record.sha256
+    return None if found == promised else f"has the SHA-256 {found}, {promised} was promised"
+
+
+def miscounted(house: House, ledger: Ledger) -> list[str]:
+    """Hold the outcomes that are counted against those that were told: each that was granted counts once."""
+    with house.client() as client:
+        counted = client.get(f"/v1/feedback/cascade/{NAME}", params={"version": 1}).json()["outcomes"]
+    if ledger.told <= counted <= ledger.told + ledger.maybe_told:
+        return []
+    return [f"{counted} outcomes are counted, {ledger.told} were granted and {ledger.maybe_told} may have been"]
 
 
 def unended(house: House, ledger: Ledger, seconds: float) -> list[str]:

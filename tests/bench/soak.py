@@ -1,6 +1,8 @@
 """Half an hour of mixed traffic on a whole service, with a fault every few seconds: what is lost, what is wrong?
 
-Every answer is checked against the plan decoded in this process, every version that was promised is read at the end.
+Every answer is checked against the plan decoded in this process, batches of assignments too. At the end the bytes of
+every version that was promised are read and held against their SHA-256, and every outcome that was granted must have
+been counted once.
 The exit status is 1 if anything that must be 0 is not.
 """
 
@@ -23,7 +25,7 @@ from rich.table import Table
 from tests.bench._soak_faults import FAULTS
 from tests.bench._soak_house import House
 from tests.bench._soak_look_ups import NAME, Answers, ask_on, learn, settle
-from tests.bench._soak_writes import Ledger, Writer, counted_builds, take_stock, unended
+from tests.bench._soak_writes import Ledger, Writer, counted_builds, miscounted, take_stock, unended
 from tests.subjects import BUILDS, build_all, upload_all
 
 ASKING = 2
@@ -41,6 +43,7 @@ class Soak:
     ledger: Ledger = field(default_factory=Ledger)
     faults: Counter[str] = field(default_factory=Counter)
     lost: dict[Any, str] = field(default_factory=dict)
+    miscounted: list[str] = field(default_factory=list)
     unhealed: list[str] = field(default_factory=list)
     memory: list[float] = field(default_factory=list)
 
@@ -77,8 +80,9 @@ def run(soak: Soak, seconds: float, seed: int) -> None:
         originals = {solver: client.get(f"{path}/versions/1/export").content for solver, path in paths.items()}
         for solver, path in paths.items():
             learn(soak.answers, (solver, 1), client.get(path).json(), originals[solver])
+        decision = client.get(f"/v1/cascades/{NAME}/decision").json()["decision"]
     stop = threading.Event()
-    writer = Writer(soak.house, soak.ledger, soak.answers, originals, random.Random(seed))
+    writer = Writer(soak.house, soak.ledger, soak.answers, originals, decision, random.Random(seed))
     tasks: list[Callable[[], None]] = [lambda: writer.run(stop)]
     tasks += [_asking(soak, seed + number, stop) for number in range(1, ASKING + 1)]
     threads = [threading.Thread(target=task) for task in tasks]
@@ -92,7 +96,8 @@ def run(soak: Soak, seconds: float, seed: int) -> None:
             thread.join()
     soak.house.wait_until_whole()
     soak.unhealed += [f"build {build} does not end" for build in unended(soak.house, soak.ledger, BUILDS_END_S)]
-    _learn(soak)
+    _learn(soak, whole=True)
+    soak.miscounted = miscounted(soak.house, soak.ledger)
 
 
 def _asking(soak: Soak, seed: int, stop: threading.Event) -> Callable[[], None]:
@@ -117,9 +122,9 @@ def _harm(soak: Soak, until: float, draw: random.Random) -> None:
         soak.memory.append(soak.house.memory_mb())
 
 
-def _learn(soak: Soak) -> None:
-    """Read what is new, and check the answers that waited for it."""
-    soak.lost = take_stock(soak.house, soak.ledger, soak.answers)
+def _learn(soak: Soak, *, whole: bool = False) -> None:
+    """Read what is new, or everything, and check the answers that waited for it."""
+    soak.lost = take_stock(soak.house, soak.ledger, soak.answers, whole=whole)
     settle(soak.answers)
 
 
@@ -129,6 +134,7 @@ def report(soak: Soak) -> dict[str, Any]:
     unknown = [str(version) for version, *_ in answers.open]
     broken = {
         "lost artifacts": [f"{version} {why}" for version, why in soak.lost.items()],
+        "outcomes miscounted": soak.miscounted,
         "wrong answers": answers.wrong,
         "answers unchecked": unknown,
         "look-ups refused": answers.unexcused,
@@ -136,7 +142,12 @@ def report(soak: Soak) -> dict[str, Any]:
         "not whole again": soak.unhealed,
     }
     return {
-        "requests": {**answers.counts, **ledger.counts, "versions published": len(ledger.published)},
+        "requests": {
+            **answers.counts,
+            **ledger.counts,
+            "versions published": len(ledger.published),
+            "outcomes told": ledger.told,
+        },
         "builds": counted_builds(soak.house),
         "errors by kind": dict(sorted((answers.errors + ledger.errors).items())),
         "faults": dict(sorted(soak.faults.items())),

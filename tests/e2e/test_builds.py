@@ -166,4 +166,11 @@ def test_a_worker_that_died_is_replaced_and_builds_go_on(tmp_path: Path) -> None
 def test_readiness_says_when_nobody_builds(tmp_path: Path) -> None:
     with EmbeddedRedis(tmp_path / "store") as redis, running_server(tmp_path / "server", redis_url=redis.url) as server:
         wait_for(lambda: server.client.get("/health/ready").json()["problems"], 10)
-        assert "no build worker" in server.client.get("/health/ready").json()["problems"][0]
+        told = server.client.get("/health/ready").json()["problems"][0]
+        assert told == "no build worker is running; builds wait until `parsimony worker` is started"
+
+
+def test_readiness_says_that_the_servers_own_worker_is_to_come(tmp_path: Path) -> None:
+    with running_server(tmp_path) as server:
+        told = server.client.get("/health/ready").json()["problems"]
+        assert told in ([], ["no build worker is running; builds wait until the one beside this server has started"])

@@ -9,7 +9,8 @@ import psutil
 import pytest
 
 from tests.e2e.test_builds import large_upload, start_build, the_worker
-from tests.faults.services import build
+from tests.faults.services import build, running_worker
+from tests.faults.stores import running_store
 from tests.samples import trace_upload
 from tests.servers import Server, running_server, wait_for
 
@@ -62,6 +63,24 @@ def hung(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hung]:
         yield Hung(server, path, processes, time.monotonic())
 
 
+@pytest.fixture(scope="module", autouse=True)
+def hung_outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hung]:
+    """Stop a worker of ``parsimony worker``, on a store that is not embedded."""
+    folder = tmp_path_factory.mktemp("outside")
+    with (
+        running_store(folder / "store") as store,
+        running_server(folder / "server", redis_url=store.url) as server,
+        running_worker(folder / "worker", store.url) as watcher,
+    ):
+        ready_to_build(server)
+        path = start_build(server, "hung")
+        (worker,) = psutil.Process(watcher.pid).children()
+        processes = (*worker.children(), worker)
+        for process in processes:
+            process.send_signal(signal.SIGSTOP)
+        yield Hung(server, path, processes, time.monotonic())
+
+
 @pytest.fixture(scope="module")
 def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Run a server that gives a build one second."""
@@ -97,9 +116,14 @@ def test_a_build_whose_own_process_hangs_fails_within_two_minutes_though_its_tim
 
 
 @pytest.mark.slow
-def test_a_build_whose_worker_hangs_fails_and_another_worker_takes_the_next(hung: Hung) -> None:
+@pytest.mark.parametrize("where", ["hung", "hung_outside"])
+def test_a_build_whose_worker_hangs_fails_and_another_worker_takes_the_next(
+    request: pytest.FixtureRequest, where: str
+) -> None:
+    hung: Hung = request.getfixturevalue(where)
     assert "its worker died: no sign of life" in error_of(hung.server, hung.build, 120)
     assert time.monotonic() - hung.moment < 120
     build(hung.server, "next", "trace", seconds=60)
-    assert "the build worker gave no sign of life for 30 s; it is killed" in hung.server.log.read_text()
+    log = hung.server.log if where == "hung" else hung.server.data_dir.parent / "worker" / "worker.log"
+    assert "the build worker gave no sign of life for 30 s; it is killed" in log.read_text()
     assert not [one for one in hung.processes if one.is_running() and one.status() == psutil.STATUS_STOPPED]

@@ -1,0 +1,77 @@
+"""The hot path itself answers every declared look-up: nothing stands behind it here."""
+
+import asyncio
+import json
+from collections.abc import MutableMapping
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from app.catalog import Catalog
+from app.decisions import HotPath, LookUp, LookUps
+from app.parts import open_parts
+from app.settings import Settings
+from app.telemetry import Metrics
+from solvers import SOLVERS
+from tests.subjects import server_with_all_subjects
+
+DECLARED: tuple[LookUp, ...] = tuple(
+    look_up for name in SOLVERS for look_up in getattr(import_module(f"app.routes.{name}"), "look_ups", ())
+)
+ASKED: dict[str, tuple[str, Any]] = {
+    "/v1/cascades/{name}/decision": ("deadline=13", None),
+    "/v1/indexes/{name}/decision": ("size=64&budget=4", None),
+    "/v1/pipelines/{name}/decision": ("max_cost=6", None),
+    "/v1/pipelines/{name}/steps": ("", {"features": {"age": 50.0}}),
+    "/v1/policies/{name}/steps": ("", {"budget": 6.0, "item": "one", "acquired": {"fast": ["cat", 0.9]}}),
+    "/v1/portfolios/{name}/route": ("", {"query": [0.9, 0.9], "budget": {"fraction": 0.5}}),
+}
+"""A plain question for each: its query string, and its body."""
+
+
+async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
+    """Be asked by mistake."""
+    raise AssertionError(f"{scope['path']} was left to the route")
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+    """Hold a small plan of each subject in memory, all called ``plan``."""
+    with (
+        server_with_all_subjects(tmp_path_factory.mktemp("hot")) as server,
+        open_parts(Settings(data_dir=server.data_dir), client_name="test") as parts,
+    ):
+        catalog = Catalog(parts.artifacts)
+        catalog.refresh()
+    return catalog
+
+
+def test_every_look_up_is_asked_here() -> None:
+    assert {look_up.path for look_up in DECLARED} == ASKED.keys()
+
+
+@pytest.mark.parametrize("look_up", DECLARED, ids=lambda look_up: look_up.path)
+def test_the_hot_path_answers_with_no_route_behind_it(catalog: Catalog, look_up: LookUp) -> None:
+    query, body = ASKED[look_up.path]
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.request", "body": json.dumps(body).encode()}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": look_up.method,
+        "path": look_up.path.replace("{name}", "plan"),
+        "query_string": query.encode(),
+        "headers": [(b"content-type", b"application/json")] if body is not None else [],
+        "state": {"context": SimpleNamespace(catalog=catalog)},
+    }
+    asyncio.run(HotPath(nothing, LookUps(DECLARED), Metrics())(scope, receive, send))
+    assert sent[0]["status"] == 200
+    assert json.loads(sent[1]["body"])["artifact"]["solver"] == look_up.solver
