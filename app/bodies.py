@@ -1,6 +1,7 @@
 """How much a caller may send, and how long it may take: pure ASGI, so that the hot path passes it."""
 
 import asyncio
+import re
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -9,6 +10,9 @@ from app.problems import problem_of
 from models.errors import ParsimonyError, PayloadTooLarge, RequestTimeout, UnsupportedMediaType
 
 PATIENCE_S = 15.0
+SMALL = re.compile(r"/v1/(cascades/solve|builds|artifacts/[^/]+/[^/]+/active)")
+SMALL_BYTES = 2**20
+"""What else is read where everybody waits, and how long it may be."""
 LEAST_RATE = 16 * 1024
 """Bytes in a second that a body has to bring on average, once the patience is over."""
 
@@ -45,9 +49,10 @@ class BodyLimit:
     def _limit(self, scope: Scope) -> tuple[int, str]:
         """Give the most bytes that a request's body may have, and whose limit that is."""
         found = self.look_ups.find(scope["method"], scope["path"])
-        if found is None or found[0].most_bytes >= self.max_bytes:
+        own = found[0].most_bytes if found else SMALL_BYTES if SMALL.fullmatch(scope["path"]) else self.max_bytes
+        if own >= self.max_bytes:
             return self.max_bytes, "PARSIMONY_MAX_BODY_BYTES"
-        return found[0].most_bytes, "that of this look-up"
+        return own, "that of this route"
 
     async def _pass_while_fine(self, body: "_Body", scope: Scope, receive: Receive, send: Send) -> None:
         """Watch what is read; once something is wrong, whatever the application replies becomes the refusal."""

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from models.base import Items, Name, Value
+from models.base import Items, Name, Sent, Value
 
 
 class ArtifactRef(Value):
@@ -63,7 +63,7 @@ class BuildProgress(Value):
     message: str = Field(default="", description="what is being done")
 
 
-class BuildRequest(Value):
+class BuildRequest(Sent):
     """What to build."""
 
     model_config = ConfigDict(

@@ -36,11 +36,11 @@ class Value(BaseModel):
 
 
 MOST_LISTED = 10_000
-"""Faults of a look-up that are listed; to list 300,000 takes seconds."""
+"""Faults of a body that are listed; to list 300,000 takes seconds."""
 
 
 class Sent(Value):
-    """A look-up that callers send as a body, which is read while everybody else waits; anything may stand in it.
+    """What callers send as a body, which is read while everybody else waits; anything may stand in it.
 
     >>> Sent.model_validate(dict.fromkeys(map(str, range(20000))))
     Traceback (most recent call last):

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from models.artifact import ArtifactRef, DecisionId
-from models.base import LARGEST, Items, Label, Value
+from models.base import LARGEST, Items, Label, Sent, Value
 
 SolveDependence = Literal["independent", "dependent", "grouped"]
 Dependence = Literal["independent", "dependent", "grouped", "joint"]
@@ -70,7 +70,7 @@ class Classifier(Value):
         return self.success_probability == 1.0
 
 
-class SolveRequest(Value):
+class SolveRequest(Sent):
     """Classifiers to order, with no artifact needed."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_SOLVE_EXAMPLE]})

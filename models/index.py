@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_validator
 
 from models.artifact import ArtifactRef, DecisionId
-from models.base import Items, Label, Value
+from models.base import Items, Label, Sent, Value
 
 Method = Literal["poly-dom", "greedy", "greedy-acc", "greedy-cost", "naive"]
 Size = Annotated[float, Field(gt=0, le=1e12)]
@@ -214,7 +214,7 @@ class CurvesReply(IndexCurves):
     artifact: ArtifactRef = Field(description="the artifact that was drawn")
 
 
-class PredictionRequest(Value):
+class PredictionRequest(Sent):
     """Items to classify with the model that the index chooses for their size and budget."""
 
     model_config = ConfigDict(

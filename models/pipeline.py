@@ -161,7 +161,7 @@ class StepsRequest(Sent):
     )
 
 
-class StepsBatchRequest(Value):
+class StepsBatchRequest(Sent):
     """What is known of each of many items so far."""
 
     model_config = ConfigDict(

@@ -177,7 +177,7 @@ class RolloutItem(Value):
     sensors: dict[Label, Acquired] = Field(description="what every sensor tells of it, acquired or not")
 
 
-class RolloutRequest(PolicyTarget):
+class RolloutRequest(Sent, PolicyTarget):
     """Complete items to run through the policy."""
 
     model_config = ConfigDict(

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
+from app.bodies import SMALL_BYTES
 from app.routes.policy import look_ups
 from tests.servers import Server
 
@@ -52,6 +53,24 @@ def test_no_look_up_waits_long_for_the_body_of_another(all_subjects: Server) -> 
     assert reply.status_code == 422
     assert "faults, too many to list" in reply.json()["detail"]
     assert max(took) < 5
+
+
+def test_nobody_waits_long_for_classifiers_that_are_none(all_subjects: Server) -> None:
+    body = b'{"classifiers":[' + b"{}," * (SMALL_BYTES // 3 - 20) + b"{}]}"
+    with asked_meanwhile(all_subjects) as took:
+        time.sleep(0.1)
+        reply = all_subjects.client.post("/v1/cascades/solve", content=body, headers=JSON)
+    assert reply.status_code == 422
+    assert max(took) < 5
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "cascades/solve"), ("POST", "builds"), ("PUT", "artifacts/cascade/plan/active")]
+)
+def test_what_is_never_long_has_a_small_limit(all_subjects: Server, method: str, path: str) -> None:
+    reply = all_subjects.client.request(method, f"/v1/{path}", content=b" " * (SMALL_BYTES + 1), headers=JSON)
+    assert reply.status_code == 413
+    assert f"the limit is {SMALL_BYTES} bytes" in reply.json()["detail"]
 
 
 @pytest.mark.parametrize("path", ["policies/plan/steps", "pipelines/plan/steps", "pipelines/nosuch/steps"])
