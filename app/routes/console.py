@@ -3,7 +3,7 @@
 import gzip
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import plotly
 from fastapi import APIRouter, FastAPI, Request, Response
@@ -63,7 +63,7 @@ def install(api: FastAPI) -> None:
         return pages.render("builds")
 
     @router.get("/builds/{build_id}")
-    async def build(build_id: str) -> Response:
+    async def build(build_id: Annotated[str, PathParameter(pattern=r"^[0-9A-Za-z-]{1,64}$")]) -> Response:
         return pages.render("build", id=build_id)
 
     @router.get("/artifacts/{solver}/{name}")
@@ -81,7 +81,17 @@ def install(api: FastAPI) -> None:
         return pages.charts(request)
 
     api.include_router(router)
-    api.mount("/console", StaticFiles(directory=HERE / "static"), name="console")
+    api.mount("/console", _Fresh(directory=HERE / "static"), name="console")
+
+
+class _Fresh(StaticFiles):
+    """Files that a browser asks for again each time, so that a new version's frames never meet old scripts."""
+
+    def file_response(self, *args: Any, **options: Any) -> Response:
+        """Give a file, or say that it has not changed."""
+        response = super().file_response(*args, **options)
+        response.headers["cache-control"] = "no-cache"
+        return response
 
 
 class _Pages:

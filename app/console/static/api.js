@@ -3,6 +3,7 @@
 import { byId } from "./dom.js";
 
 const KEY = "parsimony-key";
+const CAN_BE_SENT = /^[\x21-\x7e]+$/;
 const WAIT_MS = 1000;
 
 /** An error that the service answered with (RFC 9457). faults: [{loc, msg}]. */
@@ -10,6 +11,7 @@ export class Problem extends Error {
   constructor(status, body) {
     super(body.detail || body.title || `status ${status}`);
     this.status = status;
+    this.body = body;
     this.faults = body.errors || [];
   }
 }
@@ -23,12 +25,9 @@ export async function call(method, path, { json, body, headers = {} } = {}) {
     body = JSON.stringify(json);
     headers = { ...headers, "Content-Type": "application/json" };
   }
-  const reply = await reached(method, path, { body, headers });
-  if (reply.status === 401) {
-    await askForKey(key() ? "The service does not know this key." : "");
-    return call(method, path, { body, headers });
-  }
-  const text = await reply.text();
+  const reply = await admitted(method, path, { body, headers });
+  const text = await reply.text().catch(() => null);
+  if (text === null) return method === "GET" ? call(method, path) : lost(); // it broke off on its way
   const told = text ? parsed(text) : null;
   if (!reply.ok) throw new Problem(reply.status, told ?? {});
   return told;
@@ -36,9 +35,22 @@ export async function call(method, path, { json, body, headers = {} } = {}) {
 
 export const get = (path) => call("GET", path);
 
+/** Send, with a key that the service knows. */
+async function admitted(method, path, given) {
+  for (;;) {
+    const reply = await reached(method, path, given);
+    if (reply.status !== 401) return reply;
+    await askForKey(key() ? "The service does not know this key." : "");
+  }
+}
+
+function lost() {
+  throw new Problem(0, { detail: "The service did not answer; nothing is known of what was sent." });
+}
+
 /** Give the bytes of what a GET answers. */
 export async function bytes(path) {
-  const reply = await reached("GET", path, {});
+  const reply = await admitted("GET", path, {});
   if (!reply.ok) throw new Problem(reply.status, parsed(await reply.text()) ?? {});
   return reply.blob();
 }
@@ -50,8 +62,7 @@ async function reached(method, path, { body, headers }) {
       tell("");
       return reply;
     } catch (error) {
-      if (method !== "GET")
-        throw new Problem(0, { detail: "The service did not answer; nothing is known of what was sent." });
+      if (method !== "GET") lost();
       await comeBack();
     }
   }
@@ -92,22 +103,32 @@ function tell(text) {
 
 let asking = null;
 
+byId("change-key").hidden = !key();
+byId("change-key").addEventListener("click", () => askForKey("").then(() => location.reload()));
+
 /** Ask for a key once, however many requests want one; it lives in this tab's own storage. */
 function askForKey(fault) {
   asking ??= new Promise((done) => {
     const dialog = byId("key");
+    const field = byId("key-text");
+    const stay = (event) => event.preventDefault();
+    const take = () => {
+      const told = field.value.trim();
+      if (!CAN_BE_SENT.test(told)) {
+        byId("key-fault").textContent = "A key has no spaces and only characters of plain ASCII.";
+        return dialog.showModal();
+      }
+      sessionStorage.setItem(KEY, told);
+      dialog.removeEventListener("close", take);
+      dialog.removeEventListener("cancel", stay);
+      asking = null;
+      byId("change-key").hidden = false;
+      done();
+    };
     byId("key-fault").textContent = fault;
-    byId("key-text").value = "";
-    dialog.addEventListener(
-      "close",
-      () => {
-        sessionStorage.setItem(KEY, byId("key-text").value.trim());
-        asking = null;
-        done();
-      },
-      { once: true },
-    );
-    dialog.addEventListener("cancel", (event) => event.preventDefault());
+    field.value = "";
+    dialog.addEventListener("close", take);
+    dialog.addEventListener("cancel", stay);
     dialog.showModal();
   });
   return asking;
@@ -116,11 +137,7 @@ function askForKey(fault) {
 /** Follow server-sent events until one is the last; goes on after a break. on(event, data). */
 export async function follow(path, on) {
   for (;;) {
-    const reply = await reached("GET", path, {});
-    if (reply.status === 401) {
-      await askForKey("");
-      continue;
-    }
+    const reply = await admitted("GET", path, {});
     if (!reply.ok) throw new Problem(reply.status, parsed(await reply.text()) ?? {});
     if (await readEvents(reply, on)) return;
     await new Promise((done) => setTimeout(done, WAIT_MS));
@@ -130,31 +147,30 @@ export async function follow(path, on) {
 async function readEvents(reply, on) {
   const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
-  try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return false;
-      text += value;
-      const blocks = text.split("\n\n");
-      text = blocks.pop();
-      for (const block of blocks) {
-        const kind = /^event: (.*)$/m.exec(block)?.[1];
-        on(kind, JSON.parse(/^data: (.*)$/m.exec(block)[1]));
-        if (kind === "end") return true;
-      }
+  for (;;) {
+    const { done, value } = await reader.read().catch(() => ({ done: true })); // it broke: whoever follows asks again
+    if (done) return false;
+    text += value;
+    const blocks = text.split("\n\n");
+    text = blocks.pop();
+    for (const block of blocks) {
+      const kind = /^event: (.*)$/m.exec(block)?.[1];
+      on(kind, JSON.parse(/^data: (.*)$/m.exec(block)[1]));
+      if (kind === "end") return true;
     }
-  } catch {
-    return false; // the connection broke: whoever follows asks again
   }
 }
 
-/** Write a request as a command line. */
-export function curl({ method = "GET", path, json }) {
+/** Write a request as a command line; headers and file: of a body that is read from a file. */
+export function curl({ method = "GET", path, json, headers = {}, file }) {
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+  const all = json === undefined ? headers : { "Content-Type": "application/json" };
   const parts = ["curl -s"];
   if (key()) parts.push('-H "Authorization: Bearer $PARSIMONY_KEY"');
   if (method !== "GET" && method !== "POST") parts.push(`-X ${method}`);
-  if (json !== undefined) parts.push("-H 'Content-Type: application/json'", `-d ${quoted(JSON.stringify(json))}`);
+  for (const [name, value] of Object.entries(all)) parts.push("-H", quoted(`${name}: ${value}`));
+  if (json !== undefined) parts.push("-d", quoted(JSON.stringify(json)));
+  if (file !== undefined) parts.push("--data-binary", quoted(`@${file}`));
   parts.push(quoted(location.origin + path));
   return parts.join(" ");
 }

@@ -2,13 +2,13 @@
 
 import { call, get, query } from "./api.js";
 import { ago, empty, facts, failure, fill, h, link, number, table } from "./dom.js";
-import { headline, savedText } from "./headline.js";
+import { headline, savedFlag } from "./headline.js";
 
 /** Show the facts of an artifact, what it saves, its versions and its feedback; gives its record. */
 export async function showArtifact({ solver, name }) {
   const record = await get(`/v1/artifacts/${solver}/${name}`);
   const said = headline(record);
-  fill("headline", savedText(said) ? h("span", { class: "flag good" }, savedText(said)) : null, " ", said.text);
+  fill("headline", savedFlag(said), " ", said.text);
   fill(
     "facts",
     facts([
@@ -50,7 +50,12 @@ async function showVersions({ solver, name }) {
           : h("button", { type: "button", class: "quiet", onclick: () => activate(row.version) }, "Let it answer"),
     },
   ];
-  fill("versions", table("the oldest first", columns, items), fault, summaryOf(items.find((one) => one.active)));
+  fill(
+    "versions",
+    table("the oldest first", columns, items, { records: true }),
+    fault,
+    summaryOf(items.find((one) => one.active)),
+  );
 }
 
 function summaryOf(record) {

@@ -26,7 +26,7 @@ function slider(input, number) {
     ...marks,
     "aria-label": `${input.label}, slider`,
     oninput: () => {
-      number.value = Number(toValue(Number(range.value)).toPrecision(4));
+      number.value = Math.min(max, Math.max(min, Number(toValue(Number(range.value)).toPrecision(4))));
       number.dispatchEvent(new Event("input"));
     },
   });
@@ -34,7 +34,7 @@ function slider(input, number) {
   const follow = () => {
     const value = Number(number.value);
     range.value = number.value === "" ? none : Math.min(1000, Math.max(0, toMark(value)));
-    range.setAttribute("aria-valuetext", number.value === "" ? "no limit" : `${number.value} ${input.unit ?? ""}`);
+    range.setAttribute("aria-valuetext", `${number.value || number.placeholder} ${number.value && (input.unit ?? "")}`);
   };
   number.addEventListener("input", follow);
   follow();
@@ -43,14 +43,14 @@ function slider(input, number) {
 
 function control(input, changed) {
   const id = `ask-${input.name}`;
-  const value = kept()[input.name] ?? input.value ?? "";
+  const known = kept()[input.name];
+  const usable = known !== undefined && (!input.options || input.options.some((one) => one.value === known));
+  const value = usable ? known : (input.value ?? "");
   const listen = {
     id,
     name: input.name,
-    oninput: () => {
-      keep(input.name, field.value);
-      changed();
-    },
+    "aria-describedby": input.hint ? `${id}-hint` : null,
+    oninput: changed,
   };
   const field = input.options
     ? h(
@@ -65,20 +65,27 @@ function control(input, changed) {
         placeholder: input.placeholder ?? "no limit",
       });
   field.value = value;
+  const fault = h("p", { class: "fault", role: "alert" });
   const unit = input.unit ? ` (${input.unit})` : "";
   const body = !input.options && !input.text && input.max > input.min ? slider(input, field) : field;
   const element = h(
     "div",
     { class: "field" },
     h("label", { for: id }, input.label + unit),
-    input.hint ? h("p", { class: "hint" }, input.hint) : null,
+    input.hint ? h("p", { class: "hint", id: `${id}-hint` }, input.hint) : null,
     body,
-    h("p", { class: "fault", id: `${id}-fault` }),
+    fault,
   );
   return {
     element,
     name: input.name,
     value: () => field.value,
+    readable() {
+      const bad = field.validity.badInput;
+      fault.textContent = bad ? "this is no number" : "";
+      field.toggleAttribute("aria-invalid", bad);
+      return !bad;
+    },
     set: (one) => {
       field.value = one;
       field.dispatchEvent(new Event("input"));
@@ -88,7 +95,9 @@ function control(input, changed) {
 
 /**
  * Make a panel that asks whenever a value changes. inputs: [{name, label, unit, hint, min, max, scale, value, options,
- * text, least}]; a limit that is left empty stands at the slider's end, at its beginning where it is the least; ask(values) gives {method, path, json}; show(reply) gives nodes. Of several answers only the latest is shown.
+ * text, least}]; a limit that is left empty stands at the slider's end, at its beginning where it is the least.
+ * ask(values) gives {method, path, json}; show(reply) gives nodes; after(reply or null, values, current) draws the rest,
+ * current() tells whether nothing was asked since. Of several answers only the latest is shown.
  */
 export function decisionPanel({ title, inputs, ask, show, after }) {
   const answer = h("div", { "aria-live": "polite", class: "answer" });
@@ -105,18 +114,21 @@ export function decisionPanel({ title, inputs, ask, show, after }) {
 
   async function question() {
     const mine = ++turn;
+    const current = () => mine === turn;
+    if (!controls.map((one) => one.readable()).every(Boolean)) return;
+    for (const one of controls) keep(one.name, one.value());
     const request = ask(values());
     fill(command, copyable("Copy curl", curl(request)));
     try {
       const reply = await call(request.method ?? "GET", request.path, { json: request.json });
-      if (mine !== turn) return;
+      if (!current()) return;
       fill(answer, show(reply));
-      after?.(reply, values());
+      after?.(reply, values(), current);
     } catch (error) {
-      if (mine !== turn) return;
-      if (!error.status) throw error;
+      if (error.status === undefined) throw error;
+      if (!current()) return;
       fill(answer, failure(error));
-      after?.(null, values());
+      after?.(null, values(), current);
     }
   }
   const element = h(

@@ -51,8 +51,11 @@ export function ago(time) {
 
 const cellText = (value) => (Array.isArray(value) ? value.join(", ") || "none" : number(value));
 
-/** Make a table. columns: [{title, value(row) or key, show(value, row)}]; numbers stand to the right. */
-export function table(caption, columns, rows, { most = 500 } = {}) {
+/**
+ * Make a table. columns: [{title, value(row) or key, show(value, row)}]; numbers stand to the right. csv: whether a CSV
+ * has the rows beyond most; records: whether each row stands as a block of its own where there is little room.
+ */
+export function table(caption, columns, rows, { most = 500, csv = false, records = false } = {}) {
   const valueOf = (column, row) => (column.value ? column.value(row) : row[column.key]);
   const numeric = columns.map(
     (column) =>
@@ -74,15 +77,26 @@ export function table(caption, columns, rows, { most = 500 } = {}) {
       {},
       columns.map((column, at) => {
         const value = valueOf(column, row);
-        return h("td", { class: kind(at) }, column.show ? column.show(value, row) : cellText(value));
+        return h(
+          "td",
+          { class: kind(at), "data-title": column.title },
+          column.show ? column.show(value, row) : cellText(value),
+        );
       }),
     ),
   );
-  const said = rows.length > most ? `${caption} (the first ${most} of ${rows.length}; all in the CSV)` : caption;
+  const said =
+    rows.length > most ? `${caption} (the first ${most} of ${rows.length}${csv ? "; all in the CSV" : ""})` : caption;
   return h(
     "div",
     { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", {}, h("caption", {}, said), h("thead", {}, head), h("tbody", {}, body)),
+    h(
+      "table",
+      { class: records ? "records" : null },
+      h("caption", {}, said),
+      h("thead", {}, head),
+      h("tbody", {}, body),
+    ),
   );
 }
 
@@ -145,12 +159,27 @@ export const facts = (pairs) =>
     pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))),
   );
 
+/** Show something again every so often, unless the page is hidden or somebody is at a link or button of it. */
+export function repeatedly(everyMs, host, show) {
+  const busy = () => document.activeElement.matches("a, button") && byId(host).contains(document.activeElement);
+  const again = async () => {
+    if (!document.hidden && !busy()) await show().catch(() => {}); // what went wrong may be over the next time
+    setTimeout(again, everyMs);
+  };
+  setTimeout(again, everyMs);
+}
+
 /** Run a page: what goes wrong in it is said where its content would stand. */
 export async function page(load) {
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault(); // what stands behind "#" is the question asked
+    byId("main").focus();
+  });
   try {
     await load(told());
   } catch (error) {
-    byId("main").append(failure(error));
-    if (!error.status) throw error; // a fault of ours belongs in the browser's console too
+    for (const card of document.querySelectorAll("main > .card")) card.hidden = true;
+    document.querySelector("h1").after(failure(error), h("p", {}, link("/", "To the overview")));
+    if (error.status === undefined) throw error; // a fault of ours belongs in the browser's console too
   }
 }

@@ -14,46 +14,54 @@ export async function schemaOf(name) {
 const kinds = (schema) => (schema.anyOf ?? [schema]).filter((one) => one.type !== "null");
 
 function controlOf(schema, id) {
+  const told = { id, "aria-describedby": `${id}-hint` };
   const [only, ...others] = kinds(schema);
   const choices = kinds(schema).flatMap((one) => one.enum ?? (one.const === undefined ? [] : [one.const]));
   if (only.type === "boolean") {
     return h(
       "select",
-      { id },
+      told,
       ["", "true", "false"].map((value) => h("option", { value }, value || `default (${schema.default})`)),
     );
   }
   if (choices.length && !others.some((one) => one.enum === undefined && one.const === undefined)) {
     return h(
       "select",
-      { id },
+      told,
       h("option", { value: "" }, `default (${schema.default})`),
       choices.map((value) => h("option", {}, value)),
     );
   }
   const shown =
-    schema.default === undefined || schema.default === null
-      ? "none"
-      : JSON.stringify(schema.default).replaceAll('"', "");
+    typeof schema.default === "string"
+      ? schema.default
+      : schema.default == null
+        ? "none"
+        : JSON.stringify(schema.default);
   const number = kinds(schema).every((one) => ["number", "integer"].includes(one.type));
   return h(
     "input",
-    number ? { id, type: "number", step: "any", placeholder: shown } : { id, type: "text", placeholder: shown },
+    number
+      ? { ...told, type: "number", step: "any", placeholder: shown }
+      : { ...told, type: "text", placeholder: shown },
   );
 }
 
-/** Read what stands in a field: JSON where it is JSON, text where it is not; lists may be written with commas. */
+/** Read what stands in a field: text where only text is meant, else JSON; lists may be written with commas. */
 function valueOf(text, schema) {
-  const types = kinds(schema).map((one) => one.type);
+  const types = kinds(schema).map((one) => one.type ?? typeof one.const);
+  if (types.every((type) => type === "string")) return text;
+  if (!types.includes("array")) return parsed(text);
+  const whole = parsed(text);
+  if (typeof whole === "object" || (types.includes("string") && typeof whole === "string")) return whole;
+  return text.split(",").map((part) => parsed(part.trim()));
+}
+
+function parsed(text) {
   try {
     return JSON.parse(text);
   } catch {
-    if (!types.includes("array")) return text;
-    return text
-      .split(",")
-      .map((part) => part.trim())
-      .filter(Boolean)
-      .map((part) => (Number.isNaN(Number(part)) ? part : Number(part)));
+    return text;
   }
 }
 
@@ -66,7 +74,7 @@ export function schemaFields(schema, prefix) {
       "div",
       { class: "field" },
       h("label", { for: id }, name.replaceAll("_", " ")),
-      h("p", { class: "hint", id: `${id}-hint` }, one.description),
+      h("p", { class: "hint", id: `${id}-hint` }, one.description.replaceAll("`", "")),
       controlOf(one, id),
       h("p", { class: "fault", id: `${id}-fault` }),
     );
@@ -103,7 +111,8 @@ export function showFaults(form, problem, fieldOf) {
       continue;
     }
     const more = loc.slice(1).join(" ");
-    place.textContent += `${place.textContent ? "; " : ""}${more && place.textContent !== more ? `${more}: ` : ""}${msg}`;
+    field.closest("details")?.setAttribute("open", "");
+    place.textContent += `${place.textContent ? "; " : ""}${more ? `${more}: ` : ""}${msg}`;
     field.setAttribute("aria-invalid", "true");
     field.setAttribute("aria-errormessage", place.id);
     first ??= field;

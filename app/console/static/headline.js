@@ -1,8 +1,11 @@
 // What an artifact saves, at what accuracy: one line from the summary that its build left.
 
-import { number, percent } from "./dom.js";
+import { h, number, percent } from "./dom.js";
 
-const line = (saved, text) => ({ saved, text });
+const CLOSE = 0.02;
+const line = (saved, text, close = true) => ({ saved, text, close });
+
+const SILENT = line(null, "its build says nothing of this");
 
 const HEADLINES = {
   cascade({ replays, baselines, unit }) {
@@ -14,6 +17,7 @@ const HEADLINES = {
       saved,
       `${number(found.mean_duration)} ${unit} an item, ${percent(found.accuracy)} right; always ` +
         `${always.classifier}: ${number(always.held_out.mean_duration)} ${unit}, ${percent(always.held_out.accuracy)}`,
+      found.accuracy >= always.held_out.accuracy - CLOSE,
     );
   },
   index({ best, candidates, naive }) {
@@ -22,11 +26,16 @@ const HEADLINES = {
       `up to ${percent(best.accuracy)} right; ${number(candidates)} of ${number(naive)} feature sets matter`,
     );
   },
-  portfolio({ held_out: held }) {
+  portfolio({ held_out: held, classifiers, unit }) {
     const at = held?.at(-1);
     if (!at) return null;
-    const best = at.single_best === undefined ? "" : `; the best single classifier ${percent(at.single_best)}`;
-    return line(0.4, `${percent(at.occam)} right for 60 % of the dearest classifier's cost${best}`);
+    const dearest = classifiers.toSorted((a, b) => b.cost - a.cost)[0];
+    return line(
+      dearest.cost ? 1 - at.budget / dearest.cost : null,
+      `${percent(at.occam)} right for ${number(at.budget)} ${unit} a query; always ${dearest.name}: ` +
+        `${number(dearest.cost)} ${unit}, ${percent(dearest.accuracy)}`,
+      at.occam >= dearest.accuracy - CLOSE,
+    );
   },
   pipeline({ frontier, usual, unit }) {
     const right = (one) => one.accuracy * one.coverage;
@@ -46,11 +55,18 @@ const HEADLINES = {
   },
 };
 
-/** Give {saved, text}: the share of cost or time saved (null where nothing is to be compared), and a sentence. */
+/**
+ * Give {saved, text, close}: the share of cost or time saved (null where nothing is to be compared), a sentence, and
+ * whether accuracy is close to that of what it is compared with.
+ */
 export function headline({ solver, summary }) {
-  const found = HEADLINES[solver]?.(summary);
-  return found ?? line(null, "its build says nothing of this");
+  try {
+    return HEADLINES[solver](summary) ?? SILENT;
+  } catch {
+    return SILENT; // a summary of another version's shape
+  }
 }
 
-/** Write the share saved: "saves 88 %". */
-export const savedText = ({ saved }) => (saved === null || saved <= 0 ? "" : `saves ${Math.round(100 * saved)} %`);
+/** The share saved as a flag, "saves 88 %": a good one only where accuracy is close to what it is compared with. */
+export const savedFlag = ({ saved, close }) =>
+  saved > 0 ? h("span", { class: close ? "flag good" : "flag" }, `saves ${Math.floor(100 * saved)} %`) : null;

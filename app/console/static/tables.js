@@ -17,8 +17,8 @@ export function parseCsv(text) {
 }
 
 const SAYS = /^(.*?)_?(says|pred|prediction|predicted|answer|label)$/i;
-const SURE = /_?(sure|conf|confidence|prob|probability|score)$/i;
-const COST = /_?(ms|us|s|usd|eur|cost|time|seconds)$/i;
+const SURE = /_(sure|conf|confidence|prob|probability|score)$/i;
+const COST = /_(ms|us|s|usd|eur|cost|time|seconds)$/i;
 const LABELS = /^(truth|true_label|label|target|class|outcome|y)$/i;
 
 /** Draft a spec from a table's columns: a trace where columns come as answer, confidence and cost; else features. */
@@ -31,7 +31,7 @@ export function draft({ head, rows }) {
 function trace(head, label, answers) {
   const classifiers = answers.map((prediction) => {
     const name = SAYS.exec(prediction)[1] || prediction;
-    const mine = head.filter((column) => column !== prediction && column.startsWith(name));
+    const mine = head.filter((column) => column !== prediction && column.startsWith(`${name}_`));
     const confidence = mine.find((column) => SURE.test(column));
     const cost = mine.find((column) => COST.test(column));
     return { name, prediction, ...(confidence ? { confidence } : {}), cost: cost ? { column: cost } : 1 };

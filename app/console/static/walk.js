@@ -5,91 +5,90 @@ import { copyable, failure, fill, h, number } from "./dom.js";
 
 let count = 0;
 
-/** Read what somebody wrote: a number where it is one, nothing as null. */
-const valueOf = (text) => (text.trim() === "" ? null : Number.isNaN(Number(text)) ? text.trim() : Number(text));
+/** Read what somebody wrote: a text as it stands, or a number; nothing as null. */
+function valueOf(written, { label, text }) {
+  const found = written.trim();
+  if (found === "") return null;
+  if (text || Number.isFinite(Number(found))) return text ? found : Number(found);
+  throw Object.assign(new Error(`${label}: ${JSON.stringify(found)} is no number`), { status: 0 });
+}
+
+/** Put what was told of fields together: by key a value, a list of several, or the parts of an answer. */
+function gathered(asked, form) {
+  const given = {};
+  for (const field of asked) {
+    const { key, id, part } = field;
+    const value = valueOf(form.querySelector(`#${id}`).value, field);
+    if (part) given[key] = { ...given[key], ...(value === null ? {} : { [part]: value }) };
+    else (given[key] ??= []).push(value);
+  }
+  const single = (value) => (Array.isArray(value) && value.length === 1 ? value[0] : value);
+  return Object.fromEntries(Object.entries(given).map(([key, value]) => [key, single(value)]));
+}
 
 /**
- * hint: words; fields(step) gives [{key, label}] to ask for; step(known) asks the service; request(known) is the same as
- * a request; said(step) words the end. Several fields of one key make a list.
+ * hint: words; fields(step) gives [{key, label, part, text, optional}] to ask for, text where it is no number;
+ * costOf(step) what they cost; step(known) asks the service; request(known) is the same as a request; said(step) words the
+ * end. Several fields of one key make a list.
  */
-export function walk({ hint, unit, fields, step, request, said }) {
+export function walk({ hint, unit, fields, step, request, said, costOf = ({ cost }) => cost }) {
   const path = h("ol", { class: "path" });
   const now = h("div", { "aria-live": "polite" });
   const command = h("div");
-  let known = {};
-  let spent = 0;
+  const again = (label) => h("button", { type: "button", class: "quiet answered", onclick: begin }, label);
 
-  const begin = () => {
-    known = {};
-    spent = 0;
+  function begin() {
     fill(path);
-    return next();
-  };
-
-  async function next() {
-    fill(command, copyable("Copy curl", curl(request(known))));
-    try {
-      const reply = await step(known);
-      if (reply.action === "acquire") fill(now, question(reply));
-      else {
-        path.append(h("li", {}, h("strong", {}, said(reply)), ` Spent: ${number(spent)} ${unit}.`));
-        fill(now, h("button", { type: "button", class: "quiet answered", onclick: begin }, "Another item"));
-      }
-    } catch (error) {
-      if (error.status === undefined) throw error;
-      fill(now, failure(error), h("button", { type: "button", class: "quiet", onclick: begin }, "Begin again"));
-    }
+    return ask({}, 0).catch((error) => fill(now, failure(error), again("Begin again")));
   }
 
-  function question(reply) {
+  /** Ask what comes next; what is known counts only once the service has taken it. */
+  async function ask(known, spent) {
+    const reply = await step(known);
+    const moves = now.contains(document.activeElement);
+    fill(command, copyable("Copy curl", curl(request(known))));
+    if (reply.action === "acquire") fill(now, question(reply, known, spent));
+    else {
+      path.append(h("li", {}, h("strong", {}, said(reply)), ` Spent: ${number(spent)} ${unit}.`));
+      fill(now, again("Another item"));
+    }
+    if (moves) now.querySelector("input, button")?.focus();
+  }
+
+  function question(reply, known, spent) {
     const asked = fields(reply).map((field) => ({ ...field, id: `walk-${count++}` }));
-    const tell = (event) => {
+    const fault = h("div");
+    const cost = costOf(reply);
+    async function tell(event) {
       event.preventDefault();
-      const given = {};
-      for (const { key, id, part } of asked) {
-        const value = valueOf(event.target.querySelector(`#${id}`).value);
-        if (part)
-          given[key] =
-            value === null ? given[key] : { ...given[key], [part]: part === "label" ? String(value) : value };
-        else (given[key] ??= []).push(value);
+      let told = null;
+      try {
+        const given = gathered(asked, event.target);
+        const values = Object.values(given).map((one) => JSON.stringify(one));
+        told = h("li", {}, `${Object.keys(given).join(", ")} for ${number(cost)} ${unit}: ${values.join(", ")}`);
+        path.append(told);
+        await ask({ ...known, ...given }, spent + cost);
+      } catch (error) {
+        if (error.status === undefined) throw error;
+        told?.remove();
+        fill(fault, failure(error));
       }
-      for (const [key, value] of Object.entries(given))
-        known[key] = Array.isArray(value) && value.length === 1 ? value[0] : value;
-      spent += reply.cost;
-      path.append(
-        h(
-          "li",
-          {},
-          `${[...new Set(asked.map((one) => one.key))].join(", ")} for ${number(reply.cost)} ${unit}: ${Object.values(
-            given,
-          )
-            .map((one) => JSON.stringify(one))
-            .join(", ")}`,
-        ),
-      );
-      fill(now);
-      next();
-    };
+    }
     return h(
       "form",
       { onsubmit: tell },
-      h("p", {}, `Find out, for ${number(reply.cost)} ${unit}:`),
-      h(
-        "div",
-        { class: "form" },
-        asked.map(({ id, label, text }) =>
-          h(
-            "div",
-            { class: "field" },
-            h("label", { for: id }, label),
-            h("input", { id, type: "text", autocomplete: "off", inputmode: text ? null : "decimal" }),
-          ),
-        ),
-      ),
+      h("p", {}, `Find out, for ${number(cost)} ${unit}:`),
+      h("div", { class: "form" }, asked.map(inputOf)),
+      fault,
       h("button", { type: "submit" }, "Tell it"),
     );
   }
 
   begin();
   return [h("p", { class: "hint" }, hint), path, now, command];
+}
+
+function inputOf({ id, label, optional }) {
+  const input = h("input", { id, type: "text", autocomplete: "off", required: !optional });
+  return h("div", { class: "field" }, h("label", { for: id }, label), input);
 }

@@ -1,15 +1,15 @@
 import { call, follow, get } from "../api.js";
-import { ago, artifactPath, failure, facts, fill, h, link, page } from "../dom.js";
+import { ago, artifactPath, byId, failure, facts, fill, h, link, page } from "../dom.js";
 
 const ENDED = ["succeeded", "failed", "cancelled"];
 
 function show(build) {
-  const { id, status, solver, name, dataset, progress, error, artifact } = build;
+  const { id, status, solver, name, dataset, progress } = build;
   const ended = ENDED.includes(status);
   fill(
     "facts",
     facts([
-      ["status", h("span", { role: "status" }, status)],
+      ["status", status],
       ["solver", solver],
       ["name", name],
       ["dataset", link(`/datasets/${dataset}`, dataset)],
@@ -38,19 +38,21 @@ function show(build) {
             : progress.message || (status === "queued" ? "waiting for a worker" : "starting"),
         ),
   );
+  if (ended) showEnd(build);
+  else if (!byId("cancel"))
+    fill("actions", h("button", { type: "button", id: "cancel", onclick: () => cancel(id) }, "Cancel this build"));
+  fill("params", h("pre", { tabindex: "0" }, JSON.stringify({ params: build.params, seed: build.seed }, null, 2)));
+}
+
+function showEnd({ status, error, artifact }) {
   fill(
     "outcome",
+    h("p", {}, `It ${{ succeeded: "succeeded", failed: "failed", cancelled: "was cancelled" }[status]}.`),
     error ? failure(error) : null,
     artifact ? h("p", {}, link(artifactPath(artifact), `See version ${artifact.version} of ${artifact.name}`)) : null,
-    status === "cancelled" ? h("p", { class: "empty" }, "It was cancelled; nothing of it was published.") : null,
+    status === "cancelled" ? h("p", {}, "Nothing of it was published.") : null,
   );
-  fill(
-    "actions",
-    ended
-      ? link("/builds", "Start another build")
-      : h("button", { type: "button", onclick: () => cancel(id) }, "Cancel this build"),
-  );
-  fill("params", h("pre", { tabindex: "0" }, JSON.stringify({ params: build.params, seed: build.seed }, null, 2)));
+  fill("actions", link("/builds", "Start another build"));
 }
 
 const took = ({ started_at: from, finished_at: to }) =>

@@ -1,5 +1,5 @@
 import { call, get } from "../api.js";
-import { ago, artifactPath, byId, empty, fill, h, link, page, table } from "../dom.js";
+import { ago, artifactPath, byId, empty, fill, h, link, page, repeatedly, table } from "../dom.js";
 import { clearFaults, schemaFields, schemaOf, showFaults } from "../forms.js";
 
 const EVERY_MS = 1500;
@@ -35,10 +35,17 @@ async function start(event) {
     params: options.values(),
     seed: Number(byId("seed").value || 0),
   };
+  const unread = [...form.querySelectorAll("input")].filter((field) => field.validity.badInput);
+  if (unread.length) {
+    const faults = unread.map((field) => ({ loc: field.id.split("-"), msg: "this is no number" }));
+    return showFaults(form, { faults }, fieldOf);
+  }
+  byId("send").disabled = true;
   try {
     const build = await call("POST", "/v1/builds", { json: request });
     location.assign(`/builds/${build.id}`);
   } catch (error) {
+    byId("send").disabled = false;
     if (error.status === undefined) throw error;
     showFaults(form, error, fieldOf);
   }
@@ -69,12 +76,15 @@ async function showBuilds() {
   fill(
     "list",
     items.length
-      ? table("the newest first", columns, items)
+      ? table("the newest first", columns, items, { records: true })
       : empty("No build is remembered. Start one above: choose what to build, and from which dataset."),
   );
 }
 
 page(async () => {
+  addEventListener("pageshow", () => {
+    byId("send").disabled = false;
+  }); // also when one comes back to the page
   const { items } = await get("/v1/datasets");
   fill(
     "dataset",
@@ -90,9 +100,5 @@ page(async () => {
   byId("solver").addEventListener("change", showOptions);
   byId("start").addEventListener("submit", start);
   await Promise.all([showOptions(), showBuilds()]);
-  const again = async () => {
-    if (!document.hidden && !byId("list").contains(document.activeElement)) await showBuilds().catch(() => {});
-    setTimeout(again, EVERY_MS);
-  };
-  setTimeout(again, EVERY_MS);
+  repeatedly(EVERY_MS, "list", showBuilds);
 });

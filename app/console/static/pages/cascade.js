@@ -2,7 +2,8 @@ import { get } from "../api.js";
 import { showArtifact, under } from "../artifact.js";
 import { fill, h, number, page, percent } from "../dom.js";
 import { decisionPanel } from "../decision.js";
-import { figure, palette } from "../figures.js";
+import { figure } from "../figures.js";
+import { hover, palette } from "../theme.js";
 
 const arrow = (names) => names.join(" → ");
 
@@ -59,7 +60,7 @@ function timelineFigure(call) {
           width: [step.execution_time],
           y: [step.probability_of_reaching],
           marker: { color: colours[place % colours.length] },
-          hovertemplate: `${step.classifier}: ${number(step.execution_time)} ${unit}<br>%{y:.1%} of items come here<extra></extra>`,
+          hovertemplate: hover`${step.classifier}: ${number(step.execution_time)} ${unit}<br>%{y:.1%} of items come here<extra></extra>`,
         })),
         layout: {
           xaxis: { title: { text: `mean time since the start (${unit})` }, range: [0, at * 1.02] },
@@ -101,24 +102,25 @@ function deadlinesFigure(call) {
           line: { shape: "hv", width: 2.5 },
           marker: { size: points.map((_, at) => (at < items.length ? 7 : 0)) },
           customdata: points.map((one) => arrow(one.cascade)),
-          hovertemplate: `from deadline %{x:.4g} ${unit} on: %{y:.4g} ${unit}<br>%{customdata}<extra></extra>`,
+          hovertemplate: hover`from deadline %{x:.4g} ${unit} on: %{y:.4g} ${unit}<br>%{customdata}<extra></extra>`,
           name: "expected duration",
           showlegend: false,
         },
       ];
-      const shapes = deadline
-        ? [
-            {
-              type: "line",
-              x0: deadline,
-              x1: deadline,
-              yref: "paper",
-              y0: 0,
-              y1: 1,
-              line: { dash: "dot", color: palette()[1], width: 2 },
-            },
-          ]
-        : [];
+      const shapes =
+        deadline > 0 && deadline < 10 * end
+          ? [
+              {
+                type: "line",
+                x0: deadline,
+                x1: deadline,
+                yref: "paper",
+                y0: 0,
+                y1: 1,
+                line: { dash: "dot", color: palette()[1], width: 2 },
+              },
+            ]
+          : [];
       return {
         data,
         layout: {
@@ -154,7 +156,7 @@ page(async ({ solver, name }) => {
         name: "deadline",
         label: "Deadline",
         unit,
-        min: tightest * 0.95,
+        min: tightest,
         max: loosest * 1.05,
         hint: `the tightest that can be met is ${number(tightest)} ${unit}`,
       },
@@ -163,10 +165,9 @@ page(async ({ solver, name }) => {
     show: (reply) => timeline(reply, unit),
     after: (reply, { deadline }) => {
       steps.draw(drawSteps(items, unit, Number(deadline)));
-      if (reply) {
-        line.retold({ path: path("decision", { deadline }) });
-        line.draw(drawLine(reply, unit));
-      }
+      line.retold({ path: path("decision", { deadline }) });
+      if (reply) line.draw(drawLine(reply, unit));
+      else line.blank("No cascade meets this deadline.");
     },
   });
   fill("figures", panel.element, line.element, steps.element);

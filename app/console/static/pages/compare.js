@@ -1,53 +1,81 @@
 import { get, query } from "../api.js";
 import { decisionPanel } from "../decision.js";
-import { artifactPath, empty, fill, h, link, number, page, percent, table } from "../dom.js";
+import { artifactPath, byId, empty, failure, fill, h, link, number, page, percent, table } from "../dom.js";
 import { figure } from "../figures.js";
+import { hover, logAxis } from "../theme.js";
 
-/** What an artifact reaches at which cost: [{cost, accuracy, what}], from the API that its own page uses. */
-const POINTS = {
-  cascade: ({ summary }) =>
-    (summary.replays ?? [])
-      .filter((one) => one.feasible)
-      .map((one) => ({
-        cost: one.held_out.mean_duration,
-        accuracy: one.held_out.accuracy,
-        what: one.cascade.join(" → "),
+const FAR_APART = 50;
+
+/** For each subject the call that tells what an artifact reaches at which cost, and how it is read. */
+const METHODS = {
+  cascade: {
+    path: ({ name }) => `/v1/artifacts/cascade/${name}`,
+    read: ({ summary }) =>
+      summary.replays
+        .filter((one) => one.feasible)
+        .map(({ held_out: held, cascade }) => ({
+          cost: held.mean_duration,
+          accuracy: held.accuracy,
+          what: cascade.join(" → "),
+        })),
+  },
+  index: {
+    path: ({ name, summary }) => query(`/v1/indexes/${name}/skyline`, { size: summary.median_size }),
+    read: ({ items }) => items.map((one) => ({ ...one, what: one.features.join(" + ") || "none" })),
+  },
+  portfolio: {
+    path: ({ name }) => `/v1/portfolios/${name}/curve`,
+    read: ({ curves }) =>
+      curves
+        .find((one) => one.method === "occam")
+        .points.map((one) => ({ cost: one.cost, accuracy: one.accuracy, what: `budget ${number(one.budget)}` })),
+  },
+  pipeline: {
+    path: ({ name }) => `/v1/pipelines/${name}/frontier`,
+    read: ({ items }) =>
+      items.map((one) => ({
+        cost: one.cost,
+        accuracy: one.conclusive_accuracy * one.coverage,
+        what: `${percent(one.coverage)} answered`,
       })),
-  index: async ({ name, summary }) =>
-    (await get(query(`/v1/indexes/${name}/skyline`, { size: summary.median_size }))).items.map((one) => ({
-      ...one,
-      what: one.features.join(" + ") || "none",
-    })),
-  portfolio: async ({ name }) =>
-    (await get(`/v1/portfolios/${name}/curve`)).curves
-      .find((one) => one.method === "occam")
-      .points.map((one) => ({ cost: one.cost, accuracy: one.accuracy, what: `budget ${number(one.budget)}` })),
-  pipeline: async ({ name }) =>
-    (await get(`/v1/pipelines/${name}/frontier`)).items.map((one) => ({
-      cost: one.cost,
-      accuracy: one.conclusive_accuracy * one.coverage,
-      what: `${percent(one.coverage)} answered`,
-    })),
-  policy: async ({ name }) =>
-    (await get(`/v1/policies/${name}/curve`)).points.map((one) => ({
-      cost: one.cost,
-      accuracy: 1 - one.error,
-      what: one.tradeoff === null ? "nothing acquired" : `λ = ${number(one.tradeoff)}`,
-    })),
+  },
+  policy: {
+    path: ({ name }) => `/v1/policies/${name}/curve`,
+    read: ({ points }) =>
+      points.map((one) => ({
+        cost: one.cost,
+        accuracy: 1 - one.error,
+        what: one.tradeoff === null ? "nothing acquired" : `λ = ${number(one.tradeoff)}`,
+      })),
+  },
 };
 
-async function pointsOf(artifact) {
-  const found = await Promise.resolve(POINTS[artifact.solver](artifact)).catch(() => []);
-  return found
-    .toSorted((a, b) => a.cost - b.cost)
-    .map((point) => ({ artifact: `${artifact.solver} ${artifact.name}`, ...point }));
+/** Ask what an artifact reaches: {name, path, points}, or {name, path, error}. */
+async function methodOf(artifact) {
+  const { path, read } = METHODS[artifact.solver];
+  const name = `${artifact.solver} ${artifact.name}`;
+  const asked = path(artifact);
+  try {
+    const points = read(await get(asked)).map((point) => ({ artifact: name, ...point }));
+    return { name, path: asked, points: points.toSorted((a, b) => a.cost - b.cost) };
+  } catch (error) {
+    return { name, path: asked, points: [], error };
+  }
 }
 
-function methodsFigure(dataset) {
+/** An axis of costs: logarithmic where they are all above nothing, and far apart. */
+function spread(points, title) {
+  const costs = points.map((one) => one.cost);
+  return Math.min(...costs) > 0 && Math.max(...costs) > FAR_APART * Math.min(...costs)
+    ? logAxis(title, costs)
+    : { title: { text: title } };
+}
+
+function methodsFigure(paths) {
   const made = figure({
     title: "Cost against accuracy",
-    hint: "every method built on this dataset, as its build measured it on rows that it had not learned from (a pipeline: right answers among all items)",
-    call: { path: `/v1/datasets/${dataset}/profile` },
+    hint: "every method built on this dataset, as its build measured it on rows that it had not learned from (a pipeline: right answers among all items; an index: at the median size)",
+    call: paths.map((path) => ({ path })),
     wide: true,
     tall: true,
   });
@@ -64,7 +92,7 @@ function methodsFigure(dataset) {
                 name: "one classifier alone",
                 marker: { symbol: "x", size: 9 },
                 text: alone.map((one) => one.what),
-                hovertemplate: `%{text} alone<br>%{x:.4g} ${unit}, %{y:.1%} right<extra></extra>`,
+                hovertemplate: hover`%{text} alone<br>%{x:.4g} ${unit}, %{y:.1%} right<extra></extra>`,
               },
             ]
           : []),
@@ -74,11 +102,12 @@ function methodsFigure(dataset) {
           name: points[0].artifact,
           mode: "lines+markers",
           text: points.map((one) => one.what),
-          hovertemplate: `${points[0].artifact}: %{text}<br>%{x:.4g} ${unit}, %{y:.1%} right<extra></extra>`,
+          hovertemplate: hover`${points[0].artifact}: %{text}<br>%{x:.4g} ${unit}, %{y:.1%} right<extra></extra>`,
         })),
       ],
       layout: {
-        xaxis: { title: { text: `mean cost of an item (${unit})` } },
+        showlegend: true,
+        xaxis: spread([...alone, ...methods.flat()], `mean cost of an item (${unit})`),
         yaxis: { title: { text: "accuracy" }, tickformat: "~%" },
       },
       columns: [
@@ -92,23 +121,41 @@ function methodsFigure(dataset) {
   ];
 }
 
+/** Give the accuracy and cost of each classifier of a trace alone; of a table of features there are none. */
+async function aloneOn(path) {
+  const profile = await get(path).catch(() => ({})); // the dataset may have been deleted since
+  return (profile.classifiers ?? []).map((one) => ({
+    artifact: "one classifier alone",
+    what: one.name,
+    cost: one.mean_cost,
+    accuracy: one.accuracy,
+  }));
+}
+
 async function showDataset(dataset, artifacts, host) {
   const mine = artifacts.filter((one) => one.dataset === dataset);
-  const [made, draw] = methodsFigure(dataset);
-  fill(host, made.element);
-  const profile = await get(`/v1/datasets/${dataset}/profile`).catch(() => ({ kind: "gone" }));
-  const alone =
-    profile.kind === "trace"
-      ? profile.classifiers.map((one) => ({
-          artifact: "one classifier alone",
-          what: one.name,
-          cost: one.mean_cost,
-          accuracy: one.accuracy,
-        }))
-      : [];
-  const methods = (await Promise.all(mine.map(pointsOf))).filter((points) => points.length);
-  await made.draw(draw(alone, methods, mine[0].unit));
+  const unit = mine[0].unit; // a dataset that was replaced may have had another
+  const path = `/v1/datasets/${dataset}/profile`;
+  const asked = mine.filter((one) => one.unit === unit);
+  const [alone, ...methods] = await Promise.all([aloneOn(path), ...asked.map(methodOf)]);
+  if (shownDataset() !== dataset) return;
+  const drawn = methods.filter((one) => one.points.length);
+  const [made, draw] = methodsFigure([...(alone.length ? [path] : []), ...drawn.map((one) => one.path)]);
+  const missing = [
+    ...methods.filter((one) => one.error).map((one) => `${one.name}: ${one.error.message}`),
+    ...mine.filter((one) => one.unit !== unit).map((one) => `${one.solver} ${one.name} is in ${one.unit}`),
+  ];
+  fill(host, made.element, missing.length ? failure(`Not drawn: ${missing.join("; ")}`) : null);
+  await made.draw(
+    draw(
+      alone,
+      drawn.map((one) => one.points),
+      unit,
+    ),
+  );
 }
+
+const shownDataset = () => byId("of").value;
 
 const answerOf = (decision) => {
   const text = decision.cascade
@@ -159,7 +206,7 @@ function sideBySide(names) {
       { name: "deadline", label: "Deadline", placeholder: "none" },
     ],
     ask: (values) => ({ path: query("/v1/decisions", values) }),
-    show: (reply) => table("side by side", columns, reply.items),
+    show: (reply) => table("side by side", columns, reply.items, { records: true }),
   });
   panel.element.classList.add("wide");
   return panel;

@@ -1,6 +1,7 @@
 import { get } from "../api.js";
 import { ago, artifactPath, byId, empty, facts, fill, h, link, number, page, percent, table } from "../dom.js";
-import { colour, colours, figure, logAxis, narrow } from "../figures.js";
+import { figure } from "../figures.js";
+import { colour, colours, hover, logAxis, narrow, short } from "../theme.js";
 
 const SYMBOLS = 5;
 
@@ -50,7 +51,7 @@ function classifiersFigure(profile, call) {
         x: [one.mean_cost],
         y: [one.accuracy],
         marker: { size: 12, symbol: at % SYMBOLS, color: colours(profile.classifiers.length)[at] },
-        hovertemplate: `${one.name}<br>%{x:.4g} ${profile.unit}, %{y:.1%} right<extra></extra>`,
+        hovertemplate: hover`${one.name}<br>%{x:.4g} ${profile.unit}, %{y:.1%} right<extra></extra>`,
       })),
       layout: {
         xaxis: profile.classifiers.every((one) => one.mean_cost > 0)
@@ -70,6 +71,7 @@ function classifiersFigure(profile, call) {
 
 function agreementFigure(profile, call) {
   const { classifiers, share, wrong, right } = profile.agreement;
+  const named = { tickvals: classifiers, ticktext: classifiers.map(short) };
   const made = figure({
     title: "Who is right when who is wrong",
     hint: "of the rows that the classifier below gets wrong, the share that the one at the left gets right: where it is high, trying both pays",
@@ -98,16 +100,16 @@ function agreementFigure(profile, call) {
           zmax: 1,
           hoverongaps: false,
           colorbar: { tickformat: "~%", thickness: 10 },
-          xgap: 2,
-          ygap: 2,
+          xgap: classifiers.length > 20 ? 0 : 2,
+          ygap: classifiers.length > 20 ? 0 : 2,
           texttemplate: classifiers.length <= 8 && !narrow() ? "%{z:.0%}" : "",
           showscale: !narrow(),
           hovertemplate: "%{y} is right about %{z:.1%}<br>of what %{x} gets wrong<extra></extra>",
         },
       ],
       layout: {
-        yaxis: { autorange: "reversed", type: "category" },
-        xaxis: { type: "category", title: { text: "wrong" }, tickangle: -35 },
+        yaxis: { autorange: "reversed", type: "category", ...named },
+        xaxis: { type: "category", title: { text: "wrong" }, tickangle: -35, ...named },
       },
       columns: [
         { title: "wrong", key: "other" },
@@ -131,6 +133,7 @@ function calibrationFigure(profile, call) {
   });
   const rows = told.flatMap((one) => one.calibration.map((bin) => ({ classifier: one.name, ...bin })));
   const most = Math.max(1, ...rows.map((row) => row.confidence));
+  const shades = colours(profile.classifiers.length); // each has the colour that it has in the other chart
   return [
     made,
     () => ({
@@ -148,8 +151,9 @@ function calibrationFigure(profile, call) {
           y: one.calibration.map((bin) => bin.accuracy),
           mode: "lines+markers",
           name: one.name,
+          line: { color: shades[profile.classifiers.indexOf(one)] },
           customdata: one.calibration.map((bin) => bin.rows),
-          hovertemplate: `${one.name}: %{y:.1%} right<br>at confidence %{x:.3f} (%{customdata} rows)<extra></extra>`,
+          hovertemplate: hover`${one.name}: %{y:.1%} right<br>at confidence %{x:.3f} (%{customdata} rows)<extra></extra>`,
         })),
       ],
       layout: {
@@ -182,7 +186,7 @@ function costsFigure(profile, call) {
             orientation: "h",
             y: rows.map((one) => one.name),
             x: rows.map((one) => one.cost),
-            hovertemplate: `%{y}: %{x:.4g} ${unit}<extra></extra>`,
+            hovertemplate: hover`%{y}: %{x:.4g} ${unit}<extra></extra>`,
           },
         ],
         layout: {
@@ -211,7 +215,7 @@ function costsFigure(profile, call) {
             name: one.name,
             legendgroup: one.name,
             line: { color: colours(features.length)[at] },
-            hovertemplate: `${one.name}: %{y:.4g} ${unit}<br>at size %{x:.4g}<extra></extra>`,
+            hovertemplate: hover`${one.name}: %{y:.4g} ${unit}<br>at size %{x:.4g}<extra></extra>`,
           },
           {
             x: one.timings.map((timing) => timing.size),
@@ -220,7 +224,7 @@ function costsFigure(profile, call) {
             legendgroup: one.name,
             showlegend: false,
             marker: { size: 7, symbol: "circle-open", color: colours(features.length)[at] },
-            hovertemplate: `${one.name} was timed: %{y:.4g} ${unit}<br>at size %{x:.4g}<extra></extra>`,
+            hovertemplate: hover`${one.name} was timed: %{y:.4g} ${unit}<br>at size %{x:.4g}<extra></extra>`,
           },
         ].filter((trace) => trace.x.length),
       ),

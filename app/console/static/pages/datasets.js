@@ -5,7 +5,10 @@ import { draft, parseCsv } from "../tables.js";
 
 const HEAD = 256 * 1024;
 const FEW = 6;
+const NAME = /^[a-z0-9][a-z0-9._-]{0,62}$/; // as the API has it; other names are no path of it
+const WRONG_NAME = "must be lower-case letters, digits, '.', '_' or '-', at most 63, the first a letter or digit";
 let preview = null;
+let drafted = "";
 
 const columns = [
   { title: "name", key: "name", show: (name) => link(`/datasets/${name}`, name) },
@@ -28,6 +31,12 @@ async function showList() {
   );
 }
 
+/** Write a draft of the spec; one that nobody has changed gives way to that of another file. */
+function showDraft() {
+  drafted = draft(preview);
+  byId("spec").value = drafted;
+}
+
 /** Show the first rows of the table that was chosen, and draft a spec from its columns. */
 async function showPreview() {
   const file = byId("table").files[0];
@@ -41,6 +50,10 @@ async function showPreview() {
     return;
   }
   const text = await file.slice(0, HEAD).text();
+  if (!text.trim()) {
+    fill("preview", empty("This file is empty: its first row has to name the columns."));
+    return;
+  }
   const [head, ...rows] = parseCsv(file.size > HEAD ? text.slice(0, text.lastIndexOf("\n")) : text);
   preview = { head, rows };
   byId("draft").disabled = false;
@@ -52,7 +65,8 @@ async function showPreview() {
       rows.slice(0, FEW),
     ),
   );
-  if (!byId("spec").value) byId("spec").value = draft(preview);
+  if (head.length === 1) byId("preview").append(empty("One column was found. Are the columns parted by commas?"));
+  if ([drafted, ""].includes(byId("spec").value)) showDraft();
 }
 
 /** Say which field of the form a fault of the API concerns: what is wrong in a column is the table's, and so on. */
@@ -71,6 +85,8 @@ async function store(event) {
   event.preventDefault();
   const form = byId("store");
   clearFaults(form);
+  const name = byId("name").value.trim();
+  if (!NAME.test(name)) return showFaults(form, { faults: [{ loc: ["name"], msg: WRONG_NAME }] }, fieldOf);
   const body = new FormData();
   body.append("spec", byId("spec").value);
   const file = byId("table").files[0];
@@ -84,12 +100,12 @@ async function store(event) {
   if (byId("embeddings").files[0]) body.append("embeddings", byId("embeddings").files[0]);
   byId("send").disabled = true;
   try {
-    const info = await call("PUT", `/v1/datasets/${encodeURIComponent(byId("name").value.trim())}`, { body });
+    const info = await call("PUT", `/v1/datasets/${name}`, { body });
     fill(
       "stored",
       h(
         "p",
-        { class: "empty", role: "status" },
+        { class: "empty" },
         `Stored: ${number(info.rows)} rows. `,
         link(`/datasets/${info.name}`, "Look at it"),
         ", or ",
@@ -109,9 +125,7 @@ async function store(event) {
 
 page(async () => {
   byId("table").addEventListener("change", () => showPreview().catch((error) => fill("preview", failure(error))));
-  byId("draft").addEventListener("click", () => {
-    byId("spec").value = draft(preview);
-  });
+  byId("draft").addEventListener("click", showDraft);
   byId("store").addEventListener("submit", store);
   await showList();
 });

@@ -1,8 +1,9 @@
 import { get } from "../api.js";
 import { showArtifact, under } from "../artifact.js";
 import { decisionPanel } from "../decision.js";
-import { failure, fill, number, page, percent, table } from "../dom.js";
-import { figure, logAxis, palette, ramp } from "../figures.js";
+import { empty, fill, number, page, percent, table } from "../dom.js";
+import { figure } from "../figures.js";
+import { hover, logAxis, palette, ramp } from "../theme.js";
 
 const METHODS = ["poly-dom", "greedy", "greedy-acc", "greedy-cost", "naive"];
 const MOST_NAMED = 12;
@@ -56,7 +57,7 @@ function mapFigure(curves, call) {
           customdata: winners.map((row) =>
             row.map((at) => `${named(sets[at].features)}<br>${percent(sets[at].accuracy)} right`),
           ),
-          hovertemplate: `size %{x:.4g}, budget %{y:.4g} ${unit}<br>%{customdata}<extra></extra>`,
+          hovertemplate: hover`size %{x:.4g}, budget %{y:.4g} ${unit}<br>%{customdata}<extra></extra>`,
         },
         ...(asked
           ? [
@@ -109,7 +110,7 @@ function curvesFigure(curves, call) {
             name: named(one.features),
             line: { color: colour[at], width: 1.8 },
             showlegend: sets.length <= MOST_NAMED,
-            hovertemplate: `${named(one.features)} (${percent(one.accuracy)} right)<br>size %{x:.4g}: %{y:.4g} ${unit}<extra></extra>`,
+            hovertemplate: hover`${named(one.features)} (${percent(one.accuracy)} right)<br>size %{x:.4g}: %{y:.4g} ${unit}<extra></extra>`,
           })),
           {
             x: intersections.map((one) => one.size),
@@ -166,7 +167,7 @@ function skylineFigure() {
             color: reply.items.map((_, at) => palette()[at === chosen ? 1 : 0]),
           },
           customdata: reply.items.map((one) => named(one.features)),
-          hovertemplate: `%{customdata}<br>%{x:.4g} ${reply.unit}, %{y:.1%} right<extra></extra>`,
+          hovertemplate: hover`%{customdata}<br>%{x:.4g} ${reply.unit}, %{y:.1%} right<extra></extra>`,
         },
       ],
       layout: {
@@ -185,7 +186,8 @@ function skylineFigure() {
 
 page(async ({ solver, name }) => {
   const path = under("indexes", name);
-  const { unit } = await showArtifact({ solver, name });
+  const record = await showArtifact({ solver, name });
+  const { unit } = record;
   const call = { path: path("curves") };
   const curves = await get(call.path).catch((error) => error);
   if (curves instanceof Error && !curves.status) throw curves;
@@ -197,9 +199,10 @@ page(async ({ solver, name }) => {
   const middle = (list) => list[Math.floor(list.length / 2)];
   const [skyline, drawSkyline] = skylineFigure();
   const sizeInput = sizes.length
-    ? { min: sizes[0], max: sizes.at(-1), scale: "log", value: Number(middle(sizes).toPrecision(3)) }
+    ? { min: sizes[0], max: sizes.at(-1), scale: "log", least: true, value: Number(middle(sizes).toPrecision(3)) }
     : {
         text: true,
+        value: record.summary.median_size.join(" "),
         placeholder: "none",
         hint: "left empty where costs do not depend on it; several numbers with spaces",
       };
@@ -216,7 +219,8 @@ page(async ({ solver, name }) => {
         max: budgets.at(-1),
         scale: "log",
         value: Number(middle(budgets).toPrecision(3)),
-        placeholder: "a number",
+        placeholder: "0",
+        least: true,
       },
       {
         name: "method",
@@ -252,12 +256,14 @@ page(async ({ solver, name }) => {
         [{ title: "compute", value: (one) => one }],
         reply.features.length ? reply.features : ["nothing: the most common class"],
       ),
-    after: async (reply, { size, budget }) => {
+    after: async (reply, { size, budget }, current) => {
       if (drawn.length) drawn[0][0].draw(drawn[0][1]({ size: Number(size), budget: Number(budget) }));
       const at = path("skyline", { size: sizeOf(size) });
-      skyline.retold({ path: at });
       const found = await get(at).catch((error) => error);
-      if (!(found instanceof Error)) skyline.draw(drawSkyline(found, reply?.skyline_position));
+      if (!current()) return;
+      skyline.retold({ path: at });
+      if (found instanceof Error) skyline.blank(found.message);
+      else skyline.draw(drawSkyline(found, reply?.skyline_position));
     },
   });
   fill(
@@ -265,7 +271,7 @@ page(async ({ solver, name }) => {
     panel.element,
     skyline.element,
     drawn.map(([one]) => one.element),
-    curves instanceof Error ? failure(curves) : null,
+    curves instanceof Error ? empty(`There is no map: ${curves.message}`) : null,
   );
   await panel.question();
   if (drawn.length) await drawn[1][0].draw(drawn[1][1]);

@@ -1,6 +1,6 @@
 import { get } from "../api.js";
-import { ago, artifactPath, byId, empty, facts, fill, h, link, number, page, table } from "../dom.js";
-import { headline, savedText } from "../headline.js";
+import { artifactPath, ago, empty, facts, fill, h, link, number, page, repeatedly, table } from "../dom.js";
+import { headline, savedFlag } from "../headline.js";
 
 const EVERY_MS = 5000;
 const OPEN = ["queued", "running"];
@@ -20,8 +20,7 @@ const columns = [
   {
     title: "what it saves",
     value: headline,
-    show: (said) =>
-      h("span", {}, savedText(said) ? h("span", { class: "flag good" }, savedText(said)) : "", " ", said.text),
+    show: (said) => h("span", {}, savedFlag(said), " ", said.text),
   },
   {
     title: "drift",
@@ -30,18 +29,23 @@ const columns = [
   },
 ];
 
+/** Ask for a list, which nobody can give while the store is away. */
+const listed = async (path) => (await get(path).catch(() => null))?.items;
+
 async function showState() {
-  const ready = await fetch("/health/ready").then((reply) => reply.json());
-  const [builds, datasets] = await Promise.all([get("/v1/builds"), get("/v1/datasets")]);
-  const open = builds.items.filter((build) => OPEN.includes(build.status));
+  const ready = await get("/health/ready").catch((error) =>
+    error.status === 503 ? error.body : Promise.reject(error),
+  );
+  const [builds, datasets] = await Promise.all([listed("/v1/builds"), listed("/v1/datasets")]);
+  const open = builds?.filter((build) => OPEN.includes(build.status)).length;
   fill(
     "state",
     facts([
       ["service", ready.status],
       ["store", ready.store],
       ["artifacts in memory", number(ready.artifacts)],
-      ["datasets", link("/datasets", number(datasets.items.length))],
-      ["builds under way", link("/builds", open.length ? number(open.length) : "none")],
+      ["datasets", link("/datasets", number(datasets?.length))],
+      ["builds under way", link("/builds", open === 0 ? "none" : number(open))],
     ]),
     ready.problems.length
       ? h(
@@ -76,7 +80,7 @@ async function showArtifacts() {
       .map(([solver, question]) => [solver, question, items.filter((one) => one.solver === solver)])
       .filter(([, , found]) => found.length)
       .map(([solver, question, found]) =>
-        h("section", { class: "card" }, h("h2", {}, solver), table(question, columns, found)),
+        h("section", { class: "card" }, h("h2", {}, solver), table(question, columns, found, { records: true })),
       ),
   );
 }
@@ -84,9 +88,5 @@ async function showArtifacts() {
 page(async () => {
   const show = () => Promise.all([showState(), showArtifacts()]);
   await show();
-  const again = async () => {
-    if (!document.hidden && !byId("main").contains(document.activeElement)) await show().catch(() => {});
-    setTimeout(again, EVERY_MS);
-  };
-  setTimeout(again, EVERY_MS);
+  repeatedly(EVERY_MS, "main", show);
 });

@@ -1,8 +1,9 @@
 import { call as send, get } from "../api.js";
 import { showArtifact, under } from "../artifact.js";
 import { decisionPanel } from "../decision.js";
-import { fill, h, number, page, percent } from "../dom.js";
-import { RAMP, figure, onPick, palette } from "../figures.js";
+import { empty, fill, h, number, page, percent } from "../dom.js";
+import { figure, onPick } from "../figures.js";
+import { RAMP, palette } from "../theme.js";
 import { walk } from "../walk.js";
 
 const staged = ({ stages }) => stages.map((stage) => stage.features.join(" + ") || "nothing").join(" → ");
@@ -28,6 +29,7 @@ function view({ title, hint, y, yTitle, colour, colourTitle, call }) {
             size: frontier.items.map((one) => (one.solution === chosen ? 17 : 8)),
             color: frontier.items.map((one) => one[colour]),
             colorscale: RAMP,
+            ...(new Set(frontier.items.map((one) => one[colour])).size === 1 ? { cmin: 0, cmax: 1 } : {}),
             colorbar: { title: { text: colourTitle, side: "right" }, tickformat: "~%", thickness: 10 },
             line: { width: frontier.items.map((one) => (one.solution === chosen ? 3 : 0)), color: palette()[1] },
           },
@@ -43,7 +45,11 @@ function view({ title, hint, y, yTitle, colour, colourTitle, call }) {
           title: "solution",
           key: "solution",
           show: (solution) =>
-            h("button", { type: "button", class: "quiet", onclick: () => choose(solution) }, `choose ${solution}`),
+            h(
+              "button",
+              { type: "button", class: "quiet", "data-keep": `choose-${solution}`, onclick: () => choose(solution) },
+              `choose ${solution}`,
+            ),
         },
         { title: "stages", value: staged },
         { title: "accuracy", key: "conclusive_accuracy" },
@@ -106,36 +112,48 @@ page(async ({ solver, name }) => {
   ];
   const shown = h("div", { "aria-live": "polite" });
   const walked = h("div");
-  let chosen = null;
+  let chosen;
   const choose = async (solution) => {
     if (solution === chosen) return;
-    chosen = solution;
     const one = frontier.items.find((item) => item.solution === solution);
     fill(shown, stagesOf(one, unit));
     fill(walked, walkOf(one));
+    await mark(solution);
+  };
+  const chooseNone = () => {
+    fill(shown, empty("No configuration keeps these limits."));
+    fill(walked);
+    return mark(null);
+  };
+  const mark = async (solution) => {
+    chosen = solution;
     for (const [made, draw] of views) {
       await made.draw(draw(frontier, solution, choose));
       onPick(made, choose);
     }
   };
-  const columnsOf = Object.fromEntries(
-    (await get(`/v1/datasets/${record.dataset}`).catch(() => ({ spec: { features: [] } }))).spec.features?.map(
-      (one) => [one.name, one.columns],
-    ) ?? [],
-  );
+  const { spec } = await get(`/v1/datasets/${record.dataset}`).catch(() => ({ spec: {} }));
+  const columnsOf = (feature) => spec.features?.find((one) => one.name === feature)?.columns ?? [feature];
+  const requestOf = ({ solution }, known) => ({
+    method: "POST",
+    path: path("steps"),
+    json: { solution, features: known },
+  });
   const walkOf = (one) =>
     walk({
       hint: `with solution ${one.solution}; tell the values that it asks for`,
       unit,
       fields: (step) =>
         step.features.flatMap((feature) =>
-          (columnsOf[feature] ?? [feature]).map((column) => ({
+          columnsOf(feature).map((column) => ({
             key: feature,
+            optional: spec.missing,
+            text: spec.categorical?.includes(column),
             label: column === feature ? feature : `${feature}: ${column}`,
           })),
         ),
-      step: (known) => send("POST", path("steps"), { json: { solution: one.solution, features: known } }),
-      request: (known) => ({ method: "POST", path: path("steps"), json: { solution: one.solution, features: known } }),
+      step: (known) => send("POST", path("steps"), requestOf(one, known)),
+      request: (known) => requestOf(one, known),
       said: (step) =>
         step.action === "classify"
           ? `Class ${step.label}, sure to ${percent(step.confidence)}, after stage ${step.stage + 1}.`
@@ -151,7 +169,7 @@ page(async ({ solver, name }) => {
     ],
     ask: (values) => ({ path: path("decision", values) }),
     show: (reply) => h("p", {}, reply.reason),
-    after: (reply) => reply && choose(reply.solution),
+    after: (reply) => (reply ? choose(reply.solution) : chooseNone()),
   });
   const stages = h(
     "section",

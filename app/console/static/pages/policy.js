@@ -1,8 +1,9 @@
 import { call as send, get } from "../api.js";
 import { showArtifact, under } from "../artifact.js";
 import { decisionPanel } from "../decision.js";
-import { failure, fill, h, number, page, percent, table } from "../dom.js";
-import { figure, narrow, onPick, palette } from "../figures.js";
+import { fill, h, number, page, percent, table } from "../dom.js";
+import { figure, onPick } from "../figures.js";
+import { hover, narrow, palette } from "../theme.js";
 import { walk } from "../walk.js";
 
 const names = (sensors) => sensors.join(" + ") || "nothing yet";
@@ -28,7 +29,7 @@ function curveFigure(call) {
             number(one.sensors),
             one.cost_bound,
           ]),
-          hovertemplate: `%{x:.4g} ${curve.unit} an item, %{y:.2%} wrong<br>%{customdata[0]}, %{customdata[1]} sensors<extra></extra>`,
+          hovertemplate: hover`%{x:.4g} ${curve.unit} an item, %{y:.2%} wrong<br>%{customdata[0]}, %{customdata[1]} sensors<extra></extra>`,
         },
         ...(traffic
           ? [
@@ -192,8 +193,14 @@ page(async ({ solver, name }) => {
       label: column === sensor ? sensor : `${sensor}: ${column}`,
     }));
   };
+  const costOfSensor = Object.fromEntries(record.summary.sensors.map((one) => [one.name, one.cost]));
   const walked = h("div");
-  const begin = (budget) =>
+  const begin = (budget, item) => {
+    const request = (known) => ({
+      method: "POST",
+      path: path("steps"),
+      json: { ...(budget ? { budget: Number(budget) } : {}), item, acquired: known },
+    });
     fill(
       walked,
       walk({
@@ -201,18 +208,13 @@ page(async ({ solver, name }) => {
         unit,
         fields: (step) =>
           [step.sensor, ...step.then].flatMap((sensor) => parts(sensor).map((field) => ({ key: sensor, ...field }))),
-        request: (known) => ({
-          method: "POST",
-          path: path("steps"),
-          json: { ...(budget ? { budget: Number(budget) } : {}), item: "console", acquired: known },
-        }),
-        step: (known) =>
-          send("POST", path("steps"), {
-            json: { ...(budget ? { budget: Number(budget) } : {}), item: "console", acquired: known },
-          }),
+        costOf: (step) => [step.sensor, ...step.then].reduce((sum, sensor) => sum + costOfSensor[sensor], 0),
+        request,
+        step: (known) => send("POST", path("steps"), request(known)),
         said: (step) => `Class ${step.label}: ${percent(step.probabilities[step.label])}.`,
       }),
     );
+  };
   const panel = decisionPanel({
     title: "Choose a budget",
     inputs: [
@@ -223,6 +225,14 @@ page(async ({ solver, name }) => {
         min: 0,
         max: most,
         hint: "without a limit: the fewest errors",
+      },
+      {
+        name: "item",
+        label: "The item's id, for the walk below",
+        text: true,
+        value: "console",
+        placeholder: "console",
+        hint: "between two trade-offs the id decides which one the item takes",
       },
     ],
     ask: ({ budget }) => ({ path: path("traffic", { budget }) }),
@@ -240,13 +250,12 @@ page(async ({ solver, name }) => {
         ],
         traffic.points,
       ),
-    after: (traffic, { budget }) => {
+    after: (traffic, { budget, item }) => {
       costs.draw(drawCosts(curve, traffic)).then(() => onPick(costs, ([, , bound]) => panel.set("budget", bound)));
-      if (traffic) {
-        dag.retold({ path: path("traffic", { budget }) });
-        dag.draw(drawDag(traffic));
-      }
-      begin(budget);
+      dag.retold({ path: path("traffic", { budget }) });
+      if (!traffic) return dag.blank("There is no traffic to draw for this budget.");
+      dag.draw(drawDag(traffic));
+      begin(budget, item || "console");
     },
   });
   fill(

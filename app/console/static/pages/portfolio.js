@@ -1,7 +1,8 @@
 import { call as send, curl, get } from "../api.js";
 import { showArtifact, under } from "../artifact.js";
-import { byId, copyable, csv, download, failure, fill, h, number, page, percent, table } from "../dom.js";
-import { colours, figure } from "../figures.js";
+import { copyable, csv, download, failure, fill, h, number, page, percent, table } from "../dom.js";
+import { figure } from "../figures.js";
+import { colours, hover } from "../theme.js";
 import { parseCsv } from "../tables.js";
 
 const WORDS = {
@@ -32,7 +33,7 @@ function accuracyFigure(curve, call) {
         name: WORDS[one.method] ?? one.method,
         line: { dash: DASH[one.method] ?? "solid", width: one.method === "occam" ? 3.5 : 1.7 },
         marker: { size: one.method === "occam" ? 7 : 4 },
-        hovertemplate: `${WORDS[one.method] ?? one.method}: %{y:.1%}<br>for %{x:.4g} ${curve.unit} a query<extra></extra>`,
+        hovertemplate: hover`${WORDS[one.method] ?? one.method}: %{y:.1%}<br>for %{x:.4g} ${curve.unit} a query<extra></extra>`,
       })),
       layout: {
         xaxis: { title: { text: `budget of a query (${curve.unit})` } },
@@ -67,7 +68,7 @@ function usageFigure(curve, call) {
           mode: "lines",
           line: { width: 0.5, color: colour[at] },
           fillcolor: colour[at],
-          hovertemplate: `${name}: %{y:.1%} of queries<extra></extra>`,
+          hovertemplate: hover`${name}: %{y:.1%} of queries<extra></extra>`,
         })),
         layout: {
           xaxis: { title: { text: `budget of a query (${curve.unit})` } },
@@ -98,7 +99,7 @@ function priceFigure(curve, call) {
           y: curve.prices.map((one) => one.price),
           mode: "lines",
           line: { shape: "hv" },
-          hovertemplate: `%{y:.4g} for a further ${curve.unit}<br>at %{x:.4g} ${curve.unit} a query<extra></extra>`,
+          hovertemplate: hover`%{y:.4g} for a further ${curve.unit}<br>at %{x:.4g} ${curve.unit} a query<extra></extra>`,
         },
       ],
       layout: {
@@ -114,22 +115,48 @@ function priceFigure(curve, call) {
   ];
 }
 
+/** Say where a table of queries cannot be read: an error for people. */
+const unreadable = (what) => Object.assign(new Error(what), { status: 0 });
+
+/** Whether the first row names the columns: some cell is no number, or they are counted as pandas does. */
+const namesColumns = (row) =>
+  row.some((cell) => cell.trim() === "" || Number.isNaN(Number(cell))) || row.every((cell, at) => cell === String(at));
+
+/** Read queries from a CSV: {queries, headed}. */
+function queriesOf(text, name) {
+  const rows = parseCsv(text);
+  const headed = rows.length > 0 && namesColumns(rows[0]);
+  const body = rows.slice(headed ? 1 : 0);
+  if (!body.length) throw unreadable(`${name} holds no query`);
+  const queries = body.map((row, at) =>
+    row.map((cell, column) => {
+      const value = cell.trim() === "" ? NaN : Number(cell);
+      if (Number.isFinite(value)) return value;
+      throw unreadable(`row ${at + 1 + headed} of ${name}, column ${column + 1}: ${JSON.stringify(cell)} is no number`);
+    }),
+  );
+  return { queries, headed };
+}
+
 /** Give what assigns a file of queries: the bytes of an .npy as they are, or the numbers of a CSV. */
 async function requestOf(file, path, fraction) {
+  const method = "POST";
   if (/\.npy$/i.test(file.name)) {
-    return {
-      method: "POST",
-      path: path("assignments", { fraction }),
-      body: file,
-      headers: { "Content-Type": "application/x-npy" },
-    };
+    const headers = { "Content-Type": "application/x-npy" };
+    return { method, path: path("assignments", { fraction }), body: file, headers, file: file.name };
   }
-  const rows = parseCsv(await file.text());
-  const queries = rows.slice(rows[0].some((cell) => Number.isNaN(Number(cell))) ? 1 : 0).map((row) => row.map(Number));
-  const bad = queries.findIndex((row) => row.some((cell) => !Number.isFinite(cell)));
-  if (bad >= 0)
-    throw Object.assign(new Error(`row ${bad + 1} of ${file.name} holds something that is no number`), { status: 0 });
-  return { method: "POST", path: path("assignments"), json: { queries, budget: { fraction: Number(fraction) } } };
+  const { queries, headed } = queriesOf(await file.text(), file.name);
+  const json = { queries, budget: { fraction: Number(fraction) } };
+  return { method, path: path("assignments"), json, headed, file: "assignments-request.json" };
+}
+
+/** The request as a command line, its body from a file. */
+const commandOf = ({ path, headers, file }) =>
+  curl({ method: "POST", path, headers: headers ?? { "Content-Type": "application/json" }, file });
+
+function requestButton({ json, file }) {
+  const save = () => download(file, "application/json", JSON.stringify(json));
+  return h("button", { type: "button", class: "quiet", onclick: save }, "Download the request");
 }
 
 function assignPanel(path, unit) {
@@ -156,28 +183,26 @@ function assignPanel(path, unit) {
     try {
       const request = await requestOf(given, path, share.value);
       const reply = await send(request.method, request.path, request);
-      if (mine === turn) fill(outcome, ...told(reply, given, request));
+      if (mine === turn) fill(outcome, ...told(reply, request));
     } catch (error) {
       if (error.status === undefined) throw error;
-      fill(outcome, failure(error));
+      if (mine === turn) fill(outcome, failure(error));
     }
   }
 
-  function told(reply, given, request) {
+  function told(reply, request) {
     const rows = reply.assignments.map((classifier, query) => ({ query, classifier }));
     const columns = [
       { title: "query", key: "query" },
       { title: "classifier", key: "classifier" },
     ];
-    const line = request.json
-      ? curl({ ...request, json: { queries: "…", budget: request.json.budget } })
-      : `${curl({ method: "POST", path: request.path })} -H 'Content-Type: application/x-npy' --data-binary @${given.name}`;
     return [
       h(
         "p",
         {},
         `${number(rows.length)} queries: ${percent(reply.estimated_accuracy)} estimated right for ${number(reply.cost)} of ${number(reply.budget)} ${unit}; ` +
           `no assignment is better by more than ${number(reply.gap)} of its value.`,
+        request.headed ? " The first row was taken for the columns' names." : "",
       ),
       table(
         "who answers how many",
@@ -195,8 +220,10 @@ function assignPanel(path, unit) {
           { type: "button", onclick: () => download("assignments.csv", "text/csv", csv(columns, rows)) },
           "Download the assignments",
         ),
+        " ",
+        request.json ? requestButton(request) : null,
       ),
-      copyable("Copy curl", line),
+      copyable("Copy curl", commandOf(request)),
     ];
   }
 
