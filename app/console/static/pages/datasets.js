@@ -7,7 +7,7 @@ const HEAD = 256 * 1024;
 const FEW = 6;
 const NAME = /^[a-z0-9][a-z0-9._-]{0,62}$/; // as the API has it; other names are no path of it
 const WRONG_NAME = "must be lower-case letters, digits, '.', '_' or '-', at most 63, the first a letter or digit";
-let preview = null;
+let shown = null;
 let drafted = "";
 
 const columns = [
@@ -33,14 +33,14 @@ async function showList() {
 
 /** Write a draft of the spec; one that nobody has changed gives way to that of another file. */
 function showDraft() {
-  drafted = draft(preview);
+  drafted = draft(shown);
   byId("spec").value = drafted;
 }
 
 /** Show the first rows of the table that was chosen, and draft a spec from its columns. */
 async function showPreview() {
   const file = byId("table").files[0];
-  preview = null;
+  shown = null;
   byId("draft").disabled = true;
   if (!file || !/\.csv$/i.test(file.name)) {
     fill(
@@ -55,7 +55,7 @@ async function showPreview() {
     return;
   }
   const [head, ...rows] = parseCsv(file.size > HEAD ? text.slice(0, text.lastIndexOf("\n")) : text);
-  preview = { head, rows };
+  shown = { head, rows };
   byId("draft").disabled = false;
   fill(
     "preview",
@@ -124,8 +124,9 @@ async function store(event) {
 }
 
 page(async () => {
-  byId("table").addEventListener("change", () => showPreview().catch((error) => fill("preview", failure(error))));
+  const preview = () => showPreview().catch((error) => fill("preview", failure(error)));
+  byId("table").addEventListener("change", preview);
   byId("draft").addEventListener("click", showDraft);
   byId("store").addEventListener("submit", store);
-  await showList();
+  await Promise.all([preview(), showList()]); // a file may have been chosen already, or be kept by the browser
 });
