@@ -1,5 +1,6 @@
 """Fixtures: a real store, a real server, each with a folder of its own."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from app.embedded import EmbeddedRedis
 from app.parts import Parts, open_parts
 from app.settings import Settings
 from app.store import Store
+from tests import subjects
 from tests.samples import trace_upload
 from tests.servers import Server, running_server
 
@@ -37,10 +39,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def _no_settings_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the user's own settings out of every test."""
-    import os
-
     for name in [name for name in os.environ if name.startswith("PARSIMONY_")]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _built_once(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let the processes of one run build the subjects' artifacts once for all."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        subjects.SHARED[:] = [tmp_path_factory.getbasetemp().parent]
 
 
 @pytest.fixture(scope="session")

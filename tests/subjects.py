@@ -1,5 +1,6 @@
 """A small artifact of each subject, built through a server in seconds."""
 
+import fcntl
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,23 +48,58 @@ def upload_all(server: Server) -> None:
 
 _BUILT: dict[str, bytes] = {}
 """What this process of the tests has built already: another server imports it, which takes no time."""
+SHARED: list[Path] = []
+"""The folder in which the processes of one run leave what they built for each other, if there are several."""
 
 
 def build_all(server: Server, name: str = "plan") -> None:
     """Build an artifact of each subject, all of one name, and wait until they answer."""
-    for solver, (dataset, params) in BUILDS.items():
-        if name == "plan" and solver in _BUILT:
-            headers = {"content-type": "application/octet-stream"}
-            reply = server.client.post("/v1/artifacts/import", content=_BUILT[solver], headers=headers)
-            assert reply.status_code == 201, reply.text
+    for solver in BUILDS:
+        if name != "plan":
+            _build(server, solver, name)
             continue
-        body = {"solver": solver, "name": name, "dataset": dataset, "params": params}
-        path = server.client.post("/v1/builds", json=body).headers["location"]
-        wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), 60)  # noqa: B023
-        assert server.client.get(path).json()["status"] == "succeeded"
-        if name == "plan":
-            _BUILT[solver] = server.client.get(f"/v1/artifacts/{solver}/plan/versions/1/export").content
+        with _alone(solver):
+            if solver not in _BUILT:
+                _BUILT[solver] = _found(solver)
+            if _BUILT[solver]:
+                headers = {"content-type": "application/octet-stream"}
+                reply = server.client.post("/v1/artifacts/import", content=_BUILT[solver], headers=headers)
+                assert reply.status_code == 201, reply.text
+            else:
+                _build(server, solver, name)
+                _BUILT[solver] = server.client.get(f"/v1/artifacts/{solver}/plan/versions/1/export").content
+                _leave(solver, _BUILT[solver])
     wait_for(lambda: _answering(server, name) == BUILDS.keys(), 5)
+
+
+def _build(server: Server, solver: str, name: str) -> None:
+    dataset, params = BUILDS[solver]
+    body = {"solver": solver, "name": name, "dataset": dataset, "params": params}
+    path = server.client.post("/v1/builds", json=body).headers["location"]
+    wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), 60)
+    assert server.client.get(path).json()["status"] == "succeeded"
+
+
+@contextmanager
+def _alone(solver: str) -> Iterator[None]:
+    """Let one process of the run build a subject's artifact; the others wait for it."""
+    if not SHARED:
+        yield
+        return
+    with (SHARED[0] / f"{solver}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _found(solver: str) -> bytes:
+    """Give what another process has built; nothing if there is nothing yet."""
+    file = SHARED[0] / f"{solver}.parsimony" if SHARED else None
+    return file.read_bytes() if file and file.exists() else b""
+
+
+def _leave(solver: str, data: bytes) -> None:
+    if SHARED:
+        (SHARED[0] / f"{solver}.parsimony").write_bytes(data)
 
 
 def _answering(server: Server, name: str) -> set[str]:

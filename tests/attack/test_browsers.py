@@ -106,7 +106,9 @@ def test_a_name_in_an_address_is_no_markup(server: Server) -> None:
 
 @pytest.mark.parametrize("path", ["/console/../main.py", "/console/%2e%2e/main.py", "/console/pages/../../../main.py"])
 def test_only_the_console_s_files_are_given(server: Server, path: str) -> None:
-    assert ask(server.port, f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode()).startswith(b"HTTP/1.1 404 ")
+    assert ask(server.port, f"GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode()).startswith(
+        b"HTTP/1.1 404 "
+    )
 
 
 @pytest.mark.parametrize("path", ["/docs", "/redoc"])

@@ -61,6 +61,7 @@ export function walk({ hint, unit, fields, step, request, said, costOf = ({ cost
     const cost = costOf(reply);
     async function tell(event) {
       event.preventDefault();
+      event.submitter.disabled = true;
       let told = null;
       try {
         const given = gathered(asked, event.target);
@@ -72,6 +73,7 @@ export function walk({ hint, unit, fields, step, request, said, costOf = ({ cost
         if (error.status === undefined) throw error;
         told?.remove();
         fill(fault, failure(error));
+        event.submitter.disabled = false;
       }
     }
     return h(
