@@ -33,8 +33,8 @@ fast-check: install  ## the static checks that take seconds
 check: fast-check  ## everything static
 	$(BIN)/mypy
 
-test: fast-check  ## the fast checks and all tests, three at a time: many of them wait
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+test: fast-check  ## the fast checks and all tests
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 coverage: install  ## all tests again, and which lines they reach: half as slow again
 	$(BIN)/coverage erase

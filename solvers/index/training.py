@@ -20,7 +20,6 @@ from typing import Any
 import joblib
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from models import FeatureTable
@@ -78,6 +77,8 @@ class Trainer:
 
     def _refuse_what_cannot_be_kept(self) -> None:
         """Train one small model and keep it, before many are trained in vain."""
+        from sklearn.base import clone  # half of what a server's start would take
+
         rows, columns = self.folds[0][0], self.columns[0]
         table = np.ascontiguousarray(self.dataset.values[rows][:, columns])
         modules = self.run.learner_modules
