@@ -24,7 +24,7 @@ from solvers import SOLVERS
 from solvers.base import silent
 from tests.oracles_index import small_table
 from tests.samples import MIXED_SPEC, mixed_columns
-from tests.servers import free_port
+from tests.servers import free_port, wait_for
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the cluster's own
 FOREST = {"learner": "sklearn.ensemble.RandomForestClassifier", "learner_params": {"n_estimators": 5}}
@@ -142,6 +142,8 @@ def _die(place: int) -> None:
 
 @pytest.mark.slow
 def test_work_that_kills_every_worker_ends_with_the_reason(cluster: Any) -> None:
+    # Dask gives the thread of a new client ten seconds: the worker that an earlier test killed is to be back by then.
+    wait_for(lambda: len(cluster.scheduler_info["workers"]) == len(cluster.workers), 60)
     with pytest.raises(ParsimonyError, match="may have run out of memory"), training_on(cluster.scheduler_address):
         joblib.Parallel()(joblib.delayed(_die)(place) for place in range(2))
 
