@@ -46,7 +46,7 @@ class AccessLog:
 
     def _line(self, stamp: str, message: str, state: dict[str, Any], status: int, seconds: float) -> str:
         ref, key = state.get("artifact"), state.get("key")
-        artifact = None if ref is None else f"{ref.solver}/{ref.name}/{ref.version}"
+        artifact = None if ref is None else ref.spelt
         if self.style != "json":
             told = "".join(f" {each}" for each in (artifact, key and f"key:{key}") if each)
             return f"{stamp} INFO    parsimony.access {message} {state['request_id']}{told}\n"

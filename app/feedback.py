@@ -122,7 +122,7 @@ class Feedback:
         def change(pipe: Pipeline) -> None:
             for ref in counts:
                 if not pipe.exists(_record(ref)):
-                    raise UnknownVersion(f"{_spelt(ref)} was deleted")
+                    raise UnknownVersion(f"{ref.spelt} was deleted")
             pipe.multi()
             for ref, count in counts.items():
                 more: list[str | float] = [part for pair in count.sums().items() for part in pair]
@@ -141,7 +141,7 @@ class Feedback:
 
     def _drift(self, ref: ArtifactRef) -> tuple[str, ...]:
         """Say what has parted, and keep it: a test that has won stays won, until the outcomes are forgotten."""
-        before = self.drifts().get(_spelt(ref), ())
+        before = self.drifts().get(ref.spelt, ())
         found = parted(self.sums(ref))
         if not set(found) <= set(before):
             found = self._store.transact(lambda pipe: _raise_drift(pipe, ref), _sums(ref))
@@ -158,8 +158,7 @@ class Feedback:
     def told_of(self, records: Iterable[ArtifactRecord]) -> list[ArtifactRecord]:
         """Say in records what has drifted."""
         drifts = self.drifts()
-        spelt = ((record, f"{record.solver}/{record.name}/{record.version}") for record in records)
-        return [record.model_copy(update={"drift": drifts.get(name, ())}) for record, name in spelt]
+        return [record.model_copy(update={"drift": drifts.get(_ref(record).spelt, ())}) for record in records]
 
     def sums(self, ref: ArtifactRef) -> dict[str, float]:
         """Give what was counted of a version."""
@@ -174,8 +173,8 @@ class Feedback:
 
     def report(self, record: ArtifactRecord) -> FeedbackReport:
         """Hold what was estimated against what was realised."""
-        ref = ArtifactRef(solver=record.solver, name=record.name, version=record.version)
-        sums, drift = self.sums(ref), self.drifts().get(_spelt(ref), ())
+        ref = _ref(record)
+        sums, drift = self.sums(ref), self.drifts().get(ref.spelt, ())
         with translated():
             rows = self._store.client.llen(_rows(ref))
         compared = {name: _comparison(name, sums, drift) for name in QUANTITIES}
@@ -204,7 +203,7 @@ def forget(pipe: Pipeline, ref: ArtifactRef) -> None:
     """Queue the removal of a version's feedback."""
     pipe.delete(_sums(ref), _rows(ref))
     pipe.hdel(ROW_SIZES, _rows(ref))
-    pipe.srem(DRIFTS, *(f"{_spelt(ref)}/{quantity}" for quantity in QUANTITIES))
+    pipe.srem(DRIFTS, *(f"{ref.spelt}/{quantity}" for quantity in QUANTITIES))
 
 
 def _raise_drift(pipe: Pipeline, ref: ArtifactRef) -> tuple[str, ...]:
@@ -212,7 +211,7 @@ def _raise_drift(pipe: Pipeline, ref: ArtifactRef) -> tuple[str, ...]:
     found = parted(_read_sums(pipe.hgetall(_sums(ref))))
     pipe.multi()
     for quantity in found:
-        pipe.sadd(DRIFTS, f"{_spelt(ref)}/{quantity}")
+        pipe.sadd(DRIFTS, f"{ref.spelt}/{quantity}")
     return found
 
 
@@ -256,8 +255,8 @@ def _packed(outcome: Outcome) -> bytes:
     return row
 
 
-def _spelt(ref: ArtifactRef) -> str:
-    return f"{ref.solver}/{ref.name}/{ref.version}"
+def _ref(record: ArtifactRecord) -> ArtifactRef:
+    return ArtifactRef(solver=record.solver, name=record.name, version=record.version)
 
 
 def record_key(solver: str, name: str, version: int) -> str:

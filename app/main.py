@@ -208,6 +208,6 @@ class Chores:
         drifts = self._parts.feedback.drifts()
         for live in self._catalog.plans.values():
             ref = live.ref
-            parted = drifts.get(f"{ref.solver}/{ref.name}/{ref.version}", ())
+            parted = drifts.get(ref.spelt, ())
             for quantity in QUANTITIES:
                 self._metrics.drift.labels(ref.solver, ref.name, quantity).set(quantity in parted)

@@ -14,6 +14,15 @@ class ArtifactRef(Value):
     name: Name = Field(description="the artifact's name")
     version: int = Field(ge=1, description="its version, counted from 1 for each solver and name")
 
+    @property
+    def spelt(self) -> str:
+        """Write it as one word.
+
+        >>> ArtifactRef(solver="index", name="digits", version=3).spelt
+        'index/digits/3'
+        """
+        return f"{self.solver}/{self.name}/{self.version}"
+
 
 DecisionId = Annotated[str, Field(description="the decision's id: send it with the outcome to POST /v1/feedback")]
 """What a reply calls its decision, so that what becomes of it can be told."""

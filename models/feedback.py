@@ -48,7 +48,7 @@ def decision_id(ref: ArtifactRef, estimates: Estimates) -> str:
     'index/digits/3?accuracy=0.9&cost=1.5'
     """
     said = [f"{name}={value!r}" for name, value in vars(estimates).items() if value is not None]
-    return f"{ref.solver}/{ref.name}/{ref.version}?{'&'.join(said)}".replace("+", "")  # of 1e+16: a plus is a space
+    return f"{ref.spelt}?{'&'.join(said)}".replace("+", "")  # of 1e+16: a plus is a space
 
 
 def read_decision_id(text: str) -> tuple[ArtifactRef, Estimates]:

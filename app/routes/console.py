@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
+from app.confined import confined
 from models.base import NAME_PATTERN
 from models.errors import UnknownArtifact
 from solvers import SOLVERS
@@ -26,18 +27,6 @@ STYLES_OF_PLOTLY = (
 )
 """What plotly sets as text: an empty style, as an element that it fills by script and as an attribute, and the rules of
 its drag cover. All else it sets by script, which no policy forbids."""
-POLICY = "; ".join(
-    [
-        "default-src 'none'",
-        "script-src 'self'",
-        " ".join(["style-src 'self'", *STYLES_OF_PLOTLY]),
-        "img-src 'self' data: blob:",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-    ]
-)
 Name = Annotated[str, PathParameter(pattern=NAME_PATTERN)]
 
 
@@ -110,13 +99,7 @@ class _Pages:
         section = "/" + {"dataset": "datasets", "build": "builds", "overview": ""}.get(page, page)
         words = {"script": page, "section": section, "navigation": NAVIGATION, "solvers": list(SOLVERS), "told": told}
         text = self._templates.get_template(f"{page}.html").render(words)
-        headers = {
-            "content-security-policy": POLICY,
-            "referrer-policy": "no-referrer",
-            "x-frame-options": "DENY",
-            "cache-control": "no-cache",
-        }
-        return HTMLResponse(text, headers=headers)
+        return confined(HTMLResponse(text, headers={"cache-control": "no-cache"}), styles=STYLES_OF_PLOTLY)
 
     def charts(self, request: Request) -> Response:
         """Give plotly, packed where the browser can unpack it."""

@@ -173,7 +173,7 @@ def _give(context: Context, body: bytes, started: float) -> FeedbackReply:
     return FeedbackReply(
         counted=len(outcomes),
         rows=sum(len(count.rows) for count in reader.counts.values()),
-        drift={f"{ref.solver}/{ref.name}/{ref.version}": found for ref, found in drifts.items()},
+        drift={ref.spelt: found for ref, found in drifts.items()},
     )
 
 

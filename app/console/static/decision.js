@@ -83,7 +83,8 @@ function control(input, changed) {
     readable() {
       const bad = field.validity.badInput;
       fault.textContent = bad ? "this is no number" : "";
-      field.toggleAttribute("aria-invalid", bad);
+      if (bad) field.setAttribute("aria-invalid", "true");
+      else field.removeAttribute("aria-invalid");
       return !bad;
     },
     set: (one) => {

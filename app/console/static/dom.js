@@ -21,9 +21,6 @@ export function fill(target, ...nodes) {
   return host;
 }
 
-/** What the server told the page: the names in its address. */
-export const told = () => byId("main").dataset;
-
 /** Write a number with four significant digits, and no more zeros than it needs. */
 export function number(value) {
   if (value === null || value === undefined) return "–";
@@ -151,6 +148,9 @@ export const failure = (error) => h("p", { class: "error", role: "alert" }, Stri
 export const link = (href, text) => h("a", { href }, text);
 export const artifactPath = ({ solver, name }) => `/artifacts/${solver}/${name}`;
 
+/** How far a build has come. */
+export const progressText = ({ done, total, message }) => (total ? `${done} of ${total}: ${message}` : message);
+
 /** Names and values in boxes. */
 export const facts = (pairs) =>
   h(
@@ -176,7 +176,7 @@ export async function page(load) {
     byId("main").focus();
   });
   try {
-    await load(told());
+    await load(byId("main").dataset); // what the server told it: the names in its address
   } catch (error) {
     for (const card of document.querySelectorAll("main > .card")) card.hidden = true;
     document.querySelector("h1").after(failure(error), h("p", {}, link("/", "To the overview")));

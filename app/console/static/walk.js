@@ -1,6 +1,6 @@
 // One item, step by step: the service says what to find out next, the person tells it, until there is an answer.
 
-import { curl } from "./api.js";
+import { call, curl } from "./api.js";
 import { copyable, failure, fill, h, number } from "./dom.js";
 
 let count = 0;
@@ -28,10 +28,9 @@ function gathered(asked, form) {
 
 /**
  * hint: words; fields(step) gives [{key, label, part, text, optional}] to ask for, text where it is no number;
- * costOf(step) what they cost; step(known) asks the service; request(known) is the same as a request; said(step) words the
- * end. Several fields of one key make a list.
+ * costOf(step) what they cost; request(known) is what the service is asked; said(step) words the end. Several fields of one key make a list.
  */
-export function walk({ hint, unit, fields, step, request, said, costOf = ({ cost }) => cost }) {
+export function walk({ hint, unit, fields, request, said, costOf = ({ cost }) => cost }) {
   const path = h("ol", { class: "path" });
   const now = h("div", { "aria-live": "polite" });
   const command = h("div");
@@ -44,9 +43,10 @@ export function walk({ hint, unit, fields, step, request, said, costOf = ({ cost
 
   /** Ask what comes next; what is known counts only once the service has taken it. */
   async function ask(known, spent) {
-    const reply = await step(known);
+    const asked = request(known);
+    const reply = await call(asked.method, asked.path, asked);
     const moves = now.contains(document.activeElement);
-    fill(command, copyable("Copy curl", curl(request(known))));
+    fill(command, copyable("Copy curl", curl(asked)));
     if (reply.action === "acquire") fill(now, question(reply, known, spent));
     else {
       path.append(h("li", {}, h("strong", {}, said(reply)), ` Spent: ${number(spent)} ${unit}.`));

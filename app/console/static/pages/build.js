@@ -1,5 +1,5 @@
 import { call, follow, get } from "../api.js";
-import { ago, artifactPath, byId, failure, facts, fill, h, link, page } from "../dom.js";
+import { ago, artifactPath, byId, failure, facts, fill, h, link, page, progressText } from "../dom.js";
 
 const ENDED = ["succeeded", "failed", "cancelled"];
 
@@ -28,15 +28,7 @@ function show(build) {
   fill(
     "progress",
     bar,
-    ended
-      ? null
-      : h(
-          "p",
-          {},
-          progress.total
-            ? `${progress.done} of ${progress.total}: ${progress.message}`
-            : progress.message || (status === "queued" ? "waiting for a worker" : "starting"),
-        ),
+    ended ? null : h("p", {}, progressText(progress) || (status === "queued" ? "waiting for a worker" : "starting")),
   );
   if (ended) showEnd(build);
   else if (!byId("cancel"))

@@ -1,19 +1,14 @@
 import { call, get } from "../api.js";
-import { ago, artifactPath, byId, empty, fill, h, link, page, repeatedly, table } from "../dom.js";
+import { ago, artifactPath, byId, empty, fill, h, link, page, progressText, repeatedly, table } from "../dom.js";
 import { clearFaults, schemaFields, schemaOf, showFaults } from "../forms.js";
 
 const EVERY_MS = 1500;
-const OPTIONS = {
-  cascade: "CascadeOptions",
-  index: "IndexOptions",
-  portfolio: "PortfolioOptions",
-  pipeline: "PipelineOptions",
-  policy: "PolicyOptions",
-};
+/** The schema of a subject's parameters in the OpenAPI document. */
+const schemaName = (solver) => `${solver[0].toUpperCase()}${solver.slice(1)}Options`;
 let options = null;
 
 async function showOptions() {
-  options = schemaFields(await schemaOf(OPTIONS[byId("solver").value]), "params");
+  options = schemaFields(await schemaOf(schemaName(byId("solver").value)), "params");
   fill("options", options.elements);
 }
 
@@ -51,12 +46,6 @@ async function start(event) {
   }
 }
 
-const progressText = ({ status, progress }) =>
-  status !== "running"
-    ? ""
-    : progress.total
-      ? `${progress.done} of ${progress.total}: ${progress.message}`
-      : progress.message;
 const columns = [
   { title: "build", key: "id", show: (id) => link(`/builds/${id}`, id.slice(0, 8)) },
   {
@@ -68,7 +57,11 @@ const columns = [
   { title: "name", key: "name", show: (name, row) => (row.artifact ? link(artifactPath(row.artifact), name) : name) },
   { title: "dataset", key: "dataset" },
   { title: "queued", key: "created_at", show: ago },
-  { title: "", value: progressText, show: (text, row) => row.error ?? text },
+  {
+    title: "",
+    key: "error",
+    show: (error, row) => error ?? (row.status === "running" ? progressText(row.progress) : ""),
+  },
 ];
 
 async function showBuilds() {

@@ -4,7 +4,7 @@ import { headline, savedFlag } from "../headline.js";
 
 const EVERY_MS = 5000;
 const OPEN = ["queued", "running"];
-const SOLVERS = {
+const QUESTIONS = {
   cascade: "which classifier first, and when to stop",
   index: "which features for this size and budget",
   portfolio: "which classifier for each query of a batch",
@@ -29,8 +29,11 @@ const columns = [
   },
 ];
 
-/** Ask for a list, which nobody can give while the store is away. */
-const listed = async (path) => (await get(path).catch(() => null))?.items;
+/** Ask for a list; null while the store is away, for then nobody can give it. */
+const listed = async (path) => {
+  const reply = await get(path).catch((error) => (error.status === 503 ? null : Promise.reject(error)));
+  return reply && reply.items;
+};
 
 async function showState() {
   const ready = await get("/health/ready").catch((error) =>
@@ -58,7 +61,11 @@ async function showState() {
 }
 
 async function showArtifacts() {
-  const { items } = await get("/v1/artifacts");
+  const items = await listed("/v1/artifacts");
+  if (items === null) {
+    fill("artifacts", empty("What is built cannot be listed while the store is away. Decisions go on."));
+    return;
+  }
   if (!items.length) {
     fill(
       "artifacts",
@@ -76,12 +83,14 @@ async function showArtifacts() {
   }
   fill(
     "artifacts",
-    Object.entries(SOLVERS)
-      .map(([solver, question]) => [solver, question, items.filter((one) => one.solver === solver)])
-      .filter(([, , found]) => found.length)
-      .map(([solver, question, found]) =>
-        h("section", { class: "card" }, h("h2", {}, solver), table(question, columns, found, { records: true })),
+    [...Map.groupBy(items, (one) => one.solver)].map(([solver, found]) =>
+      h(
+        "section",
+        { class: "card" },
+        h("h2", {}, solver),
+        table(QUESTIONS[solver] ?? "", columns, found, { records: true }),
       ),
+    ),
   );
 }
 

@@ -1,4 +1,4 @@
-import { call as send, get } from "../api.js";
+import { get } from "../api.js";
 import { showArtifact, under } from "../artifact.js";
 import { decisionPanel } from "../decision.js";
 import { empty, fill, h, number, page, percent } from "../dom.js";
@@ -152,7 +152,6 @@ page(async ({ solver, name }) => {
             label: column === feature ? feature : `${feature}: ${column}`,
           })),
         ),
-      step: (known) => send("POST", path("steps"), requestOf(one, known)),
       request: (known) => requestOf(one, known),
       said: (step) =>
         step.action === "classify"

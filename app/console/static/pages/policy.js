@@ -1,4 +1,4 @@
-import { call as send, get } from "../api.js";
+import { get } from "../api.js";
 import { showArtifact, under } from "../artifact.js";
 import { decisionPanel } from "../decision.js";
 import { fill, h, number, page, percent, table } from "../dom.js";
@@ -210,7 +210,6 @@ page(async ({ solver, name }) => {
           [step.sensor, ...step.then].flatMap((sensor) => parts(sensor).map((field) => ({ key: sensor, ...field }))),
         costOf: (step) => [step.sensor, ...step.then].reduce((sum, sensor) => sum + costOfSensor[sensor], 0),
         request,
-        step: (known) => send("POST", path("steps"), request(known)),
         said: (step) => `Class ${step.label}: ${percent(step.probabilities[step.label])}.`,
       }),
     );
