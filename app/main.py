@@ -4,10 +4,8 @@ import asyncio
 import gc
 import logging
 import multiprocessing
-import os
 import signal
 import sys
-import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
@@ -32,6 +30,7 @@ from app.embedded import die_with_parent
 from app.jobs import Watch
 from app.ledgers import Ledgers
 from app.parts import Parts, open_parts
+from app.priority import give_way, look_ups_first
 from app.routes import artifacts, builds, console, datasets, decisions, docs, feedback, health
 from app.routes.context import Context, errors, known_query_only
 from app.settings import Settings
@@ -55,7 +54,6 @@ Errors are `application/problem+json`; the `instance` finds the request in the l
 
 
 SOLVERS_AT_ONCE = 2
-SOLVERS_NICE = 10
 _CROSSING_METHODS = ("GET", "POST", "PUT", "DELETE")
 _CROSSING_HEADERS = ("Authorization", "Content-Type", "X-Request-ID")
 _EXPOSED_HEADERS = ("Location", "Retry-After", "X-Request-ID")
@@ -72,11 +70,6 @@ class State(TypedDict):
     """What the application keeps while it runs."""
 
     context: Context
-
-
-def _give_way() -> None:
-    """Let this thread solve while nobody else needs the processor: look-ups come first."""
-    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), SOLVERS_NICE)
 
 
 def create_app(settings: Settings | None = None) -> ASGIApp:
@@ -138,7 +131,8 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
             thread = CatalogThread(catalog, looking.store, chores=chores.run, revive=parts.revive, note=chores.note)
             thread.start()
             await asyncio.to_thread(thread.looked.wait, FIRST_LOOK_S)  # so that what is asked first is answered
-            solving = ThreadPoolExecutor(SOLVERS_AT_ONCE, thread_name_prefix="solving", initializer=_give_way)
+            look_ups_first()
+            solving = ThreadPoolExecutor(SOLVERS_AT_ONCE, thread_name_prefix="solving", initializer=give_way)
             apart = Apart(settings.solve_timeout_s, imports=("skops.io",))
             reading = Apart(READING_S, imports=("app.tables",))
             try:

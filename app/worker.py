@@ -27,6 +27,7 @@ from app.idle import ticks_of
 from app.jobs import QUEUE_NAME, Builds
 from app.memo import Memo
 from app.parts import Parts, open_parts
+from app.priority import give_way_to_all
 from app.settings import Settings
 from app.store import translated
 from models import ArtifactRecord, Build, BuildProgress, BuildRequest, Value
@@ -35,8 +36,6 @@ from solvers import SOLVERS, Progress, Run
 
 logger = logging.getLogger("parsimony.worker")
 BEAT_S = 5
-NICE = 19
-"""Builds, and what trains for them, give way to servers on the same machine."""
 STILL_S = 60.0
 """A build whose processes do nothing for so long hangs."""
 _REPORT_S = 0.2
@@ -208,7 +207,7 @@ class BuildWorker(Worker):
         """Begin the life of the process of one build, which ends with the worker's at the latest."""
         assert self.pid is not None
         die_with_parent(signal.SIGKILL, self.pid)
-        os.nice(NICE)
+        give_way_to_all()  # and so does what trains for the build
         super().main_work_horse(job, queue)
 
     def kill_horse(self, sig: signal.Signals = signal.SIGKILL) -> None:

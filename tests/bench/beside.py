@@ -31,8 +31,8 @@ from tests.samples import embedded_upload, to_csv
 from tests.servers import Server, running_server, wait_for
 
 QUERIES = 10_000
-ROUNDS = 2
-SECONDS = 6.0
+ROUNDS = 5
+SECONDS = 4.0
 KEY = "bench-key"
 SHARE = 0.5
 TARGET = "/v1/cascades/trace/decision?deadline=13"
