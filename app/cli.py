@@ -78,10 +78,11 @@ def serve(
 def worker() -> None:
     """Run a worker that takes builds from the queue; another one follows if it dies or hangs."""
     from app.beside import watch_worker
-    from app.telemetry import configure_logging
+    from app.telemetry import configure_logging, warn_of_misspelt
 
     settings = Settings()  # read again by the worker, which is a process of its own
     configure_logging(settings.log_level, settings.log_format)
+    warn_of_misspelt()
     watch_worker(settings)
 
 

@@ -2,6 +2,8 @@
 options beside it, and JSON in general."""
 
 import json
+import math
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,12 +14,15 @@ from starlette.exceptions import HTTPException
 
 from app.codec import array_from_bytes
 from models import Fault, InvalidRequest, Value
+from models.base import MOST_LISTED
 from models.columns import first_repeated
 from models.errors import CorruptArtifact
 from models.portfolio import AssignmentOptions, AssignmentRequest
 
 V = TypeVar("V", bound=Value)
 NPY = "application/x-npy"
+PIECE = 100
+"""Items of a batch that are checked at a time."""
 
 
 def repeated_name(body: bytes) -> str | None:
@@ -59,6 +64,41 @@ def validated(kind: type[V], found: Any) -> V:
         return kind.model_validate(found, from_attributes=True)
     except ValidationError as error:
         raise RequestValidationError([{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]) from error
+
+
+def read_batch(kind: type[V], body: bytes, most: float = math.inf) -> V:
+    """Read a batch as JSON, its ``items`` a piece at a time, so that look-ups get their turn in between.
+
+    most: items that the type allows. Refuses what ``parsed`` and ``validated`` refuse, with the same words.
+    """
+    found = parsed(body)
+    items = found.get("items") if isinstance(found, dict) else None
+    if not isinstance(items, list) or not 0 < len(items) <= most:
+        return validated(kind, found)
+    pieces, faults = list[Any](), dict[tuple[Any, ...], Any]()
+    for start in range(0, len(items), PIECE):
+        try:
+            pieces.append(validated(kind, {**found, "items": items[start : start + PIECE]}))
+        except RequestValidationError as error:
+            faults |= _placed(error.errors(), start)
+        if len(faults) > MOST_LISTED:
+            said = f"has more than {MOST_LISTED} faults, too many to list"
+            raise RequestValidationError([{"type": "value_error", "loc": ("body",), "msg": said}])
+    if faults:
+        raise RequestValidationError(list(faults.values()))
+    whole: V = pieces[0].model_copy(update={"items": tuple(item for piece in pieces for item in piece.items)})
+    return whole
+
+
+def _placed(faults: Sequence[Any], start: int) -> dict[tuple[Any, ...], Any]:
+    """Give each fault its item's place in the whole batch; what is wrong with the rest is told by every piece alike."""
+    moved = dict[tuple[Any, ...], Any]()
+    for fault in faults:
+        loc = fault["loc"]
+        if loc[1:2] == ("items",) and len(loc) > 2:
+            loc = (*loc[:2], loc[2] + start, *loc[3:])
+        moved[(loc, fault["type"])] = {**fault, "loc": loc}
+    return moved
 
 
 def read_json(body: bytes, beside: dict[str, Any]) -> tuple[NDArray[np.float64], AssignmentOptions]:

@@ -12,7 +12,7 @@ from app.beside import WorkerBeside, leave
 from app.connection import Connection
 from app.embedded import EmbeddedRedis
 from app.settings import Settings
-from app.telemetry import configure_logging
+from app.telemetry import configure_logging, warn_of_misspelt
 from models import InvalidRequest
 
 _STOP_S = 10
@@ -25,6 +25,7 @@ def serve(settings: Settings, *, with_worker: bool) -> None:
     _refuse_taken(settings.host, settings.port)
     signal.signal(signal.SIGTERM, leave)  # what uvicorn raises again once it has stopped
     configure_logging(settings.log_level, settings.log_format)
+    warn_of_misspelt()
     with ExitStack() as stack:
         if settings.redis_url is None:
             stack.enter_context(EmbeddedRedis(settings.data_dir))  # a folder that cannot be used is refused here

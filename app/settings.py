@@ -1,5 +1,7 @@
 """The settings: one class, one prefix, read once from the environment."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Literal
@@ -9,6 +11,7 @@ from pydantic import BeforeValidator, Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 Role = Literal["decide", "build"]
+PREFIX = "PARSIMONY_"
 _MEBIBYTE = 2**20
 
 
@@ -32,12 +35,24 @@ def _hashed(text: str) -> dict[bytes, Role]:
     return roles
 
 
+def misspelt(environ: Iterable[str]) -> dict[str, str]:
+    """Find variables that look like settings and are none, each with the one that was meant.
+
+    What resembles none is left alone: others set variables of our prefix too, clusters for their services.
+
+    >>> misspelt(["PARSIMONY_MAX_BACTH", "PARSIMONY_HOST", "parsimony_port", "PARSIMONY_SERVICE_HOST"])
+    {'PARSIMONY_MAX_BACTH': 'PARSIMONY_MAX_BATCH'}
+    """
+    known = [name.upper() for name in Settings.model_fields]
+    ours = {name: name.upper().removeprefix(PREFIX) for name in environ if name.upper().startswith(PREFIX)}
+    meant = {name: get_close_matches(rest, known, 1, cutoff=0.7) for name, rest in ours.items() if rest not in known}
+    return {name: PREFIX + found[0] for name, found in meant.items() if found}
+
+
 class Settings(BaseSettings):
     """Every setting is an environment variable with the prefix ``PARSIMONY_``."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="PARSIMONY_", frozen=True, env_ignore_empty=True, hide_input_in_errors=True
-    )
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, env_ignore_empty=True, hide_input_in_errors=True)
 
     redis_url: str | None = Field(
         default=None,

@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.access_log import UTC, AccessLog
 from app.problems import internal_problem
+from app.settings import misspelt
 
 logger = logging.getLogger("parsimony.access")
 _ID = re.compile(rb"[\x21-\x7e]{1,128}")
@@ -227,3 +228,9 @@ def configure_logging(level: str, style: str) -> None:
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     logging.getLogger("rq").setLevel("WARNING")
+
+
+def warn_of_misspelt() -> None:
+    """Log which variables of the environment are no settings, but nearly."""
+    for name, meant in misspelt(os.environ).items():
+        logging.getLogger("parsimony").warning("%s is no setting and is ignored; %s is one", name, meant)

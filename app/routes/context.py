@@ -17,7 +17,7 @@ from app.problems import Problem
 from app.queries import repeated_name
 from app.settings import Settings
 from app.telemetry import Metrics
-from models import Fault, InvalidRequest
+from models import Fault, InvalidRequest, Value
 from models.base import NAME_PATTERN
 from models.errors import PayloadTooLarge, SolverTimeout, StoreRefused, UnsupportedMediaType
 
@@ -87,6 +87,12 @@ async def each_name_once(request: Request) -> None:
     repeated = repeated_name(await request.body())
     if repeated is not None:
         raise InvalidRequest.at(Fault((repeated,), "is given twice"))
+
+
+def body_of(kind: type[Value]) -> dict[str, Any]:
+    """Document a body that a route reads itself, off the event loop; ``bodies`` of its module names the type too."""
+    schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 def refuse_many(context: Context, count: int, what: str) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Annotated, Any
@@ -13,8 +12,18 @@ from pydantic import ValidationError
 from app.catalog import Live
 from app.datasets import DatasetInfo
 from app.feedback import Count
-from app.queries import parsed, validated
-from app.routes.context import Context, InContext, PathName, Version, errors, json_only, needs_store, refuse_many
+from app.queries import read_batch
+from app.routes.context import (
+    Context,
+    InContext,
+    PathName,
+    Version,
+    body_of,
+    errors,
+    json_only,
+    needs_store,
+    refuse_many,
+)
 from models import ArtifactRecord, ArtifactRef, Fault, InvalidRequest
 from models.errors import MOST_FAULTS, Infeasible, NotFound, SolverTimeout, UnknownDataset
 from models.extension import row_faults
@@ -41,12 +50,7 @@ Solver = Annotated[str, Path(description="the solver", examples=["cascade"])]
     summary="Tell what became of decisions",
     dependencies=[Depends(json_only)],
     responses=errors(404, 413, 415, 503, 504),
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/FeedbackRequest"}}},
-        }
-    },
+    openapi_extra=body_of(FeedbackRequest),
 )
 async def give(request: Request, context: InContext) -> FeedbackReply:
     """Count outcomes, for the version that decided, and say what has drifted. All are counted or none is.
@@ -138,19 +142,9 @@ class _Reader:
         return self.datasets[name]
 
 
-def _outcomes(body: bytes) -> tuple[Outcome, ...]:
-    """Read a body, its outcomes one by one, so that look-ups get their turn in between; faults are told all at once."""
-    found = parsed(body)
-    items = found.get("items") if isinstance(found, dict) and len(found) == 1 else None
-    if isinstance(items, list) and 0 < len(items) <= MOST_OUTCOMES:
-        with suppress(ValidationError):
-            return tuple(Outcome.model_validate(item) for item in items)
-    return validated(FeedbackRequest, found).items
-
-
 def _give(context: Context, body: bytes, started: float) -> FeedbackReply:
     """Read outcomes and count them; off the event loop, for it takes its time, and in the bounded pool."""
-    outcomes = _outcomes(body)
+    outcomes = read_batch(FeedbackRequest, body, MOST_OUTCOMES).items
     refuse_many(context, len(outcomes), "outcomes")
     reader, faults, limit = _Reader(context), list[Fault](), context.settings.solve_timeout_s
     for place, outcome in enumerate(outcomes):

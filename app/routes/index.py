@@ -2,10 +2,23 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
+from app.catalog import Live
 from app.decisions import LookUp, decide, encode, told
-from app.routes.context import InContext, PathName, Version, errors, json_only, plan_of, refuse_many, solved
+from app.queries import read_batch
+from app.routes.context import (
+    Context,
+    InContext,
+    PathName,
+    Version,
+    body_of,
+    errors,
+    json_only,
+    plan_of,
+    refuse_many,
+    solved,
+)
 from models import Fault, InvalidRequest
 from models.base import Label
 from models.index import (
@@ -21,6 +34,7 @@ from models.index import (
 from solvers.index import draw
 
 router = APIRouter(prefix="/v1/indexes", tags=["index"])
+bodies = (PredictionRequest,)
 look_ups = (LookUp("index", "/v1/indexes/", "/decision", IndexQuery),)
 Sizes = Annotated[
     list[Annotated[float, Query(gt=0, le=1e12, allow_inf_nan=False)]] | None,
@@ -134,20 +148,26 @@ async def curves(
 @router.post(
     "/{name}/predictions",
     summary="Classify items within a budget",
+    response_model=PredictionReply,
     dependencies=[Depends(json_only)],
     responses=errors(404, 413, 415, 503, 504),
+    openapi_extra=body_of(PredictionRequest),
 )
-async def predictions(
-    name: PathName, request: PredictionRequest, context: InContext, version: Version = None
-) -> PredictionReply:
+async def predictions(name: PathName, request: Request, context: InContext, version: Version = None) -> Response:
     """Choose the features for the items' size and budget, and classify the items with the model trained on them."""
     live = await plan_of(context, "index", name, version)
+    body = await request.body()
+    return Response(await solved(context, _predicted, context, live, body), media_type="application/json")
+
+
+def _predicted(context: Context, live: Live, body: bytes) -> bytes:
+    """Read items, classify them, and write the reply; off the event loop, for all of it takes its time."""
+    request = read_batch(PredictionRequest, body)
     refuse_many(context, len(request.items), "items")
     query = IndexQuery.model_validate(request.model_dump(include=set(IndexQuery.model_fields)))
     chosen = live.plan.decide(query)
-    modules = context.settings.allowed_modules()
-    found = await solved(context, live.plan.predict, chosen, request.items, modules, context.apart)
-    return PredictionReply(
+    found = live.plan.predict(chosen, request.items, context.settings.allowed_modules(), context.apart)
+    reply = PredictionReply(
         features=chosen.features,
         labels=found.labels,
         probabilities=found.probabilities,
@@ -156,6 +176,7 @@ async def predictions(
         artifact=live.ref,
         decision=told(live, query, chosen),
     )
+    return encode(reply, live)
 
 
 def one_or_many(size: list[float] | None) -> float | tuple[float, ...] | None:

@@ -2,11 +2,23 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from app.catalog import Live
 from app.decisions import LookUp, counted, decide, encode, told
-from app.routes.context import InContext, Version, each_name_once, errors, json_only, plan_of, refuse_many, solved
+from app.queries import read_batch
+from app.routes.context import (
+    Context,
+    InContext,
+    Version,
+    body_of,
+    each_name_once,
+    errors,
+    json_only,
+    plan_of,
+    refuse_many,
+    solved,
+)
 from models.base import NAME_PATTERN
 from models.pipeline import (
     FrontierReply,
@@ -19,6 +31,7 @@ from models.pipeline import (
 )
 
 router = APIRouter(prefix="/v1/pipelines", tags=["pipeline"])
+bodies = (StepsBatchRequest,)
 PipelineName = Annotated[str, Path(pattern=NAME_PATTERN, description="the name", examples=["tumours"])]
 
 
@@ -134,22 +147,21 @@ look_ups = (
     response_model=StepsBatchReply,
     dependencies=[Depends(json_only)],
     responses=errors(404, 413, 415, 503, 504),
+    openapi_extra=body_of(StepsBatchRequest),
 )
-async def steps_batch(
-    name: PipelineName, request: StepsBatchRequest, context: InContext, version: Version = None
-) -> Response:
+async def steps_batch(name: PipelineName, request: Request, context: InContext, version: Version = None) -> Response:
     """Say for each item what to do next with it, as ``steps`` does for one."""
     live = await plan_of(context, "pipeline", name, version)
+    body = await request.body()
+    return Response(await solved(context, _batch, context, live, body), media_type="application/json")
+
+
+def _batch(context: Context, live: Live, body: bytes) -> bytes:
+    """Read items, tell their steps, and write the reply; off the event loop, for all of it takes its time."""
+    request = read_batch(StepsBatchRequest, body)
     refuse_many(context, len(request.items), "items")
-    modules = context.settings.allowed_modules()
     with counted(live, context.metrics):
-        return Response(
-            await solved(context, _batch, live, request, modules, context.apart), media_type="application/json"
-        )
-
-
-def _batch(live: Live, request: StepsBatchRequest, modules: Any, apart: Any) -> bytes:
-    solution = live.plan.solution(request.solution)
-    steps = live.plan.steps(solution, request.items, modules, apart)
-    reply = StepsBatchReply(steps=steps, solution=solution, artifact=live.ref, decision=_told(live, solution))
-    return encode(reply, live)
+        solution = live.plan.solution(request.solution)
+        steps = live.plan.steps(solution, request.items, context.settings.allowed_modules(), context.apart)
+        reply = StepsBatchReply(steps=steps, solution=solution, artifact=live.ref, decision=_told(live, solution))
+        return encode(reply, live)

@@ -2,13 +2,24 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import ValidationError
 
 from app.catalog import Live
 from app.decisions import LookUp, counted, decide, encode, told
-from app.routes.context import InContext, Version, each_name_once, errors, json_only, plan_of, refuse_many, solved
-from app.telemetry import Metrics
+from app.queries import read_batch
+from app.routes.context import (
+    Context,
+    InContext,
+    Version,
+    body_of,
+    each_name_once,
+    errors,
+    json_only,
+    plan_of,
+    refuse_many,
+    solved,
+)
 from models import InvalidRequest
 from models.base import LARGEST, NAME_PATTERN
 from models.policy import PolicyCurveReply, PolicyQuery, PolicyReply, PolicyTarget, RolloutReply, RolloutRequest
@@ -16,6 +27,7 @@ from models.traffic import TrafficReply
 from solvers.policy import traffic as traffic_of
 
 router = APIRouter(prefix="/v1/policies", tags=["policy"])
+bodies = (RolloutRequest,)
 look_ups = (LookUp("policy", "/v1/policies/", "/steps", PolicyQuery, "POST"),)
 PolicyName = Annotated[str, Path(pattern=NAME_PATTERN, description="the name", examples=["digits"])]
 
@@ -55,16 +67,20 @@ async def steps(name: PolicyName, request: PolicyQuery, context: InContext, vers
     response_model=RolloutReply,
     dependencies=[Depends(json_only)],
     responses=errors(404, 409, 413, 415, 503, 504),
+    openapi_extra=body_of(RolloutRequest),
 )
-async def rollouts(name: PolicyName, request: RolloutRequest, context: InContext, version: Version = None) -> Response:
+async def rollouts(name: PolicyName, request: Request, context: InContext, version: Version = None) -> Response:
     """Give label, cost and path of each item, as asking for one step after the other would."""
     live = await plan_of(context, "policy", name, version)
+    body = await request.body()
+    return Response(await solved(context, _rollouts, context, live, body), media_type="application/json")
+
+
+def _rollouts(context: Context, live: Live, body: bytes) -> bytes:
+    """Read items, run them through, and write the reply; off the event loop, for all of it takes its time."""
+    request = read_batch(RolloutRequest, body)
     refuse_many(context, len(request.items), "items")
-    return Response(await solved(context, _rollouts, live, request, context.metrics), media_type="application/json")
-
-
-def _rollouts(live: Live, request: RolloutRequest, metrics: Metrics) -> bytes:
-    with counted(live, metrics):
+    with counted(live, context.metrics):
         found = live.plan.rollouts(request.items, request)
         return encode(found, live, decision=told(live, request, found))
 

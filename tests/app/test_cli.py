@@ -226,8 +226,8 @@ def test_a_build_in_a_worker_is_waited_for(run: Run, parts: Parts, tmp_path: Pat
     stored.put_trace(parts)
     worker = subprocess.Popen(
         [sys.executable, "-m", "app", "worker"],
-        env=environment(tmp_path, redis_url=parts.settings.redis_url),
-        stderr=subprocess.DEVNULL,
+        env=environment(tmp_path, redis_url=parts.settings.redis_url, build_timeout=60),
+        stderr=(tmp_path / "worker.log").open("w"),
     )
     try:
         built = parsed(run("build", "cascade", "mine", "--dataset", "trace", "--json"))
@@ -240,6 +240,8 @@ def test_a_build_in_a_worker_is_waited_for(run: Run, parts: Parts, tmp_path: Pat
     finally:
         worker.terminate()
         assert worker.wait(timeout=20) == 0
+    told = "PARSIMONY_BUILD_TIMEOUT is no setting and is ignored; PARSIMONY_BUILD_TIMEOUT_S is one"
+    assert told in (tmp_path / "worker.log").read_text()
 
 
 def refused_last(result: tuple[int, str, str]) -> str:

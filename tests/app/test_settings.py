@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from app.settings import Settings
+from app.settings import Settings, misspelt
 
 KEYS = {sha256(b"k").digest(): "decide"}
 CONTRACT = {
@@ -150,3 +150,16 @@ def test_settings_do_not_change() -> None:
     settings = Settings()
     with pytest.raises(ValidationError):
         settings.port = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", CONTRACT)
+def test_a_name_that_is_nearly_right_is_told_with_the_right_one(name: str) -> None:
+    for wrong in (name[:-1], name + "S", name.replace("_", "") if "_" in name else name[1:] + name[0]):
+        if wrong not in CONTRACT:
+            assert misspelt([f"PARSIMONY_{wrong}"]) == {f"PARSIMONY_{wrong}": f"PARSIMONY_{name}"}
+
+
+def test_what_is_right_or_of_others_is_not_told() -> None:
+    cluster = ["SERVICE_HOST", "SERVICE_PORT", "PORT_8000_TCP", "PORT_8000_TCP_ADDR", "SERVICE_PORT_HTTP", "KEY"]
+    assert misspelt([f"PARSIMONY_{name}" for name in (*CONTRACT, *map(str.lower, CONTRACT), *cluster)]) == {}
+    assert misspelt(["MAX_BACTH", "PARSIMONIOUS_MAX_BACTH"]) == {}

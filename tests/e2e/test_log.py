@@ -17,7 +17,7 @@ def entries(server: Server) -> list[dict[str, object]]:
 
 def test_every_look_up_is_logged_with_its_key_and_the_version_that_answered(tmp_path: Path) -> None:
     """By the hot path and by the route; the key itself stands nowhere."""
-    with running_server(tmp_path, api_keys="long-secret:build", log_format="json") as server:
+    with running_server(tmp_path, api_keys="long-secret:build", log_format="json", max_bacth=5) as server:
         server.client.headers["authorization"] = "Bearer long-secret"
         upload(server)
         wait_for(lambda: server.client.get("/v1/cascades/trace/decision").status_code == 200, 10)
@@ -29,4 +29,6 @@ def test_every_look_up_is_logged_with_its_key_and_the_version_that_answered(tmp_
         for name in ("hot", "routed"):
             assert logged[name]["artifact"] == "cascade/trace/1"
             assert logged[name]["key"] == sha256(b"long-secret").hexdigest()[:8]
-        assert "long-secret" not in server.log.read_text()
+        log = server.log.read_text()
+        assert "long-secret" not in log
+        assert log.count("PARSIMONY_MAX_BACTH is no setting and is ignored; PARSIMONY_MAX_BATCH is one") == 1
