@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from models.cost import Residuals
 from solvers.index.baselines import size_if_all, size_of
-from solvers.index.costs import members_of
+from solvers.index.costs import evaluate, members_of
 from solvers.index.lattice import Expanded
 from solvers.index.plan import IndexPlan
 from solvers.index.sweep import Index
@@ -15,6 +15,8 @@ from solvers.index.training import Trainer
 
 MOST_PAIRS = 4000
 """Expanded sets that are compared pairwise; more are thinned out evenly."""
+NEARLY = 0.01
+"""What a feature set may lack of the best accuracy and still be told as what an index saves."""
 SUGGESTED_SHARE = 0.95
 """The suggested tolerance covers this share of all violations, as the paper's appendix looks at them."""
 
@@ -47,6 +49,7 @@ def summarize(
         "tolerance": trainer.options.tolerance,
         "accuracy": {"least": float(expanded.accuracies.min()), "most": float(expanded.accuracies.max())},
         "best": _best(plan),
+        "saving": _saving(plan),
         "violations": violations,
         "suggested_tolerance": suggested,
         "residuals": {
@@ -119,6 +122,24 @@ def _best(plan: IndexPlan) -> dict[str, Any]:
     place = int(plan.candidates[0])
     features = [plan.features[f] for f in members_of(int(plan.masks[place]))]
     return {"features": features, "accuracy": float(plan.accuracies[place])}
+
+
+def _saving(plan: IndexPlan) -> dict[str, Any]:
+    """Hold the cheapest candidate of nearly the best accuracy against all features, at the median size."""
+    accuracies = plan.accuracies[plan.candidates]
+    near = plan.masks[plan.candidates[accuracies >= accuracies.max() - NEARLY]].tolist()
+    everything = (1 << len(plan.features)) - 1
+    return {"chosen": _told(plan, min(near, key=lambda mask: _cost(plan, mask))), "everything": _told(plan, everything)}
+
+
+def _told(plan: IndexPlan, mask: int) -> dict[str, Any]:
+    accuracy = float(plan.accuracies[np.searchsorted(plan.masks, mask)])
+    return {"features": len(members_of(mask)), "accuracy": accuracy, "cost": _cost(plan, mask)}
+
+
+def _cost(plan: IndexPlan, mask: int) -> float:
+    curve = plan.coefficients[members_of(mask)].sum(axis=0)
+    return float(evaluate(curve[np.newaxis], plan.powers, plan.median_size or (1.0,))[0])
 
 
 def _sequences(plan: IndexPlan) -> list[dict[str, Any]]:

@@ -20,10 +20,13 @@ const HEADLINES = {
       found.accuracy >= always.held_out.accuracy - CLOSE,
     );
   },
-  index({ best, candidates, naive }) {
+  index({ saving: { chosen, everything }, median_size: size, unit }) {
+    const at = size.length ? ` at size ${size.map(number).join(" × ")}` : "";
     return line(
-      null,
-      `up to ${percent(best.accuracy)} right; ${number(candidates)} of ${number(naive)} feature sets matter`,
+      everything.cost ? 1 - chosen.cost / everything.cost : null,
+      `${percent(chosen.accuracy)} right for ${number(chosen.cost)} ${unit} an item${at}; with all features ` +
+        `${percent(everything.accuracy)} for ${number(everything.cost)} ${unit}`,
+      chosen.accuracy >= everything.accuracy - CLOSE,
     );
   },
   portfolio({ held_out: held, classifiers, unit }) {

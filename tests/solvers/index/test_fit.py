@@ -133,6 +133,18 @@ def test_the_summary_is_plain_json_and_counts(table: FeatureTable, fitted: Fitte
     assert summary["median_size"] == [3.0]  # of the timings' sizes 1, 2, 4, 8
 
 
+def test_what_an_index_saves_is_the_cheapest_of_nearly_the_best_accuracy(fitted: Fitted[IndexPlan]) -> None:
+    skyline = fitted.plan.skyline(3.0)
+    cheapest = next(item for item in skyline if item.accuracy >= skyline[-1].accuracy - 0.01)
+    saving = fitted.summary["saving"]
+    told = (saving["chosen"]["features"], saving["chosen"]["accuracy"], pytest.approx(saving["chosen"]["cost"]))
+    assert told == (len(cheapest.features), cheapest.accuracy, cheapest.cost)
+    everything = saving["everything"]
+    assert everything["features"] == 4
+    assert everything["cost"] >= saving["chosen"]["cost"]
+    assert everything["accuracy"] == fitted.summary["sequences"][0]["accuracies"][-1]
+
+
 def test_a_second_build_with_another_alpha_or_tolerance_trains_nothing_twice(table: FeatureTable) -> None:
     memo: dict[str, bytes] = {}
     trained, recalled, models, kept = account(table, memo)
