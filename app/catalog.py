@@ -114,8 +114,7 @@ class Catalog:
         return True
 
     def _load(self, record: ArtifactRecord) -> Live:
-        ref = ArtifactRef(solver=record.solver, name=record.name, version=record.version)
-        return Live(record, ref, self.artifacts.plan(record))
+        return Live(record, record.ref, self.artifacts.plan(record))
 
 
 class CatalogThread(threading.Thread):

@@ -158,7 +158,7 @@ class Feedback:
     def told_of(self, records: Iterable[ArtifactRecord]) -> list[ArtifactRecord]:
         """Say in records what has drifted."""
         drifts = self.drifts()
-        return [record.model_copy(update={"drift": drifts.get(_ref(record).spelt, ())}) for record in records]
+        return [record.model_copy(update={"drift": drifts.get(record.ref.spelt, ())}) for record in records]
 
     def sums(self, ref: ArtifactRef) -> dict[str, float]:
         """Give what was counted of a version."""
@@ -173,7 +173,7 @@ class Feedback:
 
     def report(self, record: ArtifactRecord) -> FeedbackReport:
         """Hold what was estimated against what was realised."""
-        ref = _ref(record)
+        ref = record.ref
         sums, drift = self.sums(ref), self.drifts().get(ref.spelt, ())
         with translated():
             rows = self._store.client.llen(_rows(ref))
@@ -253,10 +253,6 @@ def _packed(outcome: Outcome) -> bytes:
         told = f"takes {len(row)} bytes, its embedding included, must take at most {ROW_BYTES}"
         raise InvalidRequest.at(Fault(("row",), told))
     return row
-
-
-def _ref(record: ArtifactRecord) -> ArtifactRef:
-    return ArtifactRef(solver=record.solver, name=record.name, version=record.version)
 
 
 def record_key(solver: str, name: str, version: int) -> str:

@@ -4,6 +4,7 @@ import ctypes
 import os
 import platform
 import struct
+import sys
 import threading
 
 BATCHES_NICE = 10
@@ -16,13 +17,14 @@ _SCHED_ATTR = struct.Struct("=IIQiIQQQII")
 
 
 def look_ups_first() -> None:
-    """Let this thread, and those that it starts from now on, be woken within a fraction of a millisecond.
+    """Let this thread be woken within a fraction of a millisecond, and those that it starts from now on let go as soon.
 
-    The kernel lets whoever runs go on for a slice of some milliseconds, however low its priority, unless the one that
-    wakes asks for shorter slices (Linux 6.12 and later). Where it cannot be asked, everything stays as it was.
+    The kernel lets whoever runs go on for a slice of some milliseconds, however low its priority, unless that one or
+    the one that wakes asks for shorter slices (Linux 6.12 and later). Where it cannot be asked, or somebody chose a
+    policy for us, everything stays as it was.
     """
     number = _SCHED_SETATTR.get(platform.machine())
-    if number is None or os.name != "posix":
+    if number is None or sys.platform != "linux" or os.sched_getscheduler(0) != os.SCHED_OTHER:
         return
     me = threading.get_native_id()
     nice = os.getpriority(os.PRIO_PROCESS, me)

@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from models import errors
@@ -125,12 +126,16 @@ def install(app: FastAPI) -> None:
         assert isinstance(error, HTTPException)
         return _http_problem(app, request, error)
 
+    async def left(request: Request, error: Exception) -> JSONResponse:
+        return _http_problem(app, request, HTTPException(400))  # which nobody reads: the caller went away
+
     async def bug(request: Request, error: Exception) -> JSONResponse:
         return internal_problem(request.state.request_id)  # logged by the telemetry, to which it is raised again
 
     app.add_exception_handler(ParsimonyError, ours)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(ClientDisconnect, left)
     app.add_exception_handler(Exception, bug)
 
 

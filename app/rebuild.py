@@ -7,7 +7,7 @@ import numpy as np
 from app.clock import now
 from app.datasets import digest_of
 from app.parts import Parts
-from models import ArtifactRecord, ArtifactRef, BuildRequest
+from models import ArtifactRecord, BuildRequest
 from models.errors import Conflict
 from models.extension import with_rows
 
@@ -27,8 +27,7 @@ def prepare(parts: Parts, record: ArtifactRecord, dataset: str | None = None) ->
     dataset: the name of the new one; else that of the old one with the number of the version after this. Raises
     Conflict if there are no rows, the old dataset was replaced, or another one has the new name.
     """
-    ref = ArtifactRef(solver=record.solver, name=record.name, version=record.version)
-    rows = parts.feedback.rows(ref)
+    rows = parts.feedback.rows(record.ref)
     if not rows:
         told = f"{record.solver} {record.name!r} version {record.version} has no rows among its feedback"
         raise Conflict(f"{told}; send outcomes with their row to POST /v1/feedback")

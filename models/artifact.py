@@ -60,6 +60,11 @@ class ArtifactRecord(Provenance):
         default=(), description="what has parted from what was estimated, by feedback: accuracy, cost, time"
     )
 
+    @property
+    def ref(self) -> ArtifactRef:
+        """Name it."""
+        return ArtifactRef(solver=self.solver, name=self.name, version=self.version)
+
 
 BuildStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 

@@ -40,7 +40,7 @@ MOST_LISTED = 10_000
 
 
 class Sent(Value):
-    """What callers send as a body, which is read while everybody else waits; anything may stand in it.
+    """What callers send as a body; anything may stand in it, and others wait while faults are listed.
 
     >>> Sent.model_validate(dict.fromkeys(map(str, range(20000))))
     Traceback (most recent call last):

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 from pydantic import ConfigDict, Field, model_validator
 
 from models.artifact import ArtifactRef
-from models.base import LARGEST, NAME_PATTERN, Items, Label, Value
+from models.base import LARGEST, NAME_PATTERN, Items, Label, Sent, Value
 from models.errors import Fault, InvalidRequest
 
 Amount = Annotated[float, Field(ge=0, le=LARGEST)]
@@ -103,7 +103,7 @@ class Outcome(Value):
         return self
 
 
-class FeedbackRequest(Value):
+class FeedbackRequest(Sent):
     """Outcomes of decisions."""
 
     model_config = ConfigDict(

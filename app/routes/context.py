@@ -1,6 +1,7 @@
 """What a route may ask for: the parts, the catalog, the metrics."""
 
 import asyncio
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from app.catalog import Catalog, Live
 from app.ledgers import Ledgers
 from app.parts import Parts
 from app.problems import Problem
-from app.queries import repeated_name
+from app.queries import in_pieces, parsed, repeated_name
 from app.settings import Settings
 from app.telemetry import Metrics
 from models import Fault, InvalidRequest, Value
@@ -22,6 +23,7 @@ from models.base import NAME_PATTERN
 from models.errors import PayloadTooLarge, SolverTimeout, StoreRefused, UnsupportedMediaType
 
 T = TypeVar("T")
+V = TypeVar("V", bound=Value)
 
 
 class Seen(Protocol):
@@ -93,6 +95,18 @@ def body_of(kind: type[Value]) -> dict[str, Any]:
     """Document a body that a route reads itself, off the event loop; ``bodies`` of its module names the type too."""
     schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def read_batch(context: Context, kind: type[V], body: bytes, what: str = "items", most: float = math.inf) -> V:
+    """Read a batch from JSON; refused before it is looked at if it is larger than the settings allow.
+
+    most: items that the type itself allows: beyond it the batch is no such thing, whatever the settings say.
+    """
+    found = parsed(body)
+    items = found.get("items") if isinstance(found, dict) else None
+    if isinstance(items, list) and len(items) <= most:
+        refuse_many(context, len(items), what)
+    return in_pieces(kind, found, len(body), most)
 
 
 def refuse_many(context: Context, count: int, what: str) -> None:

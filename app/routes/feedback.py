@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from app.catalog import Live
 from app.datasets import DatasetInfo
 from app.feedback import Count
-from app.queries import read_batch
 from app.routes.context import (
     Context,
     InContext,
@@ -22,7 +21,7 @@ from app.routes.context import (
     errors,
     json_only,
     needs_store,
-    refuse_many,
+    read_batch,
 )
 from models import ArtifactRecord, ArtifactRef, Fault, InvalidRequest
 from models.errors import MOST_FAULTS, Infeasible, NotFound, SolverTimeout, UnknownDataset
@@ -144,8 +143,7 @@ class _Reader:
 
 def _give(context: Context, body: bytes, started: float) -> FeedbackReply:
     """Read outcomes and count them; off the event loop, for it takes its time, and in the bounded pool."""
-    outcomes = read_batch(FeedbackRequest, body, MOST_OUTCOMES).items
-    refuse_many(context, len(outcomes), "outcomes")
+    outcomes = read_batch(context, FeedbackRequest, body, "outcomes", MOST_OUTCOMES).items
     reader, faults, limit = _Reader(context), list[Fault](), context.settings.solve_timeout_s
     for place, outcome in enumerate(outcomes):
         if monotonic() - started > limit:

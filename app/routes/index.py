@@ -6,7 +6,6 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.catalog import Live
 from app.decisions import LookUp, decide, encode, told
-from app.queries import read_batch
 from app.routes.context import (
     Context,
     InContext,
@@ -16,7 +15,7 @@ from app.routes.context import (
     errors,
     json_only,
     plan_of,
-    refuse_many,
+    read_batch,
     solved,
 )
 from models import Fault, InvalidRequest
@@ -155,15 +154,14 @@ async def curves(
 )
 async def predictions(name: PathName, request: Request, context: InContext, version: Version = None) -> Response:
     """Choose the features for the items' size and budget, and classify the items with the model trained on them."""
-    live = await plan_of(context, "index", name, version)
     body = await request.body()
+    live = await plan_of(context, "index", name, version)
     return Response(await solved(context, _predicted, context, live, body), media_type="application/json")
 
 
 def _predicted(context: Context, live: Live, body: bytes) -> bytes:
     """Read items, classify them, and write the reply; off the event loop, for all of it takes its time."""
-    request = read_batch(PredictionRequest, body)
-    refuse_many(context, len(request.items), "items")
+    request = read_batch(context, PredictionRequest, body)
     query = IndexQuery.model_validate(request.model_dump(include=set(IndexQuery.model_fields)))
     chosen = live.plan.decide(query)
     found = live.plan.predict(chosen, request.items, context.settings.allowed_modules(), context.apart)

@@ -6,7 +6,6 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from app.catalog import Live
 from app.decisions import LookUp, counted, decide, encode, told
-from app.queries import read_batch
 from app.routes.context import (
     Context,
     InContext,
@@ -16,7 +15,7 @@ from app.routes.context import (
     errors,
     json_only,
     plan_of,
-    refuse_many,
+    read_batch,
     solved,
 )
 from models.base import NAME_PATTERN
@@ -151,17 +150,16 @@ look_ups = (
 )
 async def steps_batch(name: PipelineName, request: Request, context: InContext, version: Version = None) -> Response:
     """Say for each item what to do next with it, as ``steps`` does for one."""
-    live = await plan_of(context, "pipeline", name, version)
     body = await request.body()
-    return Response(await solved(context, _batch, context, live, body), media_type="application/json")
+    live = await plan_of(context, "pipeline", name, version)
+    with counted(live, context.metrics):
+        return Response(await solved(context, _batch, context, live, body), media_type="application/json")
 
 
 def _batch(context: Context, live: Live, body: bytes) -> bytes:
     """Read items, tell their steps, and write the reply; off the event loop, for all of it takes its time."""
-    request = read_batch(StepsBatchRequest, body)
-    refuse_many(context, len(request.items), "items")
-    with counted(live, context.metrics):
-        solution = live.plan.solution(request.solution)
-        steps = live.plan.steps(solution, request.items, context.settings.allowed_modules(), context.apart)
-        reply = StepsBatchReply(steps=steps, solution=solution, artifact=live.ref, decision=_told(live, solution))
-        return encode(reply, live)
+    request = read_batch(context, StepsBatchRequest, body)
+    solution = live.plan.solution(request.solution)
+    steps = live.plan.steps(solution, request.items, context.settings.allowed_modules(), context.apart)
+    reply = StepsBatchReply(steps=steps, solution=solution, artifact=live.ref, decision=_told(live, solution))
+    return encode(reply, live)

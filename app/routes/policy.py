@@ -7,7 +7,6 @@ from pydantic import ValidationError
 
 from app.catalog import Live
 from app.decisions import LookUp, counted, decide, encode, told
-from app.queries import read_batch
 from app.routes.context import (
     Context,
     InContext,
@@ -17,7 +16,7 @@ from app.routes.context import (
     errors,
     json_only,
     plan_of,
-    refuse_many,
+    read_batch,
     solved,
 )
 from models import InvalidRequest
@@ -71,15 +70,14 @@ async def steps(name: PolicyName, request: PolicyQuery, context: InContext, vers
 )
 async def rollouts(name: PolicyName, request: Request, context: InContext, version: Version = None) -> Response:
     """Give label, cost and path of each item, as asking for one step after the other would."""
-    live = await plan_of(context, "policy", name, version)
     body = await request.body()
+    live = await plan_of(context, "policy", name, version)
     return Response(await solved(context, _rollouts, context, live, body), media_type="application/json")
 
 
 def _rollouts(context: Context, live: Live, body: bytes) -> bytes:
     """Read items, run them through, and write the reply; off the event loop, for all of it takes its time."""
-    request = read_batch(RolloutRequest, body)
-    refuse_many(context, len(request.items), "items")
+    request = read_batch(context, RolloutRequest, body)
     with counted(live, context.metrics):
         found = live.plan.rollouts(request.items, request)
         return encode(found, live, decision=told(live, request, found))

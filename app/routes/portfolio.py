@@ -118,7 +118,6 @@ async def assignments(
     The gap says how far the answer is, at most, from the best there is. Queries come as JSON, or as the body itself in
     NumPy's format with everything else as query parameters.
     """
-    live = await plan_of(context, "portfolio", name, version)
     budget = {"total": total, "per_query": per_query, "fraction": fraction}
     beside = {
         "budget": {key: value for key, value in budget.items() if value is not None},
@@ -129,6 +128,7 @@ async def assignments(
     }
     kind = media_type(request, "application/json", NPY)
     body = await request.body()
+    live = await plan_of(context, "portfolio", name, version)
     reply = await solved(context, _assign, context, live, kind, body, beside)
     return Response(reply, media_type="application/json")
 

@@ -224,11 +224,12 @@ def test_the_json_of_a_build_is_the_artifact_of_the_api(run: Run, parts: Parts) 
 
 def test_a_build_in_a_worker_is_waited_for(run: Run, parts: Parts, tmp_path: Path) -> None:
     stored.put_trace(parts)
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "app", "worker"],
-        env=environment(tmp_path, redis_url=parts.settings.redis_url, build_timeout=60),
-        stderr=(tmp_path / "worker.log").open("w"),
-    )
+    with (tmp_path / "worker.log").open("w") as log:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "app", "worker"],
+            env=environment(tmp_path, redis_url=parts.settings.redis_url, build_timeout=60),
+            stderr=log,
+        )
     try:
         built = parsed(run("build", "cascade", "mine", "--dataset", "trace", "--json"))
         assert built == parts.artifacts.record("cascade", "mine").model_dump(mode="json")

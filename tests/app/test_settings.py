@@ -161,5 +161,6 @@ def test_a_name_that_is_nearly_right_is_told_with_the_right_one(name: str) -> No
 
 def test_what_is_right_or_of_others_is_not_told() -> None:
     cluster = ["SERVICE_HOST", "SERVICE_PORT", "PORT_8000_TCP", "PORT_8000_TCP_ADDR", "SERVICE_PORT_HTTP", "KEY"]
+    cluster += ["REDIS_PORT", "REDIS_SERVICE_HOST", "DB_PORT", "UI_PORT"]
     assert misspelt([f"PARSIMONY_{name}" for name in (*CONTRACT, *map(str.lower, CONTRACT), *cluster)]) == {}
     assert misspelt(["MAX_BACTH", "PARSIMONIOUS_MAX_BACTH"]) == {}

@@ -3,6 +3,8 @@
 import gzip
 import io
 import json
+import socket
+import time
 from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +18,7 @@ import pytest
 
 from tests.attack.conftest import LIMIT
 from tests.samples import FEATURES_SPEC, TRACE_SPEC, trace_upload
-from tests.servers import Server
+from tests.servers import Server, wait_for
 
 DEPTHS = [90, 200, 300, 480, 700, 850, 900, 940, 970, 985, 1000, 1100, 3000, 100_000]
 PARQUET = "application/vnd.apache.parquet"
@@ -194,3 +196,20 @@ def test_a_learner_comes_from_the_allowed_modules_only(all_subjects: Server, sol
             assert json.loads(last.removeprefix("data: "))["error"].startswith(("learner", "learner_params"))
         else:
             assert reply.status_code == 422, reply.text
+
+
+def test_a_caller_who_leaves_in_mid_body_is_no_error_of_ours(all_subjects: Server) -> None:
+    paths = [(method.upper(), path) for method, path, _ in json_routes(all_subjects)]
+    for method, path in paths:
+        head = f"{method} {path} HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer k\r\nX-Request-ID: left{path}\r\n"
+        body = 'Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{"items'
+        with socket.create_connection(("127.0.0.1", all_subjects.port), timeout=10) as raw:
+            raw.sendall(f"{head}{body}".encode())
+            time.sleep(0.1)  # so that the route waits for the rest
+
+    def logged() -> list[str]:
+        return [line for line in all_subjects.log.read_text().splitlines() if " left/" in line]
+
+    wait_for(lambda: len(logged()) == len(paths), 10)
+    assert not [line for line in logged() if " 500 " in line]
+    assert "Traceback" not in all_subjects.log.read_text()

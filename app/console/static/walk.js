@@ -28,7 +28,8 @@ function gathered(asked, form) {
 
 /**
  * hint: words; fields(step) gives [{key, label, part, text, optional}] to ask for, text where it is no number;
- * costOf(step) what they cost; request(known) is what the service is asked; said(step) words the end. Several fields of one key make a list.
+ * costOf(step) what they cost; request(known) is what the service is asked; said(step) words the end. Several fields
+ * of one key make a list.
  */
 export function walk({ hint, unit, fields, request, said, costOf = ({ cost }) => cost }) {
   const path = h("ol", { class: "path" });

@@ -59,8 +59,7 @@ const columns = [
   { title: "queued", key: "created_at", show: ago },
   {
     title: "",
-    key: "error",
-    show: (error, row) => error ?? (row.status === "running" ? progressText(row.progress) : ""),
+    value: ({ error, status, progress }) => error ?? (status === "running" ? progressText(progress) : ""),
   },
 ];
 
