@@ -23,9 +23,13 @@ LONGEST_FIRST = (
     "test_worker",
     "test_builds",
     "test_bytes",
+    "test_console",
     "test_openapi",
     "test_shutdown",
+    "test_store_away",
+    "test_knapsack",
     "test_prices",
+    "test_trained",
 )
 """Modules that take longest begin first, so that no process is left waiting for them at the end."""
 
