@@ -23,8 +23,8 @@ from tests.conftest import upload
 from tests.servers import environment, free_port, running_server, wait_for
 
 CONNECTIONS = 16
-WAVES = 250
-ROUNDS = 9
+WAVES = 1000
+ROUNDS = 7
 KEY = "bench-key"
 TARGET = "/v1/cascades/trace/decision?deadline=13"
 
