@@ -74,14 +74,20 @@ def validated(kind: type[V], found: Any) -> V:
         raise RequestValidationError([{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]) from error
 
 
+def items_in(found: Any) -> list[Any]:
+    """Give the items of what is to be a batch; none if it is no such thing."""
+    items = found.get("items") if isinstance(found, dict) else None
+    return items if isinstance(items, list) else []
+
+
 def in_pieces(kind: type[V], found: Any, length: int, most: float = math.inf) -> V:
     """Check a batch as ``validated`` does, its ``items`` a piece at a time, so that look-ups get their turn in between.
 
     length: bytes that it was read from. most: items that the type allows. What is wrong beside the items is told with
     what is wrong in the first piece of them.
     """
-    items = found.get("items") if isinstance(found, dict) else None
-    if not isinstance(items, list) or not 0 < len(items) <= most:
+    items = items_in(found)
+    if not 0 < len(items) <= most:
         return validated(kind, found)
     step = max(1, min(PIECE, PIECE_BYTES * len(items) // length))
     whole, faults = list[Any](), list[Any]()

@@ -15,7 +15,7 @@ from app.catalog import Catalog, Live
 from app.ledgers import Ledgers
 from app.parts import Parts
 from app.problems import Problem
-from app.queries import in_pieces, parsed, repeated_name
+from app.queries import in_pieces, items_in, parsed, repeated_name
 from app.settings import Settings
 from app.telemetry import Metrics
 from models import Fault, InvalidRequest, Value
@@ -103,9 +103,9 @@ def read_batch(context: Context, kind: type[V], body: bytes, what: str = "items"
     most: items that the type itself allows: beyond it the batch is no such thing, whatever the settings say.
     """
     found = parsed(body)
-    items = found.get("items") if isinstance(found, dict) else None
-    if isinstance(items, list) and len(items) <= most:
-        refuse_many(context, len(items), what)
+    count = len(items_in(found))
+    if count <= most:
+        refuse_many(context, count, what)
     return in_pieces(kind, found, len(body), most)
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from models.cost import Residuals
 from solvers.index.baselines import size_if_all, size_of
-from solvers.index.costs import evaluate, members_of
+from solvers.index.costs import Costs, members_of
 from solvers.index.lattice import Expanded
 from solvers.index.plan import IndexPlan
 from solvers.index.sweep import Index
@@ -127,19 +127,19 @@ def _best(plan: IndexPlan) -> dict[str, Any]:
 def _saving(plan: IndexPlan) -> dict[str, Any]:
     """Hold the cheapest candidate of nearly the best accuracy against all features, at the median size."""
     accuracies = plan.accuracies[plan.candidates]
-    near = plan.masks[plan.candidates[accuracies >= accuracies.max() - NEARLY]].tolist()
-    everything = (1 << len(plan.features)) - 1
-    return {"chosen": _told(plan, min(near, key=lambda mask: _cost(plan, mask))), "everything": _told(plan, everything)}
-
-
-def _told(plan: IndexPlan, mask: int) -> dict[str, Any]:
-    accuracy = float(plan.accuracies[np.searchsorted(plan.masks, mask)])
-    return {"features": len(members_of(mask)), "accuracy": accuracy, "cost": _cost(plan, mask)}
-
-
-def _cost(plan: IndexPlan, mask: int) -> float:
-    curve = plan.coefficients[members_of(mask)].sum(axis=0)
-    return float(evaluate(curve[np.newaxis], plan.powers, plan.median_size or (1.0,))[0])
+    near = plan.masks[plan.candidates[accuracies >= accuracies.max() - NEARLY]]
+    masks = np.append(near, (1 << len(plan.features)) - 1)
+    curves = Costs(plan.powers, plan.coefficients)
+    costs = curves.at(curves.of_sets(masks), plan.median_size)
+    told = [
+        {
+            "features": int(masks[place]).bit_count(),
+            "accuracy": float(plan.accuracies[np.searchsorted(plan.masks, masks[place])]),
+            "cost": float(costs[place]),
+        }
+        for place in (int(np.argmin(costs[:-1])), -1)
+    ]
+    return dict(zip(("chosen", "everything"), told, strict=True))
 
 
 def _sequences(plan: IndexPlan) -> list[dict[str, Any]]:

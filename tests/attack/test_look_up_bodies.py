@@ -55,6 +55,18 @@ def test_no_look_up_waits_long_for_the_body_of_another(all_subjects: Server) -> 
     assert max(took) < 5
 
 
+def test_nobody_waits_long_for_a_batch_with_much_beside_its_items(all_subjects: Server) -> None:
+    """What stands beside the items is read once: with each piece of them it would take minutes."""
+    computed = b",".join(b'"f%d"' % place for place in range(150_000))
+    body = b'{"budget":1,"size":3,"computed":[' + computed + b'],"items":[' + b"{}," * 9_999 + b"{}]}"
+    with asked_meanwhile(all_subjects) as took:
+        time.sleep(0.1)
+        reply = all_subjects.client.post("/v1/indexes/plan/predictions", content=body, headers=JSON)
+    assert reply.status_code == 422
+    assert "f0" in reply.json()["detail"]
+    assert max(took) < 5
+
+
 def test_nobody_waits_long_for_classifiers_that_are_none(all_subjects: Server) -> None:
     body = b'{"classifiers":[' + b"{}," * (SMALL_BYTES // 3 - 20) + b"{}]}"
     with asked_meanwhile(all_subjects) as took:
