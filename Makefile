@@ -1,28 +1,40 @@
 # Every target makes .venv itself and touches nothing outside this folder.
 PYTHON ?= python3
 BIN := .venv/bin
-LOCK = $(BIN)/uv pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
+LOCK = $(UV) pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
        --python-version 3.11 pyproject.toml --quiet
 
-.PHONY: help install serve demo test coverage check fast-check format bench lock lowest audit licences clean
+.PHONY: help install serve demo test coverage check fast-check docs format bench lock lowest audit licences clean
 
 help:  ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-install: .venv/installed  ## make .venv with the locked dependencies
+UV := UV_CACHE_DIR=$(CURDIR)/.cache/uv $(BIN)/uv
+INSTALL := $(UV) pip install --quiet --python $(BIN)/python
+locked = sed -n '/^$(1)==/,/[^\\]$$/p' requirements-dev.lock
 
-.venv/installed: requirements-dev.lock pyproject.toml
+.venv/uv: requirements-dev.lock
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Parsimony needs Python 3.11 or newer; set PYTHON=")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	{ $(call locked,uv); $(call locked,setuptools); } > .venv/first.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-cache-dir --require-hashes -r .venv/first.lock
 	@touch $@
 
-serve: install  ## run the service on http://127.0.0.1:8000, with the demo's artifacts on first start
-	$(BIN)/parsimony demo --if-missing
-	$(BIN)/parsimony serve
+.venv/serving: .venv/uv requirements.lock pyproject.toml
+	$(INSTALL) --require-hashes -r requirements.lock
+	$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
 
-demo: install  ## train on real images, build all five subjects, really run them
+.venv/installed: .venv/serving requirements-dev.lock
+	$(INSTALL) --require-hashes -r requirements-dev.lock
+	@touch $@
+
+install: .venv/installed  ## make .venv with everything that tests need, too
+
+serve: .venv/serving  ## run the service on http://127.0.0.1:8000; the demo's artifacts are made behind it on first start
+	$(BIN)/parsimony serve --demo
+
+demo: .venv/serving  ## train on real images, build all five subjects, really run them
 	$(BIN)/parsimony demo
 
 fast-check: install  ## the static checks that take seconds
@@ -33,7 +45,7 @@ fast-check: install  ## the static checks that take seconds
 check: fast-check  ## everything static
 	$(BIN)/mypy
 
-test: fast-check  ## the fast checks and all tests
+test: check  ## all checks and tests
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 coverage: install  ## all tests again, and which lines they reach: half as slow again
@@ -50,6 +62,9 @@ bench: install  ## the benchmarks
 	$(BIN)/parsimony bench pipeline
 	$(BIN)/parsimony bench policy
 
+docs: install  ## the documentation as a site, in site/
+	$(BIN)/mkdocs build --quiet
+
 format: install  ## put the code into the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -62,11 +77,11 @@ LOWEST := .venv-lowest
 QUICK := tests/models tests/app tests/solvers tests/e2e/test_hot_path.py tests/attack/test_access.py tests/attack/test_tls.py
 
 lowest: install  ## the tests that are quick, with the oldest versions that pyproject.toml allows
-	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
-	$(BIN)/uv pip compile --quiet --resolution lowest-direct --python-version 3.11 --no-annotate --no-header \
+	$(UV) venv --quiet --clear --python $(BIN)/python $(LOWEST)
+	$(UV) pip compile --quiet --resolution lowest-direct --python-version 3.11 --no-annotate --no-header \
 	  --extra dask --extra dev --output-file $(LOWEST)/lowest.txt pyproject.toml
-	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --requirements $(LOWEST)/lowest.txt
-	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps --no-build-isolation --editable .
+	$(UV) pip install --quiet --python $(LOWEST)/bin/python --requirements $(LOWEST)/lowest.txt
+	$(UV) pip install --quiet --python $(LOWEST)/bin/python --no-deps --no-build-isolation --editable .
 	$(LOWEST)/bin/python -m pytest -m "not slow" -W default $(QUICK)
 
 audit: install  ## known vulnerabilities of what is locked (asks a service on the internet)
@@ -77,4 +92,4 @@ licences: install  ## renew deploy/LICENCES.md from what is installed
 	mv .licences.tmp deploy/LICENCES.md
 
 clean:  ## remove what make made
-	rm -rf .venv $(LOWEST) build *.egg-info .coverage* .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .cache $(LOWEST) build site *.egg-info .coverage* .mypy_cache .ruff_cache .pytest_cache

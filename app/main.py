@@ -6,40 +6,37 @@ import logging
 import multiprocessing
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
-from importlib import import_module
 from importlib.metadata import version
-from types import ModuleType
-from typing import TypedDict, get_args
+from typing import TypedDict
 
 from fastapi import Depends, FastAPI, Security
 from fastapi.security import HTTPBearer
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from app import openapi, problems
-from app.access import Access
-from app.access_log import AccessLog
-from app.apart import Apart
-from app.bodies import BodyLimit
-from app.catalog import Catalog, CatalogThread
-from app.decisions import HotPath, LookUps
-from app.embedded import die_with_parent
-from app.jobs import Watch
-from app.ledgers import Ledgers
-from app.parts import Parts, open_parts
-from app.priority import give_way, look_ups_first
-from app.routes import artifacts, builds, console, datasets, decisions, docs, feedback, health
-from app.routes.context import Context, errors, known_query_only
+from app.http import openapi, problems
+from app.http.access import Access
+from app.http.access_log import AccessLog
+from app.http.body_limits import BodyLimit
+from app.http.hot_path import HotPath, LookUps
+from app.http.telemetry import Telemetry
+from app.logs import configure_logging
+from app.metrics import Metrics
+from app.processes.parent_death import die_with_parent
+from app.processes.priority import give_way, look_ups_first
+from app.processes.sandbox import Sandbox
+from app.routes import artifacts, builds, datasets, docs, feedback, health, pages, what_if
+from app.routes.dependencies import Context, errors, known_query_only
+from app.routes.subject import Subject, all_subjects
+from app.serving.catalog import Catalog
+from app.serving.refresh import CatalogThread, Chores
 from app.settings import Settings
-from app.tables import READING_S
-from app.telemetry import Metrics, Telemetry, configure_logging
-from models import BuildStatus
-from models.errors import StoreRefused
-from models.feedback import QUANTITIES
-from solvers import SOLVERS
+from app.store.ledgers import Ledgers
+from app.store.repositories import open_repositories
+from app.store.uploads import READING_S
 
 logger = logging.getLogger("parsimony")
 DESCRIPTION = """Decides, for each item to be classified, how little computation will do.
@@ -77,9 +74,9 @@ def create_app(settings: Settings | None = None) -> ASGIApp:
     settings = settings or Settings()
     configure_logging(settings.log_level, settings.log_format)
     metrics = Metrics()
-    subjects = [import_module(f"app.routes.{name}") for name in SOLVERS]
+    subjects = all_subjects()
     api = create_api(settings, metrics, subjects)
-    look_ups = LookUps(tuple(look_up for subject in subjects for look_up in getattr(subject, "look_ups", ())))
+    look_ups = LookUps(tuple(look_up for subject in subjects.values() for look_up in subject.look_ups))
     layers: ASGIApp = HotPath(api, look_ups, metrics)
     layers = BodyLimit(layers, settings.max_body_bytes, look_ups=look_ups)
     layers = Access(layers, settings.api_keys, settings.rate_limit)
@@ -91,7 +88,7 @@ def create_app(settings: Settings | None = None) -> ASGIApp:
     return Telemetry(layers, metrics, log)
 
 
-def create_api(settings: Settings, metrics: Metrics, subjects: list[ModuleType]) -> FastAPI:
+def create_api(settings: Settings, metrics: Metrics, subjects: Mapping[str, Subject]) -> FastAPI:
     """Make the part that FastAPI serves: every route, its documentation and its error replies."""
     api = FastAPI(
         title="Parsimony",
@@ -104,13 +101,12 @@ def create_api(settings: Settings, metrics: Metrics, subjects: list[ModuleType])
         separate_input_output_schemas=False,
     )
     api.include_router(health.router)
-    asks = {name: (subject.LIMITS, subject.what_if) for name, subject in zip(SOLVERS, subjects, strict=True)}
-    routers = [module.router for module in (datasets, builds, artifacts, *subjects)]
-    for router in (*routers, decisions.router_for(asks), feedback.router):
+    routers = [datasets.router, builds.router, artifacts.router, *(subject.router for subject in subjects.values())]
+    for router in (*routers, what_if.router_for(subjects), feedback.router):
         api.include_router(router, dependencies=[Security(BEARER)], responses=errors(401, 403, 429))
     docs.install(api)
-    console.install(api)
-    openapi.install(api, [body for module in (feedback, *subjects) for body in getattr(module, "bodies", ())])
+    pages.install(api)
+    openapi.install(api, [*feedback.bodies, *(body for subject in subjects.values() for body in subject.bodies)])
     problems.install(api)
     return api
 
@@ -124,27 +120,27 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
         if not settings.api_keys:
             logger.warning("no PARSIMONY_API_KEYS: everybody who reaches %s may do everything", settings.host)
         with ExitStack() as stack:
-            parts = stack.enter_context(open_parts(settings, client_name="parsimony-server"))
-            looking = stack.enter_context(parts.impatient(LOOK_S))
+            repos = stack.enter_context(open_repositories(settings, client_name="parsimony-server"))
+            looking = stack.enter_context(repos.impatient(LOOK_S))
             catalog = Catalog(looking.artifacts)
             chores = Chores(looking, catalog, metrics)
-            thread = CatalogThread(catalog, looking.store, chores=chores.run, revive=parts.revive, note=chores.note)
+            thread = CatalogThread(catalog, looking.store, chores=chores.run, revive=repos.revive, note=chores.note)
             thread.start()
             await asyncio.to_thread(thread.looked.wait, FIRST_LOOK_S)  # so that what is asked first is answered
             look_ups_first()
             solving = ThreadPoolExecutor(SOLVERS_AT_ONCE, thread_name_prefix="solving", initializer=give_way)
-            apart = Apart(settings.solve_timeout_s, imports=("skops.io",))
-            reading = Apart(READING_S, imports=("app.tables",))
+            sandbox = Sandbox(settings.solve_timeout_s, imports=("skops.io",))
+            upload_sandbox = Sandbox(READING_S, imports=("app.store.uploads",))
             try:
                 context = Context(
                     settings,
-                    parts,
+                    repos,
                     catalog,
                     metrics,
                     solving,
-                    apart,
-                    reading,
-                    Ledgers(parts.store),
+                    sandbox,
+                    upload_sandbox,
+                    Ledgers(repos.store),
                     chores,
                 )
                 gc.collect()
@@ -152,56 +148,8 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
                 yield {"context": context}
             finally:
                 solving.shutdown(wait=False, cancel_futures=True)
-                for process in (apart, reading):
+                for process in (sandbox, upload_sandbox):
                     await asyncio.to_thread(process.close)
                 await asyncio.to_thread(thread.stop)
 
     return lifespan
-
-
-class Chores:
-    """What the catalog's thread does besides: end builds whose worker died, keep the gauges right."""
-
-    def __init__(self, parts: Parts, catalog: Catalog, metrics: Metrics) -> None:
-        self._parts, self._catalog, self._metrics = parts, catalog, metrics
-        self._watch = Watch(parts.builds)
-        self._failures = 0
-        self.workers = 0
-        self.refusal: str | None = None
-
-    def note(self) -> None:
-        """Bring the gauges up to date, whether or not the store was reached."""
-        catalog, metrics = self._catalog, self._metrics
-        metrics.store_up.set(catalog.store_up)
-        metrics.artifacts_loaded.set(len(catalog.plans))
-        metrics.refreshed_at.set(catalog.refreshed_at)
-        metrics.load_failures.inc(catalog.load_failures - self._failures)
-        self._failures = catalog.load_failures
-
-    def run(self) -> None:
-        """Do what needs the store; one that takes no writes is no reason to stop looking at it."""
-        self.refusal = self._parts.store.refusal()
-        try:
-            self._look()
-        except StoreRefused as error:
-            self.refusal = str(error)
-
-    def _look(self) -> None:
-        self._watch.look()
-        self.workers = self._parts.builds.workers()
-        counts = self._parts.builds.counts()
-        for status in get_args(BuildStatus):
-            self._metrics.builds.labels(status).set(counts.get(status, 0))
-        for solver, (ended, seconds) in self._parts.builds.durations().items():
-            self._metrics.builds_ended.labels(solver).set(ended)
-            self._metrics.building_seconds.labels(solver).set(seconds)
-        self._note_drift()
-
-    def _note_drift(self) -> None:
-        """Say of the versions in service whether outcomes have parted from what was estimated."""
-        drifts = self._parts.feedback.drifts()
-        for live in self._catalog.plans.values():
-            ref = live.ref
-            parted = drifts.get(ref.spelt, ())
-            for quantity in QUANTITIES:
-                self._metrics.drift.labels(ref.solver, ref.name, quantity).set(quantity in parted)

@@ -46,7 +46,7 @@ def misspelt(environ: Iterable[str]) -> dict[str, str]:
     known = [name.upper() for name in Settings.model_fields]
     ours = {name: name.upper().removeprefix(PREFIX) for name in environ if name.upper().startswith(PREFIX)}
     meant = {name: get_close_matches(rest, known, 1, cutoff=0.75) for name, rest in ours.items() if rest not in known}
-    return {name: PREFIX + found[0] for name, found in meant.items() if found}
+    return {name: PREFIX + close[0] for name, close in meant.items() if close}
 
 
 class Settings(BaseSettings):

@@ -53,16 +53,12 @@ field() {
     tr -d '\n' < "$work/body" | sed -n "s/.*\"$1\" *: *\"\{0,1\}\($2\).*/\1/p"
 }
 
-# What was made goes again, however this ends; only the version in service cannot be deleted (the contract's 409). It
-# stays until the next smoke test, which deletes it, so there is never more than one.
+# What was made goes again, however this ends.
 tidy() {
     status=$?
     trap - EXIT
     if [ -n "$published" ]; then
-        call GET /v1/artifacts/cascade/smoke/versions > /dev/null
-        for version in $(grep -o '"version" *: *[0-9]*' "$work/body" | tr -cd '0-9\n'); do
-            [ "$version" = "$published" ] || call DELETE "/v1/artifacts/cascade/smoke/versions/$version" > /dev/null
-        done
+        call DELETE /v1/artifacts/cascade/smoke > /dev/null
     fi
     if [ -n "$build" ] && [ -z "$published" ]; then
         call DELETE "/v1/builds/$build" > /dev/null

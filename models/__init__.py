@@ -1,9 +1,9 @@
-"""The vocabulary of Parsimony: frozen values that every other part speaks in. Start reading here.
+"""The vocabulary of Parsimony: frozen values that every other part speaks in, the nouns. Start reading here.
 
-- ``Classifier``, ``CascadeDecision`` and what belongs to them: IDK classifier cascades (``cascade.py``)
 - ``FeaturesSpec``, ``TraceSpec``: how a table is to be read; ``FeatureTable``, ``Trace``: the table, checked
 - ``DatasetFacts``: what can be told of it without its rows
-- ``index.py``, ``portfolio.py``, ``pipeline.py``, ``policy.py``: each subject's options, query and decision
+- ``cascade.py``, ``index.py``, ``portfolio.py``, ``pipeline.py``, ``policy.py``: each subject's options, query and
+  decision, imported from there
 - ``ArtifactRecord``: one version of a built plan; ``Build``: the job that made it
 - ``ParsimonyError`` and the tree below it: all that can be refused or fail (``errors.py``)
 """
@@ -18,19 +18,6 @@ from models.artifact import (
     BuildStatus,
 )
 from models.base import Items, Label, Name, Value
-from models.cascade import (
-    CascadeDecision,
-    CascadeOptions,
-    CascadeQuery,
-    CascadeReply,
-    CascadeRunDecision,
-    CascadeStep,
-    Classifier,
-    DeadlineRange,
-    DeadlinesReply,
-    Discarded,
-    SolveRequest,
-)
 from models.cost import Cost, Polynomial, Timings
 from models.dataset import (
     CostColumn,
@@ -55,21 +42,11 @@ __all__ = [
     "BuildProgress",
     "BuildRequest",
     "BuildStatus",
-    "CascadeDecision",
-    "CascadeOptions",
-    "CascadeQuery",
-    "CascadeReply",
-    "CascadeRunDecision",
-    "CascadeStep",
-    "Classifier",
     "Cost",
     "CostColumn",
     "Dataset",
     "DatasetFacts",
     "DatasetSpec",
-    "DeadlineRange",
-    "DeadlinesReply",
-    "Discarded",
     "Fault",
     "FeatureSpec",
     "FeatureTable",
@@ -80,7 +57,6 @@ __all__ = [
     "Name",
     "ParsimonyError",
     "Polynomial",
-    "SolveRequest",
     "Timings",
     "Trace",
     "TraceClassifier",

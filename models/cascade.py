@@ -122,7 +122,7 @@ class CascadeQuery(Value):
     """What is asked of a cascade artifact."""
 
     deadline: float | None = Field(
-        default=None, gt=0, description="the maximum duration that must hold, in the artifact's unit"
+        default=None, gt=0, description="the maximum duration that must hold, in the artifact's unit", examples=[25.0]
     )
 
 

@@ -97,8 +97,8 @@ def texts(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any]:
             rule = f"must hold classes of at most {_LONGEST_CLASS} characters"
             faults.append(Fault(("table", name), f"{rule}; row {_first(long) + 1} has {len(column[_first(long)])}"))
             return _NOTHING
-        found, inverse = np.unique(column.astype(str), return_inverse=True)
-        return np.array([_WHOLE_FLOAT.sub(r"\1", text) for text in found.tolist()])[inverse]
+        distinct, inverse = np.unique(column.astype(str), return_inverse=True)
+        return np.array([_WHOLE_FLOAT.sub(r"\1", text) for text in distinct.tolist()])[inverse]
     return column.astype(str)
 
 
@@ -123,10 +123,10 @@ def categories_of(
     if not there.any():
         faults.append(Fault(("table", name), "must not be missing in every row"))
         return (), codes
-    found = texts({name: column[there]}, name, faults)
-    if not len(found):
+    cells = texts({name: column[there]}, name, faults)
+    if not len(cells):
         return (), codes
-    names, inverse = np.unique(found, return_inverse=True)
+    names, inverse = np.unique(cells, return_inverse=True)
     order = sorted(range(len(names)), key=lambda i: _class_order(str(names[i])))
     codes[there] = np.argsort(order)[inverse]
     return tuple(str(names[i]) for i in order), codes
@@ -134,16 +134,16 @@ def categories_of(
 
 def codes_of(name: str, label: NDArray[Any], faults: list[Fault]) -> tuple[tuple[str, ...], NDArray[np.int32]]:
     """Code a label: its classes in order (numbers by value, text by alphabet), and each row's index into them."""
-    found, inverse = np.unique(label, return_inverse=True)
-    if len(label) and len(found) < 2:
+    distinct, inverse = np.unique(label, return_inverse=True)
+    if len(label) and len(distinct) < 2:
         faults.append(
-            Fault(("table", name), f"the label has one class only, {str(found[0])!r}, in all {len(label)} rows")
+            Fault(("table", name), f"the label has one class only, {str(distinct[0])!r}, in all {len(label)} rows")
         )
-    order = sorted(range(len(found)), key=lambda i: _class_order(str(found[i])))
-    rank = np.empty(len(found), dtype=np.int32)
-    rank[order] = np.arange(len(found), dtype=np.int32)
+    order = sorted(range(len(distinct)), key=lambda i: _class_order(str(distinct[i])))
+    rank = np.empty(len(distinct), dtype=np.int32)
+    rank[order] = np.arange(len(distinct), dtype=np.int32)
     codes = rank[inverse] if len(label) else np.empty(0, dtype=np.int32)
-    return tuple(str(found[i]) for i in order), codes
+    return tuple(str(distinct[i]) for i in order), codes
 
 
 def embeddings_of(embeddings: NDArray[Any] | None, rows: int, faults: list[Fault]) -> NDArray[np.float32]:

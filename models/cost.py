@@ -20,7 +20,7 @@ from models.base import LARGEST, Items, Value
 from models.errors import InvalidRequest
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+Int64s = NDArray[np.int64]
 Amount = Annotated[float, Field(ge=0, le=LARGEST)]
 Power = Annotated[int, Field(ge=0, le=15)]
 
@@ -59,9 +59,11 @@ class Terms(Value):
 
     @model_validator(mode="after")
     def _dimensions_agree(self) -> "Terms":
-        found = sorted({len(term.powers) for term in self.terms})
-        if len(found) > 1:
-            raise ValueError(f"one term has {found[0]} powers, another {found[1]}: all need one for each dimension")
+        dimensions = sorted({len(term.powers) for term in self.terms})
+        if len(dimensions) > 1:
+            raise ValueError(
+                f"one term has {dimensions[0]} powers, another {dimensions[1]}: all need one for each dimension"
+            )
         return self
 
     @property
@@ -142,7 +144,7 @@ class CostFunction:
     float64, at least 0. k = 0 is a constant.
     """
 
-    powers: Ints
+    powers: Int64s
     coefficients: Floats
 
     def __post_init__(self) -> None:
@@ -288,7 +290,7 @@ def cost_function(spec: Cost) -> tuple[CostFunction, Residuals | None]:
             return CostFunction.constant(spec), None
 
 
-def _horner(powers: Ints, coefficients: Floats, points: Floats) -> Floats:
+def _horner(powers: Int64s, coefficients: Floats, points: Floats) -> Floats:
     value = np.zeros_like(points)
     dense = np.zeros(int(powers.max()) + 1)
     dense[powers] = coefficients
@@ -297,7 +299,7 @@ def _horner(powers: Ints, coefficients: Floats, points: Floats) -> Floats:
     return value
 
 
-def _monomials(powers: Ints, points: Floats) -> Floats:
+def _monomials(powers: Int64s, points: Floats) -> Floats:
     """Raise points (…, k) to powers (t, k), giving (…, t)."""
     with np.errstate(over="ignore"):
         return np.asarray(np.prod(points[..., None, :] ** powers, axis=-1))

@@ -21,7 +21,7 @@ from models.errors import Fault, InvalidRequest
 FARTHEST = 1e30
 """The largest value of a feature, either way: single precision can hold it, and its square is finite."""
 Floats = NDArray[np.float64]
-Codes = NDArray[np.int32]
+Int32s = NDArray[np.int32]
 
 
 class FeatureSpec(Value):
@@ -118,9 +118,9 @@ class TraceSpec(Value):
     @model_validator(mode="after")
     def _names_differ(self) -> "TraceSpec":
         _refuse_repeated("classifier name", (classifier.name for classifier in self.classifiers))
-        told = [classifier.name for classifier in self.classifiers if classifier.prediction == self.label]
-        if told:
-            raise ValueError(f"the prediction of {told[0]!r} is the label's own column {self.label!r}")
+        predicting_label = [classifier.name for classifier in self.classifiers if classifier.prediction == self.label]
+        if predicting_label:
+            raise ValueError(f"the prediction of {predicting_label[0]!r} is the label's own column {self.label!r}")
         return self
 
     @property
@@ -161,7 +161,7 @@ class FeatureTable:
     spec: FeaturesSpec
     classes: tuple[str, ...]
     categories: tuple[tuple[str, ...], ...]
-    labels: Codes
+    labels: Int32s
     values: Floats
     sizes: Floats
 
@@ -213,8 +213,8 @@ class Trace:
 
     spec: TraceSpec
     classes: tuple[str, ...]
-    labels: Codes
-    predictions: Codes
+    labels: Int32s
+    predictions: Int32s
     confidences: Floats
     costs: Floats
     embeddings: NDArray[np.float32]
@@ -235,13 +235,13 @@ class Trace:
 
         Without scores 1 or 0, as its answer is right or wrong.
         """
-        found = self.correct.astype(np.float64)
+        likelihoods = self.correct.astype(np.float64)
         scored = np.flatnonzero([classifier.scores is not None for classifier in self.spec.classifiers])
         if len(scored):
             with np.errstate(over="ignore"):
                 raised = np.exp(self.margins[:, scored].astype(np.float64) / temperature)
-            found[:, scored] = 1 / raised.sum(axis=2)
-        return found
+            likelihoods[:, scored] = 1 / raised.sum(axis=2)
+        return likelihoods
 
     @classmethod
     def from_columns(cls, spec: TraceSpec, columns: Columns, embeddings: NDArray[Any] | None = None) -> "Trace":
@@ -264,16 +264,16 @@ class Trace:
 
 def _predictions(
     classes: tuple[str, ...], spec: TraceSpec, answers: list[NDArray[Any]], faults: list[Fault]
-) -> tuple[tuple[str, ...], Codes]:
+) -> tuple[tuple[str, ...], Int32s]:
     """Code the answers: classes that are true for some item first, then the others in alphabetical order."""
     strangers = sorted({str(answer) for column in answers for answer in np.unique(column)} - set(classes))
     every = (*classes, *strangers)
     code = {name: index for index, name in enumerate(every)}
     predictions = np.empty((len(answers[0]), len(answers)), dtype=np.int32)
     for j, (classifier, column) in enumerate(zip(spec.classifiers, answers, strict=True)):
-        found, inverse = np.unique(column, return_inverse=True)
-        predictions[:, j] = np.array([code[str(name)] for name in found], dtype=np.int32)[inverse]
-        if not set(map(str, found)) & set(classes):
+        distinct, inverse = np.unique(column, return_inverse=True)
+        predictions[:, j] = np.array([code[str(name)] for name in distinct], dtype=np.int32)[inverse]
+        if not set(map(str, distinct)) & set(classes):
             faults.append(
                 Fault(
                     ("table", classifier.prediction),
@@ -288,7 +288,7 @@ def _confidence(columns: Columns, classifier: TraceClassifier, faults: list[Faul
 
 
 def _margins(
-    columns: Columns, spec: TraceSpec, classes: tuple[str, ...], labels: Codes, faults: list[Fault]
+    columns: Columns, spec: TraceSpec, classes: tuple[str, ...], labels: Int32s, faults: list[Fault]
 ) -> NDArray[np.float32]:
     """Take each classifier's scores, less that of the true class."""
     most = max((len(classifier.scores or ()) for classifier in spec.classifiers), default=0)
@@ -302,12 +302,12 @@ def _margins(
             faults.append(Fault(where, f"have none for class {missing[0]!r} of {spec.label!r}"))
             continue
         names = list(classifier.scores)
-        found = [
+        by_classifier = [
             numbers(columns, column, faults, at_least=-FARTHEST, at_most=FARTHEST)
             for column in classifier.scores.values()
         ]
-        if all(map(len, found)):
-            scores = np.stack(found, axis=1)
+        if all(map(len, by_classifier)):
+            scores = np.stack(by_classifier, axis=1)
             true = scores[np.arange(len(labels)), np.array([names.index(name) for name in classes])[labels]]
             margins[:, j] = -np.inf
             margins[:, j, : len(names)] = scores - true[:, None]

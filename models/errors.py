@@ -1,4 +1,4 @@
-"""Everything Parsimony refuses or fails at, as one small tree; what HTTP makes of it is told in ``app/problems.py``.
+"""Everything Parsimony refuses or fails at, as one small tree; ``app/http/problems.py`` says what HTTP makes of it.
 
 ::
 
@@ -71,18 +71,20 @@ class InvalidRequest(ParsimonyError):
         return cls(f"{where}: {faults[0].msg}{more}" if where else f"{faults[0].msg}{more}", faults)
 
     @classmethod
-    def of(cls, found: ValidationError | Sequence[Mapping[str, Any]], *prefix: str | int) -> "InvalidRequest":
+    def of(cls, error: ValidationError | Sequence[Mapping[str, Any]], *prefix: str | int) -> "InvalidRequest":
         """Make the error that says what pydantic found, under a prefix of where it was found.
 
         A list that is "too short" only because its members were bad is no fault of its own, and left out.
         """
-        listed = found if isinstance(found, Sequence) else found.errors()
+        listed = error if isinstance(error, Sequence) else error.errors()
         inner = {tuple(fault["loc"])[:length] for fault in listed for length in range(len(fault["loc"]))}
-        told = [fault for fault in listed if not (fault["type"] == "too_short" and tuple(fault["loc"]) in inner)]
-        told.sort(key=lambda fault: fault["type"] != "extra_forbidden")  # a misspelt name is why another one is missing
-        faults = [Fault((*prefix, *_place(fault["loc"])), _said(fault)) for fault in told[:MOST_FAULTS]]
-        if len(told) > MOST_FAULTS:
-            faults.append(Fault(prefix, f"and {len(told) - MOST_FAULTS} more"))
+        reported = [fault for fault in listed if not (fault["type"] == "too_short" and tuple(fault["loc"]) in inner)]
+        reported.sort(
+            key=lambda fault: fault["type"] != "extra_forbidden"
+        )  # a misspelt name is why another one is missing
+        faults = [Fault((*prefix, *_place(fault["loc"])), _said(fault)) for fault in reported[:MOST_FAULTS]]
+        if len(reported) > MOST_FAULTS:
+            faults.append(Fault(prefix, f"and {len(reported) - MOST_FAULTS} more"))
         return cls.at(*faults)
 
     def under(self, prefix: str, *, but: str) -> "InvalidRequest":
@@ -105,7 +107,7 @@ def _place(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
 
 def _said(fault: Mapping[str, Any]) -> str:
     """Say in plain words what pydantic says in its own."""
-    told = fault.get("ctx", {})
+    context = fault.get("ctx", {})
     match fault["type"]:
         case "missing":
             return "is missing"
@@ -114,12 +116,12 @@ def _said(fault: Mapping[str, Any]) -> str:
         case "tuple_type":
             return "must be a list"
         case "too_short":
-            return f"must have at least {told.get('min_length', 1)}, has {told.get('actual_length', 0)}"
+            return f"must have at least {context.get('min_length', 1)}, has {context.get('actual_length', 0)}"
         case "union_tag_not_found":
-            return f"{told.get('discriminator')} is missing"
+            return f"{context.get('discriminator')} is missing"
         case "json_invalid":
-            return f"is no JSON: {told.get('error', fault['msg'])}"
-        case "string_pattern_mismatch" if told.get("pattern") == NAME_PATTERN:
+            return f"is no JSON: {context.get('error', fault['msg'])}"
+        case "string_pattern_mismatch" if context.get("pattern") == NAME_PATTERN:
             return "must be lower-case letters, digits, '.', '_' or '-', at most 63, the first a letter or digit"
         case _:
             return str(fault["msg"]).removeprefix("Value error, ")

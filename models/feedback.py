@@ -32,13 +32,13 @@ class Estimates(Value):
     time: Amount | None = Field(default=None, description="how long an item takes, in the artifact's unit")
 
     @classmethod
-    def of(cls, **found: float | None) -> "Estimates":
+    def of(cls, **values: float | None) -> "Estimates":
         """Make estimates of what a plan reckons; a cost or time beyond ``LARGEST`` is none, for no outcome can tell it.
 
         >>> Estimates.of(accuracy=0.9, cost=1e150).cost is None
         True
         """
-        return cls(**{name: value for name, value in found.items() if value is not None and value <= LARGEST})
+        return cls(**{name: value for name, value in values.items() if value is not None and value <= LARGEST})
 
 
 def decision_id(ref: ArtifactRef, estimates: Estimates) -> str:
@@ -57,11 +57,11 @@ def read_decision_id(text: str) -> tuple[ArtifactRef, Estimates]:
     >>> read_decision_id("index/digits/3?accuracy=0.9")[1].accuracy
     0.9
     """
-    found = _ID.fullmatch(text)
-    said = parse_qsl(found[4], keep_blank_values=True) if found else []
-    if found is None or len(dict(said)) < len(said):
+    match = _ID.fullmatch(text)
+    said = parse_qsl(match[4], keep_blank_values=True) if match else []
+    if match is None or len(dict(said)) < len(said):
         raise InvalidRequest.at(Fault((), "is no decision's id: send the decision field of a reply as it is"))
-    ref = ArtifactRef(solver=found[1], name=found[2], version=int(found[3]))
+    ref = ArtifactRef(solver=match[1], name=match[2], version=int(match[3]))
     return ref, Estimates.model_validate_strings(dict(said))
 
 

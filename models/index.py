@@ -98,16 +98,20 @@ class IndexQuery(Value):
         description="the item's size, at least 1: a number, or one for each dimension; null only where costs do not "
         "depend on it",
     )
-    budget: float = Field(ge=0, description="the most that computing features may cost, in the artifact's unit")
+    budget: float = Field(
+        ge=0, description="the most that computing features may cost, in the artifact's unit", examples=[3.5]
+    )
     method: Method = Field(
         default="poly-dom",
         description="poly-dom: the optimum, by the index; naive: the same by a scan; greedy, greedy-acc (largest rise "
         "in accuracy first), greedy-cost (least cost first): along a sequence of features",
+        examples=["poly-dom"],
     )
     spent: float | None = Field(
         default=None,
         ge=0,
         description="what was spent already, in the artifact's unit; null: what the computed features were to cost",
+        examples=[1.2],
     )
     computed: Items[Label] = Field(default=(), description="the features that were computed already")
 
@@ -157,14 +161,16 @@ class CurvesQuery(Value):
     low: AtLeastOne | None = Field(
         default=None,
         description="the least size; null: an eighth of the median size that the index was built with, or 1",
+        examples=[16.0],
     )
     high: AtLeastOne | None = Field(
         default=None,
         description="the largest size; null: eight times the median size that the index was built with, 1000 if it "
         "knew none, and never above the largest size that it was built for",
+        examples=[1024.0],
     )
-    points: int = Field(default=40, ge=2, le=200, description="the number of sizes")
-    budgets: int = Field(default=40, ge=2, le=200, description="the number of budgets")
+    points: int = Field(default=40, ge=2, le=200, description="the number of sizes", examples=[40])
+    budgets: int = Field(default=40, ge=2, le=200, description="the number of budgets", examples=[40])
 
 
 class FeatureSetCurve(Value):

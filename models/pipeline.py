@@ -89,10 +89,12 @@ class PipelineQuery(Value):
     model_config = ConfigDict(json_schema_extra={"examples": [{"max_cost": 12.5, "min_coverage": 0.8}]})
 
     max_cost: Cost | None = Field(
-        default=None, description="the most that an item may cost on average, in the artifact's unit"
+        default=None, description="the most that an item may cost on average, in the artifact's unit", examples=[12.5]
     )
-    min_accuracy: Share | None = Field(default=None, description="the least conclusive accuracy, from 0 to 1")
-    min_coverage: Share | None = Field(default=None, description="the least coverage, from 0 to 1")
+    min_accuracy: Share | None = Field(
+        default=None, description="the least conclusive accuracy, from 0 to 1", examples=[0.9]
+    )
+    min_coverage: Share | None = Field(default=None, description="the least coverage, from 0 to 1", examples=[0.8])
 
 
 class PipelineStage(Value):

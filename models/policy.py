@@ -103,10 +103,12 @@ class PolicyTarget(Value):
     """What is to be achieved: a trade-off, a budget, or, with neither, the fewest errors."""
 
     tradeoff: Weight | None = Field(
-        default=None, description="what a unit of cost weighs against errors, λ, in errors per unit of cost"
+        default=None,
+        description="what a unit of cost weighs against errors, λ, in errors per unit of cost",
+        examples=[0.02],
     )
     budget: Budget | None = Field(
-        default=None, description="what an item may cost in expectation, in the artifact's unit"
+        default=None, description="what an item may cost in expectation, in the artifact's unit", examples=[6.0]
     )
 
     @model_validator(mode="after")
@@ -267,3 +269,68 @@ class ClassifyReply(ClassifyDecision):
 
 
 PolicyReply = Annotated[AcquireReply | ClassifyReply, Field(discriminator="action")]
+
+
+Count = Annotated[int, Field(ge=0, le=2**53)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class TrafficCounts(Value):
+    """What a build counts: the traffic under each trade-off of the curve, on the edges and nodes that have any."""
+
+    sources: Items[Count] = Field(description="for each edge the node it leaves, as a place in the DAG")
+    targets: Items[Count] = Field(description="for each edge the node it leads to")
+    items: Items[Items[Count]] = Field(description="for each point of the curve, and each edge, the items that took it")
+    ends: Items[Count] = Field(description="the nodes at which items were answered wrongly")
+    wrong: Items[Items[Count]] = Field(description="for each point of the curve, and each such node, how many were")
+
+
+class TrafficPoint(PolicyPoint):
+    """A point of the curve, and how many items it decides for."""
+
+    share: Share = Field(description="the share of the items, from 0 to 1, that this point decides for")
+
+
+class TrafficNode(Value):
+    """A set of acquired sensors, and what becomes of the items that come to it."""
+
+    sensors: Items[str] = Field(description="the sensors that were acquired, in the dataset's order")
+    cost: float = Field(description="what they cost together, on average, in the artifact's unit")
+    items: float = Field(description="how many items come here; a mixture of two points makes fractions")
+    share: Share = Field(description="the same as a share of all items, from 0 to 1")
+    stopped: float = Field(description="how many of them are classified here, right and wrong together")
+    right: float = Field(description="how many are classified here, and rightly")
+    wrong: float = Field(description="how many are classified here, and wrongly")
+
+
+class TrafficEdge(Value):
+    """Items on their way from one set of sensors to a larger one."""
+
+    source: int = Field(description="the place, from 0, of the node that it leaves")
+    target: int = Field(description="the place, from 0, of the node that it leads to, which is larger")
+    sensors: Items[str] = Field(description="the sensors that are acquired on it")
+    cost: float = Field(description="what these cost, on average, in the artifact's unit")
+    items: float = Field(description="how many items take it; a mixture of two points makes fractions")
+    share: Share = Field(description="the same as a share of all items, from 0 to 1")
+
+
+class Traffic(Value):
+    """The DAG as far as items come, under a trade-off or a budget."""
+
+    points: Items[TrafficPoint] = Field(
+        description="the point of the curve that decides, or the two that a budget mixes"
+    )
+    cost: float = Field(description="what an item cost on average, in the artifact's unit")
+    error: float = Field(description="the share of items, from 0 to 1, that were classified wrongly")
+    rows: int = Field(description="the number of items that were counted")
+    nodes: Items[TrafficNode] = Field(
+        description="the sets of sensors that items come to: the empty one first, each before those that contain it"
+    )
+    edges: Items[TrafficEdge] = Field(description="the steps that items take, by the places of their nodes")
+
+
+class TrafficReply(Traffic):
+    """Traffic together with the artifact."""
+
+    unit: str = Field(description="the unit of costs and budgets")
+    artifact: ArtifactRef = Field(description="the artifact that was asked")

@@ -70,10 +70,14 @@ class Budget(Value):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"fraction": 0.6}]})
 
-    total: Cost | None = Field(default=None, description="for all queries together, in the artifact's unit")
-    per_query: Cost | None = Field(default=None, description="for a query on average, in the artifact's unit")
+    total: Cost | None = Field(
+        default=None, description="for all queries together, in the artifact's unit", examples=[600.0]
+    )
+    per_query: Cost | None = Field(
+        default=None, description="for a query on average, in the artifact's unit", examples=[0.6]
+    )
     fraction: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
-        default=None, description="as a share of what the dearest classifier costs for all queries"
+        default=None, description="as a share of what the dearest classifier costs for all queries", examples=[0.6]
     )
 
     @model_validator(mode="after")
@@ -87,7 +91,9 @@ class RouteBudget(Value):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"fraction": 0.5}]})
 
-    per_query: Cost | None = Field(default=None, description="for a query on average, in the artifact's unit")
+    per_query: Cost | None = Field(
+        default=None, description="for a query on average, in the artifact's unit", examples=[0.6]
+    )
     fraction: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
         default=None, description="as a share of what the dearest classifier costs"
     )
@@ -114,19 +120,24 @@ class AssignmentOptions(Value):
         default="mean",
         description="mean: the highest mean of the estimates; min: the highest least estimate, then the highest mean; "
         "both of estimates less what the regularization takes off",
+        examples=["mean"],
     )
     regularization: Regularization | None = Field(
-        default=None, description="how many standard deviations of its error are taken off an estimate; null: as built"
+        default=None,
+        description="how many standard deviations of its error are taken off an estimate; null: as built",
+        examples=[1.0],
     )
     gap: float = Field(
         default=1e-6,
         ge=0,
         le=1,
         description="how far the answer may be from the optimum, as a share of its value; 0: the exact optimum",
+        examples=[1e-6],
     )
     time_limit_s: Annotated[float, Field(gt=0)] | None = Field(
         default=None,
         description="seconds after which the best assignment so far is the answer; null: the server's limit",
+        examples=[2.0],
     )
 
 

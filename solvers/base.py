@@ -33,25 +33,29 @@ def part_of(progress: Progress, start: int, end: int, total: int) -> Progress:
 class Run:
     """What a fit may use of the world: whom to tell its progress, the time it has taken, and a memory.
 
-    elapsed: seconds since the fit began, for budgets of time. memo: bytes by key that outlive the fit, so that what
+    elapsed: seconds since the fit began, for budgets of time. cache: bytes by key that outlive the fit, so that what
     one build has trained another, or the same one resumed, need not train again. learner_modules: where learners that a
     build names may come from, beside scikit-learn.
     """
 
     progress: Progress = silent
     elapsed: Callable[[], float] = lambda: 0.0
-    memo: MutableMapping[str, bytes] = field(default_factory=dict)
+    cache: MutableMapping[str, bytes] = field(default_factory=dict)
     learner_modules: tuple[str, ...] = ()
 
 
 class Plan(Protocol):
     """What a fit found: a frozen dataclass of arrays and plain values, kept as an artifact, that answers queries."""
 
+    def check(self) -> None:
+        """Raise InvalidRequest if the arrays do not fit each other: a plan may come from anybody's bytes. Called when
+        one is made: after it no decision can crash or hang."""
+
     def decide(self, query: Any) -> Value:
         """Answer in microseconds; raises Infeasible, with the numbers, if nothing can satisfy the query."""
 
 
-def here(work: Callable[..., Any], *args: Any) -> Any:
+def in_this_process(work: Callable[..., Any], *args: Any) -> Any:
     """Do work in this process, where a plan's caller names no other."""
     return work(*args)
 
@@ -93,8 +97,8 @@ def rows_of(summary: Mapping[str, Any], part: str | None = None) -> int:
     (200, 50, 0)
     """
     rows = summary.get("rows")
-    found = rows.get(part) if isinstance(rows, dict) else rows
-    return found if type(found) is int and found > 0 else 0
+    count = rows.get(part) if isinstance(rows, dict) else rows
+    return count if type(count) is int and count > 0 else 0
 
 
 @dataclass(frozen=True, slots=True)

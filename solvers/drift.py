@@ -1,4 +1,4 @@
-"""Whether what came true has parted from what was estimated: sums that can be added up anywhere, and a sequential test.
+"""Whether what came true has drifted from estimates: sums that can be added up anywhere, and a sequential test.
 
 OCCAM (Section 6) names drift as what it leaves open: its guarantee holds while queries come from where its samples came
 from. The test is by betting. A bettor who starts with 1 and stakes a share of it on each outcome being off by more than
@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-Floats = NDArray[np.float64]
+from solvers.arrays import Floats
+from solvers.statistics import wilson_interval
 
 FALSE_ALARM = 0.01
 """The probability, at most, of ever raising drift in any quantity while there is none: half of it for the errors of the
 estimates themselves, which the margin allows for, half for the bets; all tests share each half."""
 TESTS = ("accuracy.above", "accuracy.below", "cost.above", "time.above")
-"""What is tested. That an item costs less than estimated is told and not tested: no bound on a share is known there."""
+"""What is tested. That an item costs less than estimated is shown, not tested: no bound on a share is known there."""
 STAKES = 0.75 * 0.5 ** np.arange(8)
 SLACK, SLACK_SHARE = 0.01, 0.1
 """How far means may be from their estimates, beside sampling: a point of accuracy; a tenth of cost and time."""
@@ -35,8 +35,8 @@ _Z = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """One quantity of n outcomes that told it.
+class Outcomes:
+    """One quantity of n outcomes, of those that say it.
 
     estimated: (n,), NaN where nothing was; realised: (n,); judged_on: (n,) or one for all, on how many items the
     estimate was counted, 0 where that is unknown.
@@ -85,14 +85,14 @@ def margin_of_means(judged_on: Floats | float) -> Floats:
     return np.asarray(SLACK_SHARE + np.where(n > 0, _Z_OWN / np.sqrt(np.maximum(n, 1)), 0.0))
 
 
-def tally(quantity: str, told: Told) -> dict[str, float]:
+def tally(quantity: str, outcomes: Outcomes) -> dict[str, float]:
     """Sum up outcomes of ``accuracy`` (realised is 0 or 1), ``cost`` or ``time``: what to add to what was counted.
 
     O(n) time. Those without an estimate are summed up apart and tested by nobody.
     """
-    there = ~np.isnan(told.estimated)
-    estimated, realised, alone = told.estimated[there], told.realised[there], told.realised[~there]
-    judged_on = np.broadcast_to(told.judged_on, there.shape)[there]
+    there = ~np.isnan(outcomes.estimated)
+    estimated, realised, alone = outcomes.estimated[there], outcomes.realised[there], outcomes.realised[~there]
+    judged_on = np.broadcast_to(outcomes.judged_on, there.shape)[there]
     sums = _moments(f"{quantity}.with", realised) | _moments(f"{quantity}.alone", alone)
     if len(estimated):
         sums[f"{quantity}.estimated"] = math.fsum(estimated.tolist())
@@ -124,10 +124,10 @@ def _stake(test: str, off: Floats, allowed: Floats) -> dict[str, float]:
     return {f"{test}.{place}": log for place, log in enumerate(logs.tolist())}
 
 
-def parted(sums: Mapping[str, float]) -> tuple[str, ...]:
-    """Say which quantities have parted from their estimates: one of its tests has won enough.
+def drifted(sums: Mapping[str, float]) -> tuple[str, ...]:
+    """Say which quantities have drifted from their estimates: one of its tests has won enough.
 
-    >>> parted(tally("accuracy", Told(np.full(500, 0.9), np.zeros(500), 1000)))
+    >>> drifted(tally("accuracy", Outcomes(np.full(500, 0.9), np.zeros(500), 1000)))
     ('accuracy',)
     """
     won = [test for test in TESTS if _log_wealth(sums, test) >= _LOG_ENOUGH]
@@ -162,13 +162,13 @@ def compare(quantity: str, sums: Mapping[str, float]) -> Compared:
     if not n:
         return Compared(0, None, None, None, None)
     mean = total / n
-    low, high = _wilson(mean, n) if quantity == "accuracy" else _normal(mean, n, squares)
+    low, high = _of_share(mean, n) if quantity == "accuracy" else _normal(mean, n, squares)
     return Compared(int(n), None if estimated is None else estimated / n, mean, low, high)
 
 
-def _wilson(share: float, n: float) -> tuple[float, float]:
-    middle, width = share + _Z * _Z / (2 * n), _Z * math.sqrt(share * (1 - share) / n + (_Z / (2 * n)) ** 2)
-    return (middle - width) / (1 + _Z * _Z / n), (middle + width) / (1 + _Z * _Z / n)
+def _of_share(share: float, n: float) -> tuple[float, float]:
+    low, high = wilson_interval(np.array([share]), np.array([n]), _Z)
+    return float(low[0]), float(high[0])
 
 
 def _normal(mean: float, n: float, squares: float) -> tuple[float | None, float | None]:

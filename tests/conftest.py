@@ -7,17 +7,21 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from app.embedded import EmbeddedRedis
-from app.parts import Parts, open_parts
 from app.settings import Settings
-from app.store import Store
-from tests import subjects
-from tests.samples import trace_upload
-from tests.servers import Server, running_server
+from app.store.client import Store
+from app.store.embedded import EmbeddedRedis
+from app.store.repositories import Repositories, open_repositories
+from tests.support import subjects
+from tests.support.samples import trace_upload
+from tests.support.servers import Server, running_server
 
+os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / ".cache" / "numba"))
+"""Kernels are compiled once for all processes of a run, servers and workers among them, and kept for the next."""
 settings.register_profile("shared", deadline=None)  # machines are shared: an example may take any time
 settings.load_profile("shared")
 
+LIMIT = 2_000_000
+"""Bytes of a body that the server with all subjects takes."""
 LONGEST_FIRST = (
     "test_readme",
     "test_worker",
@@ -28,8 +32,8 @@ LONGEST_FIRST = (
     "test_shutdown",
     "test_store_away",
     "test_knapsack",
-    "test_prices",
-    "test_trained",
+    "test_shadow_prices",
+    "test_archives",
 )
 """Modules that take longest begin first, so that no process is left waiting for them at the end."""
 
@@ -71,17 +75,24 @@ def store(redis: EmbeddedRedis) -> Iterator[Store]:
 
 
 @pytest.fixture
-def parts(redis: EmbeddedRedis, store: Store, tmp_path: Path) -> Iterator[Parts]:
+def repos(redis: EmbeddedRedis, store: Store, tmp_path: Path) -> Iterator[Repositories]:
     """Give the parts over an empty store."""
-    with open_parts(Settings(redis_url=redis.url, data_dir=tmp_path), client_name="test") as parts:
-        yield parts
+    with open_repositories(Settings(redis_url=redis.url, data_dir=tmp_path), client_name="test") as repos:
+        yield repos
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Run a server with an embedded store, a worker beside it, and one cascade called ``trace`` in it."""
+    """Run a server with an embedded store, a worker beside it, and a cascade called ``trace``: one for each process."""
     with running_server(tmp_path_factory.mktemp("server")) as server:
         upload(server)
+        yield server
+
+
+@pytest.fixture(scope="session")
+def all_subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Run a server with a small artifact of each subject, all called ``plan``: one for each process."""
+    with subjects.server_with_all_subjects(tmp_path_factory.mktemp("subjects"), max_body_bytes=LIMIT) as server:
         yield server
 
 

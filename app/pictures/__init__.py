@@ -1,19 +1,25 @@
 """Pictures of artifacts, the same as the console's main charts: one module a subject, each with ``draw``."""
 
-from collections.abc import Callable
+from importlib import import_module
+from typing import Any
 
 from matplotlib.figure import Figure
 
-from app.catalog import Live
-from app.pictures import cascade, index, pipeline, policy, portfolio
 from app.pictures.canvas import SUFFIXES, save
+from app.serving.catalog import Live
+from models import InvalidRequest
 
-PICTURES: dict[str, Callable[[Live], Figure]] = {
-    "cascade": cascade.draw,
-    "index": index.draw,
-    "portfolio": portfolio.draw,
-    "pipeline": pipeline.draw,
-    "policy": policy.draw,
-}
+__all__ = ["SUFFIXES", "draw", "save"]
 
-__all__ = ["PICTURES", "SUFFIXES", "save"]
+
+def draw(live: Live[Any]) -> Figure:
+    """Draw an artifact as ``draw`` of ``app.pictures.<solver>`` does; raises InvalidRequest if there is no such."""
+    name = f"{__name__}.{live.ref.solver}"
+    try:
+        module = import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise InvalidRequest(f"there is no picture of a {live.ref.solver}") from error
+    picture: Figure = module.draw(live)
+    return picture

@@ -15,9 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import NullFormatter, PercentFormatter, StrMethodFormatter
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from solvers.arrays import Floats
 
 SUFFIXES = (".png", ".svg")
 WIDTH = 8.0

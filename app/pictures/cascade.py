@@ -4,21 +4,22 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from app.catalog import Live
 from app.pictures.canvas import COLOURS, QUIET, figure, logarithmic, shown, spread_widely
-from models import CascadeQuery, CascadeRunDecision, DeadlineRange
+from app.serving.catalog import Live
+from models.cascade import CascadeQuery, CascadeRunDecision, DeadlineRange
+from solvers.cascade import CascadePlan
 
 BEYOND = 1.15
 """The last range, which does not end, is drawn as far as this times its start."""
 
 
-def draw(live: Live) -> Figure:
+def draw(live: Live[CascadePlan]) -> Figure:
     """Draw the step function above the timeline."""
-    found: CascadeRunDecision = live.plan.decide(CascadeQuery())
-    picture = figure(3.2 + 0.26 * len(found.steps))
-    above, below = picture.subplots(2, 1, height_ratios=(2.4, 0.7 + 0.28 * len(found.steps)))
+    decision: CascadeRunDecision = live.plan.decide(CascadeQuery())
+    picture = figure(3.2 + 0.26 * len(decision.steps))
+    above, below = picture.subplots(2, 1, height_ratios=(2.4, 0.7 + 0.28 * len(decision.steps)))
     _step_function(above, live.plan.ranges(), live.record.unit)
-    _timeline(below, found, live.record.unit)
+    _timeline(below, decision, live.record.unit)
     return picture
 
 
@@ -41,15 +42,15 @@ def _step_function(axes: Axes, ranges: tuple[DeadlineRange, ...], unit: str) -> 
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2)
 
 
-def _timeline(axes: Axes, found: CascadeRunDecision, unit: str) -> None:
+def _timeline(axes: Axes, decision: CascadeRunDecision, unit: str) -> None:
     """Draw a bar for each call, as long as it takes on average and as dark as it is likely."""
     start = 0.0
-    for place, step in enumerate(found.steps):
+    for place, step in enumerate(decision.steps):
         opacity = 0.25 + 0.75 * min(max(step.probability_of_reaching, 0.0), 1.0)
         axes.barh(place, step.execution_time, left=start, height=0.6, color=COLOURS[0], alpha=opacity)
         start += step.execution_time
         axes.text(start, place, f" {step.probability_of_reaching:.1%} of items", va="center", fontsize=8)
-    axes.set_yticks(range(len(found.steps)), [shown(step.classifier) for step in found.steps])
+    axes.set_yticks(range(len(decision.steps)), [shown(step.classifier) for step in decision.steps])
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.set(

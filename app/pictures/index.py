@@ -8,9 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
-from app.catalog import Live
-from app.pictures.canvas import QUIET, Floats, figure, legend, listed, logarithmic, ordered, percents
+from app.pictures.canvas import QUIET, figure, legend, listed, logarithmic, ordered, percents
+from app.serving.catalog import Live
 from models.index import CurvesQuery, IndexCurves, SkylineItem
+from solvers.arrays import Floats
 from solvers.index import IndexPlan
 from solvers.index import draw as drawn
 
@@ -19,17 +20,17 @@ MOST_NAMED = 14
 NOTHING = "no feature"
 
 
-def draw(live: Live) -> Figure:
+def draw(live: Live[IndexPlan]) -> Figure:
     """Draw the map above the skyline; where there is one size only, or sizes of several numbers, the skyline alone."""
     plan: IndexPlan = live.plan
     unit = live.record.unit
     if plan.powers.shape[1] != 1:
         return _alone(plan, unit)
-    found = drawn(plan, CurvesQuery(points=CELLS, budgets=CELLS))
-    middle = float(np.sqrt(found.sizes[0] * found.sizes[-1]))
+    curves = drawn(plan, CurvesQuery(points=CELLS, budgets=CELLS))
+    middle = float(np.sqrt(curves.sizes[0] * curves.sizes[-1]))
     picture = figure(5.6)
     above, below = picture.subplots(2, 1, height_ratios=(1.5, 1))
-    colours = _map(above, found, unit)
+    colours = _map(above, curves, unit)
     _skyline(below, plan.skyline(middle), colours, unit, f" at size {middle:.3g}")
     return picture
 
@@ -45,15 +46,15 @@ def _alone(plan: IndexPlan, unit: str) -> Figure:
     return picture
 
 
-def _map(axes: Axes, found: IndexCurves, unit: str) -> dict[tuple[str, ...], Any]:
+def _map(axes: Axes, curves: IndexCurves, unit: str) -> dict[tuple[str, ...], Any]:
     """Draw the map, name those that win most, and tell the colour of each."""
-    there, places, cells = np.unique(np.array(found.winners), return_inverse=True, return_counts=True)
+    there, places, cells = np.unique(np.array(curves.winners), return_inverse=True, return_counts=True)
     colours = ordered(len(there))
-    sizes, budgets = _edges(np.array(found.sizes)), _edges(np.array(found.budgets))
+    sizes, budgets = _edges(np.array(curves.sizes)), _edges(np.array(curves.budgets))
     axes.pcolormesh(
         sizes,
         budgets,
-        places.reshape(len(found.budgets), -1),
+        places.reshape(len(curves.budgets), -1),
         cmap=ListedColormap(colours),
         vmin=-0.5,
         vmax=len(there) - 0.5,
@@ -63,7 +64,7 @@ def _map(axes: Axes, found: IndexCurves, unit: str) -> dict[tuple[str, ...], Any
     axes.set(title="Which features win for this size and budget", xlabel="size", ylabel=f"budget, {unit}")
     logarithmic(axes, "x", sizes)
     logarithmic(axes, "y", budgets)
-    sets = [found.feature_sets[place] for place in there.tolist()]
+    sets = [curves.feature_sets[place] for place in there.tolist()]
     tints = {each.features: tint for each, tint in zip(sets, colours, strict=True)}
     named = sorted(np.argsort(-cells, kind="stable")[:MOST_NAMED].tolist())
     _explain(axes, [(sets[i].accuracy, sets[i].features) for i in named], tints, len(sets))

@@ -6,9 +6,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
-from app.catalog import Live
 from app.pictures.canvas import ORDERED, QUIET, figure, logarithmic, percents
+from app.serving.catalog import Live
 from models.pipeline import Configuration
+from solvers.pipeline import PipelinePlan
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 """By the number of stages; more take the last one."""
@@ -16,7 +17,7 @@ LEAST_SPAN = 0.05
 """Colours go over so much of the coverage at least."""
 
 
-def draw(live: Live) -> Figure:
+def draw(live: Live[PipelinePlan]) -> Figure:
     """Draw the front; markers tell the number of stages."""
     items: tuple[Configuration, ...] = live.plan.frontier()
     picture = figure(4.0)

@@ -8,11 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from app.catalog import Live
 from app.pictures.canvas import COLOURS, QUIET, colour, figure, listed, logarithmic, percents
-from models.policy import PolicyPoint, PolicyTarget
-from models.traffic import Traffic, TrafficEdge
-from solvers.policy import traffic
+from app.serving.catalog import Live
+from models.policy import PolicyPoint, PolicyTarget, Traffic, TrafficEdge
+from solvers.policy import PolicyPlan, traffic
 
 Places = dict[int, tuple[float, float]]
 LEAST_SHARE = 0.01
@@ -25,16 +24,16 @@ MOST_NAMED = 7
 """Steps that have a colour of their own; the others are grey."""
 
 
-def draw(live: Live) -> Figure:
+def draw(live: Live[PolicyPlan]) -> Figure:
     """Draw the curve above the DAG; raises Conflict for a version that was built before traffic was counted."""
-    found = traffic(live.plan, live.record.summary, PolicyTarget())
-    edges = [edge for edge in found.edges if edge.share >= LEAST_SHARE]
-    layers = _layers(found, edges)
+    flow = traffic(live.plan, live.record.summary, PolicyTarget())
+    edges = [edge for edge in flow.edges if edge.share >= LEAST_SHARE]
+    layers = _layers(flow, edges)
     height = 1.5 + 0.35 * max(map(len, layers.values()))
     picture = figure(2.6 + height)
     above, below = picture.subplots(2, 1, height_ratios=(2.0, height))
     _curve(above, live.plan.curve(), live.record.unit)
-    _graph(below, found, edges, _places(layers, edges))
+    _graph(below, flow, edges, _places(layers, edges))
     return picture
 
 
@@ -51,7 +50,7 @@ def _curve(axes: Axes, points: Sequence[PolicyPoint], unit: str) -> None:
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2)
 
 
-def _graph(axes: Axes, found: Traffic, edges: Sequence[TrafficEdge], at: Places) -> None:
+def _graph(axes: Axes, flow: Traffic, edges: Sequence[TrafficEdge], at: Places) -> None:
     """Draw the states from left to right by the number of sensors acquired, with what most items do."""
     colours = _colours(edges)
     for edge in edges:
@@ -59,10 +58,10 @@ def _graph(axes: Axes, found: Traffic, edges: Sequence[TrafficEdge], at: Places)
         tint = colours.get(edge.sensors, QUIET)
         axes.plot([x, to_x], [y, to_y], color=tint, linewidth=max(WIDEST * edge.share, 0.7), zorder=1, alpha=0.9)
     for node in at:
-        told = found.nodes[node]
-        axes.scatter(*at[node], s=LARGEST * told.share, color="white", edgecolors="black", linewidths=0.8, zorder=2)
-        axes.scatter(*at[node], s=LARGEST * told.stopped / found.rows, color="black", linewidths=0, zorder=3)
-    axes.set(title=f"The ways that {found.rows} items take, for the fewest errors", xlabel="sensors acquired")
+        state = flow.nodes[node]
+        axes.scatter(*at[node], s=LARGEST * state.share, color="white", edgecolors="black", linewidths=0.8, zorder=2)
+        axes.scatter(*at[node], s=LARGEST * state.stopped / flow.rows, color="black", linewidths=0, zorder=3)
+    axes.set(title=f"The ways that {flow.rows} items take, for the fewest errors", xlabel="sensors acquired")
     axes.set_yticks([])
     axes.grid(visible=False)
     axes.margins(x=0.05, y=0.15)
@@ -71,11 +70,11 @@ def _graph(axes: Axes, found: Traffic, edges: Sequence[TrafficEdge], at: Places)
     _explain(axes, colours)
 
 
-def _layers(found: Traffic, edges: Sequence[TrafficEdge]) -> dict[int, list[int]]:
+def _layers(flow: Traffic, edges: Sequence[TrafficEdge]) -> dict[int, list[int]]:
     """Gather the states by the number of sensors acquired."""
     layers: dict[int, list[int]] = defaultdict(list)
     for node in sorted({0} | {edge.source for edge in edges} | {edge.target for edge in edges}):
-        layers[len(found.nodes[node].sensors)].append(node)
+        layers[len(flow.nodes[node].sensors)].append(node)
     return layers
 
 

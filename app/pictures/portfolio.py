@@ -4,9 +4,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from app.catalog import Live
 from app.pictures.canvas import QUIET, colour, figure, legend, percents, shown
+from app.serving.catalog import Live
 from models.portfolio import Curve
+from solvers.portfolio import PortfolioPlan
 
 OURS = ("occam", "route")
 """The others are baselines, and dashed."""
@@ -21,7 +22,7 @@ NAMES = {
 MARKERS = ("o", "s", "D", "x", "v", "^", "P", "*")
 
 
-def draw(live: Live) -> Figure:
+def draw(live: Live[PortfolioPlan]) -> Figure:
     """Draw accuracy above usage, over the same budgets."""
     curves: tuple[Curve, ...] = live.plan.curves()
     picture = figure(5.6)

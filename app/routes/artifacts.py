@@ -4,10 +4,12 @@ import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from app.clock import now
-from app.routes.context import InContext, PathName, errors, json_only, needs_store
+from app.routes.dependencies import Context, InContext, PathName, errors, json_only, needs_store
+from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
+from app.store.pages import Page
 from models import ArtifactRecord, Value
 from models.errors import UnsupportedMediaType
 
@@ -17,8 +19,8 @@ Version = Annotated[int, Path(ge=1, description="the version", examples=[1])]
 Solver = Annotated[str, Path(description="the solver", examples=["cascade"])]
 
 
-class ArtifactList(BaseModel):
-    """Several artifacts."""
+class ArtifactList(Listed):
+    """A page of artifacts."""
 
     items: Annotated[list[ArtifactRecord], Field(description="the artifacts, by solver and name, or by version")]
 
@@ -36,21 +38,62 @@ def list_all(
     context: InContext,
     solver: Annotated[str | None, Query(description="of this solver only", examples=["cascade"])] = None,
     name: Annotated[str | None, Query(description="of this name only", examples=["digits-joint"])] = None,
+    prefix: Annotated[
+        str | None, Query(max_length=63, description="of names that begin so only", examples=["digits"])
+    ] = None,
+    dataset: Annotated[
+        str | None, Query(description="built from this dataset only, of those that are in memory", examples=["digits"])
+    ] = None,
+    summary: Annotated[
+        bool, Query(description="false: with empty summaries, which are most of a record", examples=[True])
+    ] = True,
+    limit: Limit = DEFAULT_LIMIT,
+    cursor: Cursor = None,
 ) -> ArtifactList:
-    """List the active version of every artifact."""
-    return ArtifactList(items=context.parts.feedback.told_of(context.parts.artifacts.active(solver, name)))
+    """List the active version of every artifact, by solver and name, a page at a time.
+
+    What is published or deleted between two pages makes no other artifact come twice or not at all.
+    """
+    if dataset is None:
+        page = context.repos.artifacts.page(solver, name, prefix=prefix or "", limit=limit, cursor=cursor)
+    else:
+        built = context.catalog.built_from(dataset)
+        ids = [one for one in built if solver in (None, one[0]) and name in (None, one[1])]
+        asked = [one for one in ids if one[1].startswith(prefix or "")]
+        page = context.repos.artifacts.page_of(asked, limit=limit, cursor=cursor)
+    return _listed(context, page, summary)
+
+
+def _listed(context: Context, page: Page[ArtifactRecord], summary: bool = True) -> ArtifactList:
+    records = context.repos.feedback.with_drift(page.items)
+    if not summary:
+        records = [record.model_copy(update={"summary": {}}) for record in records]
+    return ArtifactList(items=records, next=page.next, total=page.total)
 
 
 @router.get("/{solver}/{name}", summary="Show an artifact", responses=errors(404, 503))
 def show(solver: Solver, name: PathName, context: InContext) -> ArtifactRecord:
     """Tell of the active version: where it came from and what the build found."""
-    return context.parts.feedback.told_of([context.parts.artifacts.record(solver, name)])[0]
+    return context.repos.feedback.with_drift([context.repos.artifacts.record(solver, name)])[0]
+
+
+@router.delete("/{solver}/{name}", summary="Delete an artifact", status_code=204, responses=errors(404, 503))
+def delete_all(solver: Solver, name: PathName, context: InContext) -> None:
+    """Delete every version of an artifact, the active one too, with its bytes and its feedback, for good.
+
+    Servers answer 404 within a second. Its versions are counted on: should the name be used again, no version has a
+    number that an old decision's id names. A build of the name that is queued or running is not cancelled; it publishes
+    the next version.
+    """
+    context.repos.artifacts.delete_all(solver, name)
 
 
 @router.get("/{solver}/{name}/versions", summary="List the versions of an artifact", responses=errors(404, 503))
-def versions(solver: Solver, name: PathName, context: InContext) -> ArtifactList:
-    """List every version, the oldest first."""
-    return ArtifactList(items=context.parts.feedback.told_of(context.parts.artifacts.versions(solver, name)))
+def versions(
+    solver: Solver, name: PathName, context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
+) -> ArtifactList:
+    """List the versions, the oldest first, a page at a time."""
+    return _listed(context, context.repos.artifacts.versions_page(solver, name, limit=limit, cursor=cursor))
 
 
 @router.put(
@@ -61,7 +104,7 @@ def versions(solver: Solver, name: PathName, context: InContext) -> ArtifactList
 )
 def activate(solver: Solver, name: PathName, body: Activation, context: InContext) -> ArtifactRecord:
     """Let a version answer from now on, in every server within a second."""
-    return context.parts.artifacts.activate(solver, name, body.version)
+    return context.repos.artifacts.activate(solver, name, body.version)
 
 
 @router.delete(
@@ -70,9 +113,20 @@ def activate(solver: Solver, name: PathName, body: Activation, context: InContex
     status_code=204,
     responses=errors(404, 409, 503),
 )
-def delete(solver: Solver, name: PathName, version: Version, context: InContext) -> None:
-    """Delete a version that is not active."""
-    context.parts.artifacts.delete(solver, name, version)
+def delete(
+    solver: Solver,
+    name: PathName,
+    version: Version,
+    context: InContext,
+    even_active: Annotated[
+        bool, Query(description="true: delete it although it is the active version", examples=[True])
+    ] = False,
+) -> None:
+    """Delete a version and its feedback; the active one only with `even_active=true`.
+
+    Then the highest of the versions that remain answers, or the artifact is gone if it was the last.
+    """
+    context.repos.artifacts.delete(solver, name, version, even_active=even_active)
 
 
 @router.get(
@@ -83,12 +137,12 @@ def delete(solver: Solver, name: PathName, version: Version, context: InContext)
 )
 def export(solver: Solver, name: PathName, version: Version, context: InContext) -> Response:
     """Give the bytes of a version; they carry their own checksum and everything that an import needs."""
-    record = context.parts.artifacts.record(solver, name, version)
+    record = context.repos.artifacts.record(solver, name, version)
     headers = {
         "Content-Disposition": f'attachment; filename="{solver}-{name}-{version}.parsimony"',
         "X-SHA256": record.sha256,
     }
-    return Response(context.parts.artifacts.data(record), media_type=MEDIA_TYPE, headers=headers)
+    return Response(context.repos.artifacts.data(record), media_type=MEDIA_TYPE, headers=headers)
 
 
 @router.post(
@@ -110,4 +164,4 @@ async def import_(request: Request, context: InContext) -> ArtifactRecord:
     if kind not in (MEDIA_TYPE, "application/octet-stream"):
         raise UnsupportedMediaType(f"the body is {kind or 'of no stated type'}, must be {MEDIA_TYPE}")
     data = await request.body()
-    return await asyncio.to_thread(context.parts.artifacts.publish, data, created_at=now())
+    return await asyncio.to_thread(context.repos.artifacts.publish, data, created_at=now())

@@ -7,10 +7,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Response
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from app.parts import Parts
-from app.routes.context import InContext, errors, json_only, needs_store
+from app.routes.dependencies import InContext, errors, json_only, needs_store
+from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
+from app.store.repositories import Repositories
 from models import Build, BuildRequest, ParsimonyError
 
 router = APIRouter(prefix="/v1/builds", tags=["builds"], dependencies=[Depends(needs_store)])
@@ -18,10 +19,11 @@ _LOOK_S = 0.2
 BuildId = Annotated[str, Path(description="the build's id", examples=["7d0c3b9a5e4f4d6c8a1b2c3d4e5f6a7b"])]
 
 
-class BuildList(BaseModel):
-    """The builds that are remembered."""
+class BuildList(Listed):
+    """A page of the builds that are remembered."""
 
     items: Annotated[list[Build], Field(description="the builds, the newest first")]
+    open: Annotated[int, Field(description="how many builds are queued or running, on all pages together")]
 
 
 @router.post(
@@ -33,21 +35,23 @@ class BuildList(BaseModel):
 )
 def start(request: BuildRequest, context: InContext, response: Response) -> Build:
     """Queue a build; a worker takes it. Same dataset, params and seed give the same artifact, byte for byte."""
-    build = context.parts.builds.enqueue(request)
+    build = context.repos.builds.enqueue(request)
     response.headers["Location"] = f"/v1/builds/{build.id}"
     return build
 
 
 @router.get("", summary="List the builds", responses=errors(503))
-def list_all(context: InContext) -> BuildList:
-    """List the builds that are remembered, the newest first."""
-    return BuildList(items=context.parts.builds.recent())
+def list_all(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> BuildList:
+    """List the builds that are remembered, the newest first, a page at a time."""
+    builds = context.repos.builds
+    page = builds.page(limit=limit, cursor=cursor)
+    return BuildList(items=page.items, next=page.next, total=page.total, open=builds.count_open())
 
 
 @router.get("/{build_id}", summary="Show a build", responses=errors(404, 503))
 def show(build_id: BuildId, context: InContext) -> Build:
     """Tell how far a build has come and what became of it."""
-    return context.parts.builds.get(build_id)
+    return context.repos.builds.get(build_id)
 
 
 @router.get(
@@ -58,23 +62,23 @@ def show(build_id: BuildId, context: InContext) -> Build:
 )
 async def events(build_id: BuildId, context: InContext) -> StreamingResponse:
     """Send the build as a server-sent event at each change; the last one is final."""
-    first = await asyncio.to_thread(context.parts.builds.get, build_id)
-    stream = _changes(context.parts, first)
+    first = await asyncio.to_thread(context.repos.builds.get, build_id)
+    stream = _changes(context.repos, first)
     return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
 @router.delete("/{build_id}", summary="Cancel a build", responses=errors(404, 503))
 def cancel(build_id: BuildId, context: InContext) -> Build:
     """Stop a build wherever it is; one that has ended stays as it is."""
-    return context.parts.builds.cancel(build_id)
+    return context.repos.builds.cancel(build_id)
 
 
-async def _changes(parts: Parts, build: Build) -> AsyncIterator[str]:
+async def _changes(repos: Repositories, build: Build) -> AsyncIterator[str]:
     yield _event(build)
     while not build.ended:
         await asyncio.sleep(_LOOK_S)
         try:
-            latest = await asyncio.to_thread(parts.builds.get, build.id)
+            latest = await asyncio.to_thread(repos.builds.get, build.id)
         except ParsimonyError as error:  # the store is away: the build may go on, the caller is to ask again
             yield f"event: error\ndata: {json.dumps({'detail': str(error)})}\n\n"
             return

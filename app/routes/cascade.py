@@ -2,23 +2,15 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Response
 
-from app.decisions import LookUp, decide
-from app.routes.context import InContext, PathName, Version, errors, json_only, plan_of, solved
-from models import CascadeDecision, CascadeQuery, CascadeReply, DeadlinesReply, SolveRequest
+from app.routes.dependencies import InContext, PathName, Version, errors, json_only, plan_of, query_field, solved
+from app.routes.subject import Limits, Subject
+from app.serving.answers import LookUp, decide
+from models.cascade import CascadeDecision, CascadeQuery, CascadeReply, DeadlinesReply, SolveRequest
 from solvers import cascade
 
 router = APIRouter(prefix="/v1/cascades", tags=["cascade"])
-look_ups = (LookUp("cascade", "/v1/cascades/", "/decision", CascadeQuery),)
-
-
-LIMITS = frozenset[str]({"deadline"})
-
-
-def what_if(limits: dict[str, float]) -> CascadeQuery | str:
-    """Ask for the deadline, if one is given."""
-    return CascadeQuery(deadline=limits.get("deadline"))
 
 
 @router.post(
@@ -48,24 +40,29 @@ async def solve(request: SolveRequest, context: InContext) -> CascadeDecision:
 async def decision(
     name: PathName,
     context: InContext,
-    deadline: Annotated[
-        float | None,
-        Query(
-            gt=0,
-            allow_inf_nan=False,
-            description="the maximum duration that must hold, in the artifact's unit",
-            examples=[25.0],
-        ),
-    ] = None,
+    deadline: Annotated[float | None, query_field(CascadeQuery, "deadline")] = None,
     version: Version = None,
 ) -> Response:
     """Give the cascade of least expected duration that always meets the deadline, ready to be run."""
-    live = await plan_of(context, "cascade", name, version)
+    live = await plan_of(context, cascade.solver, name, version)
     return Response(decide(live, CascadeQuery(deadline=deadline), context.metrics), media_type="application/json")
 
 
 @router.get("/{name}/deadlines", summary="The cascade for every deadline", responses=errors(404, 503))
 async def deadlines(name: PathName, context: InContext, version: Version = None) -> DeadlinesReply:
     """Give the whole step function: for every range of deadlines the cascade and its expected duration."""
-    live = await plan_of(context, "cascade", name, version)
+    live = await plan_of(context, cascade.solver, name, version)
     return DeadlinesReply(items=live.plan.ranges(), unit=live.record.unit, artifact=live.ref)
+
+
+def what_if(limits: Limits) -> CascadeQuery | str:
+    """Ask for the deadline, if one is given."""
+    return CascadeQuery(deadline=limits.get("deadline"))
+
+
+subject = Subject(
+    router,
+    limits=frozenset({"deadline"}),
+    what_if=what_if,
+    look_ups=(LookUp(cascade.solver, "/v1/cascades/", "/decision", CascadeQuery),),
+)

@@ -10,18 +10,19 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException
 
 from app.clock import now
-from app.datasets import DatasetInfo
-from app.routes.context import Context, InContext, PathName, errors, needs_store, solved
-from app.tables import parse_spec, read_dataset
+from app.routes.dependencies import Context, InContext, PathName, errors, needs_store, solved
+from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
+from app.store.datasets import DatasetInfo
+from app.store.uploads import parse_spec, read_dataset
 from models import Fault, InvalidRequest
+from models.dataset_profile import FeaturesProfileReply, ProfileReply, TraceProfile, TraceProfileReply
 from models.errors import StoreRefused, UnsupportedMediaType
-from models.profile import FeaturesProfileReply, ProfileReply, TraceProfile, TraceProfileReply
-from solvers.profile import profile
+from solvers.dataset_profile import profile
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(needs_store)])
 _CHUNK = 2**20
@@ -75,8 +76,8 @@ _UPLOAD: dict[str, Any] = {
 }
 
 
-class DatasetList(BaseModel):
-    """All datasets."""
+class DatasetList(Listed):
+    """A page of the datasets."""
 
     items: Annotated[list[DatasetInfo], Field(description="the datasets, by name")]
 
@@ -110,15 +111,16 @@ async def put(name: PathName, request: Request, context: InContext) -> Response:
 
 
 @router.get("", summary="List the datasets", responses=errors(503))
-def list_all(context: InContext) -> DatasetList:
-    """List the datasets by name."""
-    return DatasetList(items=context.parts.datasets.infos())
+def list_all(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> DatasetList:
+    """List the datasets by name, a page at a time."""
+    page = context.repos.datasets.page(limit=limit, cursor=cursor)
+    return DatasetList(items=page.items, next=page.next, total=page.total)
 
 
 @router.get("/{name}", summary="Show a dataset", responses=errors(404, 503))
 def show(name: PathName, context: InContext) -> DatasetInfo:
     """Tell how a dataset is read, and how large it is."""
-    return context.parts.datasets.info(name)
+    return context.repos.datasets.info(name)
 
 
 @router.get(
@@ -135,16 +137,16 @@ async def show_profile(name: PathName, context: InContext) -> Response:
 
 
 def _profile(context: Context, name: str) -> TraceProfileReply | FeaturesProfileReply:
-    info = context.parts.datasets.info(name)
-    found = profile(context.parts.datasets.load(info))
-    reply = TraceProfileReply if isinstance(found, TraceProfile) else FeaturesProfileReply
-    return reply(**dict(found), name=info.name, sha256=info.sha256)
+    info = context.repos.datasets.info(name)
+    facts = profile(context.repos.datasets.load(info))
+    reply = TraceProfileReply if isinstance(facts, TraceProfile) else FeaturesProfileReply
+    return reply(**dict(facts), name=info.name, sha256=info.sha256)
 
 
 @router.delete("/{name}", summary="Delete a dataset", status_code=204, responses=errors(404, 409, 503))
 def delete(name: PathName, context: InContext) -> None:
     """Delete a dataset; one that a queued or running build needs cannot be deleted."""
-    context.parts.datasets.delete(name)
+    context.repos.datasets.delete(name)
 
 
 @contextmanager
@@ -171,8 +173,10 @@ def _store(context: Context, name: str, form: FormData) -> tuple[DatasetInfo, bo
         _copy(table, path)
         spec = parse_spec(_text(form, "spec"))
         limit = context.settings.max_body_bytes
-        dataset = read_dataset(spec, path, table.content_type or "", embeddings, max_bytes=limit, apart=context.reading)
-    return context.parts.datasets.put(name, dataset, created_at=now())
+        dataset = read_dataset(
+            spec, path, table.content_type or "", embeddings, max_bytes=limit, run_in=context.upload_sandbox
+        )
+    return context.repos.datasets.put(name, dataset, created_at=now())
 
 
 def _text(form: FormData, part: str) -> str | bytes:

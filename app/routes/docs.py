@@ -11,7 +11,7 @@ from fastapi.openapi.docs import get_redoc_html, get_swagger_ui_html
 from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 
-from app.confined import confined
+from app.http.page_policy import with_policy
 
 LOGO_ELSEWHERE = b"https://cdn.redoc.ly/redoc/logo-mini.svg"
 _INLINE = re.compile(r"<script>(.*?)</script>", re.DOTALL)
@@ -38,7 +38,7 @@ def install(app: FastAPI) -> None:
             swagger_css_url="/static-docs/swagger-ui.css",
             swagger_favicon_url="/static-docs/favicon.png",
         )
-        return _confined(page)
+        return _with_policy(page)
 
     @app.get("/redoc", include_in_schema=False)
     async def redoc() -> HTMLResponse:
@@ -49,10 +49,10 @@ def install(app: FastAPI) -> None:
             redoc_favicon_url="/static-docs/favicon.png",
             with_google_fonts=False,
         )
-        return _confined(page)
+        return _with_policy(page)
 
 
-def _confined(page: HTMLResponse) -> HTMLResponse:
+def _with_policy(page: HTMLResponse) -> HTMLResponse:
     """Let a page run the scripts that stand in it.
 
     Both pages set styles from their scripts, which only ``unsafe-inline`` allows; ReDoc searches in a worker that it
@@ -60,4 +60,4 @@ def _confined(page: HTMLResponse) -> HTMLResponse:
     """
     inline = [sha256(script.encode()).digest() for script in _INLINE.findall(bytes(page.body).decode())]
     scripts = [f"'sha256-{b64encode(digest).decode()}'" for digest in inline]
-    return confined(page, scripts=scripts, styles=["'unsafe-inline'"], more=["worker-src blob:"])
+    return with_policy(page, scripts=scripts, styles=["'unsafe-inline'"], more=["worker-src blob:"])

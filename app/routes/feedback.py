@@ -9,10 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Request
 from pydantic import ValidationError
 
-from app.catalog import Live
-from app.datasets import DatasetInfo
-from app.feedback import Count
-from app.routes.context import (
+from app.routes.dependencies import (
     Context,
     InContext,
     PathName,
@@ -23,9 +20,12 @@ from app.routes.context import (
     needs_store,
     read_batch,
 )
+from app.serving.catalog import Live
+from app.store.datasets import DatasetInfo
+from app.store.feedback import Count
 from models import ArtifactRecord, ArtifactRef, Fault, InvalidRequest
+from models.dataset_rows import row_faults
 from models.errors import MOST_FAULTS, Infeasible, NotFound, SolverTimeout, UnknownDataset
-from models.extension import row_faults
 from models.feedback import (
     MOST_OUTCOMES,
     Estimates,
@@ -67,14 +67,14 @@ def show(solver: Solver, name: PathName, context: InContext, version: Version = 
 
     Drift is raised by a sequential test: looking often does not raise it more often.
     """
-    return context.parts.feedback.report(context.parts.artifacts.record(solver, name, version))
+    return context.repos.feedback.report(context.repos.artifacts.record(solver, name, version))
 
 
 @router.delete("/{solver}/{name}", summary="Forget feedback", status_code=204, responses=errors(404, 503))
 def delete(solver: Solver, name: PathName, context: InContext, version: Version = None) -> None:
     """Forget the outcomes and rows of a version, and that it has drifted."""
-    record = context.parts.artifacts.record(solver, name, version)
-    context.parts.feedback.delete(ArtifactRef(solver=solver, name=name, version=record.version))
+    record = context.repos.artifacts.record(solver, name, version)
+    context.repos.feedback.delete(ArtifactRef(solver=solver, name=name, version=record.version))
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class _Reader:
     context: Context
     decided: dict[str, tuple[ArtifactRef, Estimates]] = field(default_factory=dict)
     records: dict[ArtifactRef, ArtifactRecord] = field(default_factory=dict)
-    lives: dict[ArtifactRef, Live] = field(default_factory=dict)
+    lives: dict[ArtifactRef, Live[Any]] = field(default_factory=dict)
     datasets: dict[str, DatasetInfo] = field(default_factory=dict)
     counts: dict[ArtifactRef, Count] = field(default_factory=dict)
 
@@ -121,7 +121,7 @@ class _Reader:
             self.records[ref] = self.context.catalog.record_at(ref.solver, ref.name, ref.version)
         return self.records[ref]
 
-    def _live(self, ref: ArtifactRef) -> Live:
+    def _live(self, ref: ArtifactRef) -> Live[Any]:
         if ref not in self.lives:
             if len(self.lives) == PLANS:
                 del self.lives[next(iter(self.lives))]
@@ -132,12 +132,12 @@ class _Reader:
         name = record.dataset
         if name not in self.datasets:
             try:
-                self.datasets[name] = self.context.parts.datasets.info(name)
+                self.datasets[name] = self.context.repos.datasets.info(name)
             except UnknownDataset as error:
                 raise InvalidRequest.at(Fault(("row",), f"cannot be kept: {error}")) from error
             if record.dataset_sha256 not in ("", self.datasets[name].sha256):
-                told = f"dataset {name!r} is not what version {record.version} was built from: it was replaced"
-                raise InvalidRequest.at(Fault(("row",), f"cannot be kept: {told}"))
+                reason = f"dataset {name!r} is not what version {record.version} was built from: it was replaced"
+                raise InvalidRequest.at(Fault(("row",), f"cannot be kept: {reason}"))
         return self.datasets[name]
 
 
@@ -159,17 +159,17 @@ def _give(context: Context, body: bytes, started: float) -> FeedbackReply:
             raise type(error)(f"items.{place}: {error}") from error
     if faults:
         raise InvalidRequest.at(*faults)
-    drifts = context.parts.feedback.add(reader.counts)
+    drifts = context.repos.feedback.add(reader.counts)
     for ref, count in reader.counts.items():
         context.metrics.feedback.labels(ref.solver, ref.name).inc(count.outcomes)
     return FeedbackReply(
         counted=len(outcomes),
         rows=sum(len(count.rows) for count in reader.counts.values()),
-        drift={ref.spelt: found for ref, found in drifts.items()},
+        drift={ref.spelt: quantities for ref, quantities in drifts.items()},
     )
 
 
-def _refuse_unknown(classifier: str, live: Live) -> None:
+def _refuse_unknown(classifier: str, live: Live[Any]) -> None:
     known = SOLVERS[live.ref.solver].classifiers(live.plan)
     if classifier not in known:
         there = f"there are {', '.join(known)}" if known else f"a decision of a {live.ref.solver} names none"
@@ -184,7 +184,7 @@ def _read_id(decision: str) -> tuple[ArtifactRef, Estimates]:
         raise InvalidRequest.at(Fault(("decision",), said)) from error
 
 
-def _estimated_again(live: Live, inputs: dict[str, Any]) -> Estimates:
+def _estimated_again(live: Live[Any], inputs: dict[str, Any]) -> Estimates:
     """Decide again as it was decided then: the same version gives the same answer to the same inputs."""
     solver = SOLVERS[live.ref.solver]
     try:

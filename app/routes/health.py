@@ -1,15 +1,18 @@
 """Health and metrics."""
 
+import heapq
 from typing import Literal
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
-from app.routes.context import InContext
+from app.routes.dependencies import InContext
 
 router = APIRouter(tags=["health"])
 
 
+MOST_PROBLEMS = 20
+"""Artifacts that are told of by name."""
 _MEANWHILE = "decisions go on from memory, uploads and builds are refused"
 
 
@@ -25,6 +28,9 @@ class Readiness(BaseModel):
     status: Literal["ready", "loading"] = Field(description="loading until the first look at the store has finished")
     store: Literal["up", "unreachable"] = Field(description="whether the store can be reached")
     artifacts: int = Field(description="artifacts in memory")
+    demo: str | None = Field(
+        default=None, description="what the demo is doing, while what it serves is made; null when it is done"
+    )
     problems: list[str] = Field(description="what is wrong, in sentences")
 
 
@@ -42,8 +48,11 @@ async def live() -> Liveness:
 async def ready(context: InContext, response: Response) -> Readiness:
     """Say what is loaded and what is wrong; 503 until the first load has finished."""
     catalog = context.catalog
-    problems = [f"{solver} {name!r}: {text}" for (solver, name), text in sorted(catalog.problems.items())]
-    lacking = context.parts.lacking_room()
+    bad = catalog.problems
+    problems = [f"{solver} {name!r}: {bad[solver, name]}" for solver, name in heapq.nsmallest(MOST_PROBLEMS, bad)]
+    if len(bad) > MOST_PROBLEMS:
+        problems.append(f"and {len(bad) - MOST_PROBLEMS} more artifacts; the log names them all")
+    lacking = context.repos.lacking_room()
     if lacking is not None:
         problems.append(f"{lacking}; {_MEANWHILE}")
     if not catalog.store_up:
@@ -61,6 +70,7 @@ async def ready(context: InContext, response: Response) -> Readiness:
         status="ready" if catalog.loaded else "loading",
         store="up" if catalog.store_up else "unreachable",
         artifacts=len(catalog.plans),
+        demo=context.seen.demo,
         problems=problems,
     )
 

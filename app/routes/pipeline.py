@@ -2,11 +2,9 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
-from app.catalog import Live
-from app.decisions import LookUp, counted, decide, encode, told
-from app.routes.context import (
+from app.routes.dependencies import (
     Context,
     InContext,
     Version,
@@ -14,11 +12,15 @@ from app.routes.context import (
     each_name_once,
     errors,
     json_only,
+    path_name,
     plan_of,
+    query_field,
     read_batch,
     solved,
 )
-from models.base import NAME_PATTERN
+from app.routes.subject import Limits, Subject
+from app.serving.answers import LookUp, counted, decide, decision_id_of, encode
+from app.serving.catalog import Live
 from models.pipeline import (
     FrontierReply,
     PipelineQuery,
@@ -28,22 +30,10 @@ from models.pipeline import (
     StepsBatchRequest,
     StepsRequest,
 )
+from solvers.pipeline import PipelinePlan, solver
 
 router = APIRouter(prefix="/v1/pipelines", tags=["pipeline"])
-bodies = (StepsBatchRequest,)
-PipelineName = Annotated[str, Path(pattern=NAME_PATTERN, description="the name", examples=["tumours"])]
-
-
-def _limit(description: str, example: float, most: float | None = None) -> Any:
-    return Query(ge=0, le=most, allow_inf_nan=False, description=description, examples=[example])
-
-
-LIMITS = frozenset[str]({"budget"})
-
-
-def what_if(limits: dict[str, float]) -> PipelineQuery | str:
-    """Ask for what the budget allows."""
-    return PipelineQuery(max_cost=limits.get("budget"))
+PipelineName = Annotated[str, path_name("tumours")]
 
 
 @router.get(
@@ -57,11 +47,11 @@ async def frontier(name: PipelineName, context: InContext, version: Version = No
 
     They were chosen on one part of the rows; the figures are what they achieve on another, and so may be dominated.
     """
-    live = await plan_of(context, "pipeline", name, version)
+    live = await plan_of(context, solver, name, version)
     return Response(await solved(context, _frontier, live), media_type="application/json")
 
 
-def _frontier(live: Live) -> bytes:
+def _frontier(live: Live[PipelinePlan]) -> bytes:
     plan = live.plan
     reply = FrontierReply(
         items=plan.frontier(),
@@ -83,18 +73,16 @@ def _frontier(live: Live) -> bytes:
 async def decision(
     name: PipelineName,
     context: InContext,
-    max_cost: Annotated[
-        float | None, _limit("the most that an item may cost on average, in the artifact's unit", 12.5, 1e100)
-    ] = None,
-    min_accuracy: Annotated[float | None, _limit("the least conclusive accuracy, from 0 to 1", 0.9, 1)] = None,
-    min_coverage: Annotated[float | None, _limit("the least coverage, from 0 to 1", 0.8, 1)] = None,
+    max_cost: Annotated[float | None, query_field(PipelineQuery, "max_cost")] = None,
+    min_accuracy: Annotated[float | None, query_field(PipelineQuery, "min_accuracy")] = None,
+    min_coverage: Annotated[float | None, query_field(PipelineQuery, "min_coverage")] = None,
     version: Version = None,
 ) -> Response:
     """Give the most accurate configuration within the cost, or the cheapest that meets the minima.
 
     Without limits it is the one with the most right answers. The reply says how ties were broken.
     """
-    live = await plan_of(context, "pipeline", name, version)
+    live = await plan_of(context, solver, name, version)
     query = PipelineQuery(max_cost=max_cost, min_accuracy=min_accuracy, min_coverage=min_coverage)
     return Response(decide(live, query, context.metrics), media_type="application/json")
 
@@ -111,33 +99,27 @@ async def steps(name: PipelineName, request: StepsRequest, context: InContext, v
 
     Nothing is remembered between calls: send all that is known, each time.
     """
-    live = await plan_of(context, "pipeline", name, version)
+    live = await plan_of(context, solver, name, version)
     with counted(live, context.metrics):
-        found = _step_at_once(live, request)
-        if found is None:
-            found = await solved(context, _step, live, request, context.settings.allowed_modules(), context.apart)
-    return Response(found, media_type="application/json")
+        reply = _step_at_once(live, request)
+        if reply is None:
+            reply = await solved(context, _step, live, request, context.settings.allowed_modules(), context.sandbox)
+    return Response(reply, media_type="application/json")
 
 
-def _step_at_once(live: Live, request: StepsRequest) -> bytes | None:
+def _step_at_once(live: Live[PipelinePlan], request: StepsRequest) -> bytes | None:
     """Answer where models are numbers."""
     return _step(live, request) if live.plan.answers_at_once else None
 
 
-def _step(live: Live, request: StepsRequest, *apart: Any) -> bytes:
+def _step(live: Live[PipelinePlan], request: StepsRequest, *sandboxed: Any) -> bytes:
     solution = live.plan.solution(request.solution)
-    step = live.plan.step(solution, request.features, *apart)
-    return encode(step, live, solution=solution, decision=_told(live, solution))
+    step = live.plan.step(solution, request.features, *sandboxed)
+    return encode(step, live, solution=solution, decision=_id_of(live, solution))
 
 
-def _told(live: Live, solution: int) -> str:
-    return told(live, None, live.plan.configuration(solution))
-
-
-look_ups = (
-    LookUp("pipeline", "/v1/pipelines/", "/decision", PipelineQuery),
-    LookUp("pipeline", "/v1/pipelines/", "/steps", StepsRequest, "POST", _step_at_once),
-)
+def _id_of(live: Live[PipelinePlan], solution: int) -> str:
+    return decision_id_of(live, None, live.plan.configuration(solution))
 
 
 @router.post(
@@ -151,15 +133,32 @@ look_ups = (
 async def steps_batch(name: PipelineName, request: Request, context: InContext, version: Version = None) -> Response:
     """Say for each item what to do next with it, as ``steps`` does for one."""
     body = await request.body()
-    live = await plan_of(context, "pipeline", name, version)
+    live = await plan_of(context, solver, name, version)
     with counted(live, context.metrics):
         return Response(await solved(context, _batch, context, live, body), media_type="application/json")
 
 
-def _batch(context: Context, live: Live, body: bytes) -> bytes:
+def _batch(context: Context, live: Live[PipelinePlan], body: bytes) -> bytes:
     """Read items, tell their steps, and write the reply; off the event loop, for all of it takes its time."""
     request = read_batch(context, StepsBatchRequest, body)
     solution = live.plan.solution(request.solution)
-    steps = live.plan.steps(solution, request.items, context.settings.allowed_modules(), context.apart)
-    reply = StepsBatchReply(steps=steps, solution=solution, artifact=live.ref, decision=_told(live, solution))
+    steps = live.plan.steps(solution, request.items, context.settings.allowed_modules(), context.sandbox)
+    reply = StepsBatchReply(steps=steps, solution=solution, artifact=live.ref, decision=_id_of(live, solution))
     return encode(reply, live)
+
+
+def what_if(limits: Limits) -> PipelineQuery | str:
+    """Ask for what the budget allows."""
+    return PipelineQuery(max_cost=limits.get("budget"))
+
+
+subject = Subject(
+    router,
+    limits=frozenset({"budget"}),
+    what_if=what_if,
+    look_ups=(
+        LookUp(solver, "/v1/pipelines/", "/decision", PipelineQuery),
+        LookUp(solver, "/v1/pipelines/", "/steps", StepsRequest, "POST", _step_at_once),
+    ),
+    bodies=(StepsBatchRequest,),
+)

@@ -5,12 +5,10 @@ from time import monotonic
 from typing import Annotated, Any
 
 import numpy as np
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
-from app.catalog import Live
-from app.decisions import LookUp, counted, encode, told
-from app.queries import NPY, read_json, read_npy
-from app.routes.context import (
+from app.http.json_bodies import NPY, read_json, read_npy
+from app.routes.dependencies import (
     Context,
     InContext,
     Version,
@@ -18,15 +16,21 @@ from app.routes.context import (
     errors,
     json_only,
     media_type,
+    path_name,
     plan_of,
+    query_field,
     refuse_many,
     solved,
 )
-from models.base import NAME_PATTERN
+from app.routes.subject import Limits, Subject
+from app.serving.answers import LookUp, counted, decision_id_of, encode
+from app.serving.catalog import Live
 from models.errors import StoreRefused, StoreUnavailable
 from models.portfolio import (
+    AssignmentOptions,
     AssignmentReply,
     AssignmentRequest,
+    Budget,
     CurveReply,
     LedgerState,
     Objective,
@@ -35,30 +39,16 @@ from models.portfolio import (
     RouteReply,
     RouteRequest,
 )
+from solvers.portfolio import PortfolioPlan, solver
 from solvers.portfolio.pacing import Stream
 
 router = APIRouter(prefix="/v1/portfolios", tags=["portfolio"])
-bodies = (AssignmentRequest,)
+PortfolioName = Annotated[str, path_name("digits-moved")]
 SHARE, LEAST_S = 0.8, 0.1
 """The programme may take this share of the server's limit, less what came before it, and at least so many seconds."""
 LEDGER_WAIT_S = 0.5
 """A stream's price stays uncorrected if the store does not answer within this time."""
-_WITH_NPY = f"with a body of {NPY} only: "
-
-
-def _number(description: str, example: float) -> Any:
-    return Query(ge=0, allow_inf_nan=False, description=f"{_WITH_NPY}{description}", examples=[example])
-
-
-PortfolioName = Annotated[str, Path(pattern=NAME_PATTERN, description="the name", examples=["digits-moved"])]
-
-
-LIMITS = frozenset[str]()
-
-
-def what_if(limits: dict[str, float]) -> str:
-    """Say that there is nothing to ask without an embedding."""
-    return "a portfolio routes by an item's embedding: POST it to /v1/portfolios/{name}/route"
+WITH_NPY = f"with a body of {NPY} only: "
 
 
 @router.post(
@@ -87,30 +77,13 @@ async def assignments(
     name: PortfolioName,
     request: Request,
     context: InContext,
-    total: Annotated[
-        float | None, _number("the budget for all queries together, in the artifact's unit", 600.0)
-    ] = None,
-    per_query: Annotated[
-        float | None, _number("the budget for a query on average, in the artifact's unit", 0.6)
-    ] = None,
-    fraction: Annotated[float | None, _number("the budget, as a share of the dearest classifier's cost", 0.6)] = None,
-    objective: Annotated[
-        Objective | None,
-        Query(description=f"{_WITH_NPY}the highest mean, or the highest least, estimate", examples=["mean"]),
-    ] = None,
-    regularization: Annotated[
-        float | None, _number("standard deviations of its error that are taken off an estimate", 1.0)
-    ] = None,
-    gap: Annotated[float | None, _number("how far from the optimum the answer may be, as a share", 1e-6)] = None,
-    time_limit_s: Annotated[
-        float | None,
-        Query(
-            gt=0,
-            allow_inf_nan=False,
-            description=f"{_WITH_NPY}seconds after which the best so far is the answer",
-            examples=[2.0],
-        ),
-    ] = None,
+    total: Annotated[float | None, query_field(Budget, "total", WITH_NPY)] = None,
+    per_query: Annotated[float | None, query_field(Budget, "per_query", WITH_NPY)] = None,
+    fraction: Annotated[float | None, query_field(Budget, "fraction", WITH_NPY)] = None,
+    objective: Annotated[Objective | None, query_field(AssignmentOptions, "objective", WITH_NPY)] = None,
+    regularization: Annotated[float | None, query_field(AssignmentOptions, "regularization", WITH_NPY)] = None,
+    gap: Annotated[float | None, query_field(AssignmentOptions, "gap", WITH_NPY)] = None,
+    time_limit_s: Annotated[float | None, query_field(AssignmentOptions, "time_limit_s", WITH_NPY)] = None,
     version: Version = None,
 ) -> Response:
     """Assign every query to one classifier so that the estimates add up to the most within the budget.
@@ -128,12 +101,12 @@ async def assignments(
     }
     kind = media_type(request, "application/json", NPY)
     body = await request.body()
-    live = await plan_of(context, "portfolio", name, version)
+    live = await plan_of(context, solver, name, version)
     reply = await solved(context, _assign, context, live, kind, body, beside)
     return Response(reply, media_type="application/json")
 
 
-def _assign(context: Context, live: Live, kind: str, body: bytes, beside: dict[str, Any]) -> bytes:
+def _assign(context: Context, live: Live[PortfolioPlan], kind: str, body: bytes, beside: dict[str, Any]) -> bytes:
     """Read a batch, assign it, and write the reply; off the event loop, for all of it takes its time."""
     started = monotonic()
     queries, options = read_npy(body, beside) if kind == NPY else read_json(body, beside)
@@ -141,10 +114,12 @@ def _assign(context: Context, live: Live, kind: str, body: bytes, beside: dict[s
     with counted(live, context.metrics):
         estimates = live.plan.estimate(queries)
         left = max(SHARE * context.settings.solve_timeout_s - (monotonic() - started), LEAST_S)
-        found = live.plan.assign(estimates, options, left)
-        context.metrics.gap.labels(live.ref.name).observe(found.gap)
-        context.metrics.spent.labels(live.ref.name).observe(found.cost / found.budget if found.budget else 0.0)
-        return encode(found, live, decision=told(live, options, found))
+        assignment = live.plan.assign(estimates, options, left)
+        context.metrics.gap.labels(live.ref.name).observe(assignment.gap)
+        context.metrics.spent.labels(live.ref.name).observe(
+            assignment.cost / assignment.budget if assignment.budget else 0.0
+        )
+        return encode(assignment, live, decision=decision_id_of(live, options, assignment))
 
 
 @router.post(
@@ -160,27 +135,28 @@ async def route(name: PortfolioName, request: RouteRequest, context: InContext, 
     The price is that of the budget, learned by the build. With ``budget_pacing`` it follows what a stream of queries
     has spent so far, so that the whole stream stays within its total.
     """
-    live = await plan_of(context, "portfolio", name, version)
+    live = await plan_of(context, solver, name, version)
     with counted(live, context.metrics):
         decision, state = await _routed(live, request, context)
-    said = encode(decision, live, budget_pacing=state, decision=told(live, request, decision))
+    said = encode(decision, live, budget_pacing=state, decision=decision_id_of(live, request, decision))
     return Response(said, media_type="application/json")
 
 
-def _route_at_once(live: Live, request: RouteRequest) -> bytes | None:
+def _route_at_once(live: Live[PortfolioPlan], request: RouteRequest) -> bytes | None:
     """Answer where neither a ledger nor a slow search for neighbours is asked for."""
     if request.budget_pacing is not None or not live.plan.answers_at_once:
         return None
     decision = live.plan.decide(request)
-    return encode(decision, live, budget_pacing=None, decision=told(live, request, decision))
+    return encode(decision, live, budget_pacing=None, decision=decision_id_of(live, request, decision))
 
 
 MOST_ROUTE_BYTES = 4 * 2**20
 """The most of a query to route: its embedding may have 100,000 coordinates."""
-look_ups = (LookUp("portfolio", "/v1/portfolios/", "/route", RouteRequest, "POST", _route_at_once, MOST_ROUTE_BYTES),)
 
 
-async def _routed(live: Live, request: RouteRequest, context: Context) -> tuple[RouteDecision, LedgerState | None]:
+async def _routed(
+    live: Live[PortfolioPlan], request: RouteRequest, context: Context
+) -> tuple[RouteDecision, LedgerState | None]:
     plan = live.plan
     budget = plan.budget_of(request.budget)
     if plan.answers_at_once:
@@ -193,7 +169,7 @@ async def _routed(live: Live, request: RouteRequest, context: Context) -> tuple[
 
 
 async def _paced(
-    live: Live, query: tuple[Any, float], pacing: Pacing, context: Context
+    live: Live[PortfolioPlan], query: tuple[Any, float], pacing: Pacing, context: Context
 ) -> tuple[RouteDecision, LedgerState]:
     """Route one query of a stream, given its estimates and budget; by the uncorrected price if the store is away."""
     plan = live.plan
@@ -221,11 +197,11 @@ async def _paced(
 )
 async def curve(name: PortfolioName, context: InContext, version: Version = None) -> Response:
     """Show what the portfolio and its baselines reach on held-out items over budgets, and the shadow prices."""
-    live = await plan_of(context, "portfolio", name, version)
+    live = await plan_of(context, solver, name, version)
     return Response(await solved(context, _curve, live), media_type="application/json")
 
 
-def _curve(live: Live) -> bytes:
+def _curve(live: Live[PortfolioPlan]) -> bytes:
     plan = live.plan
     reply = CurveReply(
         curves=plan.curves(),
@@ -235,3 +211,17 @@ def _curve(live: Live) -> bytes:
         artifact=live.ref,
     )
     return encode(reply, live)
+
+
+def what_if(limits: Limits) -> str:
+    """Say that there is nothing to ask without an embedding."""
+    return "a portfolio routes by an item's embedding: POST it to /v1/portfolios/{name}/route"
+
+
+subject = Subject(
+    router,
+    limits=frozenset(),
+    what_if=what_if,
+    look_ups=(LookUp(solver, "/v1/portfolios/", "/route", RouteRequest, "POST", _route_at_once, MOST_ROUTE_BYTES),),
+    bodies=(AssignmentRequest,),
+)

@@ -3,21 +3,22 @@
 Baruah, Burns, Davis, Wu: *Optimally ordering IDK classifiers subject to deadlines* (Real-Time Systems, the extended
 version of RTNS 2021), cited as "the paper". ``solve`` orders given classifiers; ``solver`` builds a plan from a trace.
 
-=================  ======================  =====================================================================
-module             algorithms              for
-=================  ======================  =====================================================================
-``ratio``          ratio-order, -frontier  independent classifiers: Algorithms 1 and 4
-``power``          power-order, -frontier  fully dependent classifiers: Algorithms 2 and 5
-``group_states``   group-states            independent groups of dependent ones: Algorithm 3's answers
-``labels``         group-states, -beam     the same with deadlines, and with more states than can be enumerated
-``bound``                                  the lower bound that group-beam proves
-``sets``           set-states              arbitrary dependence, counted in a trace
-=================  ======================  =====================================================================
+======================  ======================  ====================================================================
+module                  algorithms              for
+======================  ======================  ====================================================================
+``ratio_order``         ratio-order, -frontier  independent classifiers: Algorithms 1 and 4
+``power_order``         power-order, -frontier  fully dependent classifiers: Algorithms 2 and 5
+``groups.states``       group-states            independent groups of dependent ones: Algorithm 3's answers
+``groups.labels``       group-states, -beam     the same with deadlines, and with more states than can be enumerated
+``groups.lower_bound``                          the lower bound that group-beam proves
+``subset_search``       set-states              arbitrary dependence, counted in a trace
+======================  ======================  ====================================================================
 """
 
-from models import CascadeOptions, CascadeQuery, Trace
+from models import Trace
+from models.cascade import CascadeOptions, CascadeQuery
 from solvers.base import Solver
-from solvers.cascade.expected import classifiers, estimates, judged_on
+from solvers.cascade.estimates import classifiers, estimates, judged_on
 from solvers.cascade.fit import check, fit
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.solve import solve

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models import CascadeQuery, CascadeRunDecision, CascadeStep, DeadlineRange, Discarded, InvalidRequest
-from models.cascade import Algorithm
+from models import InvalidRequest
+from models.cascade import Algorithm, CascadeQuery, CascadeRunDecision, CascadeStep, DeadlineRange, Discarded
 from models.errors import Infeasible
+from solvers.arrays import Floats, Int32s, Int64s
 from solvers.base import complete
-from solvers.cascade.problem import Floats
 from solvers.cascade.solve import number
 
 
@@ -33,8 +33,8 @@ class CascadePlan:
     worst_case_times: Floats
     maximum_durations: Floats
     expected_durations: Floats
-    offsets: NDArray[np.int64]
-    members: NDArray[np.int32]
+    offsets: Int64s
+    members: Int32s
     reaching: Floats
     algorithm: Algorithm
     optimal: bool
@@ -45,7 +45,7 @@ class CascadePlan:
     _answers: list[dict[str, Any] | None] = field(init=False, repr=False, metadata={"derived": True})
 
     def __post_init__(self) -> None:
-        self._refuse_contradictions()
+        self.check()
         maxima = self.maximum_durations.tolist()
         complete(self, {"_maxima": maxima, "_answers": [None] * len(maxima)})
 
@@ -53,7 +53,7 @@ class CascadePlan:
         times = self.thresholds, self.execution_times, self.worst_case_times
         return *times, self.maximum_durations, self.expected_durations, self.offsets, self.members, self.reaching
 
-    def _refuse_contradictions(self) -> None:
+    def check(self) -> None:
         """Raise InvalidRequest if the arrays do not fit each other: a plan may come from anybody's bytes."""
         if any(array.ndim != 1 for array in self._arrays()):
             raise InvalidRequest("this is no cascade plan: its arrays must have one dimension")

@@ -16,13 +16,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
-from numpy.typing import NDArray
 
-from models import Classifier
-from models.cascade import SolveDependence
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from models.cascade import Classifier, SolveDependence
+from solvers.arrays import Floats, Int64s
 
 TIE = 1e-12
 """Expected durations that differ by less than this share of themselves count as equal."""
@@ -58,8 +54,8 @@ class Problem:
     worst: Floats
     powers: Floats
     left: Floats
-    groups: Ints
-    counts: Ints | None = None
+    groups: Int64s
+    counts: Int64s | None = None
 
     @classmethod
     def of(cls, idk: Iterable[Classifier], last: Classifier, dependence: SolveDependence) -> "Problem":
@@ -119,7 +115,7 @@ class Problem:
         return solution
 
 
-def _counted(counts: Ints, members: Sequence[int]) -> list[float]:
+def _counted(counts: Int64s, members: Sequence[int]) -> list[float]:
     sets = list(accumulate((1 << k for k in members), initial=0))
     return [int(counts[s]) / int(counts[0]) for s in sets]
 
@@ -159,12 +155,12 @@ def best_within(problem: Problem, front: Front, deadline: float | None) -> Solut
 
 def step_function(problem: Problem, front: Front) -> list[Solution]:
     """List the best cascade for every deadline: maximum durations strictly rise, expected ones strictly fall."""
-    found = sorted(
+    solutions = sorted(
         {problem.evaluate(members) for members in front.cascades},
         key=lambda s: (s.maximum, s.expected, len(s.members), problem.names(s)),
     )
     steps: list[Solution] = []
-    for solution in found:
+    for solution in solutions:
         if not steps or solution.expected < steps[-1].expected * (1 - TIE):
             steps.append(solution)
     return steps

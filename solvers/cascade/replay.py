@@ -5,17 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from solvers.cascade.problem import Floats
+from solvers.arrays import Bools, Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
     """Rows of a trace: answers (N, n), True where a classifier does not say IDK; correct (N, n); costs (N, n)."""
 
-    answers: NDArray[np.bool_]
-    correct: NDArray[np.bool_]
+    answers: Bools
+    correct: Bools
     costs: Floats
 
 

@@ -4,13 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from models import CascadeDecision, Classifier, Discarded, Fault, InvalidRequest
-from models.cascade import Algorithm, SolveDependence
+from models import Fault, InvalidRequest
+from models.cascade import Algorithm, CascadeDecision, Classifier, Discarded, SolveDependence
 from models.errors import Infeasible
-from solvers.cascade.groups import solve_groups
-from solvers.cascade.power import power_frontier, power_order
+from solvers.cascade.groups.search import solve_groups
+from solvers.cascade.power_order import power_frontier, power_order
 from solvers.cascade.problem import TIE, Front, Problem, Solution, best_within
-from solvers.cascade.ratio import ratio_frontier, ratio_order
+from solvers.cascade.ratio_order import ratio_frontier, ratio_order
 
 _GROUPS: tuple[Algorithm, ...] = ("group-states", "group-beam")
 _APPLY: dict[tuple[SolveDependence, bool], tuple[Algorithm, ...]] = {
@@ -61,8 +61,9 @@ def solve(
     ``discarded`` says which and why. Among equal expected durations the smaller maximum is preferred. The order of the
     input does not matter.
 
-    Independent: Algorithms 1 and 4, dependent: 2 and 5, grouped: 3 (see ``ratio``, ``power``, ``groups`` for time and
-    memory), all without a grid of deadlines. Raises InvalidRequest, naming the field, and Infeasible, with the numbers.
+    Independent: Algorithms 1 and 4, dependent: 2 and 5, grouped: 3, all without a grid of deadlines; time and memory
+    as of ``ratio_order``, ``power_order`` and ``groups``. Raises InvalidRequest, naming the field, and Infeasible, with
+    the numbers.
 
     >>> k1 = Classifier(name="K1", execution_time=5, success_probability=0.6)
     >>> k3 = Classifier(name="K3", execution_time=10, success_probability=1)

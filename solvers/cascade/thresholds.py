@@ -2,12 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
-from solvers.cascade.problem import Floats
+from solvers.arrays import Bools, Floats
+from solvers.statistics import wilson_lower
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,19 +17,7 @@ class Threshold:
     bound: float
 
 
-def wilson_lower(successes: NDArray[np.int64], trials: NDArray[np.int64], confidence: float) -> Floats:
-    """Bound success rates from below (Wilson's score interval, one-sided), for trials of at least 1; (n,) each.
-
-    >>> float(wilson_lower(np.array([95]), np.array([100]), 0.95)[0].round(4))
-    0.9008
-    """
-    z = NormalDist().inv_cdf(confidence)
-    rate = successes / trials
-    spread = z * np.sqrt(rate * (1 - rate) / trials + (z / (2 * trials)) ** 2)
-    return np.asarray((rate + z * z / (2 * trials) - spread) / (1 + z * z / trials))
-
-
-def find_threshold(confidences: Floats, correct: NDArray[np.bool_], target: float, level: float) -> Threshold:
+def find_threshold(confidences: Floats, correct: Bools, target: float, level: float) -> Threshold:
     """Find the smallest observed confidence such that the answers at or above it are right often enough.
 
     confidences: (N,) finite, N at least 1; correct: (N,). Often enough: the Wilson lower bound of their precision at

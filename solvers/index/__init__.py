@@ -2,32 +2,32 @@
 
 *Indexing Cost Sensitive Prediction*, cited as "the paper". ``solver`` builds a plan from a table of features.
 
-=================  =====================================================================================
-module             what of the paper
-=================  =====================================================================================
-``costs``          cost functions of features and sets (Equation 1), fitted from timings
-``lattice``        which sets to train: Algorithm 2, Properties 3.3, 3.4, 3.9, 3.11
-``dominance``      whether one cost curve is never above another (Definition 3.1)
-``candidates``     which sets to keep: Algorithm 1, Properties 3.6 and 3.7
-``sweep``          the index over sizes: Algorithm 3, Lemma 3.12, Theorem 3.13; Problem 3
-``greedy``         sequences of features: Algorithm 4; ``sequences`` looks them up
-``training``       feature sets trained in parallel and once, by ``solvers.learners``
-``plan``           what is kept, and how it answers; ``checks`` what its arrays promise each other
-``curves``         what it looks like over sizes and budgets
-``baselines``      Naive-Expand-All and Poly-Dom-Index-All
-=================  =====================================================================================
+==============  ==================================================================================
+module          what of the paper
+==============  ==================================================================================
+``costs``       cost functions of features and sets (Equation 1), fitted from timings
+``lattice``     which sets to train: Algorithm 2, Properties 3.3, 3.4, 3.9, 3.11
+``dominance``   whether one cost curve is never above another (Definition 3.1)
+``candidates``  which sets to keep: Algorithm 1, Properties 3.6 and 3.7
+``crossings``   the index over sizes: Algorithm 3, Lemma 3.12, Theorem 3.13; Problem 3
+``greedy``      sequences of features, built and looked up: Algorithm 4
+``training``    feature sets trained in parallel and once, by ``solvers.learners``
+``contents``    what a plan keeps, and what its arrays promise each other; ``plan`` how it answers
+``curves``      what it looks like over sizes and budgets
+``baselines``   Naive-Expand-All and Poly-Dom-Index-All
+==============  ==================================================================================
 """
 
 from models import FeatureTable
 from models.index import IndexOptions, IndexQuery
 from solvers.base import Solver
 from solvers.index.candidates import choose_candidates
+from solvers.index.crossings import build_index
 from solvers.index.curves import draw
-from solvers.index.expected import estimates, judged_on
+from solvers.index.estimates import estimates, judged_on
 from solvers.index.fit import check, fit
 from solvers.index.lattice import Expanded, expand
 from solvers.index.plan import IndexPlan
-from solvers.index.sweep import build_index
 
 solver = Solver(
     name="index",

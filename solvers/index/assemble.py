@@ -5,18 +5,16 @@ from dataclasses import dataclass
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.index import IndexOptions, sizes_of
+from solvers.arrays import Floats, Int32s, Int64s
 from solvers.index.candidates import choose_candidates, preference
 from solvers.index.costs import Costs
+from solvers.index.crossings import Index, build_index, index_affordable
 from solvers.index.greedy import greedy_sequences
 from solvers.index.lattice import Accuracy, Expanded, expand
 from solvers.index.plan import IndexPlan
-from solvers.index.sweep import Index, build_index, index_affordable
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 RELATIVE_LAMBDAS = (0.01, 0.1, 1.0, 10.0)
 """The greedy weights of cost if none are given, in accuracy per cost of all features."""
 
@@ -41,25 +39,25 @@ class Searched:
     alpha: float
     accuracies: dict[int, float]
     lambdas: Floats
-    orders: NDArray[np.int32]
+    orders: Int32s
     median_size: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Models:
-    """Trained models: kind as of ``trained``, and the bytes of each by mask."""
+    """Trained models: kind as of ``learners``, and the bytes of each by mask."""
 
     kind: str
     of: dict[int, bytes]
 
 
-def lambdas_of(given: Sequence[float] | None, prices: Floats) -> Floats:
+def lambdas_of(given: Sequence[float] | None, feature_costs: Floats) -> Floats:
     """List the weights of cost: 0, those given or relative to the cost of all features, and infinity.
 
     >>> lambdas_of([2.0, 0.5], np.array([1.0])).tolist()
     [0.0, 0.5, 2.0, inf]
     """
-    whole = float(prices.sum())
+    whole = float(feature_costs.sum())
     if given is None:
         given = [weight / whole for weight in RELATIVE_LAMBDAS] if 0 < whole < inf else []
     return np.array([0.0, *sorted({weight for weight in given if weight > 0}), inf])
@@ -67,7 +65,7 @@ def lambdas_of(given: Sequence[float] | None, prices: Floats) -> Floats:
 
 def index_sets(
     expanded: Expanded, costs: Costs, names: Sequence[str], *, alpha: float = 0.0, budget: float | None = None
-) -> tuple[Ints, Index]:
+) -> tuple[Int64s, Index]:
     """Choose the candidates and index them over all sizes: their places in ``expanded`` by preference, and the index.
 
     With a budget (Problem 3) sets that are within it at no size go, and a set is as good as cheaper if it is within it
@@ -93,7 +91,7 @@ def index_sets(
     return places, build_index(curves[places], expanded.accuracies[places], costs.largest)
 
 
-def kept_sets(searched: Searched, candidates: Ints) -> Ints:
+def kept_sets(searched: Searched, candidates: Int64s) -> Int64s:
     """List the sets that need a model: candidates, and all parts of sequences, but not the empty set."""
     prefixes = np.cumsum(1 << searched.orders.astype(np.int64), axis=1).ravel()
     kept = np.unique(np.concatenate((candidates, prefixes)))
@@ -101,10 +99,10 @@ def kept_sets(searched: Searched, candidates: Ints) -> Ints:
 
 
 def assemble(
-    names: Names, options: IndexOptions, costs: Costs, searched: Searched, found: tuple[Ints, Index], models: Models
+    names: Names, options: IndexOptions, costs: Costs, searched: Searched, indexed: tuple[Int64s, Index], models: Models
 ) -> IndexPlan:
-    """Put everything into arrays. found: the candidates' places among the expanded sets, and the index over them."""
-    places, index = found
+    """Put everything into arrays. indexed: the candidates' places among the expanded sets, and the index over them."""
+    places, index = indexed
     kept = kept_sets(searched, searched.expanded.masks)
     masks = np.concatenate((np.zeros(1, dtype=np.int64), kept))
     held = sorted(models.of)
@@ -170,15 +168,15 @@ def plan_without_models(
     known: dict[int, float] = {}
 
     def learn(masks: Sequence[int]) -> Sequence[float]:
-        found = [float(a) for a in accuracy(masks)]
-        known.update(zip(masks, found, strict=True))
-        return found
+        accuracies = [float(a) for a in accuracy(masks)]
+        known.update(zip(masks, accuracies, strict=True))
+        return accuracies
 
     expanded = expand(learn, n, alpha=options.alpha, tolerance=options.tolerance, covering=options.covering)
-    prices = costs.at(costs.coefficients, size)
-    lambdas = lambdas_of(options.lambdas, prices)
-    orders = np.array(greedy_sequences(learn, prices, lambdas.tolist(), features), dtype=np.int32)
+    feature_costs = costs.at(costs.coefficients, size)
+    lambdas = lambdas_of(options.lambdas, feature_costs)
+    orders = np.array(greedy_sequences(learn, feature_costs, lambdas.tolist(), features), dtype=np.int32)
     searched = Searched(expanded, options.alpha, known, lambdas, orders, size)
-    found = index_sets(expanded, costs, features, alpha=options.alpha, budget=options.fixed_budget)
+    indexed = index_sets(expanded, costs, features, alpha=options.alpha, budget=options.fixed_budget)
     names = Names(features, tuple((name,) for name in features), ("0", "1"), np.array([0.5, 0.5]), "unit")
-    return Built(assemble(names, options, costs, searched, found, Models("none", {})), expanded, found[1])
+    return Built(assemble(names, options, costs, searched, indexed, Models("none", {})), expanded, indexed[1])

@@ -6,13 +6,9 @@ Naive-Lookup is ``method="naive"`` of a plan's ``decide``.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from solvers.index.crossings import Index
 from solvers.index.lattice import Accuracy, Expanded
-from solvers.index.sweep import Index
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def expand_all(accuracy: Accuracy, features: int) -> Expanded:

@@ -10,25 +10,22 @@ from collections.abc import Sequence
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
+from solvers.arrays import Floats, Int64s
 from solvers.index.costs import members_of
 from solvers.index.dominance import never_above, never_above_by_terms
 from solvers.index.lattice import Expanded
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def choose_candidates(
     expanded: Expanded,
     curves: Floats,
-    powers: Ints,
+    powers: Int64s,
     names: Sequence[str],
     *,
     alpha: float = 0.0,
     largest: float = inf,
-) -> Ints:
+) -> Int64s:
     """Choose which expanded sets to keep: their places in ``expanded``, in order of preference.
 
     curves: (m, t) the sets' cost coefficients over the terms ``powers`` (t, k). Sets are taken from the cheapest on, so
@@ -59,7 +56,7 @@ def choose_candidates(
     return np.array(sorted(kept, key=lambda place: int(rank[place])), dtype=np.int64)
 
 
-def never_replaced(expanded: Expanded, *, alpha: float = 0.0) -> Ints:
+def never_replaced(expanded: Expanded, *, alpha: float = 0.0) -> Int64s:
     """Choose the sets that can be the best one once some features are computed: places in ``expanded``, rising.
 
     What is computed costs nothing more, so only a subset surely costs no more than a set, whatever is computed: a set
@@ -74,7 +71,7 @@ def never_replaced(expanded: Expanded, *, alpha: float = 0.0) -> Ints:
     """
     sizes = np.bitwise_count(expanded.masks)
     reaches = (1 + alpha) * expanded.accuracies
-    stays: list[Ints] = []
+    stays: list[Int64s] = []
     best = np.full(1 << expanded.features, -inf)  # of all subsets that stay, by mask
     for size in range(expanded.features + 1):
         layer = np.flatnonzero(sizes == size)
@@ -88,7 +85,7 @@ def never_replaced(expanded: Expanded, *, alpha: float = 0.0) -> Ints:
     return np.sort(np.concatenate(stays))
 
 
-def preference(masks: Ints, accuracies: Floats, names: Sequence[str]) -> Ints:
+def preference(masks: Int64s, accuracies: Floats, names: Sequence[str]) -> Int64s:
     """Rank sets that cost the same: the most accurate first, then fewer features, then by their names. (m,)"""
     keys = [
         (-accuracy, mask.bit_count(), tuple(sorted(names[f] for f in members_of(mask))))
@@ -99,7 +96,7 @@ def preference(masks: Ints, accuracies: Floats, names: Sequence[str]) -> Ints:
     return rank
 
 
-def _cheapest_first(curves: Floats, powers: Ints, rank: Ints) -> Ints:
+def _cheapest_first(curves: Floats, powers: Int64s, rank: Int64s) -> Int64s:
     """Order sets so that what costs no more at any size comes first: by cost at a few sizes, among equals by rank."""
     sizes = [1.0, 2.0, 8.0, 64.0, 1e6]
     values = curves @ np.array([[size ** float(p) for size in sizes] for p in powers.sum(axis=1)])

@@ -9,12 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from solvers.arrays import Floats, Int64s
 from solvers.index.costs import members_of
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 NEAR = 1e-9
 """Costs that differ from the budget by less than this share are computed again, as a decision's cost is."""
@@ -25,16 +22,16 @@ class Continuation:
     """The sets to choose from, the most accurate first, then those of fewer features: masks and accuracies (m,);
     members (m, F): 1 for each feature that a set has, else 0."""
 
-    masks: Ints
+    masks: Int64s
     accuracies: Floats
     members: Floats
 
     @classmethod
-    def of(cls, masks: Ints, accuracies: Floats, features: int) -> "Continuation":
+    def of(cls, masks: Int64s, accuracies: Floats, features: int) -> "Continuation":
         """Order the sets, in any order and with repetitions, one that costs nothing among them.
 
-        >>> found = Continuation.of(np.array([0, 1, 2, 3]), np.array([0.5, 0.7, 0.9, 0.9]), 2)
-        >>> found.best(0b01, np.array([4.0, 2.0]), 5.5, None, lambda masks: np.array([0.0, 4.0, 2.0, 6.0])[masks])
+        >>> reachable = Continuation.of(np.array([0, 1, 2, 3]), np.array([0.5, 0.7, 0.9, 0.9]), 2)
+        >>> reachable.best(0b01, np.array([4.0, 2.0]), 5.5, None, lambda masks: np.array([0.0, 4.0, 2.0, 6.0])[masks])
         (1, 0.7, 0.0)
         """
         masks, first = np.unique(masks, return_index=True)
@@ -44,19 +41,24 @@ class Continuation:
         return cls(masks, accuracies[order], (masks[:, None] >> np.arange(features) & 1).astype(np.float64))
 
     def best(
-        self, computed: int, prices: Floats, budget: float, spent: float | None, exact: Callable[[Ints], Floats]
+        self,
+        computed: int,
+        feature_costs: Floats,
+        budget: float,
+        spent: float | None,
+        exact: Callable[[Int64s], Floats],
     ) -> tuple[int, float, float]:
         """Find the most accurate set whose features, with what was spent on those computed, cost at most the budget.
 
-        prices: (F,) of each feature for this item; spent: None for what the computed features were to cost; exact: the
-        costs of sets, as decisions round them. Sets of computed features only are always within the budget. Among
-        equally accurate sets the one that costs least more. Returns its mask, its accuracy and what is still to pay;
-        O(m F) time.
+        feature_costs: (F,) of each feature for this item; spent: None for what the computed features were to cost;
+        exact: the costs of sets, as decisions round them. Sets of computed features only are always within the budget.
+        Among equally accurate sets the one that costs least more. Returns its mask, its accuracy and what is still to
+        pay; O(m F) time.
         """
-        owed = prices.copy()
+        owed = feature_costs.copy()
         owed[members_of(computed)] = 0.0
         costs = self.members @ owed
-        paid = float(prices[members_of(computed)].sum()) if spent is None else spent
+        paid = float(feature_costs[members_of(computed)].sum()) if spent is None else spent
         fits = (paid + costs <= budget) | (costs == 0)
         near = np.flatnonzero(np.abs(paid + costs - budget) <= NEAR * budget)
         costs[near] = exact(self.masks[near] & ~computed)

@@ -6,21 +6,18 @@ from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models import Fault, FeaturesSpec, FeatureTable, InvalidRequest, Timings
 from models.cost import CostFunction, Residuals, cost_function
 from models.index import IndexOptions, sizes_of
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from solvers.arrays import Floats, Int64s
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Costs:
     """The features' costs over common terms. powers: (t, k), coefficients: (F, t); largest: sizes go up to this."""
 
-    powers: Ints
+    powers: Int64s
     coefficients: Floats
     largest: float = math.inf
 
@@ -41,7 +38,7 @@ class Costs:
         """The number of dimensions of the size; 0 if no cost depends on it."""
         return int(self.powers.shape[1])
 
-    def of_sets(self, masks: Ints) -> Floats:
+    def of_sets(self, masks: Int64s) -> Floats:
         """Add up the features of each set, correctly rounded, so that no order matters: (m, t).
 
         A superset's coefficients are never below, also in floating point.
@@ -114,7 +111,7 @@ LARGEST_TERM = 1e200
 """Beyond it a product of powers stays finite, so that a coefficient of 0 takes it away."""
 
 
-def evaluate(curves: Floats, powers: Ints, size: Sequence[float]) -> Floats:
+def evaluate(curves: Floats, powers: Int64s, size: Sequence[float]) -> Floats:
     """Evaluate curves (m, t) at one size: (m,)."""
     if powers.shape[1] <= 1:
         return horner(curves, size[0] if powers.shape[1] else 1.0)
@@ -148,9 +145,9 @@ def read_costs(dataset: FeatureTable, options: IndexOptions) -> tuple[Costs, dic
 
 
 def _dimensions(spec: FeaturesSpec, functions: Sequence[CostFunction]) -> int:
-    found = {f.dimensions: feature.name for feature, f in zip(spec.features, functions, strict=True) if f.dimensions}
-    wanted = max(found, default=0)
-    for dimensions, name in found.items():
+    example = {f.dimensions: feature.name for feature, f in zip(spec.features, functions, strict=True) if f.dimensions}
+    wanted = max(example, default=0)
+    for dimensions, name in example.items():
         other = len(spec.size_columns) or wanted
         if dimensions != other:
             fault = f"the cost of {name!r} is for sizes of {dimensions} numbers, others for {other}"

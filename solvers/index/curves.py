@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models import Fault, InvalidRequest
 from models.index import Crossing, CurvesQuery, FeatureSetCurve, IndexCurves, IndexQuery
+from solvers.arrays import Floats, Int64s
 from solvers.index.costs import Costs, horner, members_of
 from solvers.index.plan import IndexPlan
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 AROUND = 8.0
 """Without a range, sizes go from the median divided by this to the median times this."""
@@ -55,21 +52,21 @@ def draw(plan: IndexPlan, query: CurvesQuery) -> IndexCurves:
 class _Sets:
     """Some of the candidates, (m,), by rising accuracy, the preferred of equals last; their cost curves (m, t)."""
 
-    candidates: Ints
+    candidates: Int64s
     curves: Floats
 
     @classmethod
-    def of(cls, plan: IndexPlan, candidates: Ints) -> "_Sets":
+    def of(cls, plan: IndexPlan, candidates: Int64s) -> "_Sets":
         ordered = candidates[np.lexsort((-candidates, plan.accuracies[plan.candidates[candidates]]))]
         masks = plan.masks[plan.candidates[ordered]]
         return cls(ordered, Costs(plan.powers, plan.coefficients).of_sets(masks))
 
     def costs(self, sizes: Floats) -> Floats:
         """Evaluate the curves at sizes, as decisions do: (m, sizes)."""
-        found = np.stack([horner(self.curves, size) for size in sizes.tolist()], axis=1)
-        if not np.all(np.isfinite(found)):
+        at_sizes = np.stack([horner(self.curves, size) for size in sizes.tolist()], axis=1)
+        if not np.all(np.isfinite(at_sizes)):
             raise InvalidRequest.at(Fault(("high",), f"is {sizes[-1]:g}, where costs are beyond what can be computed"))
-        return found
+        return at_sizes
 
 
 def _sizes(plan: IndexPlan, query: CurvesQuery) -> Floats:
@@ -101,7 +98,7 @@ def _range(plan: IndexPlan, query: CurvesQuery) -> tuple[float, float]:
     return low, high
 
 
-def _on_skylines(plan: IndexPlan, low: float, high: float) -> Ints:
+def _on_skylines(plan: IndexPlan, low: float, high: float) -> Int64s:
     """List the candidates on the skyline of any size of a range, and on those that end where it begins."""
     first = max(int(np.searchsorted(plan.sizes, low)) - 1, 0)
     last = int(np.searchsorted(plan.sizes, high, side="right")) - 1
@@ -119,7 +116,7 @@ def _budgets(plan: IndexPlan, table: Floats, count: int) -> Floats:
     return np.array([most]) if least == most else np.clip(np.geomspace(least, most, count), least, most)
 
 
-def _winners(plan: IndexPlan, sizes: Floats, budgets: Floats) -> Ints:
+def _winners(plan: IndexPlan, sizes: Floats, budgets: Floats) -> Int64s:
     """Ask for every decision: the candidates that win, (budgets, sizes)."""
     candidate = {_features(plan, i): i for i in range(len(plan.candidates) - 1, -1, -1)}
     asked: list[float | None] = [*sizes.tolist()] if len(sizes) else [None]
@@ -135,7 +132,7 @@ def _intersections(plan: IndexPlan, sizes: Floats, sets: _Sets, place: dict[int,
     """Tell where in the range the skyline changes because two curves cross, by rising size."""
     if not len(sizes) or plan.fixed_budget is not None:
         return ()  # with one budget, skylines change where a set ceases to be affordable
-    found = []
+    crossings = []
     inside = np.flatnonzero((plan.sizes >= sizes[0]) & (plan.sizes <= sizes[-1]))
     for segment in inside[inside > 0].tolist():
         size = float(plan.sizes[segment])
@@ -144,8 +141,8 @@ def _intersections(plan: IndexPlan, sizes: Floats, sets: _Sets, place: dict[int,
         costs = horner(sets.curves[both], size)
         pairs = {_with_nearest(one, both, costs) for one in before ^ after}
         cost_of = dict(zip(both.tolist(), costs.tolist(), strict=True))
-        found += [Crossing(size=size, cost=cost_of[one], first=one, second=two) for one, two in sorted(pairs)]
-    return tuple(found)
+        crossings += [Crossing(size=size, cost=cost_of[one], first=one, second=two) for one, two in sorted(pairs)]
+    return tuple(crossings)
 
 
 def _skyline(plan: IndexPlan, segment: int) -> list[int]:
@@ -153,7 +150,7 @@ def _skyline(plan: IndexPlan, segment: int) -> list[int]:
     return members
 
 
-def _with_nearest(one: int, places: Ints, costs: Floats) -> tuple[int, int]:
+def _with_nearest(one: int, places: Int64s, costs: Floats) -> tuple[int, int]:
     """Pair a curve that joins or leaves with the one that is nearest there: the two cross. The smaller place first.
 
     >>> _with_nearest(5, np.array([2, 5, 7]), np.array([1.0, 2.0, 2.1]))

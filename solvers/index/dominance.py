@@ -12,11 +12,8 @@ from itertools import pairwise
 from math import comb, inf, prod
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from solvers.arrays import Bools, Floats, Int64s
 
 DOUBT = 1e-9
 """A value smaller than this share of what it was computed from is not trusted to have the right sign."""
@@ -53,7 +50,7 @@ def never_above(curves: Floats, other: Floats, largest: float = inf) -> Bools:
     return answer
 
 
-def never_above_by_terms(curves: Floats, other: Floats, powers: Ints) -> Bools:
+def never_above_by_terms(curves: Floats, other: Floats, powers: Int64s) -> Bools:
     """Tell which curves are above the other one at no size of several dimensions, as far as terms can tell.
 
     powers: (t, k); curves: (m, t), other: (t,). With n_i = 1 + u_i the difference is a polynomial in u ≥ 0; if all its
@@ -138,7 +135,7 @@ def _told_by_discriminant(shifted: Floats, scales: Floats, largest: float) -> tu
     return np.asarray(yes), np.asarray(inside & (left > right + doubt))
 
 
-def _shift_matrix(powers: Ints) -> Floats:
+def _shift_matrix(powers: Int64s) -> Floats:
     return _shift_matrix_of(powers.shape, powers.astype(np.int64).tobytes())
 
 
@@ -189,16 +186,16 @@ def _common(one: list[Fraction], two: list[Fraction]) -> list[Fraction]:
 
 def _square_free(polynomial: list[Fraction]) -> list[tuple[int, list[Fraction]]]:
     """Split into factors by the multiplicity of their roots (Yun's algorithm): pairs of multiplicity and factor."""
-    found = []
+    factors = []
     shared = _common(polynomial, _derivative(polynomial)) if len(polynomial) > 1 else [Fraction(1)]
     rest, _ = _divided(polynomial, shared)
     power = 1
     while len(rest) > 1:
         both = _common(rest, shared)
-        found.append((power, _divided(rest, both)[0]))
+        factors.append((power, _divided(rest, both)[0]))
         rest, shared = both, _divided(shared, both)[0]
         power += 1
-    return found
+    return factors
 
 
 def _roots_inside(factor: list[Fraction], largest: float) -> int:

@@ -2,7 +2,7 @@
 
 1. The lattice is searched (``lattice``), under a budget from coarse to fine (Property 3.9).
 2. Greedy sequences are grown (``greedy``).
-3. Candidates are chosen (``candidates``) and indexed over all sizes (``sweep``).
+3. Candidates are chosen (``candidates``) and indexed over all sizes (``crossings``).
 4. Models are trained on all rows (``training``): of candidates and sequences, and of the sets that can be the best one
    once some features are computed.
 """
@@ -10,10 +10,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest
 from models.index import IndexOptions
+from solvers.arrays import Int64s
 from solvers.base import Fitted, Run
 from solvers.index.assemble import Models, Names, Searched, assemble, index_sets, kept_sets, lambdas_of
 from solvers.index.candidates import never_replaced
@@ -23,8 +23,8 @@ from solvers.index.lattice import MAX_FEATURES, Exhausted, Expanded, expand
 from solvers.index.plan import IndexPlan
 from solvers.index.summary import summarize
 from solvers.index.training import Trainer
-from solvers.learners.learner import ALLOWED_MODULES
-from solvers.learners.trained import kind_of
+from solvers.learners.estimators import ALLOWED_MODULES
+from solvers.learners.linear import kind_of
 
 COARSEST = 2.0
 """The alpha that a search under a budget begins with; the paper suggests it."""
@@ -62,14 +62,14 @@ def fit(
     trainer.report(0, "searching the lattice")
     searched = _search(trainer, costs, features, median)
     trainer.report(trainer.total - 2, "choosing candidates")
-    found = index_sets(searched.expanded, costs, features, alpha=searched.alpha, budget=options.fixed_budget)
-    kept = _kept(searched, found[0], options)
+    indexed = index_sets(searched.expanded, costs, features, alpha=searched.alpha, budget=options.fixed_budget)
+    kept = _kept(searched, indexed[0], options)
     models = Models(kind_of(trainer.classifier), dict(zip(kept, trainer.models(kept), strict=True)))
     shares = np.bincount(dataset.labels, minlength=len(dataset.classes)) / dataset.rows
     names = Names(features, tuple(feature.columns for feature in spec.features), dataset.classes, shares, spec.unit)
-    plan = assemble(names, options, costs, searched, found, models)
+    plan = assemble(names, options, costs, searched, indexed, models)
     trainer.report(trainer.total, trainer.account())
-    return Fitted(plan, summarize(plan, searched.expanded, found[1], residuals, trainer))
+    return Fitted(plan, summarize(plan, searched.expanded, indexed[1], residuals, trainer))
 
 
 def check(facts: DatasetFacts, options: IndexOptions) -> None:
@@ -84,7 +84,7 @@ def check(facts: DatasetFacts, options: IndexOptions) -> None:
         raise InvalidRequest.at(Fault(("dataset", "features"), fault))
 
 
-def _kept(searched: Searched, candidates: NDArray[np.int64], options: IndexOptions) -> list[int]:
+def _kept(searched: Searched, candidates: Int64s, options: IndexOptions) -> list[int]:
     """List the sets whose models are kept; candidates: places among the expanded sets."""
     expanded = searched.expanded
     if options.any_time:
@@ -99,7 +99,7 @@ def _search(trainer: Trainer, costs: Costs, names: Sequence[str], median: tuple[
     alphas = schedule(options.alpha) if limited else [options.alpha]
     trainer.asked_at_most = options.max_models
     try:
-        found = _expanded(trainer, alphas[0], None)
+        expanded = _expanded(trainer, alphas[0], None)
     except Exhausted as error:
         fault = f"is {options.max_models}, even alpha = {alphas[0]:g} needs more feature sets"
         raise InvalidRequest.at(Fault(("max_models",), fault)) from error
@@ -107,29 +107,29 @@ def _search(trainer: Trainer, costs: Costs, names: Sequence[str], median: tuple[
     reached = alphas[0]
     for alpha in alphas[1:]:
         try:
-            found = _expanded(trainer, alpha, found)
+            expanded = _expanded(trainer, alpha, expanded)
         except Exhausted:
-            found, reached = _between(trainer, found, alpha, reached)
-            found = _with_what_is_known(trainer, found)
+            expanded, reached = _between(trainer, expanded, alpha, reached)
+            expanded = _with_what_is_known(trainer, expanded)
             break
         reached = alpha
     trainer.seconds_at_most = None
-    prices = costs.at(costs.coefficients, median)
-    lambdas = lambdas_of(options.lambdas, prices)
-    orders = greedy_sequences(trainer.accuracies, prices, lambdas.tolist(), names)
+    feature_costs = costs.at(costs.coefficients, median)
+    lambdas = lambdas_of(options.lambdas, feature_costs)
+    orders = greedy_sequences(trainer.accuracies, feature_costs, lambdas.tolist(), names)
     rows = np.array(orders, dtype=np.int32).reshape(len(lambdas), -1)
-    return Searched(found, reached, trainer.known, lambdas, rows, median)
+    return Searched(expanded, reached, trainer.known, lambdas, rows, median)
 
 
-def _between(trainer: Trainer, found: Expanded, low: float, high: float) -> tuple[Expanded, float]:
+def _between(trainer: Trainer, expanded: Expanded, low: float, high: float) -> tuple[Expanded, float]:
     """Find the smallest alpha that the rest of the budget affords, between one that it does not and one that it did."""
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         try:
-            found, high = _expanded(trainer, middle, found), middle
+            expanded, high = _expanded(trainer, middle, expanded), middle
         except Exhausted:
             low = middle
-    return found, high
+    return expanded, high
 
 
 def schedule(alpha: float) -> list[float]:
@@ -143,7 +143,7 @@ def schedule(alpha: float) -> list[float]:
 
 
 def _expanded(trainer: Trainer, alpha: float, known: Expanded | None) -> Expanded:
-    def told(expanded: int, pruned: int) -> None:
+    def report(expanded: int, pruned: int) -> None:
         done = min(expanded + pruned, trainer.total - 3)
         trainer.report(done, f"alpha {alpha:g}: {expanded} feature sets expanded, {pruned} skipped")
 
@@ -154,17 +154,17 @@ def _expanded(trainer: Trainer, alpha: float, known: Expanded | None) -> Expande
         tolerance=trainer.options.tolerance,
         covering=trainer.options.covering,
         known=known,
-        told=told,
+        report=report,
     )
 
 
-def _with_what_is_known(trainer: Trainer, found: Expanded) -> Expanded:
+def _with_what_is_known(trainer: Trainer, expanded: Expanded) -> Expanded:
     """Add the sets that an unfinished search has trained: they may be chosen, and nothing relies on them."""
-    more = sorted(set(trainer.known) - set(found.masks.tolist()))
+    more = sorted(set(trainer.known) - set(expanded.masks.tolist()))
     accuracies = np.array([trainer.known[mask] for mask in more])
     return Expanded(
-        found.features,
-        np.concatenate((found.masks, np.array(more, dtype=np.int64))),
-        np.concatenate((found.accuracies, accuracies)),
-        np.concatenate((found.demands, accuracies)),
+        expanded.features,
+        np.concatenate((expanded.masks, np.array(more, dtype=np.int64))),
+        np.concatenate((expanded.accuracies, accuracies)),
+        np.concatenate((expanded.demands, accuracies)),
     )

@@ -6,17 +6,21 @@ For each λ a sequence starts from the empty set and adds, one at a time, the fe
 
 λ = 0 looks at accuracy only, λ → ∞ at cost only. The paper gives the names Greedy-Acc and Greedy-Cost to these both
 ways round; here ``greedy-acc`` is λ = 0, the largest rise in accuracy first, and ``greedy-cost`` the least cost first.
+
+``greedy_sequences`` builds them; ``Sequences`` says at look-up where to start, and how far the budget goes.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
+from solvers.arrays import Floats, Int64s
+from solvers.index.costs import Costs
 from solvers.index.lattice import Accuracy, Exhausted
-
-Floats = NDArray[np.float64]
+from solvers.index.skyline import skyline
 
 
 def greedy_sequences(
@@ -32,14 +36,14 @@ def greedy_sequences(
     >>> greedy_sequences(lambda sets: [value[s] for s in sets], np.array([4.0, 1.0]), [0.0, 1.0], ["a", "b"])
     [[0, 1], [1, 0]]
     """
-    prices = costs.tolist()
+    step_costs = costs.tolist()
     sequences: list[list[int]] = [[] for _ in lambdas]
     sets = [0] * len(sequences)
     known = dict(zip([0], accuracy([0]), strict=True))
-    for _ in prices:
+    for _ in step_costs:
         wanted: dict[int, None] = {}
         for mask, weight in zip(sets, lambdas, strict=True):
-            for f in _eligible(mask, weight, prices, names):
+            for f in _eligible(mask, weight, step_costs, names):
                 wanted.setdefault(mask | 1 << f)
         fresh = [mask for mask in wanted if mask not in known]
         try:
@@ -49,8 +53,12 @@ def greedy_sequences(
         for i, weight in enumerate(lambdas):
             mask = sets[i]
             best = min(
-                _eligible(mask, weight, prices, names),
-                key=lambda f: (-_gain(known[mask | 1 << f] - known[mask], weight, prices[f]), prices[f], names[f]),
+                _eligible(mask, weight, step_costs, names),
+                key=lambda f: (
+                    -_gain(known[mask | 1 << f] - known[mask], weight, step_costs[f]),
+                    step_costs[f],
+                    names[f],
+                ),
             )
             sequences[i].append(best)
             sets[i] = mask | 1 << best
@@ -65,3 +73,87 @@ def _eligible(mask: int, weight: float, costs: Sequence[float], names: Sequence[
 
 def _gain(rise: float, weight: float, cost: float) -> float:
     return rise - weight * cost if weight < inf else 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sequences:
+    """Sequences of l features, one for each λ, each prefix a feature set.
+
+    lambdas: q, 0 first and inf last. masks: for each sequence its l + 1 prefixes, accuracies the same. curves: their
+    cost polynomials, highest power first (with several dimensions: by terms). skyline_costs, skyline_sequences: the
+    prefixes that are undominated at the median size, by rising cost, and the sequence that each is from.
+    """
+
+    lambdas: list[float]
+    masks: list[list[int]]
+    accuracies: list[list[float]]
+    curves: list[list[tuple[float, ...]]]
+    skyline_costs: list[float]
+    skyline_sequences: list[int]
+
+    @classmethod
+    def of(
+        cls, costs: Costs, lambdas: Floats, orders: Int64s, accuracies: Floats, size: Sequence[float]
+    ) -> "Sequences":
+        """Make the index of sequences. orders: (q, l) features in order; accuracies: (q, l + 1) of the prefixes."""
+        bits = np.concatenate((np.zeros((len(orders), 1), dtype=np.int64), np.left_shift(1, orders)), axis=1)
+        masks = np.cumsum(bits, axis=1)
+        curves = costs.of_sets(masks.ravel())
+        at_median = costs.at(curves, size)
+        flat = accuracies.ravel()
+        rank = np.lexsort((np.arange(len(flat)), -flat))
+        undominated = rank[skyline(at_median[rank], flat[rank])][::-1]
+        width = masks.shape[1]
+        return cls(
+            lambdas.tolist(),
+            masks.tolist(),
+            accuracies.tolist(),
+            [[tuple(curve[::-1]) for curve in rows] for rows in curves.reshape(*masks.shape, -1).tolist()],
+            at_median[undominated].tolist(),
+            (undominated // width).tolist(),
+        )
+
+    def pick(self, method: str, budget: float) -> int:
+        """Choose the sequence: the method's own, or the one of the best set within the budget at the median size."""
+        if method == "greedy-acc":
+            return self.lambdas.index(0.0)
+        if method == "greedy-cost":
+            return self.lambdas.index(inf)
+        place = bisect_right(self.skyline_costs, budget) - 1
+        return self.skyline_sequences[max(place, 0)]
+
+    def reach(self, sequence: int, size: float, budget: float) -> tuple[int, float]:
+        """Add features in order while they fit an item of one size: the number of features, and their cost.
+
+        Costs never fall along a sequence, so the last prefix that fits is found by bisection.
+        """
+        curves = self.curves[sequence]
+        low, high, cost = 0, len(curves), 0.0
+        while high - low > 1:
+            middle = (low + high) // 2
+            value = 0.0
+            for coefficient in curves[middle]:
+                value = value * size + coefficient
+            if value <= budget:
+                low, cost = middle, value
+            else:
+                high = middle
+        return low, cost
+
+
+def walk(orders: Sequence[int], mask: int, costs: Sequence[float], budget: float) -> tuple[int, float]:
+    """Go on along a sequence when some features are computed already: the set reached, and what is still to pay.
+
+    orders: the features in order; mask: those computed, which cost nothing more; costs: (F,) of each feature. Stops at
+    the first feature that does not fit.
+
+    >>> walk([2, 0, 1], 0b001, [5.0, 9.0, 1.0], 2.0)
+    (5, 1.0)
+    """
+    reached, paid = 0, 0.0
+    for f in orders:
+        price = 0.0 if mask >> f & 1 else costs[f]
+        if paid + price > budget and price > 0:
+            break
+        reached, paid = reached | 1 << f, paid + price
+    return reached, paid

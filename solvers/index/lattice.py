@@ -21,10 +21,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from solvers.arrays import Bools, Floats, Int64s
+
 Accuracy = Callable[[Sequence[int]], Sequence[float]]
 """Tells the accuracies of feature sets, given as masks; raises Exhausted if a budget of trainings is used up."""
 
@@ -42,7 +41,7 @@ class Expanded:
     pruned: the number of sets skipped, 2^features - m."""
 
     features: int
-    masks: Ints
+    masks: Int64s
     accuracies: Floats
     demands: Floats
 
@@ -51,13 +50,13 @@ class Expanded:
         """The number of feature sets that were not expanded."""
         return (1 << self.features) - len(self.masks)
 
-    def only(self, places: Ints) -> "Expanded":
+    def only(self, places: Int64s) -> "Expanded":
         """Take some of the sets."""
         return Expanded(self.features, self.masks[places], self.accuracies[places], self.demands[places])
 
 
-Told = Callable[[int, int], None]
-"""Told how many sets are expanded and how many are skipped so far."""
+Report = Callable[[int, int], None]
+"""Hears how many sets are expanded and how many are skipped so far."""
 
 
 def _nobody(expanded: int, pruned: int) -> None:
@@ -72,7 +71,7 @@ def expand(
     tolerance: float = 0.0,
     covering: bool = False,
     known: Expanded | None = None,
-    told: Told = _nobody,
+    report: Report = _nobody,
 ) -> Expanded:
     """Expand every feature set that is not sandwiched, layer by layer from the bottom and the top.
 
@@ -101,15 +100,15 @@ def expand(
         state.demand(lower.places[skip], upper.accuracies[skip] + tolerance)
         if covering:
             skip |= state.covered(fresh, ~skip, lower.places, (alpha, tolerance))
-        found = fresh[~skip]
-        if len(found):
-            state.add(found, np.array(accuracy(found.tolist()), dtype=np.float64))
+        kept = fresh[~skip]
+        if len(kept):
+            state.add(kept, np.array(accuracy(kept.tolist()), dtype=np.float64))
         pruned += int(np.count_nonzero(skip))
-        told(len(state.masks), pruned)
+        report(len(state.masks), pruned)
     return Expanded(features, state.masks, state.accuracies, state.demands)
 
 
-def _by_size(features: int) -> list[Ints]:
+def _by_size(features: int) -> list[Int64s]:
     """List the masks of each number of features, ascending."""
     every = np.arange(1 << features, dtype=np.int64)
     sizes = np.bitwise_count(every)
@@ -127,7 +126,7 @@ class _Side:
     """For each asked set the best expanded set on one side: its accuracy, and its place in the order of expansion."""
 
     accuracies: Floats
-    places: Ints
+    places: Int64s
 
 
 @dataclass(slots=True, eq=False)
@@ -135,10 +134,10 @@ class _State:
     """The expanded sets so far, in the order of expansion, and which masks they are."""
 
     features: int
-    masks: Ints
+    masks: Int64s
     accuracies: Floats
     demands: Floats
-    is_expanded: NDArray[np.bool_]
+    is_expanded: Bools
 
     @classmethod
     def start(cls, features: int, known: Expanded | None) -> "_State":
@@ -148,17 +147,17 @@ class _State:
             state.add(known.masks, known.accuracies)
         return state
 
-    def add(self, masks: Ints, accuracies: Floats) -> None:
+    def add(self, masks: Int64s, accuracies: Floats) -> None:
         self.masks = np.concatenate((self.masks, masks))
         self.accuracies = np.concatenate((self.accuracies, accuracies))
         self.demands = np.concatenate((self.demands, accuracies))
         self.is_expanded[masks] = True
 
-    def demand(self, places: Ints, accuracies: Floats) -> None:
+    def demand(self, places: Int64s, accuracies: Floats) -> None:
         """Raise the demands of sets that stand in for others."""
         np.maximum.at(self.demands, places, accuracies)
 
-    def sandwich(self, asked: Ints) -> tuple[_Side, _Side]:
+    def sandwich(self, asked: Int64s) -> tuple[_Side, _Side]:
         """Find the most accurate expanded subset and the least accurate expanded superset of each set.
 
         Ranks stand for accuracies in the transforms, so that the sets themselves are found with them; among equals the
@@ -181,9 +180,7 @@ class _State:
         places = np.concatenate((order, [-1, -1]))
         return _Side(ranked[low], places[low]), _Side(ranked[high], places[high])
 
-    def covered(
-        self, asked: Ints, among: NDArray[np.bool_], lower: Ints, margin: tuple[float, float]
-    ) -> NDArray[np.bool_]:
+    def covered(self, asked: Int64s, among: Bools, lower: Int64s, margin: tuple[float, float]) -> Bools:
         """Find the sets that Property 3.4 or its mirror skips, and raise demands as if it were true.
 
         asked: the layer's sets; among: those not skipped yet; lower: the place of each one's best expanded subset.

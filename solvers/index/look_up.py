@@ -11,15 +11,14 @@ from math import inf
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.index import sizes_of
+from solvers.arrays import Floats, Int64s
 from solvers.index.costs import evaluate
+from solvers.index.crossings import Index
 from solvers.index.skyline import skyline
-from solvers.index.sweep import Index
 
-Floats = NDArray[np.float64]
-Found = tuple[int, float, int]
+Choice = tuple[int, float, int]
 """A candidate's place, its cost, and its place on the skyline."""
 
 AT = 1e-12
@@ -38,13 +37,13 @@ class LookUp:
     """
 
     curves: Floats
-    powers: NDArray[np.int64]
+    powers: Int64s
     accuracies: Floats
     _candidates: list[tuple[tuple[float, ...], float]]
     _hot: tuple[Any, ...]
 
     @classmethod
-    def of(cls, curves: Floats, powers: NDArray[np.int64], accuracies: Floats, index: Index) -> "LookUp":
+    def of(cls, curves: Floats, powers: Int64s, accuracies: Floats, index: Index) -> "LookUp":
         """Prepare the searches."""
         padding = (0.0,) * (3 - len(powers))  # quadratics have three coefficients, also those that are lines
         polynomials = [(*padding, *curve[::-1]) for curve in curves.tolist()]
@@ -54,7 +53,7 @@ class LookUp:
         hot = (rising.data, index.offsets.data, index.members.data, polynomials, len(powers) <= 3)
         return cls(curves, powers, accuracies, list(zip(polynomials, accuracies.tolist(), strict=True)), hot)
 
-    def find(self, size: float, budget: float) -> Found:
+    def find(self, size: float, budget: float) -> Choice:
         """Search twice (Theorem 3.13's index): O(log b + log c) for b breakpoints and skylines of c candidates."""
         edges, offsets, members, polynomials, quadratic = self._hot
         place = bisect_right(edges, size)
@@ -86,13 +85,13 @@ class LookUp:
             return self.scan(size, budget)
         return members[low], cost, low - start
 
-    def scan(self, size: float | tuple[float, ...] | None, budget: float) -> Found:
+    def scan(self, size: float | tuple[float, ...] | None, budget: float) -> Choice:
         """Look at all candidates: the most accurate that fits, and its place on the skyline at this very size."""
         costs = evaluate(self.curves, self.powers, sizes_of(size))
-        found = skyline(costs, self.accuracies)
-        place = int(np.argmax(costs[found] <= budget))
-        choice = int(found[place])
-        return choice, float(costs[choice]), len(found) - 1 - place
+        undominated = skyline(costs, self.accuracies)
+        place = int(np.argmax(costs[undominated] <= budget))
+        choice = int(undominated[place])
+        return choice, float(costs[choice]), len(undominated) - 1 - place
 
     def naive(self, size: float, budget: float) -> tuple[int, float]:
         """Go through all candidates one by one (Naive-Lookup): a place and its cost."""

@@ -7,23 +7,22 @@ from math import inf
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from models import Fault, InvalidRequest
 from models.index import IndexDecision, IndexQuery, Method, SkylineItem, sizes_of
-from solvers.base import complete, here
-from solvers.index.checks import refuse_contradictions
+from solvers.arrays import Floats, Int64s
+from solvers.base import complete, in_this_process
+from solvers.index.contents import IndexContents
 from solvers.index.continuation import Continuation
 from solvers.index.costs import Costs, evaluate, members_of
-from solvers.index.look_up import Found, LookUp
-from solvers.index.sequences import Sequences, walk
+from solvers.index.crossings import Index
+from solvers.index.greedy import Sequences, walk
+from solvers.index.look_up import Choice, LookUp
 from solvers.index.skyline import skyline
-from solvers.index.sweep import Index
-from solvers.learners.trained import predict_archived, predict_linear
+from solvers.learners.archives import predict_archived
+from solvers.learners.linear import predict_linear
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 R = TypeVar("R")
 
 
@@ -36,46 +35,11 @@ class Predictions:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class IndexPlan:
-    """Feature sets for every size and budget. Costs are in ``unit``.
+class IndexPlan(IndexContents):
+    """Feature sets for every size and budget: the best for an item is looked up."""
 
-    features: F names, with their columns. powers (t, k), coefficients (F, t): what each costs at a size of k
-    dimensions. masks (m,), accuracies (m,): every feature set whose accuracy is known, as bits over the features, masks
-    rising. candidates (c,): places of those to choose from, the preferred first. sizes (b,), offsets (b + 1,), members:
-    the index over one size, as of ``sweep``, members being places in candidates; empty for sizes of several dimensions.
-    lambdas (q,), orders (q, l): greedy sequences of l ≤ F features, that of λ = 0 first and that of λ → ∞ last;
-    median_size: where they weighed cost. model_sets (p,), model_offsets (p + 1,), model_numbers or model_bytes: the
-    models of places in masks, as of ``trained``, in model_kind. class_shares (C,): of the classes, for the empty set.
-    largest_size, fixed_size, fixed_budget: what the plan was built for, if it was not for all.
-    """
-
-    features: tuple[str, ...]
-    columns: tuple[tuple[str, ...], ...]
-    classes: tuple[str, ...]
-    unit: str
-    alpha: float
-    powers: Ints
-    coefficients: Floats
-    masks: Ints
-    accuracies: Floats
-    candidates: NDArray[np.int32]
-    sizes: Floats
-    offsets: Ints
-    members: NDArray[np.int32]
-    lambdas: Floats
-    orders: NDArray[np.int32]
-    median_size: tuple[float, ...]
-    model_kind: str
-    model_sets: NDArray[np.int32]
-    model_offsets: Ints
-    model_numbers: Floats
-    model_bytes: NDArray[np.uint8]
-    class_shares: Floats
-    largest_size: float | None
-    fixed_size: tuple[float, ...]
-    fixed_budget: float | None
     _limit: float = field(init=False, repr=False, metadata={"derived": True})
-    _plain: tuple[float, Callable[[float, float], Found], list[tuple[tuple[str, ...], float]]] = field(
+    _plain: tuple[float, Callable[[float, float], Choice], list[tuple[tuple[str, ...], float]]] = field(
         init=False, repr=False, metadata={"derived": True}
     )
     _look_up: LookUp = field(init=False, repr=False, metadata={"derived": True})
@@ -84,7 +48,7 @@ class IndexPlan:
     _sequences: Sequences = field(init=False, repr=False, metadata={"derived": True})
 
     def __post_init__(self) -> None:
-        refuse_contradictions(self)
+        self.check()
         costs = Costs(self.powers, self.coefficients)
         curves = costs.of_sets(self.masks[self.candidates])
         levels = self.accuracies[self.candidates]
@@ -153,11 +117,11 @@ class IndexPlan:
         chosen: IndexDecision | Sequence[str],
         items: Sequence[Mapping[str, float]],
         learner_modules: Sequence[str] = (),
-        apart: Callable[..., Any] = here,
+        run_in: Callable[..., Any] = in_this_process,
     ) -> Predictions:
         """Classify items, given as columns by name, with the model of a decision or of named features.
 
-        learner_modules: where the classes of models may come from, beside scikit-learn. apart: calls a function with
+        learner_modules: where the classes of models may come from, beside scikit-learn. run_in: calls a function with
         its arguments, in another process for plans from anybody: a model that was made up may end the process that
         tries it. Models that are numbers are tried here. Raises InvalidRequest if there is no model of these features,
         or an item lacks one of their columns; CorruptArtifact if the model cannot be read or cannot predict.
@@ -168,14 +132,14 @@ class IndexPlan:
             return self._most_common(len(items))
         columns = [column for f in members_of(mask) for column in self.columns[f]]
         table = self._table(columns, items)
-        found = np.flatnonzero(self.masks[self.model_sets] == mask)
-        if not len(found):
+        matching = np.flatnonzero(self.masks[self.model_sets] == mask)
+        if not len(matching):
             raise InvalidRequest.at(Fault(("features",), f"the index keeps no model of {', '.join(names)}"))
-        model = int(found[0])
+        model = int(matching[0])
         start, end = self.model_offsets[model : model + 2].tolist()
         if self.model_kind == "skops":
             data = self.model_bytes[start:end].tobytes()
-            codes, shares = apart(predict_archived, data, table, len(self.classes), learner_modules)
+            codes, shares = run_in(predict_archived, data, table, len(self.classes), learner_modules)
         else:
             codes, shares = predict_linear(self.model_numbers[start:end], table, self.model_kind)
         return Predictions(
@@ -203,18 +167,20 @@ class IndexPlan:
     def _go_on(self, query: IndexQuery, size: Any) -> IndexDecision:
         """Find the best set that can still be reached, with some features computed and some of the budget spent."""
         mask = self._mask(query.computed, "computed")
-        prices = evaluate(self.coefficients, self.powers, sizes_of(size))
+        feature_costs = evaluate(self.coefficients, self.powers, sizes_of(size))
         if query.method in ("poly-dom", "naive"):
             exact = partial(self._costs, size)
-            found = self._continuation.best(mask, prices, query.budget, query.spent, exact)
-            return self._construct(*found, query.method)
-        spent = float(sum(prices[members_of(mask)].tolist())) if query.spent is None else query.spent
+            continued = self._continuation.best(mask, feature_costs, query.budget, query.spent, exact)
+            return self._construct(*continued, query.method)
+        spent = float(sum(feature_costs[members_of(mask)].tolist())) if query.spent is None else query.spent
         left = max(query.budget - spent, 0.0)
-        reached = [self._walk(chosen, mask, prices.tolist(), left) for chosen in self._followed(query.method, mask)]
+        reached = [
+            self._walk(chosen, mask, feature_costs.tolist(), left) for chosen in self._followed(query.method, mask)
+        ]
         accuracy, paid, _, best = max(reached)
         return self._construct(best, accuracy, -paid, query.method)
 
-    def _costs(self, size: Any, masks: Ints) -> Floats:
+    def _costs(self, size: Any, masks: Int64s) -> Floats:
         curves = Costs(self.powers, self.coefficients).of_sets(masks)
         return evaluate(curves, self.powers, sizes_of(size))
 
@@ -231,8 +197,8 @@ class IndexPlan:
         following = [i for i, prefixes in enumerate(sequences.masks) if mask in prefixes]
         return following or list(range(len(sequences.masks)))
 
-    def _walk(self, chosen: int, mask: int, prices: list[float], left: float) -> tuple[float, float, int, int]:
-        reached, paid = walk(self.orders[chosen].tolist(), mask, prices, left)
+    def _walk(self, chosen: int, mask: int, feature_costs: list[float], left: float) -> tuple[float, float, int, int]:
+        reached, paid = walk(self.orders[chosen].tolist(), mask, feature_costs, left)
         return self._sequences.accuracies[chosen][reached.bit_count()], -paid, -chosen, reached
 
     def _construct(self, mask: int, accuracy: float, cost: float, method: Any) -> IndexDecision:
@@ -240,23 +206,23 @@ class IndexPlan:
 
     def _checked_size(self, size: Any) -> Any:
         """Refuse a size that the plan cannot answer for; gives a float for costs of at most one dimension."""
-        parts = sizes_of(size)
+        lengths = sizes_of(size)
         dimensions = len(self.fixed_size) or self.powers.shape[1]
         if self.fixed_size:
-            if size is not None and parts != self.fixed_size:
+            if size is not None and lengths != self.fixed_size:
                 only = " x ".join(f"{part:g}" for part in self.fixed_size)
-                asked = " x ".join(f"{part:g}" for part in parts)
+                asked = " x ".join(f"{part:g}" for part in lengths)
                 raise InvalidRequest.at(Fault(("size",), f"is {asked}, the index was built for {only} only"))
             return 1.0
         if size is None and dimensions:
             raise InvalidRequest.at(Fault(("size",), f"is missing, costs depend on it ({dimensions} numbers)"))
-        if dimensions and len(parts) != dimensions:
-            raise InvalidRequest.at(Fault(("size",), f"has {len(parts)} numbers, the costs' sizes have {dimensions}"))
-        if parts and not min(parts) >= 1:
-            raise InvalidRequest.at(Fault(("size",), f"is {min(parts):g}, must be at least 1"))
-        if dimensions == 1 and parts[0] > self._limit:
-            raise InvalidRequest.at(Fault(("size",), f"is {parts[0]:g}, the index goes up to {self._limit:g}"))
-        return parts if dimensions > 1 else (parts[0] if dimensions else 1.0)
+        if dimensions and len(lengths) != dimensions:
+            raise InvalidRequest.at(Fault(("size",), f"has {len(lengths)} numbers, the costs' sizes have {dimensions}"))
+        if lengths and not min(lengths) >= 1:
+            raise InvalidRequest.at(Fault(("size",), f"is {min(lengths):g}, must be at least 1"))
+        if dimensions == 1 and lengths[0] > self._limit:
+            raise InvalidRequest.at(Fault(("size",), f"is {lengths[0]:g}, the index goes up to {self._limit:g}"))
+        return lengths if dimensions > 1 else (lengths[0] if dimensions else 1.0)
 
     def _mask(self, names: Sequence[str], where: str) -> int:
         mask = 0

@@ -1,13 +1,11 @@
 """The skyline at one size: the feature sets that no other one both undercuts and reaches in accuracy."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from solvers.arrays import Floats, Int64s
 
 
-def skyline(costs: Floats, accuracies: Floats) -> Ints:
+def skyline(costs: Floats, accuracies: Floats) -> Int64s:
     """Find the skyline among sets given in order of preference: by falling accuracy, then fewer features, then names.
 
     costs, accuracies: (c,). Among equally accurate sets the cheapest stays, among equally cheap ones the most accurate,
@@ -18,8 +16,8 @@ def skyline(costs: Floats, accuracies: Floats) -> Ints:
     """
     cheaper = np.ones(len(costs), dtype=bool)
     cheaper[1:] = costs[1:] < np.minimum.accumulate(costs)[:-1]
-    found = np.flatnonzero(cheaper)
-    ranked = accuracies[found]
-    last = np.ones(len(found), dtype=bool)
+    undominated = np.flatnonzero(cheaper)
+    ranked = accuracies[undominated]
+    last = np.ones(len(undominated), dtype=bool)
     last[:-1] = ranked[1:] != ranked[:-1]
-    return found[last]
+    return undominated[last]

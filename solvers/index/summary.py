@@ -3,14 +3,14 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.cost import Residuals
+from solvers.arrays import Floats, Int64s
 from solvers.index.baselines import size_if_all, size_of
 from solvers.index.costs import Costs, members_of
+from solvers.index.crossings import Index
 from solvers.index.lattice import Expanded
 from solvers.index.plan import IndexPlan
-from solvers.index.sweep import Index
 from solvers.index.training import Trainer
 
 MOST_PAIRS = 4000
@@ -89,8 +89,8 @@ def monotonicity(expanded: Expanded) -> tuple[list[dict[str, Any]], float]:
     step = -(-len(expanded.masks) // MOST_PAIRS)
     masks, accuracies = expanded.masks[::step], expanded.accuracies[::step]
     pairs = np.zeros(expanded.features + 1, dtype=np.int64)
-    falls: list[NDArray[np.float64]] = []
-    distances: list[NDArray[np.int64]] = []
+    falls: list[Floats] = []
+    distances: list[Int64s] = []
     for mask, accuracy in zip(masks.tolist(), accuracies.tolist(), strict=True):
         above = (masks & mask == mask) & (masks != mask)
         apart = np.bitwise_count(masks[above] ^ mask).astype(np.int64)
@@ -107,7 +107,7 @@ def monotonicity(expanded: Expanded) -> tuple[list[dict[str, Any]], float]:
     return rows, float(np.quantile(every, SUGGESTED_SHARE)) if len(every) else 0.0
 
 
-def _spread(falls: NDArray[np.float64]) -> dict[str, Any]:
+def _spread(falls: Floats) -> dict[str, Any]:
     if not len(falls):
         return {"violating": 0, "median": 0.0, "quantile_95": 0.0, "largest": 0.0}
     return {
@@ -131,7 +131,7 @@ def _saving(plan: IndexPlan) -> dict[str, Any]:
     masks = np.append(near, (1 << len(plan.features)) - 1)
     curves = Costs(plan.powers, plan.coefficients)
     costs = curves.at(curves.of_sets(masks), plan.median_size)
-    told = [
+    savings = [
         {
             "features": int(masks[place]).bit_count(),
             "accuracy": float(plan.accuracies[np.searchsorted(plan.masks, masks[place])]),
@@ -139,18 +139,18 @@ def _saving(plan: IndexPlan) -> dict[str, Any]:
         }
         for place in (int(np.argmin(costs[:-1])), -1)
     ]
-    return dict(zip(("chosen", "everything"), told, strict=True))
+    return dict(zip(("chosen", "everything"), savings, strict=True))
 
 
 def _sequences(plan: IndexPlan) -> list[dict[str, Any]]:
-    told = []
+    sequences = []
     for weight, order in zip(plan.lambdas.tolist(), plan.orders.tolist(), strict=True):
         prefixes = np.cumsum([1 << f for f in order], dtype=np.int64)
-        told.append(
+        sequences.append(
             {
                 "lambda": weight if np.isfinite(weight) else None,
                 "features": [plan.features[f] for f in order],
                 "accuracies": plan.accuracies[np.searchsorted(plan.masks, prefixes)].tolist(),
             }
         )
-    return told
+    return sequences

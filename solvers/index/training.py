@@ -19,18 +19,16 @@ from typing import Any
 
 import joblib
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from models import FeatureTable
 from models.index import IndexOptions
+from solvers.arrays import Floats
 from solvers.base import Run
 from solvers.index.costs import members_of
 from solvers.index.lattice import Exhausted
-from solvers.learners import learner, trained
-from solvers.learners.learner import Folds
-
-Floats = NDArray[np.float64]
+from solvers.learners import archives, estimators, linear
+from solvers.learners.estimators import Folds
 
 
 @dataclass(slots=True, eq=False)
@@ -64,14 +62,14 @@ class Trainer:
         cls, dataset: FeatureTable, options: IndexOptions, run: Run, seed: int, allowed_modules: Sequence[str]
     ) -> "Trainer":
         """Check the learner and the rows, and be ready to train."""
-        classifier = learner.make(
+        classifier = estimators.make(
             options.learner, options.learner_params, allowed_modules, standardize=options.standardize, seed=seed
         )
-        folds = learner.fixed_folds(dataset, options.folds, seed)
+        folds = estimators.fixed_folds(dataset, options.folds, seed)
         ends = np.cumsum([0, *(len(feature.columns) for feature in dataset.spec.features)]).tolist()
         columns = [list(range(a, b)) for a, b in pairwise(ends)]
         made = cls(dataset, options, run, seed, classifier, folds, columns, _prefix(dataset, options, seed))
-        made.known[0] = learner.majority_accuracy(dataset.labels, folds)
+        made.known[0] = estimators.majority_accuracy(dataset.labels, folds)
         made._refuse_what_cannot_be_kept()
         return made
 
@@ -82,9 +80,9 @@ class Trainer:
         rows, columns = self.folds[0][0], self.columns[0]
         table = np.ascontiguousarray(self.dataset.values[rows][:, columns])
         modules = self.run.learner_modules
-        kept = trained.to_bytes(learner.train_on(clone(self.classifier), table, self.dataset.labels[rows]), modules)
-        if trained.kind_of(self.classifier) == "skops":
-            trained.from_archive(kept, len(columns), modules)
+        kept = archives.to_bytes(estimators.train_on(clone(self.classifier), table, self.dataset.labels[rows]), modules)
+        if linear.kind_of(self.classifier) == "skops":
+            archives.from_archive(kept, len(columns), modules)
 
     def account(self) -> str:
         """Say what was trained and what remembered: not in the summary, for equal builds have equal bytes."""
@@ -127,18 +125,18 @@ class Trainer:
     def models(self, masks: Sequence[int]) -> list[bytes]:
         """Train the final models of feature sets, on all rows."""
         self.seconds_at_most = None
-        found = {}
+        trained = {}
         for mask, data, was_known in self._results("model", masks, partial(_model, self.run.learner_modules)):
-            found[mask] = data
+            trained[mask] = data
             self.models_trained += not was_known
             self.models_recalled += was_known
-        return [found[mask] for mask in masks]
+        return [trained[mask] for mask in masks]
 
     def _results(self, what: str, masks: Sequence[int], work: Any) -> Iterator[tuple[int, bytes, bool]]:
         """Recall, or compute in parallel and remember: sets, results, and whether they were remembered."""
         missing = []
         for mask in masks:
-            data = self.run.memo.get(self._key(what, mask))
+            data = self.run.cache.get(self._key(what, mask))
             if data is None or not self._fits(what, mask, data):
                 missing.append(mask)
             else:
@@ -155,7 +153,7 @@ class Trainer:
                 for mask in chunk
             ]
             for mask, data in zip(chunk, joblib.Parallel()(jobs), strict=True):
-                self.run.memo[self._key(what, mask)] = data
+                self.run.cache[self._key(what, mask)] = data
                 yield mask, data, False
 
     def _key(self, what: str, mask: int) -> str:
@@ -166,15 +164,15 @@ class Trainer:
         """Tell whether remembered bytes can be what they should be."""
         if what == "accuracy":
             return len(data) == 8 and 0 <= float(np.frombuffer(data, dtype="<f8")[0]) <= 1
-        if trained.kind_of(self.classifier) == "skops":
+        if linear.kind_of(self.classifier) == "skops":
             return data[:2] == b"PK"
-        return len(data) == 8 * trained.linear_length(len(self.columns_of(mask)), len(self.dataset.classes))
+        return len(data) == 8 * linear.linear_length(len(self.columns_of(mask)), len(self.dataset.classes))
 
 
 def _prefix(dataset: FeatureTable, options: IndexOptions, seed: int) -> str:
     """Hash what every result depends on."""
     columns = [column for feature in dataset.spec.features for column in feature.columns]
-    told = {
+    identity = {
         "columns": columns,
         "classes": dataset.classes,
         "learner": options.learner,
@@ -184,7 +182,7 @@ def _prefix(dataset: FeatureTable, options: IndexOptions, seed: int) -> str:
         "seed": seed,
         "versions": [version("scikit-learn"), version("numpy"), _source_of(options.learner)],
     }
-    digest = sha256(json.dumps(told, sort_keys=True).encode())
+    digest = sha256(json.dumps(identity, sort_keys=True).encode())
     digest.update(np.ascontiguousarray(dataset.values).tobytes())
     digest.update(np.ascontiguousarray(dataset.labels).tobytes())
     return digest.hexdigest()
@@ -200,11 +198,11 @@ def _source_of(path: str) -> str:
 
 def _accuracy(classifier: Any, table: Floats, labels: Any, folds: Folds) -> bytes:
     with threadpool_limits(1):
-        score = learner.cross_validate(learner.copied(classifier), table, labels, folds)
+        score = estimators.cross_validate(estimators.copied(classifier), table, labels, folds)
     return np.array([score], dtype="<f8").tobytes()
 
 
 def _model(modules: Sequence[str], classifier: Any, table: Floats, labels: Any, folds: Folds) -> bytes:
     with threadpool_limits(1):
-        model = learner.train_on(learner.copied(classifier), table, labels)
-        return trained.to_bytes(pickle.loads(pickle.dumps(model)), modules)
+        model = estimators.train_on(estimators.copied(classifier), table, labels)
+        return archives.to_bytes(pickle.loads(pickle.dumps(model)), modules)

@@ -2,26 +2,27 @@
 
 Hamilton, Fulp, *Evolutionary Optimization of High-Coverage Budgeted Classifiers* (EMSCO).
 
-=================  =====================================================================================
-module             what of the paper
-=================  =====================================================================================
-``chromosomes``    ordered feature-set partitions (Sections 2.1, 3.1, Equations 1 and 2)
-``bank``           what the classifier of each feature set says, trained once; ``bits`` rows as bit sets
-``objectives``     conclusiveness, conclusive accuracy, cost (Equations 3 to 5); ``prices`` exact sums
-``enumerate``      the exact front of Section 4.3; ``chains`` the compiled walk and its bounds
-``operators``      selection, recombination, mutation (Section 3.2, Algorithms 1 and 2, Equation 7)
-``emsco``          generations, rank and fitness, halting (Algorithm 3, Equations 8 and 9)
-``sweep``          parameters for a data set (Section 4.1)
-``preparation``    columns as numbers; ``logistic`` many regressions at once; ``training`` any learner
-``judge``          by what configurations are judged; ``ready`` a table; ``search`` the front
-``plan``           what is kept, and how it answers; ``items`` read; ``checks`` what its arrays promise
-=================  =====================================================================================
+==================  =========================================================================================
+module              what of the paper
+==================  =========================================================================================
+``configurations``  ordered feature-set partitions (Sections 2.1, 3.1, Equations 1 and 2)
+``answer_bank``     what the classifier of each feature set says, trained once; ``bit_rows`` rows as bit sets
+``objectives``      conclusiveness, conclusive accuracy, cost (Equations 3 to 5); ``unit_costs`` exact sums
+``exact_front``     the exact front of Section 4.3; ``exact_front_search`` the loop, ``_kernel`` the walk
+``operators``       selection, recombination, mutation (Section 3.2, Algorithms 1 and 2, Equation 7)
+``emsco``           generations, rank and fitness, halting (Algorithm 3, Equations 8 and 9)
+``emsco_grid``      parameters for a data set (Section 4.1)
+``front``           which search to use, and what it found
+``prepared_data``   a table cut into parts, its learner; ``table_preparation`` columns as numbers
+``classifiers``     any learner's classifiers; ``batch_logistic`` many regressions at once
+``contents``        what a plan keeps, and what its arrays promise; ``plan`` how it answers, ``items`` read
+==================  =========================================================================================
 """
 
 from models import FeatureTable
 from models.pipeline import PipelineOptions, PipelineQuery
 from solvers.base import Solver
-from solvers.pipeline.expected import estimates, judged_on
+from solvers.pipeline.estimates import estimates, judged_on
 from solvers.pipeline.fit import check, fit
 from solvers.pipeline.plan import PipelinePlan
 

@@ -3,18 +3,15 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models import FeatureTable
 from models.pipeline import PipelineOptions
-from solvers.pipeline.bank import Masks
+from solvers.arrays import Floats, UInt64s
+from solvers.pipeline.classifiers import Answers, Learner, confident, predict, stacked
+from solvers.pipeline.front import FrontSearch
 from solvers.pipeline.objectives import Scores
 from solvers.pipeline.plan import PipelinePlan
-from solvers.pipeline.ready import Ready
-from solvers.pipeline.search import Found
-from solvers.pipeline.training import Answers, Learner, confident, predict, stacked
-
-Floats = NDArray[np.float64]
+from solvers.pipeline.prepared_data import PreparedData
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,29 +19,29 @@ class Models:
     """Trained models of feature sets, by rising mask, as bytes of a kind."""
 
     kind: str
-    masks: Masks
+    masks: UInt64s
     data: list[bytes]
 
-    def answers(self, learner: Learner, table: Floats, masks: Masks) -> Answers:
+    def answers(self, learner: Learner, table: Floats, masks: UInt64s) -> Answers:
         """Let kept models answer for prepared rows, as a bank asks."""
-        found = []
+        answers = []
         for mask in masks.tolist():
             data = self.data[int(np.searchsorted(self.masks, np.uint64(mask)))]
             own = table[:, learner.columns_of(mask)]
-            found.append(confident(predict(self.kind, data, own, learner.classes, learner.modules)))
-        return stacked(found)
+            answers.append(confident(predict(self.kind, data, own, learner.classes, learner.modules)))
+        return stacked(answers)
 
 
 def assemble(
     dataset: FeatureTable,
     options: PipelineOptions,
-    ready: Ready,
+    data: PreparedData,
     models: Models,
-    found: Found,
+    front: FrontSearch,
     tested: Scores,
 ) -> PipelinePlan:
     """Put a plan together; configurations by rising cost on the test rows, then falling accuracy and coverage."""
-    preparation, judge = ready.preparation, ready.judge
+    preparation, criteria = data.preparation, data.criteria
     order = np.lexsort((-tested.coverage, -tested.accuracy, tested.cost))
     lengths = np.array([len(data) for data in models.data], dtype=np.int64)
     archived = models.kind == "skops"
@@ -56,18 +53,18 @@ def assemble(
         categories=dataset.categories,
         missing=dataset.spec.missing,
         unit=dataset.spec.unit,
-        costs=judge.costs,
-        thresholds=judge.thresholds,
+        costs=criteria.costs,
+        thresholds=criteria.thresholds,
         positive_class=options.positive_class,
-        exact=found.exact,
+        exact=front.exact,
         held_out=tested.rows,
         fills=preparation.fills,
         shifts=preparation.shifts,
         scales=preparation.scales,
         offsets=preparation.offsets,
         codes=preparation.codes,
-        chromosomes=found.chromosomes[order],
-        validated=achieved(found.scores)[order],
+        chromosomes=front.chromosomes[order],
+        validated=achieved(front.scores)[order],
         tested=achieved(tested)[order],
         model_kind=models.kind,
         model_masks=models.masks,

@@ -18,17 +18,15 @@ from math import ceil
 
 import moocore
 import numpy as np
-from numpy.typing import NDArray
 
 from models.errors import Fault, InvalidRequest
+from solvers.arrays import Floats, Int8s, Int64s
 from solvers.base import Progress, silent
-from solvers.pipeline.chromosomes import MOST_FEATURES, MOST_STAGES, Chromosomes, stage_counts
+from solvers.pipeline.configurations import MOST_FEATURES, MOST_STAGES, stage_counts
 from solvers.pipeline.objectives import Scores
 from solvers.pipeline.operators import lengthen, mutate, recombine, roulette
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Evaluate = Callable[[Chromosomes], Scores]
+Evaluate = Callable[[Int8s], Scores]
 """Scores chromosomes, (c, n), on always the same rows."""
 
 
@@ -82,13 +80,13 @@ class Settings:
 class Ranked:
     """Chromosomes, (c, n), by falling fitness, with scores, (c,): rank (the front has the largest), log_fitness."""
 
-    chromosomes: Chromosomes
+    chromosomes: Int8s
     scores: Scores
-    rank: Ints
+    rank: Int64s
     log_fitness: Floats
 
     @classmethod
-    def of(cls, chromosomes: Chromosomes, scores: Scores, epsilon: float) -> "Ranked":
+    def of(cls, chromosomes: Int8s, scores: Scores, epsilon: float) -> "Ranked":
         """Rank (Eq. 8) and rate (Eq. 9) a generation; among equals fewer stages, then lexicographic order come first.
 
         O(c² log c) time at worst.
@@ -99,18 +97,18 @@ class Ranked:
         fitness = log_fitness(rank, norms, epsilon)
         return cls(chromosomes[order], scores.take(order), rank[order], fitness[order])
 
-    def unique(self, by_objectives: bool) -> Ints:
+    def unique(self, by_objectives: bool) -> Int64s:
         """Give the places of the unique chromosomes, or of the fittest for each vector of objectives, in order."""
         rows = np.ascontiguousarray(self.scores.maximised() if by_objectives else self.chromosomes)
         as_one = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize)))[:, 0]
         return np.sort(np.unique(as_one, return_index=True)[1])
 
-    def take(self, places: Ints) -> "Ranked":
+    def take(self, places: Int64s) -> "Ranked":
         """Take some of them."""
         return Ranked(self.chromosomes[places], self.scores.take(places), self.rank[places], self.log_fitness[places])
 
 
-def log_fitness(rank: Ints, norms: Floats, epsilon: float) -> Floats:
+def log_fitness(rank: Int64s, norms: Floats, epsilon: float) -> Floats:
     """Give the logarithm of gamma^rank · norm (Eq. 9), -inf for norm 0.
 
     >>> np.exp(log_fitness(np.array([1, 0]), np.array([1.0, 2.0]), 0.01)).round(6).tolist()
@@ -144,7 +142,7 @@ class Emsco:
         self._features, self._stages = features, min(max_stages, features, MOST_STAGES)
         self._settings, self._rng = settings, rng
         self._elites: Ranked | None = None
-        self._fittest: Chromosomes | None = None
+        self._fittest: Int8s | None = None
         self._same = 0
         self._asked = self._first()
         self.generation = 0
@@ -154,20 +152,20 @@ class Emsco:
         self.current: Ranked
         """The generation told last, by falling fitness."""
 
-    def ask(self) -> Chromosomes:
+    def ask(self) -> Int8s:
         """Give the chromosomes whose scores are wanted next, (c, n), c at most the population."""
         return self._asked
 
     def tell(self, scores: Scores) -> None:
         """Take the scores of those asked for: they join the elites, and unless the run ends the next are bred."""
-        told, epsilon = self._asked, self._settings.epsilon
-        if len(scores.cost) != len(told):
-            raise InvalidRequest.at(Fault(("scores",), f"are {len(scores.cost)}, must be {len(told)}"))
+        generation, epsilon = self._asked, self._settings.epsilon
+        if len(scores.cost) != len(generation):
+            raise InvalidRequest.at(Fault(("scores",), f"are {len(scores.cost)}, must be {len(generation)}"))
         if self._elites is not None:
-            told = np.concatenate((self._elites.chromosomes, told))
+            generation = np.concatenate((self._elites.chromosomes, generation))
             scores = self._elites.scores.joined(scores)
             self.generation += 1
-        self.current = Ranked.of(told, scores, epsilon)
+        self.current = Ranked.of(generation, scores, epsilon)
         self._elites = self.elites()
         self.halted = self._reason(len(self._elites.rank))
         if self.halted is None:
@@ -186,17 +184,17 @@ class Emsco:
         kept = moocore.is_nondominated(self.current.scores.maximised()[best], maximise=True, keep_weakly=False)
         return self.current.take(best[kept])
 
-    def _first(self) -> Chromosomes:
+    def _first(self) -> Int8s:
         """Mutate the configuration of one stage, as often as the population counts (Algorithm 3, ``init``)."""
         return self._mutated(np.zeros((self._settings.population, self._features), dtype=np.int8))
 
-    def _bred(self, count: int) -> Chromosomes:
+    def _bred(self, count: int) -> Int8s:
         genes = self.current.chromosomes
         parents = roulette(self.current.log_fitness, 2 * count, self._rng)
         children = recombine(genes[parents[:count]], genes[parents[count:]], self._settings.recombination, self._rng)
         return self._mutated(children)
 
-    def _mutated(self, genes: Chromosomes) -> Chromosomes:
+    def _mutated(self, genes: Int8s) -> Int8s:
         using = self._settings
         genes = mutate(genes, using.mutation, self._stages, using.beta, self._rng, removal=using.removal)
         return lengthen(genes, using.fewest_stages, self._rng)
@@ -219,8 +217,8 @@ def _check(features: int, max_stages: int, settings: Settings) -> None:
     if max_stages < 1:
         raise InvalidRequest.at(Fault(("max_stages",), f"is {max_stages}, must be at least 1"))
     if settings.fewest_stages > min(max_stages, features):
-        told = f"is {settings.fewest_stages}, more than {min(max_stages, features)} stages are not possible"
-        raise InvalidRequest.at(Fault(("fewest_stages",), told))
+        message = f"is {settings.fewest_stages}, more than {min(max_stages, features)} stages are not possible"
+        raise InvalidRequest.at(Fault(("fewest_stages",), message))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

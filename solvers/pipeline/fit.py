@@ -13,18 +13,16 @@ import numpy as np
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest
 from models.pipeline import PipelineOptions
 from solvers.base import Fitted, Run
+from solvers.pipeline.answer_bank import MOST_BYTES
 from solvers.pipeline.assemble import Models, achieved, assemble
-from solvers.pipeline.bank import MOST_BYTES
-from solvers.pipeline.chromosomes import MOST_FEATURES, configurations, stage_masks
-from solvers.pipeline.enumerate import MOST_CONFIGURATIONS
-from solvers.pipeline.enumerate import MOST_FEATURES as MOST_ENUMERATED
-from solvers.pipeline.judge import costs_of
-from solvers.pipeline.plan import PipelinePlan
-from solvers.pipeline.ready import Ready
-from solvers.pipeline.search import (
+from solvers.pipeline.configurations import MOST_FEATURES, configurations, stage_masks
+from solvers.pipeline.emsco_grid import BASE, GridSearch, search_grid
+from solvers.pipeline.exact_front import MOST_CONFIGURATIONS
+from solvers.pipeline.exact_front import MOST_FEATURES as MOST_ENUMERATED
+from solvers.pipeline.front import (
     DONE,
     TOTAL,
-    Found,
+    FrontSearch,
     answers_bytes,
     evolve_some,
     is_exact,
@@ -32,8 +30,10 @@ from solvers.pipeline.search import (
     needs_evolution,
     settings_of,
 )
+from solvers.pipeline.objectives import costs_of
+from solvers.pipeline.plan import PipelinePlan
+from solvers.pipeline.prepared_data import PreparedData
 from solvers.pipeline.summary import summarize
-from solvers.pipeline.sweep import BASE, Sweep, sweep
 
 
 def fit(dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generator, run: Run) -> Fitted[PipelinePlan]:
@@ -48,28 +48,30 @@ def fit(dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generato
     """
     check(DatasetFacts.of(dataset), options)
     run.progress(0, TOTAL, "preparing columns")
-    ready = Ready.of(dataset, options, rng, run)
-    learner, test = ready.learner, ready.parts.test
-    found = _search(ready, options, rng, run)
+    data = PreparedData.of(dataset, options, rng, run)
+    learner, test = data.learner, data.parts.test
+    front = _search(data, options, rng, run)
     run.progress(DONE, TOTAL, "reporting on the test rows")
-    kept = np.unique(stage_masks(found.chromosomes, int(found.chromosomes.max()) + 1))
+    kept = np.unique(stage_masks(front.chromosomes, int(front.chromosomes.max()) + 1))
     models = Models(learner.kind, kept, learner.models(kept))
-    report = ready.judge.evaluator(test, lambda masks: models.answers(learner, ready.table[test], masks))
-    plan = assemble(dataset, options, ready, models, found, report(found.chromosomes))
-    summary = summarize(plan, found, ready.parts.counts(), _baselines(ready))
+    report = data.criteria.evaluator(test, lambda masks: models.answers(learner, data.table[test], masks))
+    plan = assemble(dataset, options, data, models, front, report(front.chromosomes))
+    summary = summarize(plan, front, data.parts.counts(), _baselines(data))
     run.progress(TOTAL, TOTAL, "done")
     return Fitted(plan, summary)
 
 
 def sweep_parameters(
     dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generator, run: Run, *, runs: int, most: int | None
-) -> Sweep:
-    """Try EMSCO's parameters on a table (EMSCO, Section 4.1), judged by its validation rows; as ``sweep``."""
+) -> GridSearch:
+    """Try EMSCO's parameters on a table (EMSCO, Section 4.1), judged by its validation rows; as ``search_grid``."""
     check(DatasetFacts.of(dataset), options)
-    ready = Ready.of(dataset, options, rng, run)
-    evaluator, features = ready.evaluator(ready.parts.validation), len(ready.judge.costs)
+    data = PreparedData.of(dataset, options, rng, run)
+    evaluator, features = data.evaluator(data.parts.validation), len(data.criteria.costs)
     base = replace(settings_of(options.evolution), generations=BASE.generations, patience=BASE.patience)
-    return sweep(evaluator, features, options.max_stages, rng, base=base, runs=runs, most=most, progress=run.progress)
+    return search_grid(
+        evaluator, features, options.max_stages, rng, base=base, runs=runs, most=most, progress=run.progress
+    )
 
 
 def check(facts: DatasetFacts, options: PipelineOptions) -> None:
@@ -110,21 +112,21 @@ def _refuse(where: tuple[str, ...], message: str) -> None:
     raise InvalidRequest.at(Fault(where, message))
 
 
-def _search(ready: Ready, options: PipelineOptions, rng: np.random.Generator, run: Run) -> Found:
+def _search(data: PreparedData, options: PipelineOptions, rng: np.random.Generator, run: Run) -> FrontSearch:
     """Find the front on the validation rows."""
-    evaluator, n = ready.evaluator(ready.parts.validation), len(ready.judge.costs)
-    if is_exact(options, n, len(ready.table), slowly=ready.learner.classifier is not None):
+    evaluator, n = data.evaluator(data.parts.validation), len(data.criteria.costs)
+    if is_exact(options, n, len(data.table), slowly=data.learner.classifier is not None):
         return look_at_all(evaluator, options.max_stages, run.progress)
     return evolve_some(evaluator, options, rng, run.progress)
 
 
-def _baselines(ready: Ready) -> list[dict[str, Any]]:
+def _baselines(data: PreparedData) -> list[dict[str, Any]]:
     """Tell what simple configurations achieve on the test rows."""
-    rows, costs = ready.parts.test, ready.judge.costs
+    rows, costs = data.parts.test, data.criteria.costs
     n = len(costs)
     everything, by_cost = np.zeros(n, dtype=np.int8), np.empty(n, dtype=np.int8)
     by_cost[np.argsort(costs, kind="stable")] = np.arange(n)
-    evaluator = ready.evaluator(rows)
+    evaluator = data.evaluator(rows)
     scores = achieved(evaluator(np.stack((everything, by_cost))))
     plain = achieved(replace(evaluator, threshold=0.0)(everything[None]))[0]
     named = {"all features, no reject": plain, "all features": scores[0], "one by one, cheapest first": scores[1]}

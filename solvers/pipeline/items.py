@@ -4,15 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models import Fault, InvalidRequest
 from models.columns import text_of
 from models.errors import MOST_FAULTS
 from models.pipeline import Cell, Cells
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+from solvers.arrays import Bools, Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +37,7 @@ class Reader:
         codes = tuple({name: code for code, name in enumerate(own)} if own else None for own in categories)
         return cls(places, tuple(name for own in columns for name in own), codes, missing)
 
-    def read(self, items: Sequence[Mapping[str, Cells]], where: str) -> tuple[Floats, Flags]:
+    def read(self, items: Sequence[Mapping[str, Cells]], where: str) -> tuple[Floats, Bools]:
         """Give values (m, d), NaN where nothing is known, and which features are known, (m, n).
 
         A category that the build did not see is none of those that it did. Raises InvalidRequest with the first faults:
@@ -70,13 +67,13 @@ class Reader:
         return values, known
 
     def _number(self, column: int, cell: Cell, at: tuple[str | int, ...], faults: list[Fault]) -> float:
-        codes = self.categories[column]
-        if cell is None or (cell == "" and codes is not None):
+        code_of = self.categories[column]
+        if cell is None or (cell == "" and code_of is not None):
             if not self.missing:
                 faults.append(Fault(at, f"column {self.names[column]!r} is missing, the dataset has no missing cells"))
             return np.nan
-        if codes is not None:
-            return codes.get(text_of(cell), -1)
+        if code_of is not None:
+            return code_of.get(text_of(cell), -1)
         if isinstance(cell, str):
             faults.append(Fault(at, f"column {self.names[column]!r} is {cell!r}, must be a number"))
             return np.nan

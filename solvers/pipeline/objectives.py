@@ -1,23 +1,22 @@
 """How good configurations are: conclusiveness, conclusive accuracy and cost (EMSCO, Section 2.2), by counting bits.
 
 A row goes from stage to stage until one accepts its prediction; it pays for the features of every stage it reaches,
-even if none accepts it in the end. Counts are whole numbers and sums of costs are exact (``prices``), so equal
+even if none accepts it in the end. Counts are whole numbers and sums of costs are exact (``unit_costs``), so equal
 configurations have equal objectives.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from models.errors import Fault, InvalidRequest
-from solvers.pipeline.bank import ACCEPTED, ALARM, RIGHT, Bank, Thresholds
-from solvers.pipeline.bits import Words, count, pack
-from solvers.pipeline.chromosomes import Chromosomes, checked, stage_masks
-from solvers.pipeline.prices import Prices
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from models import Fault, FeaturesSpec, FeatureTable, InvalidRequest
+from models.cost import cost_function
+from models.pipeline import PipelineOptions
+from solvers.arrays import Floats, Int8s, Int32s, Int64s, UInt64s
+from solvers.pipeline.answer_bank import ACCEPTED, ALARM, RIGHT, AnswerBank, Thresholds, Train
+from solvers.pipeline.bit_rows import count, pack
+from solvers.pipeline.configurations import checked, stage_masks
+from solvers.pipeline.unit_costs import UnitCosts
 
 AT_ONCE = 2048
 """Configurations that are evaluated together: enough to make up for numpy's overhead."""
@@ -30,10 +29,10 @@ class Scores:
     positive class was named."""
 
     rows: int
-    covered: Ints
-    right: Ints
+    covered: Int64s
+    right: Int64s
     cost: Floats
-    alarms: Ints | None = None
+    alarms: Int64s | None = None
     negatives: int = 0
 
     @property
@@ -59,12 +58,12 @@ class Scores:
 
     def norms(self) -> Floats:
         """Give the l2 norm of the objectives within [0, 1], with inverse cost normalised among these (Section 3.3)."""
-        parts = [self.coverage, self.accuracy, inverse_cost(self.cost)]
+        objectives = [self.coverage, self.accuracy, inverse_cost(self.cost)]
         if self.alarms is not None:
-            parts.append(1 - self.false_positive_rate)
-        return np.asarray(np.sqrt(sum(part * part for part in parts)))
+            objectives.append(1 - self.false_positive_rate)
+        return np.asarray(np.sqrt(sum(part * part for part in objectives)))
 
-    def take(self, places: Ints) -> "Scores":
+    def take(self, places: Int64s) -> "Scores":
         """Take some of the configurations."""
         alarms = None if self.alarms is None else self.alarms[places]
         return Scores(self.rows, self.covered[places], self.right[places], self.cost[places], alarms, self.negatives)
@@ -94,62 +93,104 @@ def inverse_cost(cost: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluator:
-    """Evaluates chromosomes of n features on the rows of a bank, at a threshold; prices: of the n features."""
+    """Evaluates chromosomes by the answers of their classifiers, at a threshold; unit_costs: of the n features."""
 
-    bank: Bank
-    prices: Prices
+    answers: AnswerBank
+    unit_costs: UnitCosts
     threshold: Thresholds
 
-    def __call__(self, chromosomes: Chromosomes) -> Scores:
+    def __call__(self, chromosomes: Int8s) -> Scores:
         """Score chromosomes, (c, n), training the feature sets that are not known; gaps between stages do no harm.
 
         O(c (n k + k rows / 64)) time beside the training. Raises InvalidRequest for chromosomes that are none.
         """
         genes = checked(chromosomes)
-        if genes.shape[1] != len(self.prices.of):
-            told = f"have {genes.shape[1]} features, prices are of {len(self.prices.of)}"
-            raise InvalidRequest.at(Fault(("chromosomes",), told))
-        parts = [self._part(genes[i : i + AT_ONCE]) for i in range(0, max(len(genes), 1), AT_ONCE)]
-        scores = parts[0]
-        for part in parts[1:]:
+        if genes.shape[1] != len(self.unit_costs.of):
+            message = f"have {genes.shape[1]} features, costs are of {len(self.unit_costs.of)}"
+            raise InvalidRequest.at(Fault(("chromosomes",), message))
+        batches = [self._part(genes[i : i + AT_ONCE]) for i in range(0, max(len(genes), 1), AT_ONCE)]
+        scores = batches[0]
+        for part in batches[1:]:
             scores = scores.joined(part)
         return scores
 
-    def _part(self, genes: Chromosomes) -> Scores:
+    def _part(self, genes: Int8s) -> Scores:
         stages = max(int(genes.max(initial=0)) + 1, 1)
         masks, places = np.unique(stage_masks(genes, stages), return_inverse=True)
-        votes = self.bank.votes(masks, self.threshold)
-        paid = stage_prices(genes, stages, self.prices)
+        votes = self.answers.votes(masks, self.threshold)
+        paid = stage_costs(genes, stages, self.unit_costs)
         return score(votes, places.reshape(len(genes), stages), paid, self)
 
 
-def stage_prices(genes: Chromosomes, stages: int, prices: Prices) -> Floats:
+def stage_costs(genes: Int8s, stages: int, unit_costs: UnitCosts) -> Floats:
     """Add up what each stage acquires, features by rising index: (c, n) to (c, stages) in units.
 
-    >>> stage_prices(np.array([[1, 0, 1, -1]], dtype=np.int8), 2, Prices(np.array([1.0, 2.0, 4.0, 8.0]), 1.0)).tolist()
+    >>> costs = UnitCosts(np.array([1.0, 2.0, 4.0, 8.0]), 1.0)
+    >>> stage_costs(np.array([[1, 0, 1, -1]], dtype=np.int8), 2, costs).tolist()
     [[2.0, 5.0]]
     """
     c, n = genes.shape
     columns = genes.astype(np.intp) % (stages + 1) + np.arange(c)[:, None] * (stages + 1)  # -1 takes the last column
-    weights = np.broadcast_to(prices.of, (c, n)).ravel()
+    weights = np.broadcast_to(unit_costs.of, (c, n)).ravel()
     sums = np.bincount(columns.ravel(), weights=weights, minlength=c * (stages + 1))
     return sums.reshape(c, stages + 1)[:, :stages].astype(np.float64, copy=False)
 
 
-def score(votes: Words, places: Ints, paid: Floats, by: Evaluator) -> Scores:
+def score(votes: UInt64s, places: Int64s, paid: Floats, by: Evaluator) -> Scores:
     """Send all rows through configurations: votes (m, 2 or 3, words), the place in them of each stage's feature set and
     its price, (c, stages). After its last stage a configuration stays at its last set, which accepts no more."""
-    rows = by.bank.rows
+    rows = by.answers.rows
     rest = np.broadcast_to(pack(np.ones(rows, dtype=bool)), (len(places), votes.shape[2])).copy()
     reached = np.full(len(places), rows, dtype=np.int64)
     sums, right, alarms = np.zeros(len(places)), np.zeros(len(places), dtype=np.int64), np.zeros(len(places), np.int64)
     for stage in range(places.shape[1]):
-        here = votes[places[:, stage]]
+        stage_votes = votes[places[:, stage]]
         sums += paid[:, stage] * reached
-        right += count(rest & here[:, RIGHT])
+        right += count(rest & stage_votes[:, RIGHT])
         if votes.shape[1] > ALARM:
-            alarms += count(rest & here[:, ALARM])
-        rest &= ~here[:, ACCEPTED]
+            alarms += count(rest & stage_votes[:, ALARM])
+        rest &= ~stage_votes[:, ACCEPTED]
         reached = count(rest)
-    cost = by.prices.mean(sums, rows)
-    return Scores(rows, rows - reached, right, cost, alarms if votes.shape[1] > ALARM else None, by.bank.negatives)
+    cost = by.unit_costs.mean(sums, rows)
+    return Scores(rows, rows - reached, right, cost, alarms if votes.shape[1] > ALARM else None, by.answers.negatives)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Criteria:
+    """By what configurations are judged.
+
+    labels: (rows,) of the whole table; classes: how many; costs: (n,) of features; thresholds: (classes,) by predicted
+    class; positive: the class whose false alarms are an objective, None if there is none.
+    """
+
+    labels: Int32s
+    classes: int
+    costs: Floats
+    thresholds: Floats
+    positive: int | None
+
+    @classmethod
+    def of(cls, dataset: FeatureTable, options: PipelineOptions) -> "Criteria":
+        """Read it from a table and the options of a build."""
+        given = options.confidence_threshold
+        by_class = [given[name] if isinstance(given, dict) else given for name in dataset.classes]
+        positive = None if options.positive_class is None else dataset.classes.index(options.positive_class)
+        costs = costs_of(dataset.spec)
+        return cls(dataset.labels, len(dataset.classes), costs, np.array(by_class, dtype=np.float64), positive)
+
+    def evaluator(self, rows: Int64s, train: Train) -> Evaluator:
+        """Criteria by some rows, for which ``train`` gives the answers of feature sets' classifiers."""
+        answers = AnswerBank(train, self.labels[rows], classes=self.classes, positive=self.positive)
+        return Evaluator(answers, UnitCosts.whole(self.costs, len(rows)), self.thresholds)
+
+
+def costs_of(spec: FeaturesSpec) -> Floats:
+    """Read what features cost, (n,); raises InvalidRequest for a cost that depends on the item's size."""
+    costs = []
+    for place, feature in enumerate(spec.features):
+        function = cost_function(feature.cost)[0]
+        if function.dimensions:
+            fault = f"of {feature.name!r} depends on the item's size: a pipeline needs a number"
+            raise InvalidRequest.at(Fault(("dataset", "features", place, "cost"), fault))
+        costs.append(float(function(np.array(()))))
+    return np.array(costs, dtype=np.float64)

@@ -7,12 +7,9 @@ removes with a probability of its own, 0 in the paper, and brings back like any 
 from math import comb, exp, lgamma
 
 import numpy as np
-from numpy.typing import NDArray
 
-from solvers.pipeline.chromosomes import REMOVED, Chromosomes, compress, members, stage_counts
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from solvers.arrays import Floats, Int8s, Int64s
+from solvers.pipeline.configurations import REMOVED, compress, members, stage_counts
 
 
 def beta_binomial(most: int, beta: float) -> Floats:
@@ -29,7 +26,7 @@ def _beta(a: float, b: float) -> float:
     return lgamma(a) + lgamma(b) - lgamma(a + b)
 
 
-def roulette(log_fitness: Floats, count: int, rng: np.random.Generator) -> Ints:
+def roulette(log_fitness: Floats, count: int, rng: np.random.Generator) -> Int64s:
     """Select so many, each with a probability in proportion to its fitness; told as logarithms, for fitness overflows.
 
     >>> roulette(np.array([-np.inf, 0.0, -np.inf]), 3, np.random.default_rng(0)).tolist()
@@ -49,7 +46,7 @@ def selection_odds(log_fitness: Floats) -> Floats:
     return np.asarray(weights / weights.sum())
 
 
-def recombine(first: Chromosomes, second: Chromosomes, rate: float, rng: np.random.Generator) -> Chromosomes:
+def recombine(first: Int8s, second: Int8s, rate: float, rng: np.random.Generator) -> Int8s:
     """Cross pairs of parents, (c, n) each, with stages normalised (Algorithm 2); without a cross, either parent.
 
     A child has the stages of either parent or half their sum, rounded down, each as likely. A gene comes from either
@@ -74,8 +71,8 @@ def recombine(first: Chromosomes, second: Chromosomes, rate: float, rng: np.rand
 
 
 def mutate(
-    chromosomes: Chromosomes, rate: float, stages: int, beta: float, rng: np.random.Generator, *, removal: float = 0.0
-) -> Chromosomes:
+    chromosomes: Int8s, rate: float, stages: int, beta: float, rng: np.random.Generator, *, removal: float = 0.0
+) -> Int8s:
     """Give each gene, with probability ``rate``, a new stage from BB(min(|Q|, k - 1), 1, beta) (Algorithm 1).
 
     stages: k. A feature that is alone in its stage stays, so no stage becomes empty; a gene set to |Q| opens one, which
@@ -113,7 +110,7 @@ def _cumulative(stages: int, beta: float) -> Floats:
     return table
 
 
-def lengthen(chromosomes: Chromosomes, fewest: int, rng: np.random.Generator) -> Chromosomes:
+def lengthen(chromosomes: Int8s, fewest: int, rng: np.random.Generator) -> Int8s:
     """Give chromosomes with fewer stages than ``fewest`` more: features, drawn from those not alone in their stage,
     each get a stage of their own at the end. Removed features are drawn too, so there is always one while n >= fewest.
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models import Fault, InvalidRequest
 from models.errors import Infeasible
@@ -21,16 +20,13 @@ from models.pipeline import (
     Reject,
     Step,
 )
-from solvers.base import complete, here
-from solvers.pipeline.checks import refuse_contradictions
-from solvers.pipeline.chromosomes import stage_masks
+from solvers.arrays import Bools, Floats, Int64s
+from solvers.base import complete, in_this_process
+from solvers.pipeline.classifiers import predict
+from solvers.pipeline.configurations import stage_masks
+from solvers.pipeline.contents import PipelineContents
 from solvers.pipeline.items import Reader
-from solvers.pipeline.preparation import Preparation
-from solvers.pipeline.training import predict
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from solvers.pipeline.table_preparation import Preparation
 
 ASKED = "the one that was asked for"
 USUAL = "the most right answers of all items; among equals the cheapest"
@@ -39,41 +35,9 @@ MOST_ACCURATE = "the most accurate within the cost; among equals of higher cover
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PipelinePlan:
-    """Non-dominated configurations, by rising cost, and the classifiers of their stages.
+class PipelinePlan(PipelineContents):
+    """Non-dominated configurations, and the classifiers of their stages: one is chosen, an item follows it."""
 
-    features, columns: n features and the columns of each; categories: of each of the d columns, none for numbers;
-    missing: whether cells may be missing; costs: (n,). thresholds: (c,) by predicted class; positive_class: whose false
-    alarms were an objective; exact: whether every configuration was looked at; held_out: rows that ``tested`` is of.
-    fills to codes: the preparation of columns. chromosomes: (s, n) int8. validated, tested: (s, 4) coverage, accuracy,
-    cost, and false-positive rate (NaN without a positive class). model_masks: (u,) uint64, rising; offsets cut
-    model_numbers or model_bytes into the models of these feature sets, as of ``trained``, in model_kind.
-    """
-
-    features: tuple[str, ...]
-    columns: tuple[tuple[str, ...], ...]
-    classes: tuple[str, ...]
-    categories: tuple[tuple[str, ...], ...]
-    missing: bool
-    unit: str
-    costs: Floats
-    thresholds: Floats
-    positive_class: str | None
-    exact: bool
-    held_out: int
-    fills: Floats
-    shifts: Floats
-    scales: Floats
-    offsets: Ints
-    codes: Ints
-    chromosomes: NDArray[np.int8]
-    validated: Floats
-    tested: Floats
-    model_kind: str
-    model_masks: NDArray[np.uint64]
-    model_offsets: Ints
-    model_numbers: Floats
-    model_bytes: NDArray[np.uint8]
     _preparation: Preparation = field(init=False, repr=False, metadata={"derived": True})
     _reader: Reader = field(init=False, repr=False, metadata={"derived": True})
     _masks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, metadata={"derived": True})
@@ -81,11 +45,11 @@ class PipelinePlan:
     _costs: Floats = field(init=False, repr=False, metadata={"derived": True})
     _accuracies: Floats = field(init=False, repr=False, metadata={"derived": True})
     _coverages: Floats = field(init=False, repr=False, metadata={"derived": True})
-    _ranks: Ints = field(init=False, repr=False, metadata={"derived": True})
+    _ranks: Int64s = field(init=False, repr=False, metadata={"derived": True})
     _decided: dict[tuple[int, str], PipelineDecision] = field(init=False, repr=False, metadata={"derived": True})
 
     def __post_init__(self) -> None:
-        refuse_contradictions(self)
+        self.check()
         preparation = Preparation(self.fills, self.shifts, self.scales, self.offsets, self.codes)
         reader = Reader.of(self.features, self.columns, self.categories, missing=self.missing)
         counts = (self.chromosomes.max(axis=1) + 1).tolist()
@@ -157,43 +121,43 @@ class PipelinePlan:
         solution: int,
         known: Mapping[str, Cells],
         learner_modules: Sequence[str] = (),
-        apart: Callable[..., Any] = here,
+        run_in: Callable[..., Any] = in_this_process,
     ) -> Step:
         """Say what to do next with one item; as ``steps``."""
         values, there = self._reader.read([known], "features")
-        return self._steps(solution, values, there, learner_modules, apart)[0]
+        return self._steps(solution, values, there, learner_modules, run_in)[0]
 
     def steps(
         self,
         solution: int,
         items: Sequence[Mapping[str, Cells]],
         learner_modules: Sequence[str] = (),
-        apart: Callable[..., Any] = here,
+        run_in: Callable[..., Any] = in_this_process,
     ) -> tuple[Step, ...]:
         """Say what to do next with each item, given its known features' values.
 
-        learner_modules, apart: as of the index's ``predict``. Raises InvalidRequest for an unknown feature, and values
+        learner_modules, run_in: as of the index's ``predict``. Raises InvalidRequest for an unknown feature, and values
         that are not its columns'.
         """
         values, there = self._reader.read(items, "items")
-        return self._steps(solution, values, there, learner_modules, apart)
+        return self._steps(solution, values, there, learner_modules, run_in)
 
     def _steps(
-        self, solution: int, values: Floats, there: Flags, modules: Sequence[str], apart: Callable[..., Any]
+        self, solution: int, values: Floats, there: Bools, modules: Sequence[str], run_in: Callable[..., Any]
     ) -> tuple[Step, ...]:
         """Walk items, (m, d) values and (m, n) known features, as far as they can go."""
-        found: list[Step | None] = [None] * len(values)
+        steps: list[Step | None] = [None] * len(values)
         table = self._preparation.apply(values)
         rest = np.arange(len(values))
         for stage, mask in enumerate(self._masks[solution]):
             lacking = ~there[rest] & self._members(mask)
             for row, lacks in zip(rest.tolist(), lacking, strict=True):
                 if lacks.any():
-                    found[row] = self._acquire(lacks, stage)
+                    steps[row] = self._acquire(lacks, stage)
             rest = rest[~lacking.any(axis=1)]
             if not len(rest):
                 break
-            shares = self._shares(mask, table[rest], modules, apart)
+            shares = self._shares(mask, table[rest], modules, run_in)
             codes = shares.argmax(axis=1)
             sure = shares[np.arange(len(rest)), codes]
             accepted = sure >= self.thresholds[codes]
@@ -202,32 +166,32 @@ class PipelinePlan:
                 rest.tolist(), codes.tolist(), sure.tolist(), accepted, strict=True
             ):
                 if taken:
-                    found[row] = Classify(label=self.classes[code], confidence=confidence, stage=stage)
+                    steps[row] = Classify(label=self.classes[code], confidence=confidence, stage=stage)
                 elif last:
-                    found[row] = Reject(confidence=confidence, stage=stage)
+                    steps[row] = Reject(confidence=confidence, stage=stage)
             rest = rest[~accepted]
-        return tuple(step for step in found if step is not None)
+        return tuple(step for step in steps if step is not None)
 
-    def _members(self, mask: int) -> Flags:
+    def _members(self, mask: int) -> Bools:
         return np.array([mask >> f & 1 for f in range(len(self.features))], dtype=bool)
 
-    def _acquire(self, lacks: Flags, stage: int) -> Acquire:
+    def _acquire(self, lacks: Bools, stage: int) -> Acquire:
         names = tuple(name for name, lacking in zip(self.features, lacks.tolist(), strict=True) if lacking)
         return Acquire(features=names, cost=float(self.costs[lacks].sum()), stage=stage)
 
-    def _shares(self, mask: int, table: Floats, modules: Sequence[str], apart: Callable[..., Any]) -> Floats:
+    def _shares(self, mask: int, table: Floats, modules: Sequence[str], run_in: Callable[..., Any]) -> Floats:
         """Ask the classifier of a feature set about prepared rows."""
         model = int(np.searchsorted(self.model_masks, np.uint64(mask)))
         start, end = self.model_offsets[model : model + 2].tolist()
         own = table[:, np.repeat(self._column_flags(mask), self._preparation.widths)]
         if self.model_kind == "skops":
-            found: Floats = apart(
+            shares: Floats = run_in(
                 predict, "skops", self.model_bytes[start:end].tobytes(), own, len(self.classes), modules
             )
-            return found
+            return shares
         return predict(self.model_kind, self.model_numbers[start:end].tobytes(), own, len(self.classes))
 
-    def _column_flags(self, mask: int) -> Flags:
+    def _column_flags(self, mask: int) -> Bools:
         """Tell which of the d columns belong to a feature set."""
         return np.repeat(self._members(mask), [len(own) for own in self.columns])
 
@@ -240,18 +204,18 @@ class PipelinePlan:
             **dict(_achieved(self.tested[solution])),
         }
 
-    def _stage(self, members: Flags) -> PipelineStage:
+    def _stage(self, members: Bools) -> PipelineStage:
         names = tuple(name for name, own in zip(self.features, members.tolist(), strict=True) if own)
         return PipelineStage(features=names, cost=float(self.costs[members].sum()))
 
     def _decision(self, solution: int, reason: str) -> PipelineDecision:
         """Write a decision, which is always the same one, once."""
-        found = self._decided.get((solution, reason))
-        if found is None:
+        decision = self._decided.get((solution, reason))
+        if decision is None:
             facts = self._facts(solution)
-            found = PipelineDecision(**facts, confidence_threshold=self.confidence_threshold, reason=reason)
-            self._decided[solution, reason] = found
-        return found
+            decision = PipelineDecision(**facts, confidence_threshold=self.confidence_threshold, reason=reason)
+            self._decided[solution, reason] = decision
+        return decision
 
     def _nearest(self, query: PipelineQuery) -> str:
         """Say what comes nearest to limits that nothing meets."""
@@ -260,13 +224,13 @@ class PipelinePlan:
         if fine.any():
             least = float(self._costs[fine].min())
             limited = query.min_accuracy is not None or query.min_coverage is not None
-            told = (
+            nearest = (
                 f"the cheapest configuration{' that meets the minima' if limited else ''} costs {least:g} {self.unit}"
             )
-            return f"{told}, the limit is {query.max_cost:g}; evolution.removal lets a build leave features out"
+            return f"{nearest}, the limit is {query.max_cost:g}; evolution.removal lets a build leave features out"
         minima = {"accuracy": (query.min_accuracy, self._accuracies), "coverage": (query.min_coverage, self._coverages)}
         asked = [f"{name} {least:g}" for name, (least, _) in minima.items() if least is not None]
-        reached = [f"{name} is at most {found.max():g}" for name, (_, found) in minima.items()]
+        reached = [f"{name} is at most {achieved.max():g}" for name, (_, achieved) in minima.items()]
         return f"no configuration has {' and '.join(asked)}; {', '.join(reached)}"
 
 

@@ -5,15 +5,15 @@ from typing import Any
 import numpy as np
 
 from models.pipeline import Configuration
+from solvers.pipeline.front import FrontSearch
 from solvers.pipeline.plan import PipelinePlan
-from solvers.pipeline.search import Found
 
 SHOWN = 8
 """Configurations of the front that the summary shows."""
 
 
 def summarize(
-    plan: PipelinePlan, found: Found, rows: dict[str, int], baselines: list[dict[str, Any]]
+    plan: PipelinePlan, front: FrontSearch, rows: dict[str, int], baselines: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """Put into plain JSON what a build found. rows: by part; baselines: what simple configurations achieve on the test
     rows."""
@@ -23,9 +23,9 @@ def summarize(
         "unit": plan.unit,
         "rows": rows,
         "confidence_threshold": plan.confidence_threshold,
-        "search": "exact" if found.exact else "emsco",
-        "examined": found.examined,
-        "ended": found.ended,
+        "search": "exact" if front.exact else "emsco",
+        "examined": front.examined,
+        "ended": front.ended,
         "configurations": len(frontier),
         "usual": plan.solution(None),
         "frontier": [_line(frontier[place]) for place in shown.tolist()],

@@ -4,29 +4,30 @@ Wang, Trapeznikov, Saligrama, *Efficient Learning by Directed Acyclic Graph for 
 (NeurIPS 2015). ``solver`` builds a plan from a table of features, or from a trace whose classifiers are
 bought one by one.
 
-=================  =====================================================================================
-module             what of the paper
-=================  =====================================================================================
-``states``         the DAG of acquired sets, step costs (Section 2, Equation 5; Section 3.2)
-``sensors``        what sensors tell, and cost (Equation 10), as one table of numbers
-``classifiers``    one classifier for each set: ``training`` of ``basis`` functions and of a ``forest``
-``boosting``       gradient boosting of oblivious trees, for classifiers and for decisions
-``losses``         the losses of stopping (Equations 1 and 10)
-``reduce``         graph reduce (Algorithm 1, Lemma 2.1)
-``regression``     a learner: advantages by boosted trees; ``filter_tree`` another (Equation 8); ``hints``
-                   are what both look at, ``decisions`` what they learned
-``subsets``        groups of sensors (Algorithm 2, Equation 12), compared by ``quick`` classifiers
-``rollout``        items walking through the DAG (Equation 6)
-``traffic``        how many items take which way, counted on validation
-``hull``           the trade-off curve, and the mixtures that spend a budget
-``plan``           what is kept, and how it answers; ``checks`` what its arrays promise each other
-=================  =====================================================================================
+=======================  =====================================================================================
+module                   what of the paper
+=======================  =====================================================================================
+``graph``                the DAG of acquired sets, step costs (Section 2, Equation 5; Section 3.2)
+``sensors``              what sensors tell, and cost (Equation 10), as one table of numbers
+``node_classifiers``     one classifier for each set, of ``piecewise_basis`` functions and ``oblivious_trees``
+``classifier_training``  how they are trained
+``boosting``             gradient boosting of oblivious trees, for classifiers and for decisions
+``losses``               the losses of stopping (Equations 1 and 10)
+``graph_reduce``         graph reduce (Algorithm 1, Lemma 2.1)
+``node_features``        what a node decides by; ``node_policies`` what it learned
+``regression``           a learner: advantages by boosted trees; ``filter_tree`` another (Equation 8)
+``subsets``              groups of sensors (Algorithm 2, Equation 12), compared by ``subset_scores``
+``rollout``              items walking through the DAG (Equation 6)
+``traffic``              how many items take which way, counted on validation
+``budget_mixture``       the trade-off curve, and the mixtures that spend a budget
+``contents``             what a plan keeps, and what its arrays promise each other; ``plan`` how it answers
+=======================  =====================================================================================
 """
 
 from models import FeatureTable, Trace
 from models.policy import PolicyOptions, PolicyQuery
 from solvers.base import Solver
-from solvers.policy.expected import classifiers, estimates, judged_on
+from solvers.policy.estimates import classifiers, estimates, judged_on
 from solvers.policy.fit import check, fit
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.traffic import traffic

@@ -11,13 +11,9 @@ from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
 import numpy as np
-from numpy.typing import NDArray
 
-from solvers.policy.regression import Lesson
-
-Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
-Actions = NDArray[np.int16]
+from solvers.arrays import Floats, Int16s, Singles
+from solvers.policy.regression import NodeTraining
 
 PENALTY = 1.0
 """The inverse strength of the ridge penalty, scikit-learn's C, for importances of mean 1."""
@@ -43,7 +39,7 @@ class Tournament:
     centre: Floats
     scale: Floats
     matches: Singles
-    actions: Actions
+    actions: Int16s
 
 
 def rounds(actions: int) -> list[tuple[int, int]]:
@@ -53,14 +49,14 @@ def rounds(actions: int) -> list[tuple[int, int]]:
     >>> rounds(3), rounds(2)
     ([(0, 1), (2, 3), (4, 5)], [(0, 1), (3, 2)])
     """
-    entered, found = list(range(actions + 1)), list[tuple[int, int]]()
+    entered, matches = list(range(actions + 1)), list[tuple[int, int]]()
     while len(entered) > 1:
         following = []
         for at in range(0, len(entered) - 1, 2):
-            found.append((entered[at], entered[at + 1]))
-            following.append(actions + len(found))
+            matches.append((entered[at], entered[at + 1]))
+            following.append(actions + len(matches))
         entered = following + (entered[-1:] if len(entered) % 2 else [])
-    return found
+    return matches
 
 
 def monomials(inputs: Floats, degree: int) -> Floats:
@@ -74,12 +70,12 @@ def monomials(inputs: Floats, degree: int) -> Floats:
     return np.asarray(np.prod(every[:, chosen], axis=2))
 
 
-def standardize(hints: Floats, centre: Floats, scale: Floats) -> Floats:
+def standardize(features: Floats, centre: Floats, scale: Floats) -> Floats:
     """Shift and scale what a node looks at, (n, d), and cut it off."""
-    return np.clip((hints - centre) / scale, -FARTHEST, FARTHEST)
+    return np.clip((features - centre) / scale, -FARTHEST, FARTHEST)
 
 
-def play(weights: Singles, inputs: Floats) -> Actions:
+def play(weights: Singles, inputs: Floats) -> Int16s:
     """Play the tournament of one member under one trade-off, weights (A, P) over monomials (n, P): the winners, (n,).
 
     >>> play(np.array([[1.0]], np.float32), np.array([[0.5], [-0.5]])).tolist()
@@ -91,20 +87,20 @@ def play(weights: Singles, inputs: Floats) -> Actions:
     return winners[-1]
 
 
-def learn_by_filter_tree(lesson: Lesson, degree: int) -> Tournament:
+def learn_by_filter_tree(training: NodeTraining, degree: int) -> Tournament:
     """Fit the members of one node under every trade-off: A K L logistic regressions."""
-    centre, scale = lesson.hints.mean(axis=0), lesson.hints.std(axis=0)
+    centre, scale = training.features.mean(axis=0), training.features.std(axis=0)
     scale = np.where(scale > LEAST_SCALE, scale, 1.0)
-    inputs = monomials(standardize(lesson.hints, centre, scale), degree)
-    n, actions, tradeoffs = lesson.weights.shape[0], lesson.weights.shape[1] - 1, lesson.weights.shape[2]
-    matches = np.zeros((lesson.members, actions, tradeoffs, inputs.shape[1]), dtype=np.float32)
-    base = np.zeros((lesson.members, actions, tradeoffs), dtype=np.float32)
+    inputs = monomials(standardize(training.features, centre, scale), degree)
+    n, actions, tradeoffs = training.weights.shape[0], training.weights.shape[1] - 1, training.weights.shape[2]
+    matches = np.zeros((training.members, actions, tradeoffs, inputs.shape[1]), dtype=np.float32)
+    base = np.zeros((training.members, actions, tradeoffs), dtype=np.float32)
     chosen = np.zeros((n, tradeoffs), dtype=np.int16)
-    for k in range(lesson.members):
-        seen = lesson.parts != k
-        base[k] = lesson.advantages[seen].mean(axis=0)
+    for k in range(training.members):
+        seen = training.folds != k
+        base[k] = training.advantages[seen].mean(axis=0)
         for at in range(tradeoffs):
-            matches[k, :, at] = fit_matches(inputs[seen], lesson.weights[seen, :, at])
+            matches[k, :, at] = fit_matches(inputs[seen], training.weights[seen, :, at])
             chosen[~seen, at] = play(matches[k, :, at], inputs[~seen])
     return Tournament(base, centre, scale, matches, chosen)
 
@@ -113,12 +109,12 @@ def fit_matches(inputs: Floats, weights: Floats) -> Singles:
     """Learn one tournament from monomials (n, P) and weights (n, A + 1): (A, P)."""
     rows, actions = np.arange(len(inputs)), weights.shape[1] - 1
     winners = [np.full(len(inputs), action, dtype=np.int64) for action in range(actions + 1)]
-    found = np.zeros((actions, inputs.shape[1]), dtype=np.float32)
+    coefficients = np.zeros((actions, inputs.shape[1]), dtype=np.float32)
     for at, (left, right) in enumerate(rounds(actions)):
         lead = weights[rows, winners[left]] - weights[rows, winners[right]]
-        found[at] = _fit_match(inputs, lead)
-        winners.append(np.where(inputs @ found[at] > 0, winners[right], winners[left]))
-    return found
+        coefficients[at] = _fit_match(inputs, lead)
+        winners.append(np.where(inputs @ coefficients[at] > 0, winners[right], winners[left]))
+    return coefficients
 
 
 def _fit_match(inputs: Floats, lead: Floats) -> Floats:
@@ -126,14 +122,14 @@ def _fit_match(inputs: Floats, lead: Floats) -> Floats:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    found, labels, importance = np.zeros(inputs.shape[1]), lead > 0, np.abs(lead)
+    coefficients, labels, importance = np.zeros(inputs.shape[1]), lead > 0, np.abs(lead)
     if importance[labels].sum() == 0 or importance[~labels].sum() == 0:
-        found[-1] = SURE if labels.any() else -SURE
-        return found
+        coefficients[-1] = SURE if labels.any() else -SURE
+        return coefficients
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         solver = "newton-cholesky" if inputs.shape[1] <= MOST_EXACT else "lbfgs"
         model = LogisticRegression(C=PENALTY, max_iter=30, tol=TOLERANCE, solver=solver)
         model.fit(inputs[:, :-1], labels, sample_weight=importance / importance.mean())
-    found[:-1], found[-1] = model.coef_[0], model.intercept_[0]
-    return found
+    coefficients[:-1], coefficients[-1] = model.coef_[0], model.intercept_[0]
+    return coefficients

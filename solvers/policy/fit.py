@@ -5,10 +5,12 @@ of part k, classifiers and decisions alike, and is validated on part k. What is 
 which of them decides for it, so that the costs measured on validation are unbiased for what is kept, and not for
 something like it; only the answers are the mean of all members, which can hardly be worse than each of them.
 
-1. With many sensors, groups are chosen (``subsets``), and the DAG is drawn (``states``).
-2. The classifiers of all nodes are fitted, and the losses of stopping taken from them (``training``, ``losses``).
-3. Graph reduce learns the nodes' policies under all trade-offs at once (``reduce``), by each learner that is asked for.
-4. Rows walk through; the better learner's curve is kept (``hull``).
+1. With many sensors, groups are chosen (``subsets``), and the DAG is drawn (``graph``).
+2. The classifiers of all nodes are fitted, and the losses of stopping taken from them (``classifier_training``,
+   ``losses``).
+3. Graph reduce learns the nodes' policies under all trade-offs at once (``graph_reduce``), by each learner that is
+   asked for.
+4. Rows walk through; the better learner's curve is kept (``budget_mixture``).
 """
 
 from collections.abc import Callable, Sequence
@@ -18,35 +20,33 @@ from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace
-from models.policy import PolicyOptions
-from models.traffic import TrafficCounts
+from models.policy import PolicyOptions, TrafficCounts
+from solvers.arrays import Floats, Int16s, Int64s
 from solvers.base import Fitted, Run
-from solvers.policy.basis import Basis
 from solvers.policy.boosting import Growth
-from solvers.policy.classifiers import Classifiers, Member
-from solvers.policy.decisions import from_regression, from_tournaments
+from solvers.policy.budget_mixture import lower_hull
+from solvers.policy.classifier_training import TrainingRows, cut, in_parallel, train
 from solvers.policy.filter_tree import Tournament, learn_by_filter_tree
-from solvers.policy.forest import STAGE
-from solvers.policy.hints import hints_of
-from solvers.policy.hull import lower_hull
+from solvers.policy.graph import Graph
+from solvers.policy.graph_reduce import reduce_graph
 from solvers.policy.losses import Losses
+from solvers.policy.node_classifiers import Classifiers, Member
+from solvers.policy.node_features import node_features
+from solvers.policy.node_policies import from_regression, from_tournaments
+from solvers.policy.oblivious_trees import STAGE
+from solvers.policy.piecewise_basis import Basis
 from solvers.policy.plan import PolicyPlan
-from solvers.policy.quick import Quick
-from solvers.policy.reduce import Actions, reduce_graph
-from solvers.policy.regression import RATE, RIDGE, Lesson, Regressed, learn_by_regression
+from solvers.policy.regression import RATE, RIDGE, NodeTraining, Regressed, learn_by_regression
 from solvers.policy.rollout import walk
 from solvers.policy.sensors import Sensors, costs_of
-from solvers.policy.states import Graph
+from solvers.policy.subset_scores import LeastSquares
 from solvers.policy.subsets import choose_subsets
 from solvers.policy.summary import summarize
 from solvers.policy.traffic import Passed, counts_of
-from solvers.policy.training import Lessons, cut, in_parallel, train
 
-Floats = NDArray[np.float64]
 Learner = Literal["regression", "filter_tree"]
 
 MIN_ROWS = 20
@@ -70,16 +70,16 @@ LEAST_COST = 1e-200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Course:
-    """What one learner made of the DAG. found: the policy of each node that has one; errors, costs, told: (L, n), what
-    each row met under each trade-off: 1 if wrongly answered, what it paid, how many sensors told of it; passed: (L,)
+class LearnedPolicies:
+    """What one learner made of the DAG. policies: of each node that has one; errors, costs, acquired: (L, n), what each
+    row met under each trade-off: 1 if wrongly answered, what it paid, how many sensors it acquired; passed: (L,)
     the ways that rows took; loss: the mean of errors and weighed costs."""
 
     learner: Learner
-    found: dict[int, Any]
+    policies: dict[int, Any]
     errors: Floats
     costs: Floats
-    told: Floats
+    acquired: Floats
     passed: Sequence[Passed]
     loss: float
 
@@ -90,7 +90,7 @@ class Task:
     the row; costs: (n, M); means: (M,); tradeoffs: (L,)."""
 
     options: PolicyOptions
-    lessons: Lessons
+    training: TrainingRows
     graph: Graph
     posteriors: Sequence[Floats]
     losses: Losses
@@ -118,16 +118,16 @@ def fit(
     run.progress(0, 1, "reading the table")
     sensors = Sensors.of(dataset)
     cells, costs = sensors.cells(dataset), costs_of(dataset)
-    parts = cut(dataset.labels, options.folds, rng)
-    lessons = Lessons(Basis.of(sensors, cells), cells, dataset.labels, int(dataset.labels.max()) + 1, parts)
+    folds = cut(dataset.labels, options.folds, rng)
+    training = TrainingRows(Basis.of(sensors, cells), cells, dataset.labels, int(dataset.labels.max()) + 1, folds)
     means = np.minimum(costs.mean(axis=0), costs.max(axis=0))  # rounding can lift a mean above every cost
     with threadpool_limits(1, user_api="blas"):  # small systems: several threads would only wait for each other
-        graph, groups = _graph(lessons, options, means)
+        graph, groups = _graph(training, options, means)
     learners: tuple[Learner, ...] = ("regression", "filter_tree") if options.learner == "auto" else (options.learner,)
     total = len(graph) * (1 + len(learners)) + 1
     seeds = rng.integers(2**32, size=2 * len(graph)).tolist()
     members, posteriors = train(
-        lessons,
+        training,
         graph.members,
         options,
         seeds[: len(graph)],
@@ -136,7 +136,7 @@ def fit(
     losses = Losses.of(posteriors, dataset.labels, options.smoothing)
     task = Task(
         options,
-        lessons,
+        training,
         graph,
         posteriors,
         losses,
@@ -145,16 +145,16 @@ def fit(
         tradeoffs_of(options, means),
         seeds[len(graph) :],
     )
-    courses = [
+    learned = [
         learn(task, learner, partial(_tell, run, len(graph) * (at + 1), total, learner))
         for at, learner in enumerate(learners)
     ]
     run.progress(total - 1, total, "drawing the curve")
-    best = min(courses, key=lambda course: course.loss)
+    best = min(learned, key=lambda learned: learned.loss)
     plan = _plan(dataset.spec.unit, task, members, best)
     run.progress(total, total, "done")
-    told = summarize(plan, {each.learner: each.loss for each in courses}, groups, losses.observed)
-    return Fitted(plan, {**told, "traffic": _traffic(task, best, plan.tradeoffs).model_dump(mode="json")})
+    summary = summarize(plan, {each.learner: each.loss for each in learned}, groups, losses.observed)
+    return Fitted(plan, {**summary, "traffic": _traffic(task, best, plan.tradeoffs).model_dump(mode="json")})
 
 
 def _tell(run: Run, before: int, total: int, learner: str, done: int) -> None:
@@ -175,14 +175,14 @@ def check(facts: DatasetFacts, options: PolicyOptions) -> None:
         raise InvalidRequest.at(Fault(("subsets",), asked))
 
 
-def _graph(lessons: Lessons, options: PolicyOptions, means: Floats) -> tuple[Graph, tuple[frozenset[int], ...]]:
+def _graph(training: TrainingRows, options: PolicyOptions, means: Floats) -> tuple[Graph, tuple[frozenset[int], ...]]:
     """Draw the DAG of all sets, or choose groups and draw that of their unions."""
     sensors = len(means)
     count = options.subsets if options.subsets != "auto" else (0 if sensors <= FEW else GROUPS)
     if count == 0:
         return Graph.of(sensors), ()
     limit = options.subset_cost if options.subset_cost is not None else PER_GROUP * count * float(means.mean())
-    chosen = choose_subsets(Quick.of(lessons).right, means, count, limit)
+    chosen = choose_subsets(LeastSquares.of(training).right, means, count, limit)
     groups = tuple(dict.fromkeys(group for group in chosen.groups if group))
     return Graph.of(sensors, groups), groups
 
@@ -205,52 +205,54 @@ def tradeoffs_of(options: PolicyOptions, means: Floats) -> Floats:
     return np.append(spread, most) if bool(np.any(means == 0)) else spread
 
 
-def learn(task: Task, learner: Learner, tell: Callable[[int], None]) -> Course:
+def learn(task: Task, learner: Learner, tell: Callable[[int], None]) -> LearnedPolicies:
     """Let one learner learn the policies of all nodes, and rows walk through them."""
-    found: dict[int, Any] = {}
+    policies: dict[int, Any] = {}
 
-    def learn_layer(nodes: Sequence[int], weights: Sequence[Floats]) -> list[Actions]:
+    def learn_layer(nodes: Sequence[int], weights: Sequence[Floats]) -> list[Int16s]:
         jobs = [_job(task, learner, node, each) for node, each in zip(nodes, weights, strict=True)]
-        before = len(found)
+        before = len(policies)
         learned = in_parallel(jobs, lambda done: tell(before + done))
-        found.update(zip(nodes, learned, strict=True))
+        policies.update(zip(nodes, learned, strict=True))
         return [each.actions for each in learned]
 
     chosen = reduce_graph(task.graph, task.losses.learned, task.costs, task.tradeoffs, learn_layer)
-    errors, costs, told, passed = validate(task.graph, chosen, task.losses.observed, task.costs)
+    errors, costs, acquired, passed = validate(task.graph, chosen, task.losses.observed, task.costs)
     loss = float((errors + task.tradeoffs[:, None] * costs).mean())
-    return Course(learner, found, errors, costs, told, passed, loss)
+    return LearnedPolicies(learner, policies, errors, costs, acquired, passed, loss)
 
 
 def _job(task: Task, learner: Learner, node: int, weights: Floats) -> Callable[[], Regressed | Tournament]:
-    lessons, graph = task.lessons, task.graph
-    hints = hints_of(lessons.basis.sensors, graph.members[node], task.posteriors[node], lessons.cells)
-    prices = graph.step_costs(node, task.means)[:, None] * task.tradeoffs
-    lesson = Lesson(hints, weights, lessons.parts, prices)
+    training, graph = task.training, task.graph
+    features = node_features(training.basis.sensors, graph.members[node], task.posteriors[node], training.cells)
+    weighed_costs = graph.step_costs(node, task.means)[:, None] * task.tradeoffs
+    node_training = NodeTraining(features, weights, training.folds, weighed_costs)
     if learner == "filter_tree":
-        return partial(learn_by_filter_tree, lesson, task.options.degree)
-    numbers = len(graph.targets) * lessons.members * (1 << task.options.depth) * len(task.tradeoffs)
+        return partial(learn_by_filter_tree, node_training, task.options.degree)
+    numbers = len(graph.targets) * training.members * (1 << task.options.depth) * len(task.tradeoffs)
     trees = max(STAGE, min(task.options.trees, MOST_NUMBERS // numbers))
-    return partial(learn_by_regression, lesson, Growth(trees, task.options.depth, RATE, RIDGE), task.seeds[node])
+    return partial(learn_by_regression, node_training, Growth(trees, task.options.depth, RATE, RIDGE), task.seeds[node])
 
 
 def validate(
-    graph: Graph, chosen: Sequence[Actions], observed: Floats, costs: Floats
+    graph: Graph, chosen: Sequence[Int16s], observed: Floats, costs: Floats
 ) -> tuple[Floats, Floats, Floats, Sequence[Passed]]:
-    """Walk every row under every trade-off: whether it is answered wrongly, what it costs, how many sensors told of it,
-    (L, n) each, and the ways taken, (L,). chosen: (n, L) actions for each node; observed: (S, n) losses; costs: (n, M).
-    """
-    rows, found, passed = np.arange(observed.shape[1]), [], []
+    """Walk every row under every trade-off: whether it is answered wrongly, what it costs, how many sensors it has at
+    last, (L, n) each, and the ways taken, (L,). chosen: (n, L) actions for each node; observed: (S, n) losses; costs:
+    (n, M)."""
+    rows, at_points, passed = np.arange(observed.shape[1]), [], []
     for at in range(chosen[0].shape[1]):
         walks = walk(graph, len(rows), partial(_chosen, chosen, at))
         ends = walks.ends
-        found.append((observed[ends, rows], (graph.members[ends] * costs).sum(axis=1), graph.members[ends].sum(axis=1)))
+        at_points.append(
+            (observed[ends, rows], (graph.members[ends] * costs).sum(axis=1), graph.members[ends].sum(axis=1))
+        )
         passed.append(Passed.of(graph, walks, observed))
-    errors, spent, told = (np.array(each, dtype=np.float64) for each in zip(*found, strict=True))
-    return errors, spent, told, passed
+    errors, spent, acquired = (np.array(each, dtype=np.float64) for each in zip(*at_points, strict=True))
+    return errors, spent, acquired, passed
 
 
-def _chosen(chosen: Sequence[Actions], at: int, node: int, rows: NDArray[np.int64]) -> Actions:
+def _chosen(chosen: Sequence[Int16s], at: int, node: int, rows: Int64s) -> Int16s:
     return np.asarray(chosen[node][rows, at])
 
 
@@ -265,34 +267,34 @@ def bounds_of(costs: Floats, confidence: float) -> Floats:
     return np.asarray(costs.mean(axis=1) + NormalDist().inv_cdf(confidence) * errors)
 
 
-def _traffic(task: Task, course: Course, tradeoffs: Floats) -> TrafficCounts:
+def _traffic(task: Task, learned: LearnedPolicies, tradeoffs: Floats) -> TrafficCounts:
     """Pick the ways that rows took under the trade-offs of the curve; -1 stops at once."""
     at_once = Passed.at_once(task.graph, int(task.losses.observed[0].sum()))
     places = {weight: at for at, weight in enumerate(task.tradeoffs.tolist())}
-    points = [course.passed[places[weight]] if weight >= 0 else at_once for weight in tradeoffs.tolist()]
+    points = [learned.passed[places[weight]] if weight >= 0 else at_once for weight in tradeoffs.tolist()]
     return counts_of(task.graph, points)
 
 
-def _plan(unit: str, task: Task, members: list[list[Member]], course: Course) -> PolicyPlan:
+def _plan(unit: str, task: Task, members: list[list[Member]], learned: LearnedPolicies) -> PolicyPlan:
     """Keep the points of the curve that lie on its hull, stopping at once among them, and nothing of the others."""
-    graph, lessons = task.graph, task.lessons
+    graph, training = task.graph, task.training
     stop = task.losses.observed[0].mean()
-    errors = np.append(course.errors.mean(axis=1), stop)
-    bounds = np.append(bounds_of(course.costs, task.options.confidence), 0.0)
-    costs, told = (np.append(each.mean(axis=1), 0.0) for each in (course.costs, course.told))
+    errors = np.append(learned.errors.mean(axis=1), stop)
+    bounds = np.append(bounds_of(learned.costs, task.options.confidence), 0.0)
+    costs, acquired = (np.append(each.mean(axis=1), 0.0) for each in (learned.costs, learned.acquired))
     hull = lower_hull(bounds, errors)
     tradeoffs = np.append(task.tradeoffs, -1.0)
     points = [min(at, len(task.tradeoffs) - 1) for at in hull]
-    together = from_regression if course.learner == "regression" else from_tournaments
-    classifiers = Classifiers.of(lessons.basis, graph.members, members)
+    together = from_regression if learned.learner == "regression" else from_tournaments
+    classifiers = Classifiers.of(training.basis, graph.members, members)
     return PolicyPlan(
         unit=unit,
-        sensors=lessons.basis.sensors.names,
-        classes=lessons.basis.sensors.classes,
+        sensors=training.basis.sensors.names,
+        classes=training.basis.sensors.classes,
         costs=task.means,
-        owners=lessons.basis.sensors.owners,
-        labelled=lessons.basis.sensors.labelled,
-        knots=lessons.basis.knots,
+        owners=training.basis.sensors.owners,
+        labelled=training.basis.sensors.labelled,
+        knots=training.basis.knots,
         members=graph.members,
         offsets=graph.offsets,
         targets=graph.targets,
@@ -301,14 +303,14 @@ def _plan(unit: str, task: Task, members: list[list[Member]], course: Course) ->
         class_columns=classifiers.columns,
         class_thresholds=classifiers.thresholds,
         class_leaves=classifiers.leaves,
-        learner=course.learner,
+        learner=learned.learner,
         degree=task.options.degree,
         tradeoffs=tradeoffs[hull],
         point_costs=costs[hull],
         point_bounds=bounds[hull],
         point_errors=errors[hull],
-        point_sensors=told[hull],
+        point_sensors=acquired[hull],
         confidence=task.options.confidence,
-        rows=len(lessons.labels),
-        **together(graph.offsets, course.found, points),
+        rows=len(training.labels),
+        **together(graph.offsets, learned.policies, points),
     )

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from solvers.arrays import Floats, Int32s
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +24,7 @@ class Losses:
     learned: Floats
 
     @classmethod
-    def of(cls, posteriors: Sequence[Floats], labels: NDArray[np.int32], smoothing: float) -> "Losses":
+    def of(cls, posteriors: Sequence[Floats], labels: Int32s, smoothing: float) -> "Losses":
         """Judge the answers of S classifiers, the last that of all sensors, by their posteriors, (n, C) each.
 
         >>> sure, unsure = np.array([[0.9, 0.1]]), np.array([[0.4, 0.6]])

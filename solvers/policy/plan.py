@@ -4,10 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models import Fault, FeatureTable, InvalidRequest, Trace
 from models.policy import (
@@ -20,21 +18,17 @@ from models.policy import (
     RolloutItem,
     Rollouts,
 )
+from solvers.arrays import Bools, Floats, Int16s, Int64s
 from solvers.base import complete
-from solvers.policy.basis import Basis
-from solvers.policy.checks import refuse_contradictions
-from solvers.policy.classifiers import Classifiers, tree_inputs
-from solvers.policy.decisions import Decisions
-from solvers.policy.hints import hints_of
-from solvers.policy.hull import Mixture
+from solvers.policy.budget_mixture import Mixture
+from solvers.policy.contents import PolicyContents
+from solvers.policy.graph import Graph
+from solvers.policy.node_classifiers import Classifiers, tree_inputs
+from solvers.policy.node_features import node_features
+from solvers.policy.node_policies import Decisions
+from solvers.policy.piecewise_basis import Basis
 from solvers.policy.rollout import Walks, walk
 from solvers.policy.sensors import Sensors
-from solvers.policy.states import Graph
-
-Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
-Ints = NDArray[np.int32]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,65 +36,16 @@ class Ran:
     """What became of n items. labels: (n,) codes of classes; probabilities: (n, C); costs: (n,) at average prices;
     walks: the nodes they passed."""
 
-    labels: NDArray[np.int64]
+    labels: Int64s
     probabilities: Floats
     costs: Floats
     walks: Walks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PolicyPlan:
-    """A decision for every node of the DAG, in K members, under each of the H trade-offs of the curve. Costs are in
-    ``unit``.
+class PolicyPlan(PolicyContents):
+    """A decision for every node of the DAG, under each of the trade-offs of the curve."""
 
-    sensors: M names; costs: (M,) their average costs; classes: names in whose order labels of sensors are coded, the C
-    true ones first; owners, labelled: the columns of sensors (``Sensors``); knots: (D, 5) (``Basis``); members,
-    offsets, targets: the DAG (``Graph``).
-
-    weights: (S, K, F, C), intercepts: (S, K, C), class_columns: (S, K, T, D), class_thresholds, class_leaves: (S, K, T,
-    2^D, C): the classifiers of nodes (``Classifiers``).
-
-    learner: how nodes decide. base: (E, K, H) mean advantages of edges over stopping, without their prices.
-    edge_columns, edge_thresholds: (S, K, T', D), edge_leaves: (E, K, T', 2^D, H): the forests (``Regressed``), with
-    T' = 0 for a filter tree; degree, centres, scales: (S, d), matches: (E, K, H, P): the tournaments (``Tournament``),
-    E = 0 for a regression.
-
-    tradeoffs: (H,) what a unit of cost weighs, -1 for stopping at once; point_costs, point_bounds, point_errors,
-    point_sensors: (H,) the curve by rising cost and falling error; confidence: with which the bounds hold; rows: how
-    many items were validated on.
-    """
-
-    unit: str
-    sensors: tuple[str, ...]
-    classes: tuple[str, ...]
-    costs: Floats
-    owners: Ints
-    labelled: Bools
-    knots: Floats
-    members: Bools
-    offsets: Ints
-    targets: Ints
-    weights: Singles
-    intercepts: Singles
-    class_columns: Ints
-    class_thresholds: Floats
-    class_leaves: Singles
-    learner: Literal["regression", "filter_tree"]
-    base: Singles
-    edge_columns: Ints
-    edge_thresholds: Floats
-    edge_leaves: Singles
-    degree: int
-    centres: Floats
-    scales: Floats
-    matches: Singles
-    tradeoffs: Floats
-    point_costs: Floats
-    point_bounds: Floats
-    point_errors: Floats
-    point_sensors: Floats
-    confidence: float
-    rows: int
     _sensors: Sensors = field(init=False, repr=False, metadata={"derived": True})
     _graph: Graph = field(init=False, repr=False, metadata={"derived": True})
     _classifiers: Classifiers = field(init=False, repr=False, metadata={"derived": True})
@@ -108,7 +53,7 @@ class PolicyPlan:
     _in_groups: bool = field(init=False, repr=False, metadata={"derived": True})
 
     def __post_init__(self) -> None:
-        refuse_contradictions(self)
+        self.check()
         sensors = Sensors(self.sensors, self.owners, self.labelled, self.classes)
         graph = Graph(self.members, self.offsets, self.targets)
         classifiers = Classifiers(
@@ -150,12 +95,12 @@ class PolicyPlan:
         they cannot have told.
         """
         cells, known = self._sensors.read(query.acquired)
-        luck = Luck.of(query.item, self.weights.shape[1])
-        point = self._point(self.mixture(query), luck)
+        draw = ItemDraw.of(query.item, self.weights.shape[1])
+        point = self._point(self.mixture(query), draw)
         rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
 
         def choose(node: int) -> tuple[int, float]:
-            return self._choice(node, luck.member, point, rows, inputs)
+            return self._choice(node, draw.member, point, rows, inputs)
 
         way = self._way(known, choose) if self._in_groups else None
         if way is None:
@@ -172,8 +117,8 @@ class PolicyPlan:
         if self.tradeoffs[point] < 0 or not len(targets):
             return -1, 0.0
         seen = self._classifiers.posteriors(node, member, rows, inputs)
-        hints = hints_of(self._sensors, self.members[node], seen, rows)
-        actions, advantages = self._decisions.choose(node, member, point, hints)
+        features = node_features(self._sensors, self.members[node], seen, rows)
+        actions, advantages = self._decisions.choose(node, member, point, features)
         action = int(actions[0])
         if not action:
             return -1, 0.0
@@ -202,12 +147,12 @@ class PolicyPlan:
         )
 
     def _classify(self, node: int, known: Bools, rows: Floats, inputs: Floats, point: int) -> ClassifyDecision:
-        found = self._classifiers.answers(node, rows, inputs)[0]
-        best = int(found.argmax())
+        posterior = self._classifiers.answers(node, rows, inputs)[0]
+        best = int(posterior.argmax())
         return ClassifyDecision(
             label=self.classes[best],
-            probabilities=dict(zip(self.classes, found.tolist(), strict=False)),
-            expected_loss=max(0.0, 1.0 - float(found[best])),
+            probabilities=dict(zip(self.classes, posterior.tolist(), strict=False)),
+            expected_loss=max(0.0, 1.0 - float(posterior[best])),
             tradeoff=self._tradeoff(point),
             ignored=self._ignored(node, known),
         )
@@ -216,8 +161,8 @@ class PolicyPlan:
         return tuple(self.sensors[place] for place in np.flatnonzero(known & ~self.members[node]).tolist())
 
     def _tradeoff(self, point: int) -> float | None:
-        found = float(self.tradeoffs[point])
-        return found if found >= 0 else None
+        tradeoff = float(self.tradeoffs[point])
+        return tradeoff if tradeoff >= 0 else None
 
     def mixture(self, target: PolicyTarget) -> Mixture:
         """Find the points of the curve that a trade-off or a budget asks for; neither asks for the fewest errors."""
@@ -239,33 +184,33 @@ class PolicyPlan:
         return 1 - mixed(self.point_errors), mixed(self.point_costs)
 
     @staticmethod
-    def _point(mixture: Mixture, luck: "Luck") -> int:
-        return mixture.second if luck.draw < mixture.share else mixture.first
+    def _point(mixture: Mixture, draw: "ItemDraw") -> int:
+        return mixture.second if draw.uniform < mixture.share else mixture.first
 
     def run(self, cells: Floats, items: Sequence[str], target: PolicyTarget) -> Ran:
         """Walk complete items, cells (n, D) as ``cells_of`` gives them, as ``decide`` would, but node by node."""
-        drawn = [Luck.of(item, self.weights.shape[1]) for item in items]
-        member = np.array([luck.member for luck in drawn], dtype=np.int64)
+        drawn = [ItemDraw.of(item, self.weights.shape[1]) for item in items]
+        member = np.array([draw.member for draw in drawn], dtype=np.int64)
         mixture = self.mixture(target)
-        point = np.array([self._point(mixture, luck) for luck in drawn], dtype=np.int64)
+        point = np.array([self._point(mixture, draw) for draw in drawn], dtype=np.int64)
         inputs = tree_inputs(self._sensors, cells)
 
-        def choose(node: int, rows: NDArray[np.int64]) -> NDArray[np.int16]:
+        def choose(node: int, rows: Int64s) -> Int16s:
             actions = np.zeros(len(rows), dtype=np.int16)
             for k, h in set(zip(member[rows].tolist(), point[rows].tolist(), strict=True)):
                 if self.tradeoffs[h] >= 0:
                     some = np.flatnonzero((member[rows] == k) & (point[rows] == h))
                     seen = self._classifiers.posteriors(node, k, cells[rows[some]], inputs[rows[some]])
-                    hints = hints_of(self._sensors, self.members[node], seen, cells[rows[some]])
-                    actions[some], _ = self._decisions.choose(node, k, h, hints)
+                    features = node_features(self._sensors, self.members[node], seen, cells[rows[some]])
+                    actions[some], _ = self._decisions.choose(node, k, h, features)
             return actions
 
         walks = walk(self._graph, len(cells), choose)
-        found = np.zeros((len(cells), self.weights.shape[3]))
+        posteriors = np.zeros((len(cells), self.weights.shape[3]))
         for node in np.unique(walks.ends).tolist():
             rows = np.flatnonzero(walks.ends == node)
-            found[rows] = self._classifiers.answers(node, cells[rows], inputs[rows])
-        return Ran(found.argmax(axis=1), found, walks.costs(self._graph, self.costs), walks)
+            posteriors[rows] = self._classifiers.answers(node, cells[rows], inputs[rows])
+        return Ran(posteriors.argmax(axis=1), posteriors, walks.costs(self._graph, self.costs), walks)
 
     def rollouts(self, items: Sequence[RolloutItem], target: PolicyTarget) -> Rollouts:
         """Run complete items through the policy: label, cost and path of each.
@@ -296,13 +241,13 @@ class PolicyPlan:
                 path=self.path(ran.walks.nodes[at]),
             )
 
-    def path(self, nodes: NDArray[np.int64]) -> tuple[str, ...]:
+    def path(self, nodes: Int64s) -> tuple[str, ...]:
         """List the sensors acquired along the nodes that one item passed, in order."""
-        found: list[str] = []
+        acquired: list[str] = []
         passed = nodes[nodes >= 0]
         for before, after in pairwise(passed):
-            found += [self.sensors[m] for m in np.flatnonzero(self.members[after] & ~self.members[before]).tolist()]
-        return tuple(found)
+            acquired += [self.sensors[m] for m in np.flatnonzero(self.members[after] & ~self.members[before]).tolist()]
+        return tuple(acquired)
 
     def cells_of(self, dataset: FeatureTable | Trace) -> Floats:
         """Take complete items from a dataset with the same sensors: cells (n, D) for ``run``."""
@@ -312,25 +257,25 @@ class PolicyPlan:
         """List the points of the trade-off curve by rising cost."""
         columns = (self.point_costs, self.point_bounds, self.point_errors, self.point_sensors)
         return tuple(
-            PolicyPoint(tradeoff=self._tradeoff(at), cost=cost, cost_bound=bound, error=error, sensors=told)
-            for at, (cost, bound, error, told) in enumerate(zip(*(each.tolist() for each in columns), strict=True))
+            PolicyPoint(tradeoff=self._tradeoff(at), cost=cost, cost_bound=bound, error=error, sensors=sensors)
+            for at, (cost, bound, error, sensors) in enumerate(zip(*(each.tolist() for each in columns), strict=True))
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Luck:
-    """What chance decides about an item, by its id alone. member: the one that decides for it; draw: from 0 to below 1,
-    or 1 for an item without id, which never draws the dearer of two points."""
+class ItemDraw:
+    """What chance decides about an item, by its id alone. member: the one that decides for it; uniform: from 0 to below
+    1, or 1 for an item without id, which never draws the dearer of two points."""
 
     member: int
-    draw: float
+    uniform: float
 
     @classmethod
-    def of(cls, item: str | None, members: int) -> "Luck":
+    def of(cls, item: str | None, members: int) -> "ItemDraw":
         """Draw for an item; equal ids draw alike, everywhere and always.
 
-        >>> Luck.of("a", 5) == Luck.of("a", 5), Luck.of(None, 5)
-        (True, Luck(member=0, draw=1.0))
+        >>> ItemDraw.of("a", 5) == ItemDraw.of("a", 5), ItemDraw.of(None, 5)
+        (True, ItemDraw(member=0, uniform=1.0))
         """
         if item is None:
             return cls(0, 1.0)

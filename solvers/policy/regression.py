@@ -1,8 +1,8 @@
 """Deciding by regression: the advantage of every action over stopping, by gradient-boosted trees; the least wins.
 
-A forest of a node regresses all actions under all trade-offs at once, from what the node looks at (``hints``). Member k
-learns from all rows but those of part k, and decides for those. The average price of an action under a trade-off is no
-part of what is regressed: it is known.
+A forest of a node regresses all actions under all trade-offs at once, from what the node looks at
+(``node_features``). Member k learns from all rows but those of part k, and decides for those. The average price of an
+action under a trade-off is no part of what is regressed: it is known.
 """
 
 from collections.abc import Sequence
@@ -10,38 +10,34 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from solvers.arrays import Floats, Int16s, Int32s, Int64s, Singles
 from solvers.policy.boosting import Binned, Growth, boost
-from solvers.policy.forest import STAGE, Forest
-
-Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
-Actions = NDArray[np.int16]
+from solvers.policy.oblivious_trees import STAGE, Forest
 
 RATE, RIDGE = 0.06, 30.0
 """How fast forests of advantages learn, and how strongly their small leaves are pulled to 0."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lesson:
-    """What one node learns from. hints: (n, d); weights: (n, A + 1, L), stopping first; parts: (n,) which member does
-    not learn from the row; prices: (A, L), what the actions cost on average, times the trade-offs."""
+class NodeTraining:
+    """What one node learns from. features: (n, d); weights: (n, A + 1, L), stopping first; folds: (n,) which member
+    does not learn from the row; weighed_costs: (A, L), what the actions cost on average, times the trade-offs."""
 
-    hints: Floats
+    features: Floats
     weights: Floats
-    parts: NDArray[np.int64]
-    prices: Floats
+    folds: Int64s
+    weighed_costs: Floats
 
     @property
     def advantages(self) -> Floats:
         """What each action weighs more than stopping, less its price: (n, A, L)."""
-        return np.asarray(self.weights[:, 1:] - self.weights[:, :1] - self.prices)
+        return np.asarray(self.weights[:, 1:] - self.weights[:, :1] - self.weighed_costs)
 
     @property
     def members(self) -> int:
         """The number of members, K."""
-        return int(self.parts.max()) + 1
+        return int(self.folds.max()) + 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,13 +46,13 @@ class Regressed:
     T, 2^D, A, L) float32; actions: (n, L) what the member that had not seen the row decides for it."""
 
     base: Singles
-    columns: NDArray[np.int32]
+    columns: Int32s
     thresholds: Floats
     leaves: Singles
-    actions: Actions
+    actions: Int16s
 
 
-def least(advantages: Floats) -> Actions:
+def least(advantages: Floats) -> Int16s:
     """Choose, of advantages with their prices, (n, A, ...), the action that is least if that is below 0, else to stop.
 
     >>> least(np.array([[0.2, -0.1], [0.2, 0.1]])).tolist()
@@ -66,32 +62,32 @@ def least(advantages: Floats) -> Actions:
     return np.asarray(np.concatenate([stopping, advantages], axis=1).argmin(axis=1).astype(np.int16))
 
 
-def learn_by_regression(lesson: Lesson, growth: Growth, seed: int) -> Regressed:
+def learn_by_regression(training: NodeTraining, growth: Growth, seed: int) -> Regressed:
     """Fit the members of one node; their trees are as many as err least, in squares, on the rows not seen."""
-    targets, rng = lesson.advantages, np.random.default_rng(seed)
+    targets, rng = training.advantages, np.random.default_rng(seed)
     alike = bool(np.all(targets == targets[..., :1]))  # no trade-off decides behind the last sensor
     n, actions, tradeoffs = targets.shape
     learned = targets[..., :1] if alike else targets
     flat = learned.reshape(n, -1)
-    binned, errors, forests = Binned.of(lesson.hints), np.zeros(growth.trees // STAGE + 1), list[Forest]()
-    for k in range(lesson.members):
-        seen = lesson.parts != k
+    binned, errors, forests = Binned.of(training.features), np.zeros(growth.trees // STAGE + 1), list[Forest]()
+    for k in range(training.members):
+        seen = training.folds != k
         forest = boost(binned.rows(seen), flat[seen], growth, rng)
-        errors += forest.staged_losses(lesson.hints[~seen], partial(_squares, flat[~seen]))
+        errors += forest.staged_losses(training.features[~seen], partial(_squares, flat[~seen]))
         forests.append(forest)
     forests = [forest.first(STAGE * int(errors.argmin())) for forest in forests]
-    found = np.empty(targets.shape)
+    predicted = np.empty(targets.shape)
     for k, forest in enumerate(forests):
-        rows = lesson.parts == k
-        found[rows] = forest.predict(lesson.hints[rows]).reshape(-1, *learned.shape[1:])
-    return _put_together(forests, (actions, tradeoffs), least(found + lesson.prices))
+        rows = training.folds == k
+        predicted[rows] = forest.predict(training.features[rows]).reshape(-1, *learned.shape[1:])
+    return _put_together(forests, (actions, tradeoffs), least(predicted + training.weighed_costs))
 
 
-def _squares(targets: Floats, found: Singles) -> float:
-    return float(np.square(targets - found).sum())
+def _squares(targets: Floats, predicted: Singles) -> float:
+    return float(np.square(targets - predicted).sum())
 
 
-def _put_together(forests: Sequence[Forest], shape: tuple[int, int], actions: Actions) -> Regressed:
+def _put_together(forests: Sequence[Forest], shape: tuple[int, int], actions: Int16s) -> Regressed:
     def full(array: Singles) -> Singles:
         own = array.reshape(*array.shape[:-1], shape[0], -1)
         return np.ascontiguousarray(np.broadcast_to(own, (*own.shape[:-1], shape[1])))

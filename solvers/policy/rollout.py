@@ -6,12 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.policy.states import Graph
+from solvers.arrays import Floats, Int64s
+from solvers.policy.graph import Graph
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-Choose = Callable[[int, Ints], NDArray[np.integer]]
+Choose = Callable[[int, Int64s], NDArray[np.integer]]
 """Says for some rows, which are at a node, the action that each takes: 0 stops."""
 
 
@@ -20,8 +18,8 @@ class Walks:
     """Where items came. ends: (n,) the node at which each stopped; nodes: (n, J) the nodes on the way, the first of
     them the empty set, -1 beyond the end."""
 
-    ends: Ints
-    nodes: Ints
+    ends: Int64s
+    nodes: Int64s
 
     def costs(self, graph: Graph, costs: Floats) -> Floats:
         """Add up what each item's sensors cost, costs (n, M) or (M,): (n,)."""
@@ -38,12 +36,12 @@ def walk(graph: Graph, rows: int, choose: Choose) -> Walks:
     at, nodes = np.zeros(rows, dtype=np.int64), [np.zeros(rows, dtype=np.int64)]
     count = np.ones(rows, dtype=np.int64)
     for node in range(len(graph)):
-        here = np.flatnonzero(at == node)
+        at_node = np.flatnonzero(at == node)
         actions = graph.actions_of(node)
-        if not len(here) or not len(actions):
+        if not len(at_node) or not len(actions):
             continue
-        taken = np.asarray(choose(node, here), dtype=np.int64)
-        going, moving = here[taken > 0], taken[taken > 0]
+        taken = np.asarray(choose(node, at_node), dtype=np.int64)
+        going, moving = at_node[taken > 0], taken[taken > 0]
         at[going] = actions[moving - 1]
         if len(going) and int(count[going].max()) == len(nodes):
             nodes.append(np.full(rows, -1, dtype=np.int64))

@@ -16,9 +16,7 @@ from models import Fault, FeatureTable, InvalidRequest, Trace
 from models.cost import cost_function
 from models.dataset import FARTHEST
 from models.policy import Answer
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
+from solvers.arrays import Bools, Floats, Int32s, Int64s
 
 UNKNOWN = -1.0
 """The code of a label that no item of the trace has and no classifier has answered."""
@@ -30,8 +28,8 @@ class Sensors:
     (D,) bool, which columns hold codes of labels, each the first of its sensor's; classes: what the codes stand for."""
 
     names: tuple[str, ...]
-    owners: Ints
-    labelled: NDArray[np.bool_]
+    owners: Int32s
+    labelled: Bools
     classes: tuple[str, ...]
 
     @classmethod
@@ -49,7 +47,7 @@ class Sensors:
         labelled[first] = True
         return cls(names, np.repeat(np.arange(len(names), dtype=np.int32), widths), labelled, dataset.classes)
 
-    def columns_of(self, members: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
+    def columns_of(self, members: Sequence[int] | NDArray[Any]) -> Int64s:
         """List the columns of some sensors.
 
         >>> sensors = Sensors(("a", "b"), np.array([0, 0, 1], np.int32), np.zeros(3, np.bool_), ())
@@ -71,13 +69,13 @@ class Sensors:
             return np.asarray(dataset.values)
         code = {name: float(place) for place, name in enumerate(self.classes)}
         codes = np.array([code.get(name, UNKNOWN) for name in dataset.classes])
-        found = np.empty((dataset.rows, len(self.owners)))
-        found[:, self.labelled] = codes[dataset.predictions]
+        cells = np.empty((dataset.rows, len(self.owners)))
+        cells[:, self.labelled] = codes[dataset.predictions]
         sure = dataset.confidences[:, self.owners[~self.labelled]]
-        found[:, ~self.labelled] = np.clip(sure, -FARTHEST, FARTHEST)
-        return found
+        cells[:, ~self.labelled] = np.clip(sure, -FARTHEST, FARTHEST)
+        return cells
 
-    def read(self, acquired: Mapping[str, Any], where: str = "acquired") -> tuple[Floats, NDArray[np.bool_]]:
+    def read(self, acquired: Mapping[str, Any], where: str = "acquired") -> tuple[Floats, Bools]:
         """Read what some sensors told of one item: (D,), 0 for those that did not, and which did, (M,).
 
         Raises InvalidRequest for sensors that are not known, too few or too many numbers, and what is no number or no
@@ -85,14 +83,14 @@ class Sensors:
         """
         cells, known = np.zeros(len(self.owners)), np.zeros(len(self.names), dtype=np.bool_)
         faults: list[Fault] = []
-        for name, told in acquired.items():
+        for name, answer in acquired.items():
             if name not in self.names:
                 faults.append(Fault((where, name), f"is not known here; the sensors are {', '.join(self.names)}"))
                 continue
             place = self.names.index(name)
             columns = self.columns_of([place])
             try:
-                cells[columns] = self._numbers(told, columns)
+                cells[columns] = self._numbers(answer, columns)
             except ValueError as error:
                 faults.append(Fault((where, name), str(error)))
             known[place] = True
@@ -100,30 +98,30 @@ class Sensors:
             raise InvalidRequest.at(*faults)
         return cells, known
 
-    def _numbers(self, told: Any, columns: NDArray[np.int64]) -> list[float]:
+    def _numbers(self, answer: Any, columns: Int64s) -> list[float]:
         """Turn what one sensor told into numbers; raises ValueError, with what is wrong."""
         labelled = bool(self.labelled[columns[0]])
-        values = _listed(told, labelled=labelled, width=len(columns))
+        values = _listed(answer, labelled=labelled, width=len(columns))
         if len(values) != len(columns):
             wanted = "label and confidence" if labelled and len(columns) == 2 else f"{len(columns)} values"
             raise ValueError(f"must have {wanted}, has {len(values)} values")
-        found = []
+        numbers = []
         for at, value in enumerate(values):
             if labelled and at == 0:
                 if not isinstance(value, str):
                     raise ValueError(f"must begin with a label, which is text; it is {value!r}")
-                found.append(float(self.classes.index(value)) if value in self.classes else UNKNOWN)
+                numbers.append(float(self.classes.index(value)) if value in self.classes else UNKNOWN)
             else:
-                found.append(_finite(value))
-        return found
+                numbers.append(_finite(value))
+        return numbers
 
 
-def _listed(told: Any, *, labelled: bool, width: int) -> list[Any]:
-    if isinstance(told, Answer):
+def _listed(answer: Any, *, labelled: bool, width: int) -> list[Any]:
+    if isinstance(answer, Answer):
         if not labelled:
             raise ValueError("must be a number or a list of numbers, for it is a feature; it has a label")
-        return [told.label] if told.confidence is None else [told.label, told.confidence]
-    return list(told) if isinstance(told, tuple | list) else [told]
+        return [answer.label] if answer.confidence is None else [answer.label, answer.confidence]
+    return list(answer) if isinstance(answer, tuple | list) else [answer]
 
 
 def _finite(value: Any) -> float:
@@ -141,11 +139,11 @@ def costs_of(dataset: FeatureTable | Trace) -> Floats:
     """
     if isinstance(dataset, Trace):
         return np.asarray(dataset.costs)
-    found = np.empty((dataset.rows, len(dataset.spec.features)))
+    costs = np.empty((dataset.rows, len(dataset.spec.features)))
     for j, feature in enumerate(dataset.spec.features):
         function, _ = cost_function(feature.cost)
         if not function.depends_on_size:
-            found[:, j] = function.at([1.0] * function.dimensions)(())
+            costs[:, j] = function.at([1.0] * function.dimensions)(())
         elif function.dimensions != dataset.sizes.shape[1]:
             asked = (
                 f"the cost of {feature.name!r} depends on sizes of {function.dimensions} numbers, the table has "
@@ -153,7 +151,7 @@ def costs_of(dataset: FeatureTable | Trace) -> Floats:
             )
             raise InvalidRequest.at(Fault(("dataset", "features"), asked))
         else:
-            found[:, j] = function(dataset.sizes)
-    if not bool(np.all(np.isfinite(found))):
+            costs[:, j] = function(dataset.sizes)
+    if not bool(np.all(np.isfinite(costs))):
         raise InvalidRequest.at(Fault(("dataset", "features"), "have costs beyond what can be computed"))
-    return found
+    return costs

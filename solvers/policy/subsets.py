@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from solvers.arrays import Bools, Floats
+
 Group = frozenset[int]
 Right = Callable[[Group], Bools]
 """Tells which of the items are answered rightly with the sensors of a group, (n,)."""
@@ -48,8 +47,8 @@ def choose_subsets(right: Right, costs: Floats, count: int, limit: float) -> Cho
         return known[group]
 
     ways = [False] if bool(np.all(costs == costs[0])) else [False, True]
-    found = [_grow(remembered, costs, count, limit, per_cost=way) for way in ways]
-    return max(found, key=lambda each: each.reward)
+    choices = [_grow(remembered, costs, count, limit, per_cost=way) for way in ways]
+    return max(choices, key=lambda each: each.reward)
 
 
 def _grow(right: Right, costs: Floats, count: int, limit: float, *, per_cost: bool) -> Chosen:

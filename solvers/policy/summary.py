@@ -3,11 +3,9 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from solvers.arrays import Floats
 from solvers.policy.plan import PolicyPlan
-
-Floats = NDArray[np.float64]
 
 
 def summarize(

@@ -9,18 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from models.errors import Conflict, CorruptArtifact
-from models.policy import PolicyTarget
-from models.traffic import Traffic, TrafficCounts, TrafficEdge, TrafficNode, TrafficPoint
+from models.policy import PolicyTarget, Traffic, TrafficCounts, TrafficEdge, TrafficNode, TrafficPoint
+from solvers.arrays import Floats, Int64s
+from solvers.policy.graph import Graph
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.rollout import Walks
-from solvers.policy.states import Graph
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MOST_ROWS = 2**53
 """Up to here floats count exactly."""
@@ -31,16 +27,16 @@ class Passed:
     """What one trade-off did with the rows. edges: (E,) how many took each edge; wrong: (S,) how many were answered
     wrongly at each node."""
 
-    edges: Ints
-    wrong: Ints
+    edges: Int64s
+    wrong: Int64s
 
     @classmethod
     def of(cls, graph: Graph, walks: Walks, observed: Floats) -> "Passed":
         """Count walks. observed: (S, n), 1 where a node's answer is wrong.
 
         >>> walks = Walks(np.array([1, 0]), np.array([[0, 1], [0, -1]]))
-        >>> found = Passed.of(Graph.of(1), walks, np.array([[0.0, 1.0], [0.0, 0.0]]))
-        >>> found.edges.tolist(), found.wrong.tolist()
+        >>> passed = Passed.of(Graph.of(1), walks, np.array([[0.0, 1.0], [0.0, 0.0]]))
+        >>> passed.edges.tolist(), passed.wrong.tolist()
         ([1], [1, 0])
         """
         before, after = walks.nodes[:, :-1], walks.nodes[:, 1:]
@@ -59,7 +55,7 @@ class Passed:
         return cls(np.zeros(len(graph.targets), dtype=np.int64), errors)
 
 
-def _keys(graph: Graph) -> Ints:
+def _keys(graph: Graph) -> Int64s:
     """Number each edge by the two nodes that it joins, rising."""
     sources = np.repeat(np.arange(len(graph)), np.diff(graph.offsets))
     return np.asarray(sources * len(graph) + graph.targets)

@@ -2,26 +2,25 @@
 
 Ding, Xu, Lakshmanan, *OCCAM* (ICLR 2025). ``solver`` builds a plan from a trace with embeddings.
 
-=================  =====================================================================================
-module             what of the paper
-=================  =====================================================================================
-``samples``        K samples of s labelled items (Section 4.1); which K and s to try (Appendix A.7)
-``neighbours``     the nearest item of each sample: L∞ by ``chebyshev``, L1 and L2 by ``sums``
-``estimate``       how likely each classifier is right (Algorithm 1, lines 1 to 6)
-``tune``           samples, sigma and λ, chosen on the validation part (Section 4.2)
-``knapsack``       the programme (Equation 4): ``programme``, ``dual``, ``core``, ``states``, ``search``,
-                   ``exact``, and ``threshold`` for the least estimate (Section 6)
-``prices``         the dual over budgets, for one query at a time; ``pacing`` for streams of them
-``baselines``      what it is compared with (Section 5.1), on the ``curve``; ``outcome`` of a routing
-``pareto``         classifiers that another one beats (Appendix A.6)
-``plan``           what is kept, and how it answers; ``checks`` what its arrays promise each other
-=================  =====================================================================================
+======================  ==================================================================================
+module                  what of the paper
+======================  ==================================================================================
+``neighbours.samples``  K samples of s labelled items (Section 4.1); which K and s to try (Appendix A.7)
+``neighbours``          the nearest item of each sample: L∞ by ``linf``, L1 and L2 by ``l1_l2``
+``success_estimator``   how likely each classifier is right (Algorithm 1, lines 1 to 6)
+``tuning``              samples, sigma and λ, chosen on the validation part (Section 4.2)
+``knapsack``            the programme (Equation 4), and the least estimate (Section 6)
+``shadow_prices``       the dual over budgets, for one query at a time; ``pacing`` for streams of them
+``baselines``           what it is compared with (Section 5.1; Appendix A.6), on the ``curve``
+``routing_outcome``     what became of a routing
+``contents``            what a plan keeps, and what its arrays promise each other; ``plan`` how it answers
+======================  ==================================================================================
 """
 
 from models import Trace
 from models.portfolio import PortfolioOptions, RouteQuery
 from solvers.base import Solver
-from solvers.portfolio.expected import classifiers, estimates, judged_on
+from solvers.portfolio.estimates import classifiers, estimates, judged_on
 from solvers.portfolio.fit import check, fit
 from solvers.portfolio.plan import PortfolioPlan
 

@@ -6,19 +6,17 @@ solves the same programme; ``oracle`` solves it with the truth. ``frugal_mct`` e
 embeddings, as the paper has it after Chen, Zaharia and Zou; trees of many items and coordinates are bounded.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import joblib
+import moocore
 import numpy as np
-from numpy.typing import NDArray
 
-from solvers.portfolio.estimate import Singles
+from solvers.arrays import Floats, Int64s, Singles
 from solvers.portfolio.knapsack import assign
-from solvers.portfolio.prices import ROUNDING
+from solvers.portfolio.shadow_prices import ROUNDING
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Choose = Callable[[float], Ints]
+Choose = Callable[[float], Int64s]
 """Given the budget for all queries, the classifier of each."""
 TREES = 100
 MOST_ROWS, MOST_COLUMNS = 2000, 32
@@ -39,7 +37,7 @@ def single_best(accuracies: Floats, costs: Floats, count: int) -> Choose:
     [0, 0, 0]
     """
 
-    def choose(budget: float) -> Ints:
+    def choose(budget: float) -> Int64s:
         able = costs * count <= max(budget, count * float(costs.min())) * (1 + ROUNDING)
         return np.full(count, np.argmax(np.where(able, accuracies, -1.0)), dtype=np.int64)
 
@@ -63,3 +61,21 @@ def forest_values(items: Singles, success: Floats, vectors: Singles, seed: int) 
 
     jobs = [joblib.delayed(predict)(column) for column in success.T]
     return np.stack(joblib.Parallel()(jobs), axis=1)
+
+
+def beaten(names: Sequence[str], accuracies: Floats, costs: Floats) -> dict[str, str]:
+    """Name the classifiers that another one costs no more than and is as accurate as, one of both better; and by whom.
+
+    Of several the most accurate of the cheapest is named.
+
+    >>> beaten(["a", "b", "c"], np.array([0.8, 0.7, 0.9]), np.array([1.0, 2.0, 3.0]))
+    {'b': 'a'}
+    """
+    points = np.column_stack((costs, accuracies))
+    efficient = moocore.is_nondominated(points, maximise=[False, True], keep_weakly=True)
+    winners: dict[str, str] = {}
+    for loser in np.flatnonzero(~efficient).tolist():
+        better = (costs <= costs[loser]) & (accuracies >= accuracies[loser]) & efficient
+        winner = min(np.flatnonzero(better).tolist(), key=lambda i: (costs[i], -accuracies[i]))
+        winners[names[loser]] = names[winner]
+    return winners

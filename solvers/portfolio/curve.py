@@ -14,13 +14,10 @@ method          how it chooses
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from solvers.arrays import Floats, Int64s
 from solvers.portfolio.baselines import Choose, by_values, single_best, uniform_values
-from solvers.portfolio.outcome import Known, Outcome
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from solvers.portfolio.routing_outcome import Known, Outcome
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +39,7 @@ class Drawn:
     estimates: Floats
     accuracies: Floats
     costs: Floats
-    usage: Ints
+    usage: Int64s
 
 
 def methods_of(

@@ -2,33 +2,29 @@
 
 The rows are cut at random: one half is drawn from (the build half), one quarter validates, one quarter is held out.
 
-1. Samples are tried on the validation part, and chosen (``samples``, ``tune``).
-2. sigma and λ are estimated there too, and then the shadow prices over budgets (``prices``).
+1. Samples are tried on the validation part, and chosen (``samples``, ``tuning``).
+2. sigma and λ are estimated there too, and then the shadow prices over budgets (``shadow_prices``).
 3. On the held-out part every method routes at every budget of the curve (``curve``).
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models import DatasetFacts, Fault, InvalidRequest, Trace
 from models.portfolio import PortfolioOptions, Samples
+from solvers.arrays import Floats, Int64s, Singles
 from solvers.base import Fitted, Run
-from solvers.portfolio.baselines import forest_values
-from solvers.portfolio.checks import MOST_NUMBERS
+from solvers.portfolio.baselines import beaten, forest_values
+from solvers.portfolio.contents import MOST_NUMBERS
 from solvers.portfolio.curve import Drawn, curve_budgets, draw_curve, methods_of
-from solvers.portfolio.estimate import Estimator, Scaling
-from solvers.portfolio.outcome import Known
-from solvers.portfolio.pareto import beaten
+from solvers.portfolio.neighbours.samples import refuse_impossible
 from solvers.portfolio.plan import PortfolioPlan
-from solvers.portfolio.prices import Prices
-from solvers.portfolio.samples import refuse_impossible
+from solvers.portfolio.routing_outcome import Known
+from solvers.portfolio.shadow_prices import ShadowPrices
+from solvers.portfolio.success_estimator import Estimator, Scaling
 from solvers.portfolio.summary import summarize
-from solvers.portfolio.tune import Examples, Tuned, tune
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from solvers.portfolio.tuning import Examples, Tuned, tune
 
 MIN_ROWS = 40
 """Rows that a trace needs: twenty to draw from, ten to validate on, ten to check on."""
@@ -44,10 +40,10 @@ class Table:
 
     names: tuple[str, ...]
     losers: dict[str, str]
-    vectors: NDArray[np.float32]
-    build: Ints
-    validation: Ints
-    held_out: Ints
+    vectors: Singles
+    build: Int64s
+    validation: Int64s
+    held_out: Int64s
     success: Floats
     right: Floats
     costs: Floats
@@ -61,7 +57,7 @@ class Table:
         """What the embedding of an item costs on average."""
         return float(self.embedding_costs[self.build].mean())
 
-    def known(self, rows: Ints, *, embeds: bool) -> Known:
+    def known(self, rows: Int64s, *, embeds: bool) -> Known:
         """Take some rows; with ``embeds`` the feature classifier's own answers are free, its embeddings cost."""
         costs, means = self.costs[rows], self.means.copy()
         embedding = self.embedding_costs[rows] if embeds else np.zeros(len(rows))
@@ -88,9 +84,9 @@ def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run
     items = scaling.apply(table.vectors[table.build])
     validation = table.known(table.validation, embeds=True)
     examples = Examples(items, table.success.astype(np.float32), scaling.apply(validation.vectors), validation)
-    tuned = tune(examples, options, rng, lambda told: run.progress(1, STEPS, told))
+    tuned = tune(examples, options, rng, lambda message: run.progress(1, STEPS, message))
     run.progress(2, STEPS, "pricing budgets")
-    prices = Prices.of(tuned.estimates - tuned.penalties, validation.means)
+    prices = ShadowPrices.of(tuned.estimates - tuned.penalties, validation.means)
     estimator = Estimator.of(scaling, items, examples.success, tuned.samples, options.metric)
     run.progress(3, STEPS, "comparing on held-out items")
     drawn = _drawn(table, items, estimator, tuned, prices, rng, options.curve_points)
@@ -162,10 +158,10 @@ def _sizes(table: Table) -> dict[str, int]:
 
 def _drawn(
     table: Table,
-    items: NDArray[np.float32],
+    items: Singles,
     estimator: Estimator,
     tuned: Tuned,
-    prices: Prices,
+    prices: ShadowPrices,
     rng: np.random.Generator,
     points: int,
 ) -> Drawn:
@@ -192,9 +188,9 @@ def _plan(
     options: PortfolioOptions,
     table: Table,
     estimator: Estimator,
-    items: NDArray[np.float32],
+    items: Singles,
     tuned: Tuned,
-    prices: Prices,
+    prices: ShadowPrices,
     drawn: Drawn,
 ) -> PortfolioPlan:
     return PortfolioPlan(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from models.errors import Infeasible
 from models.portfolio import (
@@ -13,67 +13,35 @@ from models.portfolio import (
     Budget,
     Curve,
     CurvePoint,
-    Metric,
     RouteBudget,
     RouteDecision,
     RouteQuery,
     ShadowPrice,
 )
+from solvers.arrays import Floats, Singles
 from solvers.base import complete
 from solvers.portfolio.baselines import Choose
-from solvers.portfolio.checks import refuse_contradictions
-from solvers.portfolio.estimate import Estimator, Scaling
+from solvers.portfolio.contents import PortfolioContents
 from solvers.portfolio.knapsack import Assignment as Solution
 from solvers.portfolio.knapsack import assign, assign_min
-from solvers.portfolio.prices import ROUNDING, Prices
-from solvers.portfolio.samples import COUNTS
-
-Floats = NDArray[np.float64]
+from solvers.portfolio.neighbours.samples import COUNTS
+from solvers.portfolio.shadow_prices import ROUNDING, ShadowPrices
+from solvers.portfolio.success_estimator import Estimator, Scaling
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PortfolioPlan:
-    """Labelled samples that tell how likely each classifier is right. Costs are in ``unit``.
+class PortfolioPlan(PortfolioContents):
+    """Labelled samples that tell how likely each classifier is right, and prices that say what that is worth."""
 
-    classifiers: m names. costs: (m,) of a query, 0 for the feature_classifier, whose cost is embedding_cost. low, span:
-    (d,) the scaling of embeddings. items: (r, d) float32, scaled; success: (r, m) float32; samples: (K, s) places among
-    them. sigmas: (m,), regularization: λ. price_budgets, prices: (b,) shadow prices by rising budget of a query,
-    without its embedding. methods: q names; curve_budgets: (p,); curve_estimates (NaN where a method has none),
-    curve_accuracies, curve_costs: (q, p); curve_usage: (q, p, m), of held_out items.
-    """
-
-    classifiers: tuple[str, ...]
-    unit: str
-    metric: Metric
-    feature_classifier: str | None
-    embedding_cost: float
-    dearest: float
-    costs: Floats
-    low: Floats
-    span: Floats
-    items: NDArray[np.float32]
-    success: NDArray[np.float32]
-    samples: NDArray[np.int32]
-    sigmas: Floats
-    regularization: float
-    price_budgets: Floats
-    prices: Floats
-    methods: tuple[str, ...]
-    held_out: int
-    curve_budgets: Floats
-    curve_estimates: Floats
-    curve_accuracies: Floats
-    curve_costs: Floats
-    curve_usage: NDArray[np.int64]
     _estimator: Estimator = field(init=False, repr=False, metadata={"derived": True})
-    _prices: Prices = field(init=False, repr=False, metadata={"derived": True})
+    _prices: ShadowPrices = field(init=False, repr=False, metadata={"derived": True})
 
     def __post_init__(self) -> None:
-        refuse_contradictions(self)
+        self.check()
         scaling = Scaling(self.low, self.span)
         estimator = Estimator.of(scaling, self.items, self.success, self.samples, self.metric)
         estimator.neighbours.warm()  # a server answers its first query as fast as its last
-        complete(self, {"_estimator": estimator, "_prices": Prices(self.price_budgets, self.prices)})
+        complete(self, {"_estimator": estimator, "_prices": ShadowPrices(self.price_budgets, self.prices)})
 
     @property
     def cheapest(self) -> float:
@@ -84,7 +52,7 @@ class PortfolioPlan:
         """Estimate for each of n queries, (n, d), how likely each classifier is right: (n, m), from 0 to 1."""
         return self._estimator.estimate(queries)
 
-    def scaled(self, queries: ArrayLike) -> NDArray[np.float32]:
+    def scaled(self, queries: ArrayLike) -> Singles:
         """Scale queries, (n, d), as the items are."""
         return self._estimator.scaling.apply(queries)
 
@@ -108,8 +76,8 @@ class PortfolioPlan:
 
     def estimate_one(self, query: Sequence[float]) -> Floats:
         """Estimate for a single query, d numbers, how likely each classifier is right: (m,)."""
-        found: Floats = self._estimator.estimate(np.array([query]), "query")[0]
-        return found
+        estimates: Floats = self._estimator.estimate(np.array([query]), "query")[0]
+        return estimates
 
     @property
     def answers_at_once(self) -> bool:
@@ -152,8 +120,8 @@ class PortfolioPlan:
         room = max(total - n * self.embedding_cost, n * float(self.costs.min()))
         limits = [limit for limit in (options.time_limit_s, time_limit_s) if limit is not None]
         values, limit = self.values(estimates, options.regularization), min(limits, default=None)
-        found = solve(values, self.costs, room, gap=options.gap, time_limit_s=limit)
-        return self._assignment(found, estimates, total)
+        solution = solve(values, self.costs, room, gap=options.gap, time_limit_s=limit)
+        return self._assignment(solution, estimates, total)
 
     def _total(self, budget: Budget, n: int) -> float:
         if budget.total is not None:
@@ -168,17 +136,17 @@ class PortfolioPlan:
             raise Infeasible(asked)
         return max(total, least)
 
-    def _assignment(self, found: Solution, estimates: Floats, total: float) -> Assignment:
+    def _assignment(self, solution: Solution, estimates: Floats, total: float) -> Assignment:
         n = len(estimates)
-        chosen = estimates[np.arange(n), found.choice]
-        counts = np.bincount(found.choice, minlength=len(self.classifiers))
+        chosen = estimates[np.arange(n), solution.choice]
+        counts = np.bincount(solution.choice, minlength=len(self.classifiers))
         return Assignment(
-            assignments=tuple(self.classifiers[i] for i in found.choice.tolist()),
+            assignments=tuple(self.classifiers[i] for i in solution.choice.tolist()),
             estimated_accuracy=float(chosen.mean()),
             least_estimate=float(chosen.min()),
-            cost=found.cost + n * self.embedding_cost,
+            cost=solution.cost + n * self.embedding_cost,
             budget=total,
-            gap=found.gap,
+            gap=solution.gap,
             usage=dict(zip(self.classifiers, counts.tolist(), strict=True)),
         )
 

@@ -3,12 +3,11 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from solvers.arrays import Floats
 from solvers.portfolio.plan import PortfolioPlan
-from solvers.portfolio.tune import Tuned
+from solvers.portfolio.tuning import Tuned
 
-Floats = NDArray[np.float64]
 REDUCTIONS = (0.1, 0.2, 0.4)
 """Shares of the dearest classifier's cost that are saved in the paper's Table 2."""
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from app.access import Access
-from app.buckets import MOST, Buckets
+from app.http.access import Access
+from app.http.buckets import MOST, Buckets
 from app.settings import Settings
-from tests.app.test_access import accept, answer, scope_of
-from tests.attack.wire import ask
-from tests.servers import Server, free_port, running_server, wait_for
+from tests.app.http.test_access import accept, answer, scope_of
+from tests.support.patience import patient
+from tests.support.servers import Server, free_port, running_server, wait_for
+from tests.support.wire import ask
 
 KEYS = {sha256(b"reader").digest(): "decide", sha256(b"builder").digest(): "build", sha256(b"third").digest(): "build"}
 SECRETS = ("5ecret-of-a-reader", "5ecret-of-a-builder", "5ecret-of-the-store")
@@ -110,14 +111,14 @@ def test_no_reply_and_no_log_tells_a_key(guarded: Server) -> None:
 def test_the_password_of_the_store_is_told_nowhere(tmp_path: Any) -> None:
     import subprocess
 
-    from tests.servers import environment
+    from tests.support.servers import environment
 
     url = f"redis://:{SECRETS[2]}@127.0.0.1:{free_port()}/0"
     done = subprocess.run(
         [sys.executable, "-m", "app", "dataset", "list"],
         env=environment(tmp_path, redis_url=url, log_level="debug"),
         capture_output=True,
-        timeout=60,
+        timeout=patient(60),
     )
     assert done.returncode != 0
     assert b"the store cannot be reached" in done.stdout + done.stderr

@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from tests.attack.conftest import LIMIT
-from tests.samples import FEATURES_SPEC, TRACE_SPEC, trace_upload
-from tests.servers import Server, wait_for
+from tests.conftest import LIMIT
+from tests.support.patience import patient
+from tests.support.samples import FEATURES_SPEC, TRACE_SPEC, trace_upload
+from tests.support.servers import Server, wait_for
 
 DEPTHS = [90, 200, 300, 480, 700, 850, 900, 940, 970, 985, 1000, 1100, 3000, 100_000]
 PARQUET = "application/vnd.apache.parquet"
@@ -56,7 +57,7 @@ def test_deep_json_is_refused_in_every_body(all_subjects: Server, depth: int) ->
     for method, path, example in json_routes(all_subjects):
         for body in deepened(example, depth):
             reply = all_subjects.client.request(method, path, content=body, headers=headers)
-            assert 400 <= reply.status_code < 500, (method, path, body[:80], reply.text[:300])
+            assert reply.status_code in (400, 413, 422), (method, path, body[:80], reply.text[:300])
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
@@ -117,7 +118,7 @@ def test_a_table_takes_no_more_memory_than_its_limit_allows(all_subjects: Server
     all_subjects.client.put("/v1/datasets/bomb", files=trace_upload())
     before = process.memory_info().rss
     peak = before
-    with httpx.Client(base_url=all_subjects.url, headers=all_subjects.client.headers, timeout=60) as client:
+    with httpx.Client(base_url=all_subjects.url, headers=all_subjects.client.headers, timeout=patient(60)) as client:
         reply = client.put(
             "/v1/datasets/bomb",
             files={"spec": (None, json.dumps(TRACE_SPEC)), "table": ("table", table, media_type)},
@@ -166,7 +167,7 @@ def test_a_table_that_ends_the_process_which_reads_it_ends_no_other(all_subjects
         "os.system",
         "subprocess.Popen",
         "builtins.eval",
-        "app.apart.Apart",
+        "app.processes.sandbox.Sandbox",
         "sklearn.datasets.load_files",
         "sklearn.utils._joblib.joblib",
         "sklearn.externals.conftest",
@@ -203,7 +204,7 @@ def test_a_caller_who_leaves_in_mid_body_is_no_error_of_ours(all_subjects: Serve
     for method, path in paths:
         head = f"{method} {path} HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer k\r\nX-Request-ID: left{path}\r\n"
         body = 'Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{"items'
-        with socket.create_connection(("127.0.0.1", all_subjects.port), timeout=10) as raw:
+        with socket.create_connection(("127.0.0.1", all_subjects.port), timeout=patient(10)) as raw:
             raw.sendall(f"{head}{body}".encode())
             time.sleep(0.1)  # so that the route waits for the rest
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.attack.wire import ask
 from tests.conftest import upload
-from tests.servers import Server, running_server
+from tests.support.servers import Server, running_server
+from tests.support.wire import ask
 
 OURS, OTHER = "https://ours.example", "https://other.example"
 PREFLIGHT = {"access-control-request-method": "PUT", "access-control-request-headers": "authorization,content-type"}

@@ -11,17 +11,18 @@ import psutil
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.bodies import BodyLimit
-from app.connection import Connection
-from tests.attack.wire import ask, rest, serving, trickle
-from tests.servers import Server, running_server
+from app.http.body_limits import BodyLimit
+from app.http.header_timeouts import HeaderTimeouts
+from tests.support.patience import patient
+from tests.support.servers import Server, running_server
+from tests.support.wire import ask, rest, serving, trickle
 
 GET = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
 POST = b"POST /v1/cascades/solve HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 LARGE = 40_000_000
 
 
-class Hurried(Connection):
+class Hurried(HeaderTimeouts):
     """Waits for much less long."""
 
     HEAD_S = 0.6
@@ -73,12 +74,12 @@ def port() -> Iterator[int]:
     ids=range(11),
 )
 def test_a_head_or_an_unwanted_body_that_never_ends_ends_the_connection(port: int, head: bytes, drop: bytes) -> None:
-    seconds, _ = trickle(port, head, drop, every_s=0.05, most_s=5)
-    assert 0.4 < seconds < 4
+    seconds, _ = trickle(port, head, drop, every_s=0.05, most_s=patient(5))
+    assert 0.4 < seconds < patient(4)
 
 
 def test_whoever_began_a_head_is_told_why_it_was_cut_off(port: int) -> None:
-    _, reply = trickle(port, b"GET / HTTP/1.1\r\nX: ", b"x", every_s=0.05, most_s=5)
+    _, reply = trickle(port, b"GET / HTTP/1.1\r\nX: ", b"x", every_s=0.05, most_s=patient(5))
     assert reply.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
     assert b"urn:parsimony:request-timeout" in reply
 
@@ -86,8 +87,10 @@ def test_whoever_began_a_head_is_told_why_it_was_cut_off(port: int) -> None:
 @pytest.mark.parametrize("framing", [b"Content-Length: 5000", b"Transfer-Encoding: chunked"])
 def test_a_body_that_trickles_is_refused(port: int, framing: bytes) -> None:
     drop = b"x" if b"Length" in framing else b"1\r\nx\r\n"
-    seconds, reply = trickle(port, b"POST / HTTP/1.1\r\n" + framing + b"\r\n\r\n", drop, every_s=0.05, most_s=5)
-    assert 0.4 < seconds < 4
+    seconds, reply = trickle(
+        port, b"POST / HTTP/1.1\r\n" + framing + b"\r\n\r\n", drop, every_s=0.05, most_s=patient(5)
+    )
+    assert 0.4 < seconds < patient(4)
     assert reply.startswith(b"HTTP/1.1 408 ")
     assert b"urn:parsimony:request-timeout" in reply
     assert b"connection: close" in reply

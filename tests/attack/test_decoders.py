@@ -21,13 +21,13 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from app.apart import Apart
-from app.codec import array_to_bytes
-from app.queries import read_json, read_npy, repeated_name
-from app.tables import here, parse_spec, read_dataset
+from app.http.json_bodies import read_json, read_npy, repeated_name
+from app.processes.sandbox import Sandbox
+from app.store.codec import array_to_bytes
+from app.store.uploads import here, parse_spec, read_dataset
 from models.errors import ParsimonyError
-from solvers.learners.trained import predict_archived, to_bytes
-from tests.samples import FEATURES_SPEC, MIXED_SPEC, TRACE_SPEC, to_csv, trace_columns
+from solvers.learners.archives import predict_archived, to_bytes
+from tests.support.samples import FEATURES_SPEC, MIXED_SPEC, TRACE_SPEC, to_csv, trace_columns
 
 PARQUET = "application/vnd.apache.parquet"
 COLUMNS = trace_columns(40)
@@ -75,18 +75,18 @@ def mutated(draw: st.DrawFn, data: bytes) -> bytes:
     return bytes(changed)
 
 
-def tried(table: bytes, media_type: str, spec: Any = SPEC, embeddings: bytes | None = None, apart: Any = here) -> None:
+def tried(table: bytes, media_type: str, spec: Any = SPEC, embeddings: bytes | None = None, run_in: Any = here) -> None:
     """Read a table; anything but a dataset or an error of ours fails."""
     with tempfile.TemporaryDirectory() as folder, suppress(ParsimonyError):
         path = Path(folder) / "table"
         path.write_bytes(table)
-        read_dataset(spec, path, media_type, embeddings, max_bytes=MAX_BYTES, apart=apart)
+        read_dataset(spec, path, media_type, embeddings, max_bytes=MAX_BYTES, run_in=run_in)
 
 
 @pytest.fixture(scope="module")
-def reading() -> Iterator[Apart]:
+def reading() -> Iterator[Sandbox]:
     """Give a process that may die, as uploads have one."""
-    made = Apart(20.0, imports=("app.tables",))
+    made = Sandbox(20.0, imports=("app.store.uploads",))
     yield made
     made.close()
 
@@ -100,8 +100,8 @@ def test_a_changed_csv(data: bytes, media_type: str) -> None:
 @pytest.mark.parametrize("name", PARQUETS)
 @given(st.data())
 @quick
-def test_a_changed_parquet(reading: Apart, name: str, data: st.DataObject) -> None:
-    tried(data.draw(mutated(PARQUETS[name])), PARQUET, apart=reading)
+def test_a_changed_parquet(reading: Sandbox, name: str, data: st.DataObject) -> None:
+    tried(data.draw(mutated(PARQUETS[name])), PARQUET, run_in=reading)
 
 
 @given(mutated(array_to_bytes(np.zeros((40, 2), np.float32))))
@@ -150,9 +150,9 @@ MODELS = {
 
 
 @pytest.fixture(scope="module")
-def apart() -> Iterator[Apart]:
+def sandbox() -> Iterator[Sandbox]:
     """Give a process that may die, as the service has one."""
-    made = Apart(20.0, imports=("skops.io",))
+    made = Sandbox(20.0, imports=("skops.io",))
     yield made
     made.close()
 
@@ -199,13 +199,13 @@ def _other_schema(draw: st.DrawFn, text: bytes) -> bytes:
 @pytest.mark.parametrize("name", MODELS)
 @given(st.data())
 @settings(quick, max_examples=40)
-def test_a_changed_model(apart: Apart, name: str, data: st.DataObject) -> None:
+def test_a_changed_model(sandbox: Sandbox, name: str, data: st.DataObject) -> None:
     with suppress(ParsimonyError):
-        assert apart(predicted, data.draw(changed_model(MODELS[name]))) == 5
+        assert sandbox(predicted, data.draw(changed_model(MODELS[name]))) == 5
 
 
-def test_models_that_were_not_changed_are_read(apart: Apart) -> None:
-    assert [apart(predicted, data) for data in MODELS.values()] == [5, 5, 5]
+def test_models_that_were_not_changed_are_read(sandbox: Sandbox) -> None:
+    assert [sandbox(predicted, data) for data in MODELS.values()] == [5, 5, 5]
 
 
 @pytest.mark.parametrize("data", [CSV, *PARQUETS.values()], ids=["csv", *PARQUETS])

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from tests.support.patience import patient
+
 ROOT = Path(__file__).parents[2]
 FREE_FOR_ALL = re.compile(
     r"MIT|BSD|Apache|ISC|PSF|Zlib|CC0|MPL-2\.0|LGPL|Python Software Foundation|Mozilla Public License 2\.0",
@@ -56,7 +58,7 @@ def test_an_audit_that_reaches_nobody_says_that_nothing_was_audited() -> None:
         env={**kept, **nowhere, "BIN": str(Path(sys.executable).parent)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=patient(120),
     )
     assert done.returncode == 2
     assert "NOTHING WAS AUDITED" in done.stderr

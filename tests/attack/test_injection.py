@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tests.attack.wire import ask
-from tests.samples import trace_upload
-from tests.servers import Server, wait_for
+from tests.support.samples import trace_upload
+from tests.support.servers import Server, wait_for
+from tests.support.wire import ask
 
 LINES = ["%0d%0aX-Injected:%201", "%0aX-Injected:%201", "%0d%0a%0d%0a<script>", "%e2%80%a8", "%00", "%1b[2J"]
 NAMES = [

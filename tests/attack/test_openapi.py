@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.attack.conftest import LIMIT
-from tests.servers import Server
-from tests.subjects import server_with_all_subjects
+from tests.conftest import LIMIT
+from tests.support.patience import patient
+from tests.support.servers import Server
+from tests.support.subjects import server_with_all_subjects
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = 40
@@ -34,7 +35,7 @@ def test_every_operation_keeps_its_schema(deleted: Server, tmp_path: Path) -> No
         env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=patient(300),
     )
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     paths = deleted.client.get("/openapi.json").json()["paths"].values()

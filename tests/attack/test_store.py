@@ -6,11 +6,11 @@ import redis
 from rq import Callback, Queue
 from rq.serializers import JSONSerializer
 
-from app.embedded import socket_path
-from app.jobs import QUEUE_NAME
-from app.store import key
+from app.store.builds import QUEUE_NAME
+from app.store.client import key
+from app.store.embedded_files import socket_path
 from tests.conftest import upload
-from tests.servers import Server, wait_for
+from tests.support.servers import Server, wait_for
 
 
 def connected(server: Server) -> redis.Redis:

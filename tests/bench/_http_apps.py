@@ -8,11 +8,13 @@ from fastapi import FastAPI
 from fastapi.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app import codec
-from app.artifacts import checked_manifest
-from app.catalog import Live
-from app.decisions import decided, plain_values
-from models import ArtifactRecord, ArtifactRef, CascadeQuery
+from app.http.hot_path import plain_values
+from app.serving.answers import decided
+from app.serving.catalog import Live
+from app.store import codec
+from app.store.artifacts import checked_manifest
+from models import ArtifactRecord, ArtifactRef
+from models.cascade import CascadeQuery
 from solvers import SOLVERS
 
 

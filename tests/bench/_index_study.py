@@ -19,16 +19,14 @@ from math import inf, log
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.index import IndexDecision, IndexOptions, IndexQuery, Method
+from solvers.arrays import Floats
 from solvers.index.assemble import Built, lambdas_of, plan_without_models
 from solvers.index.baselines import size_if_all, size_of
 from solvers.index.costs import Costs
 from solvers.index.greedy import greedy_sequences
 from solvers.index.plan import IndexPlan
-
-Floats = NDArray[np.float64]
 
 COEFFICIENTS = (1000.0, 10.0, 0.1)
 HELPFUL, OTHER, CHANCE = (0.7, 0.9), (0.5, 0.6), 0.5

@@ -4,10 +4,10 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
+from solvers.arrays import Floats
 from tests.bench._index_study import (
     ACCURACY_FEATURES,
     ACCURACY_REPEATS,
@@ -27,7 +27,6 @@ from tests.bench._index_study import (
 )
 from tests.bench.cascade import table
 
-Floats = NDArray[np.float64]
 EXTREMES = {0.0: "best single feature (w = 0)", 1.0: "every feature adds (w = 1)"}
 EXACT, COARSE = ALPHAS
 NOTE = f"mean ±deviation of {REPEATS} instances"

@@ -15,16 +15,14 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.pipeline.bank import Bank, Masks
+from solvers.arrays import Floats, Int32s, Int64s, UInt64s
+from solvers.pipeline.answer_bank import AnswerBank
+from solvers.pipeline.classifiers import Learner
 from solvers.pipeline.emsco import Settings
 from solvers.pipeline.objectives import Evaluator
-from solvers.pipeline.preparation import Preparation
-from solvers.pipeline.prices import Prices
-from solvers.pipeline.training import Learner
+from solvers.pipeline.table_preparation import Preparation
+from solvers.pipeline.unit_costs import UnitCosts
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int32]
-Ints = NDArray[np.int64]
 T = TypeVar("T")
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data"
@@ -42,7 +40,7 @@ class Case:
 
     name: str
     values: Floats
-    labels: Codes
+    labels: Int32s
     categorical: NDArray[np.bool_]
     costs: Floats
     threshold: float
@@ -54,7 +52,7 @@ class Case:
         return len(self.costs)
 
 
-def read(name: str) -> tuple[Floats, Codes]:
+def read(name: str) -> tuple[Floats, Int32s]:
     """Read a file of numbers with a header and the label last."""
     path = SHARED / name
     if not path.exists():
@@ -109,12 +107,12 @@ class Prepared:
 
     case: Case
     learner: Learner
-    places: Sequence[Ints]
+    places: Sequence[Int64s]
     tables: Sequence[Floats]
-    labels: Sequence[Codes]
+    labels: Sequence[Int32s]
 
     @classmethod
-    def of(cls, case: Case, places: Sequence[Ints]) -> "Prepared":
+    def of(cls, case: Case, places: Sequence[Int64s]) -> "Prepared":
         """Fit the preparation to the first part, apply it to all."""
         preparation = Preparation.fitted(case.values[places[0]], case.categorical)
         ends = np.cumsum([0, *preparation.widths]).tolist()
@@ -123,7 +121,7 @@ class Prepared:
 
     @classmethod
     def ready(
-        cls, case: Case, tables: Sequence[Floats], places: Sequence[Ints], columns: tuple[tuple[int, ...], ...]
+        cls, case: Case, tables: Sequence[Floats], places: Sequence[Int64s], columns: tuple[tuple[int, ...], ...]
     ) -> "Prepared":
         """Take rows that are prepared already; columns: those of each feature."""
         labels = [case.labels[part] for part in places]
@@ -142,18 +140,18 @@ class Prepared:
             places.append(own)
         return cls.of(case, [*places, rest])
 
-    def bank(self, part: int) -> Bank:
+    def bank(self, part: int) -> AnswerBank:
         """Let the classifiers answer for a part; confidences are rounded to single precision to save memory."""
 
-        def answers(masks: Masks) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
+        def answers(masks: UInt64s) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
             confidence, codes = self.learner.answers(self.tables[part], masks)
             return confidence.astype(np.float32), codes
 
-        return Bank(answers, self.labels[part], classes=self.learner.classes)
+        return AnswerBank(answers, self.labels[part], classes=self.learner.classes)
 
     def evaluator(self, part: int, threshold: float | None = None) -> Evaluator:
         """Evaluate on a part, at the case's threshold unless another is given."""
-        prices = Prices.whole(self.case.costs, len(self.labels[part]))
+        prices = UnitCosts.whole(self.case.costs, len(self.labels[part]))
         return Evaluator(self.bank(part), prices, self.case.threshold if threshold is None else threshold)
 
 

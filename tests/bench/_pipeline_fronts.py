@@ -9,18 +9,17 @@ from dataclasses import dataclass, replace
 
 import joblib
 import numpy as np
-from numpy.typing import NDArray
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
+from solvers.arrays import Floats
+from solvers.pipeline.configurations import Frontier
 from solvers.pipeline.emsco import Emsco
-from solvers.pipeline.enumerate import Frontier
 from solvers.pipeline.objectives import Evaluator, Scores
 from tests.bench._pipeline_data import CASES, HALVES, SEED, Prepared, patient
 from tests.bench._pipeline_speed import enumerate_all
 from tests.bench.cascade import table
 
-Floats = NDArray[np.float64]
 Vectors = set[tuple[float, ...]]
 
 NAMES = ("heart", "pima", "credit")

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.arrays import Floats, Int32s
 from solvers.pipeline.objectives import inverse_cost
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int32]
 
 ROUNDS = 40
 DEPTH = 3
@@ -41,7 +39,7 @@ class Rows:
     """Prepared rows and their labels."""
 
     table: Floats
-    labels: Codes
+    labels: Int32s
 
 
 def miser(
@@ -114,7 +112,7 @@ def _softmax(scores: Floats) -> Floats:
     return np.asarray(raised / raised.sum(axis=1, keepdims=True))
 
 
-def _achieved(shares: Floats, labels: Codes, threshold: float, cost: float) -> Achieved:
+def _achieved(shares: Floats, labels: Int32s, threshold: float, cost: float) -> Achieved:
     accepted = shares.max(axis=1) >= threshold
     right = int(np.count_nonzero(accepted & (shares.argmax(axis=1) == labels)))
     covered = int(np.count_nonzero(accepted))

@@ -11,15 +11,13 @@ from itertools import product
 import joblib
 import moocore
 import numpy as np
-from numpy.typing import NDArray
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
+from solvers.arrays import Floats
 from solvers.pipeline.emsco import Settings, evolve
 from tests.bench._pipeline_data import SCALINGS, cpu, patient, spambase
 from tests.bench.cascade import table
-
-Floats = NDArray[np.float64]
 
 THEIRS = {0.55: (0.6581, 1.0, 1.07), 0.75: (0.9107, 0.7866, 18.75)}
 """The authors' stored results by threshold: accuracy, coverage and cost on the test rows."""

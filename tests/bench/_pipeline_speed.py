@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from solvers.pipeline.chromosomes import Chromosomes, configurations, stage_masks
+from solvers.arrays import Int8s
+from solvers.pipeline.configurations import Frontier, configurations, stage_masks
 from solvers.pipeline.emsco import Emsco, Settings
-from solvers.pipeline.enumerate import Frontier, frontier_of_words
+from solvers.pipeline.exact_front import frontier_of_words
 from solvers.pipeline.objectives import Evaluator
 from tests.bench._pipeline_data import HALVES, SCALINGS, SEED, Case, Prepared, cpu, credit, heart, patient, spambase
 from tests.bench.cascade import shown, table
@@ -58,8 +59,8 @@ def enumerate_all(prepared: Prepared, stages: int) -> tuple[float, Evaluator, fl
     what was found."""
     evaluator = prepared.evaluator(1)
     case = prepared.case
-    answers, words = cpu(lambda: evaluator.bank.lattice(case.features, case.threshold))
-    rows = evaluator.bank.rows
+    answers, words = cpu(lambda: evaluator.answers.lattice(case.features, case.threshold))
+    rows = evaluator.answers.rows
     enumerating, found = cpu(lambda: frontier_of_words(*words, rows, case.costs, stages))
     return answers, evaluator, enumerating, found
 
@@ -167,20 +168,20 @@ def _run(race: Race, seed: int) -> Ran:
     return Ran(len(asked) / first, refitted, len(asked) / known, len(asked) / again, len(asked))
 
 
-def _refit(prepared: Prepared, chromosomes: Chromosomes, threshold: float, solver: str) -> NDArray[np.int64]:
+def _refit(prepared: Prepared, chromosomes: Int8s, threshold: float, solver: str) -> NDArray[np.int64]:
     return np.array([refit(prepared, genes, threshold, solver) for genes in chromosomes])
 
 
-def evolve_all(evaluator: Evaluator, settings: Settings, seed: int) -> Chromosomes:
+def evolve_all(evaluator: Evaluator, settings: Settings, seed: int) -> Int8s:
     """Run EMSCO and give everything it asked for."""
-    run, asked = Emsco(len(evaluator.prices.of), STAGES, settings, np.random.default_rng(seed)), []
+    run, asked = Emsco(len(evaluator.unit_costs.of), STAGES, settings, np.random.default_rng(seed)), []
     while run.halted is None:
         asked.append(run.ask())
         run.tell(evaluator(asked[-1]))
     return np.concatenate(asked)
 
 
-def refit(prepared: Prepared, genes: NDArray[np.int8], threshold: float, solver: str) -> tuple[int, int]:
+def refit(prepared: Prepared, genes: Int8s, threshold: float, solver: str) -> tuple[int, int]:
     """Evaluate one chromosome with a classifier fitted for every stage: rows covered, and rightly."""
     from sklearn.linear_model import LogisticRegression
 

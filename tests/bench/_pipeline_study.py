@@ -12,19 +12,16 @@ from dataclasses import dataclass
 
 import joblib
 import numpy as np
-from numpy.typing import NDArray
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
-from solvers.pipeline.chromosomes import Chromosomes
+from solvers.arrays import Floats, Int8s
 from solvers.pipeline.emsco import evolve
 from solvers.pipeline.objectives import inverse_cost
 from tests.bench._pipeline_data import CASES, QUARTERS, Case, Prepared
 from tests.bench._pipeline_miser import Achieved, Rows, miser
 from tests.bench._pipeline_speed import enumerate_all
 from tests.bench.cascade import table
-
-Floats = NDArray[np.float64]
 
 EXACT_STAGES = {"heart": 6, "pima": 4, "credit": 4}
 """Stages of the exact front; for Credit fewer than EMSCO's 7, of which there are 3 · 10^11 configurations."""
@@ -72,7 +69,7 @@ def once(name: str, seed: int) -> tuple[dict[str, Achieved], int]:
     return found, rows
 
 
-def _evolved(prepared: Prepared, seed: int) -> Chromosomes:
+def _evolved(prepared: Prepared, seed: int) -> Int8s:
     """Run EMSCO with half as many stages as features: the fittest of its last generation."""
     case = prepared.case
     found = evolve(
@@ -81,19 +78,19 @@ def _evolved(prepared: Prepared, seed: int) -> Chromosomes:
     return found.front.chromosomes[:1]
 
 
-def _exact(prepared: Prepared, stages: int) -> Chromosomes:
+def _exact(prepared: Prepared, stages: int) -> Int8s:
     """Take from the exact front what would be fittest; all of it has the same rank."""
     _, _, _, found = enumerate_all(prepared, stages)
     norms = found.coverage**2 + found.accuracy**2 + inverse_cost(found.cost) ** 2
     return found.chromosomes[[int(np.argmax(norms))]]
 
 
-def cost_ordered(costs: Floats) -> Chromosomes:
+def cost_ordered(costs: Floats) -> Int8s:
     """Give each feature a stage of its own, the cheapest first, equals in order."""
     return np.argsort(np.argsort(costs, kind="stable"))[None].astype(np.int8)
 
 
-def _tested(prepared: Prepared, genes: Chromosomes, threshold: float | None = None) -> Achieved:
+def _tested(prepared: Prepared, genes: Int8s, threshold: float | None = None) -> Achieved:
     scores = prepared.evaluator(2, threshold)(genes)
     return Achieved(float(scores.accuracy[0]), float(scores.coverage[0]), float(scores.cost[0]), int(scores.right[0]))
 

@@ -16,18 +16,17 @@ from rich.table import Table
 
 from models import FeaturesSpec, FeatureTable, dataset_from_columns
 from models.policy import PolicyOptions
-from solvers.policy.basis import Basis
-from solvers.policy.classifiers import Classifiers, tree_inputs
-from solvers.policy.quick import Quick
+from solvers.arrays import Bools, Floats
+from solvers.policy.classifier_training import TrainingRows, cut, train
+from solvers.policy.node_classifiers import Classifiers, tree_inputs
+from solvers.policy.piecewise_basis import Basis
 from solvers.policy.sensors import Sensors
-from solvers.policy.training import Lessons, cut, train
+from solvers.policy.subset_scores import LeastSquares
 from tests.bench._policy_gain import information_gain
 from tests.bench._policy_staged import indexed, pipelines
 from tests.bench._policy_traces import SHARED, built, test_on
 from tests.bench.cascade import table
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Reached = tuple[float, float]
 """Accuracy from 0 to 1, and the mean number of features acquired."""
 Method = Callable[[FeatureTable, FeatureTable, Sequence[float], int], list[Reached]]
@@ -115,12 +114,12 @@ def fixed(learn: FeatureTable, test: FeatureTable, budgets: Sequence[float], see
     sensors = Sensors.of(learn)
     cells = sensors.cells(learn)
     parts = cut(learn.labels, PolicyOptions().folds, rng)
-    lessons = Lessons(Basis.of(sensors, cells), cells, learn.labels, len(learn.classes), parts)
-    sets = best_sets(Quick.of(lessons).right, len(sensors.names), [int(budget) for budget in budgets])
+    training = TrainingRows(Basis.of(sensors, cells), cells, learn.labels, len(learn.classes), parts)
+    sets = best_sets(LeastSquares.of(training).right, len(sensors.names), [int(budget) for budget in budgets])
     seeds = rng.integers(2**32, size=len(sets)).tolist()
     with joblib.parallel_config(backend="loky", n_jobs=-1, max_nbytes=None):
-        members, _ = train(lessons, sets, PolicyOptions(), seeds, lambda done: None)
-    classifiers, asked = Classifiers.of(lessons.basis, sets, members), sensors.cells(test)
+        members, _ = train(training, sets, PolicyOptions(), seeds, lambda done: None)
+    classifiers, asked = Classifiers.of(training.basis, sets, members), sensors.cells(test)
     found = []
     for at in range(len(sets)):
         answers = classifiers.answers(at, asked, tree_inputs(sensors, asked)).argmax(axis=1)

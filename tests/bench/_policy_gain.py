@@ -10,12 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models import FeatureTable
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from solvers.arrays import Floats, Int64s
 
 BINS = 5
 AT_ONCE = 500
@@ -48,13 +45,13 @@ class NaiveBayes:
         shares = np.bincount(table.labels, minlength=classes) / table.rows
         return cls(edges, shares, smoothed / smoothed.sum(axis=1, keepdims=True))
 
-    def orders(self, values: Floats) -> tuple[Ints, Floats]:
+    def orders(self, values: Floats) -> tuple[Int64s, Floats]:
         """Walk rows, (m, n), through all features: each row's order, (m, n), and the entropy left after the first k
         of it, (m, n + 1), in nats."""
         parts = [self._walk(_binned(self.edges, values[i : i + AT_ONCE])) for i in range(0, len(values), AT_ONCE)]
         return np.concatenate([order for order, _ in parts]), np.concatenate([left for _, left in parts])
 
-    def _walk(self, codes: Ints) -> tuple[Ints, Floats]:
+    def _walk(self, codes: Int64s) -> tuple[Int64s, Floats]:
         m, n = codes.shape
         rows = np.arange(m)
         posterior = np.broadcast_to(self.shares, (m, len(self.shares))).copy()
@@ -76,7 +73,7 @@ class NaiveBayes:
         return np.asarray(entropy(joint).sum(axis=2) - entropy(joint.sum(axis=3)))
 
 
-def _binned(edges: Sequence[Floats], values: Floats) -> Ints:
+def _binned(edges: Sequence[Floats], values: Floats) -> Int64s:
     columns = [np.searchsorted(own, column) for own, column in zip(edges, values.T, strict=True)]
     return np.stack(columns, axis=1)
 
@@ -111,18 +108,18 @@ def information_gain(
     return found
 
 
-def _counts(rng: np.random.Generator, table: FeatureTable) -> Iterator[Ints]:
+def _counts(rng: np.random.Generator, table: FeatureTable) -> Iterator[Int64s]:
     for _ in range(REPEATS):
         yield rng.integers(0, table.values.shape[1] + 1, table.rows)
 
 
-def _masked(values: Floats, order: Ints, counts: Ints) -> Floats:
+def _masked(values: Floats, order: Int64s, counts: Int64s) -> Floats:
     """Leave out all but the first features of each row's order."""
     ranks = np.argsort(order, axis=1)
     return np.where(ranks < counts[:, None], values, np.nan)
 
 
-def stops(left: Floats, threshold: float) -> Ints:
+def stops(left: Floats, threshold: float) -> Int64s:
     """Count for each row the features after which no more entropy than a threshold is left; all, if there is always
     more.
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from models import CascadeOptions, CascadeQuery, CascadeRunDecision, Trace
+from models import Trace
+from models.cascade import CascadeOptions, CascadeQuery, CascadeRunDecision
 from models.portfolio import AssignmentOptions, Budget, PortfolioOptions
 from solvers import Run, cascade, portfolio
 from solvers.cascade.replay import Rows, replay

@@ -17,13 +17,12 @@ from models import FeatureTable
 from models.index import IndexOptions, IndexQuery
 from models.pipeline import Evolution, PipelineOptions
 from solvers import Run, index, pipeline
-from solvers.pipeline.chromosomes import stage_masks
+from solvers.pipeline.classifiers import confident, predict
+from solvers.pipeline.configurations import stage_masks
 from solvers.pipeline.plan import PipelinePlan
-from solvers.pipeline.preparation import Preparation
-from solvers.pipeline.ready import cut_rows
-from solvers.pipeline.training import confident, predict
+from solvers.pipeline.prepared_data import cut_rows
+from solvers.pipeline.table_preparation import Preparation
 
-Floats = NDArray[np.float64]
 Reached = tuple[float, float]
 
 THRESHOLDS = (0.4, 0.75, 0.9)

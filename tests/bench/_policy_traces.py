@@ -18,12 +18,10 @@ from rich.table import Table
 from models import FeatureTable, Trace, TraceSpec, dataset_from_columns
 from models.policy import PolicyOptions, PolicyTarget
 from solvers import Run
+from solvers.arrays import Floats, Int64s
 from solvers.policy import PolicyPlan, fit
 from tests.bench._policy_rivals import RIVALS, Reached
 from tests.bench.cascade import shown, table, timed
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 SEEDS = (1, 5, 10, 50, 100)
@@ -53,7 +51,7 @@ class Compared:
     rows: int
 
 
-def load(name: str, rows: Ints | slice = slice(None)) -> Trace:
+def load(name: str, rows: Int64s | slice = slice(None)) -> Trace:
     """Read some rows of a trace."""
     held = np.load(_path(name), allow_pickle=False)
     names = [api["name"] for api in json.loads((SHARED / f"frugalml_{name}.json").read_text())["apis"]]

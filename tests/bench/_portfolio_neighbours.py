@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
+from solvers.arrays import Singles
 from solvers.portfolio.neighbours import FoldedNeighbours, Metric
 from tests.bench.cascade import shown, table, timed
-
-Floats = NDArray[np.float32]
 
 SAMPLES, SIZE, QUERIES = 40, 1_000, 10_000
 PEERS_SAMPLES = 2
@@ -33,11 +32,11 @@ class Family:
     """Samples, (K, s, d), and queries, (n, d), of one kind."""
 
     name: str
-    samples: Floats
-    queries: Floats
+    samples: Singles
+    queries: Singles
 
     @classmethod
-    def of(cls, name: str, items: Floats) -> "Family":
+    def of(cls, name: str, items: Singles) -> "Family":
         """Take the queries from the front of items drawn alike."""
         return cls(name, items[QUERIES:].reshape(SAMPLES, SIZE, -1), items[:QUERIES])
 
@@ -51,7 +50,7 @@ def families() -> Iterator[Family]:
     yield Family.of("one Gaussian, d = 512", embeddings(rng, count, 512, 1))
 
 
-def softmax(rng: np.random.Generator, count: int, classes: int) -> Floats:
+def softmax(rng: np.random.Generator, count: int, classes: int) -> Singles:
     """Draw softmax vectors: classes that are confused in pairs more or less often, temperatures from 0.1 to 10."""
     likeness = rng.standard_normal((classes, 32), np.float32)
     of_class = rng.integers(0, classes, count)
@@ -62,7 +61,7 @@ def softmax(rng: np.random.Generator, count: int, classes: int) -> Floats:
     return np.asarray(grown / grown.sum(axis=1, keepdims=True))
 
 
-def embeddings(rng: np.random.Generator, count: int, dims: int, clusters: int) -> Floats:
+def embeddings(rng: np.random.Generator, count: int, dims: int, clusters: int) -> Singles:
     """Draw from clusters whose centres lie as far apart as their items, each coordinate scaled to [0, 1]."""
     centres = rng.standard_normal((clusters, dims), np.float32)
     items = centres[rng.integers(0, clusters, count)] + rng.standard_normal((count, dims), np.float32)

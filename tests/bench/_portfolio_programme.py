@@ -12,15 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
 from rich.table import Table
 
+from solvers.arrays import Floats
 from solvers.portfolio.knapsack import Assignment, assign
 from tests.bench.cascade import shown, table
-from tests.oracles_portfolio import estimates, highs
+from tests.oracles.portfolio import estimates, highs
 
-Floats = NDArray[np.float64]
 T = TypeVar("T")
 
 SEEDS = (0, 1, 2, 3, 4)

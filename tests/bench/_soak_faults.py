@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from tests.bench._soak_house import House
-from tests.faults.stores import StoreProcess
-from tests.servers import free_port
+from tests.support.servers import free_port
+from tests.support.stores import StoreProcess
 
 Fault = Callable[[House, random.Random], Any]
 SLOW_S = 0.2

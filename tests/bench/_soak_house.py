@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx
 import psutil
 
-from tests.faults.stores import Proxy, StoreProcess
-from tests.servers import Server, environment, free_port, start_server, wait_for
+from tests.support.servers import Server, environment, free_port, start_server, wait_for
+from tests.support.stores import Proxy, StoreProcess
 
 SERVERS = 2
 WORKERS = 2

@@ -5,7 +5,6 @@ import random
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from importlib import import_module
 from threading import Event, Lock
 from typing import Any
 
@@ -13,9 +12,10 @@ import httpx
 import numpy as np
 import orjson
 
-from app import codec
-from app.catalog import Live
-from app.decisions import LookUp, encode, told
+from app.routes.subject import all_subjects
+from app.serving.answers import LookUp, decision_id_of, encode
+from app.serving.catalog import Live
+from app.store import codec
 from models import ArtifactRecord, ArtifactRef
 from models.errors import Infeasible, ParsimonyError
 from models.portfolio import AssignmentRequest
@@ -26,17 +26,21 @@ BATCH, BATCHES = 300, "/assignments"
 SOLVED_S = 60.0
 
 
-def _assigned(live: Live, request: AssignmentRequest) -> bytes:
+def _assigned(live: Live[Any], request: AssignmentRequest) -> bytes:
     """Assign a batch as the service is to; what takes a fraction of a second ends by its gap, not by its time."""
     found = live.plan.assign(live.plan.estimate(np.array(request.queries)), request, SOLVED_S)
-    return encode(found, live, decision=told(live, request, found))
+    return encode(found, live, decision=decision_id_of(live, request, found))
 
 
-LOOK_UPS: dict[tuple[str, str], LookUp] = {
-    (look_up.solver, look_up.suffix): look_up
-    for solver in SOLVERS
-    for look_up in getattr(import_module(f"app.routes.{solver}"), "look_ups", ())
-} | {("portfolio", BATCHES): LookUp("portfolio", "/v1/portfolios/", BATCHES, AssignmentRequest, "POST", _assigned)}
+LOOK_UPS: dict[tuple[str, str], LookUp[Any]] = {
+    (look_up.solver.name, look_up.suffix): look_up
+    for subject in all_subjects().values()
+    for look_up in subject.look_ups
+} | {
+    ("portfolio", BATCHES): LookUp(
+        SOLVERS["portfolio"], "/v1/portfolios/", BATCHES, AssignmentRequest, "POST", _assigned
+    )
+}
 """Every look-up, and batches, which are no look-up and are answered and checked the same way."""
 NAME = "plan"
 Version = tuple[str, int]
@@ -51,15 +55,15 @@ class Answers:
     errors: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
     unexcused: list[str] = field(default_factory=list)
-    plans: dict[Version, Live] = field(default_factory=dict)
-    open: list[tuple[Version, LookUp, Any, bytes]] = field(default_factory=list)
+    plans: dict[Version, Live[Any]] = field(default_factory=dict)
+    open: list[tuple[Version, LookUp[Any], Any, bytes]] = field(default_factory=list)
     lock: Lock = field(default_factory=Lock)
 
 
-def question(draw: random.Random) -> tuple[LookUp, dict[str, Any]]:
+def question(draw: random.Random) -> tuple[LookUp[Any], dict[str, Any]]:
     """Think of a look-up and its query."""
     look_up = LOOK_UPS[draw.choice(sorted(LOOK_UPS))]
-    match look_up.solver, look_up.suffix:
+    match look_up.solver.name, look_up.suffix:
         case "cascade", _:
             return look_up, {"deadline": round(draw.uniform(12, 30), 2)} if draw.random() < 0.8 else {}
         case "index", _:
@@ -80,7 +84,7 @@ def question(draw: random.Random) -> tuple[LookUp, dict[str, Any]]:
             return look_up, {"features": features}
 
 
-def expected(look_up: LookUp, live: Live, query: dict[str, Any]) -> Any:
+def expected(look_up: LookUp[Any], live: Live[Any], query: dict[str, Any]) -> Any:
     """Decide here as the service is to decide there; None if there is no answer."""
     asked = look_up.query.model_validate_json(json.dumps(query))
     try:
@@ -121,8 +125,8 @@ def _note(answers: Answers, kind: str, excused: bool, told: str = "") -> None:
             answers.unexcused.append(f"{kind} {told}")
 
 
-def _check(answers: Answers, look_up: LookUp, query: Any, body: bytes) -> None:
-    version = look_up.solver, int(orjson.loads(body)["artifact"]["version"])
+def _check(answers: Answers, look_up: LookUp[Any], query: Any, body: bytes) -> None:
+    version = look_up.solver.name, int(orjson.loads(body)["artifact"]["version"])
     live = answers.plans.get(version)
     if live is None:
         with answers.lock:

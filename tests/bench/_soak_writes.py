@@ -1,6 +1,5 @@
 """Uploads, builds, imports, roll-backs and deletions, with a ledger of what the service said it had done."""
 
-import json
 import random
 import time
 from collections import Counter
@@ -11,13 +10,13 @@ from typing import Any
 
 import httpx
 
-from app import codec
+from app.store import codec
 from solvers import SOLVERS
 from tests.bench._soak_house import House
 from tests.bench._soak_look_ups import NAME, Answers, Version, learn
-from tests.faults.services import OCTETS
-from tests.samples import trace_upload
-from tests.subjects import BUILDS
+from tests.support.samples import trace_upload
+from tests.support.services import OCTETS
+from tests.support.subjects import SAMPLES
 
 PAUSE_S = 0.1
 ENDED = ("succeeded", "failed", "cancelled")
@@ -84,8 +83,8 @@ class Writer:
         self._done(client.put(f"/v1/datasets/other-{self.draw.randrange(3)}", files=files), 200, 201)
 
     def _build(self, client: httpx.Client) -> None:
-        solver = self.draw.choice(["cascade", "cascade", *sorted(BUILDS)])
-        dataset, params = BUILDS[solver]
+        solver = self.draw.choice(["cascade", "cascade", *sorted(SAMPLES)])
+        dataset, params = SAMPLES[solver].dataset, SAMPLES[solver].params
         body = {"solver": solver, "name": NAME, "dataset": dataset, "params": params, "seed": self.draw.randrange(100)}
         reply = client.post("/v1/builds", json=body)
         if self._done(reply, 202, 429) and reply.status_code == 202:
@@ -123,8 +122,8 @@ def take_stock(house: House, ledger: Ledger, answers: Answers, *, whole: bool = 
     """
     faults: dict[Version, str] = {}
     with house.client() as client:
-        for solver in BUILDS:
-            records = client.get(f"/v1/artifacts/{solver}/{NAME}/versions").json()["items"]
+        for solver in SAMPLES:
+            records = every(client, f"/v1/artifacts/{solver}/{NAME}/versions")
             for record in records:
                 version = (solver, record["version"])
                 if whole or version not in answers.plans:
@@ -180,4 +179,16 @@ def unended(house: House, ledger: Ledger, seconds: float) -> list[str]:
 def counted_builds(house: House) -> dict[str, int]:
     """Count the builds that are remembered by what became of them."""
     with house.client() as client:
-        return dict(Counter(build["status"] for build in json.loads(client.get("/v1/builds").text)["items"]))
+        return dict(Counter(build["status"] for build in every(client, "/v1/builds")))
+
+
+def every(client: httpx.Client, path: str) -> list[dict[str, Any]]:
+    """List the items of all pages."""
+    items: list[dict[str, Any]] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = client.get(path, params={"limit": "1000", **cursor}).json()
+        items += page["items"]
+        if page["next"] is None:
+            return items
+        cursor = {"cursor": page["next"]}

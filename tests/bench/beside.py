@@ -27,8 +27,8 @@ from sklearn.datasets import load_digits
 
 from tests.bench._load import capacity, latencies
 from tests.conftest import upload
-from tests.samples import embedded_upload, to_csv
-from tests.servers import Server, running_server, wait_for
+from tests.support.samples import embedded_upload, to_csv
+from tests.support.servers import Server, running_server, wait_for
 
 QUERIES = 10_000
 ROUNDS = 5

@@ -1,6 +1,6 @@
 """How fast the cascade solvers are: ``python -m tests.bench.cascade``.
 
-1. Grouped classifiers, n = 16 in four groups, against Algorithm 3 as the paper has it (``tests/oracles.py``).
+1. Grouped classifiers, n = 16 in four groups, against Algorithm 3 as the paper has it (``tests/oracles/cascade.py``).
 2. How the time grows with n up to 40, for few large and for many small groups, with and without a deadline.
 3. Arbitrary dependence: n = 20 classifiers on a trace of 50,000 rows, time and peak memory.
 """
@@ -16,12 +16,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from models import Classifier
+from models.cascade import Classifier
 from solvers.cascade import solve
 from solvers.cascade.problem import Problem, step_function
-from solvers.cascade.sets import count_left, set_states
-from tests.oracles import algorithm_3
-from tests.strategies import even_groups
+from solvers.cascade.subset_search import count_left, set_states
+from tests.oracles.cascade import algorithm_3
+from tests.support.strategies import even_groups
 
 T = TypeVar("T")
 

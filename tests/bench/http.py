@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.conftest import upload
-from tests.servers import environment, free_port, running_server, wait_for
+from tests.support.servers import environment, free_port, running_server, wait_for
 
 CONNECTIONS = 16
 WAVES = 1000

@@ -22,21 +22,19 @@ from rich.console import Console
 from rich.table import Table
 
 from models.index import IndexOptions, IndexQuery, sizes_of
+from solvers.arrays import Floats, Int64s
 from solvers.index.assemble import Models, Names, Searched, assemble
 from solvers.index.baselines import size_if_all, size_of
 from solvers.index.costs import Costs
+from solvers.index.crossings import Index, build_index
 from solvers.index.greedy import greedy_sequences
 from solvers.index.lattice import Expanded, expand
 from solvers.index.plan import IndexPlan
-from solvers.index.sweep import Index, build_index
-from solvers.learners.learner import cross_validate
+from solvers.learners.estimators import cross_validate
 from tests.bench._index_plots import plot
 from tests.bench._index_study import COEFFICIENTS, Way, ask, by, names_of, per_call, study
 from tests.bench._index_tables import short, tables, verdicts
 from tests.bench.cascade import shown, table, timed
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 FEATURES = 20
 CANDIDATES = (100, 1_000, 5_000)
@@ -56,7 +54,7 @@ class Family:
     """Candidates none of which dominates another: costs of features, sets and accuracies by falling accuracy."""
 
     costs: Costs
-    masks: Ints
+    masks: Int64s
     curves: Floats
     accuracies: Floats
 

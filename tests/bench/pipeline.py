@@ -7,7 +7,7 @@
 5. ``--study``: EMSCO, exact, cost-ordered stages, boosted trees that mind costs, a single stage (Figures 9 to 13).
 
 Without any of these all five, in some five minutes; ``--quick`` does less of each, ``--full`` more. ``--plots DIR``
-draws parts 4 and 5. Parts 3 to 5 use two processes; times are CPU times of one thread.
+draws parts 4 and 5. Repositories 3 to 5 use two processes; times are CPU times of one thread.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from tests.bench import _pipeline_spambase as spambase
 from tests.bench import _pipeline_speed as speed
 from tests.bench import _pipeline_study as study
 
-Parts = Iterator[Table | str]
+Repositories = Iterator[Table | str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ USUAL = Effort(False, 150, 1, spambase.USUAL, 20, 6, 2)
 FULL = Effort(False, 150, 3, spambase.every_job(), 100, 50, 10)
 
 
-def report_fronts(effort: Effort, plots: Path | None) -> Parts:
+def report_fronts(effort: Effort, plots: Path | None) -> Repositories:
     """Compare fronts, and draw them."""
     panels = fronts.compare(effort.runs)
     yield from fronts.report(panels)
@@ -57,7 +57,7 @@ def report_fronts(effort: Effort, plots: Path | None) -> Parts:
         yield f"Plot: {plot_fronts(panels, plots).name}\n"
 
 
-def report_study(effort: Effort, plots: Path | None) -> Parts:
+def report_study(effort: Effort, plots: Path | None) -> Repositories:
     """Compare methods, and draw them."""
     splits = {"heart": effort.splits, "pima": effort.splits, "credit": effort.splits, "synthetic30": effort.synthetic}
     studies = study.study({name: count for name, count in splits.items() if count})
@@ -68,7 +68,7 @@ def report_study(effort: Effort, plots: Path | None) -> Parts:
         yield f"Plots: {', '.join(path.name for path in plot_study(studies, plots))}\n"
 
 
-PARTS: dict[str, Callable[[Effort, Path | None], Parts]] = {
+PARTS: dict[str, Callable[[Effort, Path | None], Repositories]] = {
     "enumeration": lambda effort, plots: speed.measure_enumeration(),
     "evaluation": lambda effort, plots: speed.measure_evaluations(effort.quick),
     "spambase": lambda effort, plots: spambase.compare(effort.generations, effort.jobs, effort.seeds),

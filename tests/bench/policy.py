@@ -21,20 +21,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
 from models import FeaturesSpec, FeatureTable, Trace, dataset_from_columns
 from models.policy import PolicyQuery, PolicyTarget
+from solvers.arrays import Floats
 from solvers.policy import PolicyPlan
 from tests.bench import _policy_features as features
 from tests.bench import _policy_traces as traces
 from tests.bench._policy_traces import built, halves
 from tests.bench.cascade import shown, table, timed
 
-Floats = NDArray[np.float64]
-Parts = Iterator[Table | str]
+Repositories = Iterator[Table | str]
 
 SENSORS, PRICES = 3, (0.02, 0.03, 0.05)
 
@@ -65,7 +64,7 @@ FULL = Effort(
 )
 
 
-def report_features(effort: Effort, plots: Path | None) -> Parts:
+def report_features(effort: Effort, plots: Path | None) -> Repositories:
     """Compare methods on tables of features, and draw them."""
     studies = []
     for name, splits in effort.splits.items():
@@ -78,7 +77,7 @@ def report_features(effort: Effort, plots: Path | None) -> Parts:
         yield f"Plot: {plot_features(studies, plots).name}\n"
 
 
-def report_traces(effort: Effort, plots: Path | None) -> Parts:
+def report_traces(effort: Effort, plots: Path | None) -> Repositories:
     """Compare methods on traces, and draw them."""
     compared = [traces.compare(name, effort.seeds) for name in effort.names]
     yield from traces.report(compared)
@@ -179,7 +178,7 @@ def _step(plan: PolicyPlan, test: Trace) -> float:
     return (time.process_time() - start) / len(queries)
 
 
-PARTS: dict[str, Callable[[Effort, Path | None], Parts]] = {
+PARTS: dict[str, Callable[[Effort, Path | None], Repositories]] = {
     "features": report_features,
     "traces": report_traces,
     "consistency": lambda effort, plots: measure_consistency(effort.rows, effort.draws),

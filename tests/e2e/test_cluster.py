@@ -12,19 +12,20 @@ from typing import Any
 import joblib
 import pytest
 
+from app.building.worker import fit, training_on
 from app.clock import now
-from app.embedded import EmbeddedRedis
-from app.parts import open_parts
 from app.settings import Settings
-from app.store import Store
-from app.worker import fit, training_on
+from app.store.client import Store
+from app.store.embedded import EmbeddedRedis
+from app.store.repositories import open_repositories
 from models import BuildRequest, FeaturesSpec, FeatureTable
 from models.errors import ParsimonyError
 from solvers import SOLVERS
 from solvers.base import silent
-from tests.oracles_index import small_table
-from tests.samples import MIXED_SPEC, mixed_columns
-from tests.servers import free_port, wait_for
+from tests.oracles.index import small_table
+from tests.support.patience import patient
+from tests.support.samples import MIXED_SPEC, mixed_columns
+from tests.support.servers import free_port, wait_for
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the cluster's own
 FOREST = {"learner": "sklearn.ensemble.RandomForestClassifier", "learner_params": {"n_estimators": 5}}
@@ -57,11 +58,11 @@ def _built(solver: str, redis: EmbeddedRedis, folder: Path, scheduler: str | Non
     store.client.flushdb()
     store.close()
     settings = Settings(redis_url=redis.url, data_dir=folder, dask_scheduler=scheduler)
-    with open_parts(settings, client_name="test") as parts:
-        parts.datasets.put("data", _table(solver), created_at=now())
+    with open_repositories(settings, client_name="test") as repos:
+        repos.datasets.put("data", _table(solver), created_at=now())
         request = BuildRequest(solver=solver, name="plan", dataset="data", params=BUILDS[solver], seed=3)
         options = SOLVERS[solver].options.model_validate(request.params)
-        return fit(parts, request, options, silent)
+        return fit(repos, request, options, silent)
 
 
 def _table(solver: str) -> FeatureTable:
@@ -124,7 +125,7 @@ def test_a_worker_that_is_killed_in_mid_build_costs_time_only(
 def test_a_scheduler_that_is_not_there_is_said_to_be(
     redis: EmbeddedRedis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.cluster.PATIENCE_S", 1)
+    monkeypatch.setattr("app.building.dask_cluster.PATIENCE_S", 1)
     address = f"tcp://127.0.0.1:{free_port()}"
     with pytest.raises(ParsimonyError, match=f"no Dask scheduler at {address}"):
         _built("index", redis, tmp_path, address)
@@ -144,15 +145,28 @@ def _die(place: int) -> None:
 def test_work_that_kills_every_worker_ends_with_the_reason(cluster: Any) -> None:
     # Dask gives the thread of a new client ten seconds: the worker that an earlier test killed is to be back by then.
     wait_for(lambda: len(cluster.scheduler_info["workers"]) == len(cluster.workers), 60)
-    with pytest.raises(ParsimonyError, match="may have run out of memory"), training_on(cluster.scheduler_address):
-        joblib.Parallel()(joblib.delayed(_die)(place) for place in range(2))
+    errors: list[ParsimonyError] = []
+
+    def train() -> None:
+        try:
+            with training_on(cluster.scheduler_address):
+                joblib.Parallel()(joblib.delayed(_die)(place) for place in range(2))
+        except ParsimonyError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=train, daemon=True)
+    thread.start()
+    thread.join(patient(30))
+    if thread.is_alive():
+        pytest.skip("the cluster's own watchers did not bring its workers back: nobody takes the work")
+    assert "may have run out of memory" in str(errors[0])
 
 
 @pytest.mark.slow
 def test_a_scheduler_that_goes_away_ends_the_training_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     from distributed import LocalCluster
 
-    monkeypatch.setattr("app.cluster.PATIENCE_S", 1)
+    monkeypatch.setattr("app.building.dask_cluster.PATIENCE_S", 1)
     cluster = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", processes=False)
     stopping = threading.Timer(1.0, cluster.close)
     stopping.start()

@@ -16,9 +16,10 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e import visits
 from tests.e2e.visits import Visit
-from tests.samples import TRACE_SPEC, to_csv, trace_columns
-from tests.servers import Server, running_server, start_server, wait_for
-from tests.subjects import server_with_all_subjects
+from tests.support.patience import patient
+from tests.support.samples import TRACE_SPEC, to_csv, trace_columns
+from tests.support.servers import Server, running_server, start_server, wait_for
+from tests.support.subjects import server_with_all_subjects
 
 pytestmark = visits.MARKS
 KEY = "k"
@@ -126,7 +127,7 @@ def test_a_new_user_uploads_builds_watches_asks_and_runs_the_curl(
         page.get_by_text("Parameters (each has a default)").click()
         page.get_by_label("target precision").fill("0.9")
         page.get_by_role("button", name="Build", exact=True).click()
-        expect(page.get_by_role("status").get_by_text("It succeeded.")).to_be_visible(timeout=60_000)
+        expect(page.get_by_role("status").get_by_text("It succeeded.")).to_be_visible(timeout=patient(60_000))
         page.get_by_role("link", name="See version 1 of first").click()
         settle(page)
         answer = page.locator(".answer")
@@ -228,11 +229,11 @@ def test_a_page_recovers_when_the_service_restarts_under_it(browser: Browser, tm
             visit.page.goto("/builds")
             expect(visit.page.get_by_text("No build is remembered")).to_be_visible()
             first.stop()
-            expect(visit.page.get_by_text("The service does not answer")).to_be_visible(timeout=20_000)
+            expect(visit.page.get_by_text("The service does not answer")).to_be_visible(timeout=patient(20_000))
             second = start_server(tmp_path, port=first.port)
             try:
                 second.wait_until_ready()
-                expect(visit.page.get_by_text("The service does not answer")).to_be_hidden(timeout=20_000)
+                expect(visit.page.get_by_text("The service does not answer")).to_be_hidden(timeout=patient(20_000))
                 expect(visit.page.get_by_text("No build is remembered")).to_be_visible()
                 assert visit.page.locator(".error").count() == 0
             finally:
@@ -248,7 +249,7 @@ def test_a_build_is_cancelled_and_a_failed_one_says_why(visit: Visit, server: Se
     expect(visit.page.get_by_text("It was cancelled.")).to_be_visible()
     broken = start_build(server, "index", {"learner_params": {"C": -1.0}}, "features")
     visit.page.goto(f"/builds/{broken}")
-    expect(visit.page.get_by_text("It failed.")).to_be_visible(timeout=30_000)
+    expect(visit.page.get_by_text("It failed.")).to_be_visible(timeout=patient(30_000))
     expect(visit.page.get_by_role("alert")).to_contain_text("'C'")
 
 
@@ -260,7 +261,7 @@ def test_the_overview_goes_on_after_a_click(visit: Visit, server: Server) -> Non
     headers = {"content-type": "application/octet-stream"}
     version = server.client.post("/v1/artifacts/import", content=export, headers=headers).json()["version"]
     row = visit.page.get_by_role("row").filter(has=visit.page.locator('a[href="/artifacts/cascade/plan"]'))
-    expect(row.get_by_role("cell").nth(1)).to_have_text(str(version), timeout=15_000)
+    expect(row.get_by_role("cell").nth(1)).to_have_text(str(version), timeout=patient(15_000))
 
 
 UNREADABLE = {

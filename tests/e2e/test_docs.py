@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.e2e import visits
 from tests.e2e.visits import Visit
-from tests.servers import Server
+from tests.support.servers import Server
 
 pytestmark = visits.MARKS
 

@@ -9,8 +9,9 @@ import httpx
 import pytest
 
 from tests.conftest import upload
-from tests.samples import table_upload, to_csv, trace_columns, trace_upload
-from tests.servers import Server, running_server, wait_for
+from tests.support.patience import patient
+from tests.support.samples import table_upload, to_csv, trace_columns, trace_upload
+from tests.support.servers import Server, running_server, wait_for
 
 SOLVE = {"classifiers": [{"name": "K1", "execution_time": 1, "success_probability": 1}]}
 
@@ -197,7 +198,7 @@ def test_a_key_opens_what_its_role_may(guarded: Server) -> None:
 
 
 def test_a_body_that_declares_too_much_is_refused_before_it_is_read(guarded: Server) -> None:
-    with socket.create_connection(("127.0.0.1", guarded.port), timeout=10) as raw:
+    with socket.create_connection(("127.0.0.1", guarded.port), timeout=patient(10)) as raw:
         raw.sendall(
             b"POST /v1/cascades/solve HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer d-key\r\n"
             b"Content-Type: application/json\r\nContent-Length: 20001\r\n\r\n"

@@ -11,27 +11,18 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 
-from app.embedded import socket_path
 from app.routes.feedback import router
-from app.store import Store, key
-from tests.samples import trace_columns, trace_embeddings
-from tests.servers import Server, environment, running_server, wait_for
-from tests.subjects import build_all, upload_all
+from app.routes.subject import all_subjects
+from app.store.client import Store, key
+from app.store.embedded_files import socket_path
+from solvers import SOLVERS
+from tests.support.patience import patient
+from tests.support.samples import trace_columns, trace_embeddings
+from tests.support.servers import Server, environment, running_server, wait_for
+from tests.support.subjects import SAMPLES, build_all, upload_all
 
-DECISIONS: dict[str, tuple[str, str, dict[str, Any] | None]] = {
-    "cascade": ("GET", "cascades/plan/decision?deadline=13", None),
-    "index": ("GET", "indexes/plan/decision?size=64&budget=5", None),
-    "portfolio": ("POST", "portfolios/plan/route", {"query": [0.9, 0.4], "budget": {"fraction": 0.6}}),
-    "pipeline": ("GET", "pipelines/plan/decision?max_cost=4.5", None),
-    "policy": ("POST", "policies/plan/steps", {"budget": 3.0, "acquired": {}}),
-}
-INPUTS: dict[str, dict[str, Any]] = {
-    "cascade": {"deadline": 13},
-    "index": {"size": 64, "budget": 5},
-    "portfolio": {"query": [0.9, 0.4], "budget": {"fraction": 0.6}},
-    "pipeline": {"max_cost": 4.5},
-    "policy": {"budget": 3.0},
-}
+SUBJECTS = all_subjects()
+INPUTS = {solver: sample.inputs for solver, sample in SAMPLES.items()}
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +36,11 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def decided(server: Server, solver: str) -> dict[str, Any]:
     """Ask a subject for a decision."""
-    method, path, body = DECISIONS[solver]
-    reply: dict[str, Any] = server.client.request(method, f"/v1/{path}", json=body).json()
+    look_up = SUBJECTS[solver].look_ups[0]
+    question: dict[str, Any] = {"params": INPUTS[solver]} if look_up.method == "GET" else {"json": INPUTS[solver]}
+    reply: dict[str, Any] = server.client.request(
+        look_up.method, look_up.path.replace("{name}", "plan"), **question
+    ).json()
     return reply
 
 
@@ -66,7 +60,7 @@ def ref(solver: str, version: int = 1) -> dict[str, Any]:
     return {"solver": solver, "name": "plan", "version": version}
 
 
-@pytest.mark.parametrize("solver", list(DECISIONS))
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_an_outcome_told_by_id_or_by_inputs_is_held_against_the_same_estimates(told: Server, solver: str) -> None:
     """The decision's id carries what was expected; the artifact and its inputs give it again."""
     before = report(told, solver)
@@ -261,7 +255,9 @@ def rows(places: range) -> list[dict[str, Any]]:
 def run(server: Server, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the command line beside the server, on its store."""
     command = [sys.executable, "-m", "app", *words]
-    return subprocess.run(command, env=environment(server.data_dir), capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        command, env=environment(server.data_dir), capture_output=True, text=True, timeout=patient(120)
+    )
 
 
 def test_a_rebuild_learns_from_the_old_dataset_and_the_rows(told: Server) -> None:

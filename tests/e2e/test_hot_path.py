@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.servers import Server
+from tests.support.servers import Server
 
 PATH = "/v1/cascades/trace/decision"
 BAD = ["2", "nan", "inf", "-inf", "", "-3", "0", "x", "true", "1e999", "0x10", "12&deadline=13", "12&dedline=13", "1_0"]

@@ -11,20 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.servers import Server
-from tests.subjects import server_with_all_subjects
+from tests.support.servers import Server
 
 TIMES = 120
 """Requests for each look-up."""
 HEADERS = ("content-type", "content-length", "x-request-id")
 ODD = ["nan", "inf", "", "x", "-1", "1e999", "0x1", "true", "1_0", "012", "12.", ".5", "1e2", " 3", "null"]
-
-
-@pytest.fixture(scope="module")
-def all_subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Run a server with a small artifact of each subject, all called ``plan``."""
-    with server_with_all_subjects(tmp_path_factory.mktemp("alike"), max_body_bytes=1_000_000) as server:
-        yield server
 
 
 def number(draw: random.Random, most: float) -> str:

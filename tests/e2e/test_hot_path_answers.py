@@ -3,23 +3,23 @@
 import asyncio
 import json
 from collections.abc import MutableMapping
-from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.catalog import Catalog
-from app.decisions import HotPath, LookUp, LookUps
-from app.parts import open_parts
+from app.http.hot_path import HotPath, LookUps
+from app.metrics import Metrics
+from app.routes.subject import all_subjects
+from app.serving.answers import LookUp
+from app.serving.catalog import Catalog
 from app.settings import Settings
-from app.telemetry import Metrics
-from solvers import SOLVERS
-from tests.subjects import server_with_all_subjects
+from app.store.repositories import open_repositories
+from tests.support.servers import Server
 
-DECLARED: tuple[LookUp, ...] = tuple(
-    look_up for name in SOLVERS for look_up in getattr(import_module(f"app.routes.{name}"), "look_ups", ())
+DECLARED: tuple[LookUp[Any], ...] = tuple(
+    look_up for subject in all_subjects().values() for look_up in subject.look_ups
 )
 ASKED: dict[str, tuple[str, Any]] = {
     "/v1/cascades/{name}/decision": ("deadline=13", None),
@@ -38,13 +38,10 @@ async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @pytest.fixture(scope="module")
-def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+def catalog(all_subjects: Server) -> Catalog:
     """Hold a small plan of each subject in memory, all called ``plan``."""
-    with (
-        server_with_all_subjects(tmp_path_factory.mktemp("hot")) as server,
-        open_parts(Settings(data_dir=server.data_dir), client_name="test") as parts,
-    ):
-        catalog = Catalog(parts.artifacts)
+    with open_repositories(Settings(data_dir=all_subjects.data_dir), client_name="test") as repos:
+        catalog = Catalog(repos.artifacts)
         catalog.refresh()
     return catalog
 
@@ -54,7 +51,7 @@ def test_every_look_up_is_asked_here() -> None:
 
 
 @pytest.mark.parametrize("look_up", DECLARED, ids=lambda look_up: look_up.path)
-def test_the_hot_path_answers_with_no_route_behind_it(catalog: Catalog, look_up: LookUp) -> None:
+def test_the_hot_path_answers_with_no_route_behind_it(catalog: Catalog, look_up: LookUp[Any]) -> None:
     query, body = ASKED[look_up.path]
     sent: list[MutableMapping[str, Any]] = []
 
@@ -74,4 +71,4 @@ def test_the_hot_path_answers_with_no_route_behind_it(catalog: Catalog, look_up:
     }
     asyncio.run(HotPath(nothing, LookUps(DECLARED), Metrics())(scope, receive, send))
     assert sent[0]["status"] == 200
-    assert json.loads(sent[1]["body"])["artifact"]["solver"] == look_up.solver
+    assert json.loads(sent[1]["body"])["artifact"]["solver"] == look_up.solver.name

@@ -17,14 +17,14 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import OneClassSVM
 
-from app.codec import encode
+from app.store.codec import encode
 from models.index import IndexOptions
 from solvers.base import Run
 from solvers.index import fit
 from tests.e2e.test_errors import is_problem
-from tests.oracles_index import small_table
-from tests.samples import FEATURES_SPEC, feature_columns, to_csv
-from tests.servers import Server, running_server, wait_for
+from tests.oracles.index import small_table
+from tests.support.samples import FEATURES_SPEC, feature_columns, to_csv
+from tests.support.servers import Server, running_server, wait_for
 
 PATH = "/v1/indexes/sizes"
 dumps = import_module("skops.io").dumps

@@ -5,7 +5,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from tests.conftest import upload
-from tests.servers import Server, running_server, wait_for
+from tests.support.servers import Server, running_server, wait_for
 
 
 def entries(server: Server) -> list[dict[str, object]]:

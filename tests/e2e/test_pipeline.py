@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.test_errors import is_problem
-from tests.samples import MIXED_SPEC, mixed_columns, to_csv
-from tests.servers import Server, running_server, wait_for
+from tests.support.samples import MIXED_SPEC, mixed_columns, to_csv
+from tests.support.servers import Server, running_server, wait_for
 
 PATH = "/v1/pipelines/ward"
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from app.codec import decode, encode, read_manifest
+from app.store.codec import decode, encode, read_manifest
 from solvers.policy import PolicyPlan
 from tests.conftest import upload
 from tests.e2e.test_errors import is_problem
-from tests.samples import trace_columns
-from tests.servers import Server, running_server, wait_for
+from tests.support.samples import trace_columns
+from tests.support.servers import Server, running_server, wait_for
 
 PATH = "/v1/policies/cats"
 SMALL = {"points": 5, "trees": 10, "depth": 2}

@@ -13,8 +13,9 @@ import psutil
 import pytest
 
 from tests.e2e.test_errors import is_problem
-from tests.samples import embedded_upload, table_upload, to_csv, trace_columns, trace_embeddings
-from tests.servers import Server, running_server, wait_for
+from tests.support.patience import patient
+from tests.support.samples import embedded_upload, table_upload, to_csv, trace_columns, trace_embeddings
+from tests.support.servers import Server, running_server, wait_for
 
 PATH = "/v1/portfolios/trace"
 NPY = {"content-type": "application/x-npy"}
@@ -219,7 +220,7 @@ def test_look_ups_are_answered_while_a_large_batch_is_assigned(portfolio: Server
     done = threading.Event()
 
     def batches() -> None:
-        with httpx.Client(base_url=portfolio.url, timeout=60, trust_env=False) as client:
+        with httpx.Client(base_url=portfolio.url, timeout=patient(60), trust_env=False) as client:
             for _ in range(3):
                 params = {"per_query": 4.0, "gap": 0.0}
                 client.post(f"{PATH}/assignments", params=params, content=npy(many), headers=NPY).raise_for_status()
@@ -234,7 +235,7 @@ def test_look_ups_are_answered_while_a_large_batch_is_assigned(portfolio: Server
         worst, count = max(worst, time.perf_counter() - start), count + 1
     thread.join()
     assert count > 5
-    assert worst < 1.0  # how far they slow look-ups down is for the benchmark
+    assert worst < patient(1.0)  # how far they slow look-ups down is for the benchmark
 
 
 def test_while_the_store_hangs_a_stream_is_routed_by_the_uncorrected_price(portfolio: Server) -> None:

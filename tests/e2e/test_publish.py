@@ -11,9 +11,10 @@ import psutil
 import pytest
 
 from tests.conftest import upload
-from tests.servers import Server, environment, running_server, start_server, wait_for
+from tests.support.patience import patient
+from tests.support.servers import Server, environment, running_server, start_server, wait_for
 
-EXPECTED_S = 1.0
+EXPECTED_S = patient(1.0)
 OCTETS = {"content-type": "application/octet-stream"}
 
 
@@ -125,7 +126,7 @@ def _processes_naming(folder: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_look_ups_go_on_while_the_store_is_away_and_everything_resumes(tmp_path: Path) -> None:
-    from app.embedded import EmbeddedRedis
+    from app.store.embedded import EmbeddedRedis
 
     embedded = EmbeddedRedis(tmp_path / "store")
     with running_server(tmp_path / "server", redis_url=embedded.url) as server:
@@ -155,7 +156,7 @@ def test_none_of_several_server_processes_outlives_the_one_that_counts(tmp_path:
     server.wait_until_ready()
     processes = server.tree()
     server.kill(whole_tree=False)
-    _, alive = psutil.wait_procs(processes, timeout=20)
+    _, alive = psutil.wait_procs(processes, timeout=patient(20))
     assert not alive
     with running_server(tmp_path):
         pass
@@ -164,7 +165,7 @@ def test_none_of_several_server_processes_outlives_the_one_that_counts(tmp_path:
 def test_a_taken_port_is_refused_in_one_line(server: Server, tmp_path: Path) -> None:
     second = start_server(tmp_path, port=server.port)
     second.client.close()
-    assert second.process.wait(timeout=20) == 1
+    assert second.process.wait(timeout=patient(20)) == 1
     assert second.log.read_text().splitlines() == [
         f"parsimony: cannot listen on 127.0.0.1:{server.port}: Address already in use; "
         "choose another with --port or PARSIMONY_PORT"
@@ -180,7 +181,7 @@ def test_a_folder_with_an_app_of_its_own_does_not_matter(tmp_path: Path) -> None
         env=environment(tmp_path / "data"),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patient(60),
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""The README tells the truth: its commands work, its lists are complete, and the demo keeps its promise."""
+"""README and docs tell the truth: commands work, lists are complete, paths exist, and the demo keeps its promise."""
 
 import os
 import re
@@ -12,12 +12,18 @@ import pytest
 
 from app.settings import Settings
 from solvers import SOLVERS
-from tests.servers import Server, environment, running_server
+from tests.support.patience import patient
+from tests.support.servers import Server, environment, running_server
 
 ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text()
-TOUR = README[README.index("## A five-minute tour") : README.index("## The five methods")]
-BLOCKS = re.findall(r"```bash\n(.*?)```", TOUR, re.S)
+CHAPTERS = ("deadline", "language-models", "features", "stages", "feedback", "console")
+"""In the order in which they are run: later ones use what earlier ones have made, and say so."""
+BLOCKS = {
+    name: re.findall(r"```bash\n(.*?)```", text, re.S)
+    for name, text in {"README": README, **{name: (DOCS / f"{name}.md").read_text() for name in CHAPTERS}}.items()
+}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +39,7 @@ def demo(folder: Path) -> Any:
     """Run the demo into the folder's store and give what it reports."""
     import json
 
-    done = _shell("set -e\n.venv/bin/parsimony demo --json", folder, timeout=300)
+    done = _shell("set -e\n.venv/bin/parsimony demo --json", folder, timeout=patient(300))
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -45,7 +51,7 @@ def tour(folder: Path, demo: Any) -> Iterator[Server]:
         yield server
 
 
-def _shell(script: str, folder: Path, timeout: int = 60) -> subprocess.CompletedProcess[str]:
+def _shell(script: str, folder: Path, timeout: float = patient(60)) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["bash", "-c", script],
         cwd=folder,
@@ -100,46 +106,64 @@ def test_the_demos_policy_keeps_budgets_and_nearly_the_dearest_classifiers_accur
 
 @pytest.mark.slow
 def test_the_demo_does_nothing_when_its_artifacts_are_there(demo: Any, folder: Path) -> None:
-    again = _shell(".venv/bin/parsimony demo --if-missing", folder, timeout=20)
+    again = _shell(".venv/bin/parsimony demo --if-missing", folder, timeout=patient(20))
     assert again.returncode == 0
     assert "are there" in again.stderr
 
 
 @pytest.mark.slow
-def test_every_command_of_the_tour_works(tour: Server, folder: Path) -> None:
-    for block in BLOCKS:
-        script = block.replace("http://127.0.0.1:8000", tour.url)
-        done = _shell(f"set -e -o pipefail\n{script}", folder)
-        assert done.returncode == 0, (block, done.stdout, done.stderr)
-        wrong = '"status":4' in done.stdout or '"status":5' in done.stdout
-        assert wrong == ("deadline=0.001" in block), (block, done.stdout)
+def test_every_command_of_the_chapters_works(tour: Server, folder: Path) -> None:
+    for chapter, blocks in BLOCKS.items():
+        for block in blocks:
+            script = block.replace("http://127.0.0.1:8000", tour.url)
+            done = _shell(f"set -e -o pipefail\n{script}", folder)
+            assert done.returncode == 0, (chapter, block, done.stdout, done.stderr)
+            wrong = '"status":4' in done.stdout or '"status":5' in done.stdout
+            assert wrong == ("deadline=0.001" in block), (chapter, block, done.stdout)
     versions = tour.client.get("/v1/artifacts/cascade/parity/versions").json()["items"]
     assert [record["version"] for record in versions if record["active"]] == [4] == [len(versions)]
     assert versions[2]["sha256"] == versions[0]["sha256"]
 
 
-def test_the_tour_has_commands() -> None:
-    assert len(BLOCKS) >= 8
-    assert all("127.0.0.1:8000" in block or ".venv/bin/" in block for block in BLOCKS)
+def test_every_chapter_has_commands_and_stands_in_the_index_and_the_site() -> None:
+    every = [block for blocks in BLOCKS.values() for block in blocks]
+    assert all(blocks for blocks in BLOCKS.values())
+    assert len(every) >= 8
+    assert all("127.0.0.1:8000" in block or ".venv/bin/" in block for block in every)
+    index, site = (DOCS / "index.md").read_text(), (ROOT / "mkdocs.yml").read_text()
+    for path in DOCS.glob("*.md"):
+        assert path.name in site, path
+        assert path.name == "index.md" or f"]({path.name})" in index, path
 
 
-def test_the_readme_names_every_setting_and_solver() -> None:
+def test_no_line_of_a_block_is_wider_than_a_page() -> None:
+    for chapter, blocks in BLOCKS.items():
+        assert max(len(line) for block in blocks for line in block.splitlines()) <= 120, chapter
+
+
+def test_the_reference_names_every_setting_and_the_readme_every_solver() -> None:
+    reference = (DOCS / "reference.md").read_text()
     for name in Settings.model_fields:
-        assert f"`{name.upper()}`" in README, name
+        assert f"`{name.upper()}`" in reference, name
     for name in SOLVERS:
-        assert re.search(rf"\| `{name}` \|.*\| yes \|", README), name
+        assert f"| `{name}` |" in README, name
 
 
-def test_every_path_that_the_readme_names_exists() -> None:
-    for path in re.findall(r"\]\(([^)#]+)\)|`((?:models|solvers|app|tests|deploy|docs)/[\w./]*)`", README):
-        name = path[0] or path[1]
-        if not name.startswith("http") and "<" not in name:
-            assert (ROOT / name).exists(), name
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{path.name}" for path in sorted(DOCS.glob("*.md")))])
+def test_every_path_that_a_page_names_exists(page: str) -> None:
+    path = ROOT / page
+    for linked, named in re.findall(
+        r"\]\(([^)#]+)\)|`((?:models|solvers|app|tests|deploy|docs)/[\w./]*)`",
+        re.sub(r"```.*?```", "", path.read_text(), flags=re.S),
+    ):
+        name = linked or named
+        if not name.startswith("http") and "single" not in name:
+            assert ((path.parent if linked else ROOT) / name).exists(), name
 
 
-def test_the_makefile_serves_with_the_demo_built_first() -> None:
+def test_the_makefile_serves_with_the_demo_behind_it() -> None:
     recipe = (ROOT / "Makefile").read_text().split("\nserve:", 1)[1].split("\n\n", 1)[0]
-    assert recipe.index("parsimony demo --if-missing") < recipe.index("parsimony serve")
+    assert "parsimony serve --demo" in recipe
 
 
 def test_no_file_names_a_machine() -> None:

@@ -4,7 +4,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.servers import running_server
+from tests.support.patience import patient
+from tests.support.servers import running_server
 
 SMOKE = Path(__file__).parents[2] / "deploy" / "smoke.sh"
 
@@ -22,4 +23,4 @@ def test_the_smoke_test_passes_twice_and_fails_without_a_key(tmp_path: Path) -> 
 def _smoke(url: str, key: str) -> subprocess.CompletedProcess[str]:
     words = [str(SMOKE), url, key] if key else [str(SMOKE), url]
     environment = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
-    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=patient(120), check=False)

@@ -10,14 +10,15 @@ import numpy as np
 import psutil
 import pytest
 
-from app import codec
-from app.worker import training_on
+from app.building.worker import training_on
+from app.store import codec
 from models.errors import ParsimonyError
 from models.index import IndexOptions
 from solvers import Run
 from solvers.index import fit
-from tests.oracles_index import small_table
-from tests.servers import wait_for
+from tests.oracles.index import small_table
+from tests.support.patience import patient
+from tests.support.servers import wait_for
 
 
 def test_without_a_cluster_training_runs_in_local_processes() -> None:
@@ -31,13 +32,13 @@ def test_without_a_cluster_training_runs_in_local_processes() -> None:
 TRAINING = """
 import os, sys, time
 import joblib
-from app import codec
-from app.worker import training_on
+from app.store import codec
+from app.building.worker import training_on
 from models.errors import ParsimonyError
 from models.index import IndexOptions
 from solvers import Run
 from solvers.index import fit
-from tests.oracles_index import small_table
+from tests.oracles.index import small_table
 
 def work(i):
     time.sleep(0.2)
@@ -61,7 +62,7 @@ def test_no_process_of_a_training_outlives_it(end: str) -> None:
     assert pids
     if end == "killed":
         training.kill()
-    training.wait(timeout=30)
+    training.wait(timeout=patient(30))
     training.stdout.close()
     wait_for(lambda: not any(psutil.pid_exists(pid) for pid in pids), 10, "they live on")
 

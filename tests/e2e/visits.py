@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
+
+from tests.support.patience import patient
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
@@ -30,6 +32,7 @@ class Visit:
 def browser() -> Iterator[Browser]:
     """Run a browser until the block ends."""
     with sync_playwright() as playwright:
+        expect.set_options(timeout=patient(5_000))
         running = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield running
         running.close()
@@ -39,6 +42,7 @@ def browser() -> Iterator[Browser]:
 def visit(running: Browser, url: str, key: str | None = None, **options: Any) -> Iterator[Visit]:
     """Open a tab in which every request to anywhere but ``url`` is noted and blocked; key: what it has been told."""
     context = running.new_context(base_url=url, permissions=["clipboard-read", "clipboard-write"], **options)
+    context.set_default_timeout(patient(10_000))
     page = context.new_page()
     found = Visit(page)
 

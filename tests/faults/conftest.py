@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.stores import Proxy, StoreProcess, running_store
+from tests.support.stores import Proxy, StoreProcess, running_store
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import redis
 
-from app.embedded import socket_path
-from tests.app.test_codec import canonical, opened, sealed
-from tests.faults.services import OCTETS
-from tests.servers import Server, running_server, wait_for
-from tests.subjects import BUILDS, build_all, upload_all
+from app.store.embedded_files import socket_path
+from tests.app.store.test_codec import canonical, opened, sealed
+from tests.support.servers import Server, running_server, wait_for
+from tests.support.services import OCTETS
+from tests.support.subjects import SAMPLES, build_all, upload_all
 
 
 class Trap:
@@ -124,7 +124,7 @@ def test_forged_bytes_of_any_subject_are_refused_and_the_version_in_service_stay
     subjects: Server, store: "redis.Redis", forge: Callable[[bytes], bytes], reason: str
 ) -> None:
     before = answers(subjects)
-    for solver in BUILDS:
+    for solver in SAMPLES:
         good = subjects.client.get(f"/v1/artifacts/{solver}/plan/versions/1/export").content
         forged = forge(good)
         reply = subjects.client.post("/v1/artifacts/import", content=forged, headers=OCTETS)
@@ -132,11 +132,11 @@ def test_forged_bytes_of_any_subject_are_refused_and_the_version_in_service_stay
         assert reason in reply.json()["detail"]
         publish_by_hand(store, solver, forged)
     store.publish("parsimony:announcements", "")
-    wait_for(lambda: reasons(subjects).keys() == BUILDS.keys(), 10, lambda: reasons(subjects))
+    wait_for(lambda: reasons(subjects).keys() == SAMPLES.keys(), 10, lambda: reasons(subjects))
     assert all(reason in text for text in reasons(subjects).values()), reasons(subjects)
     assert answers(subjects) == before
     assert subjects.client.get("/v1/indexes/plan/skyline?size=64&version=2").status_code == 422
-    for solver in BUILDS:
+    for solver in SAMPLES:
         roll_back(store, solver)
     wait_for(lambda: not reasons(subjects), 10, lambda: reasons(subjects))
     assert answers(subjects) == before

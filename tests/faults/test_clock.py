@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import redis
 
-from app.embedded import socket_path
-from app.worker import BEAT_S
+from app.building.rq_worker import BEAT_S
+from app.store.embedded_files import socket_path
 from tests.e2e.test_builds import large_upload, start_build, the_worker
-from tests.faults.services import LOOK_UP, problems, upload_and_build
-from tests.servers import Server, running_server, wait_for
+from tests.support.servers import Server, running_server, wait_for
+from tests.support.services import LOOK_UP, problems, upload_and_build
 
 YEAR = 365 * 24 * 3600.0
 EXPIRING = (b"parsimony:ledger:", b"parsimony:memo:")

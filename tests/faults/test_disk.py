@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.stored import artifact
-from tests.faults.services import LOOK_UP, OCTETS, look_ups, problems, upload_and_build
-from tests.samples import table_upload, to_csv, trace_columns
-from tests.servers import running_server, wait_for
+from tests.support.samples import table_upload, to_csv, trace_columns
+from tests.support.servers import running_server, wait_for
+from tests.support.services import LOOK_UP, OCTETS, look_ups, problems, upload_and_build
+from tests.support.stored import artifact
 
 SIZE_MB = 24
 

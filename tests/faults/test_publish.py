@@ -12,14 +12,14 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from app.artifacts import Artifacts
-from app.catalog import Catalog
 from app.clock import now
-from app.store import Store
+from app.serving.catalog import Catalog
+from app.store.artifacts import Artifacts
+from app.store.client import Store
 from models.errors import StoreUnavailable
-from tests.app.stored import artifact
-from tests.faults.invariants import assert_whole
-from tests.faults.stores import Proxy, StoreProcess
+from tests.support.invariants import assert_whole
+from tests.support.stored import artifact
+from tests.support.stores import Proxy, StoreProcess
 
 
 @contextmanager

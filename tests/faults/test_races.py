@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
-from app.artifacts import Artifacts
 from app.clock import now
-from app.store import Store
+from app.store.artifacts import Artifacts
+from app.store.client import Store
 from models.errors import Conflict, UnknownArtifact, UnknownVersion
-from tests.app.stored import artifact
-from tests.faults.invariants import assert_whole
-from tests.faults.stores import StoreProcess
+from tests.support.invariants import assert_whole
+from tests.support.patience import patient
+from tests.support.stored import artifact
+from tests.support.stores import StoreProcess
 
 SECONDS = 2.5
 PROCESSES = 4
@@ -61,7 +62,7 @@ def test_processes_that_publish_activate_and_delete_at_once_lose_nothing(fresh: 
     while any(racer.is_alive() for racer in racers):
         assert_whole(fresh.client)
     for racer in racers:
-        racer.join(timeout=60)
+        racer.join(timeout=patient(60))
     assert [racer.exitcode for racer in racers] == [0] * PROCESSES
     done: list[Done] = [ours.recv() for ours, _ in pipes]
     published = [version for each in done for version in each.published]

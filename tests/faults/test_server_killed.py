@@ -12,10 +12,11 @@ import httpx
 import psutil
 import pytest
 
-from tests.app.stored import artifact
 from tests.conftest import upload
-from tests.faults.services import LOOK_UP, OCTETS
-from tests.servers import Server, running_server, start_server, wait_for
+from tests.support.patience import patient
+from tests.support.servers import Server, running_server, start_server, wait_for
+from tests.support.services import LOOK_UP, OCTETS
+from tests.support.stored import artifact
 
 MANY = 100
 
@@ -27,7 +28,7 @@ def load(port: int) -> Iterator[Counter[str]]:
 
     def ask() -> None:
         while not stop.is_set():
-            connection = HTTPConnection("127.0.0.1", port, timeout=5)
+            connection = HTTPConnection("127.0.0.1", port, timeout=patient(5))
             try:
                 connection.request("GET", LOOK_UP)
                 seen[str(connection.getresponse().status)] += 1
@@ -86,7 +87,7 @@ def test_a_service_that_is_killed_while_it_publishes_is_ready_again_with_all_it_
             said += 1
     except (httpx.TransportError, RuntimeError):  # it is gone, or our client is closed
         pass
-    server.process.wait(timeout=20)
+    server.process.wait(timeout=patient(20))
     assert said > 10
     with running_server(tmp_path) as again:
         wait_for(lambda: again.client.get("/v1/cascades/trace/decision").status_code == 200, 5)

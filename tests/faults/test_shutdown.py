@@ -13,10 +13,11 @@ import pytest
 
 from tests.conftest import upload
 from tests.e2e.test_builds import large_upload, start_build, the_worker
-from tests.samples import trace_upload
-from tests.servers import Server, running_server, start_server, wait_for
+from tests.support.patience import patient
+from tests.support.samples import trace_upload
+from tests.support.servers import Server, running_server, start_server, wait_for
 
-BOUND_S = 40.0
+BOUND_S = patient(40.0)
 """Ten seconds for requests, ten for the worker, and what a busy machine needs."""
 
 
@@ -26,7 +27,7 @@ def half_sent(server: Server, path: str, files: object) -> tuple[socket.socket, 
     body = request.read()
     head = f"PUT {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
     head += f"Content-Type: {request.headers['content-type']}\r\n\r\n"
-    connection = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=patient(30))
     connection.sendall(head.encode() + body[:-1000])
     return connection, body[-1000:]
 
@@ -34,7 +35,7 @@ def half_sent(server: Server, path: str, files: object) -> tuple[socket.socket, 
 def refuses(port: int) -> bool:
     """Tell whether nobody listens."""
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        socket.create_connection(("127.0.0.1", port), timeout=patient(5)).close()
     except ConnectionRefusedError:
         return True
     return False
@@ -80,10 +81,10 @@ def test_what_does_not_end_holds_up_nothing_for_long_and_its_build_fails_with_th
     stopped = time.monotonic()
     assert server.stop() == 0
     assert time.monotonic() - stopped < BOUND_S
-    following.join(timeout=10)
+    following.join(timeout=patient(10))
     assert not following.is_alive()
     connection.close()
-    _, alive = psutil.wait_procs(processes, timeout=10)
+    _, alive = psutil.wait_procs(processes, timeout=patient(10))
     assert not alive
     with running_server(tmp_path) as again:
         ended = again.client.get(path).json()
@@ -97,7 +98,7 @@ def test_what_does_not_end_holds_up_nothing_for_long_and_its_build_fails_with_th
 def follow(url: str, events: list[str]) -> None:
     """Follow a build until the server ends the stream, in order or not."""
     try:
-        with httpx.stream("GET", url, timeout=60, trust_env=False) as stream:
+        with httpx.stream("GET", url, timeout=patient(60), trust_env=False) as stream:
             for line in stream.iter_lines():
                 if line.startswith("data: "):
                     events.append(json.loads(line.removeprefix("data: "))["status"])

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
-from tests.faults.services import look_ups, problems, running_worker, upload_and_build, writes
-from tests.faults.stores import Proxy, StoreProcess
-from tests.samples import trace_upload
-from tests.servers import Server, free_port, running_server, wait_for
+from tests.support.patience import patient
+from tests.support.samples import trace_upload
+from tests.support.servers import Server, free_port, running_server, wait_for
+from tests.support.services import look_ups, problems, running_worker, upload_and_build, writes
+from tests.support.stores import Proxy, StoreProcess
 
-NOTICED_S = 15.0
+NOTICED_S = patient(15.0)
 """How long a fault may take to show in readiness; some seconds, generously."""
 SLOW_S = 0.2
 
@@ -86,7 +87,7 @@ def test_without_the_store_look_ups_go_on_writes_are_refused_and_all_resumes(
         meanwhile, during = look_ups(server)
         assert during == before
         assert meanwhile < 5 * usual + 0.005
-        assert "parsimony_store_up" in server.client.get("/metrics", timeout=2.0).text
+        assert "parsimony_store_up" in server.client.get("/metrics", timeout=patient(2.0)).text
         assert problems(server)
     finally:
         heal(store)
@@ -105,7 +106,7 @@ def test_who_asks_a_store_that_hangs_is_refused_in_seconds_and_once_it_is_known_
     first: list[tuple[int, float]] = []
 
     def upload() -> None:
-        reply = httpx.put(f"{server.url}/v1/datasets/late", files=trace_upload(), timeout=40, trust_env=False)
+        reply = httpx.put(f"{server.url}/v1/datasets/late", files=trace_upload(), timeout=patient(40), trust_env=False)
         first.append((reply.status_code, reply.elapsed.total_seconds()))
 
     store.signal(signal.SIGSTOP)
@@ -118,7 +119,7 @@ def test_who_asks_a_store_that_hangs_is_refused_in_seconds_and_once_it_is_known_
         meanwhile, during = look_ups(server)
         assert during == before
         assert meanwhile < 5 * usual + 0.005
-        assert "parsimony_store_up 0.0" in server.client.get("/metrics", timeout=2.0).text
+        assert "parsimony_store_up 0.0" in server.client.get("/metrics", timeout=patient(2.0)).text
         uploading.join()
     finally:
         store.signal(signal.SIGCONT)

@@ -9,10 +9,11 @@ import psutil
 import pytest
 
 from tests.e2e.test_builds import large_upload, start_build, the_worker
-from tests.faults.services import build, running_worker
-from tests.faults.stores import running_store
-from tests.samples import trace_upload
-from tests.servers import Server, running_server, wait_for
+from tests.support.patience import patient
+from tests.support.samples import trace_upload
+from tests.support.servers import Server, running_server, wait_for
+from tests.support.services import build, running_worker
+from tests.support.stores import running_store
 
 
 def ready_to_build(server: Server) -> None:
@@ -111,7 +112,7 @@ def test_a_build_that_hangs_ends_with_its_time_if_that_is_short_and_the_next_one
 @pytest.mark.slow
 def test_a_build_whose_own_process_hangs_fails_within_two_minutes_though_its_time_is_an_hour(still: Hung) -> None:
     assert "did nothing for 60 s: it hangs" in error_of(still.server, still.build, 120)
-    assert time.monotonic() - still.moment < 120
+    assert time.monotonic() - still.moment < patient(60)
     build(still.server, "next", "trace", seconds=60)
 
 
@@ -122,7 +123,7 @@ def test_a_build_whose_worker_hangs_fails_and_another_worker_takes_the_next(
 ) -> None:
     hung: Hung = request.getfixturevalue(where)
     assert "its worker died: no sign of life" in error_of(hung.server, hung.build, 120)
-    assert time.monotonic() - hung.moment < 120
+    assert time.monotonic() - hung.moment < patient(60)
     build(hung.server, "next", "trace", seconds=60)
     log = hung.server.log if where == "hung" else hung.server.data_dir.parent / "worker" / "worker.log"
     assert "the build worker gave no sign of life for 30 s; it is killed" in log.read_text()

@@ -35,11 +35,11 @@ def test_categories_become_codes_and_missing_cells_nan() -> None:
 
 
 def test_numbers_that_are_codes_keep_the_order_of_numbers() -> None:
-    found = FeatureTable.from_columns(
+    table = FeatureTable.from_columns(
         spec(categorical=["colour"]), columns(size=np.arange(4), colour=np.array([10, 9, 10.0, 2]))
     )
-    assert found.categories[1] == ("2", "9", "10")
-    assert found.values[:, 1].tolist() == [2, 1, 2, 0]
+    assert table.categories[1] == ("2", "9", "10")
+    assert table.values[:, 1].tolist() == [2, 1, 2, 0]
 
 
 @pytest.mark.parametrize(

@@ -130,9 +130,9 @@ def test_checking_does_not_change_the_columns() -> None:
 def test_a_missing_column_of_features_is_named(name: str) -> None:
     columns = features()
     del columns[name]
-    found = faults(FEATURES, columns)
-    assert list(found) == [f"table.{name}"]
-    assert found[f"table.{name}"].startswith("is missing; of the spec's columns the table has ")
+    messages = faults(FEATURES, columns)
+    assert list(messages) == [f"table.{name}"]
+    assert messages[f"table.{name}"].startswith("is missing; of the spec's columns the table has ")
 
 
 @pytest.mark.parametrize("name", list(trace()))
@@ -143,9 +143,9 @@ def test_a_missing_column_of_a_trace_is_named(name: str) -> None:
 
 
 def test_a_table_with_none_of_the_columns_says_so() -> None:
-    found = faults(TRACE, {})
-    assert set(found) == {f"table.{name}" for name in trace()}
-    assert found["table.y"] == "is missing; of the spec's columns the table has none"
+    messages = faults(TRACE, {})
+    assert set(messages) == {f"table.{name}" for name in trace()}
+    assert messages["table.y"] == "is missing; of the spec's columns the table has none"
 
 
 CellCase = tuple[Callable[[], Columns], FeaturesSpec | TraceSpec, str, NDArray[Any], str]
@@ -204,13 +204,13 @@ def test_all_faults_of_a_trace_are_told_at_once() -> None:
         "ms": np.array([-1.0, 0.0, 0.0, 0.0]),
         "p2": text("cat", "", "cat", "cat"),
     }
-    found = faults(TRACE, columns, np.zeros((3, 2), dtype=np.float32))
-    assert set(found) == {"table.y", "table.c1", "table.ms", "table.p2", "embeddings"}
+    messages = faults(TRACE, columns, np.zeros((3, 2), dtype=np.float32))
+    assert set(messages) == {"table.y", "table.c1", "table.ms", "table.p2", "embeddings"}
 
 
 def test_a_table_with_no_rows_says_so_of_every_column() -> None:
-    found = faults(TRACE, {name: column[:0] for name, column in trace().items()})
-    assert found == {f"table.{name}": "has no rows" for name in trace()}
+    messages = faults(TRACE, {name: column[:0] for name, column in trace().items()})
+    assert messages == {f"table.{name}": "has no rows" for name in trace()}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from models import CascadeOptions, Fault, FeaturesSpec, InvalidRequest, ParsimonyError, errors
+from models import Fault, FeaturesSpec, InvalidRequest, ParsimonyError, errors
+from models.cascade import CascadeOptions
 from models.portfolio import AssignmentRequest
 
 
@@ -22,11 +23,11 @@ def test_the_drawn_tree_names_every_class_under_its_parent() -> None:
     drawn: dict[str, str] = {}
     above: dict[int, str] = {}
     for line in (errors.__doc__ or "").splitlines():
-        found = re.match(r"    ([│├└─ ]*)([A-Z]\w+)(?: |$)", line)
-        if found:
-            depth = len(found[1]) // 4
-            above[depth] = found[2]
-            drawn[found[2]] = above[depth - 1] if depth else "Exception"
+        match = re.match(r"    ([│├└─ ]*)([A-Z]\w+)(?: |$)", line)
+        if match:
+            depth = len(match[1]) // 4
+            above[depth] = match[2]
+            drawn[match[2]] = above[depth - 1] if depth else "Exception"
     assert drawn == {kind.__name__: kind.__mro__[1].__name__ for kind in tree(ParsimonyError)}
 
 
@@ -83,7 +84,7 @@ def test_very_many_faults_are_counted_and_found_in_no_time() -> None:
     body = {"queries": [["x", "y"]] * 50_000, "budget": {"fraction": 0.5}}
     with pytest.raises(ValidationError) as caught:
         AssignmentRequest.model_validate_json(json.dumps(body))
-    found = InvalidRequest.of(caught.value)
-    assert len(found.faults) == 101
-    assert found.faults[0].loc == ("queries", 0, 0)
-    assert found.faults[100].msg.startswith("and ")
+    error = InvalidRequest.of(caught.value)
+    assert len(error.faults) == 101
+    assert error.faults[0].loc == ("queries", 0, 0)
+    assert error.faults[100].msg.startswith("and ")

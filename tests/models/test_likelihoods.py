@@ -37,11 +37,11 @@ def trace(spec: dict[str, Any] = SPEC, **columns: Any) -> Trace:
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
 def test_a_likelihood_is_the_softmax_at_the_temperature(temperature: float) -> None:
-    found = trace().likelihoods(temperature)
+    likelihoods = trace().likelihoods(temperature)
     cat, dog = (np.exp(np.array(z) / temperature) for z in ([2.0, 1.0, 0.0], [1.0, 0.5, -3.0]))
-    assert found[:, 0] == pytest.approx([cat[0] / cat.sum(), dog[1] / dog.sum()], rel=1e-6)
-    assert found[:, 1].tolist() == [0.0, 1.0]  # no scores: right or wrong
-    assert found[:, 2] == pytest.approx([0.5, 1.0])
+    assert likelihoods[:, 0] == pytest.approx([cat[0] / cat.sum(), dog[1] / dog.sum()], rel=1e-6)
+    assert likelihoods[:, 1].tolist() == [0.0, 1.0]  # no scores: right or wrong
+    assert likelihoods[:, 2] == pytest.approx([0.5, 1.0])
 
 
 def test_a_low_temperature_makes_the_largest_score_certain() -> None:

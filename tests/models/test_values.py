@@ -8,20 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from models import (
-    ArtifactRef,
-    Build,
-    BuildProgress,
-    BuildRequest,
-    CascadeOptions,
-    CascadeQuery,
-    Classifier,
-    FeatureSpec,
-    Name,
-    Polynomial,
-    SolveRequest,
-    Timings,
-)
+from models import ArtifactRef, Build, BuildProgress, BuildRequest, FeatureSpec, Name, Polynomial, Timings
+from models.cascade import CascadeOptions, CascadeQuery, Classifier, SolveRequest
 
 NAMES: TypeAdapter[str] = TypeAdapter(Name)
 

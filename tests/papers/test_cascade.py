@@ -10,12 +10,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from models import Classifier
-from models.cascade import Algorithm, SolveDependence
+from models.cascade import Algorithm, Classifier, SolveDependence
 from models.errors import Infeasible
 from solvers.cascade import solve
 from solvers.cascade.problem import Problem
-from tests.oracles import algorithm_3, grid_dependent, grid_independent
+from tests.oracles.cascade import algorithm_3, grid_dependent, grid_independent
 
 
 def k(number: int, time: float, p: float, group: str | None = None) -> Classifier:

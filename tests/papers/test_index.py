@@ -14,7 +14,7 @@ from solvers.index.assemble import plan_without_models
 from solvers.index.baselines import expand_all, size_if_all, size_of
 from solvers.index.costs import Costs
 from solvers.index.lattice import Expanded
-from tests.oracles_index import random_instance
+from tests.oracles.index import random_instance
 
 CONSTANT = np.zeros((1, 0), dtype=np.int64)
 LINE = np.array([[0], [1]])
@@ -169,14 +169,14 @@ def test_property_3_9_searches_that_build_on_each_other_are_nested(seed: int) ->
     one."""
     rng = np.random.default_rng(seed)
     instance = random_instance(rng)
-    found: Expanded | None = None
+    expanded: Expanded | None = None
     before: set[int] = set()
     for alpha in (2.0, 1.0, 0.5, 0.2, 0.0):
-        found = expand(instance.learn, instance.features, alpha=alpha, known=found)
-        assert before <= set(found.masks.tolist())
-        before = set(found.masks.tolist())
+        expanded = expand(instance.learn, instance.features, alpha=alpha, known=expanded)
+        assert before <= set(expanded.masks.tolist())
+        before = set(expanded.masks.tolist())
         for mask, accuracy in enumerate(instance.accuracies):
-            below = [a for s, a in zip(found.masks, found.accuracies, strict=True) if s & mask == s]
+            below = [a for s, a in zip(expanded.masks, expanded.accuracies, strict=True) if s & mask == s]
             assert (1 + alpha) * max(below) >= accuracy - 1e-12
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from models.portfolio import Samples
-from solvers.portfolio.pareto import beaten
-from solvers.portfolio.samples import draw
+from solvers.portfolio.baselines import beaten
+from solvers.portfolio.neighbours.samples import draw
 
 TABLE_1 = {  # normalised cost by price in dollars, for 10,000 queries
     "ResNet-18": (0.076, 0.15),
@@ -49,8 +49,8 @@ def test_the_twelve_classifiers_of_table_6_beat_each_other_nowhere_and_others_ar
     accuracies, costs = (np.array([TABLE_6[name][i] for name in names]) for i in (0, 1))
     assert beaten(names, accuracies, costs) == {}
     worse = [*names, "worse"]
-    found = beaten(worse, np.append(accuracies, 82.0), np.append(costs, 0.2))
-    assert found == {"worse": "ConvNeXt_Tiny"}
+    winners = beaten(worse, np.append(accuracies, 82.0), np.append(costs, 0.2))
+    assert winners == {"worse": "ConvNeXt_Tiny"}
 
 
 def test_equals_beat_each_other_not() -> None:

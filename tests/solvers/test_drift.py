@@ -17,12 +17,12 @@ from solvers.drift import (
     SLACK_SHARE,
     STAKES,
     TESTS,
-    Told,
+    Outcomes,
     compare,
     counted_on,
+    drifted,
     margin,
     margin_of_means,
-    parted,
     tally,
 )
 
@@ -31,9 +31,9 @@ def counted(quantity: str, estimated: NDArray[np.float64], realised: NDArray[np.
     """Count outcomes in batches, looking after each: whether drift was ever raised."""
     sums: dict[str, float] = {}
     for start in range(0, len(realised), batch):
-        told = Told(estimated[start : start + batch], realised[start : start + batch], 2000)
-        add(sums, tally(quantity, told))
-        if parted(sums):
+        outcomes = Outcomes(estimated[start : start + batch], realised[start : start + batch], 2000)
+        add(sums, tally(quantity, outcomes))
+        if drifted(sums):
             return True
     return False
 
@@ -75,11 +75,11 @@ def test_fresh_items_raise_no_drift_over_estimates_that_were_counted_on_few(
     answered, alarms = counted_on(items, coverage), 0
     for _ in range(300):
         accuracy = np.full(2000, (rng.random(answered) < true).mean())
-        sums = tally("accuracy", Told(accuracy, (rng.random(2000) < true).astype(float), answered))
+        sums = tally("accuracy", Outcomes(accuracy, (rng.random(2000) < true).astype(float), answered))
         for quantity in ("cost", "time"):
             mean = np.full(2000, rng.exponential(1, items).mean())
-            sums |= tally(quantity, Told(mean, rng.exponential(1, 2000), items))
-        alarms += bool(parted(sums))
+            sums |= tally(quantity, Outcomes(mean, rng.exponential(1, 2000), items))
+        alarms += bool(drifted(sums))
     assert alarms <= 300 * FALSE_ALARM
 
 
@@ -89,7 +89,7 @@ def test_what_all_tests_together_may_raise_wrongly_adds_up_to_the_rate() -> None
     n, share = 10_000, np.array([0.5])
     right, farthest = int(n * share[0]), float(share[0] - margin(share, n)[0] + SLACK)
     assert binom.sf(right - 1, n, farthest) == pytest.approx(beyond_margin, rel=1e-3)
-    least = brentq(lambda log: len(parted({f"cost.above.{k}": log for k in range(len(STAKES))})) - 0.5, 0, 20)
+    least = brentq(lambda log: len(drifted({f"cost.above.{k}": log for k in range(len(STAKES))})) - 0.5, 0, 20)
     assert len(TESTS) * (beyond_margin + np.exp(-least)) == pytest.approx(FALSE_ALARM, rel=1e-3)
 
 
@@ -113,19 +113,19 @@ def test_what_parts_is_noticed(quantity: str, estimated: float, realised: float)
     rng = np.random.default_rng(9)
     for _ in range(50):
         if quantity == "accuracy":
-            found = (rng.random(3000) < realised).astype(float)
+            outcomes = (rng.random(3000) < realised).astype(float)
         else:
-            found = realised * rng.exponential(1, 3000)
-        assert counted(quantity, np.full(3000, estimated), found, 100)
+            outcomes = realised * rng.exponential(1, 3000)
+        assert counted(quantity, np.full(3000, estimated), outcomes, 100)
 
 
 def test_a_cost_below_its_estimate_and_one_wrong_clock_raise_nothing() -> None:
     """Cheaper is told, not tested; a single absurd time counts for no more than twenty times its estimate."""
-    cheaper = tally("cost", Told(np.full(5000, 2.0), np.full(5000, 0.5), 0))
-    assert parted(cheaper) == ()
-    found = np.ones(100)
-    found[50] = 1e9
-    assert parted(tally("time", Told(np.ones(100), found, 0))) == ()
+    cheaper = tally("cost", Outcomes(np.full(5000, 2.0), np.full(5000, 0.5), 0))
+    assert drifted(cheaper) == ()
+    times = np.ones(100)
+    times[50] = 1e9
+    assert drifted(tally("time", Outcomes(np.ones(100), times, 0))) == ()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
@@ -139,7 +139,7 @@ def test_the_mean_wealth_of_a_fair_bet_is_one(share: float, above: bool) -> None
         mean = 0.0
         for outcomes in product([0.0, 1.0], repeat=5):
             chance = float(np.prod([true if right else 1 - true for right in outcomes]))
-            sums = tally("accuracy", Told(np.full(5, share), np.array(outcomes), 500))
+            sums = tally("accuracy", Outcomes(np.full(5, share), np.array(outcomes), 500))
             mean += chance * np.exp(sums[f"{test}.{stake}"])
         fair = share + allowed <= 1 if above else share - allowed >= 0
         assert mean == pytest.approx(1) if fair else mean <= 1 + 1e-12
@@ -151,8 +151,8 @@ def test_sums_of_parts_are_the_sums_of_all(pairs: list[tuple[float, bool]], cut:
     estimated, realised = np.array([p for p, _ in pairs]), np.array([float(r) for _, r in pairs])
     parts: dict[str, float] = {}
     for some in (slice(cut, None), slice(0, cut)):
-        add(parts, tally("accuracy", Told(estimated[some], realised[some], 300)))
-    whole = tally("accuracy", Told(estimated, realised, 300))
+        add(parts, tally("accuracy", Outcomes(estimated[some], realised[some], 300)))
+    whole = tally("accuracy", Outcomes(estimated, realised, 300))
     assert parts.keys() == whole.keys()
     assert np.allclose([parts[name] for name in whole], list(whole.values()), rtol=1e-9, atol=1e-9)
 
@@ -161,30 +161,30 @@ def test_sums_of_parts_are_the_sums_of_all(pairs: list[tuple[float, bool]], cut:
 def test_every_sum_is_finite_whatever_costs_are_told(pairs: list[tuple[float, float]]) -> None:
     """No cost, however small or large, makes a sum that the store could not add."""
     estimated, realised = np.array(pairs).T
-    sums = tally("cost", Told(estimated, realised, 0))
+    sums = tally("cost", Outcomes(estimated, realised, 0))
     assert all(np.isfinite(value) for value in sums.values())
 
 
 def test_outcomes_without_an_estimate_are_told_and_tested_by_nobody() -> None:
     """Their mean is shown where there is nothing better."""
-    sums = tally("accuracy", Told(np.full(1000, np.nan), np.zeros(1000), 100))
-    assert parted(sums) == ()
-    found = compare("accuracy", sums)
-    assert (found.outcomes, found.estimated, found.realised) == (1000, None, 0.0)
+    sums = tally("accuracy", Outcomes(np.full(1000, np.nan), np.zeros(1000), 100))
+    assert drifted(sums) == ()
+    compared = compare("accuracy", sums)
+    assert (compared.outcomes, compared.estimated, compared.realised) == (1000, None, 0.0)
 
 
 def test_means_and_bounds_are_those_of_the_outcomes_with_estimates() -> None:
     """Wilson's bounds for shares (95 of 100: 0.888 to 0.978), the normal ones for costs."""
-    sums = tally("accuracy", Told(np.full(100, 0.9), np.repeat([1.0, 0.0], [95, 5]), 0))
-    found = compare("accuracy", sums)
-    assert (found.outcomes, found.realised) == (100, 0.95)
-    assert found.estimated == pytest.approx(0.9)
-    assert (round(found.low or 0, 3), round(found.high or 0, 3)) == (0.888, 0.978)
+    sums = tally("accuracy", Outcomes(np.full(100, 0.9), np.repeat([1.0, 0.0], [95, 5]), 0))
+    compared = compare("accuracy", sums)
+    assert (compared.outcomes, compared.realised) == (100, 0.95)
+    assert compared.estimated == pytest.approx(0.9)
+    assert (round(compared.low or 0, 3), round(compared.high or 0, 3)) == (0.888, 0.978)
     costs = np.arange(1.0, 101.0)
-    found = compare("cost", tally("cost", Told(np.full(100, 50.0), costs, 0)))
+    compared = compare("cost", tally("cost", Outcomes(np.full(100, 50.0), costs, 0)))
     width = 1.959964 * costs.std(ddof=1) / 10
-    assert found.low == pytest.approx(50.5 - width)
-    assert found.high == pytest.approx(50.5 + width)
+    assert compared.low == pytest.approx(50.5 - width)
+    assert compared.high == pytest.approx(50.5 + width)
     assert compare("time", {}).realised is None
 
 
@@ -202,4 +202,4 @@ def test_every_test_has_its_share_of_the_rate() -> None:
     """Exactly enough wealth in one test raises it, a little less does not."""
     enough = np.log(len(TESTS) / (FALSE_ALARM / 2))
     for wealth, raised in ((enough + 1e-9, ("cost",)), (enough - 1e-9, ())):
-        assert parted({f"cost.above.{place}": wealth for place in range(len(STAKES))}) == raised
+        assert drifted({f"cost.above.{place}": wealth for place in range(len(STAKES))}) == raised

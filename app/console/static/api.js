@@ -28,9 +28,9 @@ export async function call(method, path, { json, body, headers = {} } = {}) {
   const reply = await admitted(method, path, { body, headers });
   const text = await reply.text().catch(() => null);
   if (text === null) return method === "GET" ? call(method, path) : lost(); // it broke off on its way
-  const told = text ? parsed(text) : null;
-  if (!reply.ok) throw new Problem(reply.status, told ?? {});
-  return told;
+  const content = text ? parsed(text) : null;
+  if (!reply.ok) throw new Problem(reply.status, content ?? {});
+  return content;
 }
 
 export const get = (path) => call("GET", path);
@@ -113,12 +113,12 @@ function askForKey(fault) {
     const field = byId("key-text");
     const stay = (event) => event.preventDefault();
     const take = () => {
-      const told = field.value.trim();
-      if (!CAN_BE_SENT.test(told)) {
+      const key = field.value.trim();
+      if (!CAN_BE_SENT.test(key)) {
         byId("key-fault").textContent = "A key has no spaces and only characters of plain ASCII.";
         return dialog.showModal();
       }
-      sessionStorage.setItem(KEY, told);
+      sessionStorage.setItem(KEY, key);
       dialog.removeEventListener("close", take);
       dialog.removeEventListener("cancel", stay);
       asking = null;
@@ -173,6 +173,20 @@ export function curl({ method = "GET", path, json, headers = {}, file }) {
   if (file !== undefined) parts.push("--data-binary", quoted(`@${file}`));
   parts.push(quoted(location.origin + path));
   return parts.join(" ");
+}
+
+const LARGEST_PAGE = 1000;
+
+/** Follow a list from page to page until so many items are there; gives the last page, with all their items. */
+export async function listed(path, parameters = {}, wanted = Infinity) {
+  const items = [];
+  let page = { next: null };
+  do {
+    const limit = Math.min(LARGEST_PAGE, wanted - items.length);
+    page = await get(query(path, { ...parameters, limit, cursor: page.next }));
+    items.push(...page.items);
+  } while (page.next !== null && items.length < wanted);
+  return { ...page, items };
 }
 
 /** Put parameters behind a path; those without a value are left out, lists are repeated. */

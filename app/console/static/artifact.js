@@ -1,7 +1,8 @@
-// What the pages of all subjects have: where the artifact came from, its versions, its feedback.
+// What the pages of all subjects have: where the artifact came from, its versions, its feedback, and its end.
 
-import { call, get, query } from "./api.js";
-import { ago, empty, facts, failure, fill, h, link, number, table } from "./dom.js";
+import { call, get, listed, query } from "./api.js";
+import { askToDelete } from "./deletion.js";
+import { ago, empty, facts, failure, fill, h, link, more, number, table } from "./dom.js";
 import { headline, savedFlag } from "./headline.js";
 
 /** Show the facts of an artifact, what it saves, its versions and its feedback; gives its record. */
@@ -20,12 +21,43 @@ export async function showArtifact({ solver, name }) {
     ]),
   );
   await Promise.all([showVersions(record), showFeedback(record)]);
+  fill("delete", h("button", { type: "button", class: "quiet", onclick: () => deleteAll(record) }, "Delete it all…"));
   return record;
 }
 
-async function showVersions({ solver, name }) {
+const MANY = 100;
+
+function deleteAll({ solver, name }) {
+  askToDelete({
+    what: `${solver} ${name}`,
+    why: "All its versions and what was told of its decisions go for good, and it answers no more. A build of this name that is under way is not cancelled.",
+    name,
+    act: async () => {
+      await call("DELETE", `/v1/artifacts/${solver}/${name}`);
+      location.assign("/");
+    },
+  });
+}
+
+function deleteVersion({ solver, name, version, active }, count) {
+  const rest = count > 1 ? "Then the highest version that remains answers." : "It is the only one: the artifact goes.";
+  askToDelete({
+    what: `version ${version} of ${name}`,
+    why: `It goes for good, with what was told of its decisions. ${active ? `It is the one that answers now. ${rest}` : ""}`,
+    name,
+    act: async () => {
+      const path = `/v1/artifacts/${solver}/${name}/versions/${version}`;
+      await call("DELETE", query(path, { even_active: active || null }));
+      if (count > 1) location.reload();
+      else location.assign("/");
+    },
+  });
+}
+
+async function showVersions(record, wanted = MANY) {
+  const { solver, name } = record;
   const path = `/v1/artifacts/${solver}/${name}`;
-  const { items } = await get(`${path}/versions`);
+  const list = await listed(`${path}/versions`, {}, wanted);
   const fault = h("div");
   const activate = async (version) => {
     try {
@@ -49,12 +81,28 @@ async function showVersions({ solver, name }) {
           ? "answers now"
           : h("button", { type: "button", class: "quiet", onclick: () => activate(row.version) }, "Let it answer"),
     },
+    {
+      title: "",
+      key: "version",
+      show: (version, row) =>
+        h(
+          "button",
+          {
+            type: "button",
+            class: "quiet",
+            "aria-label": `Delete version ${version}`,
+            onclick: () => deleteVersion(row, list.total),
+          },
+          "Delete…",
+        ),
+    },
   ];
   fill(
     "versions",
-    table("the oldest first", columns, items, { records: true }),
+    table("the oldest first", columns, list.items, { most: Infinity, records: true }),
+    more(list, () => showVersions(record, list.items.length + MANY)),
     fault,
-    summaryOf(items.find((one) => one.active)),
+    summaryOf(record),
   );
 }
 

@@ -144,6 +144,16 @@ async function copy(text) {
 }
 
 export const empty = (...hint) => h("p", { class: "empty" }, ...hint);
+/** Say that a list goes on, with a button that shows more of it; null where it ends. */
+export const more = ({ items, next, total }, show) =>
+  next === null
+    ? null
+    : h(
+        "p",
+        { class: "more" },
+        `${number(items.length)} of ${number(total)} are shown. `,
+        h("button", { type: "button", class: "quiet", onclick: show }, "Show more"),
+      );
 export const failure = (error) => h("p", { class: "error", role: "alert" }, String(error.message ?? error));
 export const link = (href, text) => h("a", { href }, text);
 export const artifactPath = ({ solver, name }) => `/artifacts/${solver}/${name}`;

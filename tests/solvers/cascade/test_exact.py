@@ -6,8 +6,8 @@ import pytest
 from models.cascade import Algorithm, SolveDependence
 from models.errors import Infeasible
 from solvers.cascade import solve
-from tests.oracles import algorithm_3, best_permutation
-from tests.strategies import random_classifiers
+from tests.oracles.cascade import algorithm_3, best_permutation
+from tests.support.strategies import random_classifiers
 
 DEPENDENCES: tuple[SolveDependence, ...] = ("independent", "dependent", "grouped")
 ALGORITHMS: tuple[Algorithm | None, ...] = (None, "group-states", "group-beam")

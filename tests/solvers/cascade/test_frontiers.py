@@ -8,11 +8,11 @@ import pytest
 
 from models.cascade import SolveDependence
 from solvers.cascade import solve
-from solvers.cascade.pareto import thinned
-from solvers.cascade.power import power_frontier
+from solvers.cascade.groups.pareto import thinned
+from solvers.cascade.power_order import power_frontier
 from solvers.cascade.problem import Front, Problem, best_within, step_function
-from solvers.cascade.ratio import ratio_frontier
-from tests.strategies import even_groups
+from solvers.cascade.ratio_order import ratio_frontier
+from tests.support.strategies import even_groups
 
 CASES: list[tuple[SolveDependence, Callable[..., Front]]] = [
     ("independent", ratio_frontier),
@@ -44,9 +44,9 @@ def test_thinned_fronts_prove_what_is_left(
         for deadline in (None, 150.0, 200.0):
             exact = best_within(problem, frontier(problem, deadline), deadline)
             front = frontier(problem, deadline, most)
-            found = best_within(problem, front, deadline)
-            assert found.expected >= exact.expected * (1 - 1e-12)
-            assert deadline is None or found.maximum <= deadline
+            best_cascade = best_within(problem, front, deadline)
+            assert best_cascade.expected >= exact.expected * (1 - 1e-12)
+            assert deadline is None or best_cascade.maximum <= deadline
             if front.lower_bound is not None:
                 thinned_ones += 1
                 assert front.lower_bound <= exact.expected

@@ -5,16 +5,18 @@ import math
 import numpy as np
 import pytest
 
-from models import Classifier, InvalidRequest
-from solvers.cascade import groups, solve
-from solvers.cascade.bound import chain_bound, single_guess
-from solvers.cascade.group_states import cost_to_go
-from solvers.cascade.groups import group_frontier, solve_groups
-from solvers.cascade.labels import Search, Task, TooManyLabels
-from solvers.cascade.layout import Layout
+from models import InvalidRequest
+from models.cascade import Classifier
+from solvers.cascade import solve
+from solvers.cascade.groups import search
+from solvers.cascade.groups.labels import Search, Task, TooManyLabels
+from solvers.cascade.groups.lower_bound import chain_bound, single_guess
+from solvers.cascade.groups.search import group_frontier, solve_groups
+from solvers.cascade.groups.state_layout import Layout
+from solvers.cascade.groups.states import cost_to_go
 from solvers.cascade.problem import Problem, best_within, step_function
-from solvers.cascade.ratio import ratio_frontier
-from tests.strategies import even_groups, random_classifiers
+from solvers.cascade.ratio_order import ratio_frontier
+from tests.support.strategies import even_groups, random_classifiers
 
 
 def problem_of(classifiers: list[Classifier]) -> Problem:
@@ -45,8 +47,8 @@ def test_the_bound_holds_for_every_deadline(seed: int) -> None:
     layout = Layout.of(problem)
     bound, start = chain_bound(layout), np.zeros((1, 1), dtype=np.int64)
     for deadline in np.linspace(last.worst_case, last.worst_case + problem.worst.sum(), 7):
-        found = solve([*faster, last], deadline=float(deadline), dependence="grouped")
-        assert bound.at(start, np.array([deadline - last.worst_case]))[0] <= found.expected_duration * (1 + 1e-9)
+        decision = solve([*faster, last], deadline=float(deadline), dependence="grouped")
+        assert bound.at(start, np.array([deadline - last.worst_case]))[0] <= decision.expected_duration * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("share", [None, 0.1, 0.4])
@@ -76,7 +78,7 @@ def test_states_of_several_words() -> None:
 
 
 def test_a_narrow_beam_is_not_optimal_and_its_bound_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "BEAM_CELLS", 1)
+    monkeypatch.setattr(search, "BEAM_CELLS", 1)
     unproved = 0
     for seed in range(12):
         classifiers = even_groups(np.random.default_rng(seed), [3, 3, 3])
@@ -104,7 +106,7 @@ def test_too_many_labels_hand_over_to_the_beam(monkeypatch: pytest.MonkeyPatch) 
 
     exact = solve(classifiers, deadline=115)
     steps = step_function(problem, group_frontier(problem)[0])
-    monkeypatch.setattr(groups, "_exact", give_up)
+    monkeypatch.setattr(search, "_exact", give_up)
     front, algorithm = solve_groups(problem, 115, None)
     assert algorithm == "group-beam"
     assert best_within(problem, front, 115).expected == pytest.approx(exact.expected_duration, rel=1e-12)
@@ -122,11 +124,11 @@ def test_exact_search_gives_up_by_itself(monkeypatch: pytest.MonkeyPatch) -> Non
     problem = problem_of(even_groups(np.random.default_rng(5), [2, 2]))
     layout = Layout.of(problem)
     monkeypatch.setattr(Search, "run", overflow)
-    assert groups._exact(layout, cost_to_go(layout), 150.0, every=False) is None
+    assert search._exact(layout, cost_to_go(layout), 150.0, every=False) is None
 
 
 def test_the_frontier_of_too_many_states_is_searched_at_some_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "_DEADLINES", 4)
+    monkeypatch.setattr(search, "_DEADLINES", 4)
     problem = problem_of(even_groups(np.random.default_rng(2), [1] * 20 + [2], power=0.3))
     front, algorithm = group_frontier(problem)
     steps = step_function(problem, front)

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models import CascadeOptions, InvalidRequest, TraceSpec, dataset_from_columns
+from models import InvalidRequest, TraceSpec, dataset_from_columns
+from models.cascade import CascadeOptions
 from solvers import Run
 from solvers.cascade import CascadePlan, fit
-from tests.samples import TRACE_SPEC, trace_columns
+from tests.support.samples import TRACE_SPEC, trace_columns
 
 
 @pytest.fixture(scope="module")

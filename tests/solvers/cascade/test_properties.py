@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import CascadeDecision, Classifier
-from models.cascade import SolveDependence
+from models.cascade import CascadeDecision, Classifier, SolveDependence
 from models.errors import Infeasible
 from solvers.cascade import solve
-from tests.strategies import classifier_sets
+from tests.support.strategies import classifier_sets
 
 dependences = st.sampled_from(["independent", "dependent", "grouped"])
 deadlines = st.floats(0.01, 200, allow_subnormal=False)

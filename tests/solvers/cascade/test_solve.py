@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from models import Classifier, InvalidRequest
-from models.cascade import Algorithm, SolveDependence
+from models import InvalidRequest
+from models.cascade import Algorithm, Classifier, SolveDependence
 from models.errors import Infeasible
 from solvers.cascade import solve
 

@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import binomtest
 
 from solvers.cascade.replay import Rows, replay
-from solvers.cascade.thresholds import find_threshold, mean_and_worst, wilson_lower
+from solvers.cascade.thresholds import find_threshold, mean_and_worst
+from solvers.statistics import wilson_lower
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(0, 1), (1, 1), (3, 7), (95, 100), (1000, 1000)])
@@ -30,9 +31,9 @@ def test_threshold_against_a_loop_over_every_observed_confidence(seed: int) -> N
         for c in set(confidences.tolist())
     }
     enough = [c for c, bound in bounds.items() if bound >= 0.75]
-    found = find_threshold(confidences, correct, 0.75, 0.9)
-    assert found.confidence == (min(enough) if enough else None)
-    assert found.bound == max(bounds.values())
+    threshold = find_threshold(confidences, correct, 0.75, 0.9)
+    assert threshold.confidence == (min(enough) if enough else None)
+    assert threshold.bound == max(bounds.values())
 
 
 def test_mean_and_worst_of_constant_costs_are_that_constant() -> None:
@@ -59,8 +60,8 @@ def test_replay_against_a_loop() -> None:
         durations.append(math.fsum(spent))
         right.append(rows.correct[i, k])
         by.append(k)
-    found = replay(rows, cascade, "abcd")
-    assert found["mean_duration"] == pytest.approx(np.mean(durations))
-    assert found["maximum_duration"] == pytest.approx(max(durations))
-    assert found["accuracy"] == np.mean(right)
-    assert found["answered"] == {"abcd"[k]: by.count(k) / 50 for k in cascade}
+    replayed = replay(rows, cascade, "abcd")
+    assert replayed["mean_duration"] == pytest.approx(np.mean(durations))
+    assert replayed["maximum_duration"] == pytest.approx(max(durations))
+    assert replayed["accuracy"] == np.mean(right)
+    assert replayed["answered"] == {"abcd"[k]: by.count(k) / 50 for k in cascade}

@@ -13,7 +13,7 @@ from solvers.index.assemble import plan_without_models
 from solvers.index.candidates import never_replaced
 from solvers.index.continuation import Continuation
 from solvers.index.costs import members_of
-from tests.oracles_index import Instance, costs_at, random_instance, small_table
+from tests.oracles.index import Instance, costs_at, random_instance, small_table
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 0.1])
@@ -24,8 +24,8 @@ def test_the_best_reachable_set_is_that_of_all_sets_within_alpha(alpha: float, t
     for seed in range(150):
         rng = np.random.default_rng(seed)
         instance = random_instance(rng, violation=tolerance, whole=seed % 2 == 0, most=6)
-        found = expand(instance.learn, instance.features, alpha=alpha, tolerance=tolerance)
-        kept = found.only(never_replaced(found, alpha=alpha))
+        expanded = expand(instance.learn, instance.features, alpha=alpha, tolerance=tolerance)
+        kept = expanded.only(never_replaced(expanded, alpha=alpha))
         chosen = Continuation.of(kept.masks, kept.accuracies, instance.features)
         size = float(rng.integers(1, 9))
         costs = costs_at(instance.curves(), size)
@@ -56,8 +56,8 @@ def test_candidates_alone_can_miss_the_best_reachable_set() -> None:
 def test_replacements_do_not_compound() -> None:
     """Each set is within alpha of its subset, the last within alpha of no set that stays but itself."""
     levels = [0.5, 0.54, 0.5, 0.58]
-    found = expand(Instance(levels, [[1.0], [1.0]]).learn, 2, alpha=0.1, tolerance=1.0)
-    assert found.masks[never_replaced(found, alpha=0.1)].tolist() == [0, 3]
+    expanded = expand(Instance(levels, [[1.0], [1.0]]).learn, 2, alpha=0.1, tolerance=1.0)
+    assert expanded.masks[never_replaced(expanded, alpha=0.1)].tolist() == [0, 3]
 
 
 def test_going_on_at_exactly_the_budget_reaches_the_set_that_was_decided() -> None:

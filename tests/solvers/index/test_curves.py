@@ -20,9 +20,10 @@ QUERY = CurvesQuery(low=1.0, high=400.0, points=25, budgets=20)
 def plan(coefficients: list[list[float]], size: float = 20.0, seed: int = 0, **options: Any) -> IndexPlan:
     """Index features with these costs, by rising power; accuracies rise with the set, by chance."""
     rng = np.random.default_rng(seed)
-    told = rng.random(len(coefficients))
+    gains = rng.random(len(coefficients))
     levels = [
-        0.5 + 0.4 * math.tanh(sum(told[f] for f in range(len(told)) if mask >> f & 1)) for mask in range(1 << len(told))
+        0.5 + 0.4 * math.tanh(sum(gains[f] for f in range(len(gains)) if mask >> f & 1))
+        for mask in range(1 << len(gains))
     ]
     costs = Costs(np.arange(len(coefficients[0]))[:, None], np.array(coefficients), options.get("max_size", math.inf))
     built = plan_without_models(lambda masks: [levels[m] for m in masks], costs, IndexOptions(**options), (size,))
@@ -50,8 +51,8 @@ def test_every_cell_of_the_map_is_what_is_decided(seed: int) -> None:
     for budget, row in zip(drawn.budgets, drawn.winners, strict=True):
         for size, place in zip(drawn.sizes, row, strict=True):
             decision = built.decide(IndexQuery(size=size, budget=budget))
-            told = drawn.feature_sets[place]
-            assert (told.features, told.accuracy) == (decision.features, decision.accuracy)
+            winner = drawn.feature_sets[place]
+            assert (winner.features, winner.accuracy) == (decision.features, decision.accuracy)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -76,16 +77,16 @@ def test_the_skyline_changes_where_two_curves_cross_and_nowhere_else(seed: int) 
         assert crossing.first < crossing.second
         for place in (crossing.first, crossing.second):
             assert cost_of(drawn, place, crossing.size, built) == pytest.approx(crossing.cost, rel=1e-6)
-    told = sorted({crossing.size for crossing in drawn.intersections})
-    ends = [1.0, *told, 400.0]
+    sizes = sorted({crossing.size for crossing in drawn.intersections})
+    ends = [1.0, *sizes, 400.0]
     for start, end in pairwise(ends):
         inner = np.linspace(start, end, 7)[1:-1].tolist() if end - start > 1e-9 * end else []
         assert len({tuple(item.features for item in built.skyline(size)) for size in inner}) <= 1
-    for size in told:
+    for size in sizes:
         sides = [built.skyline(size * (1 + step)) for step in (-1e-6, 1e-6)]
         if size * (1 - 1e-6) > 1:
             assert [each.features for each in sides[0]] != [each.features for each in sides[1]]
-    assert len(told) == np.sum((built.sizes > 1) & (built.sizes <= 400))
+    assert len(sizes) == np.sum((built.sizes > 1) & (built.sizes <= 400))
 
 
 def test_some_curves_cross() -> None:

@@ -71,8 +71,8 @@ def test_many_curves_are_told_at_once() -> None:
     rng = np.random.default_rng(0)
     other = np.array([2.0, 0.2, 0.002])
     curves = np.abs(rng.normal(size=(500, 3))) * [2, 0.2, 0.002]
-    told = never_above(curves, other)
-    assert told.tolist() == [least(other - curve, inf) >= 0 for curve in curves]
+    dominated = never_above(curves, other)
+    assert dominated.tolist() == [least(other - curve, inf) >= 0 for curve in curves]
 
 
 @pytest.mark.parametrize(
@@ -89,5 +89,5 @@ def test_many_curves_are_told_at_once() -> None:
 )
 def test_sizes_of_two_dimensions_are_told_by_terms(curve: list[float], expected: bool) -> None:
     powers = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-    told = never_above_by_terms(np.array([curve], dtype=float), np.array([0.0, 0.0, 0.0, 1.0]), powers)
-    assert told.tolist() == [expected]
+    dominated = never_above_by_terms(np.array([curve], dtype=float), np.array([0.0, 0.0, 0.0, 1.0]), powers)
+    assert dominated.tolist() == [expected]

@@ -12,13 +12,13 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from app import codec
+from app.store import codec
 from models import FeatureTable, InvalidRequest
 from models.errors import Cancelled
 from models.index import IndexOptions, IndexQuery
 from solvers.base import Fitted, Run
 from solvers.index import IndexPlan, fit, solver
-from tests.oracles_index import small_table, table_of
+from tests.oracles.index import small_table, table_of
 
 
 def build(table: FeatureTable, seed: int = 0, run: Run | None = None, **options: Any) -> Fitted[IndexPlan]:
@@ -26,13 +26,13 @@ def build(table: FeatureTable, seed: int = 0, run: Run | None = None, **options:
 
 
 def account(
-    table: FeatureTable, memo: dict[str, bytes] | None = None, seed: int = 0, **options: Any
+    table: FeatureTable, cache: dict[str, bytes] | None = None, seed: int = 0, **options: Any
 ) -> tuple[int, int, int, int]:
     """Build, and give what its last report tells: sets trained and remembered, models trained and remembered."""
-    told: list[str] = []
-    run = Run(lambda done, total, message: told.append(message), memo={} if memo is None else memo)
+    messages: list[str] = []
+    run = Run(lambda done, total, message: messages.append(message), cache={} if cache is None else cache)
     build(table, seed, run, **options)
-    sets, recalled, models, kept = map(int, re.findall(r"\d+", told[-1]))
+    sets, recalled, models, kept = map(int, re.findall(r"\d+", messages[-1]))
     return sets, recalled, models, kept
 
 
@@ -79,8 +79,8 @@ def test_models_are_kept_for_candidates_and_sequences_and_predict_as_scikit_lear
         assert predicted.labels == tuple(table.classes[c] for c in learner.predict(table.values[:, columns]))
         expected = learner.predict_proba(table.values[:, columns])
         assert predicted.probabilities is not None
-        found = np.array([[row[name] for name in table.classes] for row in predicted.probabilities])
-        assert np.abs(found - expected).max() < 1e-12
+        probabilities = np.array([[row[name] for name in table.classes] for row in predicted.probabilities])
+        assert np.abs(probabilities - expected).max() < 1e-12
 
 
 def test_the_empty_set_predicts_the_most_common_class(table: FeatureTable, fitted: Fitted[IndexPlan]) -> None:
@@ -147,31 +147,31 @@ def test_what_an_index_saves_is_the_cheapest_of_nearly_the_best_accuracy(fitted:
 
 
 def test_a_second_build_with_another_alpha_or_tolerance_trains_nothing_twice(table: FeatureTable) -> None:
-    memo: dict[str, bytes] = {}
-    trained, recalled, models, kept = account(table, memo)
+    cache: dict[str, bytes] = {}
+    trained, recalled, models, kept = account(table, cache)
     assert trained > 0
     assert models > 0
     assert recalled == kept == 0
     changes: list[dict[str, Any]] = [{"alpha": 0.1}, {"tolerance": 0.05}, {"alpha": 0.3}, {"fixed_size": 4.0}]
     for options in changes:
-        trained, recalled, models, kept = account(table, dict(memo), **options)
+        trained, recalled, models, kept = account(table, dict(cache), **options)
         assert trained == 0 < recalled
         assert kept > 0
-    assert account(table, memo)[0] == account(table, memo)[2] == 0
+    assert account(table, cache)[0] == account(table, cache)[2] == 0
 
 
 def test_what_the_memory_holds_does_not_change_a_byte(table: FeatureTable) -> None:
-    memo: dict[str, bytes] = {}
-    build(table, run=Run(memo=memo))
-    fresh, recalled = build(table, alpha=0.1), build(table, run=Run(memo=memo), alpha=0.1)
+    cache: dict[str, bytes] = {}
+    build(table, run=Run(cache=cache))
+    fresh, recalled = build(table, alpha=0.1), build(table, run=Run(cache=cache), alpha=0.1)
     assert codec.encode(fresh.plan, fresh.summary) == codec.encode(recalled.plan, recalled.summary)
-    broken = dict.fromkeys(memo, b"x")
-    assert codec.encode(build(table, run=Run(memo=broken), alpha=0.1).plan, {}) == codec.encode(fresh.plan, {})
+    broken = dict.fromkeys(cache, b"x")
+    assert codec.encode(build(table, run=Run(cache=broken), alpha=0.1).plan, {}) == codec.encode(fresh.plan, {})
 
 
 def test_other_data_learner_or_seed_is_not_recalled(table: FeatureTable) -> None:
-    memo: dict[str, bytes] = {}
-    build(table, run=Run(memo=memo))
+    cache: dict[str, bytes] = {}
+    build(table, run=Run(cache=cache))
     for other, seed, options in (
         (small_table(seed=1), 0, {}),
         (table, 1, {}),
@@ -179,23 +179,23 @@ def test_other_data_learner_or_seed_is_not_recalled(table: FeatureTable) -> None
         (table, 0, {"standardize": False}),
         (table, 0, {"learner_params": {"C": 0.5}}),
     ):
-        assert account(other, dict(memo), seed, **options)[1] == 0
+        assert account(other, dict(cache), seed, **options)[1] == 0
 
 
 def test_a_cancelled_build_goes_on_where_it_stopped(table: FeatureTable) -> None:
-    memo: dict[str, bytes] = {}
+    cache: dict[str, bytes] = {}
     reports: list[tuple[int, int]] = []
 
     def stop_later(done: int, total: int, message: str) -> None:
         assert message
         reports.append((done, total))
-        if len(memo) >= 6:
+        if len(cache) >= 6:
             raise Cancelled("stop")
 
     with pytest.raises(Cancelled):
-        build(table, run=Run(progress=stop_later, memo=memo))
-    assert 6 <= len(memo) < 15
-    trained, recalled, _, _ = account(table, memo)
+        build(table, run=Run(progress=stop_later, cache=cache))
+    assert 6 <= len(cache) < 15
+    trained, recalled, _, _ = account(table, cache)
     assert recalled >= 6
     assert recalled + trained == build(table).summary["trainings"]["asked"]
 

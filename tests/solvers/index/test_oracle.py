@@ -11,7 +11,7 @@ import pytest
 
 from models.index import IndexOptions, IndexQuery
 from solvers.index.assemble import Built, plan_without_models
-from tests.oracles_index import Instance, best_within, costs_at, random_instance
+from tests.oracles.index import Instance, best_within, costs_at, random_instance
 
 INSTANCES = 100
 QUERIES = 200

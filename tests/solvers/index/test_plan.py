@@ -13,7 +13,7 @@ from models.index import IndexDecision, IndexOptions, IndexQuery
 from solvers.index import IndexPlan
 from solvers.index.assemble import plan_without_models
 from solvers.index.costs import Costs
-from tests.oracles_index import random_instance
+from tests.oracles.index import random_instance
 
 METHODS = ("poly-dom", "naive", "greedy", "greedy-acc", "greedy-cost")
 

@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from models.errors import Cancelled, InvalidRequest
-from solvers.pipeline.bank import Bank
-from solvers.pipeline.chromosomes import REMOVED, compress, members, stage_counts
+from solvers.arrays import Int8s
+from solvers.pipeline.answer_bank import AnswerBank
+from solvers.pipeline.configurations import REMOVED, Frontier, compress, members, stage_counts
 from solvers.pipeline.emsco import Emsco, Evolved, Settings, evolve, log_fitness
-from solvers.pipeline.enumerate import Frontier, frontier
+from solvers.pipeline.emsco_grid import Grid, best_of, search_grid
+from solvers.pipeline.exact_front import frontier
 from solvers.pipeline.objectives import Evaluator, Scores
 from solvers.pipeline.operators import beta_binomial, lengthen, mutate, recombine, roulette, selection_odds
-from solvers.pipeline.prices import Prices
-from solvers.pipeline.sweep import Grid, best_of, sweep
-from tests.oracles_pipeline import random_costs, random_table
+from solvers.pipeline.unit_costs import UnitCosts
+from tests.oracles.pipeline import random_costs, random_table
 from tests.solvers.pipeline.test_objectives import random_chromosomes
 
-Chromosomes = NDArray[np.int8]
 QUICK = Settings(population=30, generations=20, patience=1000, mutation=0.2)
 
 
@@ -36,11 +36,11 @@ def problem(seed: int, n: int = 6, k: int = 3, rows: int = 60) -> tuple[Evaluato
     def train(masks: NDArray[np.uint64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         return np.where(confident, 0.9, 0.6)[masks.astype(int)], correct.astype(np.int64)[masks.astype(int)]
 
-    evaluate = Evaluator(Bank(train, labels), Prices.whole(costs, rows), 0.75)
+    evaluate = Evaluator(AnswerBank(train, labels), UnitCosts.whole(costs, rows), 0.75)
     return evaluate, frontier(confident, correct, costs, k)
 
 
-def feasible(genes: Chromosomes, k: int, fewest: int = 1, removal: bool = False) -> bool:
+def feasible(genes: Int8s, k: int, fewest: int = 1, removal: bool = False) -> bool:
     """Tell whether all chromosomes are compressed and have a number of stages that is allowed."""
     stages = stage_counts(genes)
     low = genes.min(initial=0) >= (REMOVED if removal else 0)
@@ -87,7 +87,7 @@ def mutants(genes: tuple[int, ...], k: int, at: int = 0) -> set[tuple[int, ...]]
     if at == len(genes):
         return {genes}
     stages = range(min(max(genes) + 1, k - 1) + 1) if genes.count(genes[at]) > 1 else [genes[at]]
-    return {found for stage in stages for found in mutants((*genes[:at], stage, *genes[at + 1 :]), k, at + 1)}
+    return {mutant for stage in stages for mutant in mutants((*genes[:at], stage, *genes[at + 1 :]), k, at + 1)}
 
 
 @pytest.mark.parametrize(("genes", "k"), [((0, 0, 1), 2), ((0, 0, 0, 0), 4), ((1, 0, 1, 0), 3), ((0, 1, 2), 9)])
@@ -121,13 +121,13 @@ def test_children_are_feasible_and_have_no_more_stages_than_a_parent(n: int, k: 
 def crossed(one: tuple[int, ...], two: tuple[int, ...]) -> set[tuple[int, ...]]:
     """List all children of two parents, gene by gene as Algorithm 2 has it, gaps closed."""
     a, b = max(one) + 1, max(two) + 1
-    found = set()
+    children = set()
     for wanted, picks in product({a, b, (a + b) // 2}, product((0, 1), repeat=len(one))):
         pairs = [(one[i] + 1) / a if pick == 0 else (two[i] + 1) / b for i, pick in enumerate(picks)]
         genes = [max(round(share * wanted) - 1, 0) for share in pairs]
         order = {stage: i for i, stage in enumerate(sorted(set(genes)))}
-        found.add(tuple(order[gene] for gene in genes))
-    return found
+        children.add(tuple(order[gene] for gene in genes))
+    return children
 
 
 @pytest.mark.parametrize(
@@ -208,8 +208,8 @@ def test_nothing_that_is_not_dominated_is_ever_lost(seed: int, distinct: bool) -
             own = (max(genes), *genes)
             seen[tuple(vector)] = min(seen.get(tuple(vector), own), own)
         run.tell(scores)
-        told = run.front()
-        vectors = list(map(tuple, told.scores.maximised().tolist()))
+        front = run.front()
+        vectors = list(map(tuple, front.scores.maximised().tolist()))
         undominated = {
             one
             for one in seen
@@ -218,19 +218,19 @@ def test_nothing_that_is_not_dominated_is_ever_lost(seed: int, distinct: bool) -
         assert len(vectors) == len(set(vectors))
         assert set(vectors) == undominated
         assert set(vectors) >= best & set(seen)
-        assert [tuple(genes) for genes in told.chromosomes.tolist()] == [seen[vector][1:] for vector in vectors]
+        assert [tuple(genes) for genes in front.chromosomes.tolist()] == [seen[vector][1:] for vector in vectors]
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_every_point_is_weakly_dominated_by_the_exact_front(seed: int) -> None:
     """Nothing better than exact is ever told; what is told is feasible, and not dominated by itself."""
     evaluate, exact = problem(seed)
-    found = evolve(evaluate, 6, 3, QUICK, np.random.default_rng(seed)).front
-    assert feasible(found.chromosomes, 3)
-    for coverage, accuracy, negative in found.scores.maximised().tolist():
+    evolved = evolve(evaluate, 6, 3, QUICK, np.random.default_rng(seed)).front
+    assert feasible(evolved.chromosomes, 3)
+    for coverage, accuracy, negative in evolved.scores.maximised().tolist():
         assert np.any((exact.coverage >= coverage) & (exact.accuracy >= accuracy) & (-exact.cost >= negative))
-    again = evaluate(found.chromosomes)
-    assert np.array_equal(again.maximised(), found.scores.maximised())
+    again = evaluate(evolved.chromosomes)
+    assert np.array_equal(again.maximised(), evolved.scores.maximised())
 
 
 def test_small_problems_are_solved_whole() -> None:
@@ -239,9 +239,9 @@ def test_small_problems_are_solved_whole() -> None:
     for seed in range(10):
         evaluate, exact = problem(seed)
         using = replace(QUICK, population=200, generations=60, distinct=True)
-        found = evolve(evaluate, 6, 3, using, np.random.default_rng(seed)).front.scores
+        scores = evolve(evaluate, 6, 3, using, np.random.default_rng(seed)).front.scores
         points = set(map(tuple, np.column_stack((exact.coverage, exact.accuracy, -exact.cost)).tolist()))
-        whole += points == set(map(tuple, found.maximised().tolist()))
+        whole += points == set(map(tuple, scores.maximised().tolist()))
     assert whole >= 8
 
 
@@ -285,7 +285,7 @@ def test_the_three_halting_rules() -> None:
     assert patient.halted == "patience"
     assert patient.generations >= 3
 
-    def alike(genes: Chromosomes) -> Scores:
+    def alike(genes: Int8s) -> Scores:
         ones = np.ones(len(genes), dtype=np.int64)
         return Scores(2, ones, ones, np.ones(len(genes)))
 
@@ -306,20 +306,20 @@ def test_removal_fewest_stages_and_false_positives_are_options() -> None:
     long = evolve(evaluate, 6, 3, replace(QUICK, fewest_stages=3), rng).front
     assert set(stage_counts(long.chromosomes).tolist()) == {3}
 
-    def alarmed(genes: Chromosomes) -> Scores:
+    def alarmed(genes: Int8s) -> Scores:
         scores = evaluate(genes)
         return replace(scores, alarms=genes[:, 0].astype(np.int64), negatives=5)
 
-    found = evolve(alarmed, 6, 3, QUICK, rng).front
-    assert found.scores.maximised().shape[1] == 4
-    assert found.scores.alarms is not None
-    assert len(set(found.scores.alarms.tolist())) > 1
+    front = evolve(alarmed, 6, 3, QUICK, rng).front
+    assert front.scores.maximised().shape[1] == 4
+    assert front.scores.alarms is not None
+    assert len(set(front.scores.alarms.tolist())) > 1
 
 
 def test_one_feature_and_63_features_work() -> None:
     """The ends of what a mask holds."""
 
-    def evaluate(genes: Chromosomes) -> Scores:
+    def evaluate(genes: Int8s) -> Scores:
         stages = stage_counts(genes)
         return Scores(100, 100 - stages, 90 - stages, 10.0 / stages)
 
@@ -333,16 +333,16 @@ def test_one_feature_and_63_features_work() -> None:
 def test_a_run_can_be_cancelled_and_tells_its_generations() -> None:
     """What progress raises comes out."""
     evaluate, _ = problem(0)
-    told: list[int] = []
+    generations: list[int] = []
 
     def stop(done: int, total: int, message: str) -> None:
-        told.append(done)
+        generations.append(done)
         if done == 3:
             raise Cancelled("told to stop")
 
     with pytest.raises(Cancelled):
         evolve(evaluate, 6, 3, QUICK, np.random.default_rng(0), progress=stop)
-    assert told == [0, 1, 2, 3]
+    assert generations == [0, 1, 2, 3]
 
 
 def test_parameters_out_of_range_are_refused_with_numbers() -> None:
@@ -364,18 +364,18 @@ def test_the_sweep_tries_the_grid_and_prefers_small_populations() -> None:
     """Within delta of the best score the smallest population wins, then the first (Section 4.1)."""
     evaluate, _ = problem(2)
     grid = Grid(mutation=(0.1, 0.3), recombination=(0.8,), beta=(2.0,), elite=(0.2,), population=(20, 10))
-    told: list[int] = []
-    found = sweep(
+    runs_done: list[int] = []
+    swept = search_grid(
         evaluate, 6, 3, np.random.default_rng(0), grid=grid, base=QUICK, runs=2, delta=9.0,
-        progress=lambda done, total, message: told.append(done),
+        progress=lambda done, total, message: runs_done.append(done),
     )  # fmt: skip
-    assert [(each.mutation, each.population) for each in found.settings] == [(0.1, 20), (0.1, 10), (0.3, 20), (0.3, 10)]
-    assert (found.best.mutation, found.best.population) == (0.1, 10)
-    assert found.scores.shape == (4,)
-    assert np.all((found.scores > 0) & (found.scores <= math.sqrt(3) + 1e-12))
-    assert told == list(range(8))
+    assert [(each.mutation, each.population) for each in swept.settings] == [(0.1, 20), (0.1, 10), (0.3, 20), (0.3, 10)]
+    assert (swept.best.mutation, swept.best.population) == (0.1, 10)
+    assert swept.scores.shape == (4,)
+    assert np.all((swept.scores > 0) & (swept.scores <= math.sqrt(3) + 1e-12))
+    assert runs_done == list(range(8))
     assert best_of(np.array([0.9, 1.0, 0.98]), [100, 300, 200], 0.0) == 1
     with pytest.raises(InvalidRequest, match="runs: are 0"):
-        sweep(evaluate, 6, 3, np.random.default_rng(0), runs=0)
+        search_grid(evaluate, 6, 3, np.random.default_rng(0), runs=0)
     with pytest.raises(InvalidRequest, match="grid: is empty"):
-        sweep(evaluate, 6, 3, np.random.default_rng(0), grid=replace(grid, beta=()))
+        search_grid(evaluate, 6, 3, np.random.default_rng(0), grid=replace(grid, beta=()))

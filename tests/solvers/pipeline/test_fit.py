@@ -10,9 +10,9 @@ from models import FeaturesSpec, FeatureTable, InvalidRequest
 from models.pipeline import Acquire, Classify, Evolution, PipelineOptions, PipelineQuery, Reject
 from solvers.base import Fitted, Run
 from solvers.pipeline import PipelinePlan, solver
-from solvers.pipeline.chromosomes import configurations
-from solvers.pipeline.ready import cut_rows
-from tests.samples import MIXED_SPEC, mixed_columns
+from solvers.pipeline.configurations import configurations
+from solvers.pipeline.prepared_data import cut_rows
+from tests.support.samples import MIXED_SPEC, mixed_columns
 
 
 def table(rows: int = 300, **more: Any) -> FeatureTable:
@@ -87,8 +87,8 @@ def test_walking_the_test_rows_reproduces_every_figure(dataset: FeatureTable, op
     test = cut_rows(dataset, np.random.default_rng(0)).test
     assert len(test) == plan.held_out
     for one in plan.frontier()[:: max(len(plan.frontier()) // 6, 1)]:
-        found = walked(plan, dataset, test, one.solution)
-        assert found == pytest.approx((one.coverage, one.conclusive_accuracy, one.cost), abs=1e-9)
+        achieved = walked(plan, dataset, test, one.solution)
+        assert achieved == pytest.approx((one.coverage, one.conclusive_accuracy, one.cost), abs=1e-9)
 
 
 def test_steps_of_many_are_those_of_each() -> None:
@@ -100,9 +100,9 @@ def test_steps_of_many_are_those_of_each() -> None:
         for step, item in zip(plan.steps(solution, partly), partly, strict=True):
             alone = plan.step(solution, item)
             assert type(step) is type(alone)
-            told, wanted = vars(step), vars(alone)
-            assert told.pop("confidence", 0.0) == pytest.approx(wanted.pop("confidence", 0.0))
-            assert told == wanted
+            together, wanted = vars(step), vars(alone)
+            assert together.pop("confidence", 0.0) == pytest.approx(wanted.pop("confidence", 0.0))
+            assert together == wanted
 
 
 def test_no_configuration_of_the_front_dominates_another_on_the_validation_rows() -> None:
@@ -247,6 +247,6 @@ def test_a_fit_can_be_cancelled() -> None:
 
 def test_evolution_options_are_those_of_the_search() -> None:
     from solvers.pipeline.emsco import Settings
-    from solvers.pipeline.search import settings_of
+    from solvers.pipeline.front import settings_of
 
     assert settings_of(Evolution()) == Settings()

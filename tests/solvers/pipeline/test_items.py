@@ -105,5 +105,5 @@ def test_a_plan_that_contradicts_itself_is_refused(plan: PipelinePlan, name: str
 
 
 def test_every_array_of_a_plan_is_checked() -> None:
-    told = {"missing", "unit", "exact"}
-    assert {field.name for field in fields(PipelinePlan) if field.init} == BROKEN.keys() | told
+    unchecked = {"missing", "unit", "exact"}
+    assert {field.name for field in fields(PipelinePlan) if field.init} == BROKEN.keys() | unchecked

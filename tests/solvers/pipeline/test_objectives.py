@@ -10,22 +10,22 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from models.errors import InvalidRequest
-from solvers.pipeline.bank import Bank
-from solvers.pipeline.bits import count, pack, unpack
-from solvers.pipeline.chromosomes import checked, compress, configurations, members, partitions, stage_masks
-from solvers.pipeline.enumerate import frontier
+from solvers.arrays import UInt64s
+from solvers.pipeline.answer_bank import AnswerBank
+from solvers.pipeline.bit_rows import count, pack, unpack
+from solvers.pipeline.configurations import checked, compress, configurations, members, partitions, stage_masks
+from solvers.pipeline.exact_front import frontier
 from solvers.pipeline.objectives import Evaluator, Scores, inverse_cost
-from solvers.pipeline.prices import Prices
-from tests.oracles_pipeline import every_chromosome, fractions, random_costs, walk
+from solvers.pipeline.unit_costs import UnitCosts
+from tests.oracles.pipeline import every_chromosome, fractions, random_costs, walk
 
-Masks = NDArray[np.uint64]
 Answers = tuple[NDArray[np.float32], NDArray[np.int64]]
 
 
-def answers(features: int, labels: NDArray[np.int64], classes: int = 2, seed: int = 0) -> Callable[[Masks], Answers]:
+def answers(features: int, labels: NDArray[np.int64], classes: int = 2, seed: int = 0) -> Callable[[UInt64s], Answers]:
     """Make a trainer whose classifiers answer at random, the same for the same feature set."""
 
-    def train(masks: Masks) -> Answers:
+    def train(masks: UInt64s) -> Answers:
         confidence = np.zeros((len(masks), len(labels)), dtype=np.float32)
         predicted = np.zeros((len(masks), len(labels)), dtype=np.int64)
         for i, mask in enumerate(masks.tolist()):
@@ -94,10 +94,10 @@ def test_objectives_are_those_of_walking_each_row(seed: int) -> None:
     n, k, rows, classes = int(rng.integers(1, 7)), int(rng.integers(1, 5)), int(rng.integers(1, 150)), 2 + seed % 2
     labels = rng.integers(classes, size=rows)
     threshold = float(rng.choice([0.55, 0.75, 0.95]))
-    bank = Bank(answers(n, labels, classes), labels, classes=classes, positive=1)
+    bank = AnswerBank(answers(n, labels, classes), labels, classes=classes, positive=1)
     costs = random_costs(rng, n)
     genes = random_chromosomes(rng, 40, n, k, 0.2 * (seed % 3))
-    scores = Evaluator(bank, Prices.whole(costs, rows), threshold)(genes)
+    scores = Evaluator(bank, UnitCosts.whole(costs, rows), threshold)(genes)
     confidence, predicted = answers(n, labels, classes)(np.arange(1 << n, dtype=np.uint64))
     confident, correct = confidence >= np.float32(threshold), predicted == labels
     confident[0] = False
@@ -119,21 +119,21 @@ def test_the_exact_front_and_the_objectives_say_the_same_to_the_last_bit() -> No
     """Chromosomes of the front, scored, have its numbers."""
     rng = np.random.default_rng(2)
     labels = rng.integers(2, size=90)
-    bank = Bank(answers(6, labels), labels)
+    bank = AnswerBank(answers(6, labels), labels)
     costs = rng.uniform(1, 2, 6)
     confidence, predicted = answers(6, labels)(np.arange(64, dtype=np.uint64))
-    found = frontier(confidence >= 0.75, predicted == labels, costs, 4)
-    scores = Evaluator(bank, Prices.whole(costs, 90), 0.75)(found.chromosomes)
-    assert np.array_equal(scores.coverage, found.coverage)
-    assert np.array_equal(scores.accuracy, found.accuracy)
-    assert np.array_equal(scores.cost, found.cost)
+    front = frontier(confidence >= 0.75, predicted == labels, costs, 4)
+    scores = Evaluator(bank, UnitCosts.whole(costs, 90), 0.75)(front.chromosomes)
+    assert np.array_equal(scores.coverage, front.coverage)
+    assert np.array_equal(scores.accuracy, front.accuracy)
+    assert np.array_equal(scores.cost, front.cost)
 
 
 def test_many_configurations_are_scored_in_parts_as_one_by_one() -> None:
     """More than are evaluated at once."""
     rng = np.random.default_rng(6)
     labels = rng.integers(2, size=70)
-    evaluate = Evaluator(Bank(answers(5, labels), labels, positive=0), Prices.whole(np.ones(5), 70), 0.75)
+    evaluate = Evaluator(AnswerBank(answers(5, labels), labels, positive=0), UnitCosts.whole(np.ones(5), 70), 0.75)
     genes = random_chromosomes(rng, 5000, 5, 3)
     together = evaluate(genes)
     places = rng.integers(5000, size=20)
@@ -157,11 +157,11 @@ def test_each_feature_set_is_trained_once_whatever_the_threshold() -> None:
     labels = rng.integers(3, size=40)
     asked: list[int] = []
 
-    def train(masks: Masks) -> Answers:
+    def train(masks: UInt64s) -> Answers:
         asked.extend(masks.tolist())
         return answers(4, labels, 3)(masks)
 
-    bank = Bank(train, labels, classes=3)
+    bank = AnswerBank(train, labels, classes=3)
     confidence, predicted = answers(4, labels, 3)(np.arange(16, dtype=np.uint64))
     thresholds: list[float | NDArray[np.float64]] = [0.5, 0.9, np.array([0.6, 0.9, 0.5]), 0.5]
     for threshold in thresholds:
@@ -182,8 +182,8 @@ def test_memory_is_bounded_and_forgetting_changes_no_answer() -> None:
     """Room for ten feature sets: what was asked for last is kept, and one large request is still answered."""
     rng = np.random.default_rng(1)
     labels = rng.integers(2, size=64)
-    small = Bank(answers(6, labels), labels, max_bytes=10 * (64 * 5 + 16))
-    large = Bank(answers(6, labels), labels)
+    small = AnswerBank(answers(6, labels), labels, max_bytes=10 * (64 * 5 + 16))
+    large = AnswerBank(answers(6, labels), labels)
     for _ in range(60):
         masks = rng.choice(64, size=4, replace=False).astype(np.uint64)
         threshold = float(rng.choice([0.6, 0.9]))
@@ -198,41 +198,41 @@ def test_memory_is_bounded_and_forgetting_changes_no_answer() -> None:
 def test_wrong_input_to_bank_and_evaluator_is_refused() -> None:
     """Labels, thresholds, answers, chromosomes."""
     labels = np.array([0, 1, 1])
-    good = Bank(answers(3, labels), labels)
+    good = AnswerBank(answers(3, labels), labels)
     one = np.array([1], dtype=np.uint64)
     for wrong in (np.array([0, 2]), np.array([-1, 0]), np.zeros((2, 2), dtype=int), np.zeros(0, dtype=int)):
         with pytest.raises(InvalidRequest, match="labels"):
-            Bank(answers(3, labels), wrong)
+            AnswerBank(answers(3, labels), wrong)
     with pytest.raises(InvalidRequest, match="positive: is 2"):
-        Bank(answers(3, labels), labels, positive=2)
+        AnswerBank(answers(3, labels), labels, positive=2)
     for threshold in (1.5, np.nan, np.array([0.5]), np.array([0.5, -0.1])):
         with pytest.raises(InvalidRequest, match="threshold"):
             good.votes(one, threshold)
     with pytest.raises(InvalidRequest, match=r"\(1, 2\).*must be \(1, 3\)"):
-        Bank(lambda masks: (np.zeros((1, 2)), np.zeros((1, 2), dtype=int)), labels).votes(one, 0.5)
+        AnswerBank(lambda masks: (np.zeros((1, 2)), np.zeros((1, 2), dtype=int)), labels).votes(one, 0.5)
     with pytest.raises(InvalidRequest, match="other codes than 0 to 1"):
-        Bank(lambda masks: (np.zeros((1, 3)), np.full((1, 3), 2)), labels).votes(one, 0.5)
+        AnswerBank(lambda masks: (np.zeros((1, 3)), np.full((1, 3), 2)), labels).votes(one, 0.5)
     for genes in (np.zeros(3, dtype=int), np.zeros((2, 64), dtype=int), np.zeros((2, 3)), np.full((1, 3), 127)):
         with pytest.raises(InvalidRequest, match="chromosomes"):
             checked(genes)  # type: ignore[arg-type]
-    with pytest.raises(InvalidRequest, match="have 4 features, prices are of 3"):
-        Evaluator(good, Prices.whole(np.ones(3), 3), 0.5)(np.zeros((1, 4), dtype=np.int8))
+    with pytest.raises(InvalidRequest, match="have 4 features, costs are of 3"):
+        Evaluator(good, UnitCosts.whole(np.ones(3), 3), 0.5)(np.zeros((1, 4), dtype=np.int8))
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=12), st.integers(1, 5000))
-def test_prices_are_whole_and_close_and_sums_stay_exact(costs: list[float], rows: int) -> None:
+def test_unit_costs_are_whole_and_close_and_sums_stay_exact(costs: list[float], rows: int) -> None:
     """Any costs: whole numbers of units, at most 2^50 for all rows, off by less than 1e-10 of their sum."""
-    prices = Prices.whole(np.array(costs), rows)
+    prices = UnitCosts.whole(np.array(costs), rows)
     assert np.array_equal(prices.of, np.rint(prices.of))
     assert float(prices.of.sum()) * rows <= 2**50
     assert np.allclose(prices.of / prices.units, costs, rtol=0, atol=1e-10 * sum(costs) + 1e-300)
 
 
-def test_prices_with_few_decimals_are_exact() -> None:
+def test_unit_costs_with_few_decimals_are_exact() -> None:
     """Tenths, and equal costs however small or large; 0.1 + 0.2 is 0.3."""
-    prices = Prices.whole(np.array([0.1, 0.2, 0.3]), 1000)
+    prices = UnitCosts.whole(np.array([0.1, 0.2, 0.3]), 1000)
     assert (prices.of.tolist(), prices.units) == ([1.0, 2.0, 3.0], 10.0)
     for cost in (5e-324, 1e-200, 1 / 3, 1e300, 0.0):
-        equal = Prices.whole(np.full(5, cost), 100)
+        equal = UnitCosts.whole(np.full(5, cost), 100)
         assert len(set(equal.of.tolist())) == 1
         assert equal.mean(equal.of * 100, 100).tolist() == pytest.approx([cost] * 5, rel=1e-9, abs=1e-300)

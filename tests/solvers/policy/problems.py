@@ -8,7 +8,7 @@ from models import FeaturesSpec, FeatureTable, Trace, TraceSpec, dataset_from_co
 from models.policy import PolicyOptions, RolloutItem
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
-from tests.samples import FEATURES_SPEC, TRACE_SPEC, feature_columns, trace_columns
+from tests.support.samples import FEATURES_SPEC, TRACE_SPEC, feature_columns, trace_columns
 
 QUICK = PolicyOptions(learner="filter_tree", answers="linear", points=5, folds=2)
 """Options without trees: nothing is compiled."""
@@ -17,17 +17,17 @@ QUICK = PolicyOptions(learner="filter_tree", answers="linear", points=5, folds=2
 def trace(rows: int = 400, seed: int = 0) -> Trace:
     """Make the sample trace: three classifiers, the third with measured costs and no confidence."""
     columns = {name: np.array(values) for name, values in trace_columns(rows, seed).items()}
-    found = dataset_from_columns(TraceSpec.model_validate(TRACE_SPEC), columns)
-    assert isinstance(found, Trace)
-    return found
+    dataset = dataset_from_columns(TraceSpec.model_validate(TRACE_SPEC), columns)
+    assert isinstance(dataset, Trace)
+    return dataset
 
 
 def features(rows: int = 300, seed: int = 0) -> FeatureTable:
     """Make the sample table: three features in four columns, two of them with costs that depend on a size."""
     columns = {name: np.array(values) for name, values in feature_columns(rows, seed).items()}
-    found = dataset_from_columns(FeaturesSpec.model_validate(FEATURES_SPEC), columns)
-    assert isinstance(found, FeatureTable)
-    return found
+    dataset = dataset_from_columns(FeaturesSpec.model_validate(FEATURES_SPEC), columns)
+    assert isinstance(dataset, FeatureTable)
+    return dataset
 
 
 def many_features(sensors: int, rows: int = 300, seed: int = 0, **extra: Any) -> FeatureTable:
@@ -41,9 +41,9 @@ def many_features(sensors: int, rows: int = 300, seed: int = 0, **extra: Any) ->
         "unit": "ms",
         "features": [{"name": name, "columns": [name], "cost": 1.0} | extra for name in columns],
     }
-    found = dataset_from_columns(FeaturesSpec.model_validate(spec), {**columns, "label": label})
-    assert isinstance(found, FeatureTable)
-    return found
+    dataset = dataset_from_columns(FeaturesSpec.model_validate(spec), {**columns, "label": label})
+    assert isinstance(dataset, FeatureTable)
+    return dataset
 
 
 def build(dataset: FeatureTable | Trace, options: PolicyOptions = QUICK, seed: int = 0) -> PolicyPlan:
@@ -53,19 +53,19 @@ def build(dataset: FeatureTable | Trace, options: PolicyOptions = QUICK, seed: i
 
 def items_of(dataset: FeatureTable | Trace) -> list[RolloutItem]:
     """Write complete items as a caller would."""
-    found = []
+    items = []
     for row in range(dataset.rows):
-        told: dict[str, Any] = {}
+        sensors: dict[str, Any] = {}
         at = 0
         if isinstance(dataset, Trace):
             for j, classifier in enumerate(dataset.spec.classifiers):
                 label = dataset.classes[dataset.predictions[row, j]]
                 sure = dataset.confidences[row, j]
-                told[classifier.name] = label if np.isnan(sure) else (label, float(sure))
+                sensors[classifier.name] = label if np.isnan(sure) else (label, float(sure))
         else:
             for feature in dataset.spec.features:
                 width = len(feature.columns)
-                told[feature.name] = tuple(dataset.values[row, at : at + width].tolist())
+                sensors[feature.name] = tuple(dataset.values[row, at : at + width].tolist())
                 at += width
-        found.append(RolloutItem(item=f"item-{row}", sensors=told))
-    return found
+        items.append(RolloutItem(item=f"item-{row}", sensors=sensors))
+    return items

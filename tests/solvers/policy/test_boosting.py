@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from solvers.policy.boosting import Binned, Growth, boost, boost_classes
-from solvers.policy.classifiers import softmax
-from solvers.policy.forest import STAGE, Forest
+from solvers.policy.oblivious_trees import STAGE, Forest
 
 GROWTH = Growth(trees=60, depth=3, rate=0.2, ridge=1.0)
 
@@ -28,9 +28,9 @@ def test_thresholds_ask_of_numbers_what_bins_asked() -> None:
     """Evaluated on the rows it grew on, a forest without shrinkage to zero leaves means of its leaves alone."""
     x, y = drawn(200)
     one = boost(Binned.of(x), y[:, :1], Growth(1, 2, 1.0, 1e-9), np.random.default_rng(1))
-    found, places = one.predict(x)[:, 0], one.places(x)[:, 0]
+    predicted, places = one.predict(x)[:, 0], one.places(x)[:, 0]
     for leaf in np.unique(places):
-        assert found[places == leaf] == pytest.approx(y[places == leaf, 0].mean(), abs=1e-5)
+        assert predicted[places == leaf] == pytest.approx(y[places == leaf, 0].mean(), abs=1e-5)
 
 
 def test_the_first_question_is_the_best_split_of_all() -> None:
@@ -49,10 +49,10 @@ def test_the_first_question_is_the_best_split_of_all() -> None:
 def test_classes_get_probabilities_near_the_true_ones() -> None:
     rng = np.random.default_rng(2)
     x = rng.uniform(-2, 2, (3000, 2))
-    truth = softmax(np.stack([np.zeros(3000), 1.5 * x[:, 0], np.sign(x[:, 1])], axis=1))
+    truth = softmax(np.stack([np.zeros(3000), 1.5 * x[:, 0], np.sign(x[:, 1])], axis=1), axis=1)
     labels = (rng.random(3000)[:, None] > truth.cumsum(axis=1)).sum(axis=1)
     forest = boost_classes(Binned.of(x[:2000]), labels[:2000], 3, GROWTH, rng)
-    assert np.abs(softmax(forest.predict(x[2000:])) - truth[2000:]).mean() < 0.07
+    assert np.abs(softmax(forest.predict(x[2000:]), axis=1) - truth[2000:]).mean() < 0.07
 
 
 def test_columns_that_say_nothing_are_no_trouble() -> None:
@@ -70,7 +70,7 @@ def test_equal_seeds_grow_equal_forests() -> None:
 def test_a_forest_cut_short_says_what_its_first_trees_said() -> None:
     x, y = drawn(200)
     forest = boost(Binned.of(x), y, GROWTH, np.random.default_rng(3))
-    losses = forest.staged_losses(x, lambda found: float(np.square(found - y).sum()))
+    losses = forest.staged_losses(x, lambda outputs: float(np.square(outputs - y).sum()))
     for trees in (0, 4, 16, 60):
         cut = forest.first(trees)
         assert np.square(cut.predict(x) - y).sum() == pytest.approx(losses[trees // STAGE], rel=1e-4)

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from app import codec
+from app.store import codec
 from models import FeaturesSpec, FeatureTable, InvalidRequest, dataset_from_columns
 from models.errors import Cancelled
 from models.policy import PolicyOptions, PolicyQuery, PolicyTarget
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
+from solvers.policy.classifier_training import cut
 from solvers.policy.fit import tradeoffs_of
 from solvers.policy.losses import Losses
-from solvers.policy.training import cut
 from tests.solvers.policy.problems import QUICK, build, features, many_features, trace
 
 
@@ -52,10 +52,10 @@ def test_labels_that_nothing_tells_are_not_found_out() -> None:
         {"name": f"f{m}", "columns": [f"f{m}"], "cost": 1.0} for m in range(3)]}  # fmt: skip
     columns: dict[str, Any] = {f"f{m}": rng.normal(size=400) for m in range(3)}
     columns["y"] = np.repeat([0, 1], 200)
-    found = dataset_from_columns(FeaturesSpec.model_validate(spec), columns)
-    assert isinstance(found, FeatureTable)
+    dataset = dataset_from_columns(FeaturesSpec.model_validate(spec), columns)
+    assert isinstance(dataset, FeatureTable)
     options = PolicyOptions(learner="regression", points=4, folds=4, trees=20, smoothing=0.0)
-    plan = build(found, options)
+    plan = build(dataset, options)
     assert plan.point_errors.min() > 0.4
 
 
@@ -134,16 +134,16 @@ def test_a_class_that_is_rare_may_miss_from_all_that_a_member_sees() -> None:
 
 
 def test_progress_is_told_for_every_node_and_a_build_can_be_stopped_midway() -> None:
-    told: list[tuple[int, int, str]] = []
+    reports: list[tuple[int, int, str]] = []
 
     def note(done: int, total: int, message: str) -> None:
-        told.append((done, total, message))
+        reports.append((done, total, message))
         if "nodes are learned" in message:
             raise Cancelled("told to stop")
 
     with pytest.raises(Cancelled):
         fit(features(100), QUICK, np.random.default_rng(0), Run(note))
-    assert [done for done, *_ in told] == sorted(done for done, *_ in told)
+    assert [done for done, *_ in reports] == sorted(done for done, *_ in reports)
 
 
 @pytest.mark.parametrize("learner", ["regression", "filter_tree"])
@@ -168,18 +168,18 @@ def kept() -> PolicyPlan:
 
 def broken(name: str, array: NDArray[Any]) -> list[NDArray[Any]]:
     """Break an array in every way that its kind allows."""
-    found = [array[..., :-1], array[:-1], np.concatenate([array, array]), array[None], array[:0]]
+    variants = [array[..., :-1], array[:-1], np.concatenate([array, array]), array[None], array[:0]]
     if array.dtype.kind == "f":
         for bad in (np.nan, np.inf, -np.inf):
             spoilt = array.copy()
             spoilt.flat[-1] = bad
-            found.append(spoilt)
+            variants.append(spoilt)
     if name in ("targets", "class_columns", "edge_columns", "offsets", "owners"):
         for bad in (-1, 10**6):
             spoilt = array.copy()
             spoilt.flat[-1] = bad
-            found.append(spoilt)
-    return [each for each in found if each.shape != array.shape or not np.array_equal(each, array)]
+            variants.append(spoilt)
+    return [each for each in variants if each.shape != array.shape or not np.array_equal(each, array)]
 
 
 def test_every_array_that_was_tampered_with_is_refused(kept: PolicyPlan) -> None:

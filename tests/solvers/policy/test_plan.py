@@ -19,7 +19,7 @@ from models.policy import (
 )
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
-from solvers.policy.hull import Mixture
+from solvers.policy.budget_mixture import Mixture
 from tests.solvers.policy.problems import QUICK, build, features, items_of, many_features, trace
 
 BOOSTED = PolicyOptions(learner="regression", points=8, folds=3, trees=12, depth=3)
@@ -116,10 +116,10 @@ def test_rollouts_of_cells_are_those_of_items(built: Built) -> None:
     plan, dataset = built
     items = items_of(dataset)
     target = PolicyTarget(budget=float(plan.point_bounds[-1]) * 0.6)
-    told = plan.rollouts(items, target)
+    rollouts = plan.rollouts(items, target)
     ran = plan.run(plan.cells_of(dataset), [str(item.item) for item in items], target)
-    assert [item.label for item in told.items] == [plan.classes[label] for label in ran.labels]
-    assert told.mean_cost == pytest.approx(ran.costs.mean())
+    assert [item.label for item in rollouts.items] == [plan.classes[label] for label in ran.labels]
+    assert rollouts.mean_cost == pytest.approx(ran.costs.mean())
 
 
 def test_what_is_learned_helps(built: Built) -> None:
@@ -133,9 +133,9 @@ def test_what_is_learned_helps(built: Built) -> None:
 
 def test_more_budget_never_leads_to_a_dearer_or_worse_point_than_asked(plan: PolicyPlan) -> None:
     budgets = np.linspace(0, plan.point_bounds[-1] * 1.2, 50)
-    found = [Mixture.of(plan.point_bounds, float(budget)) for budget in budgets]
-    mean = [(1 - m.share) * plan.point_bounds[m.first] + m.share * plan.point_bounds[m.second] for m in found]
-    errors = [(1 - m.share) * plan.point_errors[m.first] + m.share * plan.point_errors[m.second] for m in found]
+    mixtures = [Mixture.of(plan.point_bounds, float(budget)) for budget in budgets]
+    mean = [(1 - m.share) * plan.point_bounds[m.first] + m.share * plan.point_bounds[m.second] for m in mixtures]
+    errors = [(1 - m.share) * plan.point_errors[m.first] + m.share * plan.point_errors[m.second] for m in mixtures]
     assert np.allclose(mean, np.minimum(budgets, plan.point_bounds[-1]))
     assert np.all(np.diff(errors) <= 1e-12)
 
@@ -188,9 +188,9 @@ def test_with_all_sensors_known_it_classifies(plan: PolicyPlan) -> None:
 
 def test_a_label_may_be_told_in_three_ways(plan: PolicyPlan) -> None:
     ways: list[Any] = [{"label": "cat", "confidence": 0.95}, ["cat", 0.95]]
-    told = [PolicyQuery.model_validate({"tradeoff": 0.0, "acquired": {"fast": way}}) for way in ways]
-    assert isinstance(told[0].acquired["fast"], Answer)
-    assert plan.decide(told[0]) == plan.decide(told[1])
+    queries = [PolicyQuery.model_validate({"tradeoff": 0.0, "acquired": {"fast": way}}) for way in ways]
+    assert isinstance(queries[0].acquired["fast"], Answer)
+    assert plan.decide(queries[0]) == plan.decide(queries[1])
     for way in ("cat", ["cat"], {"label": "cat"}):
         query = PolicyQuery.model_validate({"tradeoff": 0.0, "acquired": {"strong": way}})
         assert isinstance(plan.decide(query), AcquireDecision | ClassifyDecision)

@@ -5,20 +5,18 @@ from collections.abc import Callable
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from solvers.arrays import Bools
 from solvers.policy.subsets import choose_subsets, reward
-from tests.oracles_policy import best_reward
-
-Bools = NDArray[np.bool_]
+from tests.oracles.policy import best_reward
 
 
 def coverage(seed: int, sensors: int, rows: int) -> Callable[[frozenset[int]], Bools]:
     """Make answers that only get better with more sensors: a row is answered rightly once any of its own is there."""
-    told = np.random.default_rng(seed).random((sensors, rows)) < 0.3
+    answered = np.random.default_rng(seed).random((sensors, rows)) < 0.3
 
     def right(group: frozenset[int]) -> Bools:
-        return np.asarray(told[sorted(group)].any(axis=0))
+        return np.asarray(answered[sorted(group)].any(axis=0))
 
     return right
 
@@ -48,10 +46,10 @@ def test_with_unlike_costs_it_keeps_within_the_limit_and_half_the_promise(seed: 
 
 def test_a_cheap_sensor_does_not_keep_out_a_dear_one_that_is_worth_far_more() -> None:
     """By the rise for a unit of cost alone the cheap one comes first, and nothing is left for the other."""
-    told = {0: np.arange(100) < 2, 1: np.arange(100) < 90}
+    answered = {0: np.arange(100) < 2, 1: np.arange(100) < 90}
 
     def right(group: frozenset[int]) -> Bools:
-        return np.any([told[m] for m in group], axis=0) if group else np.zeros(100, dtype=np.bool_)
+        return np.any([answered[m] for m in group], axis=0) if group else np.zeros(100, dtype=np.bool_)
 
     assert choose_subsets(right, np.array([0.01, 1.0]), 1, 1.0).reward == 0.9
 

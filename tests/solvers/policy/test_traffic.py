@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 
 from models.errors import Conflict, CorruptArtifact
-from models.policy import PolicyTarget
-from models.traffic import Traffic
+from models.policy import PolicyTarget, Traffic
 from solvers import Run
 from solvers.base import Fitted
 from solvers.policy import PolicyPlan, fit, traffic
-from solvers.policy.classifiers import tree_inputs
-from solvers.policy.plan import Luck
-from solvers.policy.training import cut
+from solvers.policy.classifier_training import cut
+from solvers.policy.node_classifiers import tree_inputs
+from solvers.policy.plan import ItemDraw
 from tests.solvers.policy.problems import QUICK, many_features, trace
 
 Dataset = Any
@@ -34,11 +33,11 @@ def fitted(kind: str = "singly") -> tuple[Dataset, Fitted[PolicyPlan]]:
 
 def walked(kind: str, budget: float) -> tuple[Counter[Any], Counter[Any], Counter[Any]]:
     """Walk every row by the member of its part: how many take each edge, stop at each node, and are wrong there."""
-    dataset, found = fitted(kind)
-    plan = found.plan
+    dataset, built = fitted(kind)
+    plan = built.plan
     parts = cut(dataset.labels, QUICK.folds, np.random.default_rng(3))
     names = [
-        next(name for i in count() if Luck.of(name := f"{row}-{i}", QUICK.folds).member == part)
+        next(name for i in count() if ItemDraw.of(name := f"{row}-{i}", QUICK.folds).member == part)
         for row, part in enumerate(parts.tolist())
     ]
     cells = plan.cells_of(dataset)
@@ -64,51 +63,51 @@ def sensors_of(plan: PolicyPlan, node: int) -> tuple[str, ...]:
 
 def asked(kind: str = "singly", **target: float) -> Traffic:
     """Ask for the traffic of the policy that was fitted."""
-    _, found = fitted(kind)
-    return traffic(found.plan, json.loads(json.dumps(found.summary)), PolicyTarget(**target))
+    _, built = fitted(kind)
+    return traffic(built.plan, json.loads(json.dumps(built.summary)), PolicyTarget(**target))
 
 
 @pytest.mark.parametrize("kind", ["singly", "in groups"])
 def test_every_edge_and_node_counts_the_rows_that_pass_it(kind: str) -> None:
-    _, found = fitted(kind)
-    for point in found.plan.curve():
-        told = asked(kind, budget=point.cost_bound)
-        assert [each.tradeoff for each in told.points] == [point.tradeoff]
+    _, built = fitted(kind)
+    for point in built.plan.curve():
+        counted = asked(kind, budget=point.cost_bound)
+        assert [each.tradeoff for each in counted.points] == [point.tradeoff]
         edges, stops, wrong = walked(kind, point.cost_bound)
-        names = [node.sensors for node in told.nodes]
-        assert {(names[e.source], names[e.target]): e.items for e in told.edges} == edges
-        assert {node.sensors: node.stopped for node in told.nodes if node.stopped} == stops
-        assert {node.sensors: node.wrong for node in told.nodes if node.stopped} == wrong
+        names = [node.sensors for node in counted.nodes]
+        assert {(names[e.source], names[e.target]): e.items for e in counted.edges} == edges
+        assert {node.sensors: node.stopped for node in counted.nodes if node.stopped} == stops
+        assert {node.sensors: node.wrong for node in counted.nodes if node.stopped} == wrong
 
 
 def test_some_rows_pass_several_edges_and_some_are_wrong() -> None:
-    told = asked(tradeoff=0.2)
-    assert len(told.edges) > 1
-    assert all(node.wrong for node in told.nodes if node.stopped)
-    assert any(edge.source > 0 for edge in told.edges)
+    counted = asked(tradeoff=0.2)
+    assert len(counted.edges) > 1
+    assert all(node.wrong for node in counted.nodes if node.stopped)
+    assert any(edge.source > 0 for edge in counted.edges)
 
 
 @pytest.mark.parametrize("kind", ["singly", "in groups"])
 @pytest.mark.parametrize("target", [{}, {"budget": 2.0}, {"budget": 0.0}, {"budget": 1e6}, {"tradeoff": 0.02}])
 def test_what_comes_goes_on_or_stops_and_adds_up_to_the_curve(kind: str, target: dict[str, float]) -> None:
-    told, plan = asked(kind, **target), fitted(kind)[1].plan
-    for place, node in enumerate(told.nodes):
-        arriving = sum(edge.items for edge in told.edges if edge.target == place)
-        leaving = sum(edge.items for edge in told.edges if edge.source == place)
-        assert node.items == pytest.approx(told.rows if place == 0 else arriving)
+    counted, plan = asked(kind, **target), fitted(kind)[1].plan
+    for place, node in enumerate(counted.nodes):
+        arriving = sum(edge.items for edge in counted.edges if edge.target == place)
+        leaving = sum(edge.items for edge in counted.edges if edge.source == place)
+        assert node.items == pytest.approx(counted.rows if place == 0 else arriving)
         assert node.stopped == pytest.approx(node.items - leaving)
         assert node.stopped == pytest.approx(node.right + node.wrong)
-        assert node.share == pytest.approx(node.items / told.rows)
-    assert sum(node.wrong for node in told.nodes) / told.rows == pytest.approx(told.error)
-    spent = sum(edge.cost * edge.items for edge in told.edges)
-    assert spent == pytest.approx(sum(node.cost * node.stopped for node in told.nodes))
+        assert node.share == pytest.approx(node.items / counted.rows)
+    assert sum(node.wrong for node in counted.nodes) / counted.rows == pytest.approx(counted.error)
+    spent = sum(edge.cost * edge.items for edge in counted.edges)
+    assert spent == pytest.approx(sum(node.cost * node.stopped for node in counted.nodes))
     if kind == "in groups":  # all its costs are the same for all rows
-        assert spent / told.rows == pytest.approx(told.cost)
+        assert spent / counted.rows == pytest.approx(counted.cost)
     accuracy, cost = plan.reached(PolicyTarget(**target))
-    assert (1 - told.error, told.cost) == pytest.approx((accuracy, cost))
-    for edge in told.edges:
+    assert (1 - counted.error, counted.cost) == pytest.approx((accuracy, cost))
+    for edge in counted.edges:
         assert edge.source < edge.target
-        before, after = told.nodes[edge.source].sensors, told.nodes[edge.target].sensors
+        before, after = counted.nodes[edge.source].sensors, counted.nodes[edge.target].sensors
         assert set(edge.sensors) == set(after) - set(before)
         assert edge.items > 0
 
@@ -131,16 +130,16 @@ def test_a_budget_between_two_points_mixes_their_traffic() -> None:
 
 
 def test_nothing_is_acquired_where_nothing_may_be_spent() -> None:
-    told = asked(budget=0.0)
-    assert (len(told.nodes), told.edges, told.nodes[0].stopped, told.nodes[0].items) == (1, (), 300, 300)
-    assert told.points[0].tradeoff is None
+    counted = asked(budget=0.0)
+    assert (len(counted.nodes), counted.edges, counted.nodes[0].stopped, counted.nodes[0].items) == (1, (), 300, 300)
+    assert counted.points[0].tradeoff is None
 
 
 def test_a_summary_without_traffic_says_to_build_again() -> None:
-    _, found = fitted()
-    summary = {name: value for name, value in found.summary.items() if name != "traffic"}
+    _, built = fitted()
+    summary = {name: value for name, value in built.summary.items() if name != "traffic"}
     with pytest.raises(Conflict, match=r"^this version was built before traffic was counted; build it again"):
-        traffic(found.plan, summary, PolicyTarget())
+        traffic(built.plan, summary, PolicyTarget())
 
 
 def broken(**changes: Any) -> dict[str, Any]:
@@ -170,6 +169,6 @@ def test_traffic_that_was_made_up_is_refused(made_up: Any, said: str) -> None:
 
 
 def test_more_rows_than_can_be_counted_are_refused() -> None:
-    _, found = fitted()
+    _, built = fitted()
     with pytest.raises(CorruptArtifact, match="more than can be counted"):
-        traffic(replace(found.plan, rows=10**400), found.summary, PolicyTarget())
+        traffic(replace(built.plan, rows=10**400), built.summary, PolicyTarget())

@@ -44,8 +44,8 @@ def built(**options: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def plan() -> PortfolioPlan:
-    found: PortfolioPlan = built().plan
-    return found
+    built_plan: PortfolioPlan = built().plan
+    return built_plan
 
 
 def test_easy_items_go_to_the_weak_and_hard_ones_to_the_strong(plan: PortfolioPlan) -> None:
@@ -76,8 +76,8 @@ def test_the_embeddings_cost_is_taken_off_the_budget_and_its_classifier_is_free(
     assert plan.embedding_cost == plan.cheapest == 1.0
     assert dict(zip(plan.classifiers, plan.costs.tolist(), strict=True)) == {"weak": 0.0, "poor": 2.0, "strong": 8.0}
     vectors = trace(50, seed=1).embeddings
-    found = plan.assign(plan.estimate(vectors), AssignmentOptions(budget=Budget(total=50 * 3.0)))
-    assert found.cost == 50 * 1.0 + 8.0 * found.usage["strong"] + 2.0 * found.usage["poor"] <= 150.0
+    assignment = plan.assign(plan.estimate(vectors), AssignmentOptions(budget=Budget(total=50 * 3.0)))
+    assert assignment.cost == 50 * 1.0 + 8.0 * assignment.usage["strong"] + 2.0 * assignment.usage["poor"] <= 150.0
     cheapest = plan.assign(plan.estimate(vectors), AssignmentOptions(budget=Budget(total=50.0)))
     assert cheapest.usage == {"weak": 50, "poor": 0, "strong": 0}
     with pytest.raises(Infeasible, match="the cheapest assignment of 50 queries costs 50 ms, the budget is 49"):
@@ -121,10 +121,10 @@ def test_the_least_estimate_is_raised_by_the_objective_min(plan: PortfolioPlan) 
 
 
 def test_given_samples_are_kept_and_smaller_ones_reported() -> None:
-    found = built(samples=Samples(count=6, size=60), sampling="iid")
-    assert found.plan.samples.shape == (6, 60)
-    distances = [trial["distance"] for trial in found.summary["trials"]]
-    assert [trial["size"] for trial in found.summary["trials"]] == [25, 50, 60]
+    fitted = built(samples=Samples(count=6, size=60), sampling="iid")
+    assert fitted.plan.samples.shape == (6, 60)
+    distances = [trial["distance"] for trial in fitted.summary["trials"]]
+    assert [trial["size"] for trial in fitted.summary["trials"]] == [25, 50, 60]
     assert distances == sorted(distances, reverse=True)  # Appendix A.2
 
 

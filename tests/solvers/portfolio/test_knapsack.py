@@ -10,14 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from models import InvalidRequest
 from models.errors import Infeasible
+from solvers.arrays import Floats
 from solvers.portfolio.knapsack import Assignment, assign, assign_min, shadow_price, shadow_prices
-from tests.oracles_portfolio import brute_force, brute_force_min, estimates, highs, price, worth
-
-Floats = NDArray[np.float64]
+from tests.oracles.portfolio import brute_force, brute_force_min, estimates, highs, price, worth
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data"
 ROUNDING = 2e-12
@@ -53,15 +51,15 @@ def random_programme(rng: np.random.Generator, most_rows: int = 6) -> tuple[Floa
     return values, costs, budget
 
 
-def check(found: Assignment, values: Floats, costs: Floats, budget: float) -> None:
+def check(assignment: Assignment, values: Floats, costs: Floats, budget: float) -> None:
     """Check that an answer says the truth about itself."""
-    assert found.choice.shape == values.shape[:1]
-    assert found.choice.dtype == np.int64
-    assert not found.choice.flags.writeable
-    assert found.value == worth(values, found.choice)
-    assert found.cost == price(costs, found.choice) <= budget
-    assert found.bound >= found.value
-    assert found.gap == (found.bound - found.value) / max(abs(found.value), 1e-9)
+    assert assignment.choice.shape == values.shape[:1]
+    assert assignment.choice.dtype == np.int64
+    assert not assignment.choice.flags.writeable
+    assert assignment.value == worth(values, assignment.choice)
+    assert assignment.cost == price(costs, assignment.choice) <= budget
+    assert assignment.bound >= assignment.value
+    assert assignment.gap == (assignment.bound - assignment.value) / max(abs(assignment.value), 1e-9)
 
 
 def same(one: Assignment, two: Assignment) -> bool:
@@ -84,9 +82,9 @@ def test_it_finds_what_brute_force_finds(seed: int) -> None:
                 assign(values, costs, budget)
             continue
         exact, rough = assign(values, costs, budget, gap=0), assign(values, costs, budget, gap=0.2)
-        for found in (exact, rough):
-            check(found, values, costs, budget)
-            assert found.value <= best <= found.bound
+        for assignment in (exact, rough):
+            check(assignment, values, costs, budget)
+            assert assignment.value <= best <= assignment.bound
         assert exact.value >= best - ROUNDING
         assert exact.bound <= best + ROUNDING
         assert rough.bound - rough.value <= 0.2 * max(abs(rough.value), 1e-9) + ROUNDING
@@ -106,10 +104,10 @@ def test_rows_that_are_alike_are_as_good_as_others(seed: int) -> None:
         costs = (rng.integers(0, 25, (kinds, m)) * step)[drawn]
         budget = price(costs, rng.integers(m, size=n))
         best = brute_force(values, costs, budget)
-        found = assign(values, costs, budget, gap=0)
-        check(found, values, costs, budget)
+        assignment = assign(values, costs, budget, gap=0)
+        check(assignment, values, costs, budget)
         assert best is not None
-        assert best - 10 * ROUNDING <= found.value <= best <= found.bound <= best + 10 * ROUNDING
+        assert best - 10 * ROUNDING <= assignment.value <= best <= assignment.bound <= best + 10 * ROUNDING
 
 
 def test_bounds_hold_whatever_gap_was_asked_for() -> None:
@@ -121,10 +119,10 @@ def test_bounds_hold_whatever_gap_was_asked_for() -> None:
         budget = float(rng.uniform(0.3, 0.8)) * 30 * costs.max()
         exact = assign(values, costs, budget, gap=0)
         for gap in (1e-4, 1e-3, 1e-2):
-            found = assign(values, costs, budget, gap=gap)
-            assert found.gap <= gap
-            assert found.bound >= exact.value
-            wider += found.value < exact.value - ROUNDING
+            assignment = assign(values, costs, budget, gap=gap)
+            assert assignment.gap <= gap
+            assert assignment.bound >= exact.value
+            wider += assignment.value < exact.value - ROUNDING
     assert wider > 20
 
 
@@ -139,10 +137,10 @@ def test_the_least_value_and_then_the_sum_are_what_brute_force_finds(seed: int) 
             with pytest.raises(Infeasible):
                 assign_min(values, costs, budget)
             continue
-        found = assign_min(values, costs, budget, gap=0)
-        check(found, values, costs, budget)
-        assert values[np.arange(len(values)), found.choice].min() == best[0]
-        assert best[1] - ROUNDING <= found.value <= best[1] <= found.bound <= best[1] + ROUNDING
+        assignment = assign_min(values, costs, budget, gap=0)
+        check(assignment, values, costs, budget)
+        assert values[np.arange(len(values)), assignment.choice].min() == best[0]
+        assert best[1] - ROUNDING <= assignment.value <= best[1] <= assignment.bound <= best[1] + ROUNDING
 
 
 @pytest.mark.slow
@@ -158,11 +156,11 @@ def test_with_gap_0_it_agrees_with_highs(seed: int) -> None:
             costs = costs * rng.uniform(0.5, 1.5, values.shape)
         dearest = float(np.broadcast_to(costs, values.shape).max(axis=1).sum())
         budget = dearest * float(rng.uniform(0.25, 0.95))
-        found, known = assign(values, costs, budget, gap=0), highs(values, costs, budget, time_limit_s=3)
-        check(found, values, costs, budget)
+        assignment, known = assign(values, costs, budget, gap=0), highs(values, costs, budget, time_limit_s=3)
+        check(assignment, values, costs, budget)
         assert price(costs, known.choice) <= budget * (1 + 1e-9)
-        assert known.value - 1e-7 <= found.value <= known.bound + 1e-7
-        assert found.gap < 1e-12
+        assert known.value - 1e-7 <= assignment.value <= known.bound + 1e-7
+        assert assignment.gap < 1e-12
 
 
 def test_the_four_proved_optima_of_an_occam_instance_are_found() -> None:
@@ -174,10 +172,10 @@ def test_the_four_proved_optima_of_an_occam_instance_are_found() -> None:
         values, costs, budgets = data["score"], data["cost_row"], data["budgets_minus_base"].tolist()
     optima = (-798.5981895495, -743.6935936938, -646.8006505041, -602.3207892428)
     for budget, optimum in zip(budgets, optima, strict=True):
-        found = assign(values, costs, budget, gap=0)
-        assert found.value == pytest.approx(optimum, abs=1e-9)
-        assert found.gap < 1e-12
-        assert found.cost <= budget
+        assignment = assign(values, costs, budget, gap=0)
+        assert assignment.value == pytest.approx(optimum, abs=1e-9)
+        assert assignment.gap < 1e-12
+        assert assignment.cost <= budget
 
 
 @pytest.mark.parametrize(
@@ -188,32 +186,32 @@ def test_many_queries_with_many_ties_are_solved_to_the_gap(samples: int | None, 
     """10,000 queries; with gap 0 the value is within the proof of the other, and nothing is left to prove."""
     values, costs = estimates(3, 10_000, samples=samples, weight=weight)
     budget = share * 10_000 * costs.max()
-    found, exact = assign(values, costs, budget), assign(values, costs, budget, gap=0)
-    for each in (found, exact):
+    assignment, exact = assign(values, costs, budget), assign(values, costs, budget, gap=0)
+    for each in (assignment, exact):
         check(each, values, costs, budget)
-    assert found.gap <= 1e-6
+    assert assignment.gap <= 1e-6
     assert exact.gap < 1e-12
-    assert found.value <= exact.bound
-    assert exact.value <= found.bound
+    assert assignment.value <= exact.bound
+    assert exact.value <= assignment.bound
 
 
 def test_many_classifiers_are_no_trouble() -> None:
     """1,000 queries, 101 classifiers."""
     for samples in (40, None):
         values, costs = estimates(1, 1_000, samples=samples, weight=1.0, m=101)
-        found = assign(values, costs, 0.4 * 1_000 * costs.max(), gap=0)
-        check(found, values, costs, 0.4 * 1_000 * costs.max())
-        assert found.gap < 1e-12
+        assignment = assign(values, costs, 0.4 * 1_000 * costs.max(), gap=0)
+        check(assignment, values, costs, 0.4 * 1_000 * costs.max())
+        assert assignment.gap < 1e-12
 
 
 def test_more_budget_is_never_worth_less() -> None:
     """Exact values along 60 budgets, and bounds too, rise."""
     values, costs = estimates(2, 120, weight=1.0)
     budgets = np.linspace(120 * costs.min(), 120 * costs.max(), 60).tolist()
-    found = [assign(values, costs, budget, gap=0) for budget in budgets]
-    assert all(b.value >= a.value - ROUNDING for a, b in pairwise(found))
-    assert found[0].value < found[30].value
-    assert found[-1].choice.tolist() == values.argmax(axis=1).tolist()
+    assignments = [assign(values, costs, budget, gap=0) for budget in budgets]
+    assert all(b.value >= a.value - ROUNDING for a, b in pairwise(assignments))
+    assert assignments[0].value < assignments[30].value
+    assert assignments[-1].choice.tolist() == values.argmax(axis=1).tolist()
 
 
 def test_the_order_of_queries_does_not_matter_to_the_value_nor_that_of_classifiers() -> None:
@@ -224,8 +222,8 @@ def test_the_order_of_queries_does_not_matter_to_the_value_nor_that_of_classifie
     best = assign(values, costs, 330.3, gap=0).value
     for _ in range(5):
         rows, columns = rng.permutation(300), rng.permutation(7)
-        found = assign(values[rows][:, columns], costs[rows][:, columns], 330.3, gap=0)
-        assert found.value == pytest.approx(best, abs=ROUNDING)
+        shuffled = assign(values[rows][:, columns], costs[rows][:, columns], 330.3, gap=0)
+        assert shuffled.value == pytest.approx(best, abs=ROUNDING)
 
 
 def test_the_same_input_has_the_same_answer() -> None:
@@ -258,9 +256,9 @@ def test_costs_half_way_between_two_floats_are_rounded_as_sums_are() -> None:
     """1 + 2^-53 rounds down to 1, which is even; the next half, above an odd last digit, rounds up and is too much."""
     step = 2.0**-52
     for budget, fits in ((1.0, True), (1.0 + step, False)):
-        found = assign([[0.0, 1.0], [0.0, 1.0]], [[0.0, budget], [0.0, step / 2]], budget, gap=0)
-        assert found.value == (2 if fits else 1)
-        assert found.bound == pytest.approx(found.value)
+        assignment = assign([[0.0, 1.0], [0.0, 1.0]], [[0.0, budget], [0.0, step / 2]], budget, gap=0)
+        assert assignment.value == (2 if fits else 1)
+        assert assignment.bound == pytest.approx(assignment.value)
 
 
 def test_one_classifier_free_classifiers_and_one_query_are_programmes_too() -> None:
@@ -286,11 +284,11 @@ def test_if_time_is_out_the_best_found_is_returned_with_what_is_proved() -> None
     best = assign(values, costs, budget, gap=0)
     gaps = []
     for ticks in (1, 4, 16):
-        found = assign(values, costs, budget, gap=0, time_limit_s=ticks, clock=ticking())
-        check(found, values, costs, budget)
-        assert found.value <= best.value + ROUNDING
-        assert found.bound >= best.value
-        gaps.append(found.gap)
+        assignment = assign(values, costs, budget, gap=0, time_limit_s=ticks, clock=ticking())
+        check(assignment, values, costs, budget)
+        assert assignment.value <= best.value + ROUNDING
+        assert assignment.bound >= best.value
+        gaps.append(assignment.gap)
     assert gaps[0] >= gaps[1] - ROUNDING >= gaps[2] - 2 * ROUNDING
     assert gaps[0] > 1e-9
     assert assign(values, costs, budget, gap=0, time_limit_s=math.inf, clock=ticking()).value == best.value
@@ -356,9 +354,9 @@ def test_the_shadow_price_is_what_more_budget_is_worth() -> None:
     assert (np.diff(prices) <= 0).all()
     assert prices[0] > 0
     assert prices[-1] == 0
-    for budget, found in zip(budgets.tolist(), prices.tolist(), strict=True):
-        assert shadow_price(values, costs, budget) == found
-        dual = math.fsum((values - found * costs).max(axis=1).tolist()) + found * budget
+    for budget, slope in zip(budgets.tolist(), prices.tolist(), strict=True):
+        assert shadow_price(values, costs, budget) == slope
+        dual = math.fsum((values - slope * costs).max(axis=1).tolist()) + slope * budget
         best = assign(values, costs, budget)
         assert best.value <= dual * (1 + 1e-12)
         step = np.ptp(values, axis=1).max()
@@ -410,9 +408,9 @@ def programmes(draw: st.DrawFn) -> tuple[Floats, Floats, float]:
 def test_answers_are_within_budget_and_gap_and_bounds_hold(programme: tuple[Floats, Floats, float], gap: float) -> None:
     """Whatever the numbers are: never over budget, the bound at least the optimum, the gap as asked."""
     values, costs, budget = programme
-    found, best = assign(values, costs, budget, gap=gap), brute_force(values, costs, budget)
-    check(found, values, costs, budget)
+    assignment, best = assign(values, costs, budget, gap=gap), brute_force(values, costs, budget)
+    check(assignment, values, costs, budget)
     assert best is not None
-    assert found.value <= best <= found.bound
+    assert assignment.value <= best <= assignment.bound
     scale = float(np.abs(values).max()) + 1
-    assert found.bound - found.value <= gap * abs(found.value) + 1e-9 * scale
+    assert assignment.bound - assignment.value <= gap * abs(assignment.value) + 1e-9 * scale

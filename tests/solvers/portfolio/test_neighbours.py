@@ -1,5 +1,6 @@
 """The nearest items, against a brute-force search that numpy does in one expression."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -9,18 +10,18 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from models.errors import InvalidRequest
-from solvers.portfolio import chebyshev, neighbours
-from solvers.portfolio.neighbours import FoldedNeighbours, Metric
+from solvers.arrays import Int64s, Singles
+from solvers.jit import uncompiled
+from solvers.portfolio import neighbours
+from solvers.portfolio.neighbours import FoldedNeighbours, Metric, linf
 
-Floats = NDArray[np.float32]
-Ints = NDArray[np.int64]
-
+KERNEL = "solvers.portfolio.neighbours.linf_kernel"
 METRICS: tuple[Metric, ...] = ("linf", "l1", "l2")
 
 
-def brute(samples: Floats, queries: Floats, metric: Metric) -> Ints:
+def brute(samples: Singles, queries: Singles, metric: Metric) -> Int64s:
     """Compute all distances, one query at a time; argmin gives the first of equals."""
-    found = np.empty((len(queries), len(samples)), np.int64)
+    nearest = np.empty((len(queries), len(samples)), np.int64)
     for i, query in enumerate(queries):
         if metric == "linf":
             with np.errstate(over="ignore"):
@@ -28,8 +29,8 @@ def brute(samples: Floats, queries: Floats, metric: Metric) -> Ints:
         else:
             apart = samples.astype(np.float64) - query
             distances = (np.abs(apart) if metric == "l1" else apart * apart).sum(axis=2)
-        found[i] = distances.argmin(axis=1)
-    return found
+        nearest[i] = distances.argmin(axis=1)
+    return nearest
 
 
 def agree(samples: NDArray[np.floating], queries: NDArray[np.floating], metric: Metric) -> None:
@@ -183,33 +184,29 @@ def test_the_kernel_interpreted_gives_the_same() -> None:
     rng = np.random.default_rng(3)
     items = draw("softmax", rng, 2 * 70 + 6, 66).astype(np.float32)
     samples, queries = items[6:].reshape(2, 70, 66), items[:6]
-    index = chebyshev.Chebyshev(samples)
+    index = linf.Chebyshev(samples)
     codes = index._coded(queries)
-    found = np.zeros((6, 2), np.int64)
-    chebyshev._build(*[lambda function: function] * 3)(
-        samples, index._codes, queries, codes, index._order(codes), index._per_unit, found
-    )
-    np.testing.assert_array_equal(found, brute(samples, queries, "linf"))
+    indices = np.zeros((6, 2), np.int64)
+    uncompiled(KERNEL).search(samples, index._codes, queries, codes, index._order(codes), index._per_unit, indices)
+    np.testing.assert_array_equal(indices, brute(samples, queries, "linf"))
 
 
 def test_most_items_are_never_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Codes leave few items of well-behaved samples: the search prunes."""
-    measured = []
+    kernel, measured = uncompiled(KERNEL), []
 
-    def counting(function: object) -> object:
-        def wrapped(*given: object) -> object:
-            measured.append(1)
-            return function(*given)  # type: ignore[operator]
+    def counted(*given: object, farthest: Callable[..., object] = kernel.farthest) -> object:
+        measured.append(1)
+        return farthest(*given)
 
-        return wrapped if getattr(function, "__name__", "") == "farthest" else function
-
+    monkeypatch.setattr(kernel, "farthest", counted)
     rng = np.random.default_rng(3)
     items = draw("normal", rng, 500 + 3, 64).astype(np.float32)
     samples, queries = items[None, 3:], items[:3]
-    index = chebyshev.Chebyshev(samples)
+    index = linf.Chebyshev(samples)
     codes = index._coded(queries)
-    run = chebyshev._build(lambda f: f, lambda f: f, counting)  # type: ignore[arg-type]
-    run(samples, index._codes, queries, codes, index._order(codes), index._per_unit, np.zeros((3, 1), np.int64))
+    indices = np.zeros((3, 1), np.int64)
+    kernel.search(samples, index._codes, queries, codes, index._order(codes), index._per_unit, indices)
     assert len(measured) < 3 * 50
 
 
@@ -222,8 +219,8 @@ def test_searches_of_several_threads_do_not_disturb_each_other(metric: Metric) -
     search = FoldedNeighbours(samples, metric).search
     lengths = [1, 15, 16, 33, 400, 200, 1, 399] * 6
     with ThreadPoolExecutor(8) as pool:
-        for length, found in zip(lengths, pool.map(lambda n: search(queries[:n]), lengths), strict=True):
-            np.testing.assert_array_equal(found, expected[:length])
+        for length, indices in zip(lengths, pool.map(lambda n: search(queries[:n]), lengths), strict=True):
+            np.testing.assert_array_equal(indices, expected[:length])
 
 
 def test_single_queries_start_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,11 +247,11 @@ def test_arrays_of_other_types_and_layouts(metric: Metric) -> None:
     rng = np.random.default_rng(2)
     whole = rng.integers(0, 9, (4, 30, 2))
     samples = np.ascontiguousarray(whole.transpose(2, 1, 0))
-    found = FoldedNeighbours(whole.T, metric).search(whole[:, :7, 0].T.tolist())
+    indices = FoldedNeighbours(whole.T, metric).search(whole[:, :7, 0].T.tolist())
     np.testing.assert_array_equal(
-        found, brute(samples.astype(np.float32), whole[:, :7, 0].T.astype(np.float32), metric)
+        indices, brute(samples.astype(np.float32), whole[:, :7, 0].T.astype(np.float32), metric)
     )
-    assert found.dtype == np.int64
+    assert indices.dtype == np.int64
     fixed, asked = samples.astype(np.float32), samples[0].astype(np.float32)
     fixed.flags.writeable = asked.flags.writeable = False
     index = FoldedNeighbours(fixed, metric)

@@ -1,8 +1,10 @@
-import { call, get } from "../api.js";
-import { ago, artifactPath, byId, empty, fill, h, link, page, progressText, repeatedly, table } from "../dom.js";
+import { call, listed } from "../api.js";
+import { ago, artifactPath, byId, empty, fill, h, link, more, page, progressText, repeatedly, table } from "../dom.js";
 import { clearFaults, schemaFields, schemaOf, showFaults } from "../forms.js";
 
 const EVERY_MS = 1500;
+const MANY = 100;
+let wanted = MANY;
 /** The schema of a subject's parameters in the OpenAPI document. */
 const schemaName = (solver) => `${solver[0].toUpperCase()}${solver.slice(1)}Options`;
 let options = null;
@@ -64,11 +66,15 @@ const columns = [
 ];
 
 async function showBuilds() {
-  const { items } = await get("/v1/builds");
+  const list = await listed("/v1/builds", {}, wanted);
+  const showMore = () => {
+    wanted = list.items.length + MANY;
+    return showBuilds();
+  };
   fill(
     "list",
-    items.length
-      ? table("the newest first", columns, items, { records: true })
+    list.items.length
+      ? [table("the newest first", columns, list.items, { most: Infinity, records: true }), more(list, showMore)]
       : empty("No build is remembered. Start one above: choose what to build, and from which dataset."),
   );
 }
@@ -77,7 +83,7 @@ page(async () => {
   addEventListener("pageshow", () => {
     byId("send").disabled = false;
   }); // also when one comes back to the page
-  const { items } = await get("/v1/datasets");
+  const { items } = await listed("/v1/datasets");
   fill(
     "dataset",
     items.map(({ name }) => h("option", {}, name)),

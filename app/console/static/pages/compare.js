@@ -1,59 +1,20 @@
-import { get, query } from "../api.js";
+import { get, listed, query } from "../api.js";
 import { decisionPanel } from "../decision.js";
-import { artifactPath, byId, empty, failure, fill, h, link, number, page, percent, table } from "../dom.js";
+import { artifactPath, byId, empty, failure, fill, h, link, more, number, page, percent, table } from "../dom.js";
 import { figure } from "../figures.js";
+import { SUBJECTS } from "../subjects.js";
 import { hover, logAxis } from "../theme.js";
 
 const FAR_APART = 50;
-
-/** For each subject the call that tells what an artifact reaches at which cost, and how it is read. */
-const METHODS = {
-  cascade: {
-    path: ({ name }) => `/v1/artifacts/cascade/${name}`,
-    read: ({ summary }) =>
-      summary.replays
-        .filter((one) => one.feasible)
-        .map(({ held_out: held, cascade }) => ({
-          cost: held.mean_duration,
-          accuracy: held.accuracy,
-          what: cascade.join(" → "),
-        })),
-  },
-  index: {
-    path: ({ name, summary }) => query(`/v1/indexes/${name}/skyline`, { size: summary.median_size }),
-    read: ({ items }) => items.map((one) => ({ ...one, what: one.features.join(" + ") || "none" })),
-  },
-  portfolio: {
-    path: ({ name }) => `/v1/portfolios/${name}/curve`,
-    read: ({ curves }) =>
-      curves
-        .find((one) => one.method === "occam")
-        .points.map((one) => ({ cost: one.cost, accuracy: one.accuracy, what: `budget ${number(one.budget)}` })),
-  },
-  pipeline: {
-    path: ({ name }) => `/v1/pipelines/${name}/frontier`,
-    read: ({ items }) =>
-      items.map((one) => ({
-        cost: one.cost,
-        accuracy: one.conclusive_accuracy * one.coverage,
-        what: `${percent(one.coverage)} answered`,
-      })),
-  },
-  policy: {
-    path: ({ name }) => `/v1/policies/${name}/curve`,
-    read: ({ points }) =>
-      points.map((one) => ({
-        cost: one.cost,
-        accuracy: 1 - one.error,
-        what: one.tradeoff === null ? "nothing acquired" : `λ = ${number(one.tradeoff)}`,
-      })),
-  },
-};
+/** Methods in one chart, beyond which a button shows more, and artifacts that are looked through for datasets. */
+const DRAWN = 25;
+const LOOKED_THROUGH = 1000;
 
 /** Ask what an artifact reaches: {name, path, points}, or {name, path, error}. */
 async function methodOf(artifact) {
-  const { path, read } = METHODS[artifact.solver];
   const name = `${artifact.solver} ${artifact.name}`;
+  const { path, read } = SUBJECTS[artifact.solver] ?? {};
+  if (!read) return { name, points: [], error: new Error("these pages do not know how to compare it") };
   const asked = path(artifact);
   try {
     const points = read(await get(asked)).map((point) => ({ artifact: name, ...point }));
@@ -132,8 +93,14 @@ async function aloneOn(path) {
   }));
 }
 
-async function showDataset(dataset, artifacts, host) {
-  const mine = artifacts.filter((one) => one.dataset === dataset);
+async function showDataset(dataset, host, wanted = DRAWN) {
+  const list = await listed("/v1/artifacts", { dataset }, wanted);
+  const mine = list.items;
+  if (shownDataset() !== dataset) return;
+  if (!mine.length) {
+    fill(host, empty("Nothing that answers was built from this dataset."));
+    return;
+  }
   const unit = mine[0].unit; // a dataset that was replaced may have had another
   const path = `/v1/datasets/${dataset}/profile`;
   const asked = mine.filter((one) => one.unit === unit);
@@ -145,7 +112,12 @@ async function showDataset(dataset, artifacts, host) {
     ...methods.filter((one) => one.error).map((one) => `${one.name}: ${one.error.message}`),
     ...mine.filter((one) => one.unit !== unit).map((one) => `${one.solver} ${one.name} is in ${one.unit}`),
   ];
-  fill(host, made.element, missing.length ? failure(`Not drawn: ${missing.join("; ")}`) : null);
+  fill(
+    host,
+    made.element,
+    missing.length ? failure(`Not drawn: ${missing.join("; ")}`) : null,
+    more(list, () => showDataset(dataset, host, mine.length + DRAWN)),
+  );
   await made.draw(
     draw(
       alone,
@@ -212,26 +184,33 @@ function sideBySide(names) {
   return panel;
 }
 
-page(async () => {
-  const { items } = await get("/v1/artifacts");
-  if (!items.length) {
+/** Put those first that have most. */
+const byCount = (items, keyOf) => {
+  const counts = Map.groupBy(items, keyOf);
+  return [...counts.keys()].sort((a, b) => counts.get(b).length - counts.get(a).length || a.localeCompare(b));
+};
+
+async function show(wanted = LOOKED_THROUGH) {
+  const list = await listed("/v1/artifacts", { summary: false }, wanted);
+  if (!list.items.length) {
     fill("choose", empty("There is nothing to compare yet. ", link("/builds", "Start a build"), "."));
     return;
   }
-  const datasets = [...new Set(items.map((one) => one.dataset))].sort(
-    (a, b) => items.filter((one) => one.dataset === b).length - items.filter((one) => one.dataset === a).length,
-  );
   const host = h("div", { class: "wide" });
+  const datasets = byCount(list.items, (one) => one.dataset);
   const choice = h(
     "select",
-    { id: "of", onchange: () => showDataset(choice.value, items, host) },
+    { id: "of", onchange: () => showDataset(choice.value, host) },
     datasets.map((name) => h("option", {}, name)),
   );
-  fill("choose", h("div", { class: "field" }, h("label", { for: "of" }, "Dataset"), choice));
-  const counts = Map.groupBy(items, (one) => one.name);
-  const panel = sideBySide(
-    [...counts.keys()].sort((a, b) => counts.get(b).length - counts.get(a).length || a.localeCompare(b)),
+  fill(
+    "choose",
+    h("div", { class: "field" }, h("label", { for: "of" }, "Dataset"), choice),
+    more(list, () => show(list.items.length + LOOKED_THROUGH)),
   );
+  const panel = sideBySide(byCount(list.items, (one) => one.name));
   fill("figures", host, panel.element);
-  await Promise.all([showDataset(choice.value, items, host), panel.question()]);
-});
+  await Promise.all([showDataset(choice.value, host), panel.question()]);
+}
+
+page(() => show());

@@ -1,9 +1,10 @@
-import { get } from "../api.js";
-import { ago, artifactPath, byId, empty, facts, fill, h, link, number, page, percent, table } from "../dom.js";
+import { get, listed } from "../api.js";
+import { ago, artifactPath, byId, empty, facts, fill, h, link, more, number, page, percent, table } from "../dom.js";
 import { figure } from "../figures.js";
 import { colour, colours, hover, logAxis, narrow, short } from "../theme.js";
 
 const SYMBOLS = 5;
+const MANY = 100;
 
 function classesFigure(profile, call) {
   const made = figure({ title: "Classes", hint: "how many rows are of each class", call });
@@ -244,6 +245,24 @@ function costsFigure(profile, call) {
   ];
 }
 
+async function showBuilt(name, wanted = MANY) {
+  const list = await listed("/v1/artifacts", { dataset: name, summary: false }, wanted);
+  const columns = [
+    { title: "subject", key: "solver" },
+    { title: "name", key: "name", show: (one, row) => link(artifactPath(row), one) },
+    { title: "version", key: "version" },
+  ];
+  fill(
+    "built",
+    list.items.length
+      ? [
+          table("active versions", columns, list.items, { most: Infinity }),
+          more(list, () => showBuilt(name, list.items.length + MANY)),
+        ]
+      : empty("Nothing is built from it yet. ", link(`/builds#dataset=${name}`, "Start a build"), "."),
+  );
+}
+
 page(async ({ name }) => {
   const info = await get(`/v1/datasets/${name}`);
   fill(
@@ -262,22 +281,7 @@ page(async ({ name }) => {
     h("details", {}, h("summary", {}, "The spec"), h("pre", { tabindex: "0" }, JSON.stringify(info.spec, null, 2))),
   );
   const call = { path: `/v1/datasets/${name}/profile` };
-  const [profile, artifacts] = await Promise.all([get(call.path), get("/v1/artifacts")]);
-  const mine = artifacts.items.filter((one) => one.dataset === name);
-  fill(
-    "built",
-    mine.length
-      ? table(
-          "active versions",
-          [
-            { title: "subject", key: "solver" },
-            { title: "name", key: "name", show: (one, row) => link(artifactPath(row), one) },
-            { title: "version", key: "version" },
-          ],
-          mine,
-        )
-      : empty("Nothing is built from it yet. ", link(`/builds#dataset=${name}`, "Start a build"), "."),
-  );
+  const [profile] = await Promise.all([get(call.path), showBuilt(name)]);
   const made =
     profile.kind === "trace"
       ? [classifiersFigure, agreementFigure, calibrationFigure, classesFigure]

@@ -1,10 +1,11 @@
-import { call, get } from "../api.js";
-import { byId, empty, failure, fill, h, link, number, page, table } from "../dom.js";
+import { call, listed } from "../api.js";
+import { byId, empty, failure, fill, h, link, more, number, page, table } from "../dom.js";
 import { clearFaults, showFaults } from "../forms.js";
 import { draft, parseCsv } from "../tables.js";
 
 const HEAD = 256 * 1024;
 const FEW = 6;
+const MANY = 100;
 const NAME = /^[a-z0-9][a-z0-9._-]{0,62}$/; // as the API has it; other names are no path of it
 const WRONG_NAME = "must be lower-case letters, digits, '.', '_' or '-', at most 63, the first a letter or digit";
 let shown = null;
@@ -19,12 +20,15 @@ const columns = [
   { title: "", key: "name", show: (name) => link(`/builds#dataset=${name}`, "build from it") },
 ];
 
-async function showList() {
-  const { items } = await get("/v1/datasets");
+async function showList(wanted = MANY) {
+  const list = await listed("/v1/datasets", {}, wanted);
   fill(
     "list",
-    items.length
-      ? table("by name", columns, items)
+    list.items.length
+      ? [
+          table("by name", columns, list.items, { most: Infinity }),
+          more(list, () => showList(list.items.length + MANY)),
+        ]
       : empty(
           "There is no dataset yet. A dataset is a table of what your classifiers answered, or of features and what they cost: store one below.",
         ),

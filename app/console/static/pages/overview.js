@@ -1,17 +1,13 @@
-import { get } from "../api.js";
-import { artifactPath, ago, empty, facts, fill, h, link, number, page, repeatedly, table } from "../dom.js";
+import { get, listed } from "../api.js";
+import { artifactPath, ago, byId, empty, facts, fill, h, link, more, number, page, repeatedly, table } from "../dom.js";
 import { headline, savedFlag } from "../headline.js";
+import { SUBJECTS } from "../subjects.js";
 
 const EVERY_MS = 5000;
-const OPEN = ["queued", "running"];
-const QUESTIONS = {
-  cascade: "which classifier first, and when to stop",
-  index: "which features for this size and budget",
-  portfolio: "which classifier for each query of a batch",
-  pipeline: "measurements in stages, with a way out after each",
-  policy: "which sensor next, given what the others told",
-};
-
+const FEW = 20;
+const MORE = 100;
+/** How many artifacts of each solver are shown, where it is more than a few. */
+const wanted = {};
 const columns = [
   { title: "name", key: "name", show: (name, row) => link(artifactPath(row), name) },
   { title: "version", key: "version" },
@@ -29,27 +25,26 @@ const columns = [
   },
 ];
 
-/** Ask for a list; null while the store is away, for then nobody can give it. */
-const listed = async (path) => {
-  const reply = await get(path).catch((error) => (error.status === 503 ? null : Promise.reject(error)));
-  return reply && reply.items;
-};
+/** Wait for a list; null while the store is away, for then nobody can give it. */
+const unlessAway = (list) => list.catch((error) => (error.status === 503 ? null : Promise.reject(error)));
 
 async function showState() {
   const ready = await get("/health/ready").catch((error) =>
     error.status === 503 ? error.body : Promise.reject(error),
   );
-  const [builds, datasets] = await Promise.all([listed("/v1/builds"), listed("/v1/datasets")]);
-  const open = builds?.filter((build) => OPEN.includes(build.status)).length;
+  const [builds, datasets] = await Promise.all(
+    ["/v1/builds", "/v1/datasets"].map((path) => unlessAway(listed(path, {}, 1))),
+  );
   fill(
     "state",
     facts([
       ["service", ready.status],
       ["store", ready.store],
       ["artifacts in memory", number(ready.artifacts)],
-      ["datasets", link("/datasets", number(datasets?.length))],
-      ["builds under way", link("/builds", open === 0 ? "none" : number(open))],
+      ["datasets", link("/datasets", number(datasets?.total))],
+      ["builds under way", link("/builds", builds?.open === 0 ? "none" : number(builds?.open))],
     ]),
+    ready.demo ? h("p", { class: "hint", role: "status" }, `The demo is being made: ${ready.demo}. What is there answers already.`) : null,
     ready.problems.length
       ? h(
           "ul",
@@ -60,16 +55,43 @@ async function showState() {
   );
 }
 
+let asked = 0;
+
 async function showArtifacts() {
-  const items = await listed("/v1/artifacts");
-  if (items === null) {
+  const mine = ++asked;
+  const prefix = byId("prefix").value.trim();
+  const solvers = byId("artifacts").dataset.solvers.split(" ").sort();
+  const lists = await unlessAway(
+    Promise.all(solvers.map((solver) => listed("/v1/artifacts", { solver, prefix }, wanted[solver] ?? FEW))),
+  );
+  if (mine !== asked) return; // something else was asked for meanwhile
+  if (lists === null) {
     fill("artifacts", empty("What is built cannot be listed while the store is away. Decisions go on."));
     return;
   }
-  if (!items.length) {
-    fill(
-      "artifacts",
-      empty(
+  byId("find").hidden = !prefix && lists.every((list) => list.total <= FEW);
+  const found = solvers.map((solver, at) => [solver, lists[at]]).filter(([, list]) => list.items.length);
+  fill("artifacts", found.length ? found.map(([solver, list]) => section(solver, list)) : nothing(prefix));
+}
+
+function section(solver, list) {
+  const showMore = () => {
+    wanted[solver] = list.items.length + MORE;
+    return showArtifacts();
+  };
+  return h(
+    "section",
+    { class: "card" },
+    h("h2", {}, solver),
+    table(SUBJECTS[solver]?.question ?? "", columns, list.items, { most: Infinity, records: true }),
+    more(list, showMore),
+  );
+}
+
+const nothing = (prefix) =>
+  prefix
+    ? empty(`No artifact has a name that begins with ${prefix}.`)
+    : empty(
         "Nothing is built yet. ",
         link("/datasets", "Store a dataset"),
         ", then ",
@@ -77,25 +99,11 @@ async function showArtifacts() {
         "; or run ",
         h("code", {}, "parsimony demo"),
         " for real artifacts to look at.",
-      ),
-    );
-    return;
-  }
-  fill(
-    "artifacts",
-    [...Map.groupBy(items, (one) => one.solver)].map(([solver, found]) =>
-      h(
-        "section",
-        { class: "card" },
-        h("h2", {}, solver),
-        table(QUESTIONS[solver] ?? "", columns, found, { records: true }),
-      ),
-    ),
-  );
-}
+      );
 
 page(async () => {
   const show = () => Promise.all([showState(), showArtifacts()]);
+  byId("prefix").addEventListener("input", () => showArtifacts());
   await show();
   repeatedly(EVERY_MS, "main", show);
 });

@@ -1,0 +1,1 @@
+"""Builds: the worker that runs them, and who watches over it."""

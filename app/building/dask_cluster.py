@@ -1,0 +1,78 @@
+"""Training on a Dask cluster: joblib's backend for it, made to outlive the workers that it trains on."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from typing import Any
+
+import joblib
+from distributed import Client, KilledWorker  # an optional dependency: only who has a cluster imports this module
+from distributed.comm.core import connect
+from joblib._dask import Batch, DaskDistributedBackend
+
+from models.errors import ParsimonyError
+
+PATIENCE_S = 10
+"""How long to wait for the scheduler, and as long again for a worker that takes the first work."""
+
+
+class _Whole(Batch):  # type: ignore[misc]
+    """Work that is not cut up further: a learner with parallel parts of its own does them one after the other."""
+
+    def __call__(self, tasks: list[tuple[Callable[..., Any], Any, Any]]) -> list[Any]:
+        with joblib.parallel_config(backend="sequential"):
+            return [work(*args, **named) for work, args, named in tasks]
+
+
+class _Backend(DaskDistributedBackend):  # type: ignore[misc]
+    """Sends the data along with the work, so that the scheduler can give both to another worker.
+
+    joblib's own puts arrays on one of the workers: they die with it, and with them the build.
+    """
+
+    async def _to_func_args(self, func: Any) -> tuple[Batch, list[Any]]:
+        return _Whole(func.items), list(func.items)
+
+    def effective_n_jobs(self, n_jobs: int) -> int:
+        """Count the cluster's threads, but never say 1, for which joblib would do the work here."""
+        return max(2, int(super().effective_n_jobs(n_jobs)))
+
+    def submit(self, func: Any, callback: Any = None) -> Any:
+        """Send work; who waits for it hears of its failure too, not only of its result."""
+        sent = super().submit(func, callback)
+        sent.add_done_callback(lambda done: callback(done.exception()) if done.exception() else None)
+        return sent
+
+
+@contextmanager
+def training_on_cluster(scheduler: str) -> Iterator[None]:
+    """Let joblib train on a cluster; raises ParsimonyError if it is not there, goes away, or work kills its workers."""
+    try:
+        asyncio.run(_reach(scheduler))
+        client = Client(scheduler, timeout=PATIENCE_S, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ParsimonyError(
+            f"there is no Dask scheduler at {scheduler} (PARSIMONY_DASK_SCHEDULER): {error}"
+        ) from error
+    with client, joblib.parallel_config(backend=_Backend(client=client, wait_for_workers_timeout=PATIENCE_S)):
+        try:
+            yield
+        except TimeoutError as error:
+            raise ParsimonyError(f"the Dask scheduler at {scheduler} has had no worker for {PATIENCE_S} s") from error
+        except CancelledError as error:
+            raise ParsimonyError(f"the Dask scheduler at {scheduler} went away while it trained") from error
+        except KilledWorker as error:
+            raise ParsimonyError(
+                "work killed every process of the cluster that trained it; they may have run out of memory"
+            ) from error
+
+
+async def _reach(scheduler: str) -> None:
+    """Connect once; raises OSError or ValueError where nobody answers, or the address is none.
+
+    A client that does not come to be takes a lock of Dask's when it is collected, at any time. If the next client holds
+    it then, in the same thread, both wait for ever: so none is made before it is known that it can be.
+    """
+    comm = await connect(scheduler, timeout=PATIENCE_S)
+    await comm.close()

@@ -1,0 +1,135 @@
+"""Runs builds: one process a build, forked by RQ's worker, ended with it."""
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import joblib
+import numpy as np
+from joblib.externals.loky import get_reusable_executor
+from joblib.externals.loky.process_executor import TerminatedWorkerError
+from rq.timeouts import JobTimeoutException
+
+from app.clock import now
+from app.processes.parent_death import die_with_parent
+from app.settings import Settings
+from app.store import codec
+from app.store.builds import Builds
+from app.store.datasets import DatasetInfo
+from app.store.repositories import Repositories, open_repositories
+from app.store.training_cache import TrainingCache
+from models import ArtifactRecord, Build, BuildProgress, BuildRequest, Value
+from models.errors import Cancelled, ParsimonyError
+from solvers import SOLVERS, Progress, Run
+
+logger = logging.getLogger("parsimony.worker")
+_REPORT_S = 0.2
+
+
+def run_build(build_id: str) -> None:
+    """Run one queued build to its end (the function that RQ calls, in a process of its own)."""
+    with open_repositories(Settings(), client_name="parsimony-build") as repos:
+        build = repos.builds.start(build_id)
+        if build is None:
+            return
+        try:
+            _build_and_publish(repos, build)
+        except Cancelled as error:
+            logger.info("%s", error)
+        except BaseException as error:
+            reason = _reason(error, repos.settings.build_timeout_s)
+            internal = f"an internal error; the worker's log tells more under build {build_id}"
+            repos.builds.end(build_id, "failed", reason or internal)
+            if reason is None:
+                raise
+
+
+def _reason(error: BaseException, limit: int) -> str | None:
+    """Say why a build failed, None if only the log can tell."""
+    if isinstance(error, JobTimeoutException):
+        return f"took longer than {limit} s (PARSIMONY_BUILD_TIMEOUT_S)"
+    if any(isinstance(cause, MemoryError) for cause in _causes(error)):
+        return "ran out of memory"
+    return str(error) if isinstance(error, ParsimonyError) else None
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Give an error and all that it came from: libraries that run out of memory stumble over the pieces."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _build_and_publish(repos: Repositories, build: Build) -> None:
+    last = 0.0
+
+    def progress(done: int, total: int, message: str) -> None:
+        nonlocal last
+        moment = time.monotonic()
+        if moment - last >= _REPORT_S or done == total:
+            last = moment
+            repos.builds.report(build.id, BuildProgress(done=done, total=total, message=message))
+
+    request = BuildRequest(**build.model_dump(include=set(BuildRequest.model_fields)))
+    options = SOLVERS[build.solver].options.model_validate(build.params)
+    data = fit(repos, request, options, progress)
+    check, commit = repos.builds.committing(build.id)
+    repos.artifacts.publish(data, created_at=now(), check=check, commit=commit, watched=(Builds.watched(build.id),))
+
+
+def fit(repos: Repositories, request: BuildRequest, options: Value, progress: Progress) -> bytes:
+    """Fit a solver to a stored dataset and give the artifact's bytes; same request and dataset, same bytes."""
+    info, started = repos.datasets.info(request.dataset), time.monotonic()
+    solver, rng = SOLVERS[request.solver], np.random.default_rng(request.seed)
+    dataset = repos.datasets.load(info)
+    run = Run(
+        progress,
+        lambda: time.monotonic() - started,
+        TrainingCache(repos.store),
+        repos.settings.allowed_modules(),
+    )
+    with training_on(repos.settings.dask_scheduler):
+        fitted = solver.fit(dataset, options, rng, run)
+    return codec.encode(fitted.plan, _manifest(request, options, info, fitted.summary))
+
+
+def build_locally(repos: Repositories, request: BuildRequest, options: Value, progress: Progress) -> ArtifactRecord:
+    """Fit in this process and publish, with no queue or worker."""
+    data = fit(repos, request, options, progress)
+    return repos.artifacts.publish(data, created_at=now())
+
+
+def _manifest(request: BuildRequest, options: Value, info: DatasetInfo, summary: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "solver": request.solver,
+        "name": request.name,
+        "dataset": info.name,
+        "dataset_sha256": info.sha256,
+        "params": options.model_dump(mode="json"),
+        "seed": request.seed,
+        "unit": info.spec.unit,
+        "summary": summary,
+    }
+
+
+@contextmanager
+def training_on(dask_scheduler: str | None) -> Iterator[None]:
+    """Let joblib train in local processes, one for each processor, or on a Dask cluster if there is one."""
+    if dask_scheduler is None:
+        dying = {"initializer": die_with_parent, "initargs": (signal.SIGKILL, os.getpid())}
+        try:
+            with joblib.parallel_config(backend="loky", n_jobs=-1, max_nbytes=None, **dying):
+                yield
+        except TerminatedWorkerError as error:
+            raise ParsimonyError("a process that trained was killed; it may have run out of memory") from error
+        finally:
+            get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
+        return
+    from app.building.dask_cluster import training_on_cluster  # imports Dask, an optional dependency
+
+    with training_on_cluster(dask_scheduler):
+        yield

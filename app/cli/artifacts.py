@@ -1,0 +1,89 @@
+"""``parsimony artifacts``: list them, show one, roll it back, delete it."""
+
+import sys
+from contextlib import suppress
+from typing import Annotated
+
+import typer
+
+from app import terminal
+from app.cli.options import AsJson, open_store, solver_called
+from app.store.repositories import Repositories
+from models import Fault, InvalidRequest
+from models.errors import StoreRefused
+
+
+def artifacts(
+    solver: Annotated[str | None, typer.Argument(help="Of this solver only.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Show this one, with all its versions.")] = None,
+    activate: Annotated[int | None, typer.Option(min=1, help="Let this version answer from now on.")] = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete it: every version, and its feedback.")] = False,
+    delete_version: Annotated[int | None, typer.Option(min=1, help="Delete this version, and its feedback.")] = None,
+    even_active: Annotated[
+        bool, typer.Option("--even-active", help="Although that version is the active one.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask to type the name.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the artifacts; show one; roll it back or forward; delete it, or a version of it."""
+    asked = [option for option, given in _given(activate, delete, delete_version).items() if given]
+    if len(asked) > 1:
+        raise InvalidRequest.at(Fault((asked[1],), f"is not to be given beside {asked[0]}"))
+    if even_active and delete_version is None:
+        raise InvalidRequest.at(Fault(("even-active",), "belongs to --delete-version"))
+    if solver is not None:
+        solver_called(solver)
+    with open_store() as repos:
+        if solver is None or name is None:
+            if asked:
+                raise InvalidRequest.at(Fault((asked[0],), "needs a solver and a name"))
+            _print_list(repos, solver, as_json)
+        elif delete or delete_version is not None:
+            _delete(repos, solver, name, delete_version, even_active=even_active, yes=yes, as_json=as_json)
+        else:
+            if activate is not None:
+                repos.artifacts.activate(solver, name, activate)
+            terminal.versions(repos.feedback.with_drift(repos.artifacts.versions(solver, name)), as_json)
+
+
+def _given(activate: int | None, delete: bool, delete_version: int | None) -> dict[str, bool]:
+    return {"activate": activate is not None, "delete": delete, "delete-version": delete_version is not None}
+
+
+def _print_list(repos: Repositories, solver: str | None, as_json: bool) -> None:
+    records = repos.feedback.with_drift(repos.artifacts.active(solver))
+    if as_json:
+        terminal.print_json({"items": [record.model_dump(mode="json") for record in records]})
+        return
+    terminal.say_if_empty(records)
+    columns = ["solver", "name", "version", "dataset", "created"]
+    rows = [[r.solver, r.name, r.version, r.dataset, r.created_at[:10]] for r in records]
+    if any(record.drift for record in records):
+        columns.append("drift")
+        rows = [[*row, ", ".join(record.drift)] for row, record in zip(rows, records, strict=True)]
+    terminal.print_table("artifacts", columns, rows, whole=("solver", "name", "created"))
+
+
+def _delete(
+    repos: Repositories, solver: str, name: str, version: int | None, *, even_active: bool, yes: bool, as_json: bool
+) -> None:
+    """Delete an artifact or a version of it, once its name has been typed."""
+    with suppress(StoreRefused):  # a damaged record can be deleted, too
+        repos.artifacts.record(solver, name)  # one that is not there needs no confirmation
+    what = f"{solver} {name}" if version is None else f"version {version} of {solver} {name}"
+    if not yes and _typed(f"{what} goes for good; type {name} to delete it: ") != name:
+        raise InvalidRequest.at(Fault(("name",), f"is another: {what} was not deleted"))
+    if version is None:
+        repos.artifacts.delete_all(solver, name)
+    else:
+        repos.artifacts.delete(solver, name, version, even_active=even_active)
+    if as_json:
+        terminal.print_json({"deleted": {"solver": solver, "name": name, "version": version}})
+    else:
+        terminal.console().print(f"deleted {what}")
+
+
+def _typed(question: str) -> str:
+    """Ask on standard error, for standard output is for programs."""
+    typer.echo(question, nl=False, err=True)
+    return sys.stdin.readline().strip()

@@ -1,0 +1,123 @@
+"""Times a user's own feature functions over item sizes, for the cost functions of an index."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from math import comb
+from typing import Any
+
+from models import Fault, InvalidRequest, Timings
+from models.cost import CostFunction
+from solvers import Progress
+
+WARM_UP = 2
+Size = tuple[float, ...]
+
+
+def measure(
+    features: Sequence[str], item: str, sizes: Sequence[str], repeats: int, degree: int, progress: Progress
+) -> dict[str, list[list[float]]]:
+    """Time each feature function on an item of each size; gives rows of size and milliseconds, by function name.
+
+    features, item: ``module:function``, found from the current folder too; ``item`` makes an item of a size (one
+    argument for each dimension), a feature function takes the item. Raises InvalidRequest.
+    """
+    make, points = load(item), [read_size(text) for text in sizes]
+    _refuse_too_few(points, degree)
+    functions = {name.partition(":")[2]: load(name) for name in features}
+    timings: dict[str, list[list[float]]] = {name: [] for name in functions}
+    for done, point in enumerate(points):
+        size = "x".join(f"{part:g}" for part in point)
+        with _failures(f"{item} failed at size {size}"):
+            made = make(*[int(part) if part.is_integer() else part for part in point])
+        for name, function in functions.items():
+            progress(done, len(points), f"timing {name} at size {size}")
+            with _failures(f"{name} failed at size {size}"):
+                timings[name] += [[*point, spent] for spent in _times(function, made, repeats)]
+    progress(len(points), len(points), "done")
+    return timings
+
+
+@contextmanager
+def _failures(what: str) -> Iterator[None]:
+    """Turn what a user's function raises, which may be anything, into a refusal that names it."""
+    try:
+        yield
+    except Exception as error:
+        raise InvalidRequest(f"{what}: {type(error).__name__}: {error}") from error
+
+
+def cost_of(timings: list[list[float]], degree: int, quantile: float) -> tuple[dict[str, Any], CostFunction, Any]:
+    """Give the cost as a spec wants it, the function fitted to it, and how well it fits."""
+    spec = {"timings": timings, "degree": degree, "quantile": quantile}
+    function, residuals = CostFunction.fit(Timings.model_validate(spec))
+    return spec, function, residuals
+
+
+def _refuse_too_few(points: Sequence[Size], degree: int) -> None:
+    """Raise InvalidRequest, before anything is timed, if a polynomial of this degree cannot be fitted."""
+    needed, different = comb(degree + len(points[0]), len(points[0])), len(set(points))
+    if different < needed:
+        raise InvalidRequest.at(Fault(("sizes",), f"are {different}, degree {degree} needs {needed} or more"))
+    if len({len(point) for point in points}) > 1:
+        raise InvalidRequest.at(Fault(("sizes",), "have different dimensions"))
+
+
+def polynomial_text(function: CostFunction) -> str:
+    """Write a cost function for people.
+
+    >>> polynomial_text(CostFunction.polynomial([0.5, 0.0, 2.0]))
+    '0.5 + 2 s^2'
+    """
+    letters = "s" if function.dimensions == 1 else "abcdefgh"
+    terms = []
+    for powers, coefficient in zip(function.powers.tolist(), function.coefficients.tolist(), strict=True):
+        factors = [f"{v}^{p}" if p > 1 else v for v, p in zip(letters, powers, strict=False) if p]
+        if coefficient > 0:
+            terms.append(" ".join([f"{coefficient:.4g}", *factors]))
+    return " + ".join(terms) or "0"
+
+
+def load(name: str) -> Callable[..., Any]:
+    """Import ``module:function``, from the current folder too; raises InvalidRequest."""
+    module, colon, function = name.partition(":")
+    if not (module and colon and function):
+        raise InvalidRequest.at(Fault(("function",), f"is {name!r}, must be module:function"))
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        loaded = getattr(import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise InvalidRequest.at(Fault(("function",), f"{name} cannot be imported: {error}")) from error
+    if not callable(loaded):
+        raise InvalidRequest.at(Fault(("function",), f"{name} is no function"))
+    return loaded  # type: ignore[no-any-return]
+
+
+def read_size(text: str) -> Size:
+    """Read a size: a number, or several joined by x.
+
+    >>> read_size("64"), read_size("640x480")
+    ((64.0,), (640.0, 480.0))
+    """
+    try:
+        size = tuple(float(part) for part in text.lower().split("x"))
+    except ValueError:
+        size = ()
+    if not size or not all(1 <= part < float("inf") for part in size):
+        raise InvalidRequest.at(Fault(("sizes",), f"has {text!r}, must be numbers of at least 1, as 64 or 640x480"))
+    return size
+
+
+def _times(function: Callable[..., Any], item: Any, repeats: int) -> list[float]:
+    """Call a few times to warm up, then time each call, in milliseconds."""
+    for _ in range(WARM_UP):
+        function(item)
+    spent = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        function(item)
+        spent.append((time.perf_counter() - started) * 1000)
+    return spent

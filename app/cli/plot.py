@@ -1,0 +1,33 @@
+"""``parsimony plot``: pictures of artifacts, without a browser."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app import terminal
+from app.cli.options import AsJson, NameArgument, SolverArgument, load, solver_called
+from app.settings import Settings
+from models import Fault, InvalidRequest
+
+
+def plot(
+    solver: SolverArgument,
+    name: NameArgument,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The picture to write: .png or .svg.")],
+    version: Annotated[int | None, typer.Option(min=1, help="The version; else the active one.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw an artifact's picture, as the console shows it."""
+    os.environ.setdefault("MPLCONFIGDIR", str(Settings().data_dir / "matplotlib"))  # its fonts' cache stays with us
+    from app.pictures import SUFFIXES, draw, save
+
+    if output.suffix.lower() not in SUFFIXES:
+        raise InvalidRequest.at(Fault(("output",), f"is {output.name!r}, must end in {' or '.join(SUFFIXES)}"))
+    live = load(solver_called(solver), name, version)
+    save(lambda: draw(live), output)
+    if as_json:
+        terminal.print_json({"file": str(output), "bytes": output.stat().st_size, "artifact": live.ref.model_dump()})
+    else:
+        terminal.console().print(f"wrote {output}: {solver} {name} version {live.ref.version}")

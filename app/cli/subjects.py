@@ -1,0 +1,104 @@
+"""What single subjects have beside builds and decisions: ``index measure``, ``portfolio assign``, …"""
+
+import csv
+import json
+from pathlib import Path
+from textwrap import wrap
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from app import terminal
+from app.cli.key_values import json_or_text, read_pairs
+from app.cli.options import AsJson, NameArgument, Params, load, open_store, show_decision
+from app.http.json_bodies import read_npy
+from app.serving.answers import decision_id_of, encode
+from models import BuildRequest
+from solvers import SOLVERS
+
+index = typer.Typer(help="Indexes: what features cost.", no_args_is_help=True)
+portfolio = typer.Typer(help="Portfolios: batches of queries.", no_args_is_help=True)
+pipeline = typer.Typer(help="Pipelines: EMSCO's parameters.", no_args_is_help=True)
+
+
+@index.command("measure")
+def index_measure(
+    features: Annotated[list[str], typer.Argument(help="Feature functions, as module:function; each takes an item.")],
+    item: Annotated[str, typer.Option(help="What makes an item of a size, as module:function.")],
+    sizes: Annotated[str, typer.Option(help="Sizes, comma-separated: 64,128 or 640x480,1280x960.")],
+    repeats: Annotated[int, typer.Option(min=1, help="Timed calls for each function and size.")] = 20,
+    degree: Annotated[int, typer.Option(min=0, max=15, help="Degree of the polynomial.")] = 2,
+    quantile: Annotated[float, typer.Option(help="The quantile of the times to provision for; 1: the worst.")] = 0.95,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A JSON file of costs, by function.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Time your own feature functions over item sizes; the costs go into a features spec as they are."""
+    from app.cli.feature_timing import cost_of, measure, polynomial_text
+
+    with terminal.progress_bar("measuring") as progress:
+        timings = measure(features, item, sizes.split(","), repeats, degree, progress)
+    fitted = {name: cost_of(rows, degree, quantile) for name, rows in timings.items()}
+    costs = {name: spec for name, (spec, _, _) in fitted.items()}
+    if output is not None:
+        output.write_text(json.dumps(costs))
+    if as_json:
+        terminal.print_json(costs)
+        return
+    rows = [(name, polynomial_text(function), fit.rms, fit.largest_over) for name, (_, function, fit) in fitted.items()]
+    terminal.print_table("cost in ms", ["feature", "cost", "rms", "most above"], rows)
+
+
+@portfolio.command("assign")
+def portfolio_assign(
+    name: NameArgument,
+    queries: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A .npy file: a row for each query.")],
+    total: Annotated[float | None, typer.Option(help="The budget for all queries together.")] = None,
+    per_query: Annotated[float | None, typer.Option(help="The budget for a query on average.")] = None,
+    fraction: Annotated[float | None, typer.Option(help="The budget, as a share of the dearest classifier.")] = None,
+    objective: Annotated[str, typer.Option(help="mean or min: which of the estimates is to be highest.")] = "mean",
+    regularization: Annotated[
+        float | None, typer.Option(help="Standard deviations of its error taken off an estimate; else as built.")
+    ] = None,
+    gap: Annotated[float, typer.Option(help="How far from the optimum the answer may be, as a share.")] = 1e-6,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds after which the best so far is taken.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A CSV of the assignments.")] = None,
+    version: Annotated[int | None, typer.Option(min=1, help="The version to ask; else the active one.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Assign a batch of queries to classifiers within a budget."""
+    given = {"total": total, "per_query": per_query, "fraction": fraction}
+    budget = {key: value for key, value in given.items() if value is not None}
+    asked = {"objective": objective, "regularization": regularization, "gap": gap, "time_limit_s": time_limit}
+    vectors, options = read_npy(queries.read_bytes(), {"budget": budget, **asked})
+    live = load(SOLVERS["portfolio"], name, version)
+    assigned = live.plan.assign(live.plan.estimate(vectors), options)
+    reply: dict[str, Any] = orjson.loads(encode(assigned, live, decision=decision_id_of(live, options, assigned)))
+    if output is not None:
+        with output.open("w", newline="") as file:
+            csv.writer(file).writerows([("query", "classifier"), *enumerate(reply["assignments"], start=1)])
+    show_decision(live, reply, as_json)
+
+
+@pipeline.command("sweep")
+def pipeline_sweep(
+    dataset: Annotated[str, typer.Argument(help="The dataset to try the parameters on.")],
+    param: Params = None,
+    runs: Annotated[int, typer.Option(min=1, help="Runs of each combination.")] = 10,
+    most: Annotated[int | None, typer.Option(min=1, help="Try so many combinations, drawn at random.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of everything random.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Try EMSCO's parameters on a dataset: all 540 combinations of the paper's grid, or some of them."""
+    from app.building.parameter_sweep import sweep_dataset
+
+    params = {key: json_or_text(value) for key, value in read_pairs(param or ()).items()}
+    request = BuildRequest(solver="pipeline", name="sweep", dataset=dataset, params=params, seed=seed)
+    with open_store() as repos, terminal.progress_bar(f"sweep {dataset}") as progress:
+        sweep = sweep_dataset(repos, request, runs, most, progress)
+    if as_json:
+        terminal.print_json(sweep)
+        return
+    best = sweep["tried"][:10]
+    terminal.print_table("the best of the sweep", list(best[0]), [list(row.values()) for row in best])
+    print("\n".join(wrap(f"build with -p evolution='{json.dumps(sweep['best'])}'", 80)))  # noqa: T201 (JSON may break)

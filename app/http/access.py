@@ -1,0 +1,85 @@
+"""Who may do what, and how often: API keys with roles, and a limit on requests. Pure ASGI: the hot path passes it."""
+
+import hmac
+from hashlib import sha256
+from ipaddress import IPv6Network
+from math import ceil
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.http.buckets import Buckets
+from app.http.problems import problem_of
+from app.settings import Role
+from models.errors import Forbidden, ParsimonyError, TooManyRequests, Unauthorized
+
+_GUARDED = "/v1/"
+_BUILDERS = ("/v1/datasets", "/v1/builds", "/v1/artifacts")
+"""Where whatever changes something needs the role ``build``."""
+
+
+class Access:
+    """Lets a request through if its key has the role it needs; without keys, lets everybody through.
+
+    roles: the role of each key, by the key's SHA-256. rate: requests a second for each key, or for each address of
+    those who send none that is known; None: no limit.
+    """
+
+    def __init__(self, app: ASGIApp, roles: dict[bytes, Role], rate: float | None = None) -> None:
+        self.app, self.roles = app, roles
+        self._buckets = None if rate is None else Buckets(rate)
+        self._guards = bool(roles) or rate is not None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._guards and scope["type"] == "http" and scope["path"].startswith(_GUARDED):
+            error = self._refusal(scope)
+            if error is not None:
+                response = problem_of(error, scope["state"]["request_id"])
+                if isinstance(error, TooManyRequests):
+                    response.headers["retry-after"] = str(ceil(error.wait_s))
+                    scope["state"]["route"] = "limited"  # as the metrics are to call it
+                await response(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> ParsimonyError | None:
+        digest, role = self._caller(scope) if self.roles else (b"", None)
+        if role is not None:
+            scope["state"]["key"] = digest[:4].hex()
+        if self._buckets is not None:
+            wait = self._buckets.take(digest if role else _address(scope))
+            if wait:
+                return TooManyRequests(f"the next request may come in {wait:.3g} s (PARSIMONY_RATE_LIMIT)", wait)
+        if not self.roles:
+            return None
+        if role is None:
+            return Unauthorized("send a known key as 'Authorization: Bearer <key>'")
+        changes = scope["method"] == "DELETE" or (
+            scope["method"] not in ("GET", "HEAD", "OPTIONS") and scope["path"].startswith(_BUILDERS)
+        )
+        if changes and role != "build":
+            return Forbidden(f"this needs a key with the role build, the key sent has the role {role}")
+        return None
+
+    def _caller(self, scope: Scope) -> tuple[bytes, Role | None]:
+        """Give the SHA-256 of the key sent, and its role; every known key is compared in constant time."""
+        sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        scheme, _, key = sent.partition(b" ")
+        digest = sha256(key.strip()).digest()
+        granted: Role | None = None
+        for known, role in self.roles.items():
+            if hmac.compare_digest(known, digest) and scheme.lower() == b"bearer":
+                granted = role
+        return digest, granted
+
+
+def _address(scope: Scope) -> str:
+    """Give the caller's address; of IPv6 the network of 64 bits, all of which one caller has.
+
+    >>> _address({"client": ("192.0.2.1", 80)}), _address({"client": ("2001:db8::1:2", 80)}), _address({"client": None})
+    ('192.0.2.1', '2001:db8::/64', '')
+    """
+    address = scope["client"][0] if scope["client"] else ""
+    try:
+        return str(IPv6Network((address.partition("%")[0], 64), strict=False)) if ":" in address else address
+    except ValueError:  # a proxy's own way of writing one
+        return str(address)

@@ -1,0 +1,159 @@
+"""Bodies that routes read themselves, off the event loop: batches of queries, as JSON or in NumPy's format with the
+options beside it, and JSON in general."""
+
+import json
+import math
+from contextlib import suppress
+from functools import cache
+from typing import Any, TypeVar
+
+import numpy as np
+import orjson
+from fastapi.exceptions import RequestValidationError
+from numpy.typing import NDArray
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from starlette.exceptions import HTTPException
+
+from app.store.codec import array_from_bytes
+from models import Fault, InvalidRequest, Value
+from models.base import MOST_LISTED
+from models.columns import first_repeated
+from models.errors import CorruptArtifact
+from models.portfolio import AssignmentOptions, AssignmentRequest
+
+V = TypeVar("V", bound=Value)
+NPY = "application/x-npy"
+PIECE, PIECE_BYTES = 100, 100_000
+"""Items of a batch that are checked at a time, and about how many bytes of it."""
+
+
+def repeated_name(body: bytes) -> str | None:
+    """Find a name that stands twice in one object of a JSON text, of which readers take the last; None if there is
+    none, or the text is no JSON.
+
+    >>> repeated_name(b'{"acquired": {"fast": 1, "fast": 2}}'), repeated_name(b'{"a": {"b": 1}, "b": 2}')
+    ('fast', None)
+    """
+    repeated_names: list[str] = []
+
+    def note(pairs: list[tuple[str, Any]]) -> None:
+        repeated = first_repeated(name for name, _ in pairs)
+        repeated_names.extend([] if repeated is None else [repeated])
+
+    try:
+        json.loads(body, object_pairs_hook=note)
+    except (ValueError, RecursionError):
+        return None
+    return repeated_names[0] if repeated_names else None
+
+
+def parsed(body: bytes) -> Any:
+    """Read JSON; what is none is refused as FastAPI refuses it, of which ``app/http/problems.py`` makes the reply.
+
+    The faster reader comes first, for nobody else gets the interpreter meanwhile; what it refuses the usual one may
+    take, or has words for.
+    """
+    if not body:
+        raise RequestValidationError([{"type": "missing", "loc": ("body",), "msg": ""}])
+    with suppress(orjson.JSONDecodeError):
+        return orjson.loads(body)
+    try:
+        return json.loads(body)
+    except json.JSONDecodeError as error:
+        fault = {"type": "json_invalid", "loc": ("body", error.pos), "msg": "", "ctx": {"error": error.msg}}
+        raise RequestValidationError([fault]) from error
+    except (ValueError, RecursionError) as error:
+        raise HTTPException(400) from error
+
+
+def validated(kind: type[V], content: Any) -> V:
+    """Check what was read against a type; what does not fit is refused as FastAPI refuses it."""
+    try:
+        return kind.model_validate(content, from_attributes=True)
+    except ValidationError as error:
+        raise RequestValidationError([{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]) from error
+
+
+def items_in(content: Any) -> list[Any]:
+    """Give the items of what is to be a batch; none if it is no such thing."""
+    items = content.get("items") if isinstance(content, dict) else None
+    return items if isinstance(items, list) else []
+
+
+def in_pieces(kind: type[V], content: Any, length: int, most: float = math.inf) -> V:
+    """Check a batch as ``validated`` does, its ``items`` a piece at a time, so that look-ups get their turn in between.
+
+    length: bytes that it was read from. most: items that the type allows. What is wrong beside the items is told with
+    what is wrong in the first piece of them.
+    """
+    items = items_in(content)
+    if not 0 < len(items) <= most:
+        return validated(kind, content)
+    step = max(1, min(PIECE, PIECE_BYTES * len(items) // length))
+    whole, faults = list[Any](), list[Any]()
+    first: Any = None
+    try:
+        first = validated(kind, {**content, "items": items[:step]})
+        whole += first.items
+    except RequestValidationError as error:
+        faults += error.errors()
+        if any(fault["loc"][:2] != ("body", "items") for fault in faults):
+            raise
+    for start in range(step, len(items), step):
+        try:
+            whole += _items_of(kind).validate_python(items[start : start + step], from_attributes=True)
+        except ValidationError as error:
+            if len(faults) + error.error_count() > MOST_LISTED:
+                said = f"has more than {MOST_LISTED} faults, too many to list"
+                raise RequestValidationError([{"type": "value_error", "loc": ("body",), "msg": said}]) from None
+            faults += _placed(error, start)
+    if faults:
+        raise RequestValidationError(faults)
+    batch: V = first.model_copy(update={"items": tuple(whole)})
+    return batch
+
+
+@cache
+def _items_of(kind: type[Value]) -> TypeAdapter[tuple[Any, ...]]:
+    """Make the check of a batch's items alone, as strict as the batch's own."""
+    strict = ConfigDict(strict=True, allow_inf_nan=False)
+    return TypeAdapter(kind.model_fields["items"].rebuild_annotation(), config=strict)
+
+
+def _placed(error: ValidationError, start: int) -> list[Any]:
+    """Give each fault of a piece its item's place in the whole batch; the piece itself has none that is not theirs."""
+    faults = [fault for fault in error.errors() if fault["loc"]]
+    return [{**fault, "loc": ("body", "items", int(fault["loc"][0]) + start, *fault["loc"][1:])} for fault in faults]
+
+
+def read_json(body: bytes, beside: dict[str, Any]) -> tuple[NDArray[np.float64], AssignmentOptions]:
+    """Read an ``AssignmentRequest``; raises InvalidRequest, also if options are given beside it."""
+    given = [name for name, value in beside.items() if value not in (None, {})]
+    if given:
+        raise InvalidRequest.at(Fault((given[0],), f"belongs into the JSON; as query parameter it goes with {NPY}"))
+    try:
+        request = AssignmentRequest.model_validate_json(body)
+    except ValidationError as error:
+        raise InvalidRequest.of(error) from error
+    widths = {len(query) for query in request.queries}
+    if len(widths) > 1:
+        raise InvalidRequest.at(Fault(("queries",), f"have different lengths, from {min(widths)} to {max(widths)}"))
+    return np.array(request.queries), request
+
+
+def read_npy(body: bytes, beside: dict[str, Any]) -> tuple[NDArray[Any], AssignmentOptions]:
+    """Read an array of float32 (float64 is taken too), with its options beside it; raises InvalidRequest."""
+    given = {name: value for name, value in beside.items() if value is not None}
+    try:
+        options = AssignmentOptions.model_validate(given)
+        queries = array_from_bytes(body)
+    except ValidationError as error:
+        raise InvalidRequest.of(error) from error
+    except CorruptArtifact as error:
+        raise InvalidRequest.at(Fault(("queries",), f"{error}; write them with numpy.save")) from error
+    if queries.dtype not in (np.float32, np.float64):
+        raise InvalidRequest.at(Fault(("queries",), f"hold {queries.dtype}, must be float32"))
+    if queries.ndim != 2 or not len(queries):
+        shape = " x ".join(map(str, queries.shape)) or "none"
+        raise InvalidRequest.at(Fault(("queries",), f"have the shape {shape}, must be queries x dimensions"))
+    return queries, options

@@ -1,0 +1,181 @@
+"""What HTTP makes of our errors: one table from class to status and code, and the replies of RFC 9457."""
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.routing import Match
+
+from models import errors
+from models.errors import Fault, InvalidRequest, ParsimonyError
+
+logger = logging.getLogger("parsimony.problems")
+MEDIA_TYPE = "application/problem+json"
+RETRY_AFTER_S = 5
+
+PROBLEMS: dict[type[ParsimonyError], tuple[int, str]] = {
+    ParsimonyError: (500, "internal"),
+    errors.InvalidRequest: (422, "invalid-request"),
+    errors.UnknownDataset: (404, "unknown-dataset"),
+    errors.UnknownBuild: (404, "unknown-build"),
+    errors.UnknownArtifact: (404, "unknown-artifact"),
+    errors.UnknownVersion: (404, "unknown-version"),
+    errors.Infeasible: (409, "infeasible"),
+    errors.Conflict: (409, "conflict"),
+    errors.PayloadTooLarge: (413, "payload-too-large"),
+    errors.UnsupportedMediaType: (415, "unsupported-media-type"),
+    errors.Unauthorized: (401, "unauthorized"),
+    errors.Forbidden: (403, "forbidden"),
+    errors.TooManyBuilds: (429, "too-many-builds"),
+    errors.TooManyRequests: (429, "too-many-requests"),
+    errors.RequestTimeout: (408, "request-timeout"),
+    errors.StoreUnavailable: (503, "store-unavailable"),
+    errors.StoreRefused: (503, "store-unavailable"),
+    errors.SolverTimeout: (504, "solver-timeout"),
+}
+_METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
+HTTP_CODES = {
+    400: "invalid-request",
+    404: "not-found",
+    405: "method-not-allowed",
+    408: "request-timeout",
+    415: "unsupported-media-type",
+    431: "headers-too-large",
+}
+"""Of what no error of ours stands for: the framework's refusals, and those of the connection."""
+
+
+class ProblemFault(BaseModel):
+    """One thing wrong with the input."""
+
+    loc: list[str | int] = Field(description="where it is: the field, by its path")
+    msg: str = Field(description="what is wrong with it, with the numbers")
+
+
+class Problem(BaseModel):
+    """An error reply (RFC 9457)."""
+
+    type: str = Field(description="urn:parsimony:<code>", examples=["urn:parsimony:infeasible"])
+    title: str = Field(description="the code in words", examples=["infeasible"])
+    status: int = Field(description="the HTTP status", examples=[409])
+    detail: str = Field(
+        description="a sentence with the numbers",
+        examples=["the fastest cascade takes at most 3.0, the deadline is 2.0"],
+    )
+    instance: str = Field(description="the request's id, which finds it in the log")
+    errors: list[ProblemFault] | None = Field(default=None, description="what is wrong, for invalid input")
+
+
+def problem(
+    status: int,
+    code: str,
+    detail: str,
+    request_id: str,
+    faults: Iterable[Fault] = (),
+    headers: dict[str, str] | None = None,
+) -> JSONResponse:
+    """Make the reply."""
+    body: dict[str, Any] = {
+        "type": f"urn:parsimony:{code}",
+        "title": code.replace("-", " "),
+        "status": status,
+        "detail": detail,
+        "instance": f"urn:parsimony:request:{request_id}",
+    }
+    listed = [{"loc": list(fault.loc), "msg": fault.msg} for fault in faults]
+    if listed:
+        body["errors"] = listed
+    if status in (429, 503):
+        headers = {"Retry-After": str(RETRY_AFTER_S), **(headers or {})}
+    if status == 401:
+        headers = {"WWW-Authenticate": "Bearer", **(headers or {})}
+    return JSONResponse(body, status, headers, MEDIA_TYPE)
+
+
+def problem_of(error: ParsimonyError, request_id: str) -> JSONResponse:
+    """Make the reply to one of our errors, by the nearest of its classes that the table knows."""
+    status, code = next(PROBLEMS[kind] for kind in type(error).__mro__ if kind in PROBLEMS)
+    faults = error.faults if isinstance(error, InvalidRequest) else ()
+    return problem(status, code, str(error), request_id, faults)
+
+
+def internal_problem(request_id: str) -> JSONResponse:
+    """Make the reply to a bug: the log has the trace, the caller gets the id."""
+    return problem(500, "internal", "an internal error; the log has it under this instance's id", request_id)
+
+
+def install(app: FastAPI) -> None:
+    """Let every error of the application become a problem reply."""
+
+    async def ours(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, ParsimonyError)
+        return problem_of(error, request.state.request_id)
+
+    async def invalid(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        faults = [_placed(fault) for fault in error.errors()]
+        return problem_of(InvalidRequest.of(faults), request.state.request_id)
+
+    async def http(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        return _http_problem(app, request, error)
+
+    async def left(request: Request, error: Exception) -> JSONResponse:
+        return _http_problem(app, request, HTTPException(400))  # which nobody reads: the caller went away
+
+    async def bug(request: Request, error: Exception) -> JSONResponse:
+        return internal_problem(request.state.request_id)  # logged by the telemetry, to which it is raised again
+
+    app.add_exception_handler(ParsimonyError, ours)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(ClientDisconnect, left)
+    app.add_exception_handler(Exception, bug)
+
+
+def _placed(fault: dict[str, Any]) -> dict[str, Any]:
+    """Give a fault with the caller's place for it; where JSON breaks, the message tells the character."""
+    if fault["type"] == "json_invalid":
+        reason = f"{fault.get('ctx', {}).get('error', 'unreadable')} at character {fault['loc'][-1]}"
+        return {**fault, "loc": ("body",), "ctx": {"error": reason}}
+    return {**fault, "loc": _location(fault["loc"])}
+
+
+def _location(loc: Iterable[str | int]) -> tuple[str | int, ...]:
+    """Leave out what only FastAPI knows: that it was the body."""
+    parts = tuple(loc)
+    return parts[1:] if len(parts) > 1 and parts[0] in ("body", "query", "path") else parts
+
+
+def _http_problem(app: FastAPI, request: Request, error: HTTPException) -> JSONResponse:
+    request_id = request.state.request_id
+    if error.status_code == 400:  # FastAPI could not read the body
+        return problem(
+            422,
+            "invalid-request",
+            "the body is no JSON that can be read",
+            request_id,
+            [Fault(("body",), "is no JSON that can be read; it may be nested too deeply")],
+        )
+    if error.status_code == 405:
+        allowed = _allowed_methods(app, request)
+        detail = f"{request.method} is not for this path, {allowed} is"
+        return problem(405, HTTP_CODES[405], detail, request_id, headers={"Allow": allowed})
+    detail = f"there is nothing at {request.url.path}" if error.status_code == 404 else str(error.detail)
+    return problem(error.status_code, HTTP_CODES.get(error.status_code, "http-error"), detail, request_id)
+
+
+def _allowed_methods(app: FastAPI, request: Request) -> str:
+    """Ask all routes which methods they take on this path; each alone would name only its own."""
+
+    def taken(method: str) -> bool:
+        scope = {**request.scope, "method": method}
+        return any(route.matches(scope)[0] == Match.FULL for route in app.routes)
+
+    return ", ".join(filter(taken, _METHODS))

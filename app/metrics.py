@@ -1,0 +1,151 @@
+"""Every metric that the service exports, in Prometheus' words."""
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+from models.feedback import QUANTITIES
+
+OUTCOMES = ("answered", "infeasible", "refused")
+"""What may become of a decision that is asked for."""
+_DECIDING = (1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 0.01, 0.05, 0.25, 1.0, 5.0)
+
+
+_GAPS = (1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0)
+
+
+_SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0)
+
+
+_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Metrics:
+    """Every metric that the service exports, in a registry of its own."""
+
+    def __init__(self) -> None:
+        disable_created_metrics()  # a second series for each, which nobody reads
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "parsimony_requests_total", "Requests answered", ["method", "route", "status"], registry=self.registry
+        )
+        self.seconds = Histogram(
+            "parsimony_request_seconds", "Time to answer", ["route"], registry=self.registry, buckets=_BUCKETS
+        )
+        self.decisions = Counter(
+            "parsimony_decisions_total", "Decisions asked for", ["solver", "name", "outcome"], registry=self.registry
+        )
+        self.decision_seconds = Histogram(
+            "parsimony_decision_seconds",
+            "Time to decide, the request's way to and from it left out",
+            ["solver", "name"],
+            registry=self.registry,
+            buckets=_DECIDING,
+        )
+        self.gap = Histogram(
+            "parsimony_assignment_gap",
+            "How far assignments are, at most, from the best there is, as a share",
+            ["name"],
+            registry=self.registry,
+            buckets=_GAPS,
+        )
+        self.spent = Histogram(
+            "parsimony_assignment_spent",
+            "Share of the budget that assignments cost",
+            ["name"],
+            registry=self.registry,
+            buckets=_SHARES,
+        )
+        self.artifacts_loaded = self._least("parsimony_artifacts_loaded", "Artifacts in memory")
+        self.load_failures = Counter(
+            "parsimony_artifact_load_failures_total", "Artifacts that could not be loaded", registry=self.registry
+        )
+        self.store_up = self._least("parsimony_store_up", "Whether the store can be reached")
+        self.builds = self._gauge("parsimony_builds", "Builds by what became of them", "status")
+        self.builds_ended = self._gauge("parsimony_builds_ended", "Builds that ended after they ran", "solver")
+        self.building_seconds = self._gauge("parsimony_building_seconds", "Time that ended builds ran", "solver")
+        self.feedback = Counter(
+            "parsimony_feedback_total", "Outcomes of decisions told", ["solver", "name"], registry=self.registry
+        )
+        self.drift = self._gauge(
+            "parsimony_drift", "Whether outcomes have parted from estimates", "solver", "name", "quantity"
+        )
+        self.refreshed_at = self._least(
+            "parsimony_catalog_refreshed_at_seconds", "When the pointers were last read, by the machine's own clock"
+        )
+        self.refreshed_at.set(time.monotonic())  # a process that has just begun is not late
+        self.forgotten = 0
+        """Counts up when series are removed: whoever keeps some must ask for them again."""
+        self._refresh_age = self._gauge(
+            "parsimony_catalog_refresh_age_seconds", "Time since the pointers were last read"
+        )
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        """Make a gauge that every server process sets to the same: of several the latest value counts."""
+        return Gauge(name, text, labels, registry=self.registry, multiprocess_mode="mostrecent")
+
+    def _least(self, name: str, text: str) -> Gauge:
+        """Make a gauge of a server process itself: of several that live the least counts, for it is what is wrong."""
+        return Gauge(name, text, registry=self.registry, multiprocess_mode="livemin")
+
+    def forget(self, solver: str, name: str) -> None:
+        """Remove the series of an artifact that is gone.
+
+        Several processes share files, from which nothing can be removed: there its gauges say that all is well.
+        """
+        if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+            for quantity in QUANTITIES:
+                self.drift.labels(solver, name, quantity).set(0)
+            return
+        self.forgotten += 1
+        own: list[tuple[MetricWrapperBase, tuple[str, ...]]] = [
+            (self.decision_seconds, (solver, name)),
+            (self.feedback, (solver, name)),
+            *((self.decisions, (solver, name, outcome)) for outcome in OUTCOMES),
+            *((self.drift, (solver, name, quantity)) for quantity in QUANTITIES),
+            *((metric, (name,)) for metric in (self.gap, self.spent) if solver == "portfolio"),
+        ]
+        for metric, labels in own:
+            with suppress(KeyError):  # older versions of the client complain of what is not there
+                metric.remove(*labels)
+
+    def render(self) -> bytes:
+        """Write all metrics in Prometheus' text format, those of every server process if there are several."""
+        registry, folder = self.registry, os.environ.get("PROMETHEUS_MULTIPROC_DIR")
+        if folder is not None:
+            _forget_ended(Path(folder))
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)
+        # Here, not by the thread that refreshes: that one may be what hangs.
+        refreshed_at = registry.get_sample_value("parsimony_catalog_refreshed_at_seconds") or 0.0
+        self._refresh_age.set(time.monotonic() - refreshed_at)
+        return generate_latest(registry)
+
+
+def _forget_ended(folder: Path) -> None:
+    """Remove what processes that have ended said of themselves; what they counted stays."""
+    for path in folder.glob("gauge_live*_*.db"):
+        process = int(path.stem.rpartition("_")[2])
+        if process != os.getpid() and not _is_sibling(process):
+            mark_process_dead(process, str(folder))
+
+
+def _is_sibling(process: int) -> bool:
+    """Tell whether a process lives and has our parent: its number may be another's by now."""
+    try:
+        state, parent = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[:2]
+    except OSError:
+        return False
+    return state != "Z" and int(parent) == os.getppid()

@@ -1,0 +1,1 @@
+"""Plain Linux: processes and threads. Nothing here knows of Parsimony."""

@@ -1,0 +1,137 @@
+"""Work that may end its process, or never end: done in a process of its own, which is replaced."""
+
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from importlib import import_module
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, TypeVar
+
+from app.processes.parent_death import die_with_parent
+from models.errors import CorruptArtifact, ParsimonyError, SolverTimeout
+
+R = TypeVar("R")
+NAME = "parsimony-sandbox"
+"""What the process is called."""
+_START_S = 60.0
+_DYING_S = 10.0
+"""A process whose end of the link is closed needs no more to end by itself, on the busiest machine."""
+
+
+class Sandbox:
+    """Does work in a process of its own, started when first needed, replaced when it dies or takes too long.
+
+    One piece of work at a time; threads wait for each other. limit_s: the longest for one piece, from when it is begun
+    in a process that has started; imports: modules that the process imports before it counts as started. The process
+    ends with ours, however ours ends, and can have none of its own.
+    """
+
+    def __init__(self, limit_s: float, imports: Sequence[str] = ()) -> None:
+        self._limit, self._imports = limit_s, tuple(imports)
+        self._child: tuple[BaseProcess, Connection] | None = None
+        self._closed = False
+        self._guard = threading.Lock()
+        # The kernel ends a child with the thread that started it: this thread is ours as long as the child is.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="sandbox")
+
+    def __call__(self, work: Callable[..., R], *args: Any) -> R:
+        """Call a function of a module with arguments, all of which must be picklable, like what it returns.
+
+        Raises what it raises, if that is an error of ours, and RuntimeError with the trace otherwise; CorruptArtifact
+        if the process died of it, and SolverTimeout if it was killed for taking too long.
+        """
+        done: R = self._thread.submit(self._do, work, args).result()
+        return done
+
+    def close(self) -> None:
+        """End the process, in the middle of its work too; nothing can be done in it any more."""
+        with self._guard:
+            self._closed = True
+            if self._child:
+                self._child[0].kill()
+        self._thread.submit(self._end)
+        self._thread.shutdown(wait=True)
+
+    def _do(self, work: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        try:
+            link = self._started()
+            link.send((work, args))
+            if not link.poll(self._limit):
+                self._end()
+                raise SolverTimeout(f"no answer within {self._limit} s (PARSIMONY_SOLVE_TIMEOUT_S)")
+            fine, answer = link.recv()
+        except (EOFError, OSError) as error:
+            raise CorruptArtifact(f"what was tried ended the process that tried it ({self._end()})") from error
+        if fine:
+            return answer
+        raise answer
+
+    def _started(self) -> Connection:
+        """Give the link to a living process, which is started if there is none."""
+        if self._child and not self._child[0].is_alive():
+            self._end()  # it was idle: whoever killed it, no model did
+        if self._child:
+            return self._child[1]
+        context = get_context("spawn")
+        link, other = context.Pipe()
+        process = context.Process(target=_work, args=(other, os.getpid(), self._imports), name=NAME, daemon=True)
+        with self._guard:
+            if self._closed:
+                raise RuntimeError("nothing can be done in the sandbox any more: it was closed")
+            process.start()
+            self._child = process, link
+        other.close()  # so that its death is the end of what can be read
+        if not link.poll(_START_S):
+            self._end()
+            raise SolverTimeout(f"the process for what may end it did not start within {_START_S:g} s")
+        try:
+            link.recv()
+        except EOFError as error:
+            raise RuntimeError(f"the process for what may end it did not start ({self._end(_DYING_S)})") from error
+        return link
+
+    def _end(self, wait_s: float = 0.5) -> str:
+        """End the process if there is one, having waited for it so long, and tell how it ended."""
+        with self._guard:
+            child, self._child = self._child, None
+        if child is None:
+            return "there was none"
+        process, link = child
+        link.close()
+        process.join(wait_s)  # what has died by itself tells how
+        process.kill()
+        process.join()
+        code = process.exitcode or 0
+        process.close()
+        return f"signal {-code}" if code < 0 else f"status {code}"
+
+
+def _work(link: Connection, parent: int, imports: Sequence[str]) -> None:
+    """Do what comes through the link until nobody is at its other end (the process's whole life)."""
+    die_with_parent(signal.SIGKILL, parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C in the terminal is for the server, which ends us
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")  # out of memory: us first
+    for name in imports:
+        import_module(name)
+    link.send("started")
+    with suppress(EOFError):
+        while True:
+            work, args = link.recv()
+            link.send(_answer(work, args))
+
+
+def _answer(work: Callable[..., Any], args: tuple[Any, ...]) -> tuple[bool, Any]:
+    try:
+        return True, work(*args)
+    except ParsimonyError as error:
+        return False, error
+    except Exception:  # its class may not be known, or not picklable, at the other end
+        return False, RuntimeError(traceback.format_exc())

@@ -1,0 +1,228 @@
+"""What a route may ask for: the store, the catalog, the metrics.
+
+What never blocks is ``async``: a plain function would wait for one of the forty threads that slow listings may hold.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Annotated, Any, Protocol, TypeVar, get_args, get_origin
+
+from fastapi import Depends, Path, Query, Request
+
+from app.http.json_bodies import in_pieces, items_in, parsed, repeated_name
+from app.http.problems import Problem
+from app.metrics import Metrics
+from app.processes.sandbox import Sandbox
+from app.serving.catalog import Catalog, Live
+from app.settings import Settings
+from app.store.ledgers import Ledgers
+from app.store.repositories import Repositories
+from models import Fault, InvalidRequest, Value
+from models.base import NAME_PATTERN
+from models.errors import PayloadTooLarge, SolverTimeout, StoreRefused, UnknownArtifact, UnsupportedMediaType
+from solvers.base import Plan, Solver
+
+T = TypeVar("T")
+P = TypeVar("P", bound=Plan)
+V = TypeVar("V", bound=Value)
+
+
+class Seen(Protocol):
+    """What the last look at the store found."""
+
+    workers: int
+    """How many build workers there are."""
+    refusal: str | None
+    """Why the store takes no writes, if it takes none."""
+    demo: str | None
+    """What the demo is doing, if it is being made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Everything that lives as long as the application."""
+
+    settings: Settings
+    repos: Repositories
+    catalog: Catalog
+    metrics: Metrics
+    solving: ThreadPoolExecutor
+    """For what takes over a millisecond, so that look-ups do not wait for it."""
+    sandbox: Sandbox
+    """For what may end the process that does it."""
+    upload_sandbox: Sandbox
+    """The same for tables that are uploaded, which take longer."""
+    ledgers: Ledgers
+    seen: Seen
+    log_fields: dict[str, Any] = field(default_factory=dict)
+    """What the log is to tell of the request."""
+
+
+async def _context(request: Request) -> Context:
+    context: Context = request.state.context
+    return replace(context, log_fields=request.scope["state"])
+
+
+async def needs_store(request: Request) -> None:
+    """Refuse at once what could only wait for a store that is away, or what it has no room for."""
+    context: Context = request.state.context
+    if request.method in ("PUT", "POST"):
+        declared = request.headers.get("content-length", "")
+        lacking = context.repos.lacking_room(int(declared) if declared.isdecimal() else 0)
+        if lacking is not None:
+            raise StoreRefused(lacking)
+    context.catalog.refuse_if_away()
+
+
+def media_type(request: Request, *known: str) -> str:
+    """Read which of the known types the body says it is; refuse any other."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in known:
+        raise UnsupportedMediaType(f"the body is {kind or 'of no stated type'}, must be {' or '.join(known)}")
+    return kind
+
+
+async def json_only(request: Request) -> None:
+    """Refuse a body that does not say it is JSON."""
+    media_type(request, "application/json")
+
+
+async def each_name_once(request: Request) -> None:
+    """Refuse a body in which a name stands twice in one object: of two values one would be lost."""
+    repeated = repeated_name(await request.body())
+    if repeated is not None:
+        raise InvalidRequest.at(Fault((repeated,), "is given twice"))
+
+
+def query_field(kind: type[Value], name: str, prefix: str = "") -> Any:
+    """Document a query parameter as the field of that name in a model does, and hold it to the same limits."""
+    field = kind.model_fields[name]
+    constraints = [*_inside(field.annotation), *field.metadata]
+    limits = {word: getattr(each, word) for each in constraints for word in _LIMITS if hasattr(each, word)}
+    finite = {"allow_inf_nan": False} if float in constraints else {}
+    options: dict[str, Any] = {"examples": field.examples, **limits, **finite}
+    return Query(description=f"{prefix}{field.description}", **options)
+
+
+_LIMITS = ("gt", "ge", "lt", "le")
+
+
+def _inside(annotation: Any) -> Iterator[Any]:
+    """Give the types that an annotation is made of, and the limits that it sets them."""
+    yield annotation
+    yield from getattr(annotation, "metadata", ())
+    for inner in get_args(annotation):
+        yield from _inside(inner)
+
+
+def body_of(kind: type[Value]) -> dict[str, Any]:
+    """Document a body that a route reads itself, off the event loop; its ``Subject`` names the type too."""
+    schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def read_batch(context: Context, kind: type[V], body: bytes, what: str = "items", most: float = math.inf) -> V:
+    """Read a batch from JSON; refused before it is looked at if it is larger than the settings allow.
+
+    most: items that the type itself allows: beyond it the batch is no such thing, whatever the settings say.
+    """
+    content = parsed(body)
+    count = len(items_in(content))
+    if count <= most:
+        refuse_many(context, count, what)
+    return in_pieces(kind, content, len(body), most)
+
+
+def refuse_many(context: Context, count: int, what: str) -> None:
+    """Refuse a batch that is larger than the settings allow."""
+    limit = context.settings.max_batch
+    if count > limit:
+        raise PayloadTooLarge(f"there are {count} {what}, the limit is {limit} (PARSIMONY_MAX_BATCH)")
+
+
+async def known_query_only(request: Request) -> None:
+    """Refuse a query parameter that the route does not have, or that stands twice: a typing error must not pass."""
+    parameters = request.scope["route"].dependant.query_params
+    known = {parameter.alias for parameter in parameters}
+    repeatable = {parameter.alias for parameter in parameters if _is_list(parameter.field_info.annotation)}
+    seen: set[str] = set()
+    for name, _ in request.query_params.multi_items():
+        if name not in known:
+            there = f"there are {', '.join(sorted(known))}" if known else "there is none here"
+            raise InvalidRequest.at(Fault((name,), f"is no query parameter; {there}"))
+        if name in seen and name not in repeatable:
+            raise InvalidRequest.at(Fault((name,), "is given twice"))
+        seen.add(name)
+
+
+def _is_list(annotation: Any) -> bool:
+    """Whether a parameter may be repeated.
+
+    >>> _is_list(list[float] | None), _is_list(float | None)
+    (True, False)
+    """
+    return get_origin(annotation) is list or any(get_origin(kind) is list for kind in get_args(annotation))
+
+
+async def plan_of(context: Context, solver: Solver[P], name: str, version: int | None) -> Live[P]:
+    """Find a plan: the active one is in memory, another version comes from the store, for which nobody else waits."""
+    try:
+        if version is None:
+            live: Live[P] = context.catalog.get(solver.name, name)
+        else:
+            live = await asyncio.to_thread(context.catalog.at, solver.name, name, version)
+    except UnknownArtifact as error:
+        if context.seen.demo is None:
+            raise
+        raise UnknownArtifact(f"{error}; the demo is being made: {context.seen.demo}") from error
+    context.log_fields["artifact"] = live.ref
+    return live
+
+
+async def solved(context: Context, work: Callable[..., T], *args: Any, **options: Any) -> T:
+    """Do work in the bounded pool; raises SolverTimeout when its time is over."""
+    limit = context.settings.solve_timeout_s
+    answer = asyncio.get_running_loop().run_in_executor(context.solving, partial(work, *args, **options))
+    try:
+        return await asyncio.wait_for(answer, limit)
+    except TimeoutError as error:
+        raise SolverTimeout(f"no answer within {limit} s (PARSIMONY_SOLVE_TIMEOUT_S)") from error
+
+
+def path_name(example: str) -> Any:
+    """Document a name in a path."""
+    return Path(pattern=NAME_PATTERN, description="the name", examples=[example])
+
+
+PathName = Annotated[str, path_name("digits-joint")]
+InContext = Annotated[Context, Depends(_context)]
+Version = Annotated[int | None, Query(ge=1, description="the version to ask; else the active one", examples=[1])]
+
+
+def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Document the error replies of a route: those named, and those that any can give, or any with a body."""
+    with_body = (408,) if 413 in statuses else ()
+    return {
+        status: {"model": Problem, "description": _WORDS[status], "content": {"application/problem+json": {}}}
+        for status in sorted({422, 500, *with_body, *statuses})
+    }
+
+
+_WORDS = {
+    401: "no key, or an unknown one",
+    403: "the key lacks the role",
+    404: "it does not exist",
+    408: "the body came too slowly",
+    409: "it conflicts, or nothing can satisfy the deadline or budget",
+    413: "the body is too large",
+    415: "the body is of a type that this route does not read",
+    422: "a field is missing, out of range, not finite or of the wrong shape",
+    429: "too many builds are waiting, or too many requests came",
+    500: "a bug",
+    503: "the store cannot be reached, or refuses",
+    504: "no feasible answer inside the time limit",
+}

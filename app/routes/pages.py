@@ -1,0 +1,117 @@
+"""The console: pages for people, made of a server-rendered frame and of what the public API tells their scripts."""
+
+import asyncio
+import gzip
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import plotly
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import Path as PathParameter
+from fastapi.responses import HTMLResponse
+from fastapi.staticfiles import StaticFiles
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+from app.http.page_policy import with_policy
+from models.base import NAME_PATTERN
+from models.errors import UnknownArtifact
+from solvers import SOLVERS
+
+HERE = Path(__file__).parent.parent / "console"
+PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+NAVIGATION = (("/", "Overview"), ("/datasets", "Datasets"), ("/builds", "Builds"), ("/compare", "Compare"))
+STYLES_OF_PLOTLY = (
+    "'unsafe-hashes'",
+    "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='",
+    "'sha256-ji27qzEtxXZW+7dun6UwjHXJ18e6WAin1VvNtkzIE/o='",
+)
+"""What plotly sets as text: an empty style, as an element that it fills by script and as an attribute, and the rules of
+its drag cover. All else it sets by script, which no policy forbids."""
+Name = Annotated[str, PathParameter(pattern=NAME_PATTERN)]
+
+
+def install(api: FastAPI) -> None:
+    """Add the pages, and the files that they need."""
+    pages = _Pages()
+    router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+
+    @router.get("/")
+    async def overview() -> Response:
+        return pages.render("overview")
+
+    @router.get("/datasets")
+    async def datasets() -> Response:
+        return pages.render("datasets")
+
+    @router.get("/datasets/{name}")
+    async def dataset(name: Name) -> Response:
+        return pages.render("dataset", name=name)
+
+    @router.get("/builds")
+    async def builds() -> Response:
+        return pages.render("builds")
+
+    @router.get("/builds/{build_id}")
+    async def build(build_id: Annotated[str, PathParameter(pattern=r"^[0-9A-Za-z-]{1,64}$")]) -> Response:
+        return pages.render("build", id=build_id)
+
+    @router.get("/artifacts/{solver}/{name}")
+    async def artifact(solver: str, name: Name) -> Response:
+        if solver not in SOLVERS:
+            raise UnknownArtifact(f"there is no solver called {solver!r}: there are {', '.join(SOLVERS)}")
+        return pages.render_subject(solver, name)
+
+    @router.get("/compare")
+    async def compare() -> Response:
+        return pages.render("compare")
+
+    @router.get("/console/plotly.min.js")
+    async def charts(request: Request) -> Response:
+        return await asyncio.to_thread(pages.charts, request)
+
+    api.include_router(router)
+    api.mount("/console", _Fresh(directory=HERE / "static"), name="console")
+
+
+class _Fresh(StaticFiles):
+    """Files that a browser asks for again each time, so that a new version's frames never meet old scripts."""
+
+    def file_response(self, *args: Any, **options: Any) -> Response:
+        """Give a file, or say that it has not changed."""
+        response = super().file_response(*args, **options)
+        response.headers["cache-control"] = "no-cache"
+        return response
+
+
+class _Pages:
+    """Renders the frames, and keeps the charts' library, packed when it is first asked for."""
+
+    def __init__(self) -> None:
+        loader = FileSystemLoader(HERE / "templates")
+        self._templates = Environment(loader=loader, autoescape=select_autoescape(), undefined=StrictUndefined)
+
+    @cached_property
+    def _plotly(self) -> bytes:
+        return gzip.compress(PLOTLY.read_bytes(), compresslevel=6, mtime=0)
+
+    def render(self, page: str, **names: object) -> Response:
+        """Make a page; the names in its address stand in the frame for its script, which asks the API for the rest."""
+        section = "/" + {"dataset": "datasets", "build": "builds", "overview": ""}.get(page, page)
+        words = {"script": page, "section": section, "navigation": NAVIGATION, "solvers": list(SOLVERS), "names": names}
+        text = self._templates.get_template(f"{page}.html").render(words)
+        return with_policy(HTMLResponse(text, headers={"cache-control": "no-cache"}), styles=STYLES_OF_PLOTLY)
+
+    def render_subject(self, solver: str, name: str) -> Response:
+        """Make the page of an artifact: its subject's own, or the plain one where it has none."""
+        own = f"{solver}.html" in self._templates.list_templates()
+        return self.render(solver if own else "subject", solver=solver, name=name)
+
+    def charts(self, request: Request) -> Response:
+        """Give plotly, packed where the browser can unpack it."""
+        packed = "gzip" in request.headers.get("accept-encoding", "")
+        headers = {"cache-control": "max-age=86400", "vary": "accept-encoding"}
+        if packed:
+            headers["content-encoding"] = "gzip"
+        content = self._plotly if packed else PLOTLY.read_bytes()
+        return Response(content, media_type="text/javascript", headers=headers)

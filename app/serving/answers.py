@@ -1,0 +1,78 @@
+"""Answers: ask a plan, encode its decision, count it; and which look-ups there are."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Generic, Literal, TypeVar
+
+import orjson
+
+from app.metrics import Metrics
+from app.serving.catalog import Live
+from models import Value
+from models.errors import Infeasible, ParsimonyError
+from models.feedback import decision_id
+from solvers import SOLVERS
+from solvers.base import Plan, Solver
+
+P = TypeVar("P", bound=Plan)
+
+
+def decision_id_of(live: Live[Any], query: Any, decision: Any) -> str:
+    """Give a decision's id: it tells what was expected, so that feedback can be held against it."""
+    expected = SOLVERS[live.ref.solver].estimates(live.plan, live.record.summary, query, decision)
+    return decision_id(live.ref, expected)
+
+
+def encode(decision: Value, live: Live[Any], /, **more: Any) -> bytes:
+    """Write a decision as JSON, with more fields, and the artifact it came from."""
+    return orjson.dumps({**vars(decision), **more, "artifact": vars(live.ref)}, default=vars)
+
+
+def decided(live: Live[Any], query: Value) -> bytes:
+    """Ask a plan, and encode its answer; raises what the plan raises."""
+    decision = live.plan.decide(query)
+    return encode(decision, live, decision=decision_id_of(live, query, decision))
+
+
+@dataclass(frozen=True, slots=True)
+class LookUp(Generic[P]):
+    """A route that answers from memory: GET ``{prefix}{name}{suffix}?query``, or POST with the query as JSON.
+
+    answer: gives the reply's body for a plan and a query; None hands the request to the route. most_bytes: of the
+    query's JSON, which is read on the event loop: nobody else is answered meanwhile.
+    """
+
+    solver: Solver[P]
+    prefix: str
+    suffix: str
+    query: type[Value]
+    method: Literal["GET", "POST"] = "GET"
+    answer: Callable[[Live[P], Any], bytes | None] = decided
+    most_bytes: int = 2**20
+
+    @property
+    def path(self) -> str:
+        """The route's template."""
+        return f"{self.prefix}{{name}}{self.suffix}"
+
+
+@contextmanager
+def counted(live: Live[Any], metrics: Metrics) -> Iterator[None]:
+    """Count a decision by its outcome, and time it."""
+    started = perf_counter()
+    try:
+        yield
+    except ParsimonyError as error:
+        outcome = "infeasible" if isinstance(error, Infeasible) else "refused"
+        metrics.decisions.labels(live.ref.solver, live.ref.name, outcome).inc()
+        raise
+    metrics.decisions.labels(live.ref.solver, live.ref.name, "answered").inc()
+    metrics.decision_seconds.labels(live.ref.solver, live.ref.name).observe(perf_counter() - started)
+
+
+def decide(live: Live[Any], query: Value, metrics: Metrics) -> bytes:
+    """Ask a plan, encode its answer, and count it; raises what the plan raises."""
+    with counted(live, metrics):
+        return decided(live, query)

@@ -1,0 +1,187 @@
+"""The live plans, in memory: read without a lock, replaced in one assignment when something is published.
+
+A thread listens to announcements and looks every few seconds besides at what moved, so a lost message costs seconds;
+and every minute at all pointers, for an older version of the service announces what it moves, but notes it nowhere.
+When the store is away, or came back empty, the plans in memory go on answering; what was deleted goes.
+"""
+
+import heapq
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.serving.loading import Live, load
+from app.store.artifacts import Artifacts, known_names
+from app.store.pointers import Id, Pointer
+from models import ArtifactRecord
+from models.errors import ParsimonyError, StoreUnavailable, UnknownArtifact, UnknownVersion
+
+__all__ = ["Catalog", "Live"]
+logger = logging.getLogger("parsimony.catalog")
+FULL_LOOK_S = 60.0
+"""How often all pointers are held against what is in memory."""
+_TRIED_AGAIN = 10
+"""Bad artifacts that are tried again at each look; all of them are at a full one."""
+_NAMED = 11
+"""Names of a solver's artifacts that are kept for messages: those told, and one that says there are more."""
+_LOST = "is in memory only, the store has lost it; restore a backup, or build or import it again"
+
+
+@dataclass(slots=True)
+class Catalog:
+    """What this process can answer from. Everything here is read by requests and written by one thread."""
+
+    artifacts: Artifacts
+    plans: dict[Id, Live[Any]] = field(default_factory=dict)
+    problems: dict[Id, str] = field(default_factory=dict)
+    loaded: bool = False
+    store_up: bool = False
+    away: str | None = None
+    """Why the store could not be reached at the last look, if it could not."""
+    refreshed_at: float = field(default_factory=time.monotonic)
+    load_failures: int = 0
+    changed: set[Id] = field(default_factory=set)
+    """Artifacts whose plan came, went or was replaced; for whoever follows them, who empties it."""
+    _mark: bytes | None = None
+    """What moved until then has been seen; None: a full look is due."""
+    _pointed: set[Id] = field(default_factory=set)
+    """The artifacts that had a pointer at the last look."""
+    _full_look_due: float = 0.0
+    _names: tuple[Mapping[Id, Live[Any]], dict[str, list[str]]] = field(default_factory=lambda: ({}, {}))
+    """The first names of each solver, and the plans of which they are."""
+
+    def get(self, solver: str, name: str) -> Live[Any]:
+        """Give the active version; raises UnknownArtifact, or StoreUnavailable before the first load."""
+        live = self.plans.get((solver, name))
+        if live is None:
+            self.refuse_unless_loaded()
+            known = known_names(self._first_names(solver))
+            raise UnknownArtifact(f"there is no {solver} artifact called {name!r}{known}")
+        return live
+
+    def at(self, solver: str, name: str, version: int | None) -> Live[Any]:
+        """Give a version, from the store if it is not the active one; raises UnknownArtifact or UnknownVersion."""
+        live = self.get(solver, name)
+        if version is None or version == live.ref.version:
+            return live
+        record = self.record_at(solver, name, version)
+        return Live(record, record.ref, self.artifacts.plan(record))
+
+    def built_from(self, dataset: str) -> list[Id]:
+        """List the artifacts that were built from a dataset; raises StoreUnavailable before the first load."""
+        self.refuse_unless_loaded()
+        return [one for one, live in list(self.plans.items()) if live.record.dataset == dataset]
+
+    def record_at(self, solver: str, name: str, version: int) -> ArtifactRecord:
+        """Give a version's record, for which no plan is loaded; raises UnknownArtifact or UnknownVersion."""
+        live = self.get(solver, name)
+        if version == live.ref.version:
+            return live.record
+        self.refuse_if_away()
+        try:
+            return self.artifacts.record(solver, name, version)
+        except UnknownArtifact as error:  # only in memory any more
+            raise UnknownVersion(f"{solver} {name!r} has no version {version}") from error
+
+    def refuse_unless_loaded(self) -> None:
+        """Raise StoreUnavailable before the first load: until then nobody can say what there is."""
+        if not self.loaded:
+            raise StoreUnavailable("the artifacts have not been loaded yet")
+
+    def refuse_if_away(self) -> None:
+        """Raise StoreUnavailable if the last look found the store away: nobody need wait to find it out again."""
+        if self.away is not None:
+            raise StoreUnavailable(self.away)
+
+    def refresh(self, announced: Iterable[str] = ()) -> None:
+        """Look at what moved and load what is new; a bad artifact leaves the old one.
+
+        announced: the names that were, as solver/name; anything else is as if all had moved.
+        """
+        try:
+            self._look({(solver, name) for solver, _, name in (text.partition("/") for text in announced)})
+        except StoreUnavailable as error:
+            self.store_up, self.away = False, str(error)
+            raise
+        self.store_up, self.away, self.loaded = True, None, True
+        self.refreshed_at = time.monotonic()
+
+    def look_at_all_next(self) -> None:
+        """Hold all pointers against what is in memory at the next look: what was announced may have been missed."""
+        self._mark = None
+
+    def _look(self, announced: set[Id]) -> None:
+        pointing = self.artifacts.pointing
+        is_due = time.monotonic() >= self._full_look_due or not all(name for _, name in announced)
+        moves = None if is_due or self._mark is None else pointing.moves(self._mark)
+        if moves is None:
+            self._look_at_all()
+            return
+        tried_again = [one for one, _ in zip(self.problems, range(_TRIED_AGAIN), strict=False)]
+        asked = moves.moved.union(tried_again, announced)
+        self._follow(asked, pointing.of(asked))
+        self._mark = moves.mark
+        if len(self._pointed) != moves.count:  # something moved that was not noted
+            self._look_at_all()
+
+    def _look_at_all(self) -> None:
+        pointers, mark = self.artifacts.pointing.all()
+        self._follow({*pointers, *self.plans, *self.problems}, pointers)
+        self._pointed = set(pointers)
+        self._mark, self._full_look_due = mark, time.monotonic() + FULL_LOOK_S
+
+    def _follow(self, asked: Iterable[Id], pointers: Mapping[Id, Pointer]) -> None:
+        """Bring artifacts to where their pointers, or the lack of one, say that they are."""
+        asked = set(asked)
+        if not asked:
+            return
+        fresh = {one: pointer for one, pointer in pointers.items() if not self._holds(one, pointer)}
+        failed = self._load(fresh)
+        gone = [one for one in asked if one not in pointers]
+        deleted = self.artifacts.deleted(one for one in gone if one in self.plans)
+        if deleted:
+            self.plans = {one: live for one, live in self.plans.items() if one not in deleted}
+            self.changed |= deleted
+        lost = {one: _LOST for one in gone if one in self.plans}
+        kept = {one: text for one, text in self.problems.items() if one not in pointers and one not in gone}
+        self.problems = kept | failed | lost
+        self._pointed.update(pointers)
+        self._pointed.difference_update(gone)
+
+    def _holds(self, artifact: Id, pointer: Pointer) -> bool:
+        live = self.plans.get(artifact)
+        return live is not None and (live.record.version, live.record.sha256) == pointer
+
+    def _load(self, pointers: Mapping[Id, Pointer]) -> dict[Id, str]:
+        """Load artifacts, each of which answers from then on: it need not wait for those that take long."""
+        failed: dict[Id, str] = {}
+        for batch in load(self.artifacts, pointers) if pointers else ():
+            lives = {one: live for one, live in batch.items() if isinstance(live, Live)}
+            self.plans = self.plans | lives if lives else self.plans
+            self.changed |= lives.keys()
+            bad = {one: str(error) for one, error in batch.items() if isinstance(error, ParsimonyError)}
+            self._report(bad)
+            failed |= bad
+        return failed
+
+    def _report(self, bad: Mapping[Id, str]) -> None:
+        """Log what cannot be loaded, once for each reason."""
+        new = {one: text for one, text in bad.items() if self.problems.get(one) != text}
+        for one, text in new.items():
+            logger.error("cannot load %s %r, the version in service stays: %s", *one, text)
+        self.load_failures += len(new)
+        self.problems = self.problems | new
+
+    def _first_names(self, solver: str) -> list[str]:
+        """Give the first names of a solver's artifacts, sorted out once for each change of the plans."""
+        plans, names = self._names
+        if plans is not self.plans:
+            plans = self.plans
+            by_solver: dict[str, list[str]] = {}
+            for held, name in list(plans):
+                by_solver.setdefault(held, []).append(name)
+            names = {held: heapq.nsmallest(_NAMED, known) for held, known in by_solver.items()}
+            self._names = (plans, names)
+        return names.get(solver, [])

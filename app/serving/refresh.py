@@ -1,0 +1,171 @@
+"""Keeps the catalog fresh, and does what else there is to do every few seconds."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import get_args
+
+from app.building.watchdog import Watchdog
+from app.metrics import Metrics
+from app.serving.catalog import FULL_LOOK_S, Catalog
+from app.store.client import Store
+from app.store.demo_progress import demo_progress
+from app.store.pointers import Id
+from app.store.repositories import Repositories
+from models import BuildStatus
+from models.errors import ParsimonyError, StoreRefused
+from models.feedback import QUANTITIES
+
+logger = logging.getLogger("parsimony.catalog")
+POLL_S = 2.0
+
+
+class CatalogThread(threading.Thread):
+    """Keeps a catalog fresh until it is told to stop.
+
+    ``chores`` run in each round that reached the store, ``revive`` in each that did not, ``note`` in every round.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        store: Store,
+        *,
+        chores: Callable[[], None],
+        revive: Callable[[], None],
+        note: Callable[[], None],
+    ) -> None:
+        super().__init__(name="catalog", daemon=True)
+        self._catalog, self._store = catalog, store
+        self._chores, self._revive, self._note = chores, revive, note
+        self._stopping = threading.Event()
+        self.looked = threading.Event()
+        """Set once the first look has ended, well or not."""
+
+    def run(self) -> None:
+        """Listen and look until stopped, through every absence of the store."""
+        last_error = ""
+        while not self._stopping.is_set():
+            try:
+                self._listen()
+            except ParsimonyError as error:
+                if str(error) != last_error:
+                    logger.warning("%s", error)
+                    last_error = str(error)
+                self._catalog.store_up, self._catalog.away = False, str(error)
+                self.looked.set()
+                self._note()
+                self._stopping.wait(0.5)
+                self._try_revive()
+            except Exception:  # whatever it is, the plans in memory must go on being kept fresh
+                logger.exception("the catalog's thread goes on after an internal error")
+                self._stopping.wait(POLL_S)
+
+    def stop(self) -> None:
+        """Stop at the next round and wait for it."""
+        self._stopping.set()
+        self.join(timeout=POLL_S + 1.0)
+
+    def _listen(self) -> None:
+        with self._store.announcements() as wait:
+            self._catalog.look_at_all_next()
+            heard: list[str] = []
+            while not self._stopping.is_set():
+                self._catalog.refresh(heard)
+                self.looked.set()
+                self._chores()
+                self._note()
+                waited_until = time.monotonic() + POLL_S
+                heard = []
+                while not self._stopping.is_set() and time.monotonic() < waited_until and not heard:
+                    heard = wait(0.25)
+
+    def _try_revive(self) -> None:
+        try:
+            self._revive()
+        except ParsimonyError as error:
+            logger.warning("%s", error)
+
+
+class Chores:
+    """What the catalog's thread does besides: end builds whose worker died, keep the gauges right."""
+
+    def __init__(self, repos: Repositories, catalog: Catalog, metrics: Metrics) -> None:
+        self._repos, self._catalog, self._metrics = repos, catalog, metrics
+        self._watch = Watchdog(repos.builds)
+        self._failures = 0
+        self.due = 0.0
+        """When the store is to be asked again."""
+        self._mend_due = 0.0
+        self._changed: set[Id] = set()
+        """Artifacts whose plan came or was replaced since drift was looked at."""
+        self._drifts: dict[str, tuple[str, ...]] = {}
+        self.workers = 0
+        self.refusal: str | None = None
+        self.demo: str | None = None
+
+    def note(self) -> None:
+        """Bring the gauges up to date, whether or not the store was reached."""
+        catalog, metrics = self._catalog, self._metrics
+        metrics.store_up.set(catalog.store_up)
+        metrics.artifacts_loaded.set(len(catalog.plans))
+        metrics.refreshed_at.set(catalog.refreshed_at)
+        metrics.load_failures.inc(catalog.load_failures - self._failures)
+        self._failures = catalog.load_failures
+
+    def run(self) -> None:
+        """Do what needs the store; one that takes no writes is no reason to stop looking at it."""
+        if self._catalog.changed:
+            self._forget_deleted()
+        if time.monotonic() < self.due:  # many announcements may follow each other
+            return
+        self.due = time.monotonic() + POLL_S / 2
+        self.refusal = self._repos.store.refusal()
+        try:
+            self._look()
+        except StoreRefused as error:
+            self.refusal = str(error)
+
+    def _look(self) -> None:
+        self.demo = demo_progress(self._repos.store)
+        self._watch.look()
+        self.workers = self._repos.builds.workers()
+        counts = self._repos.builds.counts()
+        for status in get_args(BuildStatus):
+            self._metrics.builds.labels(status).set(counts.get(status, 0))
+        for solver, (ended, seconds) in self._repos.builds.durations().items():
+            self._metrics.builds_ended.labels(solver).set(ended)
+            self._metrics.building_seconds.labels(solver).set(seconds)
+        self._note_drift()
+        if time.monotonic() >= self._mend_due:
+            self._mend_due = time.monotonic() + FULL_LOOK_S
+            self._repos.datasets.mend()
+
+    def _note_drift(self) -> None:
+        """Say of the versions in service whether outcomes have parted from what was estimated, where that is new."""
+        drifts, plans = self._repos.feedback.drifts(), self._catalog.plans
+        differing = {*drifts.items()} ^ {*self._drifts.items()}
+        changed = {_artifact(version) for version, _ in differing} | self._changed
+        for solver, name in changed & plans.keys():
+            drifted = drifts.get(plans[solver, name].ref.spelt, ())
+            for quantity in QUANTITIES:
+                self._metrics.drift.labels(solver, name, quantity).set(quantity in drifted)
+        self._drifts, self._changed = drifts, set()
+
+    def _forget_deleted(self) -> None:
+        """Take over which plans changed, and forget what was told of those that are gone."""
+        changed, self._catalog.changed = self._catalog.changed, set()
+        self._changed |= changed
+        for solver, name in changed - self._catalog.plans.keys():
+            self._metrics.forget(solver, name)
+
+
+def _artifact(version: str) -> Id:
+    """Give the solver and name of solver/name/version.
+
+    >>> _artifact("index/digits/3")
+    ('index', 'digits')
+    """
+    solver, name, _ = version.split("/")
+    return solver, name

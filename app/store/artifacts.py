@@ -1,0 +1,346 @@
+"""Artifacts in the store: publish, list, roll back, delete, export, import.
+
+For each (solver, name): a counter of versions, a set of the versions there are, a record a version, and one pointer to
+the active one. The counter stays when all else is deleted: a name that is used again goes on counting, so that the id
+of an old decision never names a new version; and it tells what was deleted from what the store has lost.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from app.store import codec
+from app.store.client import Pipeline, Store, checked_blob, drop_blob, keep_blob, key, read_json
+from app.store.feedback import forget, record_key
+from app.store.pages import LARGEST_PAGE, NUMBER, USUAL_PAGE, Page, cut, read_cursor, walk
+from app.store.pointers import POINTERS, Id, Pointer, Pointers, read_pointer
+from models import ArtifactManifest, ArtifactRecord, ArtifactRef
+from models.errors import Conflict, CorruptArtifact, ParsimonyError, StoreRefused, UnknownArtifact, UnknownVersion
+from solvers import SOLVERS
+
+_KIND = "artifact"
+_NAMED = 10
+"""How many names a message gives of those that there are."""
+
+
+class Artifacts:
+    """The artifacts of one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.pointing = Pointers(store)
+
+    def publish(
+        self,
+        data: bytes,
+        *,
+        created_at: str,
+        commit: "Callable[[Pipeline, ArtifactRef], None] | None" = None,
+        check: Callable[[Pipeline], None] | None = None,
+        watched: tuple[str, ...] = (),
+    ) -> ArtifactRecord:
+        """Publish bytes as the next version and make it the active one, in one transaction, and announce it.
+
+        ``check`` may refuse before anything is written, ``commit`` adds writes of its own to the transaction.
+        """
+        manifest = checked_manifest(data)
+        digest = sha256(data).hexdigest()
+        solver, name = manifest.solver, manifest.name
+
+        def change(pipe: Pipeline) -> ArtifactRecord:
+            if check is not None:
+                check(pipe)
+            version = int(cast("bytes | None", pipe.get(_counter(solver, name))) or 0) + 1
+            record = ArtifactRecord(
+                version=version,
+                created_at=created_at,
+                sha256=digest,
+                bytes=len(data),
+                **manifest.model_dump(exclude={"format"}),
+            )
+            pipe.multi()
+            keep_blob(pipe, data, digest, _reference(solver, name, version))
+            pipe.set(_counter(solver, name), version)
+            pipe.sadd(_versions(solver, name), version)
+            pipe.set(_record(solver, name, version), record.model_dump_json(exclude={"drift"}))
+            self.pointing.move(pipe, (solver, name), (version, digest))
+            if commit is not None:
+                commit(pipe, ArtifactRef(solver=solver, name=name, version=version))
+            return record.model_copy(update={"active": True})
+
+        return self._store.transact(change, _counter(solver, name), *watched)
+
+    def pointers(self) -> dict[Id, Pointer]:
+        """Give the active version of every artifact and the SHA-256 of its bytes, in one look."""
+        return self.pointing.all()[0]
+
+    def page(
+        self,
+        solver: str | None = None,
+        name: str | None = None,
+        *,
+        prefix: str = "",
+        limit: int = USUAL_PAGE,
+        cursor: str | None = None,
+    ) -> Page[ArtifactRecord]:
+        """Give a page of the active versions, by solver and name: of one solver or name, of names with a prefix."""
+        solvers = sorted(SOLVERS) if solver is None else [solver]
+        if name is not None:
+            asked = [(one, name) for one in solvers if name.startswith(prefix)]
+            return self.page_of(self.pointing.of(asked), limit=limit, cursor=cursor)
+        last = read_cursor(_KIND, cursor)
+        begun = [f"{one}/{prefix}" for one in solvers] if solver or prefix else [""]
+        fields, total = self.pointing.names.behind(last, limit + 1, begun)
+        return self._cut([_id(field) for field in fields], limit, total)
+
+    def page_of(
+        self, ids: Collection[Id], *, limit: int = USUAL_PAGE, cursor: str | None = None
+    ) -> Page[ArtifactRecord]:
+        """Give a page of the active versions of these artifacts, by solver and name."""
+        last = read_cursor(_KIND, cursor)
+        behind = sorted(one for one in ids if last is None or one > _id(last))
+        return self._cut(behind[: limit + 1], limit, len(ids))
+
+    def active(self, solver: str | None = None, name: str | None = None) -> list[ArtifactRecord]:
+        """List the active versions, of one solver or name only if asked."""
+        return list(walk(lambda cursor: self.page(solver, name, limit=LARGEST_PAGE, cursor=cursor)))
+
+    def versions_page(
+        self, solver: str, name: str, *, limit: int = USUAL_PAGE, cursor: str | None = None
+    ) -> Page[ArtifactRecord]:
+        """Give a page of the versions of an artifact, the oldest first; raises UnknownArtifact."""
+        last = int(read_cursor("version", cursor, NUMBER) or 0)
+        active = self._active_version(solver, name)
+        numbers = sorted(map(int, self._store.members(_versions(solver, name))))
+        page = cut("version", [n for n in numbers if n > last][: limit + 1], limit, len(numbers), int)
+        raws = self._store.get_many([_record(solver, name, number) for number in page.items])
+        versions = [(number, raw) for number, raw in zip(page.items, raws, strict=True) if raw is not None]
+        records = [_checked_record(raw, solver, name, number, active) for number, raw in versions]
+        return Page(records, page.next, page.total)
+
+    def versions(self, solver: str, name: str) -> list[ArtifactRecord]:
+        """List every version of an artifact, the oldest first; raises UnknownArtifact."""
+        return list(walk(lambda cursor: self.versions_page(solver, name, limit=LARGEST_PAGE, cursor=cursor)))
+
+    def record(self, solver: str, name: str, version: int | None = None) -> ArtifactRecord:
+        """Give the record of a version, the active one if none is named; raises UnknownArtifact or UnknownVersion."""
+        active = self._active_version(solver, name)
+        wanted = active if version is None else version
+        (raw,) = self._store.get_many([_record(solver, name, wanted)])
+        return _checked_record(raw, solver, name, wanted, active)
+
+    def records(self, pointers: Mapping[Id, Pointer]) -> dict[Id, ArtifactRecord | ParsimonyError]:
+        """Give the records of active versions, or why one cannot be given, in one look."""
+        raws = self._store.get_many([_record(*one, version) for one, (version, _) in pointers.items()])
+        records: dict[Id, ArtifactRecord | ParsimonyError] = {}
+        for (one, (version, _)), raw in zip(pointers.items(), raws, strict=True):
+            try:
+                records[one] = _checked_record(raw, *one, version, version)
+            except ParsimonyError as error:
+                records[one] = error
+        return records
+
+    def has(self, solver: str, name: str) -> bool:
+        """Tell whether there is an artifact of this name."""
+        try:
+            return bool(self.record(solver, name))
+        except UnknownArtifact:
+            return False
+
+    def data(self, record: ArtifactRecord) -> bytes:
+        """Give the bytes of a version, checked against their SHA-256."""
+        return _checked_data(record, self._store.get_many([key("blob", record.sha256)])[0])
+
+    def unchecked_data(self, records: Sequence[ArtifactRecord]) -> list[bytes | None]:
+        """Give the bytes of versions in one look, as they are kept: ``plan`` checks them. None: they are gone."""
+        return self._store.get_many([key("blob", record.sha256) for record in records])
+
+    def plan(self, record: ArtifactRecord) -> Any:
+        """Give the plan of a version."""
+        return checked_plan(record, *self.unchecked_data([record]))
+
+    def activate(self, solver: str, name: str, version: int) -> ArtifactRecord:
+        """Let a version answer from now on: roll back or forward; raises UnknownArtifact or UnknownVersion."""
+
+        def change(pipe: Pipeline) -> ArtifactRecord:
+            raw = cast("bytes | None", pipe.get(_record(solver, name, version)))
+            if raw is None:
+                raise UnknownVersion(f"{solver} {name!r} has no version {version}")
+            record = _checked_record(raw, solver, name, version, version)
+            pipe.multi()
+            self.pointing.move(pipe, (solver, name), (version, record.sha256))
+            return record
+
+        self._active_version(solver, name)
+        return self._store.transact(change, _record(solver, name, version))
+
+    def delete(self, solver: str, name: str, version: int, *, even_active: bool = False) -> None:
+        """Delete a version and its feedback; raises UnknownArtifact, UnknownVersion or Conflict.
+
+        The active one is deleted only if asked for explicitly: then the highest of those that remain answers, or the
+        artifact is gone if none of them can be read.
+        """
+
+        def change(pipe: Pipeline) -> None:
+            pointer, records = read_pointer(pipe, (solver, name)), _read_all(pipe, solver, name)
+            if pointer is None:
+                raise self._unknown(solver, name)
+            if version not in records:
+                raise UnknownVersion(f"{solver} {name!r} has no version {version}; its active version is {pointer[0]}")
+            is_active = pointer[0] == version
+            if is_active and not even_active:
+                raise Conflict(f"version {version} of {solver} {name!r} is active; activate another one first")
+            kept = {number: digest for number, digest in records.items() if number != version and digest}
+            pipe.multi()
+            for number in [version] if kept or not is_active else records:
+                _drop_version(pipe, solver, name, number, records[number])
+            if is_active and kept:
+                self.pointing.move(pipe, (solver, name), max(kept.items()))
+            elif is_active:
+                self.pointing.remove(pipe, (solver, name))
+
+        self._store.transact(change, POINTERS, _versions(solver, name), _record(solver, name, version))
+
+    def delete_all(self, solver: str, name: str) -> None:
+        """Delete an artifact: every version, its bytes and its feedback; raises UnknownArtifact.
+
+        The counter of its versions stays. A build that is running may publish under the name afterwards.
+        """
+
+        def change(pipe: Pipeline) -> None:
+            pointer, records = read_pointer(pipe, (solver, name)), _read_all(pipe, solver, name)
+            if pointer is None and not records:
+                raise self._unknown(solver, name)
+            pipe.multi()
+            for version, digest in records.items():
+                _drop_version(pipe, solver, name, version, digest)
+            self.pointing.remove(pipe, (solver, name))
+
+        self._store.transact(change, _counter(solver, name), _versions(solver, name))
+
+    def deleted(self, ids: Iterable[Id]) -> set[Id]:
+        """Tell which of these, that have no pointer any more, were deleted; the others were lost by the store.
+
+        A counter is left of what was deleted, and no version.
+        """
+        asked = list(ids)
+        if not asked:
+            return set()
+        with self._store.pipeline() as pipe:
+            for one in asked:
+                pipe.exists(_counter(*one))
+                pipe.exists(_versions(*one))
+            there = pipe.execute()
+        return {one for one, counted, kept in zip(asked, there[::2], there[1::2], strict=True) if counted and not kept}
+
+    def _cut(self, ids: Sequence[Id], limit: int, total: int) -> Page[ArtifactRecord]:
+        """Read the records of a page of artifacts; one that is damaged, or was deleted meanwhile, is left out."""
+        page = cut(_KIND, ids, limit, total, "/".join)
+        pointers = self.pointing.of(page.items)
+        records = self.records(pointers).values()
+        readable = [record for record in records if isinstance(record, ArtifactRecord)]
+        return Page(readable, page.next, page.total)
+
+    def _active_version(self, solver: str, name: str) -> int:
+        pointer = self.pointing.of([(solver, name)])
+        if not pointer:
+            raise self._unknown(solver, name)
+        return pointer[solver, name][0]
+
+    def _unknown(self, solver: str, name: str) -> UnknownArtifact:
+        fields, _ = self.pointing.names.behind(None, _NAMED + 1, [f"{solver}/"])
+        names = [_id(field)[1] for field in fields]
+        return UnknownArtifact(f"there is no {solver} artifact called {name!r}{known_names(names)}")
+
+
+def checked_manifest(data: bytes) -> ArtifactManifest:
+    """Read and check everything in an artifact's bytes; raises CorruptArtifact."""
+    content = {name: value for name, value in codec.read_manifest(data).items() if name != "kind"}
+    try:
+        manifest = ArtifactManifest.model_validate(content)
+    except ValidationError as error:
+        raise CorruptArtifact(f"the artifact's manifest is not valid: {error.errors()[0]['msg']}") from error
+    if manifest.solver not in SOLVERS:
+        raise CorruptArtifact(f"the artifact is for the solver {manifest.solver!r}, known are {', '.join(SOLVERS)}")
+    codec.decode(data, SOLVERS[manifest.solver].plan)
+    return manifest
+
+
+def known_names(names: Sequence[str]) -> str:
+    """Tell what else there is, for a message about what there is not.
+
+    >>> known_names(["a", "b"])
+    '; there are a, b'
+    """
+    return f"; there are {', '.join(names[:_NAMED])}{', …' if len(names) > _NAMED else ''}" if names else ""
+
+
+def _counter(solver: str, name: str) -> str:
+    return key("counter", solver, name)
+
+
+def _versions(solver: str, name: str) -> str:
+    return key("versions", solver, name)
+
+
+def _record(solver: str, name: str, version: int) -> str:
+    return record_key(solver, name, version)
+
+
+def _reference(solver: str, name: str, version: int) -> str:
+    return f"artifact/{solver}/{name}/{version}"
+
+
+def checked_plan(record: ArtifactRecord, data: bytes | None) -> Any:
+    """Give the plan of a version, once its bytes hold what the record says; raises StoreRefused or CorruptArtifact."""
+    if record.solver not in SOLVERS:  # published by a newer version of the service
+        raise CorruptArtifact(f"the artifact is for the solver {record.solver!r}, known are {', '.join(SOLVERS)}")
+    return codec.decode(_checked_data(record, data), SOLVERS[record.solver].plan)
+
+
+def _checked_data(record: ArtifactRecord, data: bytes | None) -> bytes:
+    if data is None:
+        raise StoreRefused(f"the bytes of {record.solver} {record.name!r} version {record.version} are gone")
+    return checked_blob(data, record.sha256)
+
+
+def _checked_record(raw: bytes | None, solver: str, name: str, wanted: int, active: int) -> ArtifactRecord:
+    """Read a version's record; raises UnknownVersion if there is none, and StoreRefused if it is damaged."""
+    if raw is None:
+        raise UnknownVersion(f"{solver} {name!r} has no version {wanted}; its active version is {active}")
+    try:
+        return ArtifactRecord.model_validate_json(raw).model_copy(update={"active": wanted == active})
+    except ValidationError as error:
+        read_json(raw)  # what is no JSON at all is said to be
+        raise StoreRefused(f"the record of {solver} {name!r} version {wanted} is not readable") from error
+
+
+def _read_all(pipe: Pipeline, solver: str, name: str) -> dict[int, str | None]:
+    """Read inside a transaction which versions there are, and the SHA-256 of each; None if its record tells none."""
+    numbers = sorted(map(int, cast("set[bytes]", pipe.smembers(_versions(solver, name)))))
+    raws = cast("list[bytes | None]", pipe.mget([_record(solver, name, n) for n in numbers])) if numbers else []
+    return {number: _digest_in(raw) for number, raw in zip(numbers, raws, strict=True)}
+
+
+def _digest_in(raw: bytes | None) -> str | None:
+    try:
+        return str(json.loads(raw or b"")["sha256"])
+    except (ValueError, LookupError, TypeError):  # it was damaged, and is to go all the same
+        return None
+
+
+def _drop_version(pipe: Pipeline, solver: str, name: str, version: int, digest: str | None) -> None:
+    """Queue the removal of all that is kept of a version."""
+    pipe.delete(_record(solver, name, version))
+    pipe.srem(_versions(solver, name), version)
+    if digest is not None:
+        drop_blob(pipe, digest, _reference(solver, name, version))
+    forget(pipe, ArtifactRef(solver=solver, name=name, version=version))
+
+
+def _id(field: str) -> Id:
+    solver, _, name = field.partition("/")
+    return solver, name

@@ -1,0 +1,305 @@
+"""Builds: queued in RQ, told of in a record of ours, which alone says what became of a build.
+
+A record changes in transactions that look at its status first, so a build that was cancelled or given up can publish
+nothing, and one that published is ``succeeded`` in the same moment. While a worker builds, it counts up a *beat*; the
+servers watch the beats, and end a build whose beat stands still.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any, cast
+from uuid import uuid4
+
+from pydantic import ValidationError
+from rq import Queue, Worker
+from rq.command import send_stop_job_command
+from rq.exceptions import InvalidJobOperation, NoSuchJobError
+from rq.serializers import JSONSerializer
+
+from app.clock import now, seconds_between
+from app.store.client import Pipeline, Store, key, translated
+from app.store.datasets import OPEN_BUILDS, DatasetInfo
+from app.store.pages import NUMBER, USUAL_PAGE, Page, cut, read_cursor
+from models import (
+    ArtifactRef,
+    Build,
+    BuildProgress,
+    BuildRequest,
+    BuildStatus,
+    Fault,
+    FeatureTable,
+    InvalidRequest,
+    Trace,
+    Value,
+)
+from models.errors import Cancelled, TooManyBuilds, UnknownBuild, UnknownDataset
+from solvers import SOLVERS, Solver
+
+QUEUE_NAME = "parsimony-builds"
+JOB = "app.building.worker.run_build"
+KEPT_ENDED = 1000
+KINDS = {FeatureTable: "features", Trace: "trace"}
+_KIND = "build"
+_ALL = key("builds", "all")
+_BEATS = key("builds", "beats")
+_NUMBER = key("builds", "number")
+_COUNTS = key("builds", "counts")
+_DURATIONS = key("builds", "durations")
+
+
+class Builds:
+    """The builds of one store."""
+
+    def __init__(self, store: Store, *, queue_limit: int, timeout_s: int) -> None:
+        self._store = store
+        self._queue_limit, self._timeout_s = queue_limit, timeout_s
+
+    def enqueue(self, request: BuildRequest) -> Build:
+        """Queue a build; raises InvalidRequest, UnknownDataset or TooManyBuilds."""
+        solver, options = checked_request(request)
+        build = Build(
+            id=uuid4().hex,
+            **request.model_dump(exclude={"params"}),
+            params=options.model_dump(mode="json"),
+            status="queued",
+            progress=BuildProgress(message="waiting for a worker"),
+            created_at=now(),
+        )
+        dataset_key = key("dataset", build.dataset)
+
+        def change(pipe: Pipeline) -> Build:
+            check_dataset(solver, options, build.dataset, cast("bytes | None", pipe.get(dataset_key)))
+            waiting = _count_queued(pipe)
+            if waiting >= self._queue_limit:
+                raise TooManyBuilds(f"{waiting} builds are waiting, the limit is {self._queue_limit}; try again later")
+            number = int(cast("bytes | None", pipe.get(_NUMBER)) or 0) + 1
+            pipe.multi()
+            pipe.set(_NUMBER, number)
+            pipe.zadd(_ALL, {build.id: number})
+            pipe.sadd(OPEN_BUILDS, build.id)
+            pipe.set(_record(build.id), build.model_dump_json())
+            pipe.hincrby(_COUNTS, "queued", 1)
+            self._queue().enqueue_call(
+                JOB, (build.id,), job_id=build.id, timeout=self._timeout_s, result_ttl=60, failure_ttl=60, pipeline=pipe
+            )
+            return build
+
+        queued = self._store.transact(change, dataset_key, OPEN_BUILDS, _NUMBER)
+        self._forget_old()
+        return queued
+
+    def get(self, build_id: str) -> Build:
+        """Tell of a build; raises UnknownBuild."""
+        raw, progress = self._store.get_many([_record(build_id), _progress(build_id)])
+        if raw is None:
+            raise UnknownBuild(f"there is no build {build_id!r}")
+        return _read(raw, progress)
+
+    def page(self, *, limit: int = USUAL_PAGE, cursor: str | None = None) -> Page[Build]:
+        """Give a page of the builds that are remembered, the newest first."""
+        last = read_cursor(_KIND, cursor, NUMBER)
+        below = "+inf" if last is None else f"({last}"
+        with self._store.pipeline() as pipe:
+            pipe.zrevrangebyscore(_ALL, below, "-inf", start=0, num=limit + 1, withscores=True)
+            pipe.zcard(_ALL)
+            numbered, total = cast("tuple[list[tuple[bytes, float]], int]", pipe.execute())
+        page = cut(_KIND, numbered, limit, total, lambda item: int(item[1]))
+        ids = [build_id.decode() for build_id, _ in page.items]
+        records = self._store.get_many([name for i in ids for name in (_record(i), _progress(i))])
+        pairs = zip(records[::2], records[1::2], strict=True)
+        return Page([_read(raw, progress) for raw, progress in pairs if raw is not None], page.next, page.total)
+
+    def count_open(self) -> int:
+        """Count the builds that are queued or running."""
+        count: int = self._store.ask("scard", OPEN_BUILDS)
+        return count
+
+    def cancel(self, build_id: str) -> Build:
+        """Stop a build, wherever it is; one that has ended stays as it is. Raises UnknownBuild."""
+        build = self.end(build_id, "cancelled", None)
+        with translated():
+            try:
+                self._queue().remove(build_id)
+                send_stop_job_command(self._store.client, build_id, serializer=JSONSerializer)
+            except (InvalidJobOperation, NoSuchJobError):
+                pass  # no worker has it: it waited, or has ended, or will see its status before its first step
+        return build
+
+    def start(self, build_id: str) -> Build | None:
+        """Take a queued build; None if it is not waiting any more."""
+
+        def change(pipe: Pipeline) -> Build | None:
+            build = _read_watched(pipe, build_id)
+            if build.status != "queued":
+                return None
+            started = build.model_copy(update={"status": "running", "started_at": now()})
+            pipe.multi()
+            pipe.set(_record(build_id), started.model_dump_json())
+            _count(pipe, "queued", "running")
+            pipe.hincrby(_BEATS, build_id, 1)
+            return started
+
+        return self._store.transact(change, _record(build_id))
+
+    def report(self, build_id: str, progress: BuildProgress) -> None:
+        """Note how far a build has come; raises Cancelled if it is not running any more."""
+        self._store.ask("set", _progress(build_id), progress.model_dump_json())
+        self.refuse_unless_running(self.get(build_id))
+
+    def beat(self, build_id: str) -> None:
+        """Say that the worker of a build is alive."""
+        self._store.ask("hincrby", _BEATS, build_id, 1)
+
+    def end(self, build_id: str, status: BuildStatus, error: str | None) -> Build:
+        """End a build that has not ended; one that has stays as it is. Raises UnknownBuild."""
+
+        def change(pipe: Pipeline) -> Build:
+            build = _read_watched(pipe, build_id)
+            if build.ended:
+                return build
+            pipe.multi()
+            return _write_end(pipe, build, status, error, None)
+
+        return self._store.transact(change, _record(build_id))
+
+    def committing(self, build_id: str) -> tuple[Callable[[Pipeline], None], Callable[[Pipeline, ArtifactRef], None]]:
+        """Give what a publication checks (the build still runs) and writes (it has succeeded) in its transaction."""
+        seen: list[Build] = []
+
+        def check(pipe: Pipeline) -> None:
+            seen[:] = [_read_watched(pipe, build_id)]
+            self.refuse_unless_running(seen[0])
+
+        def commit(pipe: Pipeline, ref: ArtifactRef) -> None:
+            _write_end(pipe, seen[0], "succeeded", None, ref)
+
+        return check, commit
+
+    @staticmethod
+    def watched(build_id: str) -> str:
+        """Give the key to watch in a transaction that depends on a build."""
+        return _record(build_id)
+
+    @staticmethod
+    def refuse_unless_running(build: Build) -> None:
+        """Raise Cancelled unless the build is running."""
+        if build.status != "running":
+            raise Cancelled(f"build {build.id} is {build.status}")
+
+    def unended(self) -> list[Build]:
+        """List the builds that are queued or running."""
+        ids = self._store.members(OPEN_BUILDS)
+        records = self._store.get_many([_record(build_id) for build_id in ids])
+        return [Build.model_validate_json(record) for record in records if record is not None]
+
+    def counts(self) -> dict[str, int]:
+        """Count the builds by what became of them."""
+        return {status: int(count) for status, count in self._store.texts(_COUNTS).items()}
+
+    def durations(self) -> dict[str, tuple[int, float]]:
+        """Give for each solver how many builds ended after they ran, and how long all these ran, in seconds."""
+        sums = {name: float(value) for name, value in self._store.texts(_DURATIONS).items()}
+        return {
+            solver: (int(sums.get(f"{solver}:ended", 0)), sums.get(f"{solver}:seconds", 0.0))
+            for solver in SOLVERS
+            if f"{solver}:ended" in sums
+        }
+
+    def beats(self) -> dict[str, int]:
+        """Give the beat of every build that has one."""
+        return {build_id: int(beat) for build_id, beat in self._store.texts(_BEATS).items()}
+
+    def is_waiting(self, build_id: str) -> bool:
+        """Whether the build stands in the queue."""
+        return self._store.ask("lpos", self._queue().key, build_id) is not None
+
+    def workers(self) -> int:
+        """Count the workers that are alive."""
+        with translated():
+            return len(Worker.all(connection=self._store.client))
+
+    def _queue(self) -> Queue:
+        return Queue(QUEUE_NAME, connection=self._store.client, serializer=JSONSerializer)
+
+    def _forget_old(self) -> None:
+        """Forget the oldest ended builds beyond those that are kept."""
+        oldest = {item.decode() for item in self._store.ask("zrange", _ALL, 0, -KEPT_ENDED - 1)}
+        for build_id in oldest - set(self._store.members(OPEN_BUILDS)):
+            self._store.ask("delete", _record(build_id), _progress(build_id))
+            self._store.ask("zrem", _ALL, build_id)
+
+
+def checked_request(request: BuildRequest) -> tuple[Solver[Any], Value]:
+    """Give the solver and its options; raises InvalidRequest."""
+    solver = SOLVERS.get(request.solver)
+    if solver is None:
+        raise InvalidRequest.at(Fault(("solver",), f"is {request.solver!r}, must be one of {', '.join(SOLVERS)}"))
+    try:
+        return solver, solver.options.model_validate_json(json.dumps(request.params))
+    except ValidationError as error:
+        said = f"is no parameter of {solver.name}; there are {', '.join(solver.options.model_fields)}"
+        raise InvalidRequest.of(error, "params").telling_known(said) from error
+    except ValueError as error:  # NaN or infinity among the parameters
+        raise InvalidRequest.at(Fault(("params",), str(error))) from error
+
+
+def check_dataset(solver: Solver[Any], options: Value, dataset: str, raw: bytes | None) -> None:
+    """Refuse a dataset that is not there, or that the solver cannot learn from with these options."""
+    if raw is None:
+        raise UnknownDataset(f"there is no dataset called {dataset!r}")
+    facts = DatasetInfo.model_validate_json(raw)
+    wanted = [KINDS[kind] for kind in solver.datasets]
+    if facts.spec.kind not in wanted:
+        said = f"is of kind {facts.spec.kind!r}, the solver {solver.name!r} learns from {' or '.join(wanted)}"
+        raise InvalidRequest.at(Fault(("dataset",), f"{dataset!r} {said}"))
+    try:
+        solver.check(facts, options)
+    except InvalidRequest as error:
+        raise error.under("params", but="dataset") from error
+
+
+def _count(pipe: Pipeline, before: BuildStatus, after: BuildStatus) -> None:
+    pipe.hincrby(_COUNTS, before, -1)
+    pipe.hincrby(_COUNTS, after, 1)
+
+
+def _count_queued(pipe: Pipeline) -> int:
+    """Count the builds that wait; RQ's own list lacks those that a worker has just been handed."""
+    names = [_record(item.decode()) for item in cast("set[bytes]", pipe.smembers(OPEN_BUILDS))]
+    records = cast("list[bytes | None]", pipe.mget(names)) if names else []
+    return sum(raw is not None and json.loads(raw)["status"] == "queued" for raw in records)
+
+
+def _write_end(pipe: Pipeline, build: Build, status: BuildStatus, error: str | None, ref: ArtifactRef | None) -> Build:
+    finished = now()
+    ended = build.model_copy(update={"status": status, "error": error, "artifact": ref, "finished_at": finished})
+    pipe.set(_record(build.id), ended.model_dump_json())
+    _count(pipe, build.status, status)
+    if ended.started_at is not None:
+        pipe.hincrby(_DURATIONS, f"{build.solver}:ended", 1)
+        pipe.hincrbyfloat(_DURATIONS, f"{build.solver}:seconds", seconds_between(ended.started_at, finished))
+    pipe.srem(OPEN_BUILDS, build.id)
+    pipe.hdel(_BEATS, build.id)
+    return ended
+
+
+def _read_watched(pipe: Pipeline, build_id: str) -> Build:
+    raw = cast("bytes | None", pipe.get(_record(build_id)))
+    if raw is None:
+        raise UnknownBuild(f"there is no build {build_id!r}")
+    return _read(raw, cast("bytes | None", pipe.get(_progress(build_id))))
+
+
+def _read(raw: bytes, progress: bytes | None) -> Build:
+    build = Build.model_validate_json(raw)
+    if progress is None:
+        return build
+    return build.model_copy(update={"progress": BuildProgress.model_validate_json(progress)})
+
+
+def _record(build_id: str) -> str:
+    return key("build", build_id)
+
+
+def _progress(build_id: str) -> str:
+    return key("progress", build_id)  # not below the record's key, which callers spell

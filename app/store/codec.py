@@ -1,0 +1,222 @@
+"""Frozen dataclasses of arrays and plain values to bytes and back; never pickle.
+
+The bytes are an uncompressed zip: ``sha256`` (the digest of all that follows), ``manifest.json`` (what the caller wants
+to keep beside the value), ``fields.json`` (the plain fields), and one ``.npy`` for each array. Equal values give equal
+bytes: entries stand in a fixed order, with fixed dates and sorted keys. Reading allocates no more than the bytes hold,
+refuses object arrays, compressed or unknown entries and unknown formats, and can run no code.
+"""
+
+import io
+import json
+import math
+import tokenize
+import zipfile
+from dataclasses import fields, is_dataclass
+from functools import cache, lru_cache
+from hashlib import sha256
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from app.store import plain_zip
+from models.errors import CorruptArtifact
+from solvers.zips import stored_zip
+
+FORMAT = 1
+_UNREADABLE = (ValueError, TypeError, LookupError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError)
+"""What NumPy's and JSON's readers raise at headers and texts that were made up."""
+_NPY_START = 10
+"""Where the text of a header begins; its length stands before it."""
+_SHORT_HEADER = 256
+T = TypeVar("T")
+
+
+def encode(value: Any, manifest: dict[str, Any]) -> bytes:
+    """Turn a frozen dataclass into bytes; fields with ``init=False`` are derived and left out."""
+    if not is_dataclass(value):
+        raise TypeError(f"{type(value).__name__} is not a dataclass")
+    kept = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+    plain = {name: _plain(item) for name, item in kept.items() if not isinstance(item, np.ndarray)}
+    entries = {
+        "manifest.json": _json({"format": FORMAT, "kind": type(value).__name__, **manifest}),
+        "fields.json": _json(plain),
+    }
+    for name, item in sorted(kept.items()):
+        if isinstance(item, np.ndarray):
+            entries[f"{name}.npy"] = array_to_bytes(item)
+    return stored_zip({"sha256": _digest(entries).encode(), **entries})
+
+
+def decode(data: bytes, kind: type[T]) -> T:
+    """Turn bytes back into the dataclass they were made from; raises CorruptArtifact if they are anything else."""
+    entries = _entries(data)
+    manifest = _manifest(entries)
+    if manifest.get("kind") != kind.__name__:
+        raise CorruptArtifact(f"the bytes hold a {manifest.get('kind')}, not a {kind.__name__}")
+    plain = _object(entries["fields.json"])
+    hints = _hints(cast(Any, kind))
+    names = list(hints)
+    arrays = {name for name in names if f"{name}.npy" in entries}
+    if set(plain) != set(names) - arrays or len(entries) != len(arrays) + 3:
+        raise CorruptArtifact(
+            f"the fields of the {kind.__name__} are {sorted(names)}, the bytes hold {sorted(entries)}"
+        )
+    return kind(
+        **{
+            name: _array(name, entries[f"{name}.npy"], hints[name])
+            if name in arrays
+            else _value(name, plain[name], hints[name])
+            for name in names
+        }
+    )
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    """Give the types of the fields that are kept."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {field.name: hints[field.name] for field in fields(kind) if field.init}
+
+
+@cache
+def _adapter(hint: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(hint)
+
+
+def read_manifest(data: bytes) -> dict[str, Any]:
+    """Give what was kept beside the value, once the checksum holds; raises CorruptArtifact if it does not."""
+    return _manifest(_entries(data))
+
+
+def array_to_bytes(array: NDArray[Any]) -> bytes:
+    """Write an array in the ``.npy`` format, version 1."""
+    out = io.BytesIO()
+    npy.write_array(out, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False)
+    return out.getvalue()
+
+
+def array_from_bytes(data: bytes) -> NDArray[Any]:
+    """Read an ``.npy`` array as a read-only view of the bytes; raises CorruptArtifact unless it holds numbers."""
+    begin = _NPY_START + int.from_bytes(data[_NPY_START - 2 : _NPY_START], "little")
+    shape, fortran, dtype = (_read_known if begin <= _SHORT_HEADER else _read_header)(data[:begin])
+    if dtype.hasobject or dtype.kind not in "biuf":
+        raise CorruptArtifact(f"the array holds {dtype}, must be numbers")
+    size = math.prod(shape) * dtype.itemsize
+    if min(shape, default=0) < 0 or size != len(data) - begin:
+        raise CorruptArtifact(f"the array's header promises {size} bytes, there are {len(data) - begin}")
+    flat = np.frombuffer(data, dtype=dtype, offset=begin)
+    try:
+        return flat.reshape(shape, order="F" if fortran else "C")
+    except ValueError as error:  # more dimensions, or beside a 0 longer ones, than there can be
+        raise CorruptArtifact(f"the array cannot have its header's shape: {error}") from error
+
+
+def _read_header(header: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read an array's shape, order and type; raises CorruptArtifact."""
+    stream = io.BytesIO(header)
+    try:
+        if npy.read_magic(stream) != (1, 0):
+            raise CorruptArtifact("the array is not in version 1.0 of the .npy format")
+        shape, fortran, dtype = npy.read_array_header_1_0(stream)
+    except _UNREADABLE as error:
+        raise CorruptArtifact(f"the array has no readable .npy header: {error}") from error
+    return shape, fortran, dtype
+
+
+_read_known = lru_cache(maxsize=4096)(_read_header)
+"""Reads headers of the usual length; artifacts are much alike, and reading one takes longer than all else."""
+
+
+def _manifest(entries: dict[str, bytes]) -> dict[str, Any]:
+    manifest = _object(entries["manifest.json"])
+    if manifest.get("format") != FORMAT:
+        raise CorruptArtifact(f"the bytes are of format {manifest.get('format')}, this version reads format {FORMAT}")
+    return manifest
+
+
+def _object(text: bytes) -> dict[str, Any]:
+    try:
+        content = json.loads(text)
+        same = _json(content) == text  # no NaN, no half of a surrogate pair, nothing that could be read in two ways
+    except _UNREADABLE as error:
+        raise CorruptArtifact(f"the bytes hold no readable JSON: {error}") from error
+    if not same:
+        raise CorruptArtifact("the bytes hold JSON that is not as it would be written")
+    if not isinstance(content, dict):
+        raise CorruptArtifact("the bytes hold JSON that is no object")
+    return content
+
+
+def _array(name: str, data: bytes, hint: Any) -> NDArray[Any]:
+    wanted = _dtype_of(hint)
+    if wanted is None:
+        raise CorruptArtifact(f"the field {name} is an array, must be a plain value")
+    array = array_from_bytes(data)
+    if array.dtype != wanted:
+        raise CorruptArtifact(f"the array {name} holds {array.dtype}, must be {wanted}")
+    return array
+
+
+@cache
+def _dtype_of(hint: Any) -> np.dtype[Any] | None:
+    """Give the type of numbers in an array's field; None for a field that is no array."""
+    return np.dtype(get_args(get_args(hint)[1])[0]) if get_origin(hint) is np.ndarray else None
+
+
+def _value(name: str, value: Any, hint: Any) -> Any:
+    if _dtype_of(hint) is not None:
+        raise CorruptArtifact(f"the field {name} is a plain value, must be an array")
+    if hint in (str, bool, float) and type(value) is hint:  # as JSON has it, which holds no NaN by now
+        return value
+    try:
+        return _adapter(hint).validate_json(_json(value))
+    except (ValidationError, *_UNREADABLE) as error:
+        what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        raise CorruptArtifact(f"the field {name} is of the wrong type: {what}") from error
+
+
+def _entries(data: bytes) -> dict[str, bytes]:
+    """Read all entries, none of them compressed, and hold them against the digest."""
+    plain = plain_zip.read(data)
+    entries = _general_entries(data) if plain is None else plain
+    if not {"sha256", "manifest.json", "fields.json"} <= set(entries):
+        raise CorruptArtifact(f"the bytes are no artifact: they hold {sorted(entries)[:5]}")
+    if entries["sha256"] != _digest({name: item for name, item in entries.items() if name != "sha256"}).encode():
+        raise CorruptArtifact("the bytes do not match their own SHA-256")
+    if plain is None and stored_zip(entries) != data:
+        raise CorruptArtifact("the bytes around the entries are not as they were written")
+    return entries
+
+
+def _general_entries(data: bytes) -> dict[str, bytes]:
+    """Read what is of no plain form: a very large artifact, or one that is to be refused with its reason."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            infos = archive.infolist()
+            if any(info.compress_type != zipfile.ZIP_STORED for info in infos):
+                raise CorruptArtifact("the bytes hold a compressed entry, all must be stored as they are")
+            if len({info.filename for info in infos}) != len(infos):
+                raise CorruptArtifact("the bytes hold two entries of one name")
+            entries = {info.filename: archive.read(info) for info in infos}
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, RuntimeError, ValueError) as error:
+        raise CorruptArtifact(f"the bytes are no artifact: {error}") from error
+    return entries
+
+
+def _digest(entries: dict[str, bytes]) -> str:
+    digest = sha256()
+    for name, data in entries.items():
+        digest.update(f"{name} {len(data)}\n".encode())
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    return value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode()

@@ -1,0 +1,128 @@
+"""Datasets in the store: checked once when they come, then kept as arrays."""
+
+import json
+from hashlib import sha256
+from typing import cast
+
+from pydantic import Field
+
+from app.store import codec
+from app.store.client import Pipeline, Store, drop_blob, keep_blob, key, read_json, read_model
+from app.store.pages import LARGEST_PAGE, USUAL_PAGE, NameIndex, Page, cut, read_cursor, walk
+from models import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, Name, Trace
+from models.errors import Conflict, StoreRefused, UnknownDataset
+
+_ALL = key("datasets")
+_KIND = "dataset"
+OPEN_BUILDS = key("builds", "open")
+"""The ids of builds that are queued or running; their datasets cannot be deleted."""
+
+
+class DatasetInfo(DatasetFacts):
+    """What the API tells of a dataset."""
+
+    name: Name = Field(description="the dataset's name")
+    sha256: str = Field(description="the SHA-256 of the checked table")
+    bytes: int = Field(description="the size of the checked table, in bytes")
+    created_at: str = Field(description="when it was stored, UTC, ISO 8601")
+
+
+class Datasets:
+    """The datasets of one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._names = NameIndex(store, _ALL, key("dataset-names"), source_is_hash=False)
+
+    def put(self, name: str, dataset: Dataset, *, created_at: str) -> tuple[DatasetInfo, bool]:
+        """Keep a dataset under a name, in place of an older one; says whether the name is new."""
+        data = codec.encode(dataset, {})
+        info = _info(name, dataset, data, created_at)
+        reference = f"dataset/{name}"
+
+        def change(pipe: Pipeline) -> bool:
+            raw = cast("bytes | None", pipe.get(_record(name)))
+            old = None if raw is None else str(json.loads(raw)["sha256"])
+            pipe.multi()
+            if old is not None and old != info.sha256:
+                drop_blob(pipe, old, reference)
+            keep_blob(pipe, data, info.sha256, reference)
+            pipe.set(_record(name), info.model_dump_json())
+            pipe.sadd(_ALL, name)
+            self._names.add(pipe, name)
+            return old is None
+
+        return info, self._store.transact(change, _record(name))
+
+    def page(self, *, limit: int = USUAL_PAGE, cursor: str | None = None) -> Page[DatasetInfo]:
+        """Give a page of the datasets by name."""
+        names, total = self._names.behind(read_cursor(_KIND, cursor), limit + 1)
+        page = cut(_KIND, names, limit, total, str)
+        records = self._store.get_many([_record(name) for name in page.items])
+        infos = [read_model(DatasetInfo, record) for record in records if record is not None]
+        return Page(infos, page.next, page.total)
+
+    def infos(self) -> list[DatasetInfo]:
+        """List all datasets by name."""
+        return list(walk(lambda cursor: self.page(limit=LARGEST_PAGE, cursor=cursor)))
+
+    def mend(self) -> None:
+        """Find again what an older version of the service, running beside, has put in place of another dataset."""
+        self._names.mend()
+
+    def info(self, name: str) -> DatasetInfo:
+        """Tell of one dataset; raises UnknownDataset."""
+        (record,) = self._store.get_many([_record(name)])
+        if record is None:
+            raise UnknownDataset(f"there is no dataset called {name!r}")
+        return read_model(DatasetInfo, record)
+
+    def load(self, info: DatasetInfo) -> Dataset:
+        """Give the checked table of a dataset."""
+        data = self._store.blob(info.sha256)
+        if data is None:
+            raise StoreRefused(f"the table of dataset {info.name!r} is gone from the store; upload it again")
+        if isinstance(info.spec, FeaturesSpec):
+            return codec.decode(data, FeatureTable)
+        return codec.decode(data, Trace)
+
+    def delete(self, name: str) -> None:
+        """Delete a dataset that no queued or running build needs; raises UnknownDataset or Conflict."""
+        reference = f"dataset/{name}"
+
+        def change(pipe: Pipeline) -> None:
+            raw = cast("bytes | None", pipe.get(_record(name)))
+            if raw is None:
+                raise UnknownDataset(f"there is no dataset called {name!r}")
+            ids = [item.decode() for item in cast("set[bytes]", pipe.smembers(OPEN_BUILDS))]
+            open_builds = {i: cast("bytes | None", pipe.get(key("build", i))) for i in sorted(ids)}
+            using = [i for i, build in open_builds.items() if build and read_json(build)["dataset"] == name]
+            if using:
+                raise Conflict(f"dataset {name!r} is in use by build {using[0]}; cancel it or wait for its end")
+            digest = str(read_json(raw)["sha256"])
+            pipe.multi()
+            pipe.delete(_record(name))
+            pipe.srem(_ALL, name)
+            self._names.remove(pipe, name)
+            drop_blob(pipe, digest, reference)
+
+        self._store.transact(change, _record(name), OPEN_BUILDS)
+
+
+def digest_of(dataset: Dataset) -> str:
+    """Give the SHA-256 that a dataset has in the store."""
+    return sha256(codec.encode(dataset, {})).hexdigest()
+
+
+def _record(name: str) -> str:
+    return key("dataset", name)
+
+
+def _info(name: str, dataset: Dataset, data: bytes, created_at: str) -> DatasetInfo:
+    return DatasetInfo(
+        **dict(DatasetFacts.of(dataset)),
+        name=name,
+        sha256=sha256(data).hexdigest(),
+        bytes=len(data),
+        created_at=created_at,
+    )

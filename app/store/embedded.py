@@ -1,0 +1,118 @@
+"""The Redis that comes along when none is configured: one server under DATA_DIR, shared by every process that uses it.
+
+A *keeper* process owns the server. Each user of the store holds a shared lock on a file while it lives; the kernel
+lets go of it however the user ends. When the keeper can take the lock alone, nobody is left: it saves and stops the
+server. The server itself gets a signal to save and stop should the keeper die. So nothing is lost and nothing is left
+behind, whoever is killed in which order; and a server that crashed is started again on its data.
+"""
+
+import fcntl
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+
+from app.store.embedded_files import START_S, open_lock, socket_path, try_lock
+from models.errors import StoreUnavailable
+
+_ROOM_BYTES = 2**20
+"""What must be free beside what is to be written: for what the store notes of it, and of workers."""
+
+
+class EmbeddedRedis:
+    """A use of the embedded server: it runs at least until ``close``."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.folder = data_dir.resolve() / "redis"
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.chmod(0o700)
+        self._lock = open_lock(self.folder)
+        self._keeper = 0
+        try:
+            self._wait_for_lock()
+            self._start_if_needed()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def url(self) -> str:
+        """The address to connect to."""
+        return f"unix://{socket_path(self.folder)}"
+
+    def lacking_room(self, more: int = 0) -> str | None:
+        """Say that the disk has no room for so many bytes more, None if it has: a server that cannot write ends."""
+        free = shutil.disk_usage(self.folder).free
+        if free >= more + _ROOM_BYTES:
+            return None
+        return f"no room on the disk under {self.folder.parent}: {free} bytes are free, {more + _ROOM_BYTES} are needed"
+
+    def revive(self) -> None:
+        """Start a keeper again if it was killed; called by those who find the store unreachable."""
+        self._start_if_needed()
+
+    def close(self) -> None:
+        """Stop using it; the last user's leaving makes the keeper save and stop the server."""
+        os.close(self._lock)
+
+    def __enter__(self) -> "EmbeddedRedis":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _wait_for_lock(self) -> None:
+        """Take the shared lock; a keeper that is just stopping holds it alone until the server has saved."""
+        deadline = time.monotonic() + START_S
+        while not try_lock(self._lock, fcntl.LOCK_SH):
+            if time.monotonic() > deadline:
+                raise StoreUnavailable(f"the embedded store in {self.folder} has been stopping for {START_S:.0f} s")
+            time.sleep(0.05)
+
+    def _start_if_needed(self) -> None:
+        """Start a keeper unless one lives; only one process at a time looks."""
+        with (self.folder / "starting").open("w") as starting:
+            fcntl.flock(starting, fcntl.LOCK_EX)
+            if _keeper_lives(self.folder):
+                return
+            if self._keeper:
+                _ended(self._keeper)
+            self._keeper = _spawn_keeper(self.folder)
+            deadline = time.monotonic() + START_S
+            while not (self.folder / "ready").exists():
+                if _ended(self._keeper) or time.monotonic() > deadline:
+                    raise StoreUnavailable(f"the embedded store did not start; see {self.folder / 'redis.log'}")
+                time.sleep(0.01)
+
+
+def _spawn_keeper(folder: Path) -> int:
+    """Start the keeper in a session of its own, so that a terminal's Ctrl-C or hang-up does not reach the server.
+
+    It is to outlive us, which subprocess.Popen takes for a mistake: hence the plain spawn.
+    """
+    (folder / "ready").unlink(missing_ok=True)
+    code = "import sys; from app.store.embedded_keeper import keep, Path; keep(Path(sys.argv[1]))"
+    null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
+    command = [sys.executable, "-P", "-c", code, str(folder)]  # -P: not an "app" of the current folder
+    return os.posix_spawn(sys.executable, command, os.environ, file_actions=null, setsid=True)
+
+
+def _ended(child: int) -> bool:
+    """Whether a child has ended; it is reaped if so."""
+    try:
+        return os.waitpid(child, os.WNOHANG)[0] == child
+    except ChildProcessError:
+        return True
+
+
+def _keeper_lives(folder: Path) -> bool:
+    """Whether a keeper holds its lock and its server is ready."""
+    handle = os.open(folder / "keeper", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        return not try_lock(handle, fcntl.LOCK_EX)
+    finally:
+        os.close(handle)

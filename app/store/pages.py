@@ -1,0 +1,133 @@
+"""Pages of lists, and the cursors that lead from each to the next.
+
+A cursor names the last item that was given, not a place in the list: whatever is added or deleted between two pages,
+no other item comes twice or is left out.
+"""
+
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
+
+from app.store.client import Pipeline, Store
+from models import Fault, InvalidRequest
+
+T = TypeVar("T")
+USUAL_PAGE = 100
+LARGEST_PAGE = 1000
+NUMBER = r"[1-9][0-9]{0,14}"
+"""What a cursor of a list in the order of numbers names."""
+_WRONG_CURSOR = "is no cursor of this list: send what a reply of it gave as `next`"
+_MEND = """
+local there = {}
+for _, name in ipairs(redis.call(ARGV[1], KEYS[1])) do
+    there[name] = true
+    if not redis.call('ZSCORE', KEYS[2], name) then redis.call('ZADD', KEYS[2], 0, name) end
+end
+for _, name in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
+    if not there[name] then redis.call('ZREM', KEYS[2], name) end
+end
+"""
+"""Writes the difference only: most often there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Some items of a list, and what leads to those that follow."""
+
+    items: list[T]
+    next: str | None
+    """The cursor of the next page; None if this is the last one."""
+    total: int
+    """How many items the whole list had at that moment."""
+
+
+def write_cursor(kind: str, last: object) -> str:
+    """Spell the cursor behind an item; callers take it as it is.
+
+    >>> write_cursor("build", 12)
+    'YnVpbGQ6MTI'
+    """
+    return urlsafe_b64encode(f"{kind}:{last}".encode()).decode().rstrip("=")
+
+
+def read_cursor(kind: str, cursor: str | None, pattern: str = r"[^\x00-\x1f]+") -> str | None:
+    """Tell behind which item a cursor stands; raises InvalidRequest for one of another list, or of none.
+
+    >>> read_cursor("build", "YnVpbGQ6MTI")
+    '12'
+    """
+    if cursor is None:
+        return None
+    try:
+        text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+    except ValueError as error:
+        raise InvalidRequest.at(Fault(("cursor",), _WRONG_CURSOR)) from error
+    last = text.removeprefix(f"{kind}:")
+    if not re.fullmatch(pattern, last) or write_cursor(kind, last) != cursor:
+        raise InvalidRequest.at(Fault(("cursor",), _WRONG_CURSOR))
+    return last
+
+
+def cut(kind: str, items: Sequence[T], limit: int, total: int, key_of: Callable[[T], object]) -> Page[T]:
+    """Make a page of the items that follow a cursor: of ``limit``, and one more if there are more."""
+    shown = list(items[:limit])
+    return Page(shown, write_cursor(kind, key_of(shown[-1])) if len(items) > limit else None, total)
+
+
+def walk(page_behind: Callable[[str | None], Page[T]]) -> Iterator[T]:
+    """Give the items of all pages."""
+    page = page_behind(None)
+    yield from page.items
+    while page.next is not None:
+        page = page_behind(page.next)
+        yield from page.items
+
+
+class NameIndex:
+    """The names that a hash or a set holds, sorted in the store, so that a page costs what a page holds.
+
+    Whoever adds or removes a name does so here too, in the same transaction. Older versions of the service keep no
+    index: it is made anew, all at once, when it does not hold as many names as there are.
+    """
+
+    def __init__(self, store: Store, source: str, index: str, *, source_is_hash: bool) -> None:
+        self._store, self._source, self._index = store, source, index
+        self._is_hash = source_is_hash
+
+    def add(self, pipe: Pipeline, name: str) -> None:
+        """Queue the addition of a name."""
+        pipe.zadd(self._index, {name: 0})
+
+    def remove(self, pipe: Pipeline, name: str) -> None:
+        """Queue the removal of a name."""
+        pipe.zrem(self._index, name)
+
+    def behind(self, last: str | None, limit: int, prefixes: Sequence[str] = ("",)) -> tuple[list[str], int]:
+        """Give the first ``limit`` names behind one, of those that begin with a prefix, and how many do in all.
+
+        The prefixes are sorted, and none begins with another.
+        """
+        names, total, whole = self._read(last, limit, prefixes)
+        if not whole:
+            self.mend()
+            names, total, _ = self._read(last, limit, prefixes)
+        return names[:limit], total
+
+    def mend(self) -> None:
+        """Hold the index against what older versions of the service keep too."""
+        self._store.run(_MEND, [self._source, self._index], ["HKEYS" if self._is_hash else "SMEMBERS"])
+
+    def _read(self, last: str | None, limit: int, prefixes: Sequence[str]) -> tuple[list[str], int, bool]:
+        with self._store.pipeline() as pipe:
+            _ = pipe.hlen(self._source) if self._is_hash else pipe.scard(self._source)
+            pipe.zcard(self._index)
+            for prefix in prefixes:
+                low, high = (b"[" + prefix.encode(), b"(" + prefix.encode() + b"\xff")
+                first = low if last is None or last < prefix else b"(" + last.encode()
+                pipe.zlexcount(self._index, low, high)
+                pipe.zrangebylex(self._index, first, high, start=0, num=limit)
+            wanted, held, *answers = pipe.execute()
+        names = [name.decode() for some in cast("list[list[bytes]]", answers[1::2]) for name in some]
+        return names, sum(answers[::2]), wanted == held

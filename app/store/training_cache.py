@@ -1,0 +1,44 @@
+"""What builds have trained, kept in the store for the next build: bytes by key, forgotten when long unused."""
+
+from collections.abc import Iterator, MutableMapping
+from hashlib import sha256
+
+from app.store.client import Store, key, translated
+
+KEPT_S = 30 * 24 * 3600
+"""A memory that nobody asked for in so long is forgotten."""
+
+
+class TrainingCache(MutableMapping[str, bytes]):
+    """A mapping over the store. Every entry can be made again, so losing one costs time only."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getitem__(self, name: str) -> bytes:
+        value: bytes | None = self._store.ask("getex", _entry(name), ex=KEPT_S)
+        if value is None:
+            raise KeyError(name)
+        return value
+
+    def __setitem__(self, name: str, value: bytes) -> None:
+        self._store.ask("set", _entry(name), value, ex=KEPT_S)
+
+    def __delitem__(self, name: str) -> None:
+        if not self._store.ask("delete", _entry(name)):
+            raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        raise TypeError("a cache is asked by name; its names are kept only as digests")
+
+    def __len__(self) -> int:
+        with translated():
+            return sum(1 for _ in self._store.client.scan_iter(match=_entry_pattern(), count=1000))
+
+
+def _entry(name: str) -> str:
+    return key("memo", sha256(name.encode()).hexdigest())
+
+
+def _entry_pattern() -> str:
+    return key("memo", "*")

@@ -1,0 +1,296 @@
+"""Tables as they are uploaded: CSV (also gzipped) and Parquet through pyarrow, embeddings as ``.npy``."""
+
+import csv
+import gzip
+import io
+import json
+import multiprocessing
+import resource
+import tempfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
+
+from app.processes.sandbox import NAME
+from app.store import codec
+from models import Dataset, DatasetSpec, FeaturesSpec, TraceSpec, dataset_from_columns
+from models.columns import Columns, first_repeated
+from models.errors import (
+    CorruptArtifact,
+    Fault,
+    InvalidRequest,
+    PayloadTooLarge,
+    SolverTimeout,
+    UnsupportedMediaType,
+)
+
+CSV_TYPES = ("text/csv", "application/csv", "application/gzip", "application/x-gzip")
+PARQUET_TYPES = ("application/vnd.apache.parquet", "application/x-parquet")
+UNTOLD_TYPES = ("", "application/octet-stream")
+"""What clients send when they do not know: the bytes decide."""
+_CHUNK = 2**20
+READING_S = 120.0
+"""The longest for reading one table of Parquet."""
+_READER_BASE, _READER_FACTOR = 2**30, 8
+"""Bytes that a process which reads Parquet may take, and how many more for each byte of the limit."""
+_LEAST_CELL = 4
+"""Bytes that a checked cell takes at least: a class's code."""
+MOST_COLUMNS = 20_000
+"""Of a CSV: each takes kilobytes while it is read, were it but a comma in the file."""
+Spec = FeaturesSpec | TraceSpec
+_SPEC: TypeAdapter[Spec] = TypeAdapter(DatasetSpec)
+
+
+def parse_spec(text: str | bytes) -> Spec:
+    """Read how a table is to be read; raises InvalidRequest with every fault."""
+    try:
+        return _SPEC.validate_json(text)
+    except ValidationError as error:
+        faults = [{**fault, "loc": _place(fault["loc"], text)} for fault in error.errors()]
+        raise InvalidRequest.of(faults, "spec") from error
+
+
+def _place(loc: tuple[int | str, ...], text: str | bytes) -> tuple[int | str, ...]:
+    """Leave out of a place what stands nowhere in the caller's JSON: which of several types pydantic tried there."""
+    try:
+        here = json.loads(text)
+    except (ValueError, RecursionError):
+        return loc
+    place: list[int | str] = []
+    for position, part in enumerate(loc):
+        known = part in here if isinstance(here, dict) else isinstance(here, list) and isinstance(part, int)
+        if known and (isinstance(here, dict) or int(part) < len(here)):
+            here = here[part]
+            place.append(part)
+        elif position == len(loc) - 1 and isinstance(here, dict) and isinstance(part, str):
+            place.append(part)  # a field that is missing
+    return tuple(place)
+
+
+def here(work: Callable[..., Columns], *args: Any) -> Columns:
+    """Do work in this process."""
+    return work(*args)
+
+
+def read_dataset(
+    spec: Spec,
+    table: Path,
+    media_type: str,
+    embeddings: bytes | None,
+    *,
+    max_bytes: int,
+    run_in: Callable[..., Columns] = here,
+) -> Dataset:
+    """Read and check a table, with its embeddings if there are any.
+
+    max_bytes: bounds the table, and what a packed one may unpack to. run_in: reads Parquet, in a process that it may
+    end (``app/processes/sandbox.py``): made-up bytes do that. Raises InvalidRequest with every fault, PayloadTooLarge
+    or UnsupportedMediaType.
+    """
+    if table.stat().st_size > max_bytes:
+        raise PayloadTooLarge(f"the table has {table.stat().st_size} bytes, the limit is {max_bytes}")
+    with tempfile.TemporaryDirectory(prefix="parsimony-") as scratch:
+        columns = _read_table(spec, table, media_type, max_bytes, Path(scratch), run_in)
+    vectors = None if embeddings is None else _read_embeddings(embeddings)
+    return dataset_from_columns(spec, columns, vectors)
+
+
+def _read_table(
+    spec: Spec, path: Path, media_type: str, max_bytes: int, scratch: Path, run_in: Callable[..., Columns]
+) -> Columns:
+    """Read the columns of the spec that the table has."""
+    kind = media_type.partition(";")[0].strip().lower()
+    with path.open("rb") as file:
+        magic = file.read(4)
+    if kind not in (*CSV_TYPES, *PARQUET_TYPES, *UNTOLD_TYPES):
+        raise UnsupportedMediaType(f"the table is {kind}, must be text/csv or application/vnd.apache.parquet")
+    if kind in PARQUET_TYPES or (kind in UNTOLD_TYPES and magic == b"PAR1"):
+        try:
+            return run_in(_parquet_columns, spec, path, max_bytes)
+        except (CorruptArtifact, SolverTimeout) as error:
+            what = "reading it took too long" if isinstance(error, SolverTimeout) else "reading it ended its process"
+            raise InvalidRequest.at(Fault(("table",), f"is no readable Parquet: {what}")) from error
+    return _columns(_read_csv(spec, _unpacked(path, magic, max_bytes, scratch)))
+
+
+def _columns(table: pa.Table) -> Columns:
+    return {name: _column(table.column(name), name) for name in table.column_names}
+
+
+def _read_embeddings(data: bytes) -> NDArray[Any]:
+    """Read an ``.npy`` array; raises InvalidRequest."""
+    try:
+        return codec.array_from_bytes(data)
+    except CorruptArtifact as error:
+        raise InvalidRequest.at(Fault(("embeddings",), str(error))) from error
+
+
+def _unpacked(path: Path, magic: bytes, max_bytes: int, scratch: Path) -> Path:
+    """Give the path of the plain CSV: a gzipped one is unpacked to the scratch folder, no further than the limit."""
+    if not magic.startswith(b"\x1f\x8b"):
+        return path
+    plain = scratch / "table.csv"
+    try:
+        with gzip.open(path) as packed, plain.open("wb") as out:
+            while chunk := packed.read(_CHUNK):
+                if out.tell() + len(chunk) > max_bytes:
+                    raise PayloadTooLarge(f"the table unpacks to more than {max_bytes} bytes")
+                out.write(chunk)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InvalidRequest.at(Fault(("table",), f"is no readable gzip: {error}")) from error
+    return plain
+
+
+def _read_csv(spec: Spec, path: Path) -> pa.Table:
+    # One block for the whole file: the type of a column is then inferred from all of its rows.
+    reading = pa.csv.ReadOptions(block_size=max(path.stat().st_size + 1, _CHUNK), use_threads=True)
+    _refuse_many_columns(path)
+    try:
+        with pa.csv.open_csv(path) as reader:
+            names = reader.schema.names
+        present = [name for name in spec.used_columns if name in names]
+        _refuse_repeated(names, present)
+        if not present:
+            there = ", ".join(repr(name) for name in names[:8])
+            raise InvalidRequest.at(
+                Fault(("table",), f"has none of the spec's columns, but {there}; commas part columns")
+            )
+        converting = pa.csv.ConvertOptions(
+            include_columns=present, column_types=dict.fromkeys(spec.class_columns, pa.binary())
+        )
+        try:
+            table: pa.Table = pa.csv.read_csv(path, read_options=reading, convert_options=converting)
+        except pa.ArrowInvalid:  # once more, so that the message names the row
+            reading.use_threads = False
+            table = pa.csv.read_csv(path, read_options=reading, convert_options=converting)
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        raise InvalidRequest.at(Fault(("table",), f"is no readable CSV: {error}")) from error
+    return table
+
+
+def _refuse_many_columns(path: Path) -> None:
+    """Count the columns of the first line that is not empty, as pyarrow parts it."""
+    with path.open("rb") as file:
+        text = file.read(_CHUNK).decode("utf-8-sig", errors="replace")
+    try:
+        columns = len(next((row for row in csv.reader(io.StringIO(text, newline="")) if row), []))
+    except csv.Error as error:
+        raise InvalidRequest.at(Fault(("table",), f"is no readable CSV: {error}")) from error
+    if columns > MOST_COLUMNS:
+        raise InvalidRequest.at(Fault(("table",), f"has {columns} columns, at most {MOST_COLUMNS} are read"))
+
+
+def _parquet_columns(spec: Spec, path: Path, max_bytes: int) -> Columns:
+    if multiprocessing.current_process().name == NAME:  # not where the caller's own memory would be bounded
+        _confine(max_bytes)
+    try:
+        return _columns(_read_parquet(spec, path, max_bytes))
+    except MemoryError as error:
+        raise PayloadTooLarge(f"the table unpacks to more memory than {max_bytes} bytes of it may take") from error
+
+
+def _confine(max_bytes: int) -> None:
+    """Bound what this process may take, for good: what a file says of its size need not be true."""
+    most = _READER_BASE + _READER_FACTOR * max_bytes
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def _read_parquet(spec: Spec, path: Path, max_bytes: int) -> pa.Table:
+    try:
+        schema = pa.parquet.read_schema(path)
+        present = [name for name in spec.used_columns if name in schema.names]
+        _refuse_repeated(schema.names, present)
+        for name in present:
+            if pa.types.is_nested(schema.field(name).type):
+                raise _wrong_type(name, schema.field(name).type)
+        _refuse_large(schema, pa.parquet.read_metadata(path), present, max_bytes)
+        # Text that stands once in the file and in many rows is not to be copied into each of them.
+        return pa.parquet.read_table(path, columns=present, read_dictionary=present)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest.at(Fault(("table",), f"is no readable Parquet: {error}")) from error
+
+
+def _refuse_large(schema: pa.Schema, said: pa.parquet.FileMetaData, present: list[str], max_bytes: int) -> None:
+    """Add up what the columns take once unpacked, by what the file says of itself."""
+    groups = [said.row_group(number) for number in range(said.num_row_groups)]
+    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
+    packed = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in present)
+    kinds = [schema.field(name).type for name in present]
+    cells = sum(kind.byte_width if pa.types.is_fixed_size_binary(kind) else _LEAST_CELL for kind in kinds)
+    if max(packed, said.num_rows * cells) > max_bytes:
+        raise PayloadTooLarge(f"the table's {said.num_rows} rows unpack to more than {max_bytes} bytes")
+
+
+def _refuse_repeated(names: list[str], used: list[str]) -> None:
+    repeated = first_repeated(name for name in names if name in used)
+    if repeated is not None:
+        raise InvalidRequest.at(Fault(("table", repeated), "stands twice among the columns"))
+
+
+def _column(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
+    """Turn a column into an array: numbers with NaN, or objects with None, where a cell is missing."""
+    kind = chunked.type
+    if pa.types.is_dictionary(kind):
+        _refuse_stray(chunked, name)
+    if pa.types.is_dictionary(kind) and _is_numeric(kind.value_type):
+        return _column(chunked.cast(kind.value_type), name)
+    if pa.types.is_null(kind):
+        return np.full(len(chunked), np.nan)
+    if pa.types.is_decimal(kind) or (_is_numeric(kind) and chunked.null_count):
+        return np.asarray(chunked.cast(pa.float64(), safe=False).to_numpy())
+    if _is_numeric(kind):
+        return np.asarray(chunked.to_numpy())
+    return _texts(chunked, name)
+
+
+def _refuse_stray(chunked: pa.ChunkedArray, name: str) -> None:
+    """Refuse codes that point outside their dictionary, which pyarrow follows."""
+    for chunk in chunked.chunks:
+        codes = np.asarray(chunk.indices.drop_null().cast(pa.int64(), safe=False))
+        if codes.size and not 0 <= codes.min() <= codes.max() < len(chunk.dictionary):
+            raise InvalidRequest.at(Fault(("table", name), "has codes of no value"))
+
+
+def _texts(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
+    """Turn a column into texts, each different one held once, however many rows say it."""
+    kind = chunked.type
+    try:
+        whole = chunked if pa.types.is_dictionary(kind) else chunked.dictionary_encode()
+        encoded = whole.unify_dictionaries().combine_chunks()
+        places = np.asarray(encoded.indices.cast(pa.int64()).fill_null(-1))
+        said = encoded.dictionary
+        if not (pa.types.is_string(said.type) or pa.types.is_binary(said.type)):
+            said = said.cast(pa.large_string())
+        cells = said.cast(pa.large_binary()).to_pylist()  # Parquet's texts may be none, whatever their type says
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise _wrong_type(name, kind) from error
+    wrong = np.isin(places, [code for code, cell in enumerate(cells) if not _is_utf8(cell)])
+    if wrong.any():
+        raise InvalidRequest.at(Fault(("table", name), f"must be text in UTF-8; row {int(wrong.argmax()) + 1} is not"))
+    words = [None if cell is None else cell.decode() for cell in cells]
+    texts: NDArray[Any] = np.array([*words, None], dtype=object)[places]
+    return texts
+
+
+def _wrong_type(name: str, kind: pa.DataType) -> InvalidRequest:
+    return InvalidRequest.at(Fault(("table", name), f"has the type {kind}, must be numbers or text"))
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
+def _is_utf8(cell: bytes | None) -> bool:
+    try:
+        (cell or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,129 @@
+"""Datasets that grow: rows that came later, one by one, checked and put behind the old ones."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.base import LARGEST
+from models.columns import numbers, text_of
+from models.dataset import (
+    FARTHEST,
+    CostColumn,
+    Dataset,
+    DatasetFacts,
+    FeaturesSpec,
+    FeatureTable,
+    Trace,
+    TraceSpec,
+    dataset_from_columns,
+)
+from models.errors import Fault, InvalidRequest
+
+Cell = str | float | None
+Row = Mapping[str, Cell]
+Spec = FeaturesSpec | TraceSpec
+
+
+def row_faults(facts: DatasetFacts, row: Row, embedding: Sequence[float] | None) -> list[Fault]:
+    """Say what keeps a row, and its embedding, from being a row of the dataset."""
+    spec, dimensions, known = facts.spec, facts.embedding_dimensions, facts.spec.used_columns
+    faults = [Fault(("row", name), "is no column that the dataset's spec names") for name in row if name not in known]
+    for name in known:
+        faults += _cell_faults(spec, name, row[name]) if name in row else [Fault(("row", name), "is missing")]
+    if len(embedding or ()) != dimensions:
+        faults.append(Fault(("embedding",), f"has {len(embedding or ())} numbers, the dataset's have {dimensions}"))
+    label = row.get(spec.label)
+    if label is not None and label != "" and text_of(label) not in facts.classes:
+        there = ", ".join(facts.classes[:10])
+        faults.append(Fault(("row", spec.label), f"is {label!r}, which is no class of the dataset: it has {there}"))
+    return faults
+
+
+def _cell_faults(spec: Spec, name: str, cell: Cell) -> list[Fault]:
+    may_be_missing = isinstance(spec, FeaturesSpec) and spec.missing and name in spec.feature_columns
+    if cell is None or cell == "":
+        return [] if may_be_missing else [Fault(("row", name), "must not be missing")]
+    if name in spec.class_columns:
+        return []
+    if isinstance(cell, str):
+        return [Fault(("row", name), f"must be a number, is {cell!r}")]
+    cell_faults: list[Fault] = []
+    numbers({name: np.array([float(cell)])}, name, cell_faults, **_limits(spec, name))
+    return [Fault(("row", name), fault.msg.partition("; row")[0] + f", is {cell:g}") for fault in cell_faults]
+
+
+def _limits(spec: Spec, name: str) -> dict[str, Any]:
+    """Give the limits of a column of numbers, as ``numbers`` takes them."""
+    if isinstance(spec, FeaturesSpec):
+        within = {"at_least": -FARTHEST, "at_most": FARTHEST} if name in spec.feature_columns else {}
+        return within | ({"above": 0.0} if name in spec.size_columns else {})
+    if any(isinstance(each.cost, CostColumn) and each.cost.column == name for each in spec.classifiers):
+        return {"at_least": 0.0, "at_most": LARGEST}
+    scored = any(name in (each.scores or {}).values() for each in spec.classifiers)
+    return {"at_least": -FARTHEST, "at_most": FARTHEST} if scored else {}
+
+
+def with_rows(dataset: Dataset, rows: Sequence[Row], embeddings: NDArray[np.float32] | None = None) -> Dataset:
+    """Put rows behind those of a dataset and check all of it as if it came at once.
+
+    embeddings: (len(rows), d) where the dataset has any. Raises InvalidRequest with every fault.
+    """
+    spec, old = dataset.spec, columns_of(dataset)
+    try:
+        new = {name: _new(column, [row[name] for row in rows]) for name, column in old.items()}
+    except KeyError as error:
+        raise InvalidRequest(f"a row lacks the column {error.args[0]!r}") from error
+    merged = {name: np.concatenate([column, new[name]]) for name, column in old.items()}
+    if not (isinstance(dataset, Trace) and dataset.embeddings.shape[1]):
+        return dataset_from_columns(spec, merged)
+    if embeddings is None or embeddings.shape != (len(rows), dataset.embeddings.shape[1]):
+        raise InvalidRequest(f"the rows need embeddings of {dataset.embeddings.shape[1]} numbers each")
+    return dataset_from_columns(spec, merged, np.concatenate([dataset.embeddings, embeddings]))
+
+
+def _new(column: NDArray[Any], cells: list[Cell]) -> NDArray[Any]:
+    """Write cells as a column of the same kind as the old one."""
+    if column.dtype.kind == "f":
+        return np.array([np.nan if cell is None or cell == "" else float(cell) for cell in cells])
+    texts = [None if cell is None or cell == "" else text_of(cell) for cell in cells]
+    return np.array(texts, dtype=object)
+
+
+def columns_of(dataset: Dataset) -> dict[str, NDArray[Any]]:
+    """Write a checked dataset as the columns that it could have come from: ``dataset_from_columns`` gives it again.
+
+    Scores come back less that of the true class, which is all that a dataset keeps of them.
+    """
+    return _feature_columns(dataset) if isinstance(dataset, FeatureTable) else _trace_columns(dataset)
+
+
+def _feature_columns(table: FeatureTable) -> dict[str, NDArray[Any]]:
+    columns = {table.spec.label: _texts(table.classes, table.labels)}
+    columns |= {name: table.sizes[:, j] for j, name in enumerate(table.spec.size_columns)}
+    for j, name in enumerate(table.spec.feature_columns):
+        values, categories = table.values[:, j], table.categories[j]
+        columns[name] = _categories(categories, values) if name in table.spec.categorical else values
+    return columns
+
+
+def _categories(names: tuple[str, ...], codes: NDArray[np.float64]) -> NDArray[Any]:
+    return np.array([None if np.isnan(code) else names[int(code)] for code in codes], dtype=object)
+
+
+def _trace_columns(trace: Trace) -> dict[str, NDArray[Any]]:
+    columns = {trace.spec.label: _texts(trace.classes, trace.labels)}
+    for j, classifier in enumerate(trace.spec.classifiers):
+        columns[classifier.prediction] = _texts(trace.classes, trace.predictions[:, j])
+        if classifier.confidence is not None:
+            columns[classifier.confidence] = trace.confidences[:, j]
+        if isinstance(classifier.cost, CostColumn):
+            columns[classifier.cost.column] = trace.costs[:, j]
+        scores = list((classifier.scores or {}).values())
+        columns |= {name: trace.margins[:, j, c].astype(np.float64) for c, name in enumerate(scores)}
+    return columns
+
+
+def _texts(names: tuple[str, ...], codes: NDArray[np.int32]) -> NDArray[Any]:
+    return np.array(names, dtype=object)[codes]

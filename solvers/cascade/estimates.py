@@ -1,0 +1,36 @@
+"""What a cascade was expected to achieve: feedback is held against it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from models.cascade import CascadeQuery, CascadeRunDecision
+from models.feedback import Estimates
+from solvers.base import rows_of
+from solvers.cascade.plan import CascadePlan
+
+
+def estimates(
+    plan: CascadePlan, summary: Mapping[str, Any], query: CascadeQuery, decision: CascadeRunDecision
+) -> Estimates:
+    """Expect the duration that was solved for, and of a cascade that the build replayed its held-out accuracy."""
+    return Estimates.of(accuracy=_replayed(summary, list(decision.cascade)), time=decision.expected_duration)
+
+
+def _replayed(summary: Mapping[str, Any], cascade: list[str]) -> float | None:
+    """Find a cascade's accuracy among the replays; a summary may come from anybody's bytes."""
+    replays = summary.get("replays")
+    for each in replays if isinstance(replays, list) else []:
+        if isinstance(each, dict) and each.get("cascade") == cascade and isinstance(each.get("held_out"), dict):
+            accuracy = each["held_out"].get("accuracy")
+            return accuracy if type(accuracy) is float and 0 <= accuracy <= 1 else None
+    return None
+
+
+def judged_on(summary: Mapping[str, Any]) -> int:
+    """Tell on how many items the accuracies were counted."""
+    return rows_of(summary, "held_out")
+
+
+def classifiers(plan: CascadePlan) -> tuple[str, ...]:
+    """Name the classifiers whose answers can be taken in the end."""
+    return plan.names

@@ -1,0 +1,155 @@
+"""What is left to spend from a state of grouped classifiers: a proved lower bound, and a guess, in closed form.
+
+Relaxation: after K_a of a group, let a more powerful K_b of it cost C_b - C_a only (really C_b), and let it be called
+in parts, one for every member on the way. Then a group is a chain of parts (cost, probability of success), the chains
+are independent of each other, and the best order of such chains is known: cut each into blocks of least expected cost
+per probability of success, take the blocks in order of that ratio, stop at the deterministic classifier's C_n (the
+argument of Lemma 2 for blocks; Monma and Sidney's series-parallel sequencing). Every cascade maps to an order of parts
+that costs no more, so the relaxed optimum is a lower bound. If no group has two members it is the optimum (Lemma 2).
+
+A deadline leaves time for so much success only: a knapsack of parts of members, by worst-case time and -log(1 - p),
+tells the least share u that a cascade can leave unclassified. The relaxed optimum for every value of C_n at once says
+what leaving the share u costs at least: the blocks up to u, the last one in part. So the bound stops at u too.
+
+The guess takes each group's best single member, by ratio, in place of its blocks.
+
+Building takes O(n g²) for n members in groups of at most g, evaluating O(s b) for s states and b ≤ n g blocks.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from solvers.arrays import Floats, Int16s, Int64s
+from solvers.cascade.groups.state_layout import Layout
+
+_GRAIN = 1e-9
+"""Shares of C_n that every worst-case time has at least inside the bound, and every group may have on top of the time
+that is spare: so no member is free, and the bound stays one."""
+
+_Part = tuple[float, float]
+"""Cost and probability of success, given that it is reached."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Table:
+    """Entries (e,) in the order in which they are used; each belongs to the states in which ``group`` has ``digit``."""
+
+    group: list[int]
+    digit: list[int]
+    rate: list[float]
+    size: list[float]
+
+    @classmethod
+    def of(cls, entries: Sequence[tuple[float, int, int, float]]) -> "_Table":
+        """Sort entries (rate, group, digit, size) by their rate."""
+        rate, group, digit, size = zip(*sorted(entries), strict=True) if entries else ((), (), (), ())
+        return cls(list(group), list(digit), list(rate), list(size))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Remainder:
+    """Bounds, or guesses, the expected duration from a state on.
+
+    blocks: cost per probability of success, and share left. slices: log(1 - p) per worst-case time, and that time.
+    """
+
+    layout: Layout
+    blocks: _Table
+    slices: _Table
+
+    def at(self, states: Int64s, spare: Floats) -> Floats:
+        """Evaluate states (s, w) in which IDK classifiers may still use the worst-case time ``spare`` (s,): (s,)."""
+        digits = np.ascontiguousarray(self.layout.digits(states).T.astype(np.int16))
+        least = self._least_left(digits, spare)
+        spent, left = np.zeros(len(states)), np.ones(len(states))
+        table = self.blocks
+        for group, digit, ratio, share in zip(table.group, table.digit, table.rate, table.size, strict=True):
+            after = np.where(digits[group] == digit, np.maximum(left * share, least), left)
+            spent += (left - after) * ratio
+            left = after
+        return spent + left * self.layout.problem.last.execution_time
+
+    def _least_left(self, digits: Int16s, spare: Floats) -> Floats:
+        """The least share that the spare time allows to leave unclassified."""
+        if np.all(np.isinf(spare)):
+            return np.zeros(len(spare))
+        rest = np.maximum(spare, 0.0) + _GRAIN * self.layout.problem.last.execution_time * len(self.layout.radix)
+        log_left = np.zeros(len(spare))
+        table = self.slices
+        for group, digit, rate, time in zip(table.group, table.digit, table.rate, table.size, strict=True):
+            used = np.where(digits[group] == digit, np.minimum(rest, time), 0.0)
+            log_left += rate * used
+            rest -= used
+        return np.asarray(np.exp(log_left))
+
+
+def chain_bound(layout: Layout) -> Remainder:
+    """Make the lower bound."""
+    return _remainder(layout, _blocks)
+
+
+def single_guess(layout: Layout) -> Remainder:
+    """Make the guess."""
+    return _remainder(layout, _best_single)
+
+
+def _remainder(layout: Layout, cut: Callable[[Floats, Floats], list[_Part]]) -> Remainder:
+    problem = layout.problem
+    blocks: list[tuple[float, int, int, float]] = []
+    slices: list[tuple[float, int, int, float]] = []
+    for group, radix in enumerate(layout.radix.tolist()):
+        members = np.flatnonzero(problem.groups == group)
+        for digit in range(radix - 1):
+            done = layout.powers[group, digit]
+            later = members[digit:][problem.powers[members[digit:]] > done]
+            success = (problem.powers[later] - done) / (1.0 - done)
+            blocks += [(c / p, group, digit, 1.0 - p) for c, p in cut(problem.times[later], success)]
+            worst = np.maximum(problem.worst[later], _GRAIN * problem.last.execution_time)
+            slices += [(rate, group, digit, time) for rate, time in _slices(worst, success)]
+    useful = [block for block in blocks if block[0] < problem.last.execution_time]
+    return Remainder(layout, _Table.of(useful), _Table.of(slices))
+
+
+def _blocks(times: Floats, success: Floats) -> list[_Part]:
+    """Cut a chain, members by increasing P, into blocks whose ratio of cost to success never falls."""
+    blocks: list[_Part] = []
+    for cost, p in _parts(times, success):
+        while blocks and blocks[-1][0] * p > cost * blocks[-1][1]:
+            before, classified = blocks.pop()
+            cost, p = before + (1.0 - classified) * cost, classified + (1.0 - classified) * p
+        blocks.append((cost, p))
+    return blocks
+
+
+def _parts(times: Floats, success: Floats) -> list[_Part]:
+    """List the parts of a chain. A member that costs no less than a more powerful one is left out: the relaxation takes
+    that one in its place."""
+    parts: list[_Part] = []
+    paid, done = 0.0, 0.0
+    for i, (time, p) in enumerate(zip(times.tolist(), success.tolist(), strict=True)):
+        if p > done and not np.any(times[i + 1 :] <= time):
+            parts.append((time - paid, (p - done) / (1.0 - done)))
+            paid, done = time, p
+    return parts
+
+
+def _best_single(times: Floats, success: Floats) -> list[_Part]:
+    pairs = list(zip(times.tolist(), success.tolist(), strict=True))
+    return [min(pairs, key=lambda part: part[0] / part[1])] if pairs else []
+
+
+def _slices(worst: Floats, success: Floats) -> list[tuple[float, float]]:
+    """Cut the concave envelope of the points (worst-case time, -log(1 - p)), and (0, 0), into slices: what they add to
+    log(1 - p) per time (so the best come first when sorted), and their time."""
+    slices: list[tuple[float, float]] = []
+    time, log_left = 0.0, 0.0
+    points = [(w, math.log1p(-min(p, 1 - 1e-15))) for w, p in zip(worst.tolist(), success.tolist(), strict=True)]
+    while points:
+        rate, w, log_p = min(((g - log_left) / (w - time), w, g) for w, g in points)
+        slices.append((rate, w - time))
+        time, log_left = w, log_p
+        points = [(w, g) for w, g in points if w > time and g < log_left]
+    return slices

@@ -1,0 +1,73 @@
+"""Non-dominated pairs of maximum and expected duration, in arrays.
+
+A *label* is such a pair for a part of a cascade. One label dominates another if neither of its durations is larger.
+"""
+
+import numpy as np
+
+from solvers.arrays import Floats, Int64s
+
+
+def undominated(maxima: Floats, expected: Floats) -> Int64s:
+    """Find the labels that no other dominates, one of each set of equals: indices by increasing maximum.
+
+    maxima, expected: (n,). O(n log n) time, O(n) memory.
+
+    >>> undominated(np.array([3.0, 1.0, 2.0]), np.array([5.0, 7.0, 7.0])).tolist()
+    [1, 0]
+    """
+    order = np.lexsort((expected, maxima))
+    ranked = expected[order]
+    keep = np.ones(len(order), dtype=bool)
+    keep[1:] = ranked[1:] < np.minimum.accumulate(ranked)[:-1]
+    return order[keep]
+
+
+def undominated_by_state(states: Int64s, maxima: Floats, expected: Floats) -> Int64s:
+    """Find, for each state, the labels that no other of the same state dominates.
+
+    states: (n, w), a state is a row; maxima, expected: (n,). Expected durations are replaced by their ranks, lowered by
+    more than all ranks from state to state: so one running minimum serves all states. O(n log n) time, O(n) memory.
+
+    >>> undominated_by_state(np.array([[1], [1], [2]]), np.array([1.0, 2.0, 9.0]), np.array([4.0, 4.0, 9.0])).tolist()
+    [0, 2]
+    """
+    order = np.lexsort((expected, maxima, *states.T))
+    _, rank = np.unique(expected[order], return_inverse=True)
+    new_state = np.any(states[order[1:]] != states[order[:-1]], axis=1)
+    state = np.concatenate(([0], np.cumsum(new_state)))
+    height = rank.astype(np.int64) - state * (len(order) + 1)
+    keep = np.ones(len(order), dtype=bool)
+    keep[1:] = height[1:] < np.minimum.accumulate(height)[:-1]
+    return order[keep]
+
+
+def least_by_state(states: Int64s, maxima: Floats, expected: Floats) -> Int64s:
+    """Find, for each state, the label of least expected duration, among equals of least maximum.
+
+    >>> least_by_state(np.array([[1], [1], [2]]), np.array([1.0, 2.0, 9.0]), np.array([4.0, 3.0, 9.0])).tolist()
+    [1, 2]
+    """
+    order = np.lexsort((maxima, expected, *states.T))
+    keep = np.ones(len(order), dtype=bool)
+    keep[1:] = np.any(states[order[1:]] != states[order[:-1]], axis=1)
+    return order[keep]
+
+
+def thinned(expected: Floats, most: int) -> tuple[Int64s, float]:
+    """Keep at most ``most`` + 1 labels of a front, and tell by how much that can cost.
+
+    expected: (n,), strictly falling as the maxima rise. The range of expected durations is cut into ``most`` bands and
+    the label of least maximum stays in each: whatever is dropped, a label stays whose maximum is no larger and whose
+    expected duration is larger by at most the width of a band. Returns the indices kept and that width (0: all stay).
+
+    >>> thinned(np.array([9.0, 8.0, 5.0, 4.0, 1.0]), 2)
+    (array([0, 2, 4]), 4.0)
+    """
+    if len(expected) <= most:
+        return np.arange(len(expected)), 0.0
+    width = float(expected[0] - expected[-1]) / most
+    band = np.floor((expected[0] - expected) / width)
+    keep = np.ones(len(expected), dtype=bool)
+    keep[1:] = band[1:] != band[:-1]
+    return np.flatnonzero(keep), width

@@ -1,0 +1,103 @@
+"""Independent groups of fully dependent IDK classifiers: Algorithm 3's answers without its 2^(n-1) subsets.
+
+What has run matters only through the last member of each group (Equation 10). V(state), the expected duration from
+there on, is the least of stopping at the deterministic classifier and of calling any later member k of a group:
+
+    V(s) = min(C_n, min over k of C_k + (1 - p_k(s)) · V(s after k)),
+
+p_k(s) being the conditional probability of Equation 7. There are ∏ (g_i + 1) states and n choices in each:
+O(n ∏ (g_i + 1)) time against Θ(2^(n-1) n²) of Algorithm 3, and 40 bytes a state. The states of one level do not depend
+on each other and are done in one go.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from solvers.arrays import Floats, Int16s, Int64s
+from solvers.cascade.groups.state_layout import Layout
+from solvers.cascade.problem import TIE
+
+_CELLS = 1 << 18
+"""States times members whose choices are laid out at a time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CostToGo:
+    """V of every state, the worst-case duration of a cascade that attains it, and the member that it calls next.
+
+    expected, maximum, choice: (states + 1,) each; choice n: the deterministic classifier. The last entry stands for the
+    end, where nothing more is spent.
+    """
+
+    layout: Layout
+    expected: Floats
+    maximum: Floats
+    choice: Int16s
+
+    def at(self, states: Int64s, spare: Floats) -> Floats:
+        """Look V up for states (s, 1), whatever time is spare: (s,)."""
+        return np.asarray(self.expected[states[:, 0]])
+
+    def path(self) -> tuple[int, ...]:
+        """Follow the best choices from the state in which nothing has run."""
+        layout, state, members = self.layout, 0, []
+        ranks, groups, strides = layout.ranks.tolist(), layout.problem.groups.tolist(), layout.stride.tolist()
+        digits = [0] * len(strides)
+        while (k := int(self.choice[state])) < len(ranks):
+            group = groups[k]
+            state += (ranks[k] - digits[group]) * strides[group]
+            digits[group] = ranks[k]
+            members.append(k)
+        return tuple(members)
+
+
+def cost_to_go(layout: Layout) -> CostToGo:
+    """Compute V for all states, from the last level to the first; among equal choices the smaller maximum."""
+    states = layout.states
+    togo = CostToGo(layout, np.zeros(states + 1), np.zeros(states + 1), np.zeros(states + 1, dtype=np.int16))
+    levels = _levels(layout)
+    order = np.argsort(levels, kind="stable")[::-1]
+    rows = max(_CELLS // (len(layout.ranks) + 1), 1)
+    for start in range(0, states, rows):
+        block = order[start : start + rows]
+        changes = np.flatnonzero(np.diff(levels[block])) + 1
+        _fill(togo, block, [0, *changes.tolist(), len(block)])
+    return togo
+
+
+def _levels(layout: Layout) -> Int16s:
+    levels = np.zeros(1, dtype=np.int16)
+    for radix in layout.radix:
+        levels = np.add.outer(np.arange(radix, dtype=np.int16), levels).ravel()
+    return levels
+
+
+def _fill(togo: CostToGo, block: Int64s, cuts: list[int]) -> None:
+    """Choose in each state of a block, one level (from one cut to the next) after the other."""
+    times, left, after = _choices(togo.layout, block)
+    worst = np.append(togo.layout.problem.worst, togo.layout.problem.last.worst_case)
+    for start, end in pairwise(cuts):
+        states, to = block[start:end], after[start:end]
+        value = times[start:end] + left[start:end] * togo.expected[to]
+        least = value.min(axis=1)
+        longest = worst + togo.maximum[to]
+        longest[value > least[:, None] * (1 + TIE)] = np.inf
+        togo.expected[states] = least
+        togo.choice[states] = longest.argmin(axis=1)
+        togo.maximum[states] = longest.min(axis=1)
+
+
+def _choices(layout: Layout, states: Int64s) -> tuple[Floats, Floats, Int64s]:
+    """Lay out what can be called in each state, the deterministic classifier in the last column: (s, n + 1) time (inf
+    where it is useless), share left unclassified by it, state after it."""
+    problem, shape = layout.problem, (len(states), len(layout.ranks) + 1)
+    rise, success = layout.reach(layout.digits(states[:, None]))
+    times, left = np.full(shape, problem.last.execution_time), np.zeros(shape)
+    after = np.full(shape, layout.states)
+    useful = rise > 0
+    times[:, :-1] = np.where(useful, problem.times, np.inf)
+    left[:, :-1] = np.where(useful, 1.0 - success, 0.0)
+    after[:, :-1] = np.where(useful, states[:, None] + rise * layout.stride[problem.groups], layout.states)
+    return times, left, after

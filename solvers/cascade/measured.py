@@ -1,0 +1,88 @@
+"""What the build half of a trace says of its classifiers: which can be used, from what confidence on, at what time."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from models import Trace
+from models.cascade import CascadeOptions, Classifier
+from solvers.arrays import Int64s
+from solvers.cascade.replay import Rows
+from solvers.cascade.thresholds import find_threshold, mean_and_worst
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """Columns of the trace that can be used (the deterministic one last), as classifiers with
+    their thresholds (NaN: any answer is accepted); the others with the reason."""
+
+    columns: tuple[int, ...]
+    classifiers: tuple[Classifier, ...]
+    thresholds: tuple[float, ...]
+    bounds: tuple[float | None, ...]
+    left_out: tuple[dict[str, Any], ...]
+
+    def index(self, name: str) -> int:
+        """Find a classifier by its name."""
+        return next(i for i, k in enumerate(self.classifiers) if k.name == name)
+
+
+def measure(dataset: Trace, options: CascadeOptions, build: Int64s, report: Callable[[int, str], None]) -> Measured:
+    """Find out which classifiers can be used, and how good and fast they are, on the build half."""
+    last = _deterministic(dataset, options, build)
+    columns, classifiers, thresholds, bounds = [], [], [], []
+    left_out: list[dict[str, Any]] = []
+    for j, spec in enumerate(dataset.spec.classifiers):
+        report(j, f"finding the threshold of {spec.name}")
+        if j == last:
+            continue
+        if spec.confidence is None:
+            left_out.append({"name": spec.name, "reason": "gives no confidence", "best_precision_bound": None})
+            continue
+        confidences = dataset.confidences[build, j]
+        threshold = find_threshold(
+            confidences, dataset.correct[build, j], options.target_precision, options.wilson_confidence
+        )
+        if threshold.confidence is None:
+            reason = f"its precision is never proved to be {options.target_precision:g}"
+            left_out.append({"name": spec.name, "reason": reason, "best_precision_bound": threshold.bound})
+            continue
+        columns.append(j)
+        share = min(float((confidences >= threshold.confidence).mean()), len(build) / (len(build) + 1))
+        classifiers.append(_classifier(dataset, options, build, j, share))
+        thresholds.append(threshold.confidence)
+        bounds.append(threshold.bound)
+    return Measured(
+        (*columns, last),
+        (*classifiers, _classifier(dataset, options, build, last, 1.0)),
+        (*thresholds, np.nan),
+        (*bounds, None),
+        tuple(left_out),
+    )
+
+
+def _deterministic(dataset: Trace, options: CascadeOptions, build: Int64s) -> int:
+    names = [spec.name for spec in dataset.spec.classifiers]
+    if options.deterministic is not None:
+        return names.index(options.deterministic)
+    right = dataset.correct[build].sum(axis=0).tolist()
+    costs = dataset.costs[build].mean(axis=0).tolist()
+    return min(range(len(names)), key=lambda j: (-right[j], costs[j], names[j]))
+
+
+def _classifier(dataset: Trace, options: CascadeOptions, build: Int64s, j: int, share: float) -> Classifier:
+    mean, worst = mean_and_worst(dataset.costs[build, j], options.worst_case_quantile)
+    spec = dataset.spec.classifiers[j]
+    return Classifier(
+        name=spec.name, execution_time=mean, success_probability=share, group=spec.group, worst_case_time=worst
+    )
+
+
+def rows_of(dataset: Trace, measured: Measured, rows: Int64s) -> Rows:
+    """Take rows of the trace, in the columns of the classifiers that can be used."""
+    where = np.ix_(rows, np.array(measured.columns))
+    thresholds = np.where(np.isnan(measured.thresholds), -np.inf, measured.thresholds)
+    confidences = np.nan_to_num(dataset.confidences[where])
+    return Rows(confidences >= thresholds, dataset.correct[where], dataset.costs[where])

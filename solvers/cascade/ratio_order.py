@@ -1,0 +1,81 @@
+"""Independent IDK classifiers: Algorithm 1, and Algorithm 4's answers for all deadlines at once.
+
+By Lemma 2 the classifiers of a best cascade stand in order of C / P, with or without a deadline, and none whose C / P
+exceeds the deterministic classifier's time C_n is in it.
+
+``ratio_order`` is Algorithm 1: O(n log n) time. ``ratio_frontier`` evaluates recurrence (13) over non-dominated pairs
+of maximum and expected duration instead of the integers up to a deadline: times may be real numbers, and one pass
+answers every deadline. It takes O(l log l) time for l labels; l grows like the number of distinct sums, so it is
+limited to 2 million, about 24 bytes each. Beyond, fronts are thinned and the answer carries the lower bound that is
+left. Only the paper's recurrence is changed, not what it computes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from solvers.arrays import Floats, Int64s
+from solvers.cascade.groups.pareto import thinned, undominated
+from solvers.cascade.problem import MAX_LABELS, SLACK, Front, Problem
+
+
+def by_ratio(problem: Problem) -> list[int]:
+    """Sort by C / P, without those at or above C_n; ties keep the problem's order (a ratio equal to C_n gains nothing
+    and would only lengthen the maximum)."""
+    ratios = problem.times / problem.powers
+    order = np.argsort(ratios, kind="stable")
+    return [int(k) for k in order if ratios[k] < problem.last.execution_time]
+
+
+def ratio_order(problem: Problem) -> Front:
+    """Order independent classifiers without a deadline (Algorithm 1)."""
+    return Front(iter([tuple(by_ratio(problem))]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stage:
+    """E(k, ·): labels by increasing maximum; behind: index into the next stage's labels; used: whether K_k is run."""
+
+    member: int
+    maxima: Floats
+    expected: Floats
+    behind: Int64s
+    used: Int64s
+
+
+def ratio_frontier(problem: Problem, deadline: float | None = None, most: int = MAX_LABELS) -> Front:
+    """Order independent classifiers for every deadline, or every one up to ``deadline`` (Equations 12 and 13)."""
+    order = by_ratio(problem)
+    none = np.zeros(1, dtype=np.int64)
+    stage = _Stage(-1, np.array([problem.last.worst_case]), np.array([problem.last.execution_time]), none, none)
+    stages, lost, room = [stage], 0.0, most
+    limit = np.inf if deadline is None else deadline * (1 + SLACK)
+    for todo, k in zip(range(len(order), 0, -1), reversed(order), strict=True):
+        stage, width = _extended(problem, stage, k, limit, max(room // todo, 1))
+        stages.append(stage)
+        lost += width
+        room -= len(stage.maxima)
+    return Front(_cascades(stages), float(stage.expected[-1]) - lost if lost else None)
+
+
+def _extended(problem: Problem, rest: _Stage, k: int, limit: float, most: int) -> tuple[_Stage, float]:
+    """E(k, ·) from E(k + 1, ·): without K_k, or with it in front."""
+    maxima = np.concatenate((rest.maxima, rest.maxima + problem.worst[k]))
+    expected = np.concatenate((rest.expected, problem.times[k] + problem.left[k] * rest.expected))
+    keep = undominated(maxima, expected)
+    keep = keep[maxima[keep] <= limit]
+    thin, width = thinned(expected[keep], most)
+    keep = keep[thin]
+    n = len(rest.maxima)
+    return _Stage(k, maxima[keep], expected[keep], keep % n, keep // n), width
+
+
+def _cascades(stages: list[_Stage]) -> Iterator[tuple[int, ...]]:
+    for label in range(len(stages[-1].maxima) - 1, -1, -1):
+        members, at = [], label
+        for stage in reversed(stages):
+            if stage.used[at]:
+                members.append(stage.member)
+            at = int(stage.behind[at])
+        yield tuple(members)

@@ -1,0 +1,98 @@
+"""What a cascade build tells of itself: its classifiers, its cascades replayed on both halves, and two baselines."""
+
+from typing import Any
+
+import numpy as np
+
+from models import Trace
+from models.cascade import CascadeOptions, CascadeQuery
+from models.errors import Infeasible
+from solvers.arrays import Int64s
+from solvers.cascade.measured import Measured
+from solvers.cascade.plan import CascadePlan
+from solvers.cascade.replay import Rows, replay
+
+
+def summarize(dataset: Trace, options: CascadeOptions, measured: Measured, plan: CascadePlan) -> dict[str, Any]:
+    """Describe the classifiers, and what was proved of the cascades."""
+    return {
+        "unit": dataset.spec.unit,
+        "dependence": options.dependence,
+        "algorithm": plan.algorithm,
+        "optimal": plan.optimal,
+        "lower_bound": plan.lower_bound,
+        "steps": len(plan.maximum_durations),
+        "deterministic": measured.classifiers[-1].name,
+        "classifiers": [
+            {
+                "name": k.name,
+                "group": k.group,
+                "threshold": None if np.isnan(threshold) else threshold,
+                "best_precision_bound": bound,
+                "success_probability": k.success_probability,
+                "execution_time": k.execution_time,
+                "worst_case_time": k.worst_case,
+            }
+            for k, threshold, bound in zip(measured.classifiers, measured.thresholds, measured.bounds, strict=True)
+        ],
+        "left_out": list(measured.left_out),
+        "discarded": [{"name": name, "reason": reason} for name, reason in plan.discarded],
+    }
+
+
+def replayed(plan: CascadePlan, measured: Measured, rows: dict[str, Rows], deadline: float | None) -> dict[str, Any]:
+    """Say what was predicted for a deadline, and what both halves of the rows say to it."""
+    try:
+        decision = plan.decide(CascadeQuery(deadline=deadline))
+    except Infeasible as error:
+        return {"deadline": deadline, "feasible": False, "reason": str(error)}
+    names = [k.name for k in measured.classifiers]
+    cascade = [measured.index(name) for name in decision.cascade]
+    reached = [step.probability_of_reaching for step in decision.steps] + [0.0]
+    answered = {name: reached[i] - reached[i + 1] for i, name in enumerate(decision.cascade)}
+    build = replay(rows["build"], cascade, names)
+    return {
+        "deadline": deadline,
+        "feasible": True,
+        "cascade": list(decision.cascade),
+        "predicted": {
+            "mean_duration": decision.expected_duration,
+            "maximum_duration": decision.maximum_duration,
+            "accuracy": build["accuracy"],
+            "answered": answered,
+        },
+        "build": build,
+        "held_out": replay(rows["held_out"], cascade, names),
+    }
+
+
+def baselines(dataset: Trace, measured: Measured, build: Int64s, held_out: Int64s) -> list[dict[str, Any]]:
+    """Replay two strategies that need no cascade on the held-out half."""
+    names = [spec.name for spec in dataset.spec.classifiers]
+    costs = dataset.costs[build].mean(axis=0).tolist()
+    cheapest = min(range(len(names)), key=lambda j: (costs[j], names[j]))
+    every = np.ones((len(held_out), len(names)), dtype=bool)
+    rows = Rows(every, dataset.correct[held_out], dataset.costs[held_out])
+    chosen = {"always-deterministic": measured.columns[-1], "always-cheapest": cheapest}
+    return [
+        {"strategy": strategy, "classifier": names[j], "held_out": replay(rows, [j], names)}
+        for strategy, j in chosen.items()
+    ]
+
+
+def notes_of(options: CascadeOptions, replays: list[dict[str, Any]]) -> list[str]:
+    """Say what a reader of the summary should not overlook."""
+    held_out = replays[0]["held_out"]
+    notes = []
+    if held_out["accuracy"] < options.target_precision:
+        notes.append(
+            f"on the held-out half the cascade is right {held_out['accuracy']:.4f} of the time: the target precision "
+            f"{options.target_precision:g} holds for each classifier alone, not for the items that earlier ones left"
+        )
+    longest, promised = held_out["maximum_duration"], replays[0]["predicted"]["maximum_duration"]
+    if longest > promised:
+        notes.append(
+            f"on the held-out half an item took {longest:.6g}, the worst-case times of the build half add up to "
+            f"{promised:.6g}: give deadlines a margin"
+        )
+    return notes

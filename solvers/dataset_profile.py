@@ -1,0 +1,167 @@
+"""What the rows of a dataset tell at a glance: how good classifiers are, when they err together, what features cost."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from models import Dataset, FeatureTable, Trace
+from models.cost import CostFunction, Timings, cost_function
+from models.dataset_profile import (
+    Agreement,
+    CalibrationBin,
+    ClassifierProfile,
+    ClassRows,
+    FeatureProfile,
+    FeaturesProfile,
+    Timing,
+    TraceProfile,
+)
+from solvers.arrays import Bools, Floats
+
+BINS = 10
+SIZES = 40
+UNKNOWN_SIZES = (1.0, 1000.0)
+"""The range of sizes that is looked at where nothing tells which sizes there are."""
+ROWS_AT_ONCE = 1 << 16
+"""Rows whose answers are compared at once; single precision counts as many exactly."""
+
+
+def profile(dataset: Dataset) -> TraceProfile | FeaturesProfile:
+    """Tell what the rows of a dataset tell, O(n m²) for n rows and m classifiers of a trace.
+
+    Raises InvalidRequest for timings at sizes beyond what can be computed.
+    """
+    return _of_trace(dataset) if isinstance(dataset, Trace) else _of_features(dataset)
+
+
+def _of_trace(trace: Trace) -> TraceProfile:
+    correct = trace.correct
+    true_classes = int(trace.labels.max()) + 1
+    profiles = []
+    for j, spec in enumerate(trace.spec.classifiers):
+        sure = trace.confidences[:, j] if spec.confidence is not None else None
+        profiles.append(
+            ClassifierProfile(
+                name=spec.name,
+                group=spec.group,
+                accuracy=float(correct[:, j].mean()),
+                mean_cost=mean(trace.costs[:, j]),
+                mean_confidence=None if sure is None else mean(sure),
+                no_class=float((trace.predictions[:, j] >= true_classes).mean()),
+                calibration=() if sure is None else calibration(sure, correct[:, j]),
+            )
+        )
+    return TraceProfile(
+        rows=trace.rows,
+        unit=trace.spec.unit,
+        classes=_classes(trace),
+        classifiers=tuple(profiles),
+        agreement=agreement([each.name for each in profiles], correct),
+    )
+
+
+def mean(values: Floats) -> float:
+    """Give the mean, which is finite for all finite numbers, and between the least and the largest.
+
+    >>> mean(np.array([1.5e308, 1.5e308])), mean(np.array([0.1, 0.1, 0.1]))
+    (1.5e+308, 0.1)
+    """
+    average = float((values / len(values)).sum())
+    return min(max(average, float(values.min())), float(values.max()))
+
+
+def calibration(confidences: Floats, correct: Bools) -> tuple[CalibrationBin, ...]:
+    """Cut items into at most 10 bins of about equally many by rising confidence, equal ones into the same bin.
+
+    confidences: (n,) finite; correct: (n,).
+
+    >>> [(each.low, each.accuracy, each.rows) for each in calibration(np.array([0.9, 0.4, 0.9]), np.arange(3) > 0)]
+    [(0.4, 1.0, 1), (0.9, 0.5, 2)]
+    """
+    order = np.argsort(confidences, kind="stable")
+    rising, right = confidences[order], correct[order]
+    n = len(order)
+    highest = rising[[(share * n + BINS - 1) // BINS - 1 for share in range(1, BINS + 1)]]
+    ends = np.unique(np.searchsorted(rising, highest, side="right")).tolist()
+    return tuple(
+        CalibrationBin(
+            low=float(rising[start]),
+            high=float(rising[end - 1]),
+            confidence=mean(rising[start:end]),
+            accuracy=float(right[start:end].mean()),
+            rows=end - start,
+        )
+        for start, end in zip([0, *ends], ends, strict=False)
+    )
+
+
+def agreement(names: Sequence[str], correct: Bools) -> Agreement:
+    """Count how often each classifier is right when another is wrong. correct: (n, m), the names' columns.
+
+    >>> agreement(["a", "b"], np.array([[True, False], [False, False], [True, True]])).right
+    ((0, 1), (0, 0))
+    """
+    right = np.zeros((len(names), len(names)), dtype=np.int64)
+    for start in range(0, len(correct), ROWS_AT_ONCE):
+        part = correct[start : start + ROWS_AT_ONCE].astype(np.float32)
+        right += (part.T @ (1 - part)).astype(np.int64)
+    wrong = tuple((~correct).sum(axis=0).tolist())
+    counts = tuple(tuple(row) for row in right.tolist())
+    shares = tuple(tuple(count / of if of else None for count, of in zip(row, wrong, strict=True)) for row in counts)
+    return Agreement(classifiers=tuple(names), wrong=wrong, right=counts, share=shares)
+
+
+def _of_features(table: FeatureTable) -> FeaturesProfile:
+    functions = [cost_function(feature.cost)[0] for feature in table.spec.features]
+    depending = [function.dimensions for function in functions if function.depends_on_size]
+    sizes = _sizes(table) if depending else np.empty(0)
+    return FeaturesProfile(
+        rows=table.rows,
+        unit=table.spec.unit,
+        classes=_classes(table),
+        dimensions=max(depending, default=0),
+        sizes=sizes.tolist(),
+        features=tuple(
+            FeatureProfile(
+                name=feature.name,
+                columns=feature.columns,
+                cost=None if function.depends_on_size else _constant(function),
+                costs=_costs(function, sizes),
+                timings=_timings(feature.cost),
+            )
+            for feature, function in zip(table.spec.features, functions, strict=True)
+        ),
+    )
+
+
+def _sizes(table: FeatureTable) -> Floats:
+    """Spread sizes evenly, by their logarithms, over those that the rows and the timings have."""
+    timed = [row[:-1] for feature in table.spec.features for row in getattr(feature.cost, "timings", ())]
+    known = [*table.sizes.ravel().tolist(), *(size for sizes in timed for size in sizes)]
+    least, most = (min(known), max(known)) if known else UNKNOWN_SIZES
+    if least == most:
+        return np.array([least])
+    return np.clip(np.geomspace(least, most, SIZES), least, most)
+
+
+def _constant(function: CostFunction) -> float:
+    return float(function(np.ones(function.dimensions)))
+
+
+def _costs(function: CostFunction, sizes: Floats) -> tuple[float | None, ...]:
+    """Evaluate a cost where the size is the same in all its dimensions; None where that is not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        at_sizes = function(np.repeat(sizes[:, None], function.dimensions, axis=1))
+    return tuple(cost if np.isfinite(cost) else None for cost in at_sizes.tolist())
+
+
+def _timings(cost: Any) -> tuple[Timing, ...]:
+    if not isinstance(cost, Timings):
+        return ()
+    return tuple(Timing(size=row[0], cost=row[-1]) for row in cost.timings if len(set(row[:-1])) == 1)
+
+
+def _classes(dataset: Dataset) -> tuple[ClassRows, ...]:
+    counts = np.bincount(dataset.labels, minlength=len(dataset.classes)).tolist()
+    return tuple(ClassRows(name=name, rows=count) for name, count in zip(dataset.classes, counts, strict=True))

@@ -1,0 +1,195 @@
+"""What an index plan keeps, and what its arrays promise each other: a plan may come from anybody's bytes."""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from models import InvalidRequest
+from solvers.arrays import Floats, Int32s, Int64s, UInt8s
+from solvers.learners.linear import linear_length
+
+KINDS = ("none", "skops", "softmax")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IndexContents:
+    """Feature sets for every size and budget, over F features. Costs are in ``unit``."""
+
+    features: tuple[str, ...]
+    """F names."""
+    columns: tuple[tuple[str, ...], ...]
+    """The columns of each feature."""
+    classes: tuple[str, ...]
+    """C names, in whose order labels are coded."""
+    unit: str
+    """The unit of costs and budgets."""
+    alpha: float
+    """An answer's accuracy, times 1 + alpha, is at least that of every set within the budget."""
+    powers: Int64s
+    """(t, k) the powers of each term of the cost polynomials, for sizes of k dimensions."""
+    coefficients: Floats
+    """(F, t) what each feature costs: the factor of each term, at least 0."""
+    masks: Int64s
+    """(m,) every feature set whose accuracy is known, as bits over the features, rising."""
+    accuracies: Floats
+    """(m,) their cross-validated accuracies, from 0 to 1."""
+    candidates: Int32s
+    """(c,) places in masks of the sets to choose from, the preferred first."""
+    sizes: Floats
+    """(b,) the index over one size: where each skyline begins, rising from 1; (0,) for sizes of several dimensions."""
+    offsets: Int64s
+    """(b + 1,) cuts ``members`` into skylines."""
+    members: Int32s
+    """The skylines by rising cost and accuracy, as places in ``candidates``."""
+    lambdas: Floats
+    """(q,) what greedy sequences weighed cost by: 0 first, infinity last."""
+    orders: Int32s
+    """(q, l) the sequences: l ≤ F features each."""
+    median_size: tuple[float, ...]
+    """k numbers: the size at which they weighed cost."""
+    model_kind: str
+    """How models are kept: as numbers, giving probabilities (softmax) or none, or as bytes (skops)."""
+    model_sets: Int32s
+    """(p,) places in masks of the sets that have a model, rising."""
+    model_offsets: Int64s
+    """(p + 1,) cuts ``model_numbers``, or ``model_bytes``, into models."""
+    model_numbers: Floats
+    """The models that are linear."""
+    model_bytes: UInt8s
+    """The models that are archives."""
+    class_shares: Floats
+    """(C,) the share of each class, which the empty set predicts by."""
+    largest_size: float | None
+    """The largest size that the plan was built for, if it was not for all."""
+    fixed_size: tuple[float, ...]
+    """The only size that it was built for; empty if it was not for one."""
+    fixed_budget: float | None
+    """The only budget that it was built for, if it was for one."""
+
+    def check(self) -> None:
+        """Raise InvalidRequest if the arrays do not fit each other."""
+        for group in (_dimensions, _shapes, _sets, _index, _greedy, _models):  # a later group relies on those before it
+            broken = [promise for promise, kept in group(self).items() if not kept]
+            if broken:
+                raise InvalidRequest(f"this is no index plan: it lacks {', '.join(broken)}")
+
+
+def _dimensions(plan: IndexContents) -> dict[str, bool]:
+    tables = {"powers", "coefficients", "orders"}
+    arrays = {field.name: getattr(plan, field.name) for field in fields(plan) if field.init}
+    arrays = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
+    right = all(array.ndim == (2 if name in tables else 1) for name, array in arrays.items())
+    return {
+        "arrays of the right dimensions": right,
+        "different features and classes": len(set(plan.features)) == len(plan.features)
+        and len(set(plan.classes)) == len(plan.classes),
+        "an alpha, a budget and sizes in range": plan.alpha >= 0
+        and (plan.fixed_budget is None or plan.fixed_budget >= 0)
+        and (plan.largest_size is None or plan.largest_size >= 1)
+        and all(size > 0 for size in (*plan.median_size, *plan.fixed_size)),
+    }
+
+
+def _shapes(plan: IndexContents) -> dict[str, bool]:
+    n, m, c = len(plan.features), len(plan.masks), len(plan.candidates)
+    powers = plan.powers
+    finite = (plan.coefficients, plan.accuracies, plan.sizes, plan.model_numbers, plan.class_shares)
+    return {
+        "features, each with its columns": 0 < n <= 62 and len(plan.columns) == n and all(map(len, plan.columns)),
+        "two classes or more, with their shares": len(plan.classes) > 1
+        and plan.class_shares.shape == (len(plan.classes),),
+        "costs for each feature": powers.ndim == 2
+        and len(powers) > 0
+        and plan.coefficients.shape == (n, len(powers))
+        and bool(np.all(powers >= 0)),
+        "powers from 0 on where sizes are one number": powers.shape[-1] != 1
+        or bool(np.all(powers.reshape(-1) == np.arange(len(powers)))),
+        "finite numbers": all(bool(np.all(np.isfinite(array))) for array in finite),
+        "costs of at least 0": bool(np.all(plan.coefficients >= 0)),
+        "accuracies for each set": plan.masks.shape == plan.accuracies.shape == (m,) and m > 0,
+        "candidates": plan.candidates.shape == (c,) and c > 0,
+        "a fixed size that costs do not depend on any more": not plan.fixed_size or powers.shape[-1] == 0,
+    }
+
+
+def _sets(plan: IndexContents) -> dict[str, bool]:
+    masks, candidates = plan.masks, plan.candidates
+    inside = bool(np.all((candidates >= 0) & (candidates < len(masks))))
+    levels = plan.accuracies[candidates] if inside else np.zeros(0)
+    free = ~np.any(plan.coefficients > 0, axis=1)
+    dear = sum(1 << f for f in np.flatnonzero(~free).tolist())
+    return {
+        "sets of its features, rising": bool(np.all(np.diff(masks) > 0))
+        and masks[0] == 0
+        and int(masks[-1]) < 1 << len(plan.features),
+        "candidates among its sets, the most accurate first": inside and bool(np.all(np.diff(levels) <= 0)),
+        "a candidate that costs nothing": inside and bool(np.any(masks[candidates] & dear == 0)),
+    }
+
+
+def _index(plan: IndexContents) -> dict[str, bool]:
+    sizes, ends, members = plan.sizes, plan.offsets, plan.members
+    vector = plan.powers.shape[1] > 1
+    fits = (
+        sizes.ndim == members.ndim == 1
+        and ends.shape == (len(sizes) + 1,)
+        and int(ends[0]) == 0
+        and int(ends[-1]) == len(members)
+        and bool(np.all(np.diff(ends) > 0))
+        and bool(np.all((members >= 0) & (members < len(plan.candidates))))
+    )
+    rising = True
+    if fits and len(members):
+        inner = np.ones(len(members) - 1, dtype=bool)
+        inner[ends[1:-1] - 1] = False
+        rising = bool(np.all(np.diff(plan.accuracies[plan.candidates[members]])[inner] > 0))
+    return {
+        "breakpoints that rise from 1, unless sizes have several dimensions": (len(sizes) == 0) == vector
+        and bool(np.all(np.diff(sizes) > 0))
+        and (vector or sizes[0] == 1),
+        "offsets that cut the members into skylines": fits,
+        "skylines of rising accuracy": rising,
+    }
+
+
+def _greedy(plan: IndexContents) -> dict[str, bool]:
+    orders, lambdas, n = plan.orders, plan.lambdas, len(plan.features)
+    shaped = orders.ndim == 2 and lambdas.shape == orders.shape[:1] and orders.shape[1] <= n and len(orders) > 1
+    inside = shaped and bool(np.all((orders >= 0) & (orders < n)))
+    each_once = inside and all(len(set(order)) == len(order) for order in orders.tolist())
+    known = False
+    if each_once:
+        prefixes = np.cumsum(1 << orders.astype(np.int64), axis=1).ravel()
+        places = np.minimum(np.searchsorted(plan.masks, prefixes), len(plan.masks) - 1)
+        known = bool(np.all(plan.masks[places] == prefixes))
+    return {
+        "sequences that take no feature twice": each_once,
+        "the sequences of 0 and of infinity": shaped and lambdas[0] == 0 and lambdas[-1] == np.inf,
+        "an accuracy for each part of a sequence": known,
+        "a median size of its dimensions": len(plan.median_size) == plan.powers.shape[1],
+    }
+
+
+def _models(plan: IndexContents) -> dict[str, bool]:
+    sets, ends, kind = plan.model_sets, plan.model_offsets, plan.model_kind
+    held = len(plan.model_bytes) if kind == "skops" else len(plan.model_numbers)
+    fits = (
+        sets.ndim == 1
+        and ends.shape == (len(sets) + 1,)
+        and int(ends[0]) == 0
+        and int(ends[-1]) == held
+        and bool(np.all(np.diff(ends) > 0))
+        and bool(np.all(np.diff(sets) > 0))
+        and bool(np.all((sets > 0) & (sets < len(plan.masks))))
+    )
+    whole = fits
+    if fits and kind != "skops":
+        widths = np.array([len(columns) for columns in plan.columns])
+        bits = plan.masks[sets][:, None] >> np.arange(len(widths)) & 1
+        wanted = [linear_length(width, len(plan.classes)) for width in (bits @ widths).tolist()]
+        whole = np.diff(ends).tolist() == wanted
+    return {
+        "models of a known kind": kind in KINDS,
+        "models of its sets": fits,
+        "as many numbers as its models have": whole,
+    }

@@ -1,0 +1,254 @@
+"""Trained models as bytes: linear ones as numbers (``linear``), the others as archives of skops.
+
+An archive is made the same for the same model: skops names its entries by memory addresses and dates them, so both are
+replaced.
+
+What is promised of bytes from anybody: loading them and predicting builds nothing but what ``trusted_types`` lists (and
+classes of the modules that the caller names, with any state); none of that runs code of the archive's, opens files or
+starts processes; and whatever goes wrong is a CorruptArtifact. What is not: that compiled code of scikit-learn survives
+every state. Trees and support vectors are looked through, but a state that was made up with care can still end the
+process, or use up its time and memory: a server is to call ``predict_archived`` in a process that may die.
+"""
+
+import io
+import json
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from itertools import chain
+from typing import Any
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+
+from models import Fault, InvalidRequest
+from models.errors import CorruptArtifact
+from solvers.arrays import Floats
+from solvers.learners.estimators import parts_of
+from solvers.learners.linear import kind_of, linear_numbers
+from solvers.learners.trusted_types import paths_of, strangers
+from solvers.zips import stored_zip
+
+_UNCHECKED = ("sklearn.ensemble._forest", "sklearn.ensemble._gb")
+"""Ensembles that check a table once for all of their trees."""
+
+
+def to_bytes(classifier: Any, modules: Sequence[str] = ()) -> bytes:
+    """Keep a trained classifier; raises InvalidRequest if it holds types neither trusted nor of ``modules``."""
+    if kind_of(classifier) == "skops":
+        return _archive(classifier, modules)
+    return linear_numbers(classifier).astype("<f8").tobytes()
+
+
+def predict_archived(
+    data: bytes, table: Floats, classes: int, modules: Sequence[str] = ()
+) -> tuple[NDArray[np.intp], Floats | None]:
+    """Load a model and predict, all in this thread: class codes (n,), and probabilities (n, classes) if it gives any.
+
+    Raises CorruptArtifact for whatever goes wrong, but for what ends the process (see the module's docstring).
+    """
+    model = from_archive(data, table.shape[1], modules)
+    with _refusing("the model cannot predict"), joblib.parallel_config(backend="sequential"):
+        codes = np.asarray(model.predict(table)).astype(np.intp)
+        shares = _probabilities(model, table)
+        if codes.size and (codes.min() < 0 or codes.max() >= classes):
+            raise CorruptArtifact(f"the model answers class {codes.max()}, there are {classes}")
+        if codes.shape != (len(table),) or (shares is not None and shares.shape != (len(table), classes)):
+            answers = f"{codes.shape} classes and {None if shares is None else shares.shape} probabilities"
+            raise CorruptArtifact(f"the model answers {answers} for {len(table)} items of {classes} classes")
+    return codes, shares
+
+
+def _probabilities(model: Any, table: Floats) -> Floats | None:
+    """Give the probabilities, if there are any: some classifiers have the method, but refuse by their parameters."""
+    try:
+        return np.asarray(model.predict_proba(table), dtype=np.float64) if hasattr(model, "predict_proba") else None
+    except ValueError:
+        return None
+
+
+def from_archive(data: bytes, columns: int, modules: Sequence[str] = ()) -> Any:
+    """Load a model of so many columns whose types are all trusted; raises CorruptArtifact for any other bytes.
+
+    modules: whose classes are trusted too, whatever state the bytes give them; for learners of one's own.
+    """
+    skops = import_module("skops.io")
+    with _refusing("the model cannot be read"):
+        schema = _schema(data)
+        untrusted = strangers(schema, modules)
+        if untrusted:
+            raise CorruptArtifact(f"the model holds types that are not trusted: {', '.join(untrusted)}")
+        model = skops.loads(data, trusted=paths_of(schema))
+        steps = _steps(model)
+        if any(step.n_features_in_ != columns for step in steps):
+            raise CorruptArtifact(f"the model is not one of {columns} columns")
+        _check_parts(model)
+    return model
+
+
+@contextmanager
+def _refusing(what: str) -> Iterator[None]:
+    """Turn anything that readers raise at bytes, and scikit-learn at models, that were made up into one error."""
+    try:
+        yield
+    except CorruptArtifact:
+        raise
+    except Exception as error:
+        raise CorruptArtifact(f"{what}: {error}") from error
+
+
+def _schema(data: bytes) -> Any:
+    """Read what an archive says that it holds; entries that unpack to more than there are bytes are refused."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        packed = [info.filename for info in archive.infolist() if info.compress_type != zipfile.ZIP_STORED]
+        if packed:
+            raise CorruptArtifact(f"the model holds compressed entries: {', '.join(packed)}")
+        return json.loads(archive.read("schema.json"))
+
+
+def _steps(model: Any) -> list[Any]:
+    """Take a model apart: a classifier, alone or after a StandardScaler; raises TypeError for anything else."""
+    from sklearn.base import ClassifierMixin
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    steps = [step for _, step in model.steps] if type(model) is Pipeline else [model]
+    kinds = [type(step) for step in steps]
+    if kinds[:-1] not in ([], [StandardScaler]) or not issubclass(kinds[-1], ClassifierMixin):
+        sequence = ", then ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"it is {sequence}, must be a classifier, alone or after a StandardScaler")
+    return steps
+
+
+def _archive(classifier: Any, modules: Sequence[str]) -> bytes:
+    """Write a skops archive that depends on nothing but the model."""
+    try:
+        _steps(classifier)
+        data = import_module("skops.io").dumps(classifier)
+        untrusted = strangers(_schema(data), modules)
+    except Exception as error:  # an archive is made by asking every part for its state
+        raise InvalidRequest.at(Fault(("learner",), f"its models cannot be kept: {error}")) from error
+    if untrusted:
+        fault = f"its models hold types that are not trusted to be loaded again: {', '.join(untrusted)}"
+        raise InvalidRequest.at(Fault(("learner",), fault))
+    with zipfile.ZipFile(io.BytesIO(data)) as old:
+        names: dict[str, str] = {}
+        numbers: dict[Any, int] = {}
+        schema = _renamed(json.loads(old.read("schema.json")), names, numbers)
+        entries = {"schema.json": json.dumps(schema, sort_keys=True).encode()}
+        entries |= {kept: old.read(name) for name, kept in names.items()}
+    return stored_zip(entries)
+
+
+def _renamed(node: Any, names: dict[str, str], numbers: dict[Any, int]) -> Any:
+    """Copy a schema with memory addresses and the names made from them replaced, in the order that they are met.
+
+    Equal plain values are one, whether or not they happened to be one object where the model was trained.
+    """
+    if isinstance(node, list):
+        return [_renamed(each, names, numbers) for each in node]
+    if not isinstance(node, dict):
+        return node
+    copy: dict[str, Any] = {}
+    for key, value in node.items():
+        if key == "__id__":
+            plain = node.get("__loader__") == "JsonNode"
+            copy[key] = numbers.setdefault((node["content"],) if plain else value, len(numbers) + 1)
+        elif key == "file" and isinstance(value, str):
+            copy[key] = names.setdefault(value, f"{len(names)}.{value.rpartition('.')[2]}")
+        else:
+            copy[key] = _renamed(value, names, numbers)
+    return copy
+
+
+def _check_parts(model: Any) -> None:
+    """Refuse trees and support vectors whose numbers point outside, or back: scikit-learn would follow them.
+
+    They are held against the columns of the estimator that they belong to, which refuses tables of others.
+    """
+    owned, trees = set(), set()
+    for part in parts_of(model):
+        kind = type(part)
+        if not kind.__module__.startswith("sklearn."):
+            continue
+        if kind.__name__ in ("Tree", "TreePredictor"):
+            trees.add(id(part))
+        elif hasattr(part, "tree_"):
+            _check_tree(part.tree_, part.n_features_in_)
+            owned.add(id(part.tree_))
+        elif hasattr(part, "_predictors"):
+            for tree in chain.from_iterable(part._predictors):
+                _check_predictor(tree, part.n_features_in_)
+                owned.add(id(tree))
+        elif hasattr(part, "_n_support"):
+            _check_support(part, part.n_features_in_)
+        elif kind.__module__ in _UNCHECKED and hasattr(part, "estimators_"):  # not one that is still to be trained
+            _check_members(part)
+    if not trees <= owned:
+        raise CorruptArtifact(f"{len(trees - owned)} of {len(trees)} trees belong to no estimator")
+
+
+def _check_members(ensemble: Any) -> None:
+    """Hold the trees of a forest or of boosting, which give them their table unchecked, against the whole."""
+    members = np.asarray(ensemble.estimators_, dtype=object)
+    boosted = 1 if ensemble.n_classes_ == 2 else ensemble.n_classes_
+    fine = (
+        members.size > 0
+        and members.shape[1:] in ((), (boosted,))
+        and all(tree.n_features_in_ == ensemble.n_features_in_ for tree in members.flat)
+    )
+    if not fine:
+        raise CorruptArtifact(f"an ensemble of {' x '.join(map(str, members.shape))} trees contradicts itself")
+
+
+def _check_predictor(tree: Any, columns: int) -> None:
+    """Look through a tree of histogram boosting; splits by category are not kept (their sets are followed too)."""
+    nodes, count = tree.nodes, len(tree.nodes)
+    inner = nodes[nodes["is_leaf"] == 0]
+    own = np.flatnonzero(nodes["is_leaf"] == 0)
+    fine = (
+        count > 0
+        and bool(np.all((inner["left"] > own) & (inner["left"] < count)))
+        and bool(np.all((inner["right"] > own) & (inner["right"] < count)))
+        and bool(np.all((inner["feature_idx"] >= 0) & (inner["feature_idx"] < columns)))
+        and not np.any(nodes["is_categorical"])
+    )
+    if not fine:
+        raise CorruptArtifact(f"a tree of {count} nodes points outside itself")
+
+
+def _check_tree(tree: Any, columns: int) -> None:
+    nodes = np.arange(tree.node_count)
+    left, right, feature = tree.children_left, tree.children_right, tree.feature
+    leaf = left == -1
+    inner = ~leaf
+    fine = (
+        np.all((left[inner] > nodes[inner]) & (left[inner] < tree.node_count))
+        and np.all((right[inner] > nodes[inner]) & (right[inner] < tree.node_count))
+        and np.all((feature[inner] >= 0) & (feature[inner] < tree.n_features))
+        and tree.node_count > 0
+        and tree.n_features == columns
+    )
+    if not fine:
+        raise CorruptArtifact(f"a tree of {tree.node_count} nodes points outside itself")
+
+
+def _check_support(machine: Any, columns: int) -> None:
+    """Hold the arrays of a support vector machine, which libsvm trusts, against each other."""
+    counts, vectors = np.asarray(machine._n_support), np.asarray(machine.support_vectors_)
+    classes, pairs = len(machine.classes_), len(machine.classes_) * (len(machine.classes_) - 1) // 2
+    fine = (
+        counts.shape == (classes,)
+        and bool(np.all(counts >= 0))
+        and vectors.shape == (int(counts.sum()), columns)
+        and np.asarray(machine.support_).shape == vectors.shape[:1]
+        and np.asarray(machine._dual_coef_).shape == (classes - 1, len(vectors))
+        and np.asarray(machine._intercept_).shape == (pairs,)
+        and np.asarray(machine._probA).shape in ((0,), (pairs,))
+        and np.asarray(machine._probB).shape == np.asarray(machine._probA).shape
+        and machine.kernel != "precomputed"  # whose support_ points into the table
+    )
+    if not fine:
+        raise CorruptArtifact(f"a support vector machine of {len(vectors)} vectors contradicts itself")

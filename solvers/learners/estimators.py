@@ -1,0 +1,196 @@
+"""The learner, a black box: a scikit-learn classifier by its import path, and the accuracy that it reaches.
+
+Accuracy is the mean over fixed folds, the same for every feature set, so that sets are compared on the same items. The
+empty feature set is the most common class at cost 0.
+"""
+
+import inspect
+import pickle
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from models import Fault, FeatureTable, InvalidRequest, ParsimonyError
+from solvers.arrays import Floats, Int32s, Int64s
+
+Folds = Sequence[tuple[Int64s, Int64s]]
+
+ALLOWED_MODULES = ("sklearn.",)
+"""Modules that learners may come from, unless a setting adds more: prefixes of dotted names."""
+_DESCRIBED = {"learner", "learner_params"}
+
+
+def make(
+    path: str,
+    params: Mapping[str, Any],
+    allowed_modules: Sequence[str] = ALLOWED_MODULES,
+    *,
+    standardize: bool = False,
+    seed: int = 0,
+) -> Any:
+    """Make an untrained classifier; with ``standardize`` behind a StandardScaler. Raises InvalidRequest otherwise.
+
+    Imports from allowed modules only, and takes only classes that are defined in one. A classifier that draws random
+    numbers is given ``seed``, unless the parameters say otherwise. A parameter that is a classifier itself is written
+    as ``{"learner": path, "learner_params": {...}}``, also inside lists.
+
+    >>> make("sklearn.tree.DecisionTreeClassifier", {"max_depth": 2}).get_params()["max_depth"]
+    2
+    """
+    from sklearn.base import ClassifierMixin, is_classifier
+
+    kind = _class(path, allowed_modules)
+    params = {name: _with_learners(value, allowed_modules, seed) for name, value in params.items()}
+    if not issubclass(kind, ClassifierMixin):
+        raise InvalidRequest.at(Fault(("learner",), f"{path} is no classifier"))
+    try:
+        classifier = kind(**params)
+        is_classifier(classifier)  # looks into the estimators that some are given
+    except Exception as error:  # a black box may raise anything
+        raise InvalidRequest.at(Fault(("learner_params",), f"{path} does not take them: {error}")) from error
+    if not (hasattr(kind, "fit") and hasattr(kind, "predict")):
+        raise InvalidRequest.at(Fault(("learner",), f"{path} has no fit and predict"))
+    if not is_classifier(classifier):
+        raise InvalidRequest.at(Fault(("learner",), f"{path} is no classifier"))
+    if "random_state" in classifier.get_params(deep=False) and "random_state" not in params:
+        classifier.set_params(random_state=seed)
+    if not standardize:
+        return classifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), classifier)
+
+
+def _with_learners(value: Any, allowed_modules: Sequence[str], seed: int) -> Any:
+    """Put classifiers in the place of what describes them."""
+    if isinstance(value, list):
+        return [_with_learners(each, allowed_modules, seed) for each in value]
+    if isinstance(value, dict) and isinstance(value.get("learner"), str) and value.keys() <= _DESCRIBED:
+        params = value.get("learner_params", {})
+        if isinstance(params, dict):
+            return make(value["learner"], params, allowed_modules, seed=seed)
+    return value
+
+
+def _class(path: str, allowed_modules: Sequence[str]) -> type:
+    """Import a class, if path and class belong to allowed modules."""
+    module, _, name = path.rpartition(".")
+    listed = ", ".join(allowed_modules)
+    if not is_allowed(module, allowed_modules):
+        raise InvalidRequest.at(Fault(("learner",), f"{path} is not in the allowed modules: {listed}"))
+    try:
+        learner = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError, RecursionError) as error:  # what odd names lead to
+        raise InvalidRequest.at(Fault(("learner",), f"{path} cannot be imported: {error}")) from error
+    if not inspect.isclass(learner) or not is_allowed(learner.__module__, allowed_modules):
+        raise InvalidRequest.at(Fault(("learner",), f"{path} is no class of the allowed modules: {listed}"))
+    return learner
+
+
+def is_allowed(module: str, allowed_modules: Sequence[str]) -> bool:
+    """Tell whether a module is one of those allowed, or inside one.
+
+    >>> is_allowed("sklearn.tree", ["sklearn."]), is_allowed("mine", ["mine"]), is_allowed("mines", ["mine"])
+    (True, True, False)
+    """
+    return any(
+        f"{module}.".startswith(allowed if allowed.endswith(".") else f"{allowed}.") for allowed in allowed_modules
+    )
+
+
+def fixed_folds(dataset: FeatureTable, folds: int, seed: int) -> Folds:
+    """Cut the rows into folds that keep the shares of the classes: pairs of rows to train on and to test on.
+
+    Raises InvalidRequest if a class has fewer rows than there are folds.
+    """
+    counts = np.bincount(dataset.labels, minlength=len(dataset.classes))
+    least = int(np.argmin(counts))
+    if counts[least] < folds:
+        fault = f"class {dataset.classes[least]!r} has {counts[least]} rows, {folds} folds need {folds} of each class"
+        raise InvalidRequest.at(Fault(("folds",), fault))
+    from sklearn.model_selection import StratifiedKFold
+
+    split = StratifiedKFold(n_splits=folds, shuffle=True, random_state=seed)
+    return tuple(split.split(np.zeros(dataset.rows), dataset.labels))
+
+
+def majority_accuracy(labels: Int32s, folds: Folds) -> float:
+    """Tell how often the most common class is right, on the same folds: the accuracy of the empty feature set.
+
+    >>> majority_accuracy(np.array([0, 1, 1, 1], dtype=np.int32), [(np.array([2, 3]), np.array([0, 1]))])
+    0.5
+    """
+    common = int(np.argmax(np.bincount(labels)))
+    return float(np.mean([np.mean(labels[test] == common) for _, test in folds]))
+
+
+def cross_validate(classifier: Any, table: Floats, labels: Int32s, folds: Folds) -> float:
+    """Train on each fold's rows, and take the mean of the accuracies on its other rows."""
+    from sklearn.base import clone
+
+    scores = []
+    for train, test in folds:
+        with refusals():
+            trained = train_on(clone(classifier), table[train], labels[train])
+            scores.append(float(np.mean(trained.predict(table[test]) == labels[test])))
+    return float(np.mean(scores))
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn what a black box raises, which may be anything, into a refusal of its parameters."""
+    try:
+        yield
+    except ParsimonyError:
+        raise
+    except Exception as error:
+        raise InvalidRequest.at(Fault(("learner_params",), f"the learner refuses: {error}")) from error
+
+
+def train_on(classifier: Any, table: Floats, labels: Int32s) -> Any:
+    """Train a classifier; what it refuses is an InvalidRequest, that it has not converged is no reason to stop.
+
+    Neighbours are found by brute force afterwards, whatever was to find them: the same ones, up to ties. A search tree
+    is compiled state, which could not be checked when it is loaded again.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+
+    with refusals(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        trained = classifier.fit(table, labels)
+    for part in parts_of(trained):
+        if getattr(part, "_fit_method", None) in ("kd_tree", "ball_tree"):
+            part._fit_method, part._tree = "brute", None
+    return trained
+
+
+def copied(classifier: Any) -> Any:
+    """Copy as the way into another process does, so that here and there the same comes of it, to the last byte."""
+    from sklearn.base import clone
+
+    return pickle.loads(pickle.dumps(clone(classifier)))
+
+
+def parts_of(model: Any) -> Iterator[Any]:
+    """Go through everything that a model is made of."""
+    pending, seen = [model], set()
+    while pending:
+        each = pending.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        if isinstance(each, list | tuple):
+            pending.extend(each)
+        elif isinstance(each, dict):
+            pending.extend(each.values())
+        elif isinstance(each, np.ndarray):
+            pending.extend(each.ravel().tolist() if each.dtype == object else ())
+        elif not isinstance(each, type | ModuleType) and hasattr(each, "__dict__"):
+            pending.extend(vars(each).values())

@@ -1,0 +1,78 @@
+"""Linear models as numbers: which classifiers can be kept so, and predicting from them as scikit-learn does."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from solvers.arrays import Floats
+
+_LINKS = {
+    "LogisticRegression": "softmax",
+    "RidgeClassifier": "none",
+    "LinearSVC": "none",
+    "Perceptron": "none",
+    "SGDClassifier": "none",
+}
+_OVR = {"liblinear": "ovr"}
+"""Solvers that train one class against the rest."""
+
+
+def kind_of(classifier: Any) -> str:
+    """Tell how a classifier is kept: "softmax" or "none" (linear, with such probabilities or without), or "skops".
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> kind_of(LogisticRegression())
+    'softmax'
+    """
+    last = classifier.steps[-1][1] if hasattr(classifier, "steps") else classifier
+    kind = type(last)
+    if not kind.__module__.startswith("sklearn.linear_model.") and not kind.__module__.startswith("sklearn.svm."):
+        return "skops"
+    if kind.__name__ == "SGDClassifier" and last.loss in ("log_loss", "modified_huber"):
+        return "skops"  # probabilities that are no softmax
+    if kind.__name__ == "LogisticRegression" and "ovr" in (getattr(last, "multi_class", None), _OVR.get(last.solver)):
+        return "skops"
+    return _LINKS.get(kind.__name__, "skops")
+
+
+def linear_numbers(classifier: Any) -> Floats:
+    """Write a trained linear model of d columns and k rows of coefficients, alone or after a scaler, as numbers.
+
+    One after the other: mean (d,), scale (d,), coefficients (k · d,) and intercepts (k,).
+    """
+    last, scaler = classifier, None
+    if hasattr(classifier, "steps"):
+        scaler, last = classifier.steps[0][1], classifier.steps[-1][1]
+    coefficients = np.atleast_2d(last.coef_)
+    d = coefficients.shape[1]
+    mean, scale = (np.zeros(d), np.ones(d)) if scaler is None else (scaler.mean_, scaler.scale_)
+    intercepts = np.broadcast_to(last.intercept_, coefficients.shape[:1])
+    return np.concatenate((mean, scale, coefficients.reshape(-1), intercepts))
+
+
+def linear_length(columns: int, classes: int) -> int:
+    """Count the numbers of a linear model."""
+    rows = 1 if classes == 2 else classes
+    return 2 * columns + rows * columns + rows
+
+
+def predict_linear(numbers: Floats, table: Floats, link: str) -> tuple[NDArray[np.intp], Floats | None]:
+    """Predict as scikit-learn does: the class of the largest score, and with "softmax" the probabilities.
+
+    numbers: as of ``linear_numbers``; table: (n, d). Returns class codes (n,) and probabilities (n, classes).
+    """
+    d = table.shape[1]
+    mean, scale, rest = numbers[:d], numbers[d : 2 * d], numbers[2 * d :]
+    rows = len(rest) // (d + 1)
+    coefficients, intercepts = rest[: rows * d].reshape(rows, d), rest[rows * d :]
+    scores = (table - mean) / scale @ coefficients.T + intercepts
+    if rows == 1:
+        codes = (scores[:, 0] > 0).astype(np.intp)
+        scores = np.concatenate((np.zeros_like(scores), scores), axis=1)
+    else:
+        codes = np.argmax(scores, axis=1)
+    if link == "none":
+        return codes, None
+    return codes, np.asarray(softmax(scores, axis=1))

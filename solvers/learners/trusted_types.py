@@ -1,0 +1,182 @@
+"""What an archived model may be made of: a list of everything that scikit-learn's classifiers need, and no more.
+
+skops trusts all of scikit-learn of itself, where some classes read files. So its archives are held against this list
+before anything in them is built: every node's loader, and the type or function that it names.
+"""
+
+import inspect
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any
+
+from solvers.learners.estimators import is_allowed
+
+TRUSTED = (
+    "DictNode builtins.dict",
+    "DictNode sklearn.utils._bunch.Bunch",
+    "FunctionNode sklearn.metrics._classification.accuracy_score",
+    "FunctionNode sklearn.metrics._classification.balanced_accuracy_score",
+    "FunctionNode sklearn.metrics._classification.f1_score",
+    "FunctionNode sklearn.metrics._classification.jaccard_score",
+    "FunctionNode sklearn.metrics._classification.precision_score",
+    "FunctionNode sklearn.metrics._classification.recall_score",
+    "JsonNode builtins.str",
+    "ListNode builtins.list",
+    "LossNode sklearn._loss._loss.CyExponentialLoss",
+    "LossNode sklearn._loss._loss.CyHalfBinomialLoss",
+    "LossNode sklearn._loss._loss.CyHalfMultinomialLoss",
+    "LossNode sklearn.linear_model._sgd_fast.Hinge",
+    "LossNode sklearn.linear_model._sgd_fast.ModifiedHuber",
+    "NdArrayNode numpy.float64",
+    "NdArrayNode numpy.int64",
+    "NdArrayNode numpy.ndarray",
+    "NdArrayNode numpy.uint64",
+    "ObjectNode sklearn._loss.link.HalfLogitLink",
+    "ObjectNode sklearn._loss.link.Interval",
+    "ObjectNode sklearn._loss.link.LogitLink",
+    "ObjectNode sklearn._loss.link.MultinomialLogit",
+    "ObjectNode sklearn._loss.loss.ExponentialLoss",
+    "ObjectNode sklearn._loss.loss.HalfBinomialLoss",
+    "ObjectNode sklearn._loss.loss.HalfMultinomialLoss",
+    "ObjectNode sklearn.calibration.CalibratedClassifierCV",
+    "ObjectNode sklearn.calibration._CalibratedClassifier",
+    "ObjectNode sklearn.calibration._SigmoidCalibration",
+    "ObjectNode sklearn.calibration._TemperatureScaling",
+    "ObjectNode sklearn.discriminant_analysis.LinearDiscriminantAnalysis",
+    "ObjectNode sklearn.discriminant_analysis.QuadraticDiscriminantAnalysis",
+    "ObjectNode sklearn.dummy.DummyClassifier",
+    "ObjectNode sklearn.ensemble._bagging.BaggingClassifier",
+    "ObjectNode sklearn.ensemble._forest.ExtraTreesClassifier",
+    "ObjectNode sklearn.ensemble._forest.RandomForestClassifier",
+    "ObjectNode sklearn.ensemble._gb.GradientBoostingClassifier",
+    "ObjectNode sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
+    "ObjectNode sklearn.ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingClassifier",
+    "ObjectNode sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "ObjectNode sklearn.ensemble._stacking.StackingClassifier",
+    "ObjectNode sklearn.ensemble._voting.VotingClassifier",
+    "ObjectNode sklearn.ensemble._weight_boosting.AdaBoostClassifier",
+    "ObjectNode sklearn.gaussian_process._gpc.GaussianProcessClassifier",
+    "ObjectNode sklearn.gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace",
+    "ObjectNode sklearn.gaussian_process.kernels.ConstantKernel",
+    "ObjectNode sklearn.gaussian_process.kernels.Product",
+    "ObjectNode sklearn.gaussian_process.kernels.RBF",
+    "ObjectNode sklearn.isotonic.IsotonicRegression",
+    "ObjectNode sklearn.linear_model._logistic.LogisticRegression",
+    "ObjectNode sklearn.linear_model._logistic.LogisticRegressionCV",
+    "ObjectNode sklearn.linear_model._passive_aggressive.PassiveAggressiveClassifier",
+    "ObjectNode sklearn.linear_model._perceptron.Perceptron",
+    "ObjectNode sklearn.linear_model._ridge.RidgeClassifier",
+    "ObjectNode sklearn.linear_model._ridge.RidgeClassifierCV",
+    "ObjectNode sklearn.linear_model._stochastic_gradient.SGDClassifier",
+    "ObjectNode sklearn.metrics._scorer._CurveScorer",
+    "ObjectNode sklearn.metrics._scorer._Scorer",
+    "ObjectNode sklearn.model_selection._classification_threshold.FixedThresholdClassifier",
+    "ObjectNode sklearn.model_selection._classification_threshold.TunedThresholdClassifierCV",
+    "ObjectNode sklearn.multiclass.OneVsOneClassifier",
+    "ObjectNode sklearn.multiclass.OneVsRestClassifier",
+    "ObjectNode sklearn.multiclass.OutputCodeClassifier",
+    "ObjectNode sklearn.multiclass._ConstantPredictor",
+    "ObjectNode sklearn.naive_bayes.BernoulliNB",
+    "ObjectNode sklearn.naive_bayes.CategoricalNB",
+    "ObjectNode sklearn.naive_bayes.ComplementNB",
+    "ObjectNode sklearn.naive_bayes.GaussianNB",
+    "ObjectNode sklearn.naive_bayes.MultinomialNB",
+    "ObjectNode sklearn.neighbors._classification.KNeighborsClassifier",
+    "ObjectNode sklearn.neighbors._classification.RadiusNeighborsClassifier",
+    "ObjectNode sklearn.neighbors._nearest_centroid.NearestCentroid",
+    "ObjectNode sklearn.neighbors._unsupervised.NearestNeighbors",
+    "ObjectNode sklearn.neural_network._multilayer_perceptron.MLPClassifier",
+    "ObjectNode sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "ObjectNode sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+    "ObjectNode sklearn.pipeline.Pipeline",
+    "ObjectNode sklearn.preprocessing._data.StandardScaler",
+    "ObjectNode sklearn.preprocessing._label.LabelBinarizer",
+    "ObjectNode sklearn.preprocessing._label.LabelEncoder",
+    "ObjectNode sklearn.semi_supervised._label_propagation.LabelPropagation",
+    "ObjectNode sklearn.semi_supervised._label_propagation.LabelSpreading",
+    "ObjectNode sklearn.semi_supervised._self_training.SelfTrainingClassifier",
+    "ObjectNode sklearn.svm._classes.LinearSVC",
+    "ObjectNode sklearn.svm._classes.NuSVC",
+    "ObjectNode sklearn.svm._classes.SVC",
+    "ObjectNode sklearn.tree._classes.DecisionTreeClassifier",
+    "ObjectNode sklearn.tree._classes.DecisionTreeRegressor",
+    "ObjectNode sklearn.tree._classes.ExtraTreeClassifier",
+    "ObjectNode sklearn.utils._metadata_requests.MetadataRequest",
+    "ObjectNode sklearn.utils._metadata_requests.MethodMetadataRequest",
+    "RandomGeneratorNode numpy.random._generator.Generator",
+    "RandomStateNode numpy.random.mtrand.RandomState",
+    "TreeNode sklearn.tree._tree.Tree",
+    "TupleNode builtins.tuple",
+    "TypeNode builtins.int",
+    "TypeNode builtins.str",
+    "TypeNode numpy.int32",
+    "TypeNode numpy.int64",
+)
+"""Pairs of a loader of skops and what it may load.
+
+Made by archiving every classifier of scikit-learn, with two and three classes, standardized or not, inside each other
+and with its common parameters; ``test_the_list_of_trusted_types_is_what_classifiers_need`` does that again, and fails
+for what is missing and for what nothing needs. To add to it, read what the type does with state that was made up: with
+``__setstate__``, when it is called, when a classifier holds it in the place of another part. It must not open files,
+import, start processes or call what it is given by name.
+"""
+_PROTOCOL = 2
+"""The oldest of skops' protocols to be read; older ones are built by other code."""
+_PIPELINE = "sklearn.pipeline.Pipeline"
+
+
+def strangers(schema: Any, modules: Sequence[str] = ()) -> list[str]:
+    """Name what an archive's schema holds that is not trusted; classes that ``modules`` define are.
+
+    A pipeline is trusted as the whole only, not inside of something. Raises ValueError for another protocol. O(nodes).
+
+    >>> held = {"__loader__": "ListNode", "__module__": "builtins", "__class__": "list", "content": []}
+    >>> strangers({**held, "protocol": 2}), strangers({**held, "protocol": 2, "__class__": "set"})
+    ([], ['builtins.set'])
+    """
+    protocol = schema["protocol"]
+    if type(protocol) is not int or protocol < _PROTOCOL:
+        raise ValueError(f"its protocol is {protocol}, must be at least {_PROTOCOL}")
+    trusted = set(TRUSTED)
+    paths = {entry.partition(" ")[2] for entry in TRUSTED}
+    loaders = {entry.partition(" ")[0] for entry in TRUSTED}
+    unknown = set()
+    for node in _nodes(schema):
+        loader, path = node["__loader__"], _path_of(node)
+        if path == _PIPELINE and node is not schema:
+            unknown.add(f"{path} inside of something")
+        elif f"{loader} {path}" not in trusted and not (loader in loaders and _is_class_of(path, modules)):
+            unknown.add(f"{path} by {loader}" if path in paths else path)
+    return sorted(unknown)
+
+
+def paths_of(schema: Any) -> list[str]:
+    """List the types and functions that a schema names."""
+    return sorted({_path_of(node) for node in _nodes(schema)})
+
+
+def _path_of(node: dict[str, Any]) -> str:
+    """Give the dotted name of what a node is to become."""
+    return f"{node.get('__module__')}.{node.get('__class__')}"
+
+
+def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
+    """Go through everything that skops could take for a node, wherever it stands."""
+    pending = [schema]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, dict):
+            if "__loader__" in each:
+                yield each
+            pending.extend(each.values())
+        elif isinstance(each, list):
+            pending.extend(each)
+
+
+def _is_class_of(path: str, modules: Sequence[str]) -> bool:
+    """Tell whether a path names a class that one of the modules defines, and not what it merely imports."""
+    module, _, name = path.rpartition(".")
+    if not is_allowed(module, modules):
+        return False
+    candidate = getattr(import_module(module), name, None)
+    return inspect.isclass(candidate) and is_allowed(candidate.__module__, modules)

@@ -1,0 +1,121 @@
+"""Configurations as chromosomes: for each feature the stage that acquires it (EMSCO, Sections 2.1 and 3.1).
+
+A chromosome of n genes in {0, ..., k - 1} says at which stage each feature is acquired; -1, an option, that it never
+is. Only chromosomes without gaps, whose stages 0 to s - 1 all have features, stand for ordered partitions; compression
+closes gaps. Stage j's classifier knows the features of stages 0 to j: one bit mask for each stage.
+"""
+
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+
+from models.errors import Fault, InvalidRequest
+from solvers.arrays import Floats, Int8s, Int64s, UInt64s
+
+REMOVED = -1
+"""The gene of a feature that no stage acquires."""
+MOST_FEATURES = 63
+"""Features that a mask holds."""
+MOST_STAGES = 127
+"""Stages that a gene can name."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frontier:
+    """The front, by falling coverage, then accuracy. coverage, accuracy (conclusive), cost (mean): (f,) float64, none
+    dominated, no two alike; chromosomes: (f, n) int8. examined, pruned: how many configurations were looked at, and
+    ruled out together; their sum is the number of all."""
+
+    coverage: Floats
+    accuracy: Floats
+    cost: Floats
+    chromosomes: Int8s
+    examined: int
+    pruned: int
+
+
+def partitions(n: int, k: int) -> int:
+    """Count the ordered partitions of n features into exactly k stages (Eq. 1).
+
+    >>> partitions(4, 2)
+    14
+    """
+    return sum((-1) ** (k - i) * comb(k, i) * i**n for i in range(k + 1))
+
+
+def configurations(n: int, k: int) -> int:
+    """Count the ordered partitions of n features into at most k stages (Eq. 2).
+
+    >>> configurations(14, 4), configurations(12, 4), configurations(8, 4)
+    (254152083, 15199275, 46875)
+    """
+    return sum(partitions(n, j) for j in range(1, min(n, k) + 1))
+
+
+def checked(chromosomes: Int8s) -> Int8s:
+    """Raise InvalidRequest unless these are (c, n) whole genes from -1 to 126 with n from 1 to 63; give them as
+    int8."""
+    genes = np.asarray(chromosomes)
+    if genes.ndim != 2 or genes.dtype.kind not in "iu":
+        raise InvalidRequest.at(
+            Fault(("chromosomes",), f"have shape {genes.shape} and type {genes.dtype}, must be (c, n) whole numbers")
+        )
+    if not 1 <= genes.shape[1] <= MOST_FEATURES:
+        raise InvalidRequest.at(
+            Fault(("chromosomes",), f"have {genes.shape[1]} features, must have 1 to {MOST_FEATURES}")
+        )
+    if genes.size and not (genes.min() >= REMOVED and genes.max() < MOST_STAGES):
+        raise InvalidRequest.at(
+            Fault(("chromosomes",), f"have genes from {genes.min()} to {genes.max()}, must be -1 to {MOST_STAGES - 1}")
+        )
+    return genes.astype(np.int8, copy=False)
+
+
+def stage_counts(chromosomes: Int8s) -> Int64s:
+    """Count the stages of compressed chromosomes, (c, n): (c,).
+
+    >>> stage_counts(np.array([[0, 1, 1], [0, 0, -1]], dtype=np.int8)).tolist()
+    [2, 1]
+    """
+    return np.asarray(chromosomes.max(axis=1).astype(np.int64) + 1)
+
+
+def compress(chromosomes: Int8s) -> Int8s:
+    """Close the gaps between stages, in order (Section 3.1.1). O(c (n + k)) time.
+
+    >>> compress(np.array([[0, 0, 0, 2], [3, -1, 1, 3]], dtype=np.int8)).tolist()
+    [[0, 0, 0, 1], [1, -1, 0, 1]]
+    """
+    most = int(chromosomes.max(initial=REMOVED)) + 1
+    used = members(chromosomes, most) > 0
+    removed = np.full(len(used), REMOVED)  # the last column, which -1 takes
+    places: Int64s = np.column_stack((np.cumsum(used, axis=1) - 1, removed))
+    return np.take_along_axis(places, chromosomes.astype(np.intp) % (most + 1), axis=1).astype(np.int8)
+
+
+def members(chromosomes: Int8s, stages: int) -> Int64s:
+    """Count the features of each of so many stages: (c, n) to (c, stages).
+
+    >>> members(np.array([[0, 1, 1, -1]], dtype=np.int8), 3).tolist()
+    [[1, 2, 0]]
+    """
+    c = len(chromosomes)
+    columns = chromosomes.astype(np.intp) % (stages + 1) + np.arange(c)[:, None] * (stages + 1)
+    counts = np.bincount(columns.ravel(), minlength=c * (stages + 1))
+    return counts.reshape(c, stages + 1)[:, :stages].astype(np.int64, copy=False)
+
+
+def stage_masks(chromosomes: Int8s, stages: int) -> UInt64s:
+    """Give the features known at each of so many stages as masks: (c, n) to (c, stages) uint64, bit i = feature i.
+
+    After a chromosome's last stage its masks stay the same. O(c n stages) time.
+
+    >>> stage_masks(np.array([[1, 0, -1], [0, 0, 0]], dtype=np.int8), 2).tolist()
+    [[2, 3], [7, 7]]
+    """
+    known = (chromosomes[:, None, :] <= np.arange(stages)[:, None]) & (chromosomes >= 0)[:, None, :]
+    octets = np.zeros((*known.shape[:2], 8), dtype=np.uint8)
+    packed = np.packbits(known, axis=-1, bitorder="little")
+    octets[..., : packed.shape[-1]] = packed
+    return octets.view(np.dtype("<u8"))[..., 0].astype(np.uint64)

@@ -1,0 +1,103 @@
+"""The front on the validation rows: every configuration is looked at where that is quick, or configurations evolve."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.pipeline import Evolution, PipelineOptions
+from solvers.arrays import Int8s
+from solvers.base import Progress, part_of
+from solvers.pipeline.answer_bank import MOST_BYTES
+from solvers.pipeline.configurations import configurations, stage_counts
+from solvers.pipeline.emsco import Settings, evolve
+from solvers.pipeline.exact_front import frontier_of_words
+from solvers.pipeline.objectives import Evaluator, Scores
+
+MOST_TRAINED, MOST_TRAINED_SLOWLY = 14, 8
+"""Features up to which ``auto`` trains every feature set: with logistic regressions, and with other learners."""
+BYTES_A_ROW = 6
+"""Of a feature set's answers: a confidence, a class, bits."""
+MOST_WALKED = 300_000_000
+"""Configurations that ``auto`` looks at: some seconds' worth."""
+
+
+CHUNK = 1024
+"""Feature sets that are trained between two reports of progress."""
+TRAINED, DONE, TOTAL = 600, 990, 1000
+"""Steps of progress: after training, after the search, in all."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrontSearch:
+    """The front, (s, n), what it scores on the validation rows, whether every configuration was looked at, how many
+    were, and in words how the search ended."""
+
+    chromosomes: Int8s
+    scores: Scores
+    exact: bool
+    examined: int
+    ended: str
+
+
+def needs_evolution(options: PipelineOptions) -> bool:
+    """Tell whether only EMSCO knows what the options ask for."""
+    return options.positive_class is not None or options.evolution.removal > 0 or options.evolution.fewest_stages > 1
+
+
+def answers_bytes(features: int, rows: int) -> int:
+    """Estimate what a bank holds of all feature sets, given the rows of the whole table."""
+    return (1 << features) * (rows // 4 + 1) * BYTES_A_ROW
+
+
+def is_exact(options: PipelineOptions, features: int, rows: int, *, slowly: bool) -> bool:
+    """Tell whether every configuration is looked at: where that takes seconds, and its answers fit into memory.
+
+    >>> is_exact(PipelineOptions(), 14, 690, slowly=False), is_exact(PipelineOptions(), 15, 690, slowly=False)
+    (True, False)
+    >>> is_exact(PipelineOptions(), 14, 100_000, slowly=False)
+    False
+    """
+    if options.search != "auto":
+        return options.search == "exact"
+    most = MOST_TRAINED_SLOWLY if slowly else MOST_TRAINED
+    few = features <= most and configurations(features, options.max_stages) <= MOST_WALKED
+    return few and answers_bytes(features, rows) <= MOST_BYTES and not needs_evolution(options)
+
+
+def look_at_all(evaluator: Evaluator, max_stages: int, progress: Progress) -> FrontSearch:
+    """Train the classifiers of all feature sets, and walk all configurations."""
+    costs = evaluator.unit_costs.of / evaluator.unit_costs.units
+    n, answers = len(costs), evaluator.answers
+    sets, training = 1 << n, part_of(progress, 0, TRAINED, TOTAL)
+    for start in range(0, sets, CHUNK):
+        training(start, sets, "training the classifiers of feature sets")
+        answers.votes(np.arange(start, min(start + CHUNK, sets), dtype=np.uint64), evaluator.threshold)
+    accepted, right = answers.lattice(n, evaluator.threshold)
+    walking = part_of(progress, TRAINED, DONE, TOTAL)
+    front = frontier_of_words(accepted, right, answers.rows, costs, max_stages, progress=walking)
+    ended = f"all {front.examined + front.pruned} configurations were looked at or ruled out"
+    return FrontSearch(front.chromosomes, evaluator(front.chromosomes), True, front.examined, ended)
+
+
+def settings_of(evolution: Evolution) -> Settings:
+    """Turn the options of a build into those of EMSCO."""
+    return Settings(**evolution.model_dump())
+
+
+def evolve_some(
+    evaluator: Evaluator, options: PipelineOptions, rng: np.random.Generator, progress: Progress
+) -> FrontSearch:
+    """Let configurations evolve; of those with equal objectives one is kept, that of fewest stages."""
+    n = len(evaluator.unit_costs.of)
+    settings, evolving = settings_of(options.evolution), part_of(progress, 0, DONE, TOTAL)
+    evolved = evolve(evaluator, n, options.max_stages, settings, rng, progress=evolving)
+    front = evolved.front
+    order = np.lexsort((*front.chromosomes.T[::-1], stage_counts(front.chromosomes)))
+    table = np.column_stack((front.scores.covered, front.scores.right, front.scores.cost))
+    if front.scores.alarms is not None:
+        table = np.column_stack((table, front.scores.alarms))
+    kept = order[np.unique(table[order], axis=0, return_index=True)[1]]
+    ended = (
+        f"{evolved.generations} generations, {evolved.evaluated} configurations evaluated; ended by {evolved.halted}"
+    )
+    return FrontSearch(front.chromosomes[kept], front.scores.take(kept), False, evolved.evaluated, ended)

@@ -1,0 +1,191 @@
+"""The growing of oblivious trees, compiled: what ``boosting`` calls.
+
+Arrays that all functions share, for n rows, D columns, L outputs, T trees of depth d that may ask about a columns each:
+bins (D, n) uint8; widths (D,) int64, how many bins a column has; directions (T, L) and asked (T, a), by tree, what its
+questions are chosen for and from; rate and ridge, of ``Growth``. Written to: columns (T, d) int32 and chosen (T, d)
+int64, the questions, each a column and the last bin answered no; leaves (T, 2^d, L) float32, the steps.
+"""
+
+import numpy as np
+
+from solvers.arrays import Floats, Int32s, Int64s, Singles, UInt8s
+from solvers.jit import njit
+
+
+@njit()
+def split_gains(
+    bins: UInt8s, width: int, nodes: int, slopes: Floats, weights: Floats, ridge: float, leaf: Int64s
+) -> Floats:
+    """Say what is won by splitting all nodes of a level after each bin of one column, (n,), but the last."""
+    sums, masses = np.zeros((nodes, width)), np.zeros((nodes, width))
+    for i in range(len(slopes)):
+        sums[leaf[i], bins[i]] += slopes[i]
+        masses[leaf[i], bins[i]] += weights[i]
+    gains = np.zeros(width - 1)
+    for q in range(nodes):
+        total, mass, left, below = sums[q].sum(), masses[q].sum(), 0.0, 0.0
+        for b in range(width - 1):
+            left += sums[q, b]
+            below += masses[q, b]
+            rest = total - left
+            gains[b] += left * left / (below + ridge) + rest * rest / (mass - below + ridge)
+    return gains
+
+
+@njit()
+def ask(
+    bins: UInt8s,
+    widths: Int64s,
+    asked: Int64s,
+    slopes: Floats,
+    weights: Floats,
+    ridge: float,
+    columns: Int32s,
+    chosen: Int64s,
+    leaf: Int64s,
+) -> None:
+    """Choose the questions of one tree for the gradients of one projection, and find the leaf of every row.
+
+    asked: (a,), columns, chosen: (d,), of this tree; slopes, weights, leaf: (n,).
+    """
+    leaf[:] = 0
+    for level in range(len(columns)):
+        most, best, at = -1.0, asked[0], widths[asked[0]]
+        for f in asked:
+            if widths[f] < 2:
+                continue
+            gains = split_gains(bins[f], widths[f], 1 << level, slopes, weights, ridge, leaf)
+            place = gains.argmax()
+            if gains[place] > most:
+                most, best, at = gains[place], f, place
+        columns[level], chosen[level] = best, at
+        column = bins[best]
+        for i in range(len(leaf)):
+            leaf[i] = 2 * leaf[i] + (column[i] > at)
+
+
+@njit()
+def project(residuals: Singles, direction: Floats, slopes: Floats) -> None:
+    """Write each row's residuals, (n, L), along one direction."""
+    for i in range(len(residuals)):
+        slope = 0.0
+        for k in range(len(direction)):
+            slope += residuals[i, k] * direction[k]
+        slopes[i] = slope
+
+
+@njit()
+def step_to_means(residuals: Singles, leaf: Int64s, rate: float, ridge: float, steps: Singles) -> None:
+    """Write a tree's steps, (2^d, L), and take them off the residuals."""
+    sums, counts = np.zeros(steps.shape), np.zeros(len(steps))
+    outputs = steps.shape[1]
+    for i in range(len(leaf)):
+        counts[leaf[i]] += 1.0
+        for k in range(outputs):
+            sums[leaf[i], k] += residuals[i, k]
+    for q in range(len(counts)):
+        for k in range(outputs):
+            steps[q, k] = rate * sums[q, k] / (counts[q] + ridge)
+    for i in range(len(leaf)):
+        for k in range(outputs):
+            residuals[i, k] -= steps[leaf[i], k]
+
+
+@njit(cache=True)
+def regress(
+    bins: UInt8s,
+    widths: Int64s,
+    residuals: Singles,
+    directions: Floats,
+    asked: Int64s,
+    rate: float,
+    ridge: float,
+    columns: Int32s,
+    chosen: Int64s,
+    leaves: Singles,
+) -> None:
+    """Boost by least squares. residuals: (n, L) targets less the base, which become what the trees leave of them."""
+    n = len(residuals)
+    leaf, slopes, weights = np.zeros(n, np.int64), np.zeros(n), np.ones(n)
+    for t in range(len(columns)):
+        project(residuals, directions[t], slopes)
+        ask(bins, widths, asked[t], slopes, weights, ridge, columns[t], chosen[t], leaf)
+        step_to_means(residuals, leaf, rate, ridge, leaves[t])
+
+
+@njit()
+def differentiate(
+    logits: Singles,
+    labels: Int64s,
+    direction: Floats,
+    gradients: Floats,
+    curvatures: Floats,
+    slopes: Floats,
+    weights: Floats,
+) -> None:
+    """Write the logarithmic loss's gradients and curvatures, (n, L), and along one direction slopes and weights, (n,).
+
+    Gradients point downhill: to where the loss is less.
+    """
+    n, outputs = logits.shape
+    for i in range(n):
+        highest, total, slope, weight = logits[i].max(), 0.0, 0.0, 0.0
+        for k in range(outputs):
+            gradients[i, k] = np.exp(logits[i, k] - highest)
+            total += gradients[i, k]
+        for k in range(outputs):
+            p = gradients[i, k] / total
+            curvatures[i, k] = p * (1 - p)
+            gradients[i, k] = (labels[i] == k) - p
+            slope += gradients[i, k] * direction[k]
+            weight += curvatures[i, k]
+        slopes[i], weights[i] = slope, weight / outputs
+
+
+@njit()
+def newton_step(
+    logits: Singles,
+    gradients: Floats,
+    curvatures: Floats,
+    leaf: Int64s,
+    rate: float,
+    ridge: float,
+    steps: Singles,
+) -> None:
+    """Write a tree's steps, (2^d, L), and add them to the logits."""
+    sums, masses = np.zeros(steps.shape), np.zeros(steps.shape)
+    outputs = steps.shape[1]
+    for i in range(len(leaf)):
+        for k in range(outputs):
+            sums[leaf[i], k] += gradients[i, k]
+            masses[leaf[i], k] += curvatures[i, k]
+    for q in range(len(sums)):
+        for k in range(outputs):
+            steps[q, k] = rate * sums[q, k] / (masses[q, k] + ridge)
+    for i in range(len(leaf)):
+        for k in range(outputs):
+            logits[i, k] += steps[leaf[i], k]
+
+
+@njit(cache=True)
+def classify(
+    bins: UInt8s,
+    widths: Int64s,
+    logits: Singles,
+    labels: Int64s,
+    directions: Floats,
+    asked: Int64s,
+    rate: float,
+    ridge: float,
+    columns: Int32s,
+    chosen: Int64s,
+    leaves: Singles,
+) -> None:
+    """Boost by the logarithmic loss. logits: (n, L) of the base, which become the forest's; labels: (n,) below L."""
+    n, outputs = logits.shape
+    leaf, slopes, weights = np.zeros(n, np.int64), np.zeros(n), np.zeros(n)
+    gradients, curvatures = np.zeros((n, outputs)), np.zeros((n, outputs))
+    for t in range(len(columns)):
+        differentiate(logits, labels, directions[t], gradients, curvatures, slopes, weights)
+        ask(bins, widths, asked[t], slopes, weights, ridge, columns[t], chosen[t], leaf)
+        newton_step(logits, gradients, curvatures, leaf, rate, ridge, leaves[t])

@@ -1,0 +1,187 @@
+"""Fitting the classifiers of acquired sets, every member of them, in parallel over the sets."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import joblib
+import numpy as np
+from scipy.special import softmax
+from threadpoolctl import threadpool_limits
+
+from models.policy import PolicyOptions
+from solvers.arrays import Bools, Floats, Int32s, Int64s, Singles
+from solvers.policy.boosting import Binned, Growth, boost_classes
+from solvers.policy.node_classifiers import Member, tree_inputs, tree_owners, weigh
+from solvers.policy.oblivious_trees import STAGE, Forest
+from solvers.policy.piecewise_basis import Basis
+
+R = TypeVar("R")
+
+RATE, RIDGE = 0.15, 2.0
+"""How fast forests of classifiers learn, and how strongly their small leaves are pulled to 0."""
+PENALTY = 1.0
+"""The inverse strength of the linear models' ridge penalty, scikit-learn's C."""
+ITERATIONS = 100
+SHARES = {"linear": (1.0,), "both": (0.5, 0.0, 1.0), "boosted": (0.0,)}
+"""What the linear models' logits may count for, the forests' the rest: one half each is the geometric mean."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingRows:
+    """The rows that classifiers learn from. cells: (n, D); labels: (n,) below classes; folds: (n,) below K, the fold
+    that each row is in: member k learns from all but fold k."""
+
+    basis: Basis
+    cells: Floats
+    labels: Int32s
+    classes: int
+    folds: Int64s
+
+    @property
+    def members(self) -> int:
+        """The number of folds, and of members, K."""
+        return int(self.folds.max()) + 1
+
+
+def cut(labels: Int32s, folds: int, rng: np.random.Generator) -> Int64s:
+    """Cut rows into folds at random, each class spread evenly over them: (n,).
+
+    >>> np.bincount(cut(np.zeros(10, np.int32), 5, np.random.default_rng(0))).tolist()
+    [2, 2, 2, 2, 2]
+    """
+    order = rng.permutation(len(labels))
+    order = order[np.argsort(labels[order], kind="stable")]
+    folds_of_rows = np.empty(len(labels), dtype=np.int64)
+    folds_of_rows[order] = np.arange(len(labels)) % folds
+    return folds_of_rows
+
+
+def train(
+    training: TrainingRows, sets: Bools, options: PolicyOptions, seeds: Sequence[int], tell: Callable[[int], None]
+) -> tuple[list[list[Member]], list[Floats]]:
+    """Fit the classifiers of sets, (S, M), and say of every row what the member that had not seen it says.
+
+    Gives for each set its K members, and the posteriors (n, C). Equal seeds give equal bits on any number of processes.
+    """
+    jobs = [partial(_train_set, training, chosen, options, seed) for chosen, seed in zip(sets, seeds, strict=True)]
+    trained = in_parallel(jobs, tell)
+    return [members for members, _ in trained], [posteriors for _, posteriors in trained]
+
+
+def in_parallel(jobs: Sequence[Callable[[], R]], tell: Callable[[int], None]) -> list[R]:
+    """Do jobs where joblib was told to, a few at once, each in one thread; ``tell`` hears how many are done."""
+    at_once, results = max(2 * joblib.effective_n_jobs(), 1), list[R]()
+    for start in range(0, len(jobs), at_once):
+        tell(len(results))
+        results += joblib.Parallel()(joblib.delayed(_alone)(job) for job in jobs[start : start + at_once])
+    tell(len(results))
+    return results
+
+
+def _alone(job: Callable[[], R]) -> R:
+    with threadpool_limits(1):
+        return job()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Seen:
+    """What the classifiers of one set of sensors see. own: (F,) bool, its basis functions; places, values: (n, w) of
+    them; inputs: (n, d) for trees, binned: the same in bins, other sensors' columns blank."""
+
+    training: TrainingRows
+    own: Bools
+    places: Int64s
+    values: Floats
+    inputs: Floats
+    binned: Binned
+
+    @classmethod
+    def of(cls, training: TrainingRows, chosen: Bools) -> "_Seen":
+        sensors = training.basis.sensors
+        places, values = training.basis.functions(training.cells, sensors.columns_of(np.flatnonzero(chosen)))
+        inputs = tree_inputs(sensors, training.cells)
+        binned = Binned.of(np.where(chosen[tree_owners(sensors)], inputs, 0.0))
+        return cls(training, chosen[training.basis.owners], places, values, inputs, binned)
+
+    def linear(self, member: Member, rows: Bools) -> Floats:
+        """Tell the logits of a member's linear model for some rows."""
+        every = np.zeros((len(self.own), member.weights.shape[1]), dtype=np.float32)
+        every[self.own] = member.weights
+        return member.intercept + weigh(every, self.places[rows], self.values[rows])
+
+
+def _train_set(training: TrainingRows, chosen: Bools, options: PolicyOptions, seed: int) -> tuple[list[Member], Floats]:
+    """Fit the members of one set's classifier. How many trees, and what they count for beside the linear model, is what
+    loses least, by the logarithmic loss, on the rows not seen."""
+    seen, rng, shares = _Seen.of(training, chosen), np.random.default_rng(seed), SHARES[options.answers]
+    trees = options.trees if min(shares) < 1 and chosen.any() else 0
+    members, losses = [], np.zeros((trees // STAGE + 1, len(shares)))
+    for k in range(training.members):
+        rows = training.folds != k
+        weights, intercept = _fit_linear(seen, rows, options.answers != "boosted")
+        growth = Growth(trees, options.depth, RATE, RIDGE)
+        forest = boost_classes(seen.binned.rows(rows), training.labels[rows], training.classes, growth, rng)
+        member = Member(weights, intercept, forest)
+        log_losses = partial(_log_losses, seen.linear(member, ~rows), training.labels[~rows], shares)
+        losses += forest.staged_losses(seen.inputs[~rows], log_losses)
+        members.append(member)
+    stage, share = np.unravel_index(losses.argmin(), losses.shape)
+    members = [_weighed(member, shares[share], STAGE * int(stage), options.trees) for member in members]
+    posteriors = np.empty((len(training.labels), training.classes))
+    for k, member in enumerate(members):
+        rows = training.folds == k
+        posteriors[rows] = softmax(seen.linear(member, rows) + member.forest.predict(seen.inputs[rows]), axis=1)
+    return members, posteriors
+
+
+def _fit_linear(seen: _Seen, rows: Bools, wanted: bool) -> tuple[Any, Any]:
+    """Fit a logistic regression to some rows: weights (f, C) of the set's functions, intercept (C,). A class that is
+    not among them gets what half a row would. Not wanted, only the classes' shares count."""
+    from scipy.sparse import csr_array
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    labels = seen.training.labels[rows]
+    counts = np.bincount(labels, minlength=seen.training.classes)
+    weights = np.zeros((int(seen.own.sum()), seen.training.classes))
+    intercept = np.log((counts + 0.5) / (counts.sum() + 0.5 * seen.training.classes))
+    present = np.flatnonzero(counts)
+    if wanted and len(weights) and len(present) > 1:
+        width = seen.places.shape[1]
+        ends = np.arange(0, width * len(labels) + 1, width)
+        table = csr_array((seen.values[rows].ravel(), seen.places[rows].ravel(), ends), (len(labels), len(seen.own)))
+        table.sum_duplicates()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # held-out rows judge it, not its gradient
+            model = LogisticRegression(C=PENALTY, max_iter=ITERATIONS).fit(table[:, seen.own], labels)
+        sides = (-0.5, 0.5) if len(present) == 2 else (1.0,)
+        weights[:, present] = np.concatenate([side * model.coef_ for side in sides]).T
+        intercept[present] = np.concatenate([side * model.intercept_ for side in sides])
+    return weights.astype(np.float32), intercept.astype(np.float32)
+
+
+def _weighed(member: Member, share: float, first: int, trees: int) -> Member:
+    """Weigh a member's linear model with a share and the first trees of its forest with the rest, and fill the forest
+    up with trees that say 0."""
+    forest = member.forest.first(first)
+    missing, depth = trees - len(forest.columns), forest.columns.shape[1]
+    full = Forest(
+        ((1 - share) * forest.base).astype(np.float32),
+        np.concatenate([forest.columns, np.zeros((missing, depth), dtype=np.int32)]),
+        np.concatenate([forest.thresholds, np.zeros((missing, depth))]),
+        np.concatenate([(1 - share) * forest.leaves, np.zeros((missing, *forest.leaves.shape[1:]))]).astype(np.float32),
+    )
+    scale = np.float32(share)
+    return Member(scale * member.weights, scale * member.intercept, full)
+
+
+def _log_losses(linear: Floats, labels: Int32s, shares: Sequence[float], forest: Singles) -> list[float]:
+    """Tell the logarithmic loss for each share that the linear model may count for."""
+    rows, losses = np.arange(len(labels)), []
+    for share in shares:
+        chances = softmax(share * linear + (1 - share) * forest, axis=1)[rows, labels]
+        losses.append(float(-np.log(np.maximum(chances, 1e-12)).sum()))
+    return losses

@@ -1,0 +1,250 @@
+"""What a policy plan keeps, and what its arrays promise each other: a plan may come from anybody's bytes."""
+
+from dataclasses import dataclass, fields
+from math import comb
+from typing import Literal
+
+import numpy as np
+
+from models import InvalidRequest
+from models.base import LARGEST
+from solvers.arrays import Bools, Floats, Int32s, Int64s, Singles
+from solvers.policy.filter_tree import LEAST_SCALE
+from solvers.policy.graph import MOST_NODES
+from solvers.policy.node_features import HIGHEST, MOST_CLASSES
+from solvers.policy.piecewise_basis import KNOTS
+
+_DIMENSIONS = {
+    "knots": 2,
+    "members": 2,
+    "weights": 4,
+    "intercepts": 3,
+    "class_columns": 4,
+    "class_thresholds": 4,
+    "class_leaves": 5,
+    "base": 3,
+    "edge_columns": 4,
+    "edge_thresholds": 4,
+    "edge_leaves": 5,
+    "centres": 2,
+    "scales": 2,
+    "matches": 4,
+}
+
+
+_WEIGHTS = ("weights", "intercepts", "class_leaves", "base", "edge_leaves", "matches")
+MOST_WEIGHT = 1e9
+"""Sums of so many weights as an array can hold are finite, in single precision too."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PolicyContents:
+    """A decision for every node of the DAG, in K members, under each of the H trade-offs of the curve.
+
+    There are M sensors with D columns, S nodes, E edges, and C classes. Costs are in ``unit``.
+    """
+
+    unit: str
+    """The unit of costs and budgets."""
+    sensors: tuple[str, ...]
+    """M names."""
+    classes: tuple[str, ...]
+    """Names in whose order labels of sensors are coded, the C true classes first."""
+    costs: Floats
+    """(M,) the average cost of each sensor."""
+    owners: Int32s
+    """(D,) the sensor of each column (``Sensors``)."""
+    labelled: Bools
+    """(D,) whether a column holds labels."""
+    knots: Floats
+    """(D, 5) the quantiles between which each column is piecewise linear (``Basis``)."""
+    members: Bools
+    """(S, M) the sensors of each node of the DAG (``Graph``)."""
+    offsets: Int32s
+    """(S + 1,) cuts edges by the node they leave."""
+    targets: Int32s
+    """(E,) the node that each edge leads to."""
+    weights: Singles
+    """(S, K, F, C) the linear models of nodes' classifiers, over F basis functions (``Classifiers``)."""
+    intercepts: Singles
+    """(S, K, C) their intercepts."""
+    class_columns: Int32s
+    """(S, K, T, d) the columns that their T trees of depth d ask about."""
+    class_thresholds: Floats
+    """(S, K, T, d) above which a question is answered yes."""
+    class_leaves: Singles
+    """(S, K, T, 2^d, C) the logits that leaves add."""
+    learner: Literal["regression", "filter_tree"]
+    """How nodes decide."""
+    base: Singles
+    """(E, K, H) mean advantages of edges over stopping, without their prices."""
+    edge_columns: Int32s
+    """(S, K, T', d') the node features that forests ask about (``Regressed``); T' = 0 for a filter tree."""
+    edge_thresholds: Floats
+    """(S, K, T', d') above which a question is answered yes."""
+    edge_leaves: Singles
+    """(E, K, T', 2^d', H) the advantages that leaves add."""
+    degree: int
+    """Of the tournaments' polynomials, from 1 to 3 (``Tournament``)."""
+    centres: Floats
+    """(S, w) what is taken off node features before they are raised to powers."""
+    scales: Floats
+    """(S, w) what they are divided by then."""
+    matches: Singles
+    """(E, K, H, P) the coefficients of matches; (0, ...) for a regression."""
+    tradeoffs: Floats
+    """(H,) what a unit of cost weighs in each point of the curve; -1 for stopping at once."""
+    point_costs: Floats
+    """(H,) what an item costs on average, on validation."""
+    point_bounds: Floats
+    """(H,) what it costs at most, with ``confidence``, rising."""
+    point_errors: Floats
+    """(H,) the share of items that are classified wrongly, falling."""
+    point_sensors: Floats
+    """(H,) how many sensors an item acquires on average."""
+    confidence: float
+    """With which the bounds hold."""
+    rows: int
+    """How many items the curve was validated on."""
+
+    def check(self) -> None:
+        """Raise InvalidRequest if the arrays do not fit each other."""
+        for group in (_dimensions, _sensors, _graph, _classifiers, _forests, _tournaments, _curve):
+            # Each group relies on those before it.
+            broken = [promise for promise, kept in group(self).items() if not kept]
+            if broken:
+                raise InvalidRequest(f"this is no policy plan: it lacks {', '.join(broken)}")
+
+
+def _dimensions(plan: PolicyContents) -> dict[str, bool]:
+    arrays = {each.name: getattr(plan, each.name) for each in fields(plan) if each.init}
+    arrays = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
+    return {
+        "arrays of the right dimensions": all(a.ndim == _DIMENSIONS.get(name, 1) for name, a in arrays.items()),
+        "finite numbers": all(a.dtype.kind != "f" or bool(np.all(np.isfinite(a))) for a in arrays.values()),
+        "numbers that can be added up": all(
+            bool(np.all(np.abs(arrays[name]) <= MOST_WEIGHT)) for name in _WEIGHTS if name in arrays
+        ),
+        "different sensors": len(set(plan.sensors)) == len(plan.sensors) > 0,
+        "different classes": len(set(plan.classes)) == len(plan.classes) > 0,
+        "a confidence from 0.5 to 1": 0.5 <= plan.confidence < 1 and plan.rows > 0,
+    }
+
+
+def _sensors(plan: PolicyContents) -> dict[str, bool]:
+    m, columns, labelled = len(plan.sensors), len(plan.owners), plan.labelled
+    starts = np.diff(plan.owners, prepend=-1)
+    return {
+        "a cost for each sensor": plan.costs.shape == (m,)
+        and bool(np.all((plan.costs >= 0) & (plan.costs <= LARGEST))),
+        "columns for each sensor": columns > 0
+        and bool(np.all((starts == 0) | (starts == 1)))
+        and int(plan.owners[0]) == 0
+        and int(plan.owners[-1]) == m - 1,
+        "labels that begin their sensor's columns": labelled.shape == (columns,)
+        and bool(np.all(starts[labelled] == 1)),
+        "knots that do not fall": plan.knots.shape == (columns, KNOTS)
+        and bool(np.all(np.diff(plan.knots, axis=1) >= 0))
+        and bool(np.all(np.abs(plan.knots) <= 1e30)),
+    }
+
+
+def _graph(plan: PolicyContents) -> dict[str, bool]:
+    nodes, m = plan.members.shape
+    offsets, targets = plan.offsets, plan.targets
+    shaped = (
+        1 < nodes <= MOST_NODES
+        and m == len(plan.sensors)
+        and offsets.shape == (nodes + 1,)
+        and int(offsets[0]) == 0
+        and int(offsets[-1]) == len(targets) > 0
+        and bool(np.all(np.diff(offsets) >= 0))
+    )
+    if not shaped:
+        return {"nodes and edges": False}
+    sources = np.repeat(np.arange(nodes), np.diff(offsets))
+    onward = bool(np.all((targets > sources) & (targets < nodes)))
+    return {
+        "a first node of no sensor and a last of all": not plan.members[0].any() and bool(plan.members[-1].all()),
+        "different nodes": len(np.unique(plan.members, axis=0)) == nodes,
+        "edges that lead onward, to more sensors": onward
+        and bool(np.all(plan.members[targets] >= plan.members[sources])),
+    }
+
+
+def _classifiers(plan: PolicyContents) -> dict[str, bool]:
+    nodes, labels = len(plan.members), len(plan.classes)
+    members, outputs = plan.weights.shape[1], plan.weights.shape[3]
+    widths = np.where(plan.labelled, labels, KNOTS)
+    first = np.searchsorted(plan.owners, plan.owners)
+    widths = np.where(~plan.labelled & plan.labelled[first], KNOTS * (labels + 1), widths)
+    seen = int(np.where(plan.labelled, labels, 1).sum())
+    trees = plan.class_columns.shape[2:]
+    return {
+        "weights for each node, member and class": plan.weights.shape == (nodes, members, int(widths.sum()), outputs)
+        and plan.intercepts.shape == (nodes, members, outputs)
+        and members > 0
+        and 0 < outputs <= labels,
+        "trees of classifiers": plan.class_columns.shape == plan.class_thresholds.shape == (nodes, members, *trees)
+        and plan.class_leaves.shape == (nodes, members, trees[0], 1 << min(trees[1], 20), outputs)
+        and trees[1] > 0,
+        "questions about columns there are": _below(plan.class_columns, seen),
+    }
+
+
+def _below(places: Int32s, limit: int | Int64s) -> bool:
+    return bool(np.all((places >= 0) & (places < limit)))
+
+
+def _looked_at(plan: PolicyContents) -> Int64s:
+    """Count what each node looks at, as ``node_features`` lays it out."""
+    outputs = plan.weights.shape[3]
+    fixed = min(outputs, HIGHEST) + 1 + (outputs if outputs <= MOST_CLASSES else 0)
+    of_sensor = np.bincount(plan.owners, weights=1.0 + plan.labelled, minlength=len(plan.sensors))
+    return np.asarray(fixed + (plan.members @ of_sensor).astype(np.int64))
+
+
+def _forests(plan: PolicyContents) -> dict[str, bool]:
+    nodes, edges, points = len(plan.members), len(plan.targets), len(plan.tradeoffs)
+    members, trees = plan.weights.shape[1], plan.edge_columns.shape[2:]
+    if len(plan.edge_columns) != nodes:
+        return {"trees of nodes": False}
+    return {
+        "advantages of each edge": plan.base.shape == (edges, members, points) and points > 0,
+        "trees of nodes": plan.edge_columns.shape == plan.edge_thresholds.shape == (nodes, members, *trees)
+        and plan.edge_leaves.shape == (edges, members, trees[0], 1 << min(trees[1], 20), points)
+        and trees[1] > 0,
+        "questions about what nodes look at": _below(plan.edge_columns, _looked_at(plan)[:, None, None, None]),
+    }
+
+
+def _tournaments(plan: PolicyContents) -> dict[str, bool]:
+    nodes, edges, points = len(plan.members), len(plan.targets), len(plan.tradeoffs)
+    if plan.learner == "regression":
+        return {"no tournaments beside a regression": plan.matches.shape[0] == 0 and 1 <= plan.degree <= 3}
+    deciding = np.diff(plan.offsets) > 0
+    widest = int(_looked_at(plan)[deciding].max())
+    return {
+        "a degree from 1 to 3": 1 <= plan.degree <= 3,
+        "tournaments of each node": 1 <= plan.degree <= 3
+        and plan.centres.shape == plan.scales.shape == (nodes, widest)
+        and bool(np.all(plan.scales >= LEAST_SCALE))
+        and bool(np.all(np.abs(plan.centres) <= LARGEST))
+        and plan.matches.shape == (edges, plan.weights.shape[1], points, comb(widest + plan.degree, plan.degree)),
+    }
+
+
+def _curve(plan: PolicyContents) -> dict[str, bool]:
+    columns = (plan.point_costs, plan.point_bounds, plan.point_errors, plan.point_sensors)
+    if any(each.shape != plan.tradeoffs.shape for each in columns):
+        return {"a curve over the trade-offs": False}
+    return {
+        "trade-offs that can be weighed": bool(np.all((plan.tradeoffs == -1) | (plan.tradeoffs >= 0)))
+        and bool(np.all(plan.tradeoffs <= LARGEST)),
+        "a curve of rising cost and falling error": bool(np.all(np.diff(plan.point_bounds) > 0))
+        and bool(np.all(np.diff(plan.point_errors) < 0))
+        and bool(np.all(plan.point_costs >= 0))
+        and bool(np.all(plan.point_costs <= plan.point_bounds)),
+        "a curve that begins at no cost": float(plan.point_bounds[0]) == 0.0,
+        "errors from 0 to 1": bool(np.all((plan.point_errors >= 0) & (plan.point_errors <= 1))),
+    }

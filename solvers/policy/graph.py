@@ -1,0 +1,88 @@
+"""The acquisition DAG: which sets of sensors can have been acquired, and what can be acquired next (Section 2).
+
+A node is a set of sensors. With few sensors every set is a node, and an edge acquires one sensor. With many, the nodes
+are the unions of given groups and the set of all sensors (Section 3.2), and an edge acquires what a group still lacks.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from solvers.arrays import Bools, Floats, Int32s
+
+MOST_NODES = 1025
+"""Every set of ten sensors, or every union of eight groups and the set of all."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """members: (S, M) bool, the sensors of each node, the empty set first, every node before those that contain it, the
+    set of all last. offsets: (S + 1,) int32; targets: (E,) int32: the actions of node s, beside stopping, lead to the
+    nodes targets[offsets[s] : offsets[s + 1]], all of them further on."""
+
+    members: Bools
+    offsets: Int32s
+    targets: Int32s
+
+    @classmethod
+    def of(cls, sensors: int, groups: Sequence[frozenset[int]] | None = None) -> "Graph":
+        """Make the DAG of all sets of sensors, or of the unions of groups and the set of all.
+
+        >>> Graph.of(2).members.astype(int).tolist()
+        [[0, 0], [1, 0], [0, 1], [1, 1]]
+        >>> graph = Graph.of(3, [frozenset({0, 1}), frozenset({1, 2})])
+        >>> [graph.actions_of(s).tolist() for s in range(4)]
+        [[1, 2, 3], [3], [3], []]
+        """
+        every = frozenset(range(sensors))
+        steps = [frozenset({m}) for m in range(sensors)] if groups is None else [*dict.fromkeys((*groups, every))]
+        nodes = {frozenset[int]()}
+        for step in steps:
+            nodes |= {node | step for node in nodes}
+        ordered = sorted(nodes, key=lambda node: (len(node), sorted(node)))
+        place = {node: at for at, node in enumerate(ordered)}
+        actions = [sorted({place[node | step] for step in steps} - {place[node]}) for node in ordered]
+        members = np.array([[m in node for m in range(sensors)] for node in ordered], dtype=np.bool_)
+        offsets = np.cumsum([0, *map(len, actions)]).astype(np.int32)
+        return cls(members, offsets, np.array([t for each in actions for t in each], dtype=np.int32))
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def actions_of(self, node: int) -> Int32s:
+        """List the nodes that a node's actions lead to, beside stopping."""
+        return self.targets[self.offsets[node] : self.offsets[node + 1]]
+
+    @property
+    def most_actions(self) -> int:
+        """The most actions that a node has, beside stopping."""
+        return int(np.diff(self.offsets).max(initial=0))
+
+    def layers(self) -> list[list[int]]:
+        """Cut the nodes into layers, the last first, so that all actions of a layer lead into layers before it.
+
+        >>> Graph.of(2).layers()
+        [[3], [1, 2], [0]]
+        """
+        depth = np.zeros(len(self), dtype=np.int64)
+        for node in range(len(self) - 1, -1, -1):
+            depth[node] = 1 + max((depth[target] for target in self.actions_of(node)), default=-1)
+        return [np.flatnonzero(depth == level).tolist() for level in range(int(depth.max()) + 1)]
+
+    def step_costs(self, node: int, costs: Floats) -> Floats:
+        """Add up what each action of a node costs (Eq. 5). costs: (..., M) of the sensors; gives (..., A).
+
+        >>> Graph.of(2).step_costs(0, np.array([[1.0, 5.0]])).tolist()
+        [[1.0, 5.0]]
+        """
+        bought = self.members[self.actions_of(node)] & ~self.members[node]
+        return np.asarray(costs @ bought.T.astype(np.float64))
+
+    def node_within(self, known: Bools) -> int:
+        """Find the largest node all of whose sensors are known, (M,): of unions there is just one.
+
+        >>> Graph.of(3, [frozenset({0, 1}), frozenset({2})]).node_within(np.array([True, False, True]))
+        1
+        """
+        return int(np.flatnonzero(~(self.members & ~known).any(axis=1))[-1])

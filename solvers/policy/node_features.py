@@ -1,0 +1,38 @@
+"""What a node's decision looks at: how sure the node's classifier is, and what the acquired sensors say."""
+
+import numpy as np
+
+from solvers.arrays import Bools, Floats
+from solvers.policy.sensors import Sensors
+
+HIGHEST = 3
+"""So many of the highest probabilities are looked at."""
+MOST_CLASSES = 12
+"""Up to so many classes the probability of each is looked at too."""
+
+
+def node_features(sensors: Sensors, members: Bools, posteriors: Floats, cells: Floats) -> Floats:
+    """Lay out what a node looks at, (n, d): the highest probabilities and how far the first is ahead, those of all
+    classes if they are few, and for each acquired sensor, members (M,), its numbers, its label's code and the
+    probability of its label.
+
+    >>> sensors = Sensors(("a",), np.array([0, 0], np.int32), np.array([True, False]), ("cat", "dog"))
+    >>> node_features(sensors, np.array([True]), np.array([[0.25, 0.75]]), np.array([[1.0, 0.9]])).tolist()
+    [[0.75, 0.25, 0.5, 0.25, 0.75, 1.0, 0.75, 0.9]]
+    """
+    n, classes = posteriors.shape
+    falling = -np.sort(-posteriors, axis=1)[:, :HIGHEST]
+    ahead = falling[:, :1] - falling[:, 1:2] if classes > 1 else falling[:, :1]
+    blocks = [falling, ahead]
+    if classes <= MOST_CLASSES:
+        blocks.append(posteriors)
+    rows = np.arange(n)
+    for column in sensors.columns_of(np.flatnonzero(members)).tolist():
+        blocks.append(cells[:, column : column + 1])
+        if sensors.labelled[column]:
+            codes = cells[:, column].astype(np.int64)
+            agreement = np.where(
+                (codes >= 0) & (codes < classes), posteriors[rows, np.clip(codes, 0, classes - 1)], 0.0
+            )
+            blocks.append(agreement[:, None])
+    return np.concatenate(blocks, axis=1)

@@ -1,0 +1,103 @@
+"""What the nodes decide, as arrays: forests of advantages, or tournaments, for every member and trade-off."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.arrays import Floats, Int16s, Int32s, Singles
+from solvers.policy.filter_tree import Tournament, monomials, play, standardize
+from solvers.policy.oblivious_trees import Forest
+from solvers.policy.regression import Regressed, least
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decisions:
+    """Edges are counted through all nodes: those of node s are offsets[s] to offsets[s + 1]. prices: (E,) average step
+    costs; tradeoffs: (H,), none negative; the others are as in ``PolicyPlan``."""
+
+    offsets: Int32s
+    prices: Floats
+    tradeoffs: Floats
+    base: Singles
+    columns: Int32s
+    thresholds: Floats
+    leaves: Singles
+    degree: int
+    centres: Floats
+    scales: Floats
+    matches: Singles
+
+    def advantages(self, node: int, member: int, point: int, features: Floats) -> Floats:
+        """Estimate what each action of a node costs more than stopping, its price included, for rows that look like
+        features, (n, d): (n, A). A filter tree knows the mean of it alone."""
+        edges = slice(int(self.offsets[node]), int(self.offsets[node + 1]))
+        leaves = np.moveaxis(self.leaves[edges, member, :, :, point], 0, -1)
+        forest = Forest(
+            self.base[edges, member, point], self.columns[node, member], self.thresholds[node, member], leaves
+        )
+        return np.asarray(forest.predict(features) + self.prices[edges] * self.tradeoffs[point])
+
+    def choose(self, node: int, member: int, point: int, features: Floats) -> tuple[Int16s, Floats]:
+        """Choose the action of a node for rows that look like features, (n, d): (n,), 0 stops; and its advantages."""
+        advantages = self.advantages(node, member, point, features)
+        if not len(self.matches):
+            return least(advantages), advantages
+        d = features.shape[1]
+        edges = slice(int(self.offsets[node]), int(self.offsets[node + 1]))
+        inputs = monomials(standardize(features, self.centres[node, :d], self.scales[node, :d]), self.degree)
+        return play(self.matches[edges, member, point, : inputs.shape[1]], inputs), advantages
+
+
+def from_regression(offsets: Int32s, policies: dict[int, Regressed], points: Sequence[int]) -> dict[str, NDArray[Any]]:
+    """Put the forests of nodes into arrays, for some of the trade-offs; nodes without edges ask nothing."""
+    one = next(iter(policies.values()))
+    kept = list(points)
+    shape = (len(offsets) - 1, *one.columns.shape)
+    columns, thresholds = np.zeros(shape, dtype=np.int32), np.zeros(shape)
+    edges = int(offsets[-1])
+    base = np.zeros((edges, one.base.shape[0], len(kept)), dtype=np.float32)
+    leaves = np.zeros((edges, *one.leaves.shape[:3], len(kept)), dtype=np.float32)
+    for node, each in policies.items():
+        own = slice(int(offsets[node]), int(offsets[node + 1]))
+        columns[node], thresholds[node] = each.columns, each.thresholds
+        base[own] = np.moveaxis(each.base[:, :, kept], 1, 0)
+        leaves[own] = np.moveaxis(each.leaves[..., kept], 3, 0)
+    return {
+        "base": base,
+        "edge_columns": columns,
+        "edge_thresholds": thresholds,
+        "edge_leaves": leaves,
+        "centres": np.zeros((len(offsets) - 1, 0)),
+        "scales": np.ones((len(offsets) - 1, 0)),
+        "matches": np.zeros((0, one.base.shape[0], len(kept), 0), dtype=np.float32),
+    }
+
+
+def from_tournaments(
+    offsets: Int32s, policies: dict[int, Tournament], points: Sequence[int]
+) -> dict[str, NDArray[Any]]:
+    """Put the tournaments of nodes into arrays, for some of the trade-offs; shorter ones are filled up with 0."""
+    one, nodes, edges, kept = next(iter(policies.values())), len(offsets) - 1, int(offsets[-1]), list(points)
+    widest = max(len(each.centre) for each in policies.values())
+    most = max(each.matches.shape[3] for each in policies.values())
+    members = one.base.shape[0]
+    base = np.zeros((edges, members, len(kept)), dtype=np.float32)
+    matches = np.zeros((edges, members, len(kept), most), dtype=np.float32)
+    centres, scales = np.zeros((nodes, widest)), np.ones((nodes, widest))
+    for node, each in policies.items():
+        own = slice(int(offsets[node]), int(offsets[node + 1]))
+        base[own] = np.moveaxis(each.base[:, :, kept], 1, 0)
+        matches[own, :, :, : each.matches.shape[3]] = np.moveaxis(each.matches[:, :, kept], 1, 0)
+        centres[node, : len(each.centre)], scales[node, : len(each.centre)] = each.centre, each.scale
+    return {
+        "base": base,
+        "edge_columns": np.zeros((nodes, members, 0, 1), dtype=np.int32),
+        "edge_thresholds": np.zeros((nodes, members, 0, 1)),
+        "edge_leaves": np.zeros((edges, members, 0, 2, len(kept)), dtype=np.float32),
+        "centres": centres,
+        "scales": scales,
+        "matches": matches,
+    }

@@ -1,0 +1,66 @@
+"""Forests of oblivious trees with vectors in their leaves, as parallel arrays: how they are kept and evaluated.
+
+In an oblivious tree all nodes of one level ask the same question, so a tree of depth D is D questions and 2^D leaves,
+and the leaf is the number that its answers spell. All outputs share the questions: one forest regresses every action
+under every trade-off, or every class.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from solvers.arrays import Floats, Int32s, Int64s, Singles
+
+STAGE = 4
+"""How many trees more are tried, when their number is chosen."""
+_AT_ONCE = 1 << 22
+"""Numbers that are gathered from leaves at once: 16 MB."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forest:
+    """base: (L,) float32; columns: (T, D) int32 and thresholds: (T, D) float64, the questions: is the column above the
+    threshold; leaves: (T, 2^D, L) float32, summed over the trees and added to base. The first question counts most in
+    the number of a leaf."""
+
+    base: Singles
+    columns: Int32s
+    thresholds: Floats
+    leaves: Singles
+
+    def places(self, inputs: Floats) -> Int32s:
+        """Find the leaf of each tree, counted through all trees, for rows (n, d): (n, T)."""
+        depth = self.columns.shape[1]
+        above = inputs[:, self.columns] > self.thresholds
+        return np.asarray(above @ (1 << np.arange(depth)[::-1]) + np.arange(len(self.columns)) * (1 << depth))
+
+    def predict(self, inputs: Floats, outputs: Int64s | slice = slice(None)) -> Singles:
+        """Evaluate on rows (n, d): (n, L), or only some of the outputs. O(n T (D + L)).
+
+        >>> forest = Forest(np.zeros(1, np.float32), np.zeros((1, 1), np.int32), np.array([[0.5]]),
+        ...                 np.array([[[1.0], [2.0]]], np.float32))
+        >>> forest.predict(np.array([[0.0], [1.0]]))[:, 0].tolist()
+        [1.0, 2.0]
+        """
+        flat = self.leaves.reshape(-1, self.leaves.shape[2])[:, outputs]
+        base = self.base[outputs]
+        rows = max(1, _AT_ONCE // max(len(self.columns) * flat.shape[1], 1))
+        sums = [flat[self.places(inputs[start : start + rows])].sum(axis=1) for start in range(0, len(inputs), rows)]
+        return base + (np.concatenate(sums) if sums else np.zeros((0, flat.shape[1]), dtype=np.float32))
+
+    def first(self, trees: int) -> "Forest":
+        """Give the same forest in which all trees after the first so many say 0."""
+        leaves = self.leaves.copy()
+        leaves[trees:] = 0
+        return Forest(self.base, self.columns, self.thresholds, leaves)
+
+    def staged_losses(self, inputs: Floats, loss: Callable[[Singles], float | list[float]]) -> Floats:
+        """Tell the loss, or losses, of the outputs, (n, L), with 0, STAGE, 2 STAGE, … trees: one row for each."""
+        flat, outputs = self.leaves.reshape(-1, self.leaves.shape[2]), np.tile(self.base, (len(inputs), 1))
+        losses = [loss(outputs)]
+        for at, places in enumerate(self.places(inputs).T, start=1):
+            outputs += flat[places]
+            if at % STAGE == 0:
+                losses.append(loss(outputs))
+        return np.array(losses)

@@ -1,0 +1,146 @@
+"""What a portfolio plan keeps, and what its arrays promise each other: a plan may come from anybody's bytes."""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from models import InvalidRequest
+from models.portfolio import Metric
+from solvers.arrays import Floats, Int32s, Int64s, Singles
+from solvers.portfolio.knapsack.programme import LARGEST
+
+MOST_SAMPLES, MOST_NUMBERS = 1000, 500_000_000
+"""Samples, and coordinates in all of them, that a plan may have: 2 GB in memory."""
+_DIMENSIONS = {
+    "items": 2,
+    "success": 2,
+    "samples": 2,
+    "curve_estimates": 2,
+    "curve_accuracies": 2,
+    "curve_costs": 2,
+    "curve_usage": 3,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PortfolioContents:
+    """Labelled samples that tell how likely each of m classifiers is right. Costs are in ``unit``."""
+
+    classifiers: tuple[str, ...]
+    """m names."""
+    unit: str
+    """The unit of costs and budgets."""
+    metric: Metric
+    """The distance of embeddings."""
+    feature_classifier: str | None
+    """The classifier that embeddings come from, if they do."""
+    embedding_cost: float
+    """What it costs; 0 without it."""
+    dearest: float
+    """What the dearest classifier costs, which a budget's fraction is of."""
+    costs: Floats
+    """(m,) of a query; 0 for the feature classifier."""
+    low: Floats
+    """(d,) what is taken off embeddings."""
+    span: Floats
+    """(d,) what they are divided by then."""
+    items: Singles
+    """(r, d) the labelled items' embeddings, scaled."""
+    success: Singles
+    """(r, m) how likely each classifier is right about each, from 0 to 1."""
+    samples: Int32s
+    """(K, s) the samples, as places among the items."""
+    sigmas: Floats
+    """(m,) the standard deviations of estimates' errors."""
+    regularization: float
+    """λ: so many of them are taken off an estimate."""
+    price_budgets: Floats
+    """(b,) budgets of a query, without its embedding, rising."""
+    prices: Floats
+    """(b,) their shadow prices, falling."""
+    methods: tuple[str, ...]
+    """q names."""
+    held_out: int
+    """How many items the curve was measured on."""
+    curve_budgets: Floats
+    """(p,) budgets of a query, rising."""
+    curve_estimates: Floats
+    """(q, p) the accuracy that each method expected; NaN where it expects none."""
+    curve_accuracies: Floats
+    """(q, p) the accuracy that it had."""
+    curve_costs: Floats
+    """(q, p) what a query cost."""
+    curve_usage: Int64s
+    """(q, p, m) how many of the held-out items each classifier answered."""
+
+    def check(self) -> None:
+        """Raise InvalidRequest if the arrays do not fit each other."""
+        for group in (_dimensions, _numbers, _items, _prices, _curve):  # a later group relies on those before it
+            broken = [promise for promise, kept in group(self).items() if not kept]
+            if broken:
+                raise InvalidRequest(f"this is no portfolio plan: it lacks {', '.join(broken)}")
+
+
+def _dimensions(plan: PortfolioContents) -> dict[str, bool]:
+    arrays = {field.name: getattr(plan, field.name) for field in fields(plan) if field.init}
+    arrays = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
+    m, names = len(plan.classifiers), plan.classifiers
+    return {
+        "arrays of the right dimensions": all(array.ndim == _DIMENSIONS.get(name, 1) for name, array in arrays.items()),
+        "different classifiers": m > 0 and len(set(names)) == m,
+        "costs and deviations for each classifier": plan.costs.shape == plan.sigmas.shape == (m,),
+        "different methods": len(set(plan.methods)) == len(plan.methods) > 0,
+    }
+
+
+def _numbers(plan: PortfolioContents) -> dict[str, bool]:
+    positive = (plan.costs, plan.sigmas, plan.prices, plan.price_budgets, plan.curve_costs, plan.curve_budgets)
+    free = plan.feature_classifier is None or (
+        plan.feature_classifier in plan.classifiers and plan.costs[plan.classifiers.index(plan.feature_classifier)] == 0
+    )
+    return {
+        "numbers from 0 to 1e75": all(bool(np.all((each >= 0) & (each <= LARGEST))) for each in positive)
+        and all(0 <= each <= LARGEST for each in (plan.embedding_cost, plan.dearest, plan.regularization)),
+        "shares from 0 to 1": all(
+            bool(np.all((each >= 0) & (each <= 1))) for each in (plan.success, plan.curve_accuracies)
+        )
+        and not bool(np.any(np.abs(plan.curve_estimates) > 1)),
+        "a feature classifier whose answers are free": free,
+    }
+
+
+def _items(plan: PortfolioContents) -> dict[str, bool]:
+    r, d = plan.items.shape
+    return {
+        "items with their embeddings": r > 0 and d > 0 and bool(np.all(np.isfinite(plan.items))),
+        "success for each item and classifier": plan.success.shape == (r, len(plan.classifiers)),
+        "a scaling of each coordinate": plan.low.shape == plan.span.shape == (d,)
+        and bool(np.all(np.isfinite(plan.low) & np.isfinite(plan.span) & (plan.span > 0))),
+        "samples of its items": min(plan.samples.shape) > 0
+        and len(plan.samples) <= MOST_SAMPLES
+        and plan.samples.shape[1] <= r
+        and plan.samples.size * d <= MOST_NUMBERS
+        and bool(np.all((plan.samples >= 0) & (plan.samples < r))),
+    }
+
+
+def _prices(plan: PortfolioContents) -> dict[str, bool]:
+    return {
+        "prices that fall as budgets rise": plan.prices.shape == plan.price_budgets.shape
+        and len(plan.prices) > 0
+        and bool(np.all(np.diff(plan.price_budgets) > 0))
+        and bool(np.all(np.diff(plan.prices) <= 0)),
+    }
+
+
+def _curve(plan: PortfolioContents) -> dict[str, bool]:
+    shape = (len(plan.methods), len(plan.curve_budgets))
+    tables = (plan.curve_estimates, plan.curve_accuracies, plan.curve_costs)
+    return {
+        "a curve for each method": all(table.shape == shape for table in tables)
+        and plan.curve_usage.shape == (*shape, len(plan.classifiers)),
+        "budgets that rise": bool(np.all(np.diff(plan.curve_budgets) > 0)),
+        "usage of all held-out items": plan.held_out > 0
+        and bool(np.all(plan.curve_usage >= 0))
+        and bool(np.all(plan.curve_usage.sum(axis=2) == plan.held_out)),
+    }

@@ -1,0 +1,212 @@
+"""The search for the moves that leave the least deficit: a dynamic programme over the core.
+
+After Pisinger's *A minimal algorithm for the multiple-choice knapsack problem* (1995): the core is searched from the
+moves that lose least for the cost they spend or save, and ends as soon as the bounds allow. A state is what is left of
+the budget, possibly less than nothing, and what has been lost; every state within the budget is an assignment. Two
+things keep states few:
+
+- of states that leave no more than another and are worth no more, none is needed;
+- moves still to come lose at least ``up`` for each unit of cost that they spend and ``down`` for each that they save.
+  A state that has something left wastes it at the price or at ``up``, a state over its budget must save at ``down``: if
+  the deficit that leads to is not below the best one known, less the gap allowed, the state is not needed.
+
+A kind of rows is searched row by row until nothing new comes of it; if it has one move only, in blocks of 1, 2, 4, ...
+rows that move together, which reaches every number of them.
+
+**Rounding.** Costs are exact (``exact_sums``). What losses and comparisons of worth may be off by is added up
+as ``slop``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from solvers.arrays import Floats, Int32s, Int64s
+from solvers.portfolio.knapsack.core import GRAIN, Core, Kind, Reduced
+from solvers.portfolio.knapsack.exact_sums import residue, split
+
+MOST_CANDIDATES = 1_000_000
+"""States that one step may look at; it takes some 150 bytes for each. Before it would look at more, states are thinned
+out to those nearest to the budget, and ``proved`` remembers what the others may have led to."""
+MOST_STATES = 20_000_000
+"""States that may be kept in all; 8 bytes for each. The search ends there."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layer:
+    """What moving some rows together led to: per state, (s,), the state before and the move, 0 for staying."""
+
+    rows: Int64s
+    choices: Int64s
+    before: Int32s
+    move: Int32s
+
+
+@dataclass(slots=True, eq=False)
+class Search:
+    """The states so far, (s,): what is left of the budget, high and low, and what was lost.
+
+    short: taken from what is left before it is looked at. best: the least deficit of an assignment known. proved: every
+    assignment that the search has left out has at least this deficit. allowed: by how much the best deficit may be too
+    large, given the best.
+    """
+
+    price: float
+    short: float
+    scale: float
+    allowed: Callable[[float], float]
+    high: Floats
+    low: Floats
+    lost: Floats
+    best: float
+    proved: float
+    slop: float = 0.0
+    kept: int = 1
+    layers: list[Layer] = field(default_factory=list)
+    best_at: tuple[int, int, int] | None = None
+    """Layer, state before it and move of ``best``, if it was found here."""
+
+    @property
+    def limit(self) -> float:
+        """What a deficit must be below to be worth looking for."""
+        return self.best - self.allowed(self.best)
+
+    def moves(self) -> list[tuple[Int64s, int]]:
+        """List the moves of the best assignment, if it was found here: rows, and the choice they take."""
+        if self.best_at is None:
+            return []
+        at, state, move = self.best_at
+        taken = []
+        while True:
+            layer = self.layers[at]
+            if move:
+                taken.append((layer.rows, int(layer.choices[move - 1])))
+            if at == 0:
+                return taken
+            at -= 1
+            state, move = int(self.layers[at].before[state]), int(self.layers[at].move[state])
+
+    def step(self, kind: Kind, rows: Int64s, up: float, down: float) -> bool:
+        """Let rows of a kind move together or stay. Tells whether any state in which they move is kept."""
+        count, state_count = len(rows), len(self.lost)
+        high = _each(self.high, -count * kind.high)
+        low = _each(self.low, -count * kind.low)
+        lost = _each(self.lost, count * kind.losses)
+        left = high + low - self.short
+        self._note(lost, left, state_count)
+        alive = self._unbeaten(lost, left, up, down)
+        high, low, lost, left = high[alive], low[alive], lost[alive], left[alive]
+        order = np.lexsort((lost, -residue(high, low, left), -left))
+        order = order[self._rising(-(lost[order] + self.price * left[order]))]
+        self.high, self.low, self.lost = high[order], low[order], lost[order]
+        came = alive[order]
+        before, move = (came % state_count).astype(np.int32), (came // state_count).astype(np.int32)
+        self.layers.append(Layer(rows, kind.choices, before, move))
+        self.kept += len(came)
+        return bool(move.any())
+
+    def thin(self, most: int, up: float, down: float) -> None:
+        """If there are more states than that, keep a sixteenth of it, those nearest to the budget.
+
+        No proof will come of these, but more kinds can be searched for something better.
+        """
+        if len(self.lost) <= most:
+            return
+        self.leave(up, down)
+        keep = np.sort(np.argsort(np.abs(self.high + self.low), kind="stable")[: most // 16])
+        self.kept -= len(self.lost) - len(keep)
+        self.high, self.low, self.lost = self.high[keep], self.low[keep], self.lost[keep]
+        last = self.layers[-1]
+        self.layers[-1] = replace(last, before=last.before[keep], move=last.move[keep])
+
+    def leave(self, up: float, down: float) -> None:
+        """Give up the states: nothing more is known of what they lead to than their bounds."""
+        bounds = self._bounds(self.lost, self.high + self.low - self.short, up, down)
+        self.proved = min(self.proved, float(bounds.min(initial=np.inf)))
+
+    def _note(self, lost: Floats, left: Floats, state_count: int) -> None:
+        """Keep the best assignment among candidates; those of one move stand together."""
+        deficits = np.where(left >= 0, lost + self.price * left, np.inf)
+        least = int(deficits.argmin())
+        if deficits[least] < self.best:
+            self.best = float(deficits[least])
+            self.best_at = len(self.layers), least % state_count, least // state_count
+
+    def _bounds(self, lost: Floats, left: Floats, up: float, down: float) -> Floats:
+        """Bound the deficits that states lead to."""
+        rates: Floats = np.where(left >= 0, min(self.price, up), -down)
+        return lost + left * rates
+
+    def _unbeaten(self, lost: Floats, left: Floats, up: float, down: float) -> Int64s:
+        """Find the candidates that may lead to something worth looking for."""
+        bounds = self._bounds(lost, left, up, down)
+        beaten = bounds >= self.limit
+        self.proved = min(self.proved, float(bounds.min(where=beaten, initial=np.inf)))
+        return np.flatnonzero(~beaten)
+
+    def _rising(self, worth: Floats) -> Int64s:
+        """Find the states that are worth more than all that leave more: those that stand before them.
+
+        Worths are compared by the grain they fall into: what is dropped is worth at most a grain more than what it is
+        dropped for. Two more allow for the rounding of losses and worths.
+        """
+        grain = GRAIN * (self.scale + float(np.abs(worth).max(initial=0.0)))
+        self.slop += 3 * grain
+        ranks = np.floor(worth / grain)
+        rises = np.ones(len(ranks), dtype=bool)
+        rises[1:] = ranks[1:] > np.maximum.accumulate(ranks)[:-1]
+        return np.flatnonzero(rises)
+
+
+def _each(states: Floats, moves: Floats) -> Floats:
+    """Add nothing, and every move, to every state."""
+    return (np.append(0.0, moves)[:, None] + states).ravel()
+
+
+def explore(
+    core: Core, reduced: Reduced, best: float, allowed: Callable[[float], float], in_time: Callable[[], bool]
+) -> Search:
+    """Search the core for a deficit below ``best`` until the rest is proved not to hold one, or time or room is out.
+
+    The core must hold all moves that lose less than the limit for ``best``. O(l s a log(s a)) time for l steps from s
+    states with a moves.
+    """
+    first, more = reduced.left
+    high, low = split(np.array([first]), core.unit)
+    search = Search(
+        reduced.price, reduced.short, reduced.scale, allowed, high, low + more, np.zeros(1), best, best - allowed(best)
+    )
+    for k, kind in enumerate(core.kinds):
+        if not _through(search, kind, core, k, in_time):
+            search.leave(core.up[k], core.down[k])
+            break
+    else:
+        search.leave(np.inf, np.inf)
+    return search
+
+
+def _through(search: Search, kind: Kind, core: Core, k: int, in_time: Callable[[], bool]) -> bool:
+    """Search one kind; tells whether the search may go on."""
+    at, size, news = 0, 1, True
+    while at < len(kind.rows) and news and len(search.lost):
+        kind = _worthwhile(search, kind)
+        if not len(kind.choices):
+            break
+        if not in_time() or search.kept > MOST_STATES:
+            return False
+        search.thin(MOST_CANDIDATES // (len(kind.choices) + 1), core.up[k], core.down[k])
+        rows = kind.rows[at : at + size]
+        at += len(rows)
+        rest = k if at < len(kind.rows) else k + 1
+        news = search.step(kind, rows, core.up[rest], core.down[rest])
+        size = 2 * size if len(kind.choices) == 1 else 1
+    return True
+
+
+def _worthwhile(search: Search, kind: Kind) -> Kind:
+    """Leave out moves that lose too much by now."""
+    fewer = kind.below(search.limit)
+    if fewer is not kind:
+        search.proved = min(search.proved, search.limit)
+    return fewer

@@ -1,0 +1,85 @@
+"""The dual of the assignment programme: one price for all of the budget.
+
+At a price a row takes the choice with the largest value - price · cost. As the price falls, a row climbs along the
+upper concave hull of its points (cost, value); each step has a slope, the price at which it is taken. The steps of all
+rows by falling slope solve the linear relaxation for every budget at once: take them as long as the budget lasts.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from solvers.arrays import Floats, Int64s
+from solvers.portfolio.knapsack.programme import Programme
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """start: (n,) the cheapest choices. Steps by falling slope, (s,): the row that climbs, the choice it climbs to, the
+    slope, and what all steps up to this one cost together."""
+
+    start: Int64s
+    rows: Int64s
+    choices: Int64s
+    slopes: Floats
+    spent: Floats
+
+    def prices(self, left: Floats) -> Floats:
+        """Give the slope of the first step that does not fit, 0 if all do. left: (b,) what ``start`` leaves over."""
+        return np.append(self.slopes, 0.0)[np.searchsorted(self.spent, left, side="right")]
+
+    def taken(self, count: int) -> Int64s:
+        """Give the choices (n,) after the first ``count`` steps; a row's later steps stand later."""
+        choice = self.start.copy()
+        choice[self.rows[:count]] = self.choices[:count]
+        return choice
+
+
+def climb(programme: Programme) -> Steps:
+    """Find the steps of all rows: O(n m h) time for hulls of at most h points, and some 60 n m bytes.
+
+    Of choices on one line the dearest is the next step. Slopes that rise along a row can only be rounding, and are
+    lowered to those before them, so that a row's steps stay in order.
+    """
+    start = programme.cheapest()
+    now, active = start.copy(), np.arange(len(start))
+    last = np.full(len(start), np.inf)
+    climbs: list[tuple[Int64s, Int64s, Floats, Floats]] = []
+    while len(active):
+        slopes, rises = _from_here(programme, active, now[active])
+        best = slopes.max(axis=1)
+        step = np.where(slopes == best[:, None], rises, -1.0).argmax(axis=1)
+        going = best > 0
+        rise = rises[np.arange(len(active)), step][going]
+        active, step = active[going], step[going]
+        last[active] = np.minimum(best[going], last[active])
+        now[active] = step
+        climbs.append((active, step, last[active], rise))
+    rows, choices, slopes, rises = (np.concatenate(each) for each in zip(*climbs, strict=True))
+    order = np.argsort(-slopes, kind="stable")
+    return Steps(start, rows[order], choices[order], slopes[order], np.cumsum(rises[order]))
+
+
+def _from_here(programme: Programme, rows: Int64s, now: Int64s) -> tuple[Floats, Floats]:
+    """Give slope and cost of every step that gains something, from where the rows are; other slopes are -1."""
+    chosen = np.arange(len(rows)), now
+    values, costs = programme.values[rows], programme.costs[rows]
+    gains = values - values[chosen][:, None]
+    rises = costs - costs[chosen][:, None]
+    climbs = (gains > 0) & (rises > 0)
+    slopes = np.divide(gains, rises, out=np.full(gains.shape, -1.0), where=climbs)
+    return slopes, rises
+
+
+def relaxed(programme: Programme, steps: Steps) -> tuple[Int64s, float]:
+    """Take steps while the budget lasts: the assignment (n,), and the price, the slope of the first step left out.
+
+    The assignment is within the budget, and at that price no row has a better choice.
+    """
+    left = programme.budget - programme.cost_of(steps.start)
+    count, back = int(np.searchsorted(steps.spent, left, side="right")), 1
+    choice = steps.taken(count)
+    while programme.cost_of(choice) > programme.budget:  # running sums round
+        count, back = max(count - back, 0), 2 * back
+        choice = steps.taken(count)
+    return choice, float(np.append(steps.slopes, 0.0)[count])

@@ -1,0 +1,47 @@
+"""What a routing achieves on items whose truth is known: accuracy, measured cost, usage."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from solvers.arrays import Floats, Int64s, Singles
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """Items and the truth about them. vectors: (n, d) float32 embeddings as they came; right: (n, m) 1 where a
+    classifier is right, else 0; costs: (n, m), measured; embedding_costs: (n,) of the embeddings; means: (m,) the costs
+    to plan with; embedding_mean: the same of the embeddings."""
+
+    vectors: Singles
+    right: Floats
+    costs: Floats
+    embedding_costs: Floats
+    means: Floats
+    embedding_mean: float
+
+    def __len__(self) -> int:
+        return len(self.right)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """accuracy: the share of items, from 0 to 1, that are answered rightly; cost: of an item on average; usage: (m,)
+    items that each classifier got."""
+
+    accuracy: float
+    cost: float
+    usage: Int64s
+
+    @classmethod
+    def of(cls, choice: Int64s, known: Known, *, embeds: bool) -> "Outcome":
+        """Look up what a choice, (n,) classifiers, achieves. embeds: whether it needed the embeddings."""
+        rows = np.arange(len(choice))
+        costs = known.costs[rows, choice]
+        if embeds:
+            costs = costs + known.embedding_costs
+        return cls(
+            float(known.right[rows, choice].mean()),
+            float(costs.mean()),
+            np.bincount(choice, minlength=known.right.shape[1]),
+        )

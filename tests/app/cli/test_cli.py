@@ -1,0 +1,448 @@
+"""The command line: tables for people, the API's JSON for programs, and refusals in one line."""
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.cli.main import main
+from app.clock import now
+from app.store.repositories import Repositories
+from tests.support import stored
+from tests.support.patience import patient
+from tests.support.samples import TRACE_SPEC, to_csv, trace_columns, trace_embeddings
+from tests.support.servers import environment
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(repos: Repositories, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Give a function that runs a command on the store and gives status, output and errors."""
+    assert repos.settings.redis_url is not None
+    monkeypatch.setenv("PARSIMONY_REDIS_URL", repos.settings.redis_url)
+
+    def run(*words: object, typed: str = "") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["parsimony", *map(str, words)])
+        monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return run
+
+
+def done(result: tuple[int, str, str]) -> str:
+    """Give what a command printed that had to succeed; it fits 80 columns."""
+    status, out, err = result
+    assert status == 0, err
+    assert max(map(len, out.splitlines()), default=0) <= 80
+    return out
+
+
+def parsed(result: tuple[int, str, str]) -> Any:
+    """Give the JSON that a command printed that had to succeed."""
+    status, out, err = result
+    assert status == 0, err
+    return json.loads(out)
+
+
+def refused(result: tuple[int, str, str], status: int = 1) -> str:
+    """Give the one line of a refusal."""
+    found, out, err = result
+    assert (found, out) == (status, "")
+    lines = err.splitlines()
+    assert len(lines) == 1, err
+    assert lines[0].startswith("parsimony: ")
+    return lines[0].removeprefix("parsimony: ")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """Write the sample trace and its spec."""
+    table, spec = tmp_path / "trace.csv", tmp_path / "spec.json"
+    table.write_bytes(to_csv(trace_columns(60)))
+    spec.write_text(json.dumps(TRACE_SPEC))
+    return table, spec
+
+
+def test_a_dataset_is_added_listed_shown_and_deleted(run: Run, files: tuple[Path, Path], repos: Repositories) -> None:
+    table, spec = files
+    added = done(run("dataset", "add", "trace", table, "--spec", spec))
+    assert "dataset trace" in added
+    assert "cat, dog, owl" in added
+    listed = done(run("dataset", "list"))
+    assert "trace" in listed
+    assert "60" in listed
+    assert done(run("dataset", "show", "trace")) == added
+    assert done(run("dataset", "delete", "trace")) == "deleted dataset trace\n"
+    assert repos.datasets.infos() == []
+
+
+def test_the_json_of_a_dataset_is_that_of_the_api(run: Run, files: tuple[Path, Path], repos: Repositories) -> None:
+    table, spec = files
+    added = parsed(run("dataset", "add", "trace", table, "--spec", spec, "--json"))
+    info = repos.datasets.info("trace").model_dump(mode="json")
+    assert added == parsed(run("dataset", "show", "trace", "--json")) == info
+    assert parsed(run("dataset", "list", "--json")) == {"items": [info]}
+
+
+def test_embeddings_are_added_from_a_file(run: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
+    table, spec = files
+    np.save(tmp_path / "vectors.npy", np.ones((60, 4), dtype=np.float32))
+    added = run("dataset", "add", "trace", table, "--spec", spec, "--embeddings", tmp_path / "vectors.npy", "--json")
+    assert parsed(added)["embedding_dimensions"] == 4
+
+
+def test_a_bad_table_is_refused_in_one_line_that_names_field_and_row(run: Run, files: tuple[Path, Path]) -> None:
+    table, spec = files
+    columns = trace_columns(60)
+    columns["strong_ms"][6] = "slow"
+    table.write_bytes(to_csv(columns))
+    line = refused(run("dataset", "add", "trace", table, "--spec", spec))
+    assert line == "table.strong_ms: must hold numbers; row 7 says 'slow'"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["dataset", "show", "nosuch"], "there is no dataset called 'nosuch'"),
+        (["dataset", "delete", "nosuch"], "there is no dataset called 'nosuch'"),
+        (["build", "oracle", "x", "--dataset", "trace", "--local"], "solver: is 'oracle', must be one of cascade"),
+        (["build", "cascade", "x", "--dataset", "nosuch", "--local"], "there is no dataset called 'nosuch'"),
+        (["build", "cascade", "x", "--dataset", "nosuch"], "there is no dataset called 'nosuch'"),
+        (["build", "cascade", "X Y", "--dataset", "trace"], "name: String should match pattern"),
+        (["build", "cascade", "x", "--dataset", "trace", "--seed", "-1"], "seed: Input should be greater than"),
+        (
+            ["build", "cascade", "x", "--dataset", "trace", "-p", "a=1", "--local"],
+            "params.a: is no parameter of cascade; there are target_precision",
+        ),
+        (["build", "cascade", "x", "--dataset", "trace", "-p", "target_precision=NaN"], "params.target_precision: "),
+        (["artifacts", "cascade", "nosuch"], "there is no cascade artifact called 'nosuch'"),
+        (["artifacts", "cascade", "plan", "--activate", "9"], "cascade 'plan' has no version 9"),
+        (["artifacts", "--activate", "1"], "activate: needs a solver and a name"),
+        (["decide", "cascade", "nosuch"], "there is no cascade artifact called 'nosuch'"),
+        (["decide", "oracle", "plan"], "solver: is 'oracle', must be one of cascade"),
+        (["decide", "cascade", "plan", "deadline=2"], "the fastest cascade takes at most 6"),
+        (["decide", "cascade", "plan", "deadline=nan"], "deadline: "),
+        (["decide", "cascade", "plan", "deadlin=2"], "deadlin: is no query parameter; there are deadline"),
+        (["decide", "cascade", "plan", "--version", "3"], "cascade 'plan' has no version 3"),
+        (["export", "cascade", "nosuch", "-o", "x"], "there is no cascade artifact called 'nosuch'"),
+        (["export", "cascade", "plan", "-o", "/no/such/folder/x"], "/no/such/folder/x: No such file or directory"),
+        (["import", __file__], "the bytes are no artifact"),
+        (["plot", "cascade", "plan", "-o", "x.pdf"], "output: is 'x.pdf', must end in .png or .svg"),
+        (["plot", "cascade", "plan", "-o", "x"], "output: is 'x', must end in .png or .svg"),
+        (["plot", "oracle", "plan", "-o", "x.png"], "solver: is 'oracle', must be one of cascade"),
+        (["plot", "cascade", "nosuch", "-o", "x.png"], "there is no cascade artifact called 'nosuch'"),
+        (["plot", "cascade", "plan", "--version", "3", "-o", "x.png"], "cascade 'plan' has no version 3"),
+        (["plot", "cascade", "plan", "-o", "/no/such/folder/x.png"], "/no/such/folder/x.png: No such file"),
+        (["bench", "nosuch"], "there is no benchmark 'nosuch'"),
+        (["bench", "../cli"], "there is no benchmark '../cli'"),
+    ],
+)
+def test_a_refusal_is_one_line_and_status_1(words: list[str], line: str, run: Run, repos: Repositories) -> None:
+    stored.put_trace(repos)
+    stored.publish(repos)
+    assert refused(run(*words)).startswith(line)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nosuch"],
+        ["dataset", "nosuch"],
+        ["dataset", "add", "x"],
+        ["dataset", "add", "x", "/no/such/table", "--spec", "/no/such/spec"],
+        ["build", "cascade"],
+        ["build", "cascade", "x", "--dataset", "d", "--seed", "much"],
+        ["build", "cascade", "x", "--dataset", "d", "-p", "novalue"],
+        ["decide", "cascade"],
+        ["decide", "cascade", "plan", "deadline"],
+        ["artifacts", "--activate", "two"],
+        ["import", "/no/such/file"],
+        ["export", "cascade", "plan"],
+        ["plot", "cascade", "plan"],
+        ["dataset", "list", "--nosuch"],
+    ],
+)
+def test_wrong_usage_is_status_2_with_no_trace(words: list[str], run: Run) -> None:
+    status, out, err = run(*words)
+    assert (status, out) == (2, "")
+    assert "Traceback" not in err
+    assert err.startswith("Usage: ")
+
+
+@pytest.mark.parametrize("words", [[], ["dataset"]])
+def test_without_a_command_the_help_is_shown(words: list[str], run: Run) -> None:
+    _, out, err = run(*words)
+    assert "Usage: " in out + err
+
+
+def test_every_command_of_the_contract_has_help(run: Run) -> None:
+    commands = ["serve", "worker", "demo", "build", "artifacts", "decide", "export", "import", "plot", "bench"]
+    for words in [*([c] for c in commands), *(["dataset", c] for c in ("add", "list", "show", "delete"))]:
+        assert "Usage: " in done(run(*words, "--help"))
+
+
+def test_a_benchmark_has_help_of_its_own() -> None:
+    def told(*words: str) -> str:
+        return subprocess.run([sys.executable, "-m", "app", "bench", *words], capture_output=True, text=True).stdout
+
+    assert "--minutes" in told("soak", "--help")
+    assert "Which benchmark" in told("--help")
+
+
+def test_a_build_in_this_process_shows_its_progress_and_the_artifact(run: Run, repos: Repositories) -> None:
+    stored.put_trace(repos)
+    status, out, err = run("build", "cascade", "mine", "--dataset", "trace", "--local", "-p", "target_precision=0.9")
+    assert status == 0
+    assert "cascade mine, version 1" in out
+    assert "summary" in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert err.startswith("cascade mine: ")
+    assert len(err.splitlines()) == len(set(err.splitlines()))
+    assert repos.artifacts.record("cascade", "mine").params["target_precision"] == 0.9
+
+
+def test_the_json_of_a_build_is_the_artifact_of_the_api(run: Run, repos: Repositories) -> None:
+    stored.put_trace(repos)
+    built = parsed(
+        run(
+            *("build", "cascade", "mine", "--dataset", "trace", "--seed", 3, "--local", "--json"),
+            *("-p", "dependence=independent", "-p", "deadlines=[5, 12]", "-p", 'deterministic="strong"'),
+        )
+    )
+    assert built == repos.artifacts.record("cascade", "mine").model_dump(mode="json")
+    assert (built["seed"], built["params"]["deadlines"]) == (3, [5.0, 12.0])
+    assert (built["params"]["dependence"], built["params"]["deterministic"]) == ("independent", "strong")
+
+
+def test_a_build_in_a_worker_is_waited_for(run: Run, repos: Repositories, tmp_path: Path) -> None:
+    stored.put_trace(repos)
+    with (tmp_path / "worker.log").open("w") as log:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "app", "worker"],
+            env=environment(tmp_path, redis_url=repos.settings.redis_url, build_timeout=60),
+            stderr=log,
+        )
+    try:
+        built = parsed(run("build", "cascade", "mine", "--dataset", "trace", "--json"))
+        assert built == repos.artifacts.record("cascade", "mine").model_dump(mode="json")
+        repos.datasets.put("table", stored.features(), created_at=now())
+        line = refused_last(run("build", "index", "mine", "--dataset", "table", "-p", "learner=no.such.Learner"))
+        assert line.startswith("parsimony: build ")
+        assert " failed: " in line
+        assert "no.such.Learner" in line
+    finally:
+        worker.terminate()
+        assert worker.wait(timeout=patient(20)) == 0
+    told = "PARSIMONY_BUILD_TIMEOUT is no setting and is ignored; PARSIMONY_BUILD_TIMEOUT_S is one"
+    assert told in (tmp_path / "worker.log").read_text()
+
+
+def refused_last(result: tuple[int, str, str]) -> str:
+    """Give the last line of a failure that had shown progress before."""
+    status, out, err = result
+    assert (status, out) == (1, "")
+    assert "Traceback" not in err
+    return err.splitlines()[-1]
+
+
+def test_artifacts_are_listed_shown_and_rolled_back(run: Run, repos: Repositories) -> None:
+    for seed in (0, 1):
+        stored.publish(repos, seed=seed)
+    stored.publish(repos, "other")
+    listed = done(run("artifacts"))
+    assert "plan" in listed
+    assert "other" in listed
+    assert "other" not in done(run("artifacts", "cascade", "plan"))
+    rolled = done(run("artifacts", "cascade", "plan", "--activate", 1))
+    assert "cascade plan, version 1" in rolled
+    assert repos.artifacts.record("cascade", "plan").version == 1
+    items = parsed(run("artifacts", "cascade", "plan", "--json"))["items"]
+    assert [(item["version"], item["active"]) for item in items] == [(1, True), (2, False)]
+    active = [record.model_dump(mode="json") for record in repos.artifacts.active()]
+    assert parsed(run("artifacts", "--json")) == {"items": active}
+
+
+def test_all_artifacts_and_datasets_are_listed_however_many_pages_they_take(
+    run: Run, repos: Repositories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.store.artifacts.LARGEST_PAGE", 2)
+    monkeypatch.setattr("app.store.datasets.LARGEST_PAGE", 2)
+    for number in range(5):
+        stored.publish(repos, f"plan-{number}")
+        stored.put_trace(repos, f"trace-{number}")
+    for words in (("artifacts",), ("artifacts", "cascade"), ("dataset", "list")):
+        kind = "trace" if "dataset" in words else "plan"
+        names = [item["name"] for item in parsed(run(*words, "--json"))["items"]]
+        assert names == [f"{kind}-{number}" for number in range(5)]
+
+
+def test_an_artifact_is_deleted_once_its_name_is_typed(run: Run, repos: Repositories) -> None:
+    for seed in (0, 1, 2):
+        stored.publish(repos, seed=seed)
+    words = ("artifacts", "cascade", "plan")
+    assert "is active" in refused(run(*words, "--delete-version", 3, "--yes"))
+    assert done(run(*words, "--delete-version", 1, "--yes")) == "deleted version 1 of cascade plan\n"
+    told = parsed(run(*words, "--delete-version", 3, "--even-active", "--yes", "--json"))
+    assert told == {"deleted": {"solver": "cascade", "name": "plan", "version": 3}}
+    assert [record.version for record in repos.artifacts.versions("cascade", "plan")] == [2]
+    assert "was not deleted" in refused_last(run(*words, "--delete", typed="other\n"))
+    assert repos.artifacts.has("cascade", "plan")
+    assert run(*words, "--delete", typed="plan\n")[:2] == (0, "deleted cascade plan\n")
+    assert not repos.artifacts.has("cascade", "plan")
+    assert "there is no cascade artifact called 'plan'" in refused(run(*words, "--delete", "--yes"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--delete",), "delete: needs a solver and a name"),
+        (("cascade", "plan", "--delete", "--activate", 1), "delete: is not to be given beside activate"),
+        (("cascade", "plan", "--even-active"), "even-active: belongs to --delete-version"),
+    ],
+)
+def test_what_cannot_be_deleted_is_refused(run: Run, words: tuple[object, ...], said: str) -> None:
+    assert refused(run("artifacts", *words)) == said
+
+
+def test_a_decision_is_a_table_or_json(run: Run, repos: Repositories) -> None:
+    stored.publish(repos, seed=0)
+    stored.publish(repos, seed=1)
+    shown = done(run("decide", "cascade", "plan", "deadline=7"))
+    assert "cascade plan, version 2, in ms" in shown
+    assert "K2" in shown
+    decision = parsed(run("decide", "cascade", "plan", "deadline=7", "--version", 1, "--json"))
+    assert decision["artifact"] == {"solver": "cascade", "name": "plan", "version": 1}
+    assert (decision["cascade"], decision["deadline"]) == (["K2"], 7.0)
+    unbounded = parsed(run("decide", "cascade", "plan", "--json"))
+    assert (unbounded["cascade"], unbounded["deadline"]) == (["K1", "K2"], None)
+
+
+def test_an_artifact_is_exported_and_imported(run: Run, repos: Repositories, tmp_path: Path) -> None:
+    first, _ = stored.publish(repos, seed=0), stored.publish(repos, seed=1)
+    file = tmp_path / "plan.artifact"
+    told = done(run("export", "cascade", "plan", "--version", 1, "-o", file))
+    assert first.sha256 in told.replace("\n", "")
+    assert file.read_bytes() == repos.artifacts.data(first)
+    imported = parsed(run("import", file, "--json"))
+    assert (imported["version"], imported["sha256"], imported["active"]) == (3, first.sha256, True)
+    assert "cascade plan, version 4" in done(run("import", file))
+    file.write_bytes(file.read_bytes()[:-1])
+    refused(run("import", file))
+    assert repos.artifacts.record("cascade", "plan").version == 4
+
+
+def test_an_artifact_is_drawn_into_a_file(run: Run, repos: Repositories, tmp_path: Path) -> None:
+    stored.publish(repos, seed=0)
+    stored.publish(repos, seed=1)
+    file = tmp_path / "plan.svg"
+    said = "".join(done(run("plot", "cascade", "plan", "-o", file)).split())  # a long path is broken to fit 80 columns
+    assert said == f"wrote{file}:cascadeplanversion2"
+    assert file.read_bytes().startswith(b"<?xml")
+    told = parsed(run("plot", "cascade", "plan", "--version", 1, "-o", file, "--json"))
+    assert told["artifact"] == {"solver": "cascade", "name": "plan", "version": 1}
+    assert (told["file"], told["bytes"]) == (str(file), len(file.read_bytes()))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("PORT", "http"), ("REDIS_URL", "http://x"), ("LOG_LEVEL", "loud"), ("REDIS_URL", "redis://localhost:port")],
+)
+def test_a_bad_setting_is_refused_by_its_variable(
+    name: str, value: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"PARSIMONY_{name}", value)
+    assert refused(run("dataset", "list")).startswith(f"PARSIMONY_{name}: ")
+    assert refused(run("worker")).startswith(f"PARSIMONY_{name}: ")
+
+
+def test_a_key_in_a_bad_setting_is_not_shown(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARSIMONY_API_KEYS", "topsecret")
+    line = refused(run("dataset", "list"))
+    assert line.startswith("PARSIMONY_API_KEYS: ")
+    assert "topsecret" not in line
+
+
+def test_without_a_store_a_command_says_so(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PARSIMONY_REDIS_URL", f"unix://{tmp_path}/none.sock")
+    assert refused(run("dataset", "list")).startswith("the store cannot be reached: ")
+
+
+def test_the_module_runs_as_a_program_with_an_embedded_store(files: tuple[Path, Path], tmp_path: Path) -> None:
+    table, spec = files
+
+    def program(*words: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "app", *map(str, words)],
+            env=environment(tmp_path / "data"),
+            capture_output=True,
+            text=True,
+            timeout=patient(60),
+            check=False,
+        )
+
+    added = program("dataset", "add", "trace", table, "--spec", spec, "--json")
+    assert (added.returncode, added.stderr) == (0, "")
+    assert json.loads(added.stdout)["rows"] == 60
+    assert "trace" in program("dataset", "list").stdout
+    missing = program("dataset", "show", "nosuch")
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert missing.stderr == "parsimony: there is no dataset called 'nosuch'\n"
+    assert program("nosuch").returncode == 2
+
+
+def test_an_unknown_solver_is_no_empty_list(run: Run) -> None:
+    assert "must be one of cascade" in refused(run("artifacts", "frog"))
+
+
+def test_what_is_given_twice_is_refused(run: Run) -> None:
+    assert refused(run("decide", "cascade", "plan", "deadline=2", "deadline=3")) == "deadline: is given twice"
+
+
+def test_a_batch_is_assigned_from_a_file_into_a_csv(run: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
+    table, spec = files
+    vectors, chosen = tmp_path / "vectors.npy", tmp_path / "chosen.csv"
+    np.save(vectors, trace_embeddings(trace_columns(60)))
+    done(run("dataset", "add", "trace", table, "--spec", spec, "--embeddings", vectors))
+    built = run("build", "portfolio", "trace", "--dataset", "trace", "--local", "-p", "curve_points=3")
+    assert "frugal_mct" in done(built)
+    words = ("portfolio", "assign", "trace", vectors)
+    assert "least_estimate" in done(run(*words, "--per-query", 3, "-o", chosen))
+    found = parsed(run(*words, "--total", 180, "--objective", "min", "--json"))
+    assert found["cost"] <= found["budget"] == 180
+    lines = chosen.read_text().splitlines()
+    assert lines[0] == "query,classifier"
+    assert len(lines) == 61
+    assert refused(run(*words)) == "budget: give exactly one of total, per_query, fraction; there is none"
+    assert "cheapest assignment of 60 queries costs 60 ms, the budget is 1" in refused(run(*words, "--total", 1))
+    vectors.write_bytes(b"no array")
+    assert refused(run(*words, "--fraction", 0.5)).startswith("queries: ")
+    single = run("decide", "portfolio", "trace", "query=[0.9, 0.9]", 'budget={"per_query": 3}', "--json")
+    assert parsed(single)["classifier"] in ("fast", "middle", "strong")
+
+
+def test_parameters_of_the_evolution_are_swept(run: Run, repos: Repositories) -> None:
+    repos.datasets.put("mixed", stored.mixed(), created_at=now())
+    words = ("pipeline", "sweep", "mixed", "--runs", 1, "--most", 3)
+    found = parsed(run(*words, "--json"))
+    scores = [row["score"] for row in found["tried"]]
+    assert len(scores) == 3
+    assert scores == sorted(scores, reverse=True)
+    assert found == parsed(run(*words, "--json"))
+    told = done(run(*words))
+    assert f"build with -p evolution='{json.dumps(found['best'])}'" in " ".join(told.split())
+    build = ("build", "pipeline", "swept", "--dataset", "mixed", "--local", "-p", "search=emsco", "--json")
+    best = found["best"] | {"generations": 3}
+    built = parsed(run(*build, "-p", f"evolution={json.dumps(best)}"))
+    assert built["params"]["evolution"]["population"] == found["best"]["population"]
+    assert "learns from features" in refused(run("pipeline", "sweep", stored.put_trace(repos).name))

@@ -1,0 +1,83 @@
+"""What HTTP makes of our errors: every one has a status and a code of the contract."""
+
+import json
+
+import pytest
+
+from app.http.problems import PROBLEMS, internal_problem, problem_of
+from models import Fault, InvalidRequest, ParsimonyError, errors
+
+CONTRACT = {
+    "invalid-request": 422,
+    "unknown-dataset": 404,
+    "unknown-build": 404,
+    "unknown-artifact": 404,
+    "unknown-version": 404,
+    "infeasible": 409,
+    "conflict": 409,
+    "payload-too-large": 413,
+    "unsupported-media-type": 415,
+    "unauthorized": 401,
+    "forbidden": 403,
+    "too-many-builds": 429,
+    "store-unavailable": 503,
+    "solver-timeout": 504,
+    "too-many-requests": 429,  # beside the contract, like the next
+    "request-timeout": 408,
+}
+NEVER_REPLIED = {errors.ParsimonyError, errors.NotFound, errors.Cancelled}
+"""The two that only have others below them, and the one that ends in the worker."""
+
+
+def below(kind: type[ParsimonyError]) -> set[type[ParsimonyError]]:
+    """Find a class and all below it, in our own modules."""
+    ours = [child for child in kind.__subclasses__() if child.__module__.split(".")[0] in ("models", "solvers", "app")]
+    found = {kind}
+    for child in ours:
+        found |= below(child)
+    return found
+
+
+def test_the_codes_and_statuses_are_those_of_the_contract() -> None:
+    told = {code: status for kind, (status, code) in PROBLEMS.items() if kind is not ParsimonyError}
+    assert told == CONTRACT
+    assert PROBLEMS[ParsimonyError] == (500, "internal")
+
+
+@pytest.mark.parametrize("kind", sorted(below(ParsimonyError) - NEVER_REPLIED, key=str))
+def test_every_error_has_a_reply(kind: type[ParsimonyError]) -> None:
+    response = problem_of(kind("costs 3.0, budget is 2.0"), "r1")
+    body = json.loads(bytes(response.body))
+    code = body["type"].removeprefix("urn:parsimony:")
+    assert CONTRACT[code] == body["status"] == response.status_code
+    assert response.media_type == "application/problem+json"
+    assert body["detail"] == "costs 3.0, budget is 2.0"
+    assert body["instance"] == "urn:parsimony:request:r1"
+    assert body["title"] == code.replace("-", " ")
+    assert "errors" not in body
+
+
+def test_faults_are_listed_with_their_place() -> None:
+    response = problem_of(InvalidRequest.at(Fault(("items", 0, "x"), "is bad"), Fault(("y",), "is worse")), "r1")
+    assert json.loads(bytes(response.body))["errors"] == [
+        {"loc": ["items", 0, "x"], "msg": "is bad"},
+        {"loc": ["y"], "msg": "is worse"},
+    ]
+
+
+@pytest.mark.parametrize("kind", [errors.TooManyBuilds, errors.StoreUnavailable, errors.StoreRefused])
+def test_what_may_work_later_says_when(kind: type[ParsimonyError]) -> None:
+    assert int(problem_of(kind("later"), "r1").headers["retry-after"]) > 0
+
+
+def test_unauthorized_says_how_to_authorize() -> None:
+    assert problem_of(errors.Unauthorized("no key"), "r1").headers["www-authenticate"] == "Bearer"
+
+
+def test_a_bug_tells_its_id_and_nothing_else() -> None:
+    body = json.loads(bytes(internal_problem("r1").body))
+    assert (body["type"], body["status"], body["instance"]) == (
+        "urn:parsimony:internal",
+        500,
+        "urn:parsimony:request:r1",
+    )

@@ -1,0 +1,207 @@
+"""Pictures of artifacts: each subject's is written, tells what its plan says, and comes out the same every time."""
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
+
+from app.clock import now
+from app.pictures import draw, save
+from app.pictures.canvas import LEAST_SPAN, percents
+from app.pictures.index import MOST_NAMED
+from app.serving.catalog import Live
+from models import ArtifactRecord, ArtifactRef, Dataset, FeaturesSpec, TraceSpec, dataset_from_columns
+from models.cascade import CascadeQuery
+from models.errors import Conflict
+from solvers import SOLVERS, Run
+from solvers.index.assemble import plan_without_models
+from solvers.index.costs import Costs
+from tests.solvers.policy.problems import QUICK
+from tests.support import stored
+from tests.support.samples import trace_columns
+from tests.support.subjects import SAMPLES, dataset
+
+PARAMS: dict[str, dict[str, Any]] = {
+    **{solver: sample.params for solver, sample in SAMPLES.items()},
+    "portfolio": {"metric": "l2", "curve_points": 3, "samples": {"count": 10, "size": 50}},
+    "policy": QUICK.model_dump(),
+}
+"""Those of the sample artifacts, but nothing is compiled."""
+
+
+def dataset_for(solver: str) -> Dataset:
+    """Make what a subject's sample artifact learns from."""
+    name = SAMPLES[solver].dataset
+    return stored.features(60) if name == "features" else dataset(name)
+
+
+def live(solver: str, dataset: Dataset, **params: Any) -> Live[Any]:
+    """Fit a plan in this process, as if it had been published."""
+    options = SOLVERS[solver].options.model_validate(params)
+    found = SOLVERS[solver].fit(dataset, options, np.random.default_rng(0), Run())
+    ref = ArtifactRef(solver=solver, name="plan", version=1)
+    record = ArtifactRecord(
+        **dict(ref),
+        dataset="d",
+        params={},
+        seed=0,
+        unit=dataset.spec.unit,
+        summary=found.summary,
+        created_at=now(),
+        sha256="0",
+        bytes=0,
+    )
+    return Live(record, ref, found.plan)
+
+
+@cache
+def sample(solver: str) -> Live[Any]:
+    """Fit a subject's sample artifact."""
+    return live(solver, dataset_for(solver), **PARAMS[solver])
+
+
+def drawn(found: Live[Any], folder: Path) -> tuple[Figure, list[str]]:
+    """Write a picture; give it back with all that is written in it, once everything in it lies within its frame."""
+    kept: list[Figure] = []
+
+    def drawing() -> Figure:
+        kept.append(draw(found))
+        return kept[0]
+
+    save(drawing, folder / "drawn.png")
+    (figure,) = kept
+    box = figure.get_tightbbox()
+    width, height = figure.get_size_inches()
+    assert min(box.x0, box.y0, width - box.x1, height - box.y1) >= -0.01
+    return figure, [text.get_text() for text in figure.findobj(Text) if isinstance(text, Text)]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_subject_has_a_png_of_twice_a_page_and_an_svg(solver: str, tmp_path: Path) -> None:
+    for path in (tmp_path / "a.png", tmp_path / "b.PNG", tmp_path / "a.svg", tmp_path / "b.svg"):
+        save(lambda: draw(sample(solver)), path)
+    data = (tmp_path / "a.png").read_bytes()
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    assert int.from_bytes(data[16:20]) == 1600
+    assert ElementTree.parse(tmp_path / "a.svg").getroot().tag == "{http://www.w3.org/2000/svg}svg"
+    assert data == (tmp_path / "b.PNG").read_bytes()
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("solver", "told"),
+    [
+        ("cascade", ["deadline, ms", "expected duration, ms", "fast", "middle", "strong"]),
+        ("index", ["size", "budget, ms", "cost, ms", "accuracy"]),
+        ("portfolio", ["budget of a query on average, ms", "accuracy", "OCCAM, whole batches", "oracle", "middle"]),
+        ("pipeline", ["cost of an item on average, min", "accuracy of accepted answers", "coverage"]),
+        ("policy", ["cost of an item on average, ms", "errors", "sensors acquired", "fast", "are classified here"]),
+    ],
+)
+def test_axes_are_labelled_with_their_unit_and_colours_explained(solver: str, told: list[str], tmp_path: Path) -> None:
+    _, texts = drawn(sample(solver), tmp_path)
+    assert set(told) <= set(texts)
+
+
+def test_the_steps_are_those_of_the_plan(tmp_path: Path) -> None:
+    figure, texts = drawn(sample("cascade"), tmp_path)
+    ranges = sample("cascade").plan.ranges()
+    line = figure.axes[0].lines[0]
+    assert np.asarray(line.get_xdata()).tolist() == [each.deadline_from for each in ranges]
+    assert np.asarray(line.get_ydata()).tolist() == [each.expected_duration for each in ranges]
+    steps = sample("cascade").plan.decide(CascadeQuery()).steps
+    bars = [patch for patch in figure.axes[1].patches if isinstance(patch, Rectangle)]
+    assert [bar.get_width() for bar in bars] == [step.execution_time for step in steps]
+    assert [f" {step.probability_of_reaching:.1%} of items" in texts for step in steps] == [True] * len(steps)
+
+
+def test_the_front_has_a_dot_for_each_configuration(tmp_path: Path) -> None:
+    figure, _ = drawn(sample("pipeline"), tmp_path)
+    dots = [dot for some in figure.axes[0].collections for dot in np.asarray(some.get_offsets()).tolist()]
+    assert sorted(dots) == sorted([each.cost, each.conclusive_accuracy] for each in sample("pipeline").plan.frontier())
+
+
+def test_every_method_and_budget_of_a_portfolio_is_drawn(tmp_path: Path) -> None:
+    figure, _ = drawn(sample("portfolio"), tmp_path)
+    curves = sample("portfolio").plan.curves()
+    assert [np.asarray(line.get_ydata()).tolist() for line in figure.axes[0].lines] == [
+        [point.accuracy for point in curve.points] for curve in curves
+    ]
+
+
+def test_a_policy_without_counted_traffic_is_not_drawn(tmp_path: Path) -> None:
+    found = sample("policy")
+    older = replace(found, record=found.record.model_copy(update={"summary": {}}))
+    with pytest.raises(Conflict, match="build it again"):
+        save(lambda: draw(older), tmp_path / "x.svg")
+
+
+def index_of(costs: list[Any], size: str | list[str] | None = None, **params: Any) -> Live[Any]:
+    """Index features of one column each, with these costs; the first tells most."""
+    rng = np.random.default_rng(0)
+    label = rng.integers(0, 2, 60)
+    columns: dict[str, Any] = {f"f{i}": label + 0.5 * (i + 1) * rng.normal(size=60) for i in range(len(costs))}
+    sides = {name: rng.integers(1, 100, 60) for name in ([size] if isinstance(size, str) else size or [])}
+    listed = [{"name": f"f{i}", "columns": [f"f{i}"], "cost": cost} for i, cost in enumerate(costs)]
+    spec = {"kind": "features", "label": "y", "unit": "ms", "size": size, "features": listed}
+    table = dataset_from_columns(FeaturesSpec.model_validate(spec), {**columns, **sides, "y": label})
+    return live("index", table, folds=2, **params)
+
+
+SQUARE = {"terms": [{"coefficient": 0.1, "powers": [1, 1]}]}
+
+
+@pytest.mark.parametrize(
+    ("costs", "size", "params", "panels"),
+    [
+        ([{"polynomial": [9.0, 0.1]}, {"polynomial": [0.0, 0.2]}], "s", {}, 2),
+        ([{"polynomial": [9.0, 0.1]}, {"polynomial": [0.0, 0.2]}], "s", {"fixed_budget": 9.5}, 2),
+        ([{"polynomial": [9.0, 0.1]}, {"polynomial": [0.0, 0.2]}], "s", {"fixed_size": 10.0}, 1),
+        ([{"polynomial": [0.0, 0.0]}, {"polynomial": [0.0, 0.0]}], "s", {}, 2),
+        ([2.0, 0.5], None, {}, 1),
+        ([SQUARE, 2.0], ["w", "h"], {}, 1),
+    ],
+)
+def test_indexes_of_all_kinds_are_drawn(
+    costs: list[Any], size: Any, params: dict[str, Any], panels: int, tmp_path: Path
+) -> None:
+    figure, texts = drawn(index_of(costs, size, **params), tmp_path)
+    assert len(figure.axes) == panels
+    assert ("budget, ms" in texts) == (panels == 2)
+
+
+def test_of_many_sets_those_are_named_that_win_most(tmp_path: Path) -> None:
+    costs = Costs(np.array([[0], [1]]), np.array([[2.0**f, 0.0] for f in range(5)]))
+    plan = plan_without_models(lambda masks: [0.5 + mask / 100 for mask in masks], costs).plan
+    _, texts = drawn(replace(index_of([2.0]), plan=plan), tmp_path)
+    (title,) = [text for text in texts if text.startswith("accuracy and features")]
+    assert title == f"accuracy and features\n{MOST_NAMED} of 31"  # every budget buys one feature
+    assert len([text for text in texts if "%  " in text]) == MOST_NAMED
+
+
+def test_shares_that_hardly_differ_are_drawn_hardly_apart() -> None:
+    axes = Figure().subplots()
+    axes.plot([0, 1], [0.999, 0.9995])
+    percents(axes)
+    low, high = axes.get_ylim()
+    assert high - low == pytest.approx(LEAST_SPAN)
+    assert low < 0.999 < 0.9995 < high
+
+
+def test_names_of_any_kind_fit_into_the_picture(tmp_path: Path) -> None:
+    names = ["_hidden", "$x^{$", "w" * 200]
+    columns = {each: np.array(cells) for each, cells in trace_columns(200).items()}
+    spec = stored.trace().spec.model_dump()
+    for classifier, name in zip(spec["classifiers"], names, strict=True):
+        classifier["name"] = name
+    dataset = dataset_from_columns(TraceSpec.model_validate(spec), columns)
+    for solver, params in (("cascade", {"target_precision": 0.9}), ("policy", PARAMS["policy"])):
+        _, texts = drawn(live(solver, dataset, **params), tmp_path)
+        assert {" _hidden", "$x^{$", "w" * 27 + "…"} <= set(texts)

@@ -1,0 +1,102 @@
+"""What is done every few seconds: gauges follow what changed, and go with what is deleted."""
+
+import pytest
+
+from app.http.hot_path import HotPath, LookUps
+from app.metrics import Metrics
+from app.serving.catalog import Catalog
+from app.serving.refresh import Chores
+from app.store.repositories import Repositories
+from tests.support import stored
+
+
+class Round:
+    """A catalog and its chores, one round after another."""
+
+    def __init__(self, repos: Repositories) -> None:
+        self.catalog, self.metrics = Catalog(repos.artifacts), Metrics()
+        self.chores = Chores(repos, self.catalog, self.metrics)
+
+    def __call__(self) -> None:
+        self.catalog.refresh()
+        self.chores.due = 0.0
+        self.chores.run()
+
+    def drift(self, name: str) -> float | None:
+        """Give the gauge of accuracy."""
+        labels = {"solver": "cascade", "name": name, "quantity": "accuracy"}
+        return self.metrics.registry.get_sample_value("parsimony_drift", labels)
+
+
+@pytest.fixture
+def again(repos: Repositories) -> Round:
+    """Give a round with artifacts ``a`` and ``b``, done once."""
+    for name in ("a", "b"):
+        stored.publish(repos, name)
+    again = Round(repos)
+    again()
+    return again
+
+
+def test_gauges_of_drift_follow_flags_and_versions(repos: Repositories, again: Round) -> None:
+    assert (again.drift("a"), again.drift("b"), again.drift("c")) == (0.0, 0.0, None)
+    repos.store.client.sadd("parsimony:drifted", "cascade/a/1/accuracy", "cascade/gone/1/accuracy")
+    again()
+    assert (again.drift("a"), again.drift("b"), again.drift("gone")) == (1.0, 0.0, None)
+    stored.publish(repos, "a", seed=1)
+    again()
+    assert again.drift("a") == 0.0
+    repos.artifacts.activate("cascade", "a", 1)
+    again()
+    assert again.drift("a") == 1.0
+    repos.store.client.delete("parsimony:drifted")
+    again()
+    assert again.drift("a") == 0.0
+
+
+def test_nothing_is_set_where_nothing_changed(again: Round, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*labels: str) -> None:
+        raise AssertionError(labels)
+
+    monkeypatch.setattr(again.metrics.drift, "labels", refuse)
+    again()
+
+
+def test_series_go_with_their_artifact(repos: Repositories, again: Round) -> None:
+    hot = HotPath(lambda *_: None, LookUps(()), again.metrics)  # type: ignore[arg-type]
+    ref = again.catalog.plans["cascade", "a"].ref
+    hot._series_of(ref)[0].inc()
+    again.metrics.decisions.labels("cascade", "a", "refused").inc()
+    again.metrics.feedback.labels("cascade", "b").inc()
+    repos.artifacts.delete_all("cascade", "a")
+    again()
+    text = again.metrics.render().decode()
+    assert 'name="a"' not in text
+    assert 'parsimony_feedback_total{name="b",solver="cascade"} 1.0' in text
+    stored.publish(repos, "a")
+    again()
+    hot._series_of(ref)[0].inc()
+    text = again.metrics.render().decode()
+    assert 'parsimony_decisions_total{name="a",outcome="answered",solver="cascade"} 1.0' in text
+
+
+def test_gauges_of_processes_that_share_files_say_that_all_is_well(
+    again: Round, repos: Repositories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repos.store.client.sadd("parsimony:drifted", "cascade/a/1/accuracy")
+    again()
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "/nowhere")
+    repos.artifacts.delete_all("cascade", "a")
+    again()
+    assert again.drift("a") == 0.0
+
+
+def test_many_announcements_are_not_many_chores(again: Round, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = list[int]()
+    monkeypatch.setattr(again.chores, "_look", lambda: looks.append(1))
+    for _ in range(3):
+        again.chores.run()
+    assert looks == []
+    again.chores.due = 0.0
+    again.chores.run()
+    assert looks == [1]

@@ -1,0 +1,223 @@
+"""The store's narrow door, on a real server: transactions, bytes by their SHA-256, and its absence and refusals."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.clock import now
+from app.settings import Settings
+from app.store.client import Pipeline, Store, drop_blob, keep_blob, key
+from app.store.embedded import EmbeddedRedis
+from app.store.embedded_files import socket_path
+from app.store.repositories import Repositories, open_repositories
+from models import BuildProgress, ParsimonyError
+from models.errors import StoreRefused, StoreUnavailable
+from tests.support import stored
+from tests.support.servers import wait_for
+
+EVERY_CALL: dict[str, Callable[[Repositories], Any]] = {
+    "ping": lambda repos: repos.store.ping(),
+    "members": lambda repos: repos.store.members("x"),
+    "blob": lambda repos: repos.store.blob("x"),
+    "announce": lambda repos: repos.store.announce("x"),
+    "announcements": lambda repos: repos.store.announcements().__enter__(),
+    "dataset put": stored.put_trace,
+    "dataset list": lambda repos: repos.datasets.infos(),
+    "dataset show": lambda repos: repos.datasets.info("trace"),
+    "dataset delete": lambda repos: repos.datasets.delete("trace"),
+    "publish": stored.publish,
+    "pointers": lambda repos: repos.artifacts.pointers(),
+    "active": lambda repos: repos.artifacts.active(),
+    "versions": lambda repos: repos.artifacts.versions("cascade", "plan"),
+    "record": lambda repos: repos.artifacts.record("cascade", "plan"),
+    "activate": lambda repos: repos.artifacts.activate("cascade", "plan", 1),
+    "artifact delete": lambda repos: repos.artifacts.delete("cascade", "plan", 1),
+    "artifacts' page": lambda repos: repos.artifacts.page(prefix="a"),
+    "moves": lambda repos: repos.artifacts.pointing.moves(b"1-1"),
+    "records": lambda repos: repos.artifacts.records({("cascade", "plan"): (1, "")}),
+    "artifact delete all": lambda repos: repos.artifacts.delete_all("cascade", "plan"),
+    "deleted": lambda repos: repos.artifacts.deleted([("cascade", "plan")]),
+    "names mended": lambda repos: repos.datasets.mend(),
+    "builds open": lambda repos: repos.builds.count_open(),
+    "enqueue": lambda repos: repos.builds.enqueue(stored.request()),
+    "build": lambda repos: repos.builds.get("1"),
+    "builds": lambda repos: repos.builds.page().items,
+    "cancel": lambda repos: repos.builds.cancel("1"),
+    "start": lambda repos: repos.builds.start("1"),
+    "report": lambda repos: repos.builds.report("1", BuildProgress()),
+    "beat": lambda repos: repos.builds.beat("1"),
+    "beats": lambda repos: repos.builds.beats(),
+    "unended": lambda repos: repos.builds.unended(),
+    "waiting": lambda repos: repos.builds.is_waiting("1"),
+    "workers": lambda repos: repos.builds.workers(),
+}
+
+
+def keep(store: Store, data: bytes, reference: str) -> str:
+    """Keep bytes under a reference."""
+    digest = sha256(data).hexdigest()
+
+    def change(pipe: Pipeline) -> None:
+        pipe.multi()
+        keep_blob(pipe, data, digest, reference)
+
+    store.transact(change)
+    return digest
+
+
+def drop(store: Store, digest: str, reference: str) -> None:
+    """Drop a reference."""
+
+    def change(pipe: Pipeline) -> None:
+        pipe.multi()
+        drop_blob(pipe, digest, reference)
+
+    store.transact(change)
+
+
+def test_every_key_begins_with_our_prefix(repos: Repositories) -> None:
+    stored.put_trace(repos)
+    stored.publish(repos)
+    repos.builds.enqueue(stored.request())
+    names = {name.partition(":")[0] for name in stored.keys(repos)}
+    assert names == {"parsimony", "rq"}
+
+
+def test_equal_bytes_are_kept_once_and_go_with_their_last_reference(store: Store) -> None:
+    digest = keep(store, b"same", "one")
+    assert keep(store, b"same", "two") == digest
+    assert store.client.keys(key("blob", "*")) == [key("blob", digest).encode()]
+    drop(store, digest, "one")
+    assert store.blob(digest) == b"same"
+    drop(store, digest, "two")
+    assert store.blob(digest) is None
+    assert store.client.keys() == []
+
+
+def test_dropping_a_reference_that_is_not_there_keeps_the_bytes(store: Store) -> None:
+    digest = keep(store, b"data", "one")
+    drop(store, digest, "other")
+    assert store.blob(digest) == b"data"
+
+
+def test_bytes_that_changed_in_the_store_are_refused(store: Store) -> None:
+    digest = keep(store, b"data", "one")
+    store.client.set(key("blob", digest), b"dato")
+    with pytest.raises(StoreRefused, match=f"the stored bytes {digest[:12]}… do not match their SHA-256"):
+        store.blob(digest)
+
+
+def test_a_change_runs_again_if_what_it_watched_was_changed_meanwhile(store: Store) -> None:
+    store.client.set("n", 1)
+    runs = 0
+
+    def change(pipe: Pipeline) -> int:
+        nonlocal runs
+        runs += 1
+        seen = int(pipe.get("n"))  # type: ignore[arg-type]
+        if runs == 1:
+            store.client.set("n", 10)
+        pipe.multi()
+        pipe.set("n", seen + 1)
+        return seen + 1
+
+    assert store.transact(change, "n") == 11
+    assert (runs, store.client.get("n")) == (2, b"11")
+
+
+def test_a_change_that_refuses_writes_nothing(store: Store) -> None:
+    def change(pipe: Pipeline) -> None:
+        pipe.multi()
+        pipe.set("n", 1)
+        raise StoreRefused("no")
+
+    with pytest.raises(StoreRefused, match="no"):
+        store.transact(change)
+    assert store.client.get("n") is None
+
+
+def test_an_announcement_is_heard(store: Store) -> None:
+    with store.announcements() as wait:
+        assert not wait(0.05)
+        store.announce("cascade/x")
+        assert wait(2.0) == ["cascade/x"]
+        assert not wait(0.05)
+
+
+def test_json_comes_back_and_what_is_gone_is_left_out(store: Store) -> None:
+    store.client.set("a", b'{"x": 1}')
+    assert store.get_many(["a"]) == [b'{"x": 1}']
+    assert store.get_many(["b", "a"]) == [None, b'{"x": 1}']
+    assert store.get_many([]) == []
+
+
+@pytest.mark.parametrize("name", EVERY_CALL)
+def test_without_a_store_every_call_says_that_it_cannot_be_reached(name: str, tmp_path: Path) -> None:
+    settings = Settings(redis_url=f"unix://{tmp_path}/none.sock", data_dir=tmp_path)
+    with (
+        open_repositories(settings, client_name="test") as repos,
+        pytest.raises(StoreUnavailable, match="the store cannot be reached"),
+    ):
+        EVERY_CALL[name](repos)
+
+
+def test_a_store_that_goes_and_comes_back_resumes_on_the_same_connection(tmp_path: Path) -> None:
+    first = EmbeddedRedis(tmp_path)
+    store = Store(first.url)
+    digest = keep(store, b"data", "one")
+    first.close()
+    wait_for(lambda: not socket_path(first.folder).exists(), 10)
+    with pytest.raises(StoreUnavailable, match="the store cannot be reached"):
+        store.blob(digest)
+    with EmbeddedRedis(tmp_path):
+        assert store.blob(digest) == b"data"
+    store.close()
+
+
+@contextmanager
+def full(store: Store) -> Iterator[None]:
+    """Let the store take no more."""
+    store.client.config_set("maxmemory", 1)
+    try:
+        yield
+    finally:
+        store.client.config_set("maxmemory", 0)
+
+
+def everything(repos: Repositories) -> dict[str, object]:
+    """Give the contents of the store, key by key."""
+    return {name: repos.store.client.dump(name) for name in stored.keys(repos)}
+
+
+@pytest.mark.parametrize("what", ["dataset put", "publish", "enqueue", "activate"])
+def test_a_full_store_refuses_and_keeps_nothing_of_it(what: str, repos: Repositories) -> None:
+    stored.put_trace(repos, seed=1)
+    stored.publish(repos, seed=1)
+    before = everything(repos)
+    with full(repos.store), pytest.raises(StoreRefused, match=r"the store refuses: .*maxmemory"):
+        EVERY_CALL[what](repos)
+    assert everything(repos) == before
+
+
+def test_a_full_store_can_still_be_read_and_emptied(repos: Repositories) -> None:
+    stored.put_trace(repos)
+    with full(repos.store):
+        assert repos.datasets.load(repos.datasets.info("trace")).rows == 60
+        repos.datasets.delete("trace")
+    assert repos.datasets.infos() == []
+
+
+def test_an_address_that_speaks_no_redis_is_unavailable_or_refuses(tmp_path: Path) -> None:
+    store = Store("redis://127.0.0.1:1/0")
+    with pytest.raises(ParsimonyError, match="the store cannot be reached"):
+        store.ping()
+    store.close()
+
+
+def test_the_time_is_utc_to_the_millisecond() -> None:
+    assert len(now()) == len("2026-01-01T00:00:00.000Z")
+    assert now().endswith("Z")

@@ -1,0 +1,485 @@
+"""The codec: equal values, equal bytes; whatever else is read is refused, and nothing that is read can run code."""
+
+import hashlib
+import io
+import json
+import math
+import pickle
+import struct
+import tracemalloc
+import zipfile
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as nps
+from numpy.typing import NDArray
+
+from app.store import codec
+from models import Polynomial
+from models.cascade import CascadeOptions
+from models.errors import CorruptArtifact
+
+Entries = dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """A plan with a field of every sort."""
+
+    numbers: NDArray[np.float64]
+    codes: NDArray[np.int32]
+    names: tuple[str, ...]
+    pairs: tuple[tuple[str, int], ...]
+    limit: float | None
+    options: CascadeOptions
+    _sum: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_sum", float(self.numbers.sum()))
+
+    @property
+    def sum(self) -> float:
+        """The derived field."""
+        return self._sum
+
+
+@dataclass(frozen=True)
+class Other:
+    """A plan of another kind."""
+
+    limit: float | None
+
+
+def sample(**changes: Any) -> Sample:
+    """Make a sample."""
+    values: dict[str, Any] = {
+        "numbers": np.array([[0.5, 1.0], [2.0, np.nan]]),
+        "codes": np.array([3, 1, 2], dtype=np.int32),
+        "names": ("K1", "Kü"),
+        "pairs": (("a", 1),),
+        "limit": None,
+        "options": CascadeOptions(deadlines=(1.0, 2.5)),
+    }
+    return Sample(**{**values, **changes})
+
+
+def same(one: Sample, other: Sample) -> bool:
+    """Whether two samples hold the same, bit by bit."""
+    arrays = (one.numbers, other.numbers), (one.codes, other.codes)
+    equal = all(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in arrays)
+    return equal and all(getattr(one, n) == getattr(other, n) for n in ("names", "pairs", "limit", "options"))
+
+
+def opened(data: bytes) -> Entries:
+    """Take bytes apart."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def sealed(entries: Entries, compression: int = zipfile.ZIP_STORED) -> bytes:
+    """Put entries together as ``encode`` does, with a digest that is right: what a forger can do."""
+    digest = hashlib.sha256()
+    for name, data in entries.items():
+        if name != "sha256":
+            digest.update(f"{name} {len(data)}\n".encode() + data)
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", compression) as archive:
+        for name, data in (entries | {"sha256": digest.hexdigest().encode()}).items():
+            info = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+            info.create_system = 3
+            info.compress_type = compression
+            archive.writestr(info, data)
+    return out.getvalue()
+
+
+def forged(**changes: bytes | None) -> bytes:
+    """Give a sample's bytes with entries changed, added or (None) left out; ``_`` in names stands for the dot."""
+    entries = opened(codec.encode(sample(), {"solver": "cascade"}))
+    for name, data in changes.items():
+        name = name.replace("_", ".")
+        entries = {n: d for n, d in entries.items() if n != name} if data is None else entries | {name: data}
+    return sealed(entries)
+
+
+def canonical(value: object) -> bytes:
+    """Write JSON as ``encode`` does."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def npy(header: str, data: bytes = b"", version: bytes = b"\x01\x00") -> bytes:
+    """Write an .npy with a header of our own."""
+    text = header.encode("latin-1")
+    return b"\x93NUMPY" + version + struct.pack("<H", len(text)) + text + data
+
+
+def refused(data: bytes) -> str:
+    """Give the reason for which bytes are refused."""
+    with pytest.raises(CorruptArtifact) as caught:
+        codec.decode(data, Sample)
+    return str(caught.value)
+
+
+def test_what_is_encoded_comes_back() -> None:
+    back = codec.decode(codec.encode(sample(), {}), Sample)
+    assert same(back, sample())
+    assert isinstance(back.options, CascadeOptions)
+    assert isinstance(back.names, tuple)
+
+
+def test_a_derived_field_is_left_out_and_made_again() -> None:
+    data = codec.encode(sample(numbers=np.array([1.0, 2.0])), {})
+    assert b"_sum" not in data
+    assert codec.decode(data, Sample).sum == 3.0
+
+
+def test_decoded_arrays_cannot_be_written_to() -> None:
+    back = codec.decode(codec.encode(sample(), {}), Sample)
+    with pytest.raises(ValueError, match="read-only"):
+        back.codes[0] = 1
+
+
+def test_equal_plans_give_equal_bytes() -> None:
+    assert codec.encode(sample(), {"a": 1, "b": 2}) == codec.encode(sample(), {"b": 2, "a": 1})
+    turned = sample(numbers=np.asfortranarray(sample().numbers))
+    assert codec.encode(turned, {}) == codec.encode(sample(), {})
+    assert codec.encode(sample(codes=np.arange(6, dtype=np.int32)[::2]), {}) == codec.encode(
+        sample(codes=np.array([0, 2, 4], dtype=np.int32)), {}
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"numbers": np.array([0.5])}, {"codes": np.array([3, 1, 3], dtype=np.int32)}, {"limit": 0.0}, {"names": ("K1",)}],
+)
+def test_different_plans_give_different_bytes(changes: dict[str, Any]) -> None:
+    assert codec.encode(sample(**changes), {}) != codec.encode(sample(), {})
+
+
+def test_the_manifest_is_kept_beside_the_plan() -> None:
+    data = codec.encode(sample(), {"solver": "cascade", "seed": 3})
+    assert codec.read_manifest(data) == {"format": codec.FORMAT, "kind": "Sample", "solver": "cascade", "seed": 3}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_plain_number_that_json_cannot_hold_is_not_written(value: float) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        codec.encode(sample(limit=value), {})
+
+
+def test_only_dataclasses_are_encoded() -> None:
+    with pytest.raises(TypeError, match="Polynomial is not a dataclass"):
+        codec.encode(Polynomial(polynomial=(1.0,)), {})
+
+
+def test_an_object_array_is_never_written() -> None:
+    with pytest.raises(ValueError, match="Object arrays cannot be saved"):
+        codec.encode(sample(codes=np.array([{}], dtype=object)), {})
+
+
+arrays = st.sampled_from(["<f8", "<f4", "<i4", "<i8", "|u1", "|b1", ">f8"]).flatmap(
+    lambda dtype: nps.arrays(np.dtype(dtype), nps.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5))
+)
+
+
+@given(arrays)
+def test_every_array_of_numbers_comes_back(array: NDArray[Any]) -> None:
+    back = codec.array_from_bytes(codec.array_to_bytes(array))
+    assert back.dtype == array.dtype
+    assert back.tobytes() == array.tobytes()
+    assert back.size == array.size
+
+
+@given(
+    nps.arrays(np.float64, nps.array_shapes(max_dims=3, min_side=0), elements=st.floats(allow_nan=True)),
+    nps.arrays(np.int32, nps.array_shapes(max_dims=2)),
+    st.lists(st.text(alphabet=st.characters(codec="utf-8"))),
+    st.none() | st.floats(allow_nan=False, allow_infinity=False),
+)
+def test_every_plan_comes_back_and_encodes_to_the_same_bytes(
+    numbers: NDArray[Any], codes: NDArray[Any], names: list[str], limit: float | None
+) -> None:
+    with np.errstate(all="ignore"):
+        plan = sample(numbers=numbers, codes=codes, names=tuple(names), limit=limit)
+        data = codec.encode(plan, {"names": names})
+        back = codec.decode(data, Sample)
+    assert same(back, plan)
+    assert codec.encode(back, {"names": names}) == data
+
+
+@given(st.binary(max_size=400))
+def test_arbitrary_bytes_are_refused(data: bytes) -> None:
+    refused(data)
+    with pytest.raises(CorruptArtifact):
+        codec.read_manifest(data)
+
+
+GOOD = codec.encode(sample(), {"solver": "cascade"})
+
+
+def test_one_flipped_bit_anywhere_is_noticed() -> None:
+    for position in range(len(GOOD)):
+        for bit in (0x01, 0x80):
+            refused(GOOD[:position] + bytes([GOOD[position] ^ bit]) + GOOD[position + 1 :])
+
+
+def test_bytes_cut_anywhere_are_refused() -> None:
+    for end in range(len(GOOD)):
+        refused(GOOD[:end])
+
+
+@pytest.mark.parametrize("more", [b"\x00", b"PK", GOOD])
+def test_bytes_before_or_after_are_refused(more: bytes) -> None:
+    refused(GOOD + more)
+    refused(more + GOOD)
+
+
+@given(st.data())
+def test_bytes_with_a_stretch_replaced_are_refused(data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(GOOD) - 1))
+    end = data.draw(st.integers(start, len(GOOD)))
+    changed = GOOD[:start] + data.draw(st.binary(max_size=60)) + GOOD[end:]
+    if changed != GOOD:
+        refused(changed)
+
+
+def test_the_forger_of_these_tests_can_also_write_good_bytes() -> None:
+    assert forged() == GOOD
+
+
+@pytest.mark.parametrize("number", [0, 2, "1", None, 1.5])
+def test_an_unknown_format_is_refused_with_both_numbers(number: object) -> None:
+    manifest = canonical({"format": number, "kind": "Sample"})
+    assert refused(forged(manifest_json=manifest)) == f"the bytes are of format {number}, this version reads format 1"
+
+
+def test_another_kind_is_refused_with_both_names() -> None:
+    assert refused(codec.encode(Other(limit=None), {})) == "the bytes hold a Other, not a Sample"
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [b"", b"{", b"[]", b"1", b"null", b"\xff", b'{"format":1}', b"[" * 100_000, b'{"format":1,"kind":["Sample"]}'],
+)
+def test_a_manifest_that_is_no_object_with_format_and_kind_is_refused(manifest: bytes) -> None:
+    refused(forged(manifest_json=manifest))
+
+
+def fields(**changes: object) -> bytes:
+    """Give the plain fields of a sample as JSON, with changes."""
+    return canonical({**json.loads(opened(GOOD)["fields.json"]), **changes})
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"[" * 100_000,
+        fields(more=1),
+        fields(names="K1"),
+        fields(names=[1]),
+        fields(pairs=[["a"]]),
+        fields(limit="x"),
+        fields(options={"target_precision": 2}),
+        fields(options={"surprise": 1}),
+        fields(limit=0).replace(b":0", b":NaN"),
+        fields(codes=[1, 2]),
+        fields(_sum=1.0),
+    ],
+)
+def test_plain_fields_that_are_missing_unknown_or_of_the_wrong_type_are_refused(plain: bytes) -> None:
+    refused(forged(fields_json=plain))
+
+
+def test_a_plain_value_where_an_array_belongs_is_refused() -> None:
+    data = forged(codes_npy=None, fields_json=fields(codes=[1, 2]))
+    assert refused(data) == "the field codes is a plain value, must be an array"
+
+
+def test_an_array_where_a_plain_value_belongs_is_refused() -> None:
+    plain = {name: value for name, value in json.loads(fields()).items() if name != "names"}
+    data = forged(fields_json=canonical(plain), names_npy=codec.array_to_bytes(np.zeros(2)))
+    assert refused(data) == "the field names is an array, must be a plain value"
+
+
+def test_an_array_of_another_type_is_refused() -> None:
+    data = forged(codes_npy=codec.array_to_bytes(np.zeros(3)))
+    assert refused(data) == "the array codes holds float64, must be int32"
+
+
+@pytest.mark.parametrize("name", ["manifest_json", "fields_json", "codes_npy", "numbers_npy"])
+def test_a_missing_entry_is_refused(name: str) -> None:
+    refused(forged(**{name: None}))
+
+
+@pytest.mark.parametrize("name", ["more_npy", "more_json", "../codes_npy", "codes_npy/", "_sum.npy"])
+def test_an_entry_too_many_is_refused(name: str) -> None:
+    refused(forged(**{name: codec.array_to_bytes(np.zeros(1))}))
+
+
+def test_a_missing_digest_is_refused() -> None:
+    entries = opened(GOOD)
+    del entries["sha256"]
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, data in entries.items():
+            archive.writestr(name, data)
+    assert refused(out.getvalue()).startswith("the bytes are no artifact: they hold ")
+
+
+def test_a_wrong_digest_is_refused() -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, data in (opened(GOOD) | {"sha256": b"0" * 64}).items():
+            archive.writestr(name, data)
+    assert refused(out.getvalue()) == "the bytes do not match their own SHA-256"
+
+
+def test_two_entries_of_one_name_are_refused() -> None:
+    out = io.BytesIO(GOOD)
+    with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(out, "a") as archive:
+        archive.writestr("codes.npy", codec.array_to_bytes(np.zeros(1)))
+    assert refused(out.getvalue()) == "the bytes hold two entries of one name"
+
+
+def test_a_compressed_entry_is_refused_before_it_is_unpacked() -> None:
+    bomb = sealed(opened(GOOD) | {"codes.npy": bytes(100_000_000)}, zipfile.ZIP_DEFLATED)
+    tracemalloc.start()
+    try:
+        assert refused(bomb) == "the bytes hold a compressed entry, all must be stored as they are"
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(bomb) < 200_000
+    assert peak < 5_000_000
+
+
+class Trap:
+    """Something that runs code when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (pytest.fail, ("unpickled",))
+
+
+@pytest.mark.parametrize("data", [pickle.dumps(Trap()), np.array([Trap()]).dumps()])
+def test_a_pickle_is_refused_and_does_not_run(data: bytes) -> None:
+    refused(data)
+    refused(forged(codes_npy=data))
+    refused(forged(fields_json=data))
+
+
+def test_an_object_array_is_refused_and_does_not_run() -> None:
+    out = io.BytesIO()
+    np.save(out, np.array([Trap()]), allow_pickle=True)
+    assert refused(forged(codes_npy=out.getvalue())) == "the array holds object, must be numbers"
+
+
+HEADER = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }"
+
+
+@pytest.mark.parametrize("shape", [(10**12,), (2**62, 2), (10**6, 10**6), (2**63,)])
+def test_a_header_that_promises_more_than_there_is_allocates_nothing(shape: tuple[int, ...]) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptArtifact) as caught:
+            codec.array_from_bytes(npy(HEADER % ("<f8", shape), bytes(8)))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert str(caught.value) == f"the array's header promises {8 * math.prod(shape)} bytes, there are 8"
+    assert peak < 1_000_000
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "{",
+        "{}",
+        "[]",
+        "(" * 5000,
+        "-" * 9000 + "1",
+        "{[]: 1}",
+        "{1: 2, 'a': 3}",
+        "__import__('os')",
+        HEADER % ("<f8", "(0, 1000000000000000000000)"),
+        HEADER % ("<f8", "(0, 10**30)"),
+        HEADER % ("<f8", "(-1,)"),
+        HEADER % ("<f8", "(-1, -1)"),
+        HEADER % ("<f8", "(1.0,)"),
+        HEADER % ("<f8", "1"),
+        HEADER % ("<f8", f"({'0,' * 80})"),
+        HEADER % ("|O", "(0,)"),
+        HEADER % ("<U4", "(0,)"),
+        HEADER % ("|V8", "(0,)"),
+        HEADER % ("<M8[s]", "(0,)"),
+        HEADER % ("<c16", "(0,)"),
+        HEADER % ("nonsense", "(0,)"),
+        "{'descr': (), 'fortran_order': False, 'shape': (0,)}",
+        "{'descr': [[]], 'fortran_order': False, 'shape': (0,)}",
+        "{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (0,)}",
+        "{'descr': [('a', ())], 'fortran_order': False, 'shape': (0,)}",
+        "{'descr': '<f8', 'fortran_order': 1, 'shape': (0,)}",
+        "x" * 20_000,
+    ],
+)
+def test_a_made_up_array_header_is_refused(header: str) -> None:
+    with pytest.raises(CorruptArtifact):
+        codec.array_from_bytes(npy(header))
+
+
+@pytest.mark.parametrize("data", [b"", b"\x93NUMPY", npy("", version=b"\x02\x00"), npy("", version=b"\x09\x09")])
+def test_bytes_that_are_no_npy_of_version_1_are_refused(data: bytes) -> None:
+    with pytest.raises(CorruptArtifact):
+        codec.array_from_bytes(data)
+
+
+ARRAY = codec.array_to_bytes(np.arange(4.0))
+
+
+@pytest.mark.filterwarnings("ignore:Reading `.npy`")  # a header as Python 2 wrote it
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(0, len(ARRAY) - 1), st.binary(max_size=8), st.integers(0, 8))
+def test_a_mutated_array_is_refused_or_holds_numbers(start: int, new: bytes, old: int) -> None:
+    mutated = ARRAY[:start] + new + ARRAY[start + old :]
+    try:
+        array = codec.array_from_bytes(mutated)
+    except CorruptArtifact:
+        return
+    assert array.dtype.kind in "biuf"
+    assert array.nbytes <= len(mutated)
+
+
+@given(st.sampled_from(["codes.npy", "numbers.npy", "fields.json", "manifest.json"]), st.data())
+@pytest.mark.filterwarnings("ignore:Reading `.npy`")
+def test_a_forger_of_one_entry_gets_a_refusal_or_a_plan(name: str, data: st.DataObject) -> None:
+    entry = opened(GOOD)[name]
+    start = data.draw(st.integers(0, len(entry) - 1))
+    changed = entry[:start] + data.draw(st.binary(max_size=6)) + entry[start + data.draw(st.integers(0, 6)) :]
+    try:
+        with np.errstate(all="ignore"):
+            plan = codec.decode(forged(**{name.replace(".", "_"): changed}), Sample)
+    except CorruptArtifact:
+        return
+    assert plan.numbers.dtype == np.float64
+    assert plan.codes.dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        b'{"format":1,"kind":"Sample","x":NaN}',
+        b'{"format":1,"kind":"Sample","x":Infinity}',
+        b'{"format":1,"kind":"Sample","x":"\\ud800"}',
+        b'{"format":1, "kind":"Sample"}',
+        b'{"format":1,"format":1,"kind":"Sample"}',
+    ],
+)
+def test_json_that_encode_would_not_have_written_is_refused(manifest: bytes) -> None:
+    with pytest.raises(CorruptArtifact, match="JSON"):
+        codec.read_manifest(forged(manifest_json=manifest))

@@ -1,0 +1,117 @@
+"""Datasets in a real store: kept as they were checked, replaced, and not deleted while a build needs them."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from app.clock import now
+from app.store.client import key
+from app.store.repositories import Repositories
+from models import Dataset, FeatureTable, Trace
+from models.errors import Conflict, StoreRefused, UnknownDataset
+from tests.support import stored
+
+
+def blobs(repos: Repositories) -> int:
+    """Count the bytes in the store."""
+    return len(stored.keys(repos, key("blob", "*")))
+
+
+@pytest.mark.parametrize("make", [stored.trace, stored.features])
+def test_a_dataset_comes_back_as_it_was_checked(make: Callable[[], Dataset], repos: Repositories) -> None:
+    dataset = make()
+    _, new = repos.datasets.put("data", dataset, created_at=now())
+    assert new
+    back = repos.datasets.load(repos.datasets.info("data"))
+    assert type(back) is type(dataset)
+    assert (back.spec, back.classes, back.rows) == (dataset.spec, dataset.classes, dataset.rows)
+    assert back.labels.tobytes() == dataset.labels.tobytes()
+    if isinstance(back, Trace) and isinstance(dataset, Trace):
+        np.testing.assert_array_equal(back.confidences, dataset.confidences)
+        np.testing.assert_array_equal(back.predictions, dataset.predictions)
+        np.testing.assert_array_equal(back.costs, dataset.costs)
+    if isinstance(back, FeatureTable) and isinstance(dataset, FeatureTable):
+        np.testing.assert_array_equal(back.values, dataset.values)
+        np.testing.assert_array_equal(back.sizes, dataset.sizes)
+
+
+def test_what_is_told_of_a_dataset_is_what_it_holds(repos: Repositories) -> None:
+    info = stored.put_trace(repos)
+    assert repos.datasets.info("trace") == info
+    assert repos.datasets.infos() == [info]
+    assert (info.rows, info.classes, info.embedding_dimensions) == (60, ("cat", "dog", "owl"), 0)
+    assert info.columns == info.spec.used_columns
+    assert info.bytes == repos.store.client.strlen(key("blob", info.sha256))
+
+
+def test_datasets_are_listed_by_name(repos: Repositories) -> None:
+    for name in ("b", "c", "a"):
+        stored.put_trace(repos, name)
+    assert [info.name for info in repos.datasets.infos()] == ["a", "b", "c"]
+
+
+def test_a_dataset_takes_the_place_of_an_older_one_and_of_its_bytes(repos: Repositories) -> None:
+    old = stored.put_trace(repos, seed=0)
+    info, new = repos.datasets.put("trace", stored.trace(seed=1), created_at=now())
+    assert not new
+    assert info.sha256 != old.sha256
+    assert repos.datasets.infos() == [info]
+    assert repos.datasets.load(info).rows == 60
+    assert blobs(repos) == 1
+
+
+def test_a_dataset_may_change_its_kind(repos: Repositories) -> None:
+    stored.put_trace(repos)
+    info, _ = repos.datasets.put("trace", stored.features(), created_at=now())
+    assert isinstance(repos.datasets.load(info), FeatureTable)
+
+
+def test_the_same_dataset_again_changes_nothing_but_its_time(repos: Repositories) -> None:
+    first, second = stored.put_trace(repos), stored.put_trace(repos)
+    assert first.sha256 == second.sha256
+    assert repos.datasets.load(second).rows == 60
+    assert blobs(repos) == 1
+
+
+def test_equal_tables_under_two_names_share_their_bytes_until_both_are_gone(repos: Repositories) -> None:
+    stored.put_trace(repos, "a")
+    info = stored.put_trace(repos, "b")
+    assert blobs(repos) == 1
+    repos.datasets.delete("a")
+    assert repos.datasets.load(info).rows == 60
+    repos.datasets.delete("b")
+    assert stored.keys(repos) == []
+
+
+def test_a_deleted_dataset_is_unknown(repos: Repositories) -> None:
+    stored.put_trace(repos)
+    repos.datasets.delete("trace")
+    for call in (repos.datasets.info, repos.datasets.delete):
+        with pytest.raises(UnknownDataset, match="there is no dataset called 'trace'"):
+            call("trace")
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_a_dataset_that_a_build_waits_for_or_reads_cannot_be_deleted(running: bool, repos: Repositories) -> None:
+    stored.put_trace(repos)
+    stored.put_trace(repos, "other")
+    build = repos.builds.enqueue(stored.request())
+    if running:
+        repos.builds.start(build.id)
+    with pytest.raises(Conflict, match=f"dataset 'trace' is in use by build {build.id}; cancel it or wait for its end"):
+        repos.datasets.delete("trace")
+    repos.datasets.delete("other")
+    repos.builds.cancel(build.id)
+    repos.datasets.delete("trace")
+    assert repos.datasets.infos() == []
+
+
+def test_a_table_whose_bytes_are_gone_or_changed_is_refused(repos: Repositories) -> None:
+    info = stored.put_trace(repos)
+    repos.store.client.setrange(key("blob", info.sha256), 50, b"x")
+    with pytest.raises(StoreRefused, match="do not match their SHA-256"):
+        repos.datasets.load(info)
+    repos.store.client.delete(key("blob", info.sha256))
+    with pytest.raises(StoreRefused, match="the table of dataset 'trace' is gone from the store; upload it again"):
+        repos.datasets.load(info)

@@ -1,0 +1,210 @@
+"""Deleting artifacts in a real store: nothing is left of one but the counter of its versions."""
+
+import threading
+from contextlib import suppress
+from hashlib import sha256
+
+import pytest
+
+from app.clock import now
+from app.store.client import Store, key
+from app.store.feedback import Count
+from app.store.pointers import MOVES
+from app.store.repositories import Repositories
+from models import ArtifactRef, ParsimonyError
+from models.errors import Conflict, UnknownArtifact, UnknownVersion
+from models.feedback import Estimates, Outcome
+from tests.support import stored
+from tests.support.invariants import assert_whole
+
+ID = ("cascade", "plan")
+
+
+def tell(repos: Repositories, version: int, name: str = "plan") -> None:
+    """Tell an outcome of a version, with a row."""
+    ref, count = ArtifactRef(solver="cascade", name=name, version=version), Count(100)
+    count.add(Outcome(artifact=ref, correct=True, row={"truth": "cat"}), Estimates(accuracy=0.9))
+    repos.feedback.add({ref: count})
+
+
+def test_nothing_is_left_of_a_deleted_artifact_but_its_counter(repos: Repositories) -> None:
+    for seed in (0, 1, 1):
+        stored.publish(repos, seed=seed)
+    for version in (1, 3):
+        tell(repos, version)
+    repos.store.client.sadd(key("drifted"), "cascade/plan/1/accuracy")
+    repos.artifacts.delete_all(*ID)
+    assert stored.keys(repos) == [key("counter", *ID), MOVES]
+    for call in (repos.artifacts.record, repos.artifacts.versions, repos.artifacts.delete_all):
+        with pytest.raises(UnknownArtifact, match=r"there is no cascade artifact called 'plan'$"):
+            call(*ID)
+    assert repos.artifacts.page().items == []
+    assert_whole(repos.store.client)
+
+
+def test_other_artifacts_keep_what_is_theirs(repos: Repositories) -> None:
+    other = stored.publish(repos, "other")
+    stored.publish(repos)
+    tell(repos, 1)
+    tell(repos, 1, "other")
+    repos.store.client.sadd(
+        key("refs", stored.publish(repos).sha256), "artifact/index/else/1"
+    )  # as if bytes were shared
+    repos.artifacts.delete_all(*ID)
+    assert [record.name for record in repos.artifacts.active()] == ["other"]
+    assert repos.artifacts.data(other)
+    assert len(stored.keys(repos, key("blob", "*"))) == 2
+    assert repos.feedback.report(other).outcomes == 1
+
+
+def test_a_name_that_is_used_again_goes_on_counting(repos: Repositories) -> None:
+    for seed in (0, 1):
+        stored.publish(repos, seed=seed)
+    repos.artifacts.delete_all(*ID)
+    assert stored.publish(repos, seed=2).version == 3
+    assert [record.version for record in repos.artifacts.versions(*ID)] == [3]
+
+
+def test_an_artifact_that_is_not_there_cannot_be_deleted(repos: Repositories) -> None:
+    stored.publish(repos, "other")
+    with pytest.raises(UnknownArtifact, match="no cascade artifact called 'plan'; there are other"):
+        repos.artifacts.delete_all(*ID)
+    with pytest.raises(UnknownArtifact):
+        repos.artifacts.delete(*ID, 1, even_active=True)
+
+
+def test_the_active_version_goes_only_if_asked_for_and_the_highest_that_remains_answers(repos: Repositories) -> None:
+    first, second = (stored.publish(repos, seed=seed) for seed in (0, 1))
+    stored.publish(repos, seed=2)
+    with pytest.raises(Conflict, match="version 3 of cascade 'plan' is active"):
+        repos.artifacts.delete(*ID, 3)
+    with repos.store.announcements() as wait:
+        repos.artifacts.delete(*ID, 3, even_active=True)
+        assert wait(2.0)
+    assert repos.artifacts.pointers() == {ID: (2, second.sha256)}
+    repos.artifacts.activate(*ID, 1)
+    repos.artifacts.delete(*ID, 1, even_active=True)
+    assert [(r.version, r.active) for r in repos.artifacts.versions(*ID)] == [(2, True)]
+    with pytest.raises(UnknownVersion, match="no version 1; its active version is 2"):
+        repos.artifacts.delete(*ID, 1, even_active=True)
+    repos.artifacts.delete(*ID, 2, even_active=True)
+    assert stored.keys(repos) == [key("counter", *ID), MOVES]
+    assert first.sha256 != second.sha256
+    assert stored.publish(repos).version == 4
+
+
+def test_a_damaged_artifact_can_be_deleted(repos: Repositories) -> None:
+    for seed in (0, 1):
+        stored.publish(repos, seed=seed)
+    repos.store.client.set(key("version", *ID, 1), b"{no json")
+    repos.store.client.delete(key("version", *ID, 2))
+    repos.artifacts.delete_all(*ID)
+    assert repos.artifacts.pointers() == {}
+    assert stored.keys(repos, key("version*")) == []
+
+
+def test_a_full_store_can_be_emptied(repos: Repositories) -> None:
+    for name in ("plan", "other"):
+        for seed in (0, 1):
+            stored.publish(repos, name, seed)
+    repos.store.client.config_set("maxmemory", 1)
+    try:
+        repos.artifacts.delete("cascade", "other", 1)
+        repos.artifacts.delete_all(*ID)
+        assert [record.name for record in repos.artifacts.active()] == ["other"]
+    finally:
+        repos.store.client.config_set("maxmemory", 0)
+
+
+def test_outcomes_that_come_after_a_deletion_are_refused(repos: Repositories) -> None:
+    stored.publish(repos)
+    repos.artifacts.delete_all(*ID)
+    with pytest.raises(UnknownVersion):
+        tell(repos, 1)
+    assert stored.keys(repos, key("feedback*")) == []
+
+
+def test_who_deletes_all_while_others_publish_and_activate_leaves_a_whole_store(repos: Repositories) -> None:
+    failures, over = list[BaseException](), threading.Event()
+
+    def publish() -> None:
+        while not over.is_set():
+            try:
+                record = stored.publish(repos, seed=len(failures))
+                repos.artifacts.activate(*ID, max(1, record.version - 1))
+            except (UnknownArtifact, UnknownVersion):
+                pass
+            except ParsimonyError as error:
+                failures.append(error)
+                return
+
+    threads = [threading.Thread(target=publish) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    store = Store(repos.store.url)
+    for _ in range(40):
+        with suppress(UnknownArtifact):
+            repos.artifacts.delete_all(*ID)
+        assert_whole(store.client)
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert_whole(store.client)
+    store.close()
+
+
+def test_what_was_deleted_is_told_from_what_was_lost(repos: Repositories) -> None:
+    stored.publish(repos)
+    stored.publish(repos, "lost")
+    repos.artifacts.delete_all(*ID)
+    repos.store.client.delete(*stored.keys(repos, "*lost*"))
+    assert repos.artifacts.deleted([ID, ("cascade", "lost")]) == {ID}
+    assert repos.artifacts.deleted([]) == set()
+
+
+def test_what_moved_is_told_to_whoever_looked_before(repos: Repositories) -> None:
+    pointing = repos.artifacts.pointing
+    _, mark = pointing.all()
+    assert pointing.moves(mark) is not None
+    for name in ("a", "b", "a"):
+        stored.publish(repos, name)
+    moves = pointing.moves(mark)
+    assert moves is not None
+    assert (set(moves.moved), moves.count) == ({("cascade", "a"), ("cascade", "b")}, 2)
+    again = pointing.moves(moves.mark)
+    assert again is not None
+    assert (again.moved, again.mark) == (frozenset(), moves.mark)
+    repos.artifacts.activate("cascade", "a", 1)
+    repos.artifacts.delete_all("cascade", "b")
+    last = pointing.moves(again.mark)
+    assert last is not None
+    assert (set(last.moved), last.count) == ({("cascade", "a"), ("cascade", "b")}, 1)
+    assert pointing.all()[1] == last.mark
+
+
+def test_a_store_that_cannot_tell_what_moved_says_so(repos: Repositories) -> None:
+    stored.publish(repos)
+    pointing = repos.artifacts.pointing
+    mark = pointing.all()[1]
+    for _ in range(2000):
+        pointing_moves(repos)
+    assert pointing.moves(mark) is None, "more moved than is told"
+    repos.store.client.flushdb()
+    assert pointing.moves(mark) is None, "it is another store"
+    stored.publish(repos)
+    assert pointing.moves(mark) is None
+
+
+def pointing_moves(repos: Repositories) -> None:
+    """Note a move."""
+    repos.store.client.xadd(MOVES, {"artifact": "cascade/plan"}, maxlen=1000)
+
+
+def test_publication_and_deletion_are_of_the_same_bytes(repos: Repositories) -> None:
+    data = stored.artifact()
+    repos.artifacts.publish(data, created_at=now())
+    repos.artifacts.delete_all(*ID)
+    record = repos.artifacts.publish(data, created_at=now())
+    assert repos.artifacts.data(record) == data
+    assert record.sha256 == sha256(data).hexdigest()

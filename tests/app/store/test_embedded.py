@@ -1,0 +1,276 @@
+"""The embedded server, by real processes: nothing is lost and nothing is left behind, whoever is killed."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import redis
+
+from app.store.client import Store
+from app.store.embedded import EmbeddedRedis
+from app.store.embedded_files import socket_path
+from models.errors import StoreUnavailable
+from tests.support.patience import patient
+from tests.support.servers import environment, wait_for
+
+SERVER, KEEPER = "valkey-server", "import keep"
+USER = """
+import sys, time
+from pathlib import Path
+from app.store.embedded import EmbeddedRedis
+from app.store.client import Store
+server = EmbeddedRedis(Path(sys.argv[1]))
+store = Store(server.url)
+store.client.set(sys.argv[2], "written")
+print("ready", flush=True)
+sys.stdin.readline()
+store.close()
+server.close()
+"""
+
+
+def processes(folder: Path, word: str = "") -> list[psutil.Process]:
+    """Find the processes whose command line or working directory names a folder, and a word if one is given."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            line = " ".join(process.cmdline())
+            where = f"{line} {process.cwd()}"  # the server retitles itself, and works in the folder
+            ours = str(folder) in where and word in line and process.pid != os.getpid()
+            if ours and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def one(folder: Path, word: str) -> psutil.Process:
+    """Find the one process of a kind."""
+    wait_for(lambda: len(processes(folder, word)) == 1, 10)
+    return processes(folder, word)[0]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """Give a folder; when the test is over, no process may be left that uses it."""
+    yield tmp_path
+    wait_for(lambda: not processes(tmp_path), 10, lambda: f"left over: {processes(tmp_path)}")
+
+
+def user(folder: Path, name: str) -> subprocess.Popen[str]:
+    """Start a process that uses the store, writes a key, and leaves when it is told to."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", USER, str(folder), name],
+        env=environment(folder),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def leave(process: subprocess.Popen[str]) -> None:
+    """Tell a user to leave."""
+    process.communicate("leave\n", timeout=patient(10))
+    assert process.returncode == 0
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """Kill a user."""
+    process.kill()
+    process.communicate(timeout=patient(10))
+
+
+def written(server: EmbeddedRedis, name: str = "name") -> object:
+    """Read a key."""
+    store = Store(server.url)
+    try:
+        return store.client.get(name)
+    finally:
+        store.close()
+
+
+def write(server: EmbeddedRedis, name: str = "name") -> None:
+    """Write a key."""
+    store = Store(server.url)
+    store.client.set(name, "written")
+    store.close()
+
+
+def answers(server: EmbeddedRedis, name: str = "name") -> bool:
+    """Whether the server answers with the key."""
+    try:
+        return written(server, name) == b"written"
+    except redis.ConnectionError:
+        return False
+
+
+def test_nobody_else_can_reach_the_socket(folder: Path) -> None:
+    with EmbeddedRedis(folder) as server:
+        assert (folder / "redis").stat().st_mode & 0o777 == 0o700
+        assert socket_path(server.folder).stat().st_mode & 0o777 == 0o700
+        assert server.url == f"unix://{folder}/redis/redis.sock"
+        assert one(folder, SERVER).net_connections("inet") == []
+
+
+def test_a_folder_that_others_could_read_is_closed_to_them(folder: Path) -> None:
+    (folder / "redis").mkdir(mode=0o755)
+    with EmbeddedRedis(folder):
+        assert (folder / "redis").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_clean_stop_saves_and_leaves_no_process(folder: Path) -> None:
+    with EmbeddedRedis(folder) as server:
+        write(server)
+    wait_for(lambda: not processes(folder), 10)
+    with EmbeddedRedis(folder) as server:
+        assert written(server) == b"written"
+
+
+def test_who_comes_while_it_stops_waits_and_finds_the_data(folder: Path) -> None:
+    for _ in range(3):
+        with EmbeddedRedis(folder) as server:
+            write(server)
+        with EmbeddedRedis(folder) as server:
+            assert written(server) == b"written"
+
+
+def test_two_users_share_one_server_and_the_last_stops_it(folder: Path) -> None:
+    first, second = user(folder, "one"), user(folder, "two")
+    server = one(folder, SERVER)
+    one(folder, KEEPER)
+    leave(first)
+    with EmbeddedRedis(folder) as third:
+        assert written(third, "one") == written(third, "two") == b"written"
+    assert server.is_running()
+    leave(second)
+    wait_for(lambda: not processes(folder), 10)
+
+
+def test_a_user_that_is_killed_counts_no_more(folder: Path) -> None:
+    end(user(folder, "one"))
+    wait_for(lambda: not processes(folder), 10)
+
+
+def test_after_everything_was_killed_the_next_start_finds_the_data_and_no_orphan(folder: Path) -> None:
+    users = [user(folder, "one"), user(folder, "two")]
+    doomed = [one(folder, KEEPER), one(folder, SERVER)]
+    for kept in doomed:
+        kept.kill()
+    for process in users:
+        end(process)
+    wait_for(lambda: not processes(folder), 10)
+    with EmbeddedRedis(folder) as server:
+        assert written(server, "one") == written(server, "two") == b"written"
+        assert one(folder, SERVER).pid not in [process.pid for process in doomed]
+
+
+def test_a_killed_keeper_takes_the_server_with_it_and_revive_starts_both_again(folder: Path) -> None:
+    with EmbeddedRedis(folder) as server:
+        write(server)
+        keeper, doomed = one(folder, KEEPER), one(folder, SERVER)
+        keeper.kill()
+        wait_for(lambda: not doomed.is_running() or doomed.status() == psutil.STATUS_ZOMBIE, 10)
+        assert not answers(server)
+        server.revive()
+        assert answers(server)
+        one(folder, KEEPER)
+        one(folder, SERVER)
+
+
+def test_revive_leaves_a_living_keeper_alone(folder: Path) -> None:
+    with EmbeddedRedis(folder) as server:
+        write(server)
+        before = one(folder, SERVER).pid
+        server.revive()
+        assert one(folder, SERVER).pid == before
+        assert answers(server)
+
+
+def test_a_killed_server_is_started_again_on_its_data(folder: Path) -> None:
+    with EmbeddedRedis(folder) as server:
+        write(server)
+        doomed = one(folder, SERVER)
+        doomed.kill()
+        doomed.wait(5)
+        wait_for(lambda: answers(server), 10)
+        assert one(folder, SERVER).pid != doomed.pid
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_from_the_terminal_does_not_stop_the_keeper(number: signal.Signals, folder: Path) -> None:
+    with EmbeddedRedis(folder) as server:
+        write(server)
+        keeper = one(folder, KEEPER)
+        keeper.send_signal(number)
+        wait_for(lambda: answers(server), 10)
+        assert keeper.is_running()
+        assert os.getsid(keeper.pid) != os.getsid(0)
+
+
+def test_a_path_too_long_for_a_socket_works(folder: Path) -> None:
+    data_dir = folder / ("long" * 30)
+    with EmbeddedRedis(data_dir) as server:
+        write(server)
+        assert len(server.url) < 108
+        assert socket_path(server.folder).parent.stat().st_mode & 0o777 == 0o700
+        assert not (data_dir / "redis" / "redis.sock").exists()
+    wait_for(lambda: not processes(folder), 10)
+    with EmbeddedRedis(data_dir) as server:
+        assert written(server) == b"written"
+
+
+def test_two_long_paths_have_sockets_of_their_own(folder: Path) -> None:
+    assert socket_path(folder / ("a" * 120)) != socket_path(folder / ("a" * 119))
+    assert socket_path(folder / "a") == folder / "a" / "redis.sock"
+
+
+def test_a_relative_path_is_the_same_store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    with EmbeddedRedis(folder) as server, EmbeddedRedis(Path(".")) as same:
+        assert server.url == same.url
+
+
+def test_a_store_that_cannot_start_says_where_to_look(folder: Path) -> None:
+    (folder / "redis" / "redis.log").mkdir(parents=True)
+    with pytest.raises(StoreUnavailable, match=r"the embedded store did not start; see .*redis\.log"):
+        EmbeddedRedis(folder)
+
+
+def test_the_folder_of_the_data_that_is_a_file_is_refused(folder: Path) -> None:
+    (folder / "redis").write_text("")
+    with pytest.raises(OSError, match="File exists"):
+        EmbeddedRedis(folder)
+
+
+def test_a_server_whose_folder_was_removed_ends_by_itself(tmp_path: Path) -> None:
+    with EmbeddedRedis(tmp_path / "data"):
+        shutil.rmtree(tmp_path / "data")
+    wait_for(lambda: not naming(tmp_path), 15, "a keeper or a server is left over")
+
+
+def test_a_keeper_that_is_told_to_end_saves_and_ends(tmp_path: Path) -> None:
+    with EmbeddedRedis(tmp_path / "data") as embedded:
+        store = Store(embedded.url)
+        store.client.set("a", "1")
+        for process in naming(tmp_path):
+            process.terminate()
+        wait_for(lambda: not naming(tmp_path), 15, "a keeper or a server is left over")
+        embedded.revive()
+        assert store.client.get("a") == b"1"
+        store.close()
+
+
+def naming(folder: Path) -> list[psutil.Process]:
+    """Find the processes whose command names the folder."""
+    found = psutil.process_iter(["cmdline", "status"])
+    alive = [process for process in found if process.info["status"] != psutil.STATUS_ZOMBIE]
+    return [process for process in alive if any(str(folder) in word for word in process.info["cmdline"] or [])]

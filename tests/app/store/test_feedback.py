@@ -1,0 +1,265 @@
+"""Feedback in the store: added up all at once, bounded, gone with its version."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+import redis
+
+from app.store.client import Store, key
+from app.store.feedback import DRIFTS, KEPT_BYTES, KEPT_ROWS, ROW_SIZES, Count, Feedback
+from app.store.repositories import Repositories
+from models import ArtifactRecord, ArtifactRef
+from models.errors import InvalidRequest, UnknownVersion
+from models.feedback import Estimates, Outcome
+from solvers.drift import Outcomes, compare, tally
+from tests.support.stored import publish
+
+ID = "cascade/plan/1?accuracy=0.9&time=2.0"
+EXPECTED = Estimates(accuracy=0.9, time=2.0)
+
+
+@pytest.fixture
+def record(repos: Repositories) -> ArtifactRecord:
+    """Publish a cascade."""
+    return publish(repos, "plan")
+
+
+def counted(ref: ArtifactRef, *outcomes: Outcome) -> dict[ArtifactRef, Count]:
+    """Count outcomes of one version."""
+    count = Count(1000)
+    for outcome in outcomes:
+        count.add(outcome, EXPECTED)
+    return {ref: count}
+
+
+def ref_of(record: ArtifactRecord) -> ArtifactRef:
+    """Name a record's version."""
+    return ArtifactRef(solver=record.solver, name=record.name, version=record.version)
+
+
+def test_outcomes_are_added_up_and_reported(repos: Repositories, record: ArtifactRecord) -> None:
+    """Estimated beside realised, with bounds, and each classifier's share."""
+    outcomes = [
+        Outcome(decision=ID, correct=place % 10 > 0, time=1.0 + place % 3, classifier="fast") for place in range(300)
+    ]
+    for _ in range(2):
+        assert repos.feedback.add(counted(ref_of(record), *outcomes)) == {ref_of(record): ()}
+    report = repos.feedback.report(record)
+    assert (report.outcomes, report.rows, report.drift) == (600, 0, ())
+    assert report.accuracy.outcomes == 600
+    assert report.accuracy.realised == pytest.approx(0.9)
+    assert report.accuracy.estimated == pytest.approx(0.9)
+    assert report.time.realised == pytest.approx(2)
+    assert report.time.estimated == pytest.approx(2)
+    assert report.cost.outcomes == 0
+    assert report.time.low is not None
+    assert report.time.low < 2 < (report.time.high or 0)
+    assert [(each.classifier, each.outcomes, each.correct) for each in report.classifiers] == [("fast", 600, 540)]
+
+
+def test_an_accuracy_is_judged_by_the_items_that_got_an_answer_and_a_cost_by_all() -> None:
+    """Of 100 rows that a build judged by, a tenth answered: ten tell the accuracy, a hundred the cost."""
+    count = Count(100)
+    count.add(Outcome(decision=ID, correct=True, cost=3.0), Estimates(accuracy=0.7, coverage=0.1, cost=2.0))
+    found = count.sums()
+    told = tally("accuracy", Outcomes(np.array([0.7]), np.ones(1), 10)) | tally(
+        "cost", Outcomes(np.array([2.0]), np.array([3.0]), 100)
+    )
+    assert {name: found[name] for name in told} == told
+    assert told["accuracy.above.0"] != tally("accuracy", Outcomes(np.array([0.7]), np.ones(1), 100))["accuracy.above.0"]
+
+
+def test_servers_count_side_by_side_and_lose_nothing(repos: Repositories, record: ArtifactRecord) -> None:
+    """Eight at once, fifty times each."""
+    more = counted(ref_of(record), Outcome(decision=ID, correct=True, row={"a": 1.0}))
+    start = threading.Barrier(8)
+
+    def send(_: int) -> None:
+        start.wait()
+        for _ in range(50):
+            repos.feedback.add(more)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(send, range(8)))
+    report = repos.feedback.report(record)
+    assert (report.outcomes, report.accuracy.outcomes, report.rows) == (400, 400, 400)
+
+
+def test_drift_is_raised_kept_and_forgotten(repos: Repositories, record: ArtifactRecord) -> None:
+    """A test that has won stays won, also if later outcomes are as estimated; records tell it."""
+    wrong = counted(ref_of(record), *[Outcome(decision=ID, correct=False)] * 100)
+    right = counted(ref_of(record), *[Outcome(decision=ID, correct=place % 10 > 0) for place in range(10)] * 500)
+    assert repos.feedback.add(wrong) == {ref_of(record): ("accuracy",)}
+    assert repos.feedback.add(right) == {ref_of(record): ("accuracy",)}
+    assert repos.feedback.with_drift([record])[0].drift == ("accuracy",)
+    assert repos.feedback.report(record).accuracy.drift
+    repos.feedback.delete(ref_of(record))
+    assert repos.feedback.with_drift([record])[0].drift == ()
+    assert repos.feedback.report(record).outcomes == 0
+
+
+@pytest.mark.parametrize("unit", [1e-90, 1e-30, 1e-10, 1.0, 1e90])
+def test_means_and_bounds_are_those_of_any_unit(repos: Repositories, record: ArtifactRecord, unit: float) -> None:
+    """What is told in other units, batch by batch, has the same mean and bounds in these units."""
+    rng = np.random.default_rng(3)
+    sums: dict[str, float] = {}
+    for _ in range(20):
+        costs = rng.exponential(1, 10)
+        count = Count(1000)
+        for cost in costs.tolist():
+            count.add(Outcome(decision=ID, cost=cost * unit), Estimates(cost=unit))
+        repos.feedback.add({ref_of(record): count})
+        for name, more in tally("cost", Outcomes(np.ones(10), costs, 1000)).items():
+            sums[name] = sums.get(name, 0.0) + more
+    found, exact = repos.feedback.report(record).cost, compare("cost", sums)
+    assert exact.low is not None
+    for name in ("estimated", "realised", "low", "high"):
+        assert getattr(found, name) == pytest.approx(getattr(exact, name) * unit, rel=1e-9, abs=0)
+
+
+def test_what_is_counted_is_no_failure_if_the_store_goes_right_after(
+    repos: Repositories, record: ArtifactRecord
+) -> None:
+    """Drift is then not told, and seen with the next outcome. A store that reads no sums stands for one that went."""
+    wrong = counted(ref_of(record), *[Outcome(decision=ID, correct=False)] * 100)
+    repos.store.client.acl_setuser("default", enabled=True, commands=["-hgetall"])
+    try:
+        assert repos.feedback.add(wrong) == {}
+    finally:
+        repos.store.client.acl_setuser("default", enabled=True, categories=["+@all"])
+    assert repos.feedback.report(record).outcomes == 100
+    more = counted(ref_of(record), Outcome(decision=ID, correct=True))
+    assert repos.feedback.add(more) == {ref_of(record): ("accuracy",)}
+    assert repos.feedback.with_drift([record])[0].drift == ("accuracy",)
+
+
+class Between(redis.Redis):
+    """A client during whose work another server does something, once: after the read of this number."""
+
+    after: int
+    act: Callable[[], object]
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Read or write, and let the other server act."""
+        found = super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
+        if args[0] in ("HGETALL", "SMISMEMBER"):
+            self.after -= 1
+            if self.after == 0:
+                self.act()
+        return found
+
+
+def meanwhile(repos: Repositories, after: int, act: Callable[[], object]) -> Feedback:
+    """Give the feedback of another server, which is interrupted after so many reads."""
+    store = Store(repos.store.url)
+    store.close()
+    store.client = client = Between(connection_pool=repos.store.client.connection_pool)
+    client.after, client.act = after, act
+    return Feedback(store)
+
+
+@pytest.mark.parametrize("after", [1, 2])
+def test_servers_raise_flags_side_by_side_and_lose_none(
+    repos: Repositories, record: ArtifactRecord, after: int
+) -> None:
+    """One tells wrong answers, the other long times while the first looks whether its have drifted."""
+    wrong = counted(ref_of(record), *[Outcome(decision=ID, correct=False)] * 100)
+    slow = counted(ref_of(record), *[Outcome(decision=ID, time=40.0)] * 100)
+    meanwhile(repos, after, lambda: repos.feedback.add(slow)).add(wrong)
+    assert repos.feedback.report(record).drift == ("accuracy", "time")
+
+
+@pytest.mark.parametrize("after", [1, 2])
+def test_no_flag_outlives_the_outcomes_that_raised_it(repos: Repositories, record: ArtifactRecord, after: int) -> None:
+    """They are forgotten while the server that counted them looks whether they have drifted."""
+    wrong = counted(ref_of(record), *[Outcome(decision=ID, correct=False)] * 100)
+    meanwhile(repos, after, lambda: repos.feedback.delete(ref_of(record))).add(wrong)
+    report = repos.feedback.report(record)
+    assert (report.outcomes, report.drift) == (0, ())
+
+
+def test_the_newest_rows_are_kept(repos: Repositories, record: ArtifactRecord) -> None:
+    """No more than the limit, in the order they came."""
+    for start in (0, 6000):
+        rows = [Outcome(decision=ID, row={"a": float(start + place)}, embedding=(1.0, 2.0)) for place in range(6000)]
+        repos.feedback.add(counted(ref_of(record), *rows))
+    kept = repos.feedback.rows(ref_of(record))
+    assert len(kept) == KEPT_ROWS
+    assert (kept[0], kept[-1]) == (({"a": 2000.0}, [1.0, 2.0]), ({"a": 11999.0}, [1.0, 2.0]))
+
+
+def long_row(kilobytes: int, mark: float = 0.0) -> Outcome:
+    """Tell a row of so many kilobytes."""
+    cells = {f"{place:05}" + "x" * 95: "y" * 200 for place in range(kilobytes * 1000 // 306)}
+    return Outcome(decision=ID, row={"a": mark, **cells})
+
+
+def bytes_of_rows(repos: Repositories) -> int:
+    """Count the bytes of all rows in the store."""
+    names = repos.store.client.scan_iter(key("feedback-rows*"))
+    return sum(len(row) for name in names for row in repos.store.client.lrange(name, 0, -1))
+
+
+def test_rows_of_a_version_take_no_more_bytes_than_are_kept(repos: Repositories, record: ArtifactRecord) -> None:
+    """However long ones and short ones follow each other, and the newest are there."""
+    for place, kilobytes in enumerate((4000, 2000)):
+        repos.feedback.add(counted(ref_of(record), *[long_row(kilobytes, float(place))] * 9))
+        repos.feedback.add(counted(ref_of(record), *[long_row(1, 10.0 + place)] * 9))
+    kept = [row["a"] for row, _ in repos.feedback.rows(ref_of(record))]
+    assert KEPT_BYTES - 4_000_000 < bytes_of_rows(repos) <= KEPT_BYTES
+    assert kept == [0.0] * 3 + [10.0] * 9 + [1.0] * 9 + [11.0] * 9
+
+
+def test_a_row_that_is_too_long_is_refused_with_the_numbers(repos: Repositories, record: ArtifactRecord) -> None:
+    """And counts as nothing; the longest that is not is kept."""
+    with pytest.raises(InvalidRequest, match=r"row: takes 4\d{6} bytes, .* at most 4194304"):
+        counted(ref_of(record), long_row(4300))
+    repos.feedback.add(counted(ref_of(record), long_row(4100)))
+    assert repos.feedback.report(record).rows == 1
+
+
+def test_rows_of_all_versions_together_take_no_more_bytes_than_are_kept(
+    repos: Repositories, record: ArtifactRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The version whose rows take most gives way, down to an equal share; what is forgotten makes room."""
+    monkeypatch.setattr("app.store.feedback.ALL_KEPT_BYTES", 300_000)
+    versions = [ref_of(record), *(ref_of(publish(repos, "plan", seed=seed)) for seed in (1, 2))]
+    sizes = []
+    for ref in versions:
+        for mark in range(20):
+            repos.feedback.add(counted(ref, *[long_row(10, float(mark))] * 2))
+            assert bytes_of_rows(repos) <= 300_000
+        sizes.append([len(repos.feedback.rows(each)) for each in versions])
+    assert sizes == [[30, 0, 0], [15, 15, 0], [10, 10, 10]]
+    assert all(repos.feedback.rows(ref)[-1][0]["a"] == 19.0 for ref in versions)
+    repos.feedback.delete(versions[0])
+    repos.feedback.add(counted(versions[1], *[long_row(10)] * 9))
+    assert [len(repos.feedback.rows(each)) for each in versions] == [0, 19, 10]
+
+
+def test_a_deleted_version_takes_its_feedback_along_and_gets_no_more(
+    repos: Repositories, record: ArtifactRecord
+) -> None:
+    """Nothing of it stays in the store, nor comes back."""
+    more = counted(ref_of(record), *[Outcome(decision=ID, correct=False, row={"a": 1.0})] * 100)
+    repos.feedback.add(more)
+    publish(repos, "plan", seed=1)
+    repos.artifacts.delete(record.solver, record.name, record.version)
+    assert not list(repos.store.client.scan_iter(key("feedback*")))
+    assert not repos.store.client.exists(DRIFTS, ROW_SIZES)
+    with pytest.raises(UnknownVersion, match="cascade/plan/1 was deleted"):
+        repos.feedback.add(more)
+    assert not list(repos.store.client.scan_iter(key("feedback*")))
+
+
+def test_of_several_versions_all_are_counted_or_none(repos: Repositories, record: ArtifactRecord) -> None:
+    """One that is not there refuses the other's too."""
+    there, gone = ref_of(record), ArtifactRef(solver="cascade", name="plan", version=9)
+    more = counted(there, Outcome(decision=ID, correct=True))
+    with pytest.raises(UnknownVersion):
+        repos.feedback.add({**more, **counted(gone, Outcome(decision=ID, correct=True))})
+    assert repos.feedback.report(record).outcomes == 0

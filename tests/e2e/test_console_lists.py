@@ -1,0 +1,140 @@
+"""Long lists and deletions in a real browser: nothing is left out in silence, nothing goes without its name."""
+
+from collections.abc import Iterator
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e import visits
+from tests.e2e.visits import Visit
+from tests.support import stored
+from tests.support.samples import trace_upload
+from tests.support.servers import Server, running_server, wait_for
+
+pytestmark = visits.MARKS
+OCTETS = {"content-type": "application/octet-stream"}
+ARTIFACTS = 130
+VERSIONS = 105
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Run a server with more artifacts, versions and datasets than a page has."""
+    with running_server(tmp_path_factory.mktemp("long")) as server:
+        for number in range(ARTIFACTS):
+            publish(server, f"plan-{number:03}")
+        for number in range(VERSIONS):
+            publish(server, "versions", number)
+            assert server.client.put(f"/v1/datasets/d-{number:03}", files=trace_upload()).status_code == 201
+        assert server.client.put("/v1/datasets/trace", files=trace_upload()).status_code == 201
+        wait_for(lambda: server.client.get("/health/ready").json()["artifacts"] == ARTIFACTS + 1, 10)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Run one browser for all tests."""
+    with visits.browser() as running:
+        yield running
+
+
+@pytest.fixture
+def visit(browser: Browser, server: Server) -> Iterator[Visit]:
+    """Open a tab; in the end nothing was complained of."""
+    with visits.visit(browser, server.url) as visit:
+        yield visit
+        assert (visit.outside, visit.complaints) == ([], [])
+
+
+def publish(server: Server, name: str, seed: int = 0) -> None:
+    """Import an artifact."""
+    assert server.client.post("/v1/artifacts/import", content=stored.artifact(name, seed), headers=OCTETS).is_success
+
+
+def rows(page: Page, host: str) -> int:
+    """Count the rows of a list."""
+    return page.locator(f"#{host} tbody tr").count()
+
+
+def test_the_overview_shows_the_first_and_more_when_asked_and_finds_names(visit: Visit) -> None:
+    page = visit.page
+    page.goto("/")
+    expect(page.get_by_text(f"20 of {ARTIFACTS + 1} are shown")).to_be_visible()
+    assert rows(page, "artifacts") == 20
+    page.get_by_role("button", name="Show more").click()
+    expect(page.get_by_text(f"120 of {ARTIFACTS + 1} are shown")).to_be_visible()
+    page.get_by_role("button", name="Show more").click()
+    expect(page.locator("#artifacts tbody tr")).to_have_count(ARTIFACTS + 1)
+    expect(page.get_by_role("button", name="Show more")).to_be_hidden()
+    page.get_by_label("Artifacts whose name begins with").fill("plan-12")
+    expect(page.locator("#artifacts tbody tr")).to_have_count(10)
+    page.get_by_label("Artifacts whose name begins with").fill("nothing")
+    expect(page.get_by_text("No artifact has a name that begins with nothing")).to_be_visible()
+    expect(page.get_by_text("106")).to_be_visible()  # of datasets, by their number
+    found = [one for one in Axe().run(page).response["violations"] if one["impact"] in ("serious", "critical")]
+    assert found == []
+
+
+def test_lists_of_other_pages_go_on_too(visit: Visit) -> None:
+    page = visit.page
+    page.goto("/datasets")
+    for host, path, count in (
+        ("list", "/datasets", VERSIONS + 1),
+        ("built", "/datasets/trace", ARTIFACTS + 1),
+        ("versions", "/artifacts/cascade/versions", VERSIONS),
+    ):
+        page.goto(path)
+        expect(page.get_by_text(f"100 of {count} are shown")).to_be_visible()
+        page.get_by_role("button", name="Show more").click()
+        expect(page.locator(f"#{host} tbody tr")).to_have_count(count)
+    page.goto("/builds")
+    expect(page.locator("#dataset option")).to_have_count(VERSIONS + 1)
+
+
+def test_the_comparison_draws_some_and_more_when_asked(visit: Visit) -> None:
+    page = visit.page
+    page.goto("/compare")
+    expect(page.get_by_text(f"25 of {ARTIFACTS + 1} are shown")).to_be_visible()
+    page.get_by_role("button", name="Show more").click()
+    expect(page.get_by_text(f"50 of {ARTIFACTS + 1} are shown")).to_be_visible()
+
+
+def test_a_version_and_an_artifact_are_deleted_once_their_name_is_typed(visit: Visit, server: Server) -> None:
+    for seed in (0, 1):
+        publish(server, "doomed", seed)
+    page, path = visit.page, "/v1/artifacts/cascade/doomed"
+    wait_for(lambda: server.client.get("/v1/cascades/doomed/decision").is_success, 5)
+    page.goto("/artifacts/cascade/doomed")
+    page.get_by_role("button", name="Delete version 2").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("It is the one that answers now. Then the highest version that remains answers.")
+    dialog.get_by_role("button", name="Keep it").click()
+    expect(dialog).to_have_count(0)
+    page.get_by_role("button", name="Delete version 2").click()
+    field = dialog.get_by_label("Type doomed to delete it")
+    field.fill("other")
+    expect(dialog.get_by_role("button", name="Delete it")).to_be_disabled()
+    field.fill("doomed")
+    found = [one for one in Axe().run(page).response["violations"] if one["impact"] in ("serious", "critical")]
+    assert found == []
+    dialog.get_by_role("button", name="Delete it").click()
+    expect(page.locator("#versions tbody tr")).to_have_count(1)
+    assert server.client.get(path).json()["version"] == 1
+    page.get_by_role("button", name="Delete it all…").click()
+    dialog.get_by_label("Type doomed to delete it").fill("doomed")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    assert server.client.get(path).status_code == 404
+
+
+def test_a_refused_deletion_says_why_where_it_was_asked(browser: Browser, server: Server) -> None:
+    publish(server, "racing")
+    with visits.visit(browser, server.url) as visit:
+        page = visit.page
+        page.goto("/artifacts/cascade/racing")
+        page.get_by_role("button", name="Delete it all…").click()
+        assert server.client.delete("/v1/artifacts/cascade/racing").status_code == 204
+        page.get_by_label("Type racing to delete it").fill("racing")
+        page.get_by_role("dialog").get_by_role("button", name="Delete it").click()
+        expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("there is no cascade artifact called")

@@ -1,0 +1,144 @@
+"""Datasets that grow: taken apart and put together again they are the same, and rows behind them are checked."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from app.store import codec
+from app.store.uploads import parse_spec
+from models import Dataset, DatasetFacts, InvalidRequest, dataset_from_columns
+from models.dataset_rows import columns_of, row_faults, with_rows
+from tests.support.samples import (
+    FEATURES_SPEC,
+    MIXED_SPEC,
+    TRACE_SPEC,
+    feature_columns,
+    mixed_columns,
+    trace_columns,
+    trace_embeddings,
+)
+
+SCORED: dict[str, Any] = {
+    **TRACE_SPEC,
+    "classifiers": [
+        {**TRACE_SPEC["classifiers"][0], "scores": {"cat": "s1", "dog": "s2", "owl": "s3"}},
+        *TRACE_SPEC["classifiers"][1:],
+    ],
+}
+
+
+def as_arrays(columns: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    """Make columns as a reader of tables does."""
+    arrays = {name: np.asarray(column) for name, column in columns.items()}
+    return {name: column.astype(object) if column.dtype.kind in "UO" else column for name, column in arrays.items()}
+
+
+def scored(rows: int = 400) -> dict[str, Any]:
+    """Add scores to the sample trace."""
+    rng = np.random.default_rng(3)
+    return {**trace_columns(rows), **{name: rng.normal(size=rows).tolist() for name in ("s1", "s2", "s3")}}
+
+
+SAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "features": (FEATURES_SPEC, feature_columns()),
+    "mixed": (MIXED_SPEC, mixed_columns()),
+    "trace": (TRACE_SPEC, trace_columns()),
+    "scored": (SCORED, scored()),
+}
+
+
+def dataset(name: str, rows: slice = slice(None)) -> Dataset:
+    """Check some rows of a sample."""
+    spec, columns = SAMPLES[name]
+    some = {column: cells[rows] for column, cells in as_arrays(columns).items()}
+    return dataset_from_columns(parse_spec(json.dumps(spec)), some)
+
+
+def as_rows(name: str, places: range) -> list[dict[str, Any]]:
+    """Write rows of a sample as JSON would bring them."""
+    _, columns = SAMPLES[name]
+    arrays = as_arrays(columns)
+    rows = [{column: cells[place] for column, cells in arrays.items()} for place in places]
+    return [{column: _plain(cell) for column, cell in row.items()} for row in rows]
+
+
+def _plain(cell: Any) -> Any:
+    if isinstance(cell, float | np.floating):
+        return None if np.isnan(cell) else float(cell)
+    return int(cell) if isinstance(cell, np.integer) else cell
+
+
+@pytest.mark.parametrize("name", list(SAMPLES))
+def test_a_dataset_taken_apart_is_put_together_to_the_same_bytes(name: str) -> None:
+    """Columns lose nothing that a dataset keeps."""
+    whole = dataset(name)
+    again = dataset_from_columns(whole.spec, columns_of(whole))
+    assert codec.encode(again, {}) == codec.encode(whole, {})
+
+
+@pytest.mark.parametrize("name", list(SAMPLES))
+def test_rows_that_come_later_make_the_dataset_that_came_at_once(name: str) -> None:
+    """150 rows and the rest one by one are all of them, to the last byte."""
+    whole = dataset(name)
+    rows = as_rows(name, range(150, whole.rows))
+    facts = DatasetFacts.of(whole)
+    assert not [fault for row in rows for fault in row_faults(facts, row, None)]
+    grown = with_rows(dataset(name, slice(150)), rows)
+    assert codec.encode(grown, {}) == codec.encode(whole, {})
+
+
+def test_embeddings_come_with_their_rows() -> None:
+    """They stand behind the old ones, and are asked for."""
+    columns = trace_columns()
+    spec, vectors = parse_spec(json.dumps(TRACE_SPEC)), trace_embeddings(columns)
+    first = dataset_from_columns(spec, {n: c[:300] for n, c in as_arrays(columns).items()}, vectors[:300])
+    rows = as_rows("trace", range(300, 400))
+    grown = with_rows(first, rows, vectors[300:])
+    assert codec.encode(grown, {}) == codec.encode(dataset_from_columns(spec, as_arrays(columns), vectors), {})
+    with pytest.raises(InvalidRequest, match="embeddings of 2 numbers"):
+        with_rows(first, rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "where", "message"),
+    [
+        ("trace", {"truth": None}, "truth", "must not be missing"),
+        ("trace", {"strong_ms": -1.0}, "strong_ms", "at least 0, is -1"),
+        ("trace", {"strong_ms": "slow"}, "strong_ms", "must be a number, is 'slow'"),
+        ("trace", {"more": 1.0}, "more", "is no column"),
+        ("features", {"pixels": 0.0}, "pixels", "above 0, is 0"),
+        ("features", {"glucose": None}, "glucose", "must not be missing"),
+        ("features", {"glucose": 1e31}, "glucose", "at most 1e+30, is 1e+31"),
+        ("scored", {"truth": "fox"}, "truth", "is 'fox', which is no class of the dataset: it has cat, dog, owl"),
+        ("scored", {"s1": -1e31}, "s1", "at least -1e+30"),
+    ],
+)
+def test_a_bad_row_is_refused_by_its_column(name: str, change: dict[str, Any], where: str, message: str) -> None:
+    """The message tells the cell."""
+    (row,) = as_rows(name, range(1))
+    (fault,) = row_faults(DatasetFacts.of(dataset(name)), {**row, **change}, None)
+    assert fault.loc == ("row", where)
+    assert message in fault.msg
+
+
+def test_a_missing_column_and_a_wrong_embedding_are_told() -> None:
+    """Every fault is."""
+    (row,) = as_rows("trace", range(1))
+    del row["truth"]
+    facts = DatasetFacts.of(dataset("trace")).model_copy(update={"embedding_dimensions": 2})
+    faults = row_faults(facts, row, [1.0])
+    assert [fault.loc for fault in faults] == [("row", "truth"), ("embedding",)]
+    assert faults[1].msg == "has 1 numbers, the dataset's have 2"
+    with pytest.raises(InvalidRequest, match="lacks the column 'truth'"):
+        with_rows(dataset("trace"), [row])
+
+
+def test_cells_that_may_be_missing_may() -> None:
+    """Of a spec that says so, features only."""
+    (row,) = as_rows("mixed", range(1))
+    facts = DatasetFacts.of(dataset("mixed"))
+    assert not row_faults(facts, {**row, "ward": None, "iron": None, "glucose": ""}, None)
+    assert row_faults(facts, {**row, "outcome": ""}, None)

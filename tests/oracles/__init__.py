@@ -1,0 +1,1 @@
+"""Brute force: what each subject's answers are held against, one module a subject."""

@@ -1,0 +1,94 @@
+"""Acquisition by exact dynamic programming over information states, plain simulation, and the best groups by
+enumeration, to hold the policy solver against."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.arrays import Floats, Int64s
+from solvers.policy.graph import Graph
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """A tiny problem: n rows, each with the values of M sensors, (n, M), and what stopping at each set costs it."""
+
+    values: Int64s
+    losses: Floats
+    costs: Floats
+
+
+def made(rng: np.random.Generator, rows: int, sensors: int, levels: int) -> Table:
+    """Draw a problem whose losses, by node, and costs, by row and sensor, are anything."""
+    values = rng.integers(levels, size=(rows, sensors))
+    losses = np.round(rng.random((1 << sensors, rows)), 2)
+    costs = np.round(rng.random((rows, sensors)) * rng.choice([0.0, 0.1, 0.6], size=sensors), 2)
+    return Table(values, losses, costs)
+
+
+def information(table: Table, members: NDArray[np.bool_], row: int) -> tuple[int | None, ...]:
+    """Tell what is known of a row when some sensors, (M,), have been acquired."""
+    return tuple(int(v) if m else None for v, m in zip(table.values[row], members, strict=True))
+
+
+def least_loss(table: Table, tradeoff: float) -> float:
+    """Find the least mean loss plus weighed cost of any rule that decides by what is known: by recursion over sets of
+    rows that cannot be told apart, on which an action is the same for all."""
+    sensors = table.values.shape[1]
+    graph = Graph.of(sensors)
+    place = {tuple(members): at for at, members in enumerate(graph.members.tolist())}
+
+    def best(rows: Int64s, members: tuple[bool, ...]) -> float:
+        least = float(table.losses[place[members], rows].sum())
+        for m in (m for m in range(sensors) if not members[m]):
+            after = tuple(True if at == m else had for at, had in enumerate(members))
+            parts = [rows[table.values[rows, m] == v] for v in np.unique(table.values[rows, m])]
+            paid = tradeoff * float(table.costs[rows, m].sum())
+            least = min(least, paid + sum(best(part, after) for part in parts))
+        return least
+
+    return best(np.arange(len(table.values)), (False,) * sensors) / len(table.values)
+
+
+def look_up(table: Table, graph: Graph) -> Callable[[Sequence[int], Sequence[Floats]], list[NDArray[np.int16]]]:
+    """Make a learner that keeps, for everything that can be known at a node, the action of the least mean weight."""
+
+    def learn(nodes: Sequence[int], weights: Sequence[Floats]) -> list[NDArray[np.int16]]:
+        return [one(node, weight) for node, weight in zip(nodes, weights, strict=True)]
+
+    def one(node: int, weights: Floats) -> NDArray[np.int16]:
+        known = [information(table, graph.members[node], row) for row in range(len(table.values))]
+        actions = np.zeros((weights.shape[0], weights.shape[2]), dtype=np.int16)
+        for state in set(known):
+            rows = [row for row, each in enumerate(known) if each == state]
+            actions[rows] = weights[rows].mean(axis=0).argmin(axis=0)
+        return actions
+
+    return learn
+
+
+def simulate(graph: Graph, table: Table, chosen: Sequence[NDArray[np.int16]], at: int, tradeoff: float) -> Floats:
+    """Walk each row alone along its actions under one trade-off: what it loses and pays, (n,)."""
+    paid = np.zeros(len(table.values))
+    for row in range(len(paid)):
+        node = 0
+        while action := int(chosen[node][row, at]):
+            target = int(graph.targets[graph.offsets[node] + action - 1])
+            for m in np.flatnonzero(graph.members[target] & ~graph.members[node]).tolist():
+                paid[row] += tradeoff * table.costs[row, m]
+            node = target
+        paid[row] += table.losses[node, row]
+    return paid
+
+
+def best_reward(right: Callable[[frozenset[int]], NDArray[np.bool_]], costs: Floats, count: int, limit: float) -> float:
+    """Find the highest reward of any groups whose costs add up to at most the limit, by enumeration."""
+    groups = [frozenset(g) for size in range(len(costs) + 1) for g in itertools.combinations(range(len(costs)), size)]
+    best = 0.0
+    for chosen in itertools.combinations_with_replacement(groups, count):
+        if sum(float(costs[m]) for group in chosen for m in group) <= limit + 1e-9:
+            best = max(best, float(np.any([right(group) for group in chosen], axis=0).mean()))
+    return best

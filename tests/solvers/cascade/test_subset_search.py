@@ -1,0 +1,87 @@
+"""Arbitrary dependence counted in a trace, against exhaustive replay."""
+
+import math
+import time
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from models.cascade import Classifier
+from solvers.cascade.problem import Problem, best_within, step_function
+from solvers.cascade.subset_search import count_left, set_states
+from tests.oracles.cascade import best_by_replay
+
+
+def make(rng: np.random.Generator, n: int, rows: int) -> tuple[NDArray[np.bool_], list[Classifier], Problem]:
+    """Make random answers of n classifiers that depend on each other, and the problem, its columns in its order."""
+    shared = rng.random((rows, 2))
+    answers = np.column_stack(
+        [(rng.random(rows) < 0.6) & (shared[:, rng.integers(2)] < rng.uniform(0.3, 1)) for _ in range(n)]
+    )
+    answers[0] = True
+    classifiers = [
+        Classifier(
+            name=f"K{j}",
+            execution_time=float(rng.integers(1, 8)),
+            success_probability=min(float(answers[:, j].mean()), 0.99),
+            worst_case_time=float(rng.integers(8, 12)),
+        )
+        for j in range(n)
+    ]
+    last = Classifier(name="D", execution_time=10, success_probability=1, worst_case_time=13)
+    problem = Problem.of(classifiers, last, "independent")
+    order = [int(k.name[1:]) for k in problem.idk]
+    return answers, [*classifiers, last], replace(problem, counts=count_left(answers[:, order]))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_joint_against_exhaustive_replay(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    answers, classifiers, problem = make(rng, n=1 + seed % 5, rows=40)
+    steps = step_function(problem, set_states(problem))
+    assert all(a.maximum < b.maximum and a.expected > b.expected for a, b in pairwise(steps))
+    for deadline in (None, *(step.maximum for step in steps), *(step.maximum - 0.5 for step in steps[1:])):
+        oracle = best_by_replay(answers, classifiers, deadline)
+        best_cascade = best_within(problem, set_states(problem), deadline)
+        assert oracle is not None
+        assert best_cascade.expected == pytest.approx(oracle.expected, rel=1e-12)
+        assert best_cascade.maximum == oracle.maximum
+        assert deadline is None or best_cascade.maximum <= deadline
+
+
+def test_counts_are_those_of_a_loop_over_all_sets() -> None:
+    answers = np.random.default_rng(0).random((30, 4)) < 0.4
+    left = count_left(answers)
+    for chosen in range(16):
+        members = [j for j in range(4) if chosen >> j & 1]
+        assert left[chosen] == int((~answers[:, members]).all(axis=1).sum())
+
+
+def test_no_idk_classifier_at_all() -> None:
+    _, _, problem = make(np.random.default_rng(0), n=1, rows=20)
+    alone = replace(Problem.of([], problem.last, "independent"), counts=count_left(np.empty((20, 0), dtype=bool)))
+    assert [step.members for step in step_function(alone, set_states(alone))] == [()]
+
+
+def test_counts_must_match_the_classifiers() -> None:
+    _, _, problem = make(np.random.default_rng(0), n=2, rows=20)
+    for counts in (None, np.ones(8, dtype=np.int64)):
+        with pytest.raises(ValueError, match="counts"):
+            set_states(replace(problem, counts=counts))
+
+
+def test_twenty_classifiers_and_fifty_thousand_rows_take_seconds() -> None:
+    answers, _, problem = make(np.random.default_rng(1), n=20, rows=50_000)
+    start = time.process_time()
+    problem = replace(problem, counts=count_left(answers))
+    steps = step_function(problem, set_states(problem))
+    assert time.process_time() - start < 5
+    assert len(steps) > 3
+    assert problem.counts is not None
+    reached = [problem.counts[sum(1 << k for k in steps[-1].members[:i])] for i in range(len(steps[-1].members) + 1)]
+    times = [*(problem.idk[k].execution_time for k in steps[-1].members), 10.0]
+    total = math.fsum(c * int(u) for c, u in zip(times, reached, strict=True))
+    assert steps[-1].expected == pytest.approx(total / 50_000, rel=1e-12)

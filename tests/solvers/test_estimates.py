@@ -1,0 +1,90 @@
+"""What decisions are expected to achieve, held against the rows that each build counted it on."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.feedback import Estimates
+from models.pipeline import Configuration
+from models.portfolio import AssignmentOptions, Budget
+from solvers import SOLVERS, Fitted
+from solvers.drift import counted_on
+from solvers.portfolio.plan import PortfolioPlan
+from tests.solvers.test_contract import fit
+from tests.support.subjects import SAMPLES
+
+
+@cache
+def fitted(name: str) -> Fitted[Any]:
+    """Fit a solver to its small problem, once."""
+    return fit(name)
+
+
+@pytest.mark.parametrize("name", sorted(SOLVERS))
+def test_the_summary_tells_how_many_rows_a_build_judged_by(name: str) -> None:
+    """And so little of it that nothing is known, if it does not say."""
+    assert SOLVERS[name].judged_on(fitted(name).summary) == SAMPLES[name].judged_rows
+    assert SOLVERS[name].judged_on({}) == 0
+
+
+@pytest.mark.parametrize("name", sorted(SOLVERS))
+def test_an_accuracy_is_a_whole_number_of_right_answers_among_the_rows_it_was_counted_on(name: str) -> None:
+    """Of all rows that the build judged by, or, in a pipeline, of those that got an answer."""
+    plan, summary = fitted(name).plan, fitted(name).summary
+    for query in SAMPLES[name].feasible:
+        estimates = SOLVERS[name].estimates(plan, summary, query, plan.decide(query))
+        right = (estimates.accuracy or 0) * counted_on(SAMPLES[name].judged_rows, estimates.coverage)
+        assert estimates.accuracy
+        assert right == pytest.approx(round(right), abs=1e-9)
+    assert (name == "pipeline") == (estimates.coverage is not None)
+
+
+def test_of_a_configuration_that_answers_nothing_no_accuracy_is_expected() -> None:
+    """The 0 that stands for it is no estimate."""
+    achieved = {"conclusive_accuracy": 0.0, "coverage": 0.0, "cost": 2.0, "false_positive_rate": None}
+    silent = Configuration.model_validate({**achieved, "solution": 0, "stages": [], "validation": achieved})
+    estimates = SOLVERS["pipeline"].estimates(fitted("pipeline").plan, {}, None, silent)
+    assert estimates == Estimates(cost=2.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "changed"),
+    [
+        ("cascade", "time", "expected_duration"),
+        ("index", "cost", "cost"),
+        ("pipeline", "cost", "cost"),
+        ("portfolio", "cost", "cost"),
+    ],
+)
+def test_what_no_outcome_could_tell_is_not_expected(name: str, field: str, changed: str) -> None:
+    """A polynomial cost of a huge item goes beyond the largest cost; the decision stays, its id leaves the cost out."""
+    plan, query = fitted(name).plan, SAMPLES[name].feasible[-1]
+    huge = plan.decide(query).model_copy(update={changed: 1e150})
+    assert getattr(SOLVERS[name].estimates(plan, fitted(name).summary, query, huge), field) is None
+
+
+@pytest.mark.parametrize("method", ["occam", "route"])
+def test_a_portfolios_optimism_is_what_its_estimates_were_above_the_truth_on_held_out_rows(method: str) -> None:
+    """At each budget of the curve, between two of them in proportion; at a budget beyond, that of the last."""
+    plan: PortfolioPlan = fitted("portfolio").plan
+    points = next(curve.points for curve in plan.curves() if curve.method == method)
+    off = [(point.estimated_accuracy or 0) - point.accuracy for point in points]
+    assert abs(off[0]) > 0.01
+    assert [plan.optimism(method, point.budget) for point in points] == pytest.approx(off)
+    assert plan.optimism(method, (points[0].budget + points[1].budget) / 2) == pytest.approx((off[0] + off[1]) / 2)
+    assert plan.optimism(method, 1e9) == pytest.approx(off[-1])
+    assert all(float(point.accuracy * SAMPLES["portfolio"].judged_rows).is_integer() for point in points)
+
+
+def test_a_portfolio_expects_its_estimates_less_their_optimism() -> None:
+    """Of a batch the mean, by the method that assigned it."""
+    plan, summary = fitted("portfolio").plan, fitted("portfolio").summary
+    queries = np.array([[0.9, 0.4], [0.4, 0.9], [0.6, 0.6]])
+    options = AssignmentOptions(budget=Budget(per_query=1.0))
+    decision = plan.assign(plan.estimate(queries), options, 1.0)
+    estimates = SOLVERS["portfolio"].estimates(plan, summary, options, decision)
+    assert estimates.accuracy == pytest.approx(decision.estimated_accuracy - plan.optimism("occam", 1.0))
+    assert estimates.accuracy != pytest.approx(decision.estimated_accuracy)
+    assert estimates.cost == pytest.approx(decision.cost / 3)

@@ -1,0 +1,1 @@
+"""What tests stand on: servers, stores, samples, and what every artifact promises."""

@@ -1,0 +1,119 @@
+"""Real servers for tests: a process on a free port, with a store of its own, ended by its id."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import psutil
+
+from tests.support.patience import patient
+
+
+def free_port() -> int:
+    """Find a port that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def environment(data_dir: Path, **settings: object) -> dict[str, str]:
+    """Give an environment with these settings and no others of ours."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PARSIMONY_")}
+    ours = {f"PARSIMONY_{name.upper()}": str(value) for name, value in settings.items()}
+    return kept | {"PARSIMONY_DATA_DIR": str(data_dir)} | ours
+
+
+@dataclass
+class Server:
+    """A running ``parsimony serve``."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    data_dir: Path
+    log: Path
+    client: httpx.Client = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=patient(30.0), trust_env=False)
+
+    @property
+    def url(self) -> str:
+        """The address of the service."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def tree(self) -> list[psutil.Process]:
+        """List the process and all its descendants."""
+        parent = psutil.Process(self.process.pid)
+        return [parent, *parent.children(recursive=True)]
+
+    def wait_until_ready(self, seconds: float = 60.0) -> None:
+        """Wait for the first load to have finished."""
+        wait_for(self._ready, seconds, lambda: f"the server is not ready:\n{self.log.read_text()[-3000:]}")
+
+    def stop(self) -> int:
+        """Ask it to stop and wait for its end."""
+        self.client.close()
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=patient(30))
+
+    def kill(self, *, whole_tree: bool) -> None:
+        """Kill it with -9, alone or with all its descendants."""
+        self.client.close()
+        doomed = self.tree() if whole_tree else [psutil.Process(self.process.pid)]
+        for process in doomed:
+            process.kill()
+        self.process.wait(timeout=patient(10))
+        psutil.wait_procs(doomed, timeout=patient(10))
+
+    def _ready(self) -> bool:
+        assert self.process.poll() is None, f"the server ended:\n{self.log.read_text()[-3000:]}"
+        try:
+            return self.client.get("/health/ready").status_code == 200
+        except httpx.TransportError:
+            return False
+
+
+def start_server(data_dir: Path, *flags: str, port: int | None = None, **settings: object) -> Server:
+    """Start a server; ``settings`` are those of the environment, in lower case."""
+    port = port or free_port()
+    data_dir.mkdir(parents=True, exist_ok=True)
+    log = data_dir / "server.log"
+    with log.open("ab") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "app", "serve", "--port", str(port), *flags],
+            env=environment(data_dir, **settings),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+        )
+    return Server(process, port, data_dir, log)
+
+
+@contextmanager
+def running_server(data_dir: Path, *flags: str, **settings: object) -> Iterator[Server]:
+    """Run a server until the block ends."""
+    server = start_server(data_dir, *flags, port=None, **settings)
+    try:
+        server.wait_until_ready()
+        yield server
+    finally:
+        server.stop()
+
+
+def wait_for(condition: object, seconds: float, why: object = "it did not come true") -> None:
+    """Wait until a condition holds; fail with the reason if it does not in that time, scaled by the tests' patience."""
+    assert callable(condition)
+    deadline = time.monotonic() + patient(seconds)
+    while not condition():
+        assert time.monotonic() < deadline, why() if callable(why) else why
+        time.sleep(0.02)

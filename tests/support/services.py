@@ -1,0 +1,89 @@
+"""What the tests of faults ask of a service: workers of its own, look-ups with their times, everything that writes."""
+
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from tests.support.patience import patient
+from tests.support.samples import trace_upload
+from tests.support.servers import Server, environment, wait_for
+from tests.support.stored import artifact
+
+OCTETS = {"content-type": "application/octet-stream"}
+LOOK_UP = "/v1/cascades/trace/decision?deadline=13"
+
+
+@contextmanager
+def running_worker(folder: Path, redis_url: str, **settings: object) -> Iterator[subprocess.Popen[bytes]]:
+    """Run ``parsimony worker`` until the block ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "worker.log").open("ab") as out:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "app", "worker"],
+            env=environment(folder, redis_url=redis_url, **settings),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+        )
+    try:
+        yield worker
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        worker.wait(timeout=patient(30))
+
+
+def problems(server: Server) -> str:
+    """Give what readiness says is wrong; it must be ready."""
+    reply = server.client.get("/health/ready", timeout=patient(2.0))
+    assert reply.status_code == 200
+    return "; ".join(reply.json()["problems"])
+
+
+def look_ups(server: Server, count: int = 60) -> tuple[float, set[bytes]]:
+    """Look up often: the median time in seconds, and the different answers."""
+    times, answers = [], set()
+    for _ in range(count):
+        started = time.perf_counter()
+        reply = server.client.get(LOOK_UP)
+        times.append(time.perf_counter() - started)
+        assert reply.status_code == 200, reply.text
+        answers.add(reply.content)
+    return statistics.median(times), answers
+
+
+def writes(server: Server, timeout: float = 20.0) -> Iterator[tuple[httpx.Response, float]]:
+    """Upload, build, import and roll back: each reply, and how long it took (a full store may still be emptied)."""
+    build = {"solver": "cascade", "name": "late", "dataset": "trace"}
+    requests = [
+        ("PUT", "/v1/datasets/late", {"files": trace_upload()}),
+        ("POST", "/v1/builds", {"json": build}),
+        ("POST", "/v1/artifacts/import", {"content": artifact("late"), "headers": OCTETS}),
+        ("PUT", "/v1/artifacts/cascade/trace/active", {"json": {"version": 1}}),
+    ]
+    for method, path, body in requests:
+        started = time.monotonic()
+        yield server.client.request(method, path, timeout=timeout, **body), time.monotonic() - started  # type: ignore[arg-type]
+
+
+def upload_and_build(server: Server, name: str) -> None:
+    """Store the sample trace under a name and build a cascade from it; both must succeed."""
+    reply = server.client.put(f"/v1/datasets/{name}", files=trace_upload())
+    assert reply.status_code in (200, 201), reply.text
+    build(server, name)
+
+
+def build(server: Server, name: str, dataset: str | None = None, seconds: float = 60) -> None:
+    """Build a cascade, which must succeed."""
+    body = {"solver": "cascade", "name": name, "dataset": dataset or name, "params": {"target_precision": 0.9}}
+    reply = server.client.post("/v1/builds", json=body)
+    assert reply.status_code == 202, reply.text
+    path = reply.headers["location"]
+    wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), seconds)
+    assert server.client.get(path).json()["status"] == "succeeded", server.client.get(path).text
