@@ -1,6 +1,7 @@
 """Training on a Dask cluster: joblib's backend for it, made to outlive the workers that it trains on."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from joblib._dask import Batch, DaskDistributedBackend
 from models.errors import ParsimonyError
 
 PATIENCE_S = 10
-"""How long to wait for the scheduler, and as long again for a worker that takes the first work."""
+"""How long to wait for the scheduler, for a worker that takes the first work, and for one after all have gone."""
 
 
 class _Whole(Batch):  # type: ignore[misc]
@@ -43,6 +44,29 @@ class _Backend(DaskDistributedBackend):  # type: ignore[misc]
         sent = super().submit(func, callback)
         sent.add_done_callback(lambda done: callback(done.exception()) if done.exception() else None)
         return sent
+
+    def start_call(self) -> None:
+        """Begin to train, and to watch that somebody does."""
+        super().start_call()
+        self.client.loop.add_callback(self._watch)
+
+    async def _watch(self) -> None:
+        """Give all work up once the cluster has had no worker for a while: nobody else would ever say so."""
+        seen = time.monotonic()
+        while self._continue:
+            await asyncio.sleep(PATIENCE_S / 10)
+            if await self._has_workers():
+                seen = time.monotonic()
+            elif time.monotonic() - seen > PATIENCE_S:
+                for waiting in list(self._results.values()):
+                    waiting.set_exception(TimeoutError())
+                return
+
+    async def _has_workers(self) -> bool:
+        try:
+            return bool((await self.client.scheduler.identity())["workers"])
+        except OSError:  # the scheduler has gone, which who waits for the work hears from Dask
+            return True
 
 
 @contextmanager

@@ -23,7 +23,6 @@ from models.errors import ParsimonyError
 from solvers import SOLVERS
 from solvers.base import silent
 from tests.oracles.index import small_table
-from tests.support.patience import patient
 from tests.support.samples import MIXED_SPEC, mixed_columns
 from tests.support.servers import free_port, wait_for
 
@@ -145,21 +144,24 @@ def _die(place: int) -> None:
 def test_work_that_kills_every_worker_ends_with_the_reason(cluster: Any) -> None:
     # Dask gives the thread of a new client ten seconds: the worker that an earlier test killed is to be back by then.
     wait_for(lambda: len(cluster.scheduler_info["workers"]) == len(cluster.workers), 60)
-    errors: list[ParsimonyError] = []
+    with (
+        pytest.raises(ParsimonyError, match="may have run out of memory"),
+        training_on(cluster.scheduler_address),
+    ):
+        joblib.Parallel()(joblib.delayed(_die)(place) for place in range(2))
 
-    def train() -> None:
-        try:
-            with training_on(cluster.scheduler_address):
-                joblib.Parallel()(joblib.delayed(_die)(place) for place in range(2))
-        except ParsimonyError as error:
-            errors.append(error)
 
-    thread = threading.Thread(target=train, daemon=True)
-    thread.start()
-    thread.join(patient(30))
-    if thread.is_alive():
-        pytest.skip("the cluster's own watchers did not bring its workers back: nobody takes the work")
-    assert "may have run out of memory" in str(errors[0])
+@pytest.mark.slow
+def test_a_cluster_whose_workers_all_leave_ends_the_training_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    from distributed import LocalCluster
+
+    monkeypatch.setattr("app.building.dask_cluster.PATIENCE_S", 2)
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", processes=False) as cluster:
+        leaving = threading.Timer(1.0, lambda: cluster.scale(0))
+        leaving.start()
+        with pytest.raises(ParsimonyError, match="no worker for 2 s"), training_on(cluster.scheduler_address):
+            joblib.Parallel()(joblib.delayed(time.sleep)(0.2) for _ in range(100))
+        leaving.join()
 
 
 @pytest.mark.slow

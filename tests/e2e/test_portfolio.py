@@ -173,22 +173,31 @@ def test_a_single_query_is_routed_by_the_price_of_its_budget(portfolio: Server) 
     assert rich["artifact"] == {"solver": "portfolio", "name": "trace", "version": 1}
 
 
+def stream_of(portfolio: Server, queries: int, pacing: dict[str, Any]) -> list[dict[str, Any]]:
+    """Route a stream's queries by 8 callers at once."""
+    with ThreadPoolExecutor(8) as callers:
+        replies = list(callers.map(lambda row: route(portfolio, row, 2.5, budget_pacing=pacing), range(queries)))
+    assert {reply.status_code for reply in replies} == {200}
+    return [reply.json() for reply in replies]
+
+
 def test_a_stream_is_paced_and_never_exceeds_its_total(portfolio: Server) -> None:
     """200 queries from 8 callers at once share 500 ms; the 201st is refused."""
-    pacing = {"ledger": "stream", "total": 500.0, "queries": 200}
-    with ThreadPoolExecutor(8) as callers:
-        replies = list(callers.map(lambda row: route(portfolio, row, 2.5, budget_pacing=pacing), range(200)))
-    assert {reply.status_code for reply in replies} == {200}
-    found = [reply.json() for reply in replies]
-    spent = sum(reply["cost"] for reply in found)
+    replies: list[dict[str, Any]] = []
+    for trial in range(5):  # an answer for which the ledger is late is not corrected: then the host is too busy
+        pacing = {"ledger": f"stream{trial}", "total": 500.0, "queries": 200}
+        replies = stream_of(portfolio, 200, pacing)
+        if all(reply["budget_pacing"]["corrected"] for reply in replies):
+            break
+    spent = sum(reply["cost"] for reply in replies)
     assert 0.95 * 500 <= spent <= 500 * (1 + 1e-9)
-    assert sorted(reply["budget_pacing"]["queries"] for reply in found) == list(range(1, 201))
-    assert max(reply["budget_pacing"]["spent"] for reply in found) == pytest.approx(spent)
-    assert all(reply["budget_pacing"]["corrected"] for reply in found)
+    assert sorted(reply["budget_pacing"]["queries"] for reply in replies) == list(range(1, 201))
+    assert max(reply["budget_pacing"]["spent"] for reply in replies) == pytest.approx(spent)
+    assert all(reply["budget_pacing"]["corrected"] for reply in replies)
     while (more := route(portfolio, budget_pacing=pacing)).status_code == 200:
         assert more.json()["budget_pacing"]["spent"] <= 500 * (1 + 1e-9)
     body = is_problem(more, 409, "infeasible")
-    assert "ledger 'stream' has spent" in body["detail"]
+    assert f"ledger '{pacing['ledger']}' has spent" in body["detail"]
     hopeless = route(portfolio, budget_pacing=pacing | {"ledger": "poor", "total": 100.0})
     assert "200 queries costs 200 ms, the total is 100" in is_problem(hopeless, 409, "infeasible")["detail"]
 
