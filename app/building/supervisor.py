@@ -12,6 +12,7 @@ from types import FrameType
 
 from app.logs import configure_logging
 from app.processes.parent_death import die_with_parent
+from app.processes.termination import terminate
 from app.settings import Settings
 from app.store.embedded import EmbeddedRedis
 
@@ -44,7 +45,7 @@ class SupervisedWorker(threading.Thread):
             self._watch(worker, signs)
             os.close(signs)
             if self._stopping.is_set():
-                _end(worker, self._grace_s + _END_S)
+                terminate(worker, self._grace_s + _END_S)
                 return
             logger.warning("the build worker ended with status %d; starting another one", worker.returncode)
             self._stopping.wait(1.0)
@@ -109,12 +110,3 @@ def work_supervised(watcher: int, sign_end: int, grace_s: float) -> None:
 def _tell(sign_end: int) -> None:
     with suppress(BrokenPipeError):  # whoever watches has ended; so shall we, by its signal
         os.write(sign_end, b".")
-
-
-def _end(worker: subprocess.Popen[bytes], seconds: float) -> None:
-    worker.terminate()
-    try:
-        worker.wait(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        worker.kill()
-        worker.wait()

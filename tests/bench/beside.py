@@ -52,8 +52,7 @@ def main() -> None:
 def _server(workers: int = 1) -> Iterator[Server]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parsimony-bench-")))
-        settings = {"api_keys": f"{KEY}:build", "workers": workers}
-        server = stack.enter_context(running_server(folder, **settings))
+        server = stack.enter_context(running_server(folder, api_keys=f"{KEY}:build", workers=workers))
         server.client.headers["authorization"] = f"Bearer {KEY}"
         upload(server)
         yield server

@@ -6,17 +6,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.e2e import visits
-from tests.support.patience import patient
 from tests.support.samples import trace_upload
-from tests.support.servers import environment, free_port, wait_for
+from tests.support.servers import Server, code_of, environment, running_server, wait_for
 
 ROOT = Path(__file__).parents[2]
 STEPS = dict(re.findall(r'```\w+ title="([^"]+)"\n(.*?)```', (ROOT / "docs" / "add-a-solver.md").read_text(), re.S))
@@ -44,17 +41,11 @@ class Copy:
     """A copy of the repository with the new subject in it, and the service that runs from it."""
 
     root: Path
-    data: Path
-    port: int
-
-    @property
-    def client(self) -> httpx.Client:
-        """A client of the service."""
-        return httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=patient(30), trust_env=False)
+    server: Server
 
     def run(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run Python with words in the copy, on the service's store."""
-        env = environment(self.data) | {"PYTHONPATH": str(self.root)}
+        env = environment(self.server.data_dir) | code_of(self.root)
         done = subprocess.run([sys.executable, *words], cwd=self.root, env=env, capture_output=True, text=True)
         assert not check or done.returncode == 0, done.stdout + done.stderr
         return done
@@ -81,26 +72,11 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
     """Serve from the copy, with one ``single`` called ``plan`` built in it."""
     folder = tmp_path_factory.mktemp("copy")
     copied(folder / "repository")
-    made = Copy(folder / "repository", folder / "data", free_port())
-    env = environment(made.data) | {"PYTHONPATH": str(made.root)}
-    command = [sys.executable, "-m", "app", "serve", "--port", str(made.port)]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=made.root, env=env, stdout=log, stderr=log)
-    try:
-        wait_for(lambda: _ready(made), 60, lambda: (folder / "log").read_text())
-        with made.client as client:
-            assert client.put("/v1/datasets/trace", files=trace_upload()).status_code == 201
+    with running_server(folder / "data", root=folder / "repository") as server:
+        made = Copy(folder / "repository", server)
+        assert server.client.put("/v1/datasets/trace", files=trace_upload()).status_code == 201
         made.run("-m", "app", "build", "single", "plan", "--dataset", "trace")
         yield made
-    finally:
-        process.terminate()
-        process.wait(timeout=patient(30))
-
-
-def _ready(made: Copy) -> bool:
-    with made.client as client, suppress(httpx.TransportError):
-        return client.get("/health/ready").status_code == 200
-    return False
 
 
 def test_the_document_has_a_file_for_each_step() -> None:
@@ -109,16 +85,16 @@ def test_the_document_has_a_file_for_each_step() -> None:
 
 @pytest.mark.slow
 def test_it_decides_over_http_in_the_command_line_and_beside_the_others(copy: Copy) -> None:
-    with copy.client as client:
-        wait_for(lambda: client.get("/v1/singles/plan/decision").status_code == 200, 10)
-        reply = client.get("/v1/singles/plan/decision", params={"min_accuracy": 0.6}).json()
-        best = client.get("/v1/singles/plan/decision", params={"min_accuracy": 1.0})
-        asked = client.get("/v1/decisions", params={"name": "plan"}).json()["items"]
-        document = client.get("/openapi.json").json()
-        outcome = {"items": [{"decision": reply["decision"], "correct": True}]}
-        counted = client.post("/v1/feedback", json=outcome).json()["counted"]
-    told = json.loads(copy.run("-m", "app", "decide", "single", "plan", "min_accuracy=0.6", "--json").stdout)
-    assert told["classifier"] == reply["classifier"]
+    client = copy.server.client
+    wait_for(lambda: client.get("/v1/singles/plan/decision").status_code == 200, 10)
+    reply = client.get("/v1/singles/plan/decision", params={"min_accuracy": 0.6}).json()
+    best = client.get("/v1/singles/plan/decision", params={"min_accuracy": 1.0})
+    asked = client.get("/v1/decisions", params={"name": "plan"}).json()["items"]
+    document = client.get("/openapi.json").json()
+    outcome = {"items": [{"decision": reply["decision"], "correct": True}]}
+    counted = client.post("/v1/feedback", json=outcome).json()["counted"]
+    printed = json.loads(copy.run("-m", "app", "decide", "single", "plan", "min_accuracy=0.6", "--json").stdout)
+    assert printed["classifier"] == reply["classifier"]
     assert reply["accuracy"] >= 0.6
     assert (best.status_code, best.json()["type"]) == (409, "urn:parsimony:infeasible")
     assert [one["artifact"]["solver"] for one in asked] == ["single"]
@@ -154,7 +130,7 @@ def test_it_has_a_page_and_stands_in_the_overview(copy: Copy, own: bool) -> None
     if not own:
         page.rename(copy.root / "kept.html")
     try:
-        with visits.browser() as browser, visits.visit(browser, f"http://127.0.0.1:{copy.port}") as visit:
+        with visits.browser() as browser, visits.visit(browser, copy.server.url) as visit:
             for path in ("/", "/compare", "/artifacts/single/plan"):
                 visit.page.goto(path)
                 visit.page.wait_for_load_state("networkidle")

@@ -83,15 +83,18 @@ class Server:
             return False
 
 
-def start_server(data_dir: Path, *flags: str, port: int | None = None, **settings: object) -> Server:
-    """Start a server; ``settings`` are those of the environment, in lower case."""
+def start_server(
+    data_dir: Path, *flags: str, port: int | None = None, root: Path | None = None, **settings: object
+) -> Server:
+    """Start a server; ``settings`` are those of the environment, in lower case, ``root`` another copy of the code."""
     port = port or free_port()
     data_dir.mkdir(parents=True, exist_ok=True)
     log = data_dir / "server.log"
     with log.open("ab") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", "app", "serve", "--port", str(port), *flags],
-            env=environment(data_dir, **settings),
+            env=environment(data_dir, **settings) | code_of(root),
+            cwd=root,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
@@ -99,10 +102,15 @@ def start_server(data_dir: Path, *flags: str, port: int | None = None, **setting
     return Server(process, port, data_dir, log)
 
 
+def code_of(root: Path | None) -> dict[str, str]:
+    """Give the environment in which a copy of the code is the one that runs."""
+    return {"PYTHONPATH": str(root)} if root else {}
+
+
 @contextmanager
-def running_server(data_dir: Path, *flags: str, **settings: object) -> Iterator[Server]:
+def running_server(data_dir: Path, *flags: str, root: Path | None = None, **settings: object) -> Iterator[Server]:
     """Run a server until the block ends."""
-    server = start_server(data_dir, *flags, port=None, **settings)
+    server = start_server(data_dir, *flags, port=None, root=root, **settings)
     try:
         server.wait_until_ready()
         yield server

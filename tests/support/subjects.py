@@ -121,7 +121,7 @@ def dataset(name: str) -> Dataset:
 
 
 @contextmanager
-def server_with_all_subjects(folder: Path, **settings: object) -> Iterator[Server]:
+def server_with_all_subjects(folder: Path, **settings: Any) -> Iterator[Server]:
     """Run a server with an artifact of each, all called ``plan``; its client sends the key ``k``, which may build."""
     with running_server(folder, api_keys="k:build", **settings) as server:
         server.client.headers["authorization"] = "Bearer k"

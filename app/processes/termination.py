@@ -1,0 +1,13 @@
+"""How a child process is ended: asked first, killed when it takes too long."""
+
+from subprocess import Popen, TimeoutExpired
+
+
+def terminate(child: Popen[bytes], grace_s: float) -> None:
+    """Ask a child to end (SIGTERM), kill it if it has not within ``grace_s`` seconds, and wait for its end."""
+    child.terminate()
+    try:
+        child.wait(timeout=grace_s)
+    except TimeoutExpired:
+        child.kill()
+        child.wait()
