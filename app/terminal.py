@@ -12,7 +12,7 @@ from rich.table import Table
 
 from app.settings import Settings
 from app.store.datasets import DatasetInfo
-from models import ArtifactRecord
+from models import ArtifactRecord, Build
 from models.feedback import QUANTITIES, FeedbackReport
 from solvers import Progress
 
@@ -147,6 +147,17 @@ def artifact(record: ArtifactRecord, as_json: bool) -> None:
     summary = {name: value for name, value in facts.pop("summary").items() if name not in _FOR_PROGRAMS}
     print_facts(f"{record.solver} {record.name}, version {record.version}", facts)
     print_facts("summary", summary)
+
+
+def build(made: Build, as_json: bool) -> None:
+    """Print what became of a build."""
+    facts = made.model_dump(mode="json")
+    if as_json:
+        print_json(facts)
+        return
+    progress = facts.pop("progress")
+    facts["progress"] = f"{progress['done']} of {progress['total']}: {progress['message']}"
+    print_facts(f"build {made.id}", facts)
 
 
 def versions(records: Sequence[ArtifactRecord], as_json: bool) -> None:

@@ -2,6 +2,8 @@
 
 A further solver is one module in ``models``, one package here, one line in ``SOLVERS``, one module in ``app/routes``;
 storing, versioning, building, progress, metrics, command line and the contract tests follow by themselves.
+
+SciPy, joblib, scikit-learn and the like are imported by the functions that use them: who only decides loads none.
 """
 
 from typing import Any

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-from scipy.special import betaincinv
 
 from solvers.arrays import Floats
 from solvers.statistics import wilson_interval
@@ -65,6 +64,8 @@ def margin(accuracies: Floats, judged_on: Floats | float) -> Floats:
     >>> margin(np.array([0.5, 1.0]), 10_000).round(4).tolist()
     [0.0252, 0.0107]
     """
+    from scipy.special import betaincinv
+
     pairs, place = np.unique(accuracies + 1j * np.asarray(judged_on), return_inverse=True)  # most decisions are alike
     shares, n = pairs.real, pairs.imag
     right, wrong = shares * n, (1 - shares) * n

@@ -1,19 +1,44 @@
-"""``parsimony build`` and ``rebuild``: ask for an artifact and wait for it."""
+"""``parsimony build``, ``rebuild`` and ``builds``: ask for an artifact, wait for it, see what became of builds."""
 
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from pydantic_core import to_json
+from typer.core import TyperCommand
 
 from app import terminal
+from app.cli.commands import command_group, single_command
 from app.cli.key_values import json_or_text, read_pairs
 from app.cli.options import AsJson, NameArgument, Params, SolverArgument, open_store, solver_called
 from app.store.builds import check_dataset, checked_request
 from app.store.repositories import Repositories
-from models import ArtifactRecord, Build, BuildRequest
+from models import ArtifactRecord, Build, BuildRequest, Value
 from models.errors import ParsimonyError
+from solvers import SOLVERS
 
+builds = command_group("Builds: list them, show one, cancel one.")
 Local = Annotated[bool, typer.Option("--local", help="Build in this process instead of a worker.")]
+BuildArgument = Annotated[str, typer.Argument(help="The build's id.")]
+
+
+class BuildCommand(TyperCommand):
+    """``build``, whose help for a solver lists the parameters of that one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Note which solver is named before anything is read: ``--help`` comes before arguments."""
+        ctx.meta["solver"] = next((word for word in args if word in SOLVERS), None)
+        return super().parse_args(ctx, args)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """List the solver's parameters below the options."""
+        solver = ctx.meta["solver"]
+        if solver is None:
+            formatter.write_paragraph()
+            formatter.write_text(f"`parsimony build SOLVER --help` lists a solver's parameters ({', '.join(SOLVERS)}).")
+            return
+        with formatter.section(f"Parameters of {solver}, each as -p NAME=VALUE"):
+            formatter.write_dl(_parameters(SOLVERS[solver].options))
 
 
 def build(
@@ -31,6 +56,9 @@ def build(
     with open_store() as repos:
         record = _build_here(repos, request) if local else _build_in_worker(repos, request)
     terminal.artifact(record, as_json)
+
+
+build_command = single_command(build, cls=BuildCommand)
 
 
 def rebuild(
@@ -53,6 +81,35 @@ def rebuild(
         terminal.console(stderr=True).print(rows)
         record = _build_here(repos, prepared.request) if local else _build_in_worker(repos, prepared.request)
     terminal.artifact(record, as_json)
+
+
+@builds.command("list")
+def builds_list(
+    most: Annotated[int, typer.Option(min=1, max=1000, help="How many of the latest.")] = 20, as_json: AsJson = False
+) -> None:
+    """List the latest builds."""
+    with open_store() as repos:
+        latest = repos.builds.page(limit=most).items
+    if as_json:
+        terminal.print_json({"items": [build.model_dump(mode="json") for build in latest]})
+        return
+    terminal.say_if_empty(latest)
+    rows = [(one.id, one.solver, one.name, one.status, one.created_at[:19].replace("T", " ")) for one in latest]
+    terminal.print_table("builds", ["id", "solver", "name", "status", "queued"], rows, whole=("id",))
+
+
+@builds.command("show")
+def builds_show(build: BuildArgument, as_json: AsJson = False) -> None:
+    """Show what became of a build."""
+    with open_store() as repos:
+        terminal.build(repos.builds.get(build), as_json)
+
+
+@builds.command("cancel")
+def builds_cancel(build: BuildArgument, as_json: AsJson = False) -> None:
+    """Tell a build to stop."""
+    with open_store() as repos:
+        terminal.build(repos.builds.cancel(build), as_json)
 
 
 def _build_here(repos: Repositories, request: BuildRequest) -> ArtifactRecord:
@@ -87,3 +144,12 @@ def _follow(repos: Repositories, build: Build) -> Build:
             time.sleep(0.2)
             build = repos.builds.get(build.id)
     return build
+
+
+def _parameters(options: type[Value]) -> list[tuple[str, str]]:
+    """List a solver's parameters: of each its name, and what it is for with its default."""
+    rows = []
+    for name, field in options.model_fields.items():
+        default = "" if field.is_required() else f" [{to_json(field.get_default(call_default_factory=True)).decode()}]"
+        rows.append((name, f"{field.description}{default}"))
+    return rows

@@ -6,12 +6,13 @@ from typing import Annotated
 import typer
 
 from app import terminal
+from app.cli.commands import command_group
 from app.cli.options import AsJson, NameArgument, open_store
 from app.clock import now
 from app.settings import Settings
 from app.store.uploads import parse_spec, read_dataset
 
-dataset = typer.Typer(help="Datasets: what builds learn from.", no_args_is_help=True)
+dataset = command_group("Datasets: what builds learn from.")
 
 
 @dataset.command("add")

@@ -10,6 +10,7 @@ import orjson
 import typer
 
 from app import terminal
+from app.cli.commands import command_group
 from app.cli.key_values import json_or_text, read_pairs
 from app.cli.options import AsJson, NameArgument, Params, load, open_store, show_decision
 from app.http.json_bodies import read_npy
@@ -17,9 +18,9 @@ from app.serving.answers import decision_id_of, encode
 from models import BuildRequest
 from solvers import SOLVERS
 
-index = typer.Typer(help="Indexes: what features cost.", no_args_is_help=True)
-portfolio = typer.Typer(help="Portfolios: batches of queries.", no_args_is_help=True)
-pipeline = typer.Typer(help="Pipelines: EMSCO's parameters.", no_args_is_help=True)
+index = command_group("Indexes: what features cost.")
+portfolio = command_group("Portfolios: batches of queries.")
+pipeline = command_group("Pipelines: EMSCO's parameters.")
 
 
 @index.command("measure")

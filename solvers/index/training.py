@@ -17,7 +17,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 from threadpoolctl import threadpool_limits
 
@@ -134,6 +133,8 @@ class Trainer:
 
     def _results(self, what: str, masks: Sequence[int], work: Any) -> Iterator[tuple[int, bytes, bool]]:
         """Recall, or compute in parallel and remember: sets, results, and whether they were remembered."""
+        import joblib
+
         missing = []
         for mask in masks:
             data = self.run.cache.get(self._key(what, mask))

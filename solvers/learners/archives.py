@@ -19,7 +19,6 @@ from importlib import import_module
 from itertools import chain
 from typing import Any
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 
@@ -49,6 +48,8 @@ def predict_archived(
 
     Raises CorruptArtifact for whatever goes wrong, but for what ends the process (see the module's docstring).
     """
+    import joblib
+
     model = from_archive(data, table.shape[1], modules)
     with _refusing("the model cannot predict"), joblib.parallel_config(backend="sequential"):
         codes = np.asarray(model.predict(table)).astype(np.intp)

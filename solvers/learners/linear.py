@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from solvers.arrays import Floats
 
@@ -63,6 +62,8 @@ def predict_linear(numbers: Floats, table: Floats, link: str) -> tuple[NDArray[n
 
     numbers: as of ``linear_numbers``; table: (n, d). Returns class codes (n,) and probabilities (n, classes).
     """
+    from scipy.special import softmax
+
     d = table.shape[1]
     mean, scale, rest = numbers[:d], numbers[d : 2 * d], numbers[2 * d :]
     rows = len(rest) // (d + 1)

@@ -17,7 +17,6 @@ from math import log
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
 
 from solvers.arrays import Floats
 
@@ -115,6 +114,8 @@ def probabilities(model: Floats, table: Floats) -> Floats:
 
 def _shares(scores: Floats) -> Floats:
     """Give what each output holds likely, (..., k, n), from scores."""
+    from scipy.special import expit, softmax
+
     if scores.shape[-2] == 1:
         return np.asarray(expit(scores))
     return np.asarray(softmax(scores, axis=-2))

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
@@ -102,6 +101,8 @@ class Learner:
 
     def _each(self, work: Callable[..., T], masks: UInt64s, table: Floats | None = None) -> list[T]:
         """Do work for each feature set in parallel, given its columns of the training table, and of another one."""
+        import joblib
+
         jobs = []
         for own in map(self.columns_of, masks.tolist()):
             other = () if table is None else (table[:, own],)

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 
-import moocore
 import numpy as np
 
 from models.errors import Fault, InvalidRequest
@@ -91,6 +90,8 @@ class Ranked:
 
         O(c² log c) time at worst.
         """
+        import moocore
+
         levels = moocore.pareto_rank(scores.maximised(), maximise=True).astype(np.int64)
         rank, norms = levels.max() - levels, scores.norms()
         order = np.lexsort((*chromosomes.T[::-1], stage_counts(chromosomes), -norms, -rank))
@@ -180,6 +181,8 @@ class Emsco:
     def front(self) -> Ranked:
         """Give what is not dominated, by falling fitness; of equal objectives that of fewest stages, then the first in
         lexicographic order. Nothing evaluated in the whole run dominates any of it."""
+        import moocore
+
         best = np.flatnonzero(self.current.rank == self.current.rank[0])
         kept = moocore.is_nondominated(self.current.scores.maximised()[best], maximise=True, keep_weakly=False)
         return self.current.take(best[kept])

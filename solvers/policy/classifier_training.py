@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-import joblib
 import numpy as np
-from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
 from models.policy import PolicyOptions
@@ -73,6 +71,8 @@ def train(
 
 def in_parallel(jobs: Sequence[Callable[[], R]], tell: Callable[[int], None]) -> list[R]:
     """Do jobs where joblib was told to, a few at once, each in one thread; ``tell`` hears how many are done."""
+    import joblib
+
     at_once, results = max(2 * joblib.effective_n_jobs(), 1), list[R]()
     for start in range(0, len(jobs), at_once):
         tell(len(results))
@@ -116,6 +116,8 @@ class _Seen:
 def _train_set(training: TrainingRows, chosen: Bools, options: PolicyOptions, seed: int) -> tuple[list[Member], Floats]:
     """Fit the members of one set's classifier. How many trees, and what they count for beside the linear model, is what
     loses least, by the logarithmic loss, on the rows not seen."""
+    from scipy.special import softmax
+
     seen, rng, shares = _Seen.of(training, chosen), np.random.default_rng(seed), SHARES[options.answers]
     trees = options.trees if min(shares) < 1 and chosen.any() else 0
     members, losses = [], np.zeros((trees // STAGE + 1, len(shares)))
@@ -180,6 +182,8 @@ def _weighed(member: Member, share: float, first: int, trees: int) -> Member:
 
 def _log_losses(linear: Floats, labels: Int32s, shares: Sequence[float], forest: Singles) -> list[float]:
     """Tell the logarithmic loss for each share that the linear model may count for."""
+    from scipy.special import softmax
+
     rows, losses = np.arange(len(labels)), []
     for share in shares:
         chances = softmax(share * linear + (1 - share) * forest, axis=1)[rows, labels]

@@ -9,7 +9,6 @@ members' logits.
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import softmax
 
 from solvers.arrays import Bools, Floats, Int32s, Int64s, Singles
 from solvers.policy.oblivious_trees import Forest
@@ -65,6 +64,8 @@ class Classifiers:
     def posteriors(self, node: int, member: int, cells: Floats, inputs: Floats) -> Floats:
         """Tell the probabilities of the classes, (n, C), as one member sees them. inputs: ``tree_inputs`` of the
         cells."""
+        from scipy.special import softmax
+
         forest = Forest(
             self.intercepts[node, member],
             self.columns[node, member],
@@ -76,6 +77,8 @@ class Classifiers:
 
     def answers(self, node: int, cells: Floats, inputs: Floats) -> Floats:
         """Tell the probabilities of the classes, (n, C), by the mean of all members' logits."""
+        from scipy.special import softmax
+
         members, trees, depth = self.columns.shape[1:]
         every = Forest(
             np.zeros_like(self.intercepts[node, 0]),

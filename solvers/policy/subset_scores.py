@@ -7,7 +7,6 @@ small system of equations for each part. Good enough to compare sets, and never 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import solve
 
 from solvers.arrays import Bools, Singles
 from solvers.policy.classifier_training import TrainingRows
@@ -48,6 +47,8 @@ class LeastSquares:
 
     def right(self, group: Group) -> Bools:
         """Tell which rows are answered rightly with the sensors of a group by a model that has not seen them: (n,)."""
+        from scipy.linalg import solve
+
         own = np.append(np.isin(self.training.basis.owners, list(group)), True)
         own &= np.einsum("kff->f", self.squares) > 0  # some functions are 0 for every row
         squares, products = self.squares[:, own][:, :, own], self.products[:, own]

@@ -8,8 +8,6 @@ embeddings, as the paper has it after Chen, Zaharia and Zou; trees of many items
 
 from collections.abc import Callable, Sequence
 
-import joblib
-import moocore
 import numpy as np
 
 from solvers.arrays import Floats, Int64s, Singles
@@ -51,6 +49,7 @@ def uniform_values(rng: np.random.Generator, count: int, classifiers: int) -> Fl
 
 def forest_values(items: Singles, success: Floats, vectors: Singles, seed: int) -> Floats:
     """Train a regression forest for each classifier on items (r, d), and predict for vectors (n, d): (n, m)."""
+    import joblib
     from sklearn.ensemble import RandomForestRegressor
 
     rows, columns = min(MOST_ROWS, len(items)), min(MOST_COLUMNS, items.shape[1])
@@ -71,6 +70,8 @@ def beaten(names: Sequence[str], accuracies: Floats, costs: Floats) -> dict[str,
     >>> beaten(["a", "b", "c"], np.array([0.8, 0.7, 0.9]), np.array([1.0, 2.0, 3.0]))
     {'b': 'a'}
     """
+    import moocore
+
     points = np.column_stack((costs, accuracies))
     efficient = moocore.is_nondominated(points, maximise=[False, True], keep_weakly=True)
     winners: dict[str, str] = {}

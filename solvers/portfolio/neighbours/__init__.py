@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from math import ceil
 from typing import Literal
 
-import joblib
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -56,6 +55,8 @@ class FoldedNeighbours:
         O(d) for each of at most ``CHUNK`` queries per thread. Raises InvalidRequest for other shapes and what is no
         finite float32.
         """
+        import joblib
+
         # Writable, because numba would compile once more for arrays that are not.
         checked = np.require(_checked(queries, "queries", ("n", "d")), requirements="W")
         if checked.shape[1] != self._samples.shape[2]:

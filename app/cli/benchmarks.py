@@ -1,0 +1,33 @@
+"""``parsimony bench``: the benchmarks of a checkout."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli.commands import single_command
+from models import InvalidRequest
+
+
+def bench(
+    context: typer.Context, name: Annotated[str, typer.Argument(help="Which benchmark, for example http.")]
+) -> None:
+    """Run a benchmark of the repository (from a checkout: they live in tests/bench); it is given further options."""
+    if name == "--help":
+        typer.echo(context.get_help())
+        return
+    root = Path(__file__).parents[2]
+    known = sorted(path.stem for path in (root / "tests" / "bench").glob("[a-z]*.py"))
+    if name not in known:
+        raise InvalidRequest(
+            f"there is no benchmark {name!r}; there are: {', '.join(known) or 'none, this is no checkout'}"
+        )
+    sys.exit(subprocess.call([sys.executable, "-m", f"tests.bench.{name}", *context.args], cwd=root))
+
+
+bench_command = single_command(
+    bench, context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+)
+"""What stands behind a name, ``--help`` too, is for that benchmark."""

@@ -1,0 +1,21 @@
+"""How commands are made: groups of them, and single ones that are hung into the command line by themselves."""
+
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+PLAIN: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
+"""Plain text, which any terminal shows, and Rich need not be imported for."""
+
+
+def command_group(about: str) -> typer.Typer:
+    """Make a command that has commands."""
+    return typer.Typer(help=about, no_args_is_help=True, **PLAIN)
+
+
+def single_command(function: Callable[..., None], **how: Any) -> typer.Typer:
+    """Make a command of a function; how: what ``Typer.command`` takes."""
+    alone = typer.Typer(**PLAIN)
+    alone.command(**how)(function)
+    return alone

@@ -1,0 +1,37 @@
+"""``parsimony export`` and ``import``: artifacts as files."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app import terminal
+from app.cli.options import AsJson, NameArgument, SolverArgument, open_store
+from app.clock import now
+
+
+def export(
+    solver: SolverArgument,
+    name: NameArgument,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    version: Annotated[int | None, typer.Option(min=1, help="The version; else the active one.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write an artifact's bytes to a file; they carry their own checksum."""
+    with open_store() as repos:
+        record = repos.artifacts.record(solver, name, version)
+        output.write_bytes(repos.artifacts.data(record))
+    if as_json:
+        terminal.print_json(record.model_dump(mode="json"))
+    else:
+        terminal.console().print(f"wrote {output}: {solver} {name} version {record.version}, SHA-256 {record.sha256}")
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A file that export wrote.")],
+    as_json: AsJson = False,
+) -> None:
+    """Publish an exported artifact as the next version of its name."""
+    with open_store() as repos:
+        record = repos.artifacts.publish(file.read_bytes(), created_at=now())
+    terminal.artifact(record, as_json)

@@ -1,0 +1,24 @@
+"""What the command line says of an error that is the caller's or the world's, not ours."""
+
+from pydantic import ValidationError
+
+from models.errors import ParsimonyError
+
+
+def refusal_of(error: Exception) -> str | None:
+    """Say in a line what was wrong; None for a fault of the program."""
+    match error:
+        case ParsimonyError():
+            return str(error)
+        case ValidationError():
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            return (
+                f"PARSIMONY_{where.upper()}: {first['msg']}"
+                if error.title == "Settings"
+                else f"{where}: {first['msg']}"
+            )
+        case OSError():
+            return f"{error.filename or ''}: {error.strerror or error}".removeprefix(": ")
+        case _:
+            return None

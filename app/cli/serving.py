@@ -1,0 +1,46 @@
+"""``parsimony serve``, ``worker`` and ``demo``: what runs until it is told to stop, and the demo."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from app.cli.options import AsJson, open_store
+from app.settings import Settings
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Number of server processes.")] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Make what is missing of the demo, behind it.")] = False,
+) -> None:
+    """Run the service; with the embedded store a build worker runs beside it."""
+    from app.http.server import serve
+
+    flags = {"HOST": host, "PORT": port, "WORKERS": workers}
+    os.environ |= {f"PARSIMONY_{name}": str(value) for name, value in flags.items() if value is not None}
+    settings = Settings()  # read again by every process that this one starts
+    serve(settings, with_worker=settings.redis_url is None, with_demo=demo)
+
+
+def worker() -> None:
+    """Run a worker that takes builds from the queue; another one follows if it dies or hangs."""
+    from app.building.supervisor import watch_worker
+    from app.logs import configure_logging, warn_of_misspelt
+
+    settings = Settings()  # read again by the worker, which is a process of its own
+    configure_logging(settings.log_level, settings.log_format)
+    warn_of_misspelt()
+    watch_worker(settings)
+
+
+def demo(
+    if_missing: Annotated[bool, typer.Option(help="Do nothing if the demo's artifacts are there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Build an artifact of every subject from real images and measurements, and really do what they decide."""
+    from app.demo.run import run_demo
+
+    with open_store() as repos:
+        run_demo(repos, if_missing=if_missing, as_json=as_json)
