@@ -13,12 +13,12 @@ from models.columns import first_repeated
 from solvers import SOLVERS
 
 
-def read_query(solver: str, words: Sequence[str]) -> Value:
+def read_query(solver: str, pairs: Sequence[str]) -> Value:
     """Read a query, in the same way as one that comes over HTTP: what holds several may be repeated."""
     kind = SOLVERS[solver].query
     forms = {name: _forms(field.annotation) for name, field in kind.model_fields.items()}
     values: dict[str, Any] = {}
-    for key, text in map(_pair, words):
+    for key, text in map(_pair, pairs):
         many = tuple in forms.get(key, ())
         if key in values and not many:
             raise InvalidRequest.at(Fault((key,), "is given twice"))
@@ -48,13 +48,13 @@ def _forms(annotation: Any) -> set[Any]:
     return {origin or annotation}
 
 
-def read_pairs(words: Sequence[str]) -> dict[str, str]:
+def read_pairs(pairs: Sequence[str]) -> dict[str, str]:
     """Read key=value words, each key once."""
-    pairs = list(map(_pair, words))
-    repeated = first_repeated(key for key, _ in pairs)
+    items = list(map(_pair, pairs))
+    repeated = first_repeated(key for key, _ in items)
     if repeated is not None:
         raise InvalidRequest.at(Fault((repeated,), "is given twice"))
-    return dict(pairs)
+    return dict(items)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -98,8 +98,14 @@ class _Pages:
     def render(self, page: str, **names: object) -> Response:
         """Make a page; the names in its address stand in the frame for its script, which asks the API for the rest."""
         section = "/" + {"dataset": "datasets", "build": "builds", "overview": ""}.get(page, page)
-        words = {"script": page, "section": section, "navigation": NAVIGATION, "solvers": list(SOLVERS), "names": names}
-        text = self._templates.get_template(f"{page}.html").render(words)
+        context = {
+            "script": page,
+            "section": section,
+            "navigation": NAVIGATION,
+            "solvers": list(SOLVERS),
+            "names": names,
+        }
+        text = self._templates.get_template(f"{page}.html").render(context)
         return with_policy(HTMLResponse(text, headers={"cache-control": "no-cache"}), styles=STYLES_OF_PLOTLY)
 
     def render_subject(self, solver: str, name: str) -> Response:

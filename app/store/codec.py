@@ -57,8 +57,8 @@ def decode(data: bytes, kind: type[T]) -> T:
     if manifest.get("kind") != kind.__name__:
         raise CorruptArtifact(f"the bytes hold a {manifest.get('kind')}, not a {kind.__name__}")
     plain = _object(entries["fields.json"])
-    hints = _hints(cast(Any, kind))
-    names = list(hints)
+    field_types = _field_types(cast(Any, kind))
+    names = list(field_types)
     arrays = {name for name in names if f"{name}.npy" in entries}
     if set(plain) != set(names) - arrays or len(entries) != len(arrays) + 3:
         raise CorruptArtifact(
@@ -66,24 +66,24 @@ def decode(data: bytes, kind: type[T]) -> T:
         )
     return kind(
         **{
-            name: _array(name, entries[f"{name}.npy"], hints[name])
+            name: _array(name, entries[f"{name}.npy"], field_types[name])
             if name in arrays
-            else _value(name, plain[name], hints[name])
+            else _value(name, plain[name], field_types[name])
             for name in names
         }
     )
 
 
 @cache
-def _hints(kind: Any) -> dict[str, Any]:
+def _field_types(kind: Any) -> dict[str, Any]:
     """Give the types of the fields that are kept."""
-    hints = get_type_hints(kind, include_extras=True)
-    return {field.name: hints[field.name] for field in fields(kind) if field.init}
+    declared = get_type_hints(kind, include_extras=True)
+    return {field.name: declared[field.name] for field in fields(kind) if field.init}
 
 
 @cache
-def _adapter(hint: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(hint)
+def _adapter(field_type: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(field_type)
 
 
 def read_manifest(data: bytes) -> dict[str, Any]:
@@ -150,8 +150,8 @@ def _object(text: bytes) -> dict[str, Any]:
     return content
 
 
-def _array(name: str, data: bytes, hint: Any) -> NDArray[Any]:
-    wanted = _dtype_of(hint)
+def _array(name: str, data: bytes, field_type: Any) -> NDArray[Any]:
+    wanted = _dtype_of(field_type)
     if wanted is None:
         raise CorruptArtifact(f"the field {name} is an array, must be a plain value")
     array = array_from_bytes(data)
@@ -161,18 +161,18 @@ def _array(name: str, data: bytes, hint: Any) -> NDArray[Any]:
 
 
 @cache
-def _dtype_of(hint: Any) -> np.dtype[Any] | None:
+def _dtype_of(field_type: Any) -> np.dtype[Any] | None:
     """Give the type of numbers in an array's field; None for a field that is no array."""
-    return np.dtype(get_args(get_args(hint)[1])[0]) if get_origin(hint) is np.ndarray else None
+    return np.dtype(get_args(get_args(field_type)[1])[0]) if get_origin(field_type) is np.ndarray else None
 
 
-def _value(name: str, value: Any, hint: Any) -> Any:
-    if _dtype_of(hint) is not None:
+def _value(name: str, value: Any, field_type: Any) -> Any:
+    if _dtype_of(field_type) is not None:
         raise CorruptArtifact(f"the field {name} is a plain value, must be an array")
-    if hint in (str, bool, float) and type(value) is hint:  # as JSON has it, which holds no NaN by now
+    if field_type in (str, bool, float) and type(value) is field_type:  # as JSON has it, which holds no NaN by now
         return value
     try:
-        return _adapter(hint).validate_json(_json(value))
+        return _adapter(field_type).validate_json(_json(value))
     except (ValidationError, *_UNREADABLE) as error:
         what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
         raise CorruptArtifact(f"the field {name} is of the wrong type: {what}") from error

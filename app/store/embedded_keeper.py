@@ -53,11 +53,11 @@ def _start_server(folder: Path) -> subprocess.Popen[bytes]:
         "logfile": str(folder / "redis.log"),
         "daemonize": "no",
     }
-    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    arguments = [argument for name, value in options.items() for argument in (f"--{name}", value)]
     socket.unlink(missing_ok=True)
     keeper = os.getpid()
     server = subprocess.Popen(
-        [str(get_binary_path()), *words],
+        [str(get_binary_path()), *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

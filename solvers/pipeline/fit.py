@@ -49,14 +49,14 @@ def fit(dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generato
     check(DatasetFacts.of(dataset), options)
     run.progress(0, TOTAL, "preparing columns")
     data = PreparedData.of(dataset, options, rng, run)
-    learner, test = data.learner, data.parts.test
+    learner, test = data.learner, data.split.test
     front = _search(data, options, rng, run)
     run.progress(DONE, TOTAL, "reporting on the test rows")
     kept = np.unique(stage_masks(front.chromosomes, int(front.chromosomes.max()) + 1))
     models = Models(learner.kind, kept, learner.models(kept))
     report = data.criteria.evaluator(test, lambda masks: models.answers(learner, data.table[test], masks))
     plan = assemble(dataset, options, data, models, front, report(front.chromosomes))
-    summary = summarize(plan, front, data.parts.counts(), _baselines(data))
+    summary = summarize(plan, front, data.split.counts(), _baselines(data))
     run.progress(TOTAL, TOTAL, "done")
     return Fitted(plan, summary)
 
@@ -67,7 +67,7 @@ def sweep_parameters(
     """Try EMSCO's parameters on a table (EMSCO, Section 4.1), judged by its validation rows; as ``search_grid``."""
     check(DatasetFacts.of(dataset), options)
     data = PreparedData.of(dataset, options, rng, run)
-    evaluator, features = data.evaluator(data.parts.validation), len(data.criteria.costs)
+    evaluator, features = data.evaluator(data.split.validation), len(data.criteria.costs)
     base = replace(settings_of(options.evolution), generations=BASE.generations, patience=BASE.patience)
     return search_grid(
         evaluator, features, options.max_stages, rng, base=base, runs=runs, most=most, progress=run.progress
@@ -114,7 +114,7 @@ def _refuse(where: tuple[str, ...], message: str) -> None:
 
 def _search(data: PreparedData, options: PipelineOptions, rng: np.random.Generator, run: Run) -> FrontSearch:
     """Find the front on the validation rows."""
-    evaluator, n = data.evaluator(data.parts.validation), len(data.criteria.costs)
+    evaluator, n = data.evaluator(data.split.validation), len(data.criteria.costs)
     if is_exact(options, n, len(data.table), slowly=data.learner.classifier is not None):
         return look_at_all(evaluator, options.max_stages, run.progress)
     return evolve_some(evaluator, options, rng, run.progress)
@@ -122,7 +122,7 @@ def _search(data: PreparedData, options: PipelineOptions, rng: np.random.Generat
 
 def _baselines(data: PreparedData) -> list[dict[str, Any]]:
     """Tell what simple configurations achieve on the test rows."""
-    rows, costs = data.parts.test, data.criteria.costs
+    rows, costs = data.split.test, data.criteria.costs
     n = len(costs)
     everything, by_cost = np.zeros(n, dtype=np.int8), np.empty(n, dtype=np.int8)
     by_cost[np.argsort(costs, kind="stable")] = np.arange(n)

@@ -18,7 +18,7 @@ LEAST_OF_CLASS = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Parts:
+class RowSplit:
     """Rows to train on, to choose by, and to report on."""
 
     training: Int64s
@@ -34,7 +34,7 @@ class Parts:
 class PreparedData:
     """table: (n, D) prepared rows, by a preparation fitted to the training part only."""
 
-    parts: Parts
+    split: RowSplit
     preparation: Preparation
     table: Floats
     learner: Learner
@@ -43,14 +43,14 @@ class PreparedData:
     @classmethod
     def of(cls, dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generator, run: Run) -> "PreparedData":
         """Prepare a table; raises InvalidRequest for a class of too few rows, or a learner that cannot be."""
-        parts = cut_rows(dataset, rng)
+        split = cut_rows(dataset, rng)
         categorical = np.array([bool(own) for own in dataset.categories], dtype=bool)
-        preparation = Preparation.fitted(dataset.values[parts.training], categorical)
+        preparation = Preparation.fitted(dataset.values[split.training], categorical)
         table = preparation.apply(dataset.values)
-        prepared = table[parts.training], dataset.labels[parts.training], len(dataset.classes)
+        prepared = table[split.training], dataset.labels[split.training], len(dataset.classes)
         columns = _columns(dataset.spec, preparation)
         learner = Learner.of(prepared, columns, options, run.learner_modules, int(rng.integers(2**32)))
-        return cls(parts, preparation, table, learner, Criteria.of(dataset, options))
+        return cls(split, preparation, table, learner, Criteria.of(dataset, options))
 
     def evaluator(self, rows: Int64s) -> Evaluator:
         """Criteria configurations by some rows, training what they need."""
@@ -58,7 +58,7 @@ class PreparedData:
         return self.criteria.evaluator(rows, lambda masks: self.learner.answers(table, masks))
 
 
-def cut_rows(dataset: FeatureTable, rng: np.random.Generator) -> Parts:
+def cut_rows(dataset: FeatureTable, rng: np.random.Generator) -> RowSplit:
     """Cut the rows of each class into half, a quarter and a quarter; raises InvalidRequest if one has too few."""
     counts = np.bincount(dataset.labels, minlength=len(dataset.classes))
     least = int(np.argmin(counts))
@@ -70,7 +70,7 @@ def cut_rows(dataset: FeatureTable, rng: np.random.Generator) -> Parts:
         own = rng.permutation(np.flatnonzero(dataset.labels == code))
         for part, rows in zip(rows_of_parts, np.split(own, [count // 2, count * 3 // 4]), strict=True):
             part.append(rows)
-    return Parts(*(np.sort(np.concatenate(part)) for part in rows_of_parts))
+    return RowSplit(*(np.sort(np.concatenate(part)) for part in rows_of_parts))
 
 
 def _columns(spec: FeaturesSpec, preparation: Preparation) -> tuple[tuple[int, ...], ...]:

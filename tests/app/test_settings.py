@@ -42,9 +42,9 @@ def test_every_setting_is_described() -> None:
 def test_each_setting_is_read_from_the_environment(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = getattr(Settings(), name.lower())
     monkeypatch.setenv(f"PARSIMONY_{name}", value)
-    found = getattr(Settings(), name.lower())
-    assert found != before
-    assert found == KEYS if name == "API_KEYS" else str(found) == value
+    after = getattr(Settings(), name.lower())
+    assert after != before
+    assert after == KEYS if name == "API_KEYS" else str(after) == value
 
 
 @pytest.mark.parametrize("name", CONTRACT)

@@ -134,9 +134,11 @@ def test_progress_is_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_numbers_that_pictures_show_are_left_to_the_json(capsys: pytest.CaptureFixture[str]) -> None:
-    told = {"dataset": "d", "params": {}, "seed": 0, "unit": "ms", "created_at": "", "sha256": "0", "bytes": 1}
+    fields = {"dataset": "d", "params": {}, "seed": 0, "unit": "ms", "created_at": "", "sha256": "0", "bytes": 1}
     summary = {"rows": 12, "traffic": {"items": [[1, 2]]}}
-    record = ArtifactRecord.model_validate({"solver": "policy", "name": "p", "version": 1, "summary": summary, **told})
+    record = ArtifactRecord.model_validate(
+        {"solver": "policy", "name": "p", "version": 1, "summary": summary, **fields}
+    )
     terminal.artifact(record, False)
     text = printed(capsys)
     assert ("rows" in text, "traffic" in text) == (True, False)

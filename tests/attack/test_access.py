@@ -92,20 +92,20 @@ def test_no_spelling_of_a_path_gets_around_the_keys(guarded: Server, path: str) 
 
 def test_no_reply_and_no_log_tells_a_key(guarded: Server) -> None:
     reader, builder = SECRETS[:2]
-    told = b""
+    seen = b""
     for header in (f"Bearer {reader}", f"Bearer {builder}x", f"Basic {builder}", builder, f"Bearer\t{builder}"):
         for path in ("/v1/datasets", "/v1/builds/nosuch", "/nowhere", "/v1/builds"):
             for method in ("GET", "POST", "PATCH"):
                 reply = guarded.client.request(method, path, headers={"authorization": header})
-                told += reply.content + repr(reply.headers).encode()
-    told += guarded.client.get("/v1/datasets", headers={"authorization": f"Bearer {reader}", "host": "x"}).content
-    told += ask(guarded.port, f"GET / HTTP/1.1\r\nAuthorization: Bearer {builder}\r\n\x01\r\n\r\n".encode())
-    told += guarded.client.get(f"/v1/datasets?key={builder}", headers={"authorization": f"Bearer {builder}"}).content
-    told += guarded.client.get("/metrics").content + guarded.client.get("/health/ready").content
-    told += guarded.client.get("/openapi.json").content
+                seen += reply.content + repr(reply.headers).encode()
+    seen += guarded.client.get("/v1/datasets", headers={"authorization": f"Bearer {reader}", "host": "x"}).content
+    seen += ask(guarded.port, f"GET / HTTP/1.1\r\nAuthorization: Bearer {builder}\r\n\x01\r\n\r\n".encode())
+    seen += guarded.client.get(f"/v1/datasets?key={builder}", headers={"authorization": f"Bearer {builder}"}).content
+    seen += guarded.client.get("/metrics").content + guarded.client.get("/health/ready").content
+    seen += guarded.client.get("/openapi.json").content
     wait_for(lambda: "/v1/datasets 200" in guarded.log.read_text() or "/v1/datasets 4" in guarded.log.read_text(), 5)
-    told += guarded.log.read_bytes()
-    assert not [secret for secret in SECRETS if secret.encode() in told]
+    seen += guarded.log.read_bytes()
+    assert not [secret for secret in SECRETS if secret.encode() in seen]
 
 
 def test_the_password_of_the_store_is_told_nowhere(tmp_path: Any) -> None:

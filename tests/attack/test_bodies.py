@@ -27,15 +27,15 @@ PARQUET = "application/vnd.apache.parquet"
 
 def json_routes(server: Server) -> list[tuple[str, str, Any]]:
     """List the method, path and example of everything that takes JSON."""
-    found: list[tuple[str, str, Any]] = []
+    routes: list[tuple[str, str, Any]] = []
     for path, operations in server.client.get("/openapi.json").json()["paths"].items():
         address = path.replace("{name}", "plan").replace("{solver}", "cascade")
         for method, operation in operations.items():
             content = operation.get("requestBody", {}).get("content", {}).get("application/json")
             if content is not None:
                 examples = [one["value"] for one in content.get("examples", {}).values()]
-                found.append((method, address, content.get("example", examples[0] if examples else {})))
-    return found
+                routes.append((method, address, content.get("example", examples[0] if examples else {})))
+    return routes
 
 
 def deepened(example: Any, depth: int) -> Iterator[str]:

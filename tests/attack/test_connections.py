@@ -125,13 +125,13 @@ def test_a_reply_that_nobody_reads_ends_the_connection(port: int) -> None:
 
 
 def test_a_reply_that_is_read_slowly_arrives(port: int) -> None:
-    found = 0
+    received = 0
     with socket.create_connection(("127.0.0.1", port), timeout=5) as raw:
         raw.sendall(b"GET /large HTTP/1.1\r\nConnection: close\r\n\r\n")
         while part := raw.recv(2_000_000):
-            found += len(part)
+            received += len(part)
             time.sleep(0.02)
-    assert found > LARGE
+    assert received > LARGE
 
 
 @pytest.fixture(scope="module")
@@ -200,9 +200,11 @@ def test_what_is_no_request_has_an_id_that_the_log_has_too_and_is_counted(real: 
 
     before = counted()
     head, _, body = ask(real.port, b"this is no HTTP\r\n\r\n").partition(b"\r\n\r\n")
-    (told,) = (line.partition(b": ")[2] for line in head.split(b"\r\n") if line.lower().startswith(b"x-request-id"))
-    assert json.loads(body)["instance"] == f"urn:parsimony:request:{told.decode()}"
-    assert f"127.0.0.1 400 {told.decode()}: " in real.log.read_text()
+    (request_id,) = (
+        line.partition(b": ")[2] for line in head.split(b"\r\n") if line.lower().startswith(b"x-request-id")
+    )
+    assert json.loads(body)["instance"] == f"urn:parsimony:request:{request_id.decode()}"
+    assert f"127.0.0.1 400 {request_id.decode()}: " in real.log.read_text()
     assert counted() == before + 1
 
 

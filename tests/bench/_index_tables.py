@@ -77,18 +77,18 @@ def micros(values: Sequence[float]) -> str:
     return f"{1e6 * statistics.mean(values):.1f} ±{1e6 * statistics.pstdev(values):.1f}"
 
 
-def tables(found: Study) -> Iterator[Table]:
+def tables(study: Study) -> Iterator[Table]:
     """Make the tables of all four metrics."""
     per_combiner: tuple[Callable[[Study, float], Table], ...] = (
         expansions, expansions_by_probability, index_sizes, retrieval_times, accuracies,
     )  # fmt: skip
     for make in per_combiner:
         for combiner in COMBINERS:
-            yield make(found, combiner)
-    yield by_item_size(found)
+            yield make(study, combiner)
+    yield by_item_size(study)
 
 
-def expansions(found: Study, combiner: float) -> Table:
+def expansions(study: Study, combiner: float) -> Table:
     """Metric 1: sets expanded against the number of features."""
     made = table(
         f"Metric 1, sets expanded for F features: {EXTREMES[combiner]}, p = {PROBABILITY:g}\n{NOTE}; the empty "
@@ -96,19 +96,19 @@ def expansions(found: Study, combiner: float) -> Table:
         "F", "Naive-All", *(f"Poly-Dom {alpha:g}" for alpha in ALPHAS), "Greedy", "Gr.-Acc", "Gr.-Cost",
     )  # fmt: skip
     for features in COUNTS:
-        one = found.metrics[combiner, features]
+        one = study.metrics[combiner, features]
         made.add_row(str(features), f"{1 << features:,}", *_expanded(one))
     return made
 
 
-def expansions_by_probability(found: Study, combiner: float) -> Table:
+def expansions_by_probability(study: Study, combiner: float) -> Table:
     """Metric 1 and candidates against the probability that a feature helps."""
     made = table(
         f"Metric 1 by p, 10 features: {EXTREMES[combiner]}\n{NOTE}; of 1,024 sets",
         "p", *(f"Poly-Dom {alpha:g}" for alpha in ALPHAS), "Greedy", *(f"cand. {alpha:g}" for alpha in ALPHAS),
     )  # fmt: skip
     for p in PROBABILITIES:
-        one = found.by_probability[combiner, p]
+        one = study.by_probability[combiner, p]
         made.add_row(f"{p:g}", *_expanded(one)[:3], *(spread(one.candidates[alpha]) for alpha in ALPHAS))
     return made
 
@@ -117,7 +117,7 @@ def _expanded(one: Measured) -> list[str]:
     return [*(spread(one.expanded[a]) for a in ALPHAS), *(spread(counts) for counts in one.greedy.values())]
 
 
-def index_sizes(found: Study, combiner: float) -> Table:
+def index_sizes(study: Study, combiner: float) -> Table:
     """Metric 2: what the indexes hold."""
     made = table(
         f"Metric 2, index size, alpha = 0: {EXTREMES[combiner]}\n{NOTE}; Naive-Lookup: candidates; others: skylines,\n"
@@ -125,40 +125,40 @@ def index_sizes(found: Study, combiner: float) -> Table:
         "F", "Naive-L.", "Poly-Dom", "entries", "Index-All", "entries", f"P.-D. {COARSE:g}",
     )  # fmt: skip
     for features in COUNTS:
-        one = found.metrics[combiner, features]
+        one = study.metrics[combiner, features]
         columns = (one.candidates, one.points, one.entries, one.points_if_all, one.entries_if_all)
         made.add_row(str(features), *(spread(column[EXACT]) for column in columns), spread(one.points[COARSE]))
     return made
 
 
-def retrieval_times(found: Study, combiner: float) -> Table:
+def retrieval_times(study: Study, combiner: float) -> Table:
     """Metric 3: time for one decision, the reply included."""
     made = table(
         f"Metric 3, microseconds for a decision: {EXTREMES[combiner]}\n{NOTE}; the time of making the reply included",
         "F", "Poly-Dom 0", "Naive-L. 0", f"P.-D. {COARSE:g}", f"Naive-L. {COARSE:g}", "Greedy",
     )  # fmt: skip
     for features in COUNTS:
-        seconds = found.metrics[combiner, features].seconds
+        seconds = study.metrics[combiner, features].seconds
         kinds = [(what, alpha) for alpha in ALPHAS for what in ("poly-dom", "naive")]
         made.add_row(str(features), *(micros(seconds[kind]) for kind in [*kinds, ("greedy", EXACT)]))
     return made
 
 
-def accuracies(found: Study, combiner: float) -> Table:
+def accuracies(study: Study, combiner: float) -> Table:
     """Metric 4: accuracy against budget at the test size."""
     made = table(
         f"Metric 4, accuracy in %: {EXTREMES[combiner]}, {ACCURACY_FEATURES} features,\nitem size {TEST_SIZE:g}, "
         f"greedy trained at {TRAINING_SIZE:g}; mean ±deviation of {ACCURACY_REPEATS} instances",
         "budget", *(name.replace("Greedy-", "Gr.-").replace("Poly-Dom", "P.-D.") for name, _, _ in PLANNED), "all sets",
     )  # fmt: skip
-    curve = found.accuracy[combiner][TEST_SIZE]
+    curve = study.accuracy[combiner][TEST_SIZE]
     for i, share in enumerate(SHARES):
         cells = [curve.accuracies[name][:, i] for name, _, _ in PLANNED] + [curve.optimum[:, i]]
         made.add_row(f"{share:.1%}", *(f"{100 * cell.mean():.1f} ±{100 * cell.std():.0f}" for cell in cells))
     return made
 
 
-def by_item_size(found: Study) -> Table:
+def by_item_size(study: Study) -> Table:
     """Metric 4, averaged over budgets, against the item's size: greedy sequences know one size only."""
     made = table(
         f"Metric 4 by item size: mean accuracy over all budgets, lost against the best set\n"
@@ -167,25 +167,25 @@ def by_item_size(found: Study) -> Table:
     )  # fmt: skip
     for combiner in COMBINERS:
         for size in ITEM_SIZES:
-            curve = found.accuracy[combiner][size]
+            curve = study.accuracy[combiner][size]
             lost = [100 * (curve.optimum - curve.accuracies[name]).mean(axis=1) for name, _, _ in PLANNED]
             made.add_row(f"{combiner:g}", f"{size:g}", *(f"{each.mean():.2f} ±{each.std():.2f}" for each in lost))
     return made
 
 
-def verdicts(found: Study) -> Iterator[str]:
+def verdicts(study: Study) -> Iterator[str]:
     """Say of each of the paper's summaries whether our numbers agree, from the numbers."""
-    yield from _about_expansion(found)
-    yield from _about_index(found)
-    yield from _about_accuracy(found)
+    yield from _about_expansion(study)
+    yield from _about_index(study)
+    yield from _about_accuracy(study)
 
 
 def _said(metric: str, agrees: bool, text: str) -> str:
     return f"Metric {metric} {'agrees' if agrees else 'DIFFERS'}: {text}"
 
 
-def _about_expansion(found: Study) -> Iterator[str]:
-    at = {(w, f): found.metrics[w, f] for w in COMBINERS for f in COUNTS}
+def _about_expansion(study: Study) -> Iterator[str]:
+    at = {(w, f): study.metrics[w, f] for w in COMBINERS for f in COUNTS}
     fewer = {f: (1 << f) / _mean(at[0.0, f].expanded[EXACT]) for f in (10, 15)}
     yield _said(
         "1",
@@ -218,8 +218,8 @@ def _about_expansion(found: Study) -> Iterator[str]:
     )
 
 
-def _about_index(found: Study) -> Iterator[str]:
-    ten, twelve = found.metrics[1.0, 10], found.metrics[1.0, 12]
+def _about_index(study: Study) -> Iterator[str]:
+    ten, twelve = study.metrics[1.0, 10], study.metrics[1.0, 12]
     saved = _mean(twelve.points_if_all[EXACT]) / _mean(twelve.points[EXACT])
     yield _said(
         "2",
@@ -238,7 +238,7 @@ def _about_index(found: Study) -> Iterator[str]:
         f"Poly-Dom's index is to be almost as small as Naive-Lookup's: it has {points:.2f} skylines for each candidate "
         f"for 12 features, but {entries:.0f} entries for each when all members of all skylines are counted.",
     )
-    slower = {(w, f): _ratio(found.metrics[w, f], EXACT) for w in COMBINERS for f in COUNTS}
+    slower = {(w, f): _ratio(study.metrics[w, f], EXACT) for w in COMBINERS for f in COUNTS}
     most = max(slower, key=lambda key: slower[key])
     least = min(slower, key=lambda key: slower[key])
     yield _said(
@@ -248,13 +248,13 @@ def _about_index(found: Study) -> Iterator[str]:
         f"long for 15 features where every feature adds, most {slower[most]:.1f} times ({most[1]} features), but for "
         f"{most[1]} where the best single feature counts {slower[0.0, most[1]]:.1f} times, and at least "
         f"{slower[least]:.1f} times (w = {least[0]:g}, {least[1]} features). Where the best single feature counts "
-        f"there are {short(_mean(found.metrics[0.0, 15].candidates[EXACT]))} candidates for 15 features, where every "
-        f"feature adds {short(_mean(found.metrics[1.0, 15].candidates[EXACT]))}.",
+        f"there are {short(_mean(study.metrics[0.0, 15].candidates[EXACT]))} candidates for 15 features, where every "
+        f"feature adds {short(_mean(study.metrics[1.0, 15].candidates[EXACT]))}.",
     )
 
 
-def _about_accuracy(found: Study) -> Iterator[str]:
-    curves = {w: found.accuracy[w][TEST_SIZE].accuracies for w in COMBINERS}
+def _about_accuracy(study: Study) -> Iterator[str]:
+    curves = {w: study.accuracy[w][TEST_SIZE].accuracies for w in COMBINERS}
     exact, coarse = PLANNED[0][0], PLANNED[1][0]
     for one, other in (
         (exact, "Greedy"), (exact, "Greedy-Acc"), (coarse, "Greedy"), (coarse, "Greedy-Acc"),
@@ -269,7 +269,7 @@ def _about_accuracy(found: Study) -> Iterator[str]:
         "differences are to reach 20 points at some budgets: on single instances Poly-Dom leads Greedy by up to "
         f"{100 * max(gaps):.0f} points, Greedy leads Greedy-Cost by up to {100 * max(others):.0f}.",
     )
-    ends = max(abs(curves[w][name][:, i] - found.accuracy[w][TEST_SIZE].optimum[:, i]).max()
+    ends = max(abs(curves[w][name][:, i] - study.accuracy[w][TEST_SIZE].optimum[:, i]).max()
                for w in COMBINERS for name in _exact() for i in (0, -1))  # fmt: skip
     yield _said(
         "4",

@@ -64,12 +64,12 @@ async def capacity(port: int, target: str, key: str, seconds: float) -> float:
 
 async def latencies(port: int, target: str, key: str, rate: float, seconds: float) -> list[float]:
     """Ask at so many appointed times a second: for each the time from then to its reply, in seconds."""
-    found: list[float] = []
+    delays: list[float] = []
     waiting: list[float] = []
     idle: list[Caller] = []
 
     def answered(caller: Caller) -> None:
-        found.append(time.perf_counter() - caller.due)
+        delays.append(time.perf_counter() - caller.due)
         if waiting:
             caller.ask(waiting.pop(0))
         else:
@@ -87,8 +87,8 @@ async def latencies(port: int, target: str, key: str, rate: float, seconds: floa
             idle.pop().ask(due)
         else:
             waiting.append(due)
-    while len(found) < sent:
+    while len(delays) < sent:
         await asyncio.sleep(0.05)
     for caller in callers:
         caller.transport.close()
-    return found
+    return delays

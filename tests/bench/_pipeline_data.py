@@ -140,7 +140,7 @@ class Prepared:
             places.append(own)
         return cls.of(case, [*places, rest])
 
-    def bank(self, part: int) -> AnswerBank:
+    def answer_bank(self, part: int) -> AnswerBank:
         """Let the classifiers answer for a part; confidences are rounded to single precision to save memory."""
 
         def answers(masks: UInt64s) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
@@ -152,7 +152,7 @@ class Prepared:
     def evaluator(self, part: int, threshold: float | None = None) -> Evaluator:
         """Evaluate on a part, at the case's threshold unless another is given."""
         prices = UnitCosts.whole(self.case.costs, len(self.labels[part]))
-        return Evaluator(self.bank(part), prices, self.case.threshold if threshold is None else threshold)
+        return Evaluator(self.answer_bank(part), prices, self.case.threshold if threshold is None else threshold)
 
 
 def spambase(scaling: str) -> Prepared:
@@ -160,8 +160,8 @@ def spambase(scaling: str) -> Prepared:
     training rows."""
     values, labels = read("spambase.csv")
     with (SHARED / "spambase_emsco_split.csv").open(newline="") as file:
-        parts = np.array([row["split"] for row in csv.DictReader(file)])
-    places = [np.flatnonzero(parts == part) for part in ("train", "val", "test")]
+        part_names = np.array([row["split"] for row in csv.DictReader(file)])
+    places = [np.flatnonzero(part_names == part) for part in ("train", "val", "test")]
     used = np.concatenate(places)
     n = values.shape[1]
     low, high = values[used].min(axis=0), values[used].max(axis=0)

@@ -58,8 +58,8 @@ class Compared:
 def compare(seeds: int) -> list[Compared]:
     """Run EMSCO so often for each panel."""
     jobs = [(name, stages) for name in NAMES[::-1] for stages in STAGES]
-    found = joblib.Parallel(n_jobs=2)(joblib.delayed(panel)(name, stages, seeds) for name, stages in jobs)
-    return sorted(found, key=lambda one: (NAMES.index(one.name), one.stages))
+    panels = joblib.Parallel(n_jobs=2)(joblib.delayed(panel)(name, stages, seeds) for name, stages in jobs)
+    return sorted(panels, key=lambda one: (NAMES.index(one.name), one.stages))
 
 
 def panel(name: str, stages: int, seeds: int) -> Compared:
@@ -75,9 +75,9 @@ def panel(name: str, stages: int, seeds: int) -> Compared:
     return Compared(name, stages, len(goal), *both)
 
 
-def vectors(found: Frontier | Scores) -> Vectors:
+def vectors(scored: Frontier | Scores) -> Vectors:
     """Give the different vectors of objectives."""
-    rows = np.column_stack((found.coverage, found.accuracy, found.cost)).round(12)
+    rows = np.column_stack((scored.coverage, scored.accuracy, scored.cost)).round(12)
     return {tuple(row) for row in rows.tolist()}
 
 
@@ -116,7 +116,7 @@ def report(panels: Sequence[Compared]) -> Iterator[Table | str]:
         "data, k", "front", "stopped", "whole", "d. stopped", "d. whole", "paper",
     )  # fmt: skip
     for one in panels:
-        cells = [_shown(each) for found in (one.paper, one.distinct) for each in (found.patient, found.whole[:, -1])]
+        cells = [_shown(each) for shares in (one.paper, one.distinct) for each in (shares.patient, shares.whole[:, -1])]
         made.add_row(f"{one.name}, {one.stages}", str(one.size), *cells, TOLD[one.name, one.stages])
     yield made
 

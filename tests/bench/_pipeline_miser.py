@@ -50,10 +50,10 @@ def miser(
     What is chosen has the largest l2 norm of coverage, accuracy and inverse cost, as EMSCO's fitness, among all that
     use any feature.
     """
-    found = [step for price in PRICES for step in _boosted(parts, columns, costs, classes, threshold, price)]
-    validated = np.array([(one.coverage, one.accuracy, one.cost) for one, _ in found])
+    steps = [step for price in PRICES for step in _boosted(parts, columns, costs, classes, threshold, price)]
+    validated = np.array([(one.coverage, one.accuracy, one.cost) for one, _ in steps])
     norms = validated[:, 0] ** 2 + validated[:, 1] ** 2 + inverse_cost(validated[:, 2]) ** 2
-    return found[int(np.argmax(norms))][1]
+    return steps[int(np.argmax(norms))][1]
 
 
 def _boosted(

@@ -20,9 +20,9 @@ def plot_fronts(panels: Sequence[Compared], folder: Path) -> Path:
     figure = _figure(11, 8)
     axes = figure.subplots(len(NAMES), len(STAGES), sharex=True, sharey=True)
     for place, one in zip(axes.flat, panels, strict=True):
-        for label, found in (("as the paper", one.paper), ("distinct", one.distinct)):
-            middle = found.whole.mean(axis=0)
-            spread = 1.96 * found.whole.std(axis=0) / len(found.whole) ** 0.5
+        for label, shares in (("as the paper", one.paper), ("distinct", one.distinct)):
+            middle = shares.whole.mean(axis=0)
+            spread = 1.96 * shares.whole.std(axis=0) / len(shares.whole) ** 0.5
             steps = np.arange(len(middle))
             place.plot(steps, middle, label=label)
             place.fill_between(steps, middle - spread, middle + spread, alpha=0.3)
@@ -40,7 +40,7 @@ def plot_study(studies: Sequence[Study], folder: Path) -> list[Path]:
     for one in studies:
         figure = _figure(11, 3.6)
         for column, (place, label) in enumerate(zip(figure.subplots(1, len(MEASURES)), MEASURES, strict=True)):
-            values = [found[:, column] for found in one.methods.values()]
+            values = [achieved[:, column] for achieved in one.methods.values()]
             place.bar(list(one.methods), [v.mean() for v in values], yerr=[margin(v) for v in values], capsize=3)
             place.set(title=f"{one.name}: {label}")
             place.tick_params("x", rotation=30)

@@ -64,9 +64,9 @@ def run(job: Job, generations: int, seed: int) -> Front:
         evaluator = prepared.evaluator(1, threshold)
         settings = patient(replace(VARIANTS[variant], generations=generations))
         rng = np.random.default_rng(seed)
-        seconds, found = cpu(lambda: evolve(evaluator, prepared.case.features, STAGES, settings, rng))
-        scores = prepared.evaluator(2, threshold)(found.front.chromosomes)
-    return Front(np.column_stack((scores.accuracy, scores.coverage, scores.cost)), found.evaluated, seconds)
+        seconds, evolved = cpu(lambda: evolve(evaluator, prepared.case.features, STAGES, settings, rng))
+        scores = prepared.evaluator(2, threshold)(evolved.front.chromosomes)
+    return Front(np.column_stack((scores.accuracy, scores.coverage, scores.cost)), evolved.evaluated, seconds)
 
 
 def volume(points: Floats) -> float:

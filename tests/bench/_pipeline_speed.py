@@ -43,12 +43,12 @@ def measure_enumeration() -> Iterator[Table | str]:
         prepared = Prepared.cut(load(), HALVES, SEED)
         n = prepared.case.features
         training, _ = cpu(partial(prepared.learner.models, np.arange(1, 1 << n, dtype=np.uint64)))
-        answers, _, enumerating, found = enumerate_all(prepared, stages)
-        if found.examined + found.pruned != configurations(n, stages):
-            raise AssertionError(f"{found.examined} + {found.pruned} configurations of {configurations(n, stages)}")
+        answers, _, enumerating, front = enumerate_all(prepared, stages)
+        if front.examined + front.pruned != configurations(n, stages):
+            raise AssertionError(f"{front.examined} + {front.pruned} configurations of {configurations(n, stages)}")
         met = "met" if enumerating < wanted and answers + enumerating < WITH_TRAINING else "MISSED"
         cells = (shown(training), shown(answers), shown(enumerating), f"{wanted:g} s {met}")
-        made.add_row(f"{prepared.case.name}, {stages}", str(len(found.cost)), *cells)
+        made.add_row(f"{prepared.case.name}, {stages}", str(len(front.cost)), *cells)
         sizes.append(f"{configurations(n, stages):,} configurations of {prepared.case.name}")
     yield made
     yield f"{' and '.join(sizes)}; with training less than {WITH_TRAINING:.0f} s is wanted.\n"
@@ -59,10 +59,10 @@ def enumerate_all(prepared: Prepared, stages: int) -> tuple[float, Evaluator, fl
     what was found."""
     evaluator = prepared.evaluator(1)
     case = prepared.case
-    answers, words = cpu(lambda: evaluator.answers.lattice(case.features, case.threshold))
+    answers, bit_sets = cpu(lambda: evaluator.answers.lattice(case.features, case.threshold))
     rows = evaluator.answers.rows
-    enumerating, found = cpu(lambda: frontier_of_words(*words, rows, case.costs, stages))
-    return answers, evaluator, enumerating, found
+    enumerating, front = cpu(lambda: frontier_of_words(*bit_sets, rows, case.costs, stages))
+    return answers, evaluator, enumerating, front
 
 
 def _warm() -> None:
@@ -74,7 +74,7 @@ def _warm() -> None:
 class Race:
     """A problem to evaluate chromosomes on; generations: of our run; sample: chromosomes that
     are refitted; wanted: how
-    many times as many per second; told: what the authors' code did per second when the targets were set."""
+    many times as many per second; authors_rate: what the authors' code did per second when the targets were set."""
 
     name: str
     prepared: Prepared
@@ -82,7 +82,7 @@ class Race:
     generations: int
     sample: int
     wanted: int
-    told: int
+    authors_rate: int
 
 
 def races(quick: bool) -> list[Race]:
@@ -127,8 +127,8 @@ def measure_evaluations(quick: bool, repeats: int = 3) -> Iterator[Table | str]:
         alone, whole = [run.known / 1000 for run in runs], [run.whole / 1000 for run in runs]
         met = "met" if median(alone) > 100 else "MISSED"
         known.add_row(race.name, f"{runs[0].evaluated:,}", around(alone), around(whole), f"100 {met}")
-        told = median(run.ours for run in runs) / race.told
-        said.append(f"{told:.0f} times the {race.told}/s ({race.name})")
+        times = median(run.ours for run in runs) / race.authors_rate
+        said.append(f"{times:.0f} times the {race.authors_rate}/s ({race.name})")
     yield made
     yield known
     yield f"Ours is {' and '.join(said)} of the authors' code as measured when the targets were set.\n"

@@ -58,31 +58,31 @@ def once(name: str, seed: int) -> tuple[dict[str, Achieved], int]:
     with threadpool_limits(1):
         prepared = Prepared.cut(CASES[name](), QUARTERS, seed)
         case, rows = prepared.case, len(prepared.labels[2])
-        found = {"EMSCO": _tested(prepared, _evolved(prepared, seed))}
+        achieved = {"EMSCO": _tested(prepared, _evolved(prepared, seed))}
         if name in EXACT_STAGES:
-            found["exact"] = _tested(prepared, _exact(prepared, EXACT_STAGES[name]))
-        found["n-stage"] = _tested(prepared, cost_ordered(case.costs))
+            achieved["exact"] = _tested(prepared, _exact(prepared, EXACT_STAGES[name]))
+        achieved["n-stage"] = _tested(prepared, cost_ordered(case.costs))
         parts = [Rows(table, labels) for table, labels in zip(prepared.tables, prepared.labels, strict=True)]
         learner = prepared.learner
-        found["GM-like"] = miser(parts, learner.columns, case.costs, learner.classes, case.threshold)
-        found["single-stage"] = _tested(prepared, np.zeros((1, case.features), dtype=np.int8), threshold=0.0)
-    return found, rows
+        achieved["GM-like"] = miser(parts, learner.columns, case.costs, learner.classes, case.threshold)
+        achieved["single-stage"] = _tested(prepared, np.zeros((1, case.features), dtype=np.int8), threshold=0.0)
+    return achieved, rows
 
 
 def _evolved(prepared: Prepared, seed: int) -> Int8s:
     """Run EMSCO with half as many stages as features: the fittest of its last generation."""
     case = prepared.case
-    found = evolve(
+    evolved = evolve(
         prepared.evaluator(1), case.features, -(-case.features // 2), case.settings, np.random.default_rng(seed)
     )
-    return found.front.chromosomes[:1]
+    return evolved.front.chromosomes[:1]
 
 
 def _exact(prepared: Prepared, stages: int) -> Int8s:
     """Take from the exact front what would be fittest; all of it has the same rank."""
-    _, _, _, found = enumerate_all(prepared, stages)
-    norms = found.coverage**2 + found.accuracy**2 + inverse_cost(found.cost) ** 2
-    return found.chromosomes[[int(np.argmax(norms))]]
+    _, _, _, front = enumerate_all(prepared, stages)
+    norms = front.coverage**2 + front.accuracy**2 + inverse_cost(front.cost) ** 2
+    return front.chromosomes[[int(np.argmax(norms))]]
 
 
 def cost_ordered(costs: Floats) -> Int8s:
@@ -97,7 +97,9 @@ def _tested(prepared: Prepared, genes: Int8s, threshold: float | None = None) ->
 
 def _gathered(name: str, runs: Sequence[tuple[dict[str, Achieved], int]]) -> Study:
     methods = {
-        method: np.array([(a.accuracy, a.coverage, a.cost, a.right) for a in (found[method] for found, _ in runs)])
+        method: np.array(
+            [(a.accuracy, a.coverage, a.cost, a.right) for a in (achieved[method] for achieved, _ in runs)]
+        )
         for method in METHODS
         if method in runs[0][0]
     }

@@ -86,9 +86,9 @@ def read(name: str) -> FeatureTable:
         "features": [{"name": each, "columns": [each], "cost": 1.0} for each in names[:-1]],
     }  # fmt: skip
     columns = {each: cells[:, at].astype(np.float64) for at, each in enumerate(names[:-1])}
-    found = dataset_from_columns(FeaturesSpec.model_validate(spec), {**columns, names[-1]: cells[:, -1]})
-    assert isinstance(found, FeatureTable)
-    return found
+    dataset = dataset_from_columns(FeaturesSpec.model_validate(spec), {**columns, names[-1]: cells[:, -1]})
+    assert isinstance(dataset, FeatureTable)
+    return dataset
 
 
 def halves(name: str, seed: int) -> tuple[FeatureTable, FeatureTable]:
@@ -120,17 +120,17 @@ def fixed(learn: FeatureTable, test: FeatureTable, budgets: Sequence[float], see
     with joblib.parallel_config(backend="loky", n_jobs=-1, max_nbytes=None):
         members, _ = train(training, sets, PolicyOptions(), seeds, lambda done: None)
     classifiers, asked = Classifiers.of(training.basis, sets, members), sensors.cells(test)
-    found = []
+    reached = []
     for at in range(len(sets)):
         answers = classifiers.answers(at, asked, tree_inputs(sensors, asked)).argmax(axis=1)
-        found.append((float((answers == test.labels).mean()), float(sets[at].sum())))
-    return found
+        reached.append((float((answers == test.labels).mean()), float(sets[at].sum())))
+    return reached
 
 
 def best_sets(right: Callable[[frozenset[int]], Bools], features: int, sizes: Sequence[int]) -> Bools:
     """Find for each size the set that answers most rows rightly, or what greedy growth finds for it: (S, n)."""
     grown = frozenset[int]()
-    found = np.zeros((len(sizes), features), dtype=bool)
+    best = np.zeros((len(sizes), features), dtype=bool)
     for at, size in enumerate(sizes):
         if size == features:
             grown = frozenset(range(features))
@@ -139,34 +139,34 @@ def best_sets(right: Callable[[frozenset[int]], Bools], features: int, sizes: Se
         while len(grown) < size:
             rest = [grown | {f} for f in range(features) if f not in grown]
             grown = max(rest, key=lambda each: right(each).mean())
-        found[at, sorted(grown)] = True
-    return found
+        best[at, sorted(grown)] = True
+    return best
 
 
 def methods_for(features: int) -> dict[str, Method]:
     """List the methods that so many features allow."""
-    found: dict[str, Method] = {
+    methods: dict[str, Method] = {
         "policy": policy,
         "fixed set": fixed,
         "gain": information_gain,
         "pipeline": pipelines,
     }
     if features <= MOST_INDEXED:
-        found["index"] = indexed
-    return found
+        methods["index"] = indexed
+    return methods
 
 
 def compare(name: str, splits: int) -> Compared:
     """Let every method learn one half and answer the other, for several splits."""
-    found: dict[str, list[list[Reached]]] = {}
+    reached: dict[str, list[list[Reached]]] = {}
     whole, budgets = [], DATA[name].budgets
     for seed in range(splits):
         learn, test = halves(name, seed)
         features = learn.values.shape[1]
         for method, run in methods_for(features).items():
-            found.setdefault(method, []).append(run(learn, test, budgets, seed))
+            reached.setdefault(method, []).append(run(learn, test, budgets, seed))
         whole.append(fixed(learn, test, [features], seed)[0][0])
-    return Compared(name, {k: np.array(v) for k, v in found.items()}, np.array(whole), learn.rows, features)
+    return Compared(name, {k: np.array(v) for k, v in reached.items()}, np.array(whole), learn.rows, features)
 
 
 def report(one: Compared) -> Iterator[Table | str]:

@@ -48,8 +48,8 @@ class NaiveBayes:
     def orders(self, values: Floats) -> tuple[Int64s, Floats]:
         """Walk rows, (m, n), through all features: each row's order, (m, n), and the entropy left after the first k
         of it, (m, n + 1), in nats."""
-        parts = [self._walk(_binned(self.edges, values[i : i + AT_ONCE])) for i in range(0, len(values), AT_ONCE)]
-        return np.concatenate([order for order, _ in parts]), np.concatenate([left for _, left in parts])
+        walks = [self._walk(_binned(self.edges, values[i : i + AT_ONCE])) for i in range(0, len(values), AT_ONCE)]
+        return np.concatenate([order for order, _ in walks]), np.concatenate([left for _, left in walks])
 
     def _walk(self, codes: Int64s) -> tuple[Int64s, Floats]:
         m, n = codes.shape
@@ -100,12 +100,12 @@ def information_gain(
     trees = HistGradientBoostingClassifier(max_iter=60, random_state=seed)
     trees.fit(np.concatenate(seen), np.tile(train.labels, REPEATS))
     asked, rest = bayes.orders(test.values)
-    found = []
+    reached = []
     for budget in budgets:
         counts = stops(rest, threshold(left, budget))
         answers = trees.predict(_masked(test.values, asked, counts))
-        found.append((float((answers == test.labels).mean()), float(counts.mean())))
-    return found
+        reached.append((float((answers == test.labels).mean()), float(counts.mean())))
+    return reached
 
 
 def _counts(rng: np.random.Generator, table: FeatureTable) -> Iterator[Int64s]:

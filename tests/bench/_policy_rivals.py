@@ -33,14 +33,14 @@ def single(train: Trace, test: Trace, budgets: Sequence[float], seed: int) -> li
 
 def cascades(train: Trace, test: Trace, budgets: Sequence[float], seed: int) -> list[Reached]:
     """Build cascades of all target precisions, ended by each classifier; take the most accurate within the budget."""
-    found = [
+    decisions = [
         _built(train, CascadeOptions(target_precision=precision, deterministic=classifier.name), seed)
         for precision in PRECISIONS
         for classifier in train.spec.classifiers
     ]
-    learned = [_replayed(train, each) for each in found]
-    chosen = [max(range(len(found)), key=lambda i: _worth(learned[i], budget)) for budget in budgets]
-    return [_replayed(test, found[i]) for i in chosen]
+    learned = [_replayed(train, each) for each in decisions]
+    chosen = [max(range(len(decisions)), key=lambda i: _worth(learned[i], budget)) for budget in budgets]
+    return [_replayed(test, decisions[i]) for i in chosen]
 
 
 def _worth(reached: Reached, budget: float) -> tuple[bool, float, float]:
@@ -60,8 +60,8 @@ def _replayed(trace: Trace, decision: CascadeRunDecision) -> Reached:
     for j, step in zip(columns, decision.steps, strict=True):
         least[j] = -np.inf if step.confidence_threshold is None else step.confidence_threshold
     rows = Rows(np.nan_to_num(trace.confidences) >= least, trace.correct, trace.costs)
-    found = replay(rows, columns, names)
-    return found["accuracy"], found["mean_duration"]
+    replayed = replay(rows, columns, names)
+    return replayed["accuracy"], replayed["mean_duration"]
 
 
 def assigned(train: Trace, test: Trace, budgets: Sequence[float], seed: int) -> list[Reached]:
@@ -74,14 +74,14 @@ def assigned(train: Trace, test: Trace, budgets: Sequence[float], seed: int) -> 
     plan = portfolio.fit(learned, options, np.random.default_rng(seed), Run()).plan
     estimates = plan.estimate(asked.embeddings)
     names = [each.name for each in test.spec.classifiers]
-    found = []
+    reached = []
     for budget in budgets:
-        told = plan.assign(estimates, AssignmentOptions(budget=Budget(per_query=budget)))
-        choice = np.array([names.index(each) for each in told.assignments])
+        assignment = plan.assign(estimates, AssignmentOptions(budget=Budget(per_query=budget)))
+        choice = np.array([names.index(each) for each in assignment.assignments])
         rows = np.arange(test.rows)
         paid = test.costs[:, cheapest] + np.where(choice == cheapest, 0.0, test.costs[rows, choice])
-        found.append((float(test.correct[rows, choice].mean()), float(paid.mean())))
-    return found
+        reached.append((float(test.correct[rows, choice].mean()), float(paid.mean())))
+    return reached
 
 
 def answers_of(trace: Trace, classifier: int, labels: int) -> NDArray[np.float32]:

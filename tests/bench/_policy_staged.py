@@ -42,26 +42,26 @@ class Answers:
 
     plan: PipelinePlan
     labels: NDArray[np.int32]
-    told: dict[int, tuple[NDArray[np.floating], NDArray[np.intp]]]
+    by_mask: dict[int, tuple[NDArray[np.floating], NDArray[np.intp]]]
 
     @classmethod
     def of(cls, plan: PipelinePlan, table: FeatureTable) -> "Answers":
         """Ask every classifier of the plan about every row."""
         preparation = Preparation(plan.fills, plan.shifts, plan.scales, plan.offsets, plan.codes)
         prepared = preparation.apply(table.values)
-        told: dict[int, tuple[NDArray[np.floating], NDArray[np.intp]]] = {}
+        by_mask: dict[int, tuple[NDArray[np.floating], NDArray[np.intp]]] = {}
         for at, mask in enumerate(plan.model_masks.tolist()):
             model = plan.model_numbers[slice(*plan.model_offsets[at : at + 2].tolist())].tobytes()
             own = prepared[:, [mask >> f & 1 == 1 for f in range(prepared.shape[1])]]
-            told[mask] = confident(predict(plan.model_kind, model, own, len(plan.classes)))
-        return cls(plan, table.labels, told)
+            by_mask[mask] = confident(predict(plan.model_kind, model, own, len(plan.classes)))
+        return cls(plan, table.labels, by_mask)
 
     def walk(self, masks: Sequence[int], rows: NDArray[np.int64]) -> Reached:
         """Walk some rows through stages, the last of which always answers."""
         right, cost = np.zeros(len(rows), dtype=bool), np.zeros(len(rows))
         waiting = np.ones(len(rows), dtype=bool)
         for mask in masks:
-            sure, codes = (each[rows] for each in self.told[mask])
+            sure, codes = (each[rows] for each in self.by_mask[mask])
             done = waiting & ((sure >= self.plan.thresholds[codes]) | (mask == masks[-1]))
             right[done] = codes[done] == self.labels[rows][done]
             cost[done] = mask.bit_count()
@@ -71,8 +71,8 @@ class Answers:
 
 def pipelines(train: FeatureTable, test: FeatureTable, budgets: Sequence[float], seed: int) -> list[Reached]:
     """Take for each budget the best configuration of the fronts of all thresholds."""
-    parts = cut_rows(train, np.random.default_rng(seed))
-    unseen = np.concatenate((parts.validation, parts.test))
+    split = cut_rows(train, np.random.default_rng(seed))
+    unseen = np.concatenate((split.validation, split.test))
     every, pairs = np.arange(test.rows), []
     for level in THRESHOLDS:
         options = PipelineOptions(confidence_threshold=level, evolution=EVOLUTION)
@@ -81,11 +81,11 @@ def pipelines(train: FeatureTable, test: FeatureTable, budgets: Sequence[float],
         counts = (plan.chromosomes.max(axis=1) + 1).tolist()
         for row, count in zip(stage_masks(plan.chromosomes, max(counts)).tolist(), counts, strict=True):
             pairs.append((mine.walk(row[:count], unseen), theirs.walk(row[:count], every)))
-    found = []
+    reached = []
     for budget in budgets:
         within = [pair for pair in pairs if pair[0][1] <= budget]
-        found.append(max(within, key=lambda pair: (pair[0][0], -pair[0][1]))[1] if within else NONE)
-    return found
+        reached.append(max(within, key=lambda pair: (pair[0][0], -pair[0][1]))[1] if within else NONE)
+    return reached
 
 
 def indexed(train: FeatureTable, test: FeatureTable, budgets: Sequence[float], seed: int) -> list[Reached]:
@@ -96,9 +96,9 @@ def indexed(train: FeatureTable, test: FeatureTable, budgets: Sequence[float], s
         plan = index.fit(train, options, np.random.default_rng(seed), Run()).plan
     columns = train.spec.feature_columns
     items = [dict(zip(columns, row, strict=True)) for row in test.values.tolist()]
-    truth, found = np.array(test.classes)[test.labels], []
+    truth, reached = np.array(test.classes)[test.labels], []
     for budget in budgets:
         decision = plan.decide(IndexQuery(budget=budget, method="greedy" if many else "poly-dom"))
         labels = np.array(plan.predict(decision, items).labels)
-        found.append((float((labels == truth).mean()), decision.cost))
-    return found
+        reached.append((float((labels == truth).mean()), decision.cost))
+    return reached

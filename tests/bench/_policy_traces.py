@@ -64,9 +64,9 @@ def load(name: str, rows: Int64s | slice = slice(None)) -> Trace:
         for j, (each, cost) in enumerate(zip(names, held["cost_per_10k"].tolist(), strict=True))
     ]
     spec = {"kind": "trace", "label": "truth", "unit": "USD for 10,000", "classifiers": classifiers}
-    found = dataset_from_columns(TraceSpec.model_validate(spec), columns)
-    assert isinstance(found, Trace)
-    return found
+    trace = dataset_from_columns(TraceSpec.model_validate(spec), columns)
+    assert isinstance(trace, Trace)
+    return trace
 
 
 def _path(name: str) -> Path:
@@ -92,17 +92,17 @@ def built(dataset: Trace | FeatureTable, seed: int, **options: Any) -> tuple[flo
 def test_on(plan: PolicyPlan, test: Trace | FeatureTable, budgets: Sequence[float]) -> list[Reached]:
     """Run the test half under each budget, every item with an id of its own."""
     cells, items = plan.cells_of(test), [str(row) for row in range(test.rows)]
-    truth, found = np.array(test.classes)[test.labels], []
+    truth, reached = np.array(test.classes)[test.labels], []
     for budget in budgets:
         ran = plan.run(cells, items, PolicyTarget(budget=budget))
         right = np.array(plan.classes)[ran.labels] == truth
-        found.append((float(right.mean()), float(ran.costs.mean())))
-    return found
+        reached.append((float(right.mean()), float(ran.costs.mean())))
+    return reached
 
 
 def compare(name: str, seeds: Sequence[int]) -> Compared:
     """Let every method learn one half and answer the other, for each seed."""
-    found: dict[str, list[list[Reached]]] = {}
+    by_method: dict[str, list[list[Reached]]] = {}
     times = []
     for seed in seeds:
         train, test = halves(name, seed)
@@ -113,8 +113,8 @@ def compare(name: str, seeds: Sequence[int]) -> Compared:
         reached |= {rival: method(train, test, budgets, seed) for rival, method in RIVALS.items()}
         for method, pairs in reached.items():
             shares = [(accuracy, spent / budget) for (accuracy, spent), budget in zip(pairs, budgets, strict=True)]
-            found.setdefault(method, []).append(shares)
-    methods = {method: np.array(each) for method, each in found.items()}
+            by_method.setdefault(method, []).append(shares)
+    methods = {method: np.array(each) for method, each in by_method.items()}
     return Compared(name, methods, float(np.mean(times)), train.rows)
 
 

@@ -145,11 +145,11 @@ def _ours(family: Family, metric: Metric, made: Table) -> tuple[Took, float]:
     FoldedNeighbours(family.samples[:, :2], metric).warm()
     tracemalloc.start()
     index = FoldedNeighbours(family.samples, metric)
-    found = index.search(family.queries)
+    neighbours = index.search(family.queries)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     if metric == "linf":
-        _check(family, found)
+        _check(family, neighbours)
     took = Took.by(lambda: index.search(family.queries))
     singles = [timed(partial(index.search, family.queries[i : i + 1]))[0] for i in range(SINGLES)]
     memory, single = 1 + peak / family.samples.nbytes, shown(statistics.median(singles))
@@ -157,12 +157,12 @@ def _ours(family: Family, metric: Metric, made: Table) -> tuple[Took, float]:
     return took, memory
 
 
-def _check(family: Family, found: NDArray[np.int64]) -> None:
+def _check(family: Family, neighbours: NDArray[np.int64]) -> None:
     """Compare with brute force for some queries."""
     for i in range(0, QUERIES, QUERIES // 20):
         nearest = np.abs(family.samples - family.queries[i]).max(axis=2).argmin(axis=1)
-        if not np.array_equal(found[i], nearest):
-            raise AssertionError(f"{family.name}, query {i}: {found[i]} against {nearest}")
+        if not np.array_equal(neighbours[i], nearest):
+            raise AssertionError(f"{family.name}, query {i}: {neighbours[i]} against {nearest}")
 
 
 def peers(family: Family) -> dict[str, Callable[[], object]]:

@@ -56,9 +56,9 @@ def cpu(function: Callable[[], T]) -> tuple[float, T]:
 
 def compare(values: Floats, costs: Floats, budget: float) -> Compared:
     """Solve one instance both ways."""
-    seconds, found = cpu(lambda: assign(values, costs, budget, gap=GAP))
+    seconds, assignment = cpu(lambda: assign(values, costs, budget, gap=GAP))
     highs_seconds, known = cpu(lambda: highs(values, costs, budget, gap=GAP))
-    return Compared(seconds, highs_seconds, (known.value - found.value) / abs(known.value), found.gap)
+    return Compared(seconds, highs_seconds, (known.value - assignment.value) / abs(known.value), assignment.gap)
 
 
 def compare_with_highs(seeds: Sequence[int] = SEEDS, queries: int = QUERIES) -> Iterator[Table | str]:
@@ -71,24 +71,24 @@ def compare_with_highs(seeds: Sequence[int] = SEEDS, queries: int = QUERIES) -> 
     every: list[Compared] = []
     for kind, samples in KINDS.items():
         for share in BUDGETS:
-            found = []
+            instances = []
             for seed in seeds:
                 values, costs = estimates(seed, queries, samples=samples)
-                found.append(compare(values, costs, share * queries * float(costs.max())))
-            made.add_row(kind, f"{share:g}", *_compared(found))
-            every += found
+                instances.append(compare(values, costs, share * queries * float(costs.max())))
+            made.add_row(kind, f"{share:g}", *_compared(instances))
+            every += instances
     yield made
     yield verdict(every)
 
 
-def _compared(found: Sequence[Compared]) -> list[str]:
-    ratios = [one.ratio for one in found]
+def _compared(instances: Sequence[Compared]) -> list[str]:
+    ratios = [one.ratio for one in instances]
     return [
-        shown(statistics.median(one.highs_seconds for one in found)),
-        shown(statistics.median(one.seconds for one in found)),
+        shown(statistics.median(one.highs_seconds for one in instances)),
+        shown(statistics.median(one.seconds for one in instances)),
         f"{statistics.median(ratios):,.0f}",
         f"{min(ratios):,.0f}",
-        f"{max(one.behind for one in found):.1e}",
+        f"{max(one.behind for one in instances):.1e}",
     ]
 
 

@@ -50,8 +50,8 @@ class House:
 
     def servers(self) -> list[psutil.Process]:
         """List the processes that answer."""
-        found = psutil.process_iter(["ppid", "cmdline"])
-        started = [one for one in found if one.info["ppid"] == self.server.process.pid]
+        processes = psutil.process_iter(["ppid", "cmdline"])
+        started = [one for one in processes if one.info["ppid"] == self.server.process.pid]
         return [one for one in started if "spawn_main" in " ".join(one.info["cmdline"] or [])]
 
     def memory_mb(self) -> float:

@@ -28,8 +28,8 @@ SOLVED_S = 60.0
 
 def _assigned(live: Live[Any], request: AssignmentRequest) -> bytes:
     """Assign a batch as the service is to; what takes a fraction of a second ends by its gap, not by its time."""
-    found = live.plan.assign(live.plan.estimate(np.array(request.queries)), request, SOLVED_S)
-    return encode(found, live, decision=decision_id_of(live, request, found))
+    assignment = live.plan.assign(live.plan.estimate(np.array(request.queries)), request, SOLVED_S)
+    return encode(assignment, live, decision=decision_id_of(live, request, assignment))
 
 
 LOOK_UPS: dict[tuple[str, str], LookUp[Any]] = {
@@ -88,12 +88,12 @@ def expected(look_up: LookUp[Any], live: Live[Any], query: dict[str, Any]) -> An
     """Decide here as the service is to decide there; None if there is no answer."""
     asked = look_up.query.model_validate_json(json.dumps(query))
     try:
-        found = look_up.answer(live, asked)
-        if found is None:  # the portfolio's slow estimates, by the route
-            found = encode(live.plan.decide(asked), live, budget_pacing=None)
+        reply = look_up.answer(live, asked)
+        if reply is None:  # the portfolio's slow estimates, by the route
+            reply = encode(live.plan.decide(asked), live, budget_pacing=None)
     except Infeasible:
         return None
-    return orjson.loads(found)
+    return orjson.loads(reply)
 
 
 def ask_on(house: House, answers: Answers, seed: int, stop: Event) -> None:
@@ -118,11 +118,11 @@ def ask_on(house: House, answers: Answers, seed: int, stop: Event) -> None:
                 _note(answers, f"look-up: {reply.status_code}", False, reply.json()["detail"])
 
 
-def _note(answers: Answers, kind: str, excused: bool, told: str = "") -> None:
+def _note(answers: Answers, kind: str, excused: bool, detail: str = "") -> None:
     with answers.lock:
         answers.errors[kind] += 1
         if not excused:
-            answers.unexcused.append(f"{kind} {told}")
+            answers.unexcused.append(f"{kind} {detail}")
 
 
 def _check(answers: Answers, look_up: LookUp[Any], query: Any, body: bytes) -> None:

@@ -32,8 +32,8 @@ class Ledger:
     counts: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     internal: list[str] = field(default_factory=list)
-    told: int = 0
-    maybe_told: int = 0
+    outcomes: int = 0
+    maybe_outcomes: int = 0
 
 
 @dataclass
@@ -103,10 +103,10 @@ class Writer:
 
     def _tell(self, client: httpx.Client) -> None:
         outcomes = [{"decision": self.decision, "correct": self.draw.random() < 0.9}] * self.draw.randint(1, 20)
-        self.ledger.maybe_told += len(outcomes)  # whatever becomes of the request
+        self.ledger.maybe_outcomes += len(outcomes)  # whatever becomes of the request
         if self._done(client.post("/v1/feedback", json={"items": outcomes}), 200):
-            self.ledger.maybe_told -= len(outcomes)
-            self.ledger.told += len(outcomes)
+            self.ledger.maybe_outcomes -= len(outcomes)
+            self.ledger.outcomes += len(outcomes)
 
 
 def reseeded(data: bytes, solver: str, seed: int) -> bytes:
@@ -138,22 +138,22 @@ def take_stock(house: House, ledger: Ledger, answers: Answers, *, whole: bool = 
 def _read(client: httpx.Client, answers: Answers, version: Version, record: dict[str, Any]) -> str | None:
     """Hold a version's bytes against its record, and the record against what was told before; say what is wrong."""
     reply = client.get(f"/v1/artifacts/{version[0]}/{NAME}/versions/{version[1]}/export")
-    found = sha256(reply.content).hexdigest()
-    if reply.status_code != 200 or found != record["sha256"]:
+    digest = sha256(reply.content).hexdigest()
+    if reply.status_code != 200 or digest != record["sha256"]:
         return f"cannot be read: {reply.status_code} {reply.content[:100]!r}"
     if version not in answers.plans:
         learn(answers, version, record, reply.content)
     promised = answers.plans[version].record.sha256
-    return None if found == promised else f"has the SHA-256 {found}, {promised} was promised"
+    return None if digest == promised else f"has the SHA-256 {digest}, {promised} was promised"
 
 
 def miscounted(house: House, ledger: Ledger) -> list[str]:
     """Hold the outcomes that are counted against those that were told: each that was granted counts once."""
     with house.client() as client:
         counted = client.get(f"/v1/feedback/cascade/{NAME}", params={"version": 1}).json()["outcomes"]
-    if ledger.told <= counted <= ledger.told + ledger.maybe_told:
+    if ledger.outcomes <= counted <= ledger.outcomes + ledger.maybe_outcomes:
         return []
-    return [f"{counted} outcomes are counted, {ledger.told} were granted and {ledger.maybe_told} may have been"]
+    return [f"{counted} outcomes are counted, {ledger.outcomes} were granted and {ledger.maybe_outcomes} may have been"]
 
 
 def unended(house: House, ledger: Ledger, seconds: float) -> list[str]:
@@ -165,11 +165,11 @@ def unended(house: House, ledger: Ledger, seconds: float) -> list[str]:
     with house.client() as client:
         left = list(ledger.builds)
         while left and time.monotonic() < deadline:
-            told = [client.get(f"/v1/builds/{build}").json() for build in left]
-            before, left = len(left), [build["id"] for build in told if build["status"] not in ENDED]
+            builds = [client.get(f"/v1/builds/{build}").json() for build in left]
+            before, left = len(left), [build["id"] for build in builds if build["status"] not in ENDED]
             if len(left) < before:
                 deadline = time.monotonic() + seconds
-            for build in told:
+            for build in builds:
                 if build["status"] == "succeeded":
                     ledger.published.add((build["artifact"]["solver"], build["artifact"]["version"]))
             time.sleep(0.5)

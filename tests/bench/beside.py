@@ -71,22 +71,22 @@ def _print_beside() -> None:
         }
         rounds: dict[str, list[dict[float, float]]] = {name: [] for name in works}
         for _ in range(ROUNDS):
-            for name, beside in works.items():
-                with _working(server, beside):
-                    found = uvloop.run(latencies(server.port, TARGET, KEY, SHARE * most, SECONDS))
-                rounds[name].append({q: float(np.quantile(found, q)) * 1e3 for q in (0.5, 0.99, 0.999)})
+            for name, background in works.items():
+                with _working(server, background):
+                    delays = uvloop.run(latencies(server.port, TARGET, KEY, SHARE * most, SECONDS))
+                rounds[name].append({q: float(np.quantile(delays, q)) * 1e3 for q in (0.5, 0.99, 0.999)})
     table = Table(title=f"look-ups at {SHARE * most:,.0f} a second, {SHARE:.0%} of what it can", title_justify="left")
     for name in ("", "median ms", "p99 ms", "spread", "p99.9 ms", "p99, times alone", "spread"):
         table.add_column(name, justify="left" if not name else "right")
-    for name, told in rounds.items():
-        p99 = [each[0.99] for each in told]
-        times = [mine[0.99] / alone[0.99] for mine, alone in zip(told, rounds["alone"], strict=True)]
+    for name, quantiles in rounds.items():
+        p99 = [each[0.99] for each in quantiles]
+        times = [mine[0.99] / alone[0.99] for mine, alone in zip(quantiles, rounds["alone"], strict=True)]
         table.add_row(
             name,
-            f"{statistics.median(each[0.5] for each in told):.2f}",
+            f"{statistics.median(each[0.5] for each in quantiles):.2f}",
             f"{statistics.median(p99):.2f}",
             f"{min(p99):.2f}-{max(p99):.2f}",
-            f"{statistics.median(each[0.999] for each in told):.2f}",
+            f"{statistics.median(each[0.999] for each in quantiles):.2f}",
             f"{statistics.median(times):.1f}",
             f"{min(times):.1f}-{max(times):.1f}",
         )
@@ -99,8 +99,8 @@ def _print_scaling() -> None:
         table.add_column(name, justify="right")
     for workers in (1, 2):
         with _server(workers) as server:
-            found = [uvloop.run(capacity(server.port, TARGET, KEY, SECONDS / 2)) for _ in range(ROUNDS)]
-        table.add_row(str(workers), f"{statistics.median(found):,.0f}", f"{min(found):,.0f}-{max(found):,.0f}")
+            rates = [uvloop.run(capacity(server.port, TARGET, KEY, SECONDS / 2)) for _ in range(ROUNDS)]
+        table.add_row(str(workers), f"{statistics.median(rates):,.0f}", f"{min(rates):,.0f}-{max(rates):,.0f}")
     _show(table)
 
 

@@ -51,8 +51,8 @@ def main() -> None:
     parser.add_argument("--artifacts", type=int, nargs="+", default=[100, 1000, 10_000], help="how many there are")
     base, rows = _measured(0)["rss"], []
     for count in parser.parse_args().artifacts:
-        told = _measured(count)
-        rows.append({**told, "artifacts": count, "memory": (told["rss"] - base) / 1024 / count})
+        figures = _measured(count)
+        rows.append({**figures, "artifacts": count, "memory": (figures["rss"] - base) / 1024 / count})
     table = Table(title="a server with many small artifacts", title_justify="left")
     for title in _COLUMNS.values():
         table.add_column(title, justify="right")
@@ -113,12 +113,12 @@ def _figures(
     server: Server, repos: Repositories, kept: tuple[CascadePlan, dict[str, Any]], count: int
 ) -> dict[str, float]:
     time.sleep(3.0)  # the worker beside it starts, and what starts once is done
-    idle, beside = _share_of_a_core(server, IDLE_S)
+    idle, of_others = _share_of_a_core(server, IDLE_S)
     rss = psutil.Process(server.process.pid).memory_info().rss
     overview, asked = _overview(server) if count else (0.0, [])
     return {
         "idle": 100 * idle,
-        "beside": 100 * beside,
+        "beside": 100 * of_others,
         "rss": rss,
         "list": 1e3 * statistics.median(_seconds(server, "/v1/artifacts") for _ in range(TIMES)),
         "requests": 1e3 * statistics.median(sum(_seconds(server, path) for path in asked) for _ in range(TIMES)),

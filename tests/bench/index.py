@@ -90,8 +90,8 @@ class Family:
         median = (100.0,) * self.costs.dimensions
         searched = Searched(expanded, 0.0, known, np.array([0.0, inf]), np.zeros((2, 0), dtype=np.int32), median)
         what = Names(names, tuple((name,) for name in names), ("no", "yes"), np.array([0.5, 0.5]), "ms")
-        found = (np.arange(len(self.masks)), index)
-        return assemble(what, IndexOptions(), self.costs, searched, found, Models("none", {}))
+        indexed = (np.arange(len(self.masks)), index)
+        return assemble(what, IndexOptions(), self.costs, searched, indexed, Models("none", {}))
 
 
 def _grid(dimensions: int) -> Floats:
@@ -115,9 +115,9 @@ def around(values: Sequence[float]) -> str:
 def measure_builds() -> Iterator[Table]:
     """Sweep, and measure; the memory of the index is that of its arrays, of the plan all that making it adds."""
     compiling, _ = timed(Family.draw(99, 500, SPREAD).index)
-    for kind, told in KINDS.items():
+    for kind, label in KINDS.items():
         made = table(
-            f"Building the index, {told}\nMedian ±deviation of {REPEATS} instances; compiling the sweep, once in a "
+            f"Building the index, {label}\nMedian ±deviation of {REPEATS} instances; compiling the sweep, once in a "
             f"process, took {shown(compiling)} more",
             "candidates", "ms", "crossings", "skylines", "entries", "MB", "MB, plan",
         )  # fmt: skip
@@ -149,9 +149,9 @@ def _built(family: Family) -> tuple[float, int, int, int, int, int]:
 
 def measure_look_ups(batches: int = 11) -> Iterator[Table | str]:
     """Ask the index and Naive-Lookup the same questions, which must have the same answers."""
-    for kind, told in KINDS.items():
+    for kind, label in KINDS.items():
         made = table(
-            f"Microseconds for one look-up, {told}\nMedian ±deviation of {batches} batches; sizes 1 to 10^4; bare: "
+            f"Microseconds for one look-up, {label}\nMedian ±deviation of {batches} batches; sizes 1 to 10^4; bare: "
             "without the reply;\nNaive-Lookup is a loop in Python, NumPy the same scan by arrays",
             "candidates", "Poly-Dom", "Naive-Lookup", "times faster", "than NumPy",
         )  # fmt: skip
@@ -293,13 +293,13 @@ def report_speed() -> Iterator[Table | str]:
 def report_study(console: Console, folder: Path) -> None:
     """Run the study, print its tables, write its plots, say what follows."""
     with console.status("the synthetic study") as status:
-        found = study(lambda what: status.update(f"the synthetic study: {what}"))
-    for made in tables(found):
+        results = study(lambda what: status.update(f"the synthetic study: {what}"))
+    for made in tables(results):
         console.print(made)
-    paths = plot(found, folder)
+    paths = plot(results, folder)
     console.print(f"Plots in {folder}: {', '.join(path.name for path in paths)}\n")
     console.print("Against the paper's summaries:")
-    for sentence in verdicts(found):
+    for sentence in verdicts(results):
         console.print(f"- {sentence}", highlight=False)
 
 

@@ -101,9 +101,9 @@ def known_problem(rows: int, seed: int) -> tuple[FeatureTable, Floats]:
         ],
     }  # fmt: skip
     columns = {f"s{m} is {v}": (values[:, m] == v).astype(np.float64) for m in range(SENSORS) for v in (1, 2)}
-    found = dataset_from_columns(FeaturesSpec.model_validate(spec), {**columns, "y": label.astype(np.int64)})
-    assert isinstance(found, FeatureTable)
-    return found, chances
+    dataset = dataset_from_columns(FeaturesSpec.model_validate(spec), {**columns, "y": label.astype(np.int64)})
+    assert isinstance(dataset, FeatureTable)
+    return dataset, chances
 
 
 def bayes_loss(chances: Floats) -> float:
@@ -112,11 +112,11 @@ def bayes_loss(chances: Floats) -> float:
 
     def best(known: tuple[int | None, ...]) -> float:
         chance = float(cube[tuple(slice(None) if v is None else slice(v, v + 1) for v in known)].mean())
-        found = min(chance, 1 - chance)
+        least = min(chance, 1 - chance)
         for m in (m for m in range(SENSORS) if known[m] is None):
             after = [best((*known[:m], v, *known[m + 1 :])) for v in range(3)]
-            found = min(found, PRICES[m] + float(np.mean(after)))
-        return found
+            least = min(least, PRICES[m] + float(np.mean(after)))
+        return least
 
     return best((None,) * SENSORS)
 

@@ -68,7 +68,7 @@ def reference(items: Singles, success: Singles, samples: NDArray[np.int32], quer
     searches = [NearestNeighbors(n_neighbors=1, metric="chebyshev", n_jobs=2).fit(items[row]) for row in samples]
 
     def answer() -> object:
-        places = [row[found.kneighbors(queries)[1][:, 0]] for row, found in zip(samples, searches, strict=True)]
+        places = [row[search.kneighbors(queries)[1][:, 0]] for row, search in zip(samples, searches, strict=True)]
         estimates = np.mean([success[column].astype(np.float64) for column in places], axis=0)
         return highs(estimates, COSTS, SHARE * len(queries))
 
@@ -77,7 +77,7 @@ def reference(items: Singles, success: Singles, samples: NDArray[np.int32], quer
 
 def measure_requests() -> Iterator[Table | str]:
     """Time whole requests, and their peak memory as tracemalloc sees it."""
-    found = table(
+    report = table(
         f"A whole request: {DIMENSIONS} dimensions, {CLASSIFIERS} classifiers, budget {SHARE:g} of the dearest",
         "queries", "samples", "ours", "reference", "times", "MB", "MB, reference",
     )  # fmt: skip
@@ -88,12 +88,12 @@ def measure_requests() -> Iterator[Table | str]:
         mine, theirs = ours(estimator, vectors), reference(items, success, samples, vectors)
         seconds, peak = _median(mine), _peak(mine)
         if (queries, count, size) == OURS_ALONE:
-            found.add_row(f"{queries:,}", f"{count} x {size}", shown(seconds), "-", "-", f"{peak:.0f}", "-")
+            report.add_row(f"{queries:,}", f"{count} x {size}", shown(seconds), "-", "-", f"{peak:.0f}", "-")
             continue
         other = timed(theirs)[0]
         cells = (shown(seconds), shown(other), f"{other / seconds:.0f}", f"{peak:.0f}", f"{_peak(theirs):.0f}")
-        found.add_row(f"{queries:,}", f"{count} x {size}", *cells)
-    yield found
+        report.add_row(f"{queries:,}", f"{count} x {size}", *cells)
+    yield report
 
 
 def _median(call: Callable[[], object]) -> float:
@@ -127,9 +127,9 @@ def digits_trace() -> Trace:
     }
     columns = {name: vote.argmax(axis=1) for name, vote in votes.items()}
     vectors = votes["gradients-logistic"].astype(np.float32)
-    found = dataset_from_columns(TraceSpec.model_validate(spec), {"digit": labels, **columns}, vectors)
-    assert isinstance(found, Trace)
-    return found
+    trace = dataset_from_columns(TraceSpec.model_validate(spec), {"digit": labels, **columns}, vectors)
+    assert isinstance(trace, Trace)
+    return trace
 
 
 def measure_drops() -> Iterator[Table]:
@@ -138,14 +138,14 @@ def measure_drops() -> Iterator[Table]:
     options = PortfolioOptions(feature_classifier="gradients-logistic", curve_points=51)
     plans = [fit(trace, options, np.random.default_rng(seed), Run()).plan for seed in range(DRAWS)]
     names = ("single_best", "random", "frugal_mct", "occam", "route")
-    found = table(
+    report = table(
         f"Accuracy drop in points, mean of {DRAWS} draws ({plans[0].held_out} held-out digits each)",
         "cost reduction", *names,
     )  # fmt: skip
     for reduction in REDUCTIONS:
         drops = np.mean([_drops(plan, reduction, names) for plan in plans], axis=0)
-        found.add_row(f"{reduction:.0%}", *(f"{drop:.2f}" for drop in drops))
-    yield found
+        report.add_row(f"{reduction:.0%}", *(f"{drop:.2f}" for drop in drops))
+    yield report
 
 
 def _drops(plan: PortfolioPlan, reduction: float, names: tuple[str, ...]) -> Floats:

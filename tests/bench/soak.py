@@ -60,14 +60,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         soak = Soak(House(Path(folder) / "house"))
         try:
             run(soak, 60 * chosen.minutes, chosen.seed)
-            found = report(soak)
+            reported = report(soak)
         finally:
             soak.house.close()
     if chosen.json:
-        sys.stdout.write(json.dumps(found) + "\n")
+        sys.stdout.write(json.dumps(reported) + "\n")
     else:
-        Console(width=None if console.is_terminal else 80).print(table(found, chosen.minutes))
-    sys.exit(any(found["must be 0"].values()))
+        Console(width=None if console.is_terminal else 80).print(table(reported, chosen.minutes))
+    sys.exit(any(reported["must be 0"].values()))
 
 
 def run(soak: Soak, seconds: float, seed: int) -> None:
@@ -146,7 +146,7 @@ def report(soak: Soak) -> dict[str, Any]:
             **answers.counts,
             **ledger.counts,
             "versions published": len(ledger.published),
-            "outcomes told": ledger.told,
+            "outcomes told": ledger.outcomes,
         },
         "builds": counted_builds(soak.house),
         "errors by kind": dict(sorted((answers.errors + ledger.errors).items())),
@@ -166,12 +166,12 @@ def _memory(seen: list[float]) -> dict[str, float]:
     return {"first third": round(first, 1), "last third": round(last, 1), "most": round(max(seen), 1)}
 
 
-def table(found: dict[str, Any], minutes: float) -> Table:
+def table(reported: dict[str, Any], minutes: float) -> Table:
     """Lay the report out."""
     shown = Table(title=f"soak, {minutes:g} minutes", title_justify="left")
     shown.add_column("what")
     shown.add_column("found", justify="right")
-    for group, values in found.items():
+    for group, values in reported.items():
         for number, (name, value) in enumerate(values.items()):
             shown.add_row(f"{group}: {name}", _shown(value), end_section=number == len(values) - 1)
     return shown

@@ -24,8 +24,8 @@ def compose() -> dict[str, Any]:
 
 def services() -> dict[str, dict[str, Any]]:
     """Give the services of all profiles by name."""
-    found: dict[str, dict[str, Any]] = compose()["services"]
-    return found
+    by_name: dict[str, dict[str, Any]] = compose()["services"]
+    return by_name
 
 
 def ours() -> dict[str, dict[str, Any]]:
@@ -47,13 +47,13 @@ def arguments(instruction: str) -> list[str]:
 
 def image_environment() -> dict[str, str]:
     """Give the variables that the final stage sets."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for name, rest in instructions():
         if name == "FROM":
-            found = {}
+            variables = {}
         elif name == "ENV":
-            found |= dict(word.split("=", 1) for word in shlex.split(rest))
-    return found
+            variables |= dict(word.split("=", 1) for word in shlex.split(rest))
+    return variables
 
 
 def texts() -> dict[str, str]:

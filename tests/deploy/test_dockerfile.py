@@ -10,7 +10,7 @@ import pytest
 from tests.deploy.documents import ROOT, arguments, image_environment, instructions
 
 COPIES = [rest.split() for rest in arguments("COPY")]
-SOURCES = [source for words in COPIES if not words[0].startswith("--from") for source in words[:-1]]
+SOURCES = [source for copy in COPIES if not copy[0].startswith("--from") for source in copy[:-1]]
 
 
 def _ignored(path: str) -> bool:

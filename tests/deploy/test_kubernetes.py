@@ -53,8 +53,8 @@ def _labels() -> set[str]:
 
 def _container(name: str) -> dict[str, Any]:
     (container,) = PODS[name]["containers"]
-    found: dict[str, Any] = container
-    return found
+    fields: dict[str, Any] = container
+    return fields
 
 
 def _environment(name: str) -> dict[str, dict[str, Any]]:
@@ -67,8 +67,8 @@ def _bytes(amount: str) -> int:
 
 
 def _kustomization() -> dict[str, Any]:
-    (found,) = _documents(DEPLOY / "kustomization.yaml")
-    return found
+    (kustomization,) = _documents(DEPLOY / "kustomization.yaml")
+    return kustomization
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -84,11 +84,11 @@ def test_nothing_is_merged_or_said_by_reference(path: Path) -> None:
 
 
 def test_the_kustomization_has_every_manifest_and_reads_nothing_above_its_folder() -> None:
-    found, manifests = _kustomization(), {path.name for path in FOLDER.glob("*.yaml")}
-    assert set(found["resources"]) == {f"kubernetes/{name}" for name in manifests - BY_HAND}
-    (generated,) = found["configMapGenerator"]
+    kustomization, manifests = _kustomization(), {path.name for path in FOLDER.glob("*.yaml")}
+    assert set(kustomization["resources"]) == {f"kubernetes/{name}" for name in manifests - BY_HAND}
+    (generated,) = kustomization["configMapGenerator"]
     assert generated == {"name": "store", "files": ["valkey.conf=redis.conf"]}
-    named = [*found["resources"], *(entry.partition("=")[2] for entry in generated["files"])]
+    named = [*kustomization["resources"], *(entry.partition("=")[2] for entry in generated["files"])]
     assert all((DEPLOY / name).resolve().is_relative_to(DEPLOY) and (DEPLOY / name).is_file() for name in named)
 
 
@@ -151,8 +151,8 @@ def test_image_command_and_memory_are_those_of_the_compose_file(name: str) -> No
     container, service = _container(name), services()[COMPOSED[name]]
     assert container["image"] == service["image"]
     assert _bytes(container["resources"]["limits"]["memory"]) == _bytes(service["mem_limit"])
-    told = container["args"] if name in OURS else container["command"][: len(service["command"])]
-    assert told == service["command"]
+    command = container["args"] if name in OURS else container["command"][: len(service["command"])]
+    assert command == service["command"]
 
 
 @pytest.mark.parametrize("name", COMPOSED)
@@ -219,8 +219,8 @@ def test_secrets_come_from_one_secret_and_are_written_nowhere() -> None:
     assert set(references) == {("parsimony", "store-password"), ("parsimony", "api-keys")}
     assert not list(_of_kind("Secret"))
     assert "secretGenerator" not in _kustomization()
-    told = (DEPLOY / "README.md").read_text()
-    assert all(f"--from-literal={key}=" in told for _, key in references)
+    runbook = (DEPLOY / "README.md").read_text()
+    assert all(f"--from-literal={key}=" in runbook for _, key in references)
 
 
 def test_no_password_is_in_an_address() -> None:

@@ -55,18 +55,18 @@ def _commands() -> list[list[str]]:
     lines = [line for line in shell_lines() if "docker b" not in line and not line.startswith("kubectl ")]
     calls = [re.search(r"(?:^|\s)parsimony\s+([a-z].*)", line) for line in lines]
     spoken = [re.split(r"\s[|<>&]|;|\)", call[1])[0] for call in calls if call]
-    return [["serve"], *roles, *(shlex.split(words, comments=True) for words in spoken)]
+    return [["serve"], *roles, *(shlex.split(text, comments=True) for text in spoken)]
 
 
-@pytest.mark.parametrize("words", _commands(), ids=" ".join)
-def test_every_command_is_one_of_the_command_line(words: list[str]) -> None:
+@pytest.mark.parametrize("arguments", _commands(), ids=" ".join)
+def test_every_command_is_one_of_the_command_line(arguments: list[str]) -> None:
     from app.cli.main import cli
 
     command: Any = typer.main.get_command(cli)
-    rest = list(words)
+    rest = list(arguments)
     while hasattr(command, "commands"):
         name = rest.pop(0) if rest else ""
-        assert name in command.commands, f"parsimony {' '.join(words)}"
+        assert name in command.commands, f"parsimony {' '.join(arguments)}"
         command = command.commands[name]
     options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     assert {word.partition("=")[0] for word in rest if word.startswith("-")} <= options | {"--help"}
@@ -77,16 +77,16 @@ def test_every_metric_is_one_that_the_service_exports() -> None:
     queries = " ".join(target["expr"] for panel in dashboard()["panels"] for target in panel["targets"])
     shown = set(re.findall(r"\bparsimony_[a-z_]+", queries))
     assert {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown} <= exported
-    told = set(re.findall(r"`(parsimony_[a-z_]+)", TEXTS["deploy/README.md"]))
-    assert told == exported, "the runbook explains each metric, and no others"
+    explained = set(re.findall(r"`(parsimony_[a-z_]+)", TEXTS["deploy/README.md"]))
+    assert explained == exported, "the runbook explains each metric, and no others"
 
 
 @pytest.mark.parametrize("name", ["dask-scheduler", "dask-worker"])
 def test_every_dask_command_is_one_of_dask(name: str) -> None:
     program, subcommand = services()[name]["entrypoint"]
     assert program == "dask"
-    (found,) = entry_points(group="dask_cli", name=subcommand)
-    options = {option for parameter in found.load().params for option in (*parameter.opts, *parameter.secondary_opts)}
+    (entry,) = entry_points(group="dask_cli", name=subcommand)
+    options = {option for parameter in entry.load().params for option in (*parameter.opts, *parameter.secondary_opts)}
     assert {word for word in services()[name]["command"] if word.startswith("--")} <= options
 
 

@@ -35,7 +35,7 @@ def _store(folder: Path) -> Iterator["redis.Redis"]:
 
 
 def _wait_until_ready(server: "subprocess.Popen[str]", client: "redis.Redis") -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + patient(30)
     while True:
         try:
             client.ping()

@@ -43,10 +43,10 @@ class Copy:
     root: Path
     server: Server
 
-    def run(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run Python with words in the copy, on the service's store."""
         env = environment(self.server.data_dir) | code_of(self.root)
-        done = subprocess.run([sys.executable, *words], cwd=self.root, env=env, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, *arguments], cwd=self.root, env=env, capture_output=True, text=True)
         assert not check or done.returncode == 0, done.stdout + done.stderr
         return done
 

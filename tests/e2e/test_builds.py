@@ -45,8 +45,8 @@ def large_upload() -> dict[str, Any]:
     out = io.BytesIO()
     pa.parquet.write_table(pa.table(columns), out)
     spec = {"kind": "trace", "label": "truth", "unit": "ms", "classifiers": classifiers}
-    parts = table_upload(out.getvalue(), "application/vnd.apache.parquet")
-    return parts | {"spec": (None, json.dumps(spec))}
+    files = table_upload(out.getvalue(), "application/vnd.apache.parquet")
+    return files | {"spec": (None, json.dumps(spec))}
 
 
 def start_build(server: Server, name: str) -> str:
@@ -167,11 +167,14 @@ def test_a_worker_that_died_is_replaced_and_builds_go_on(tmp_path: Path) -> None
 def test_readiness_says_when_nobody_builds(tmp_path: Path) -> None:
     with EmbeddedRedis(tmp_path / "store") as redis, running_server(tmp_path / "server", redis_url=redis.url) as server:
         wait_for(lambda: server.client.get("/health/ready").json()["problems"], 10)
-        told = server.client.get("/health/ready").json()["problems"][0]
-        assert told == "no build worker is running; builds wait until `parsimony worker` is started"
+        problem = server.client.get("/health/ready").json()["problems"][0]
+        assert problem == "no build worker is running; builds wait until `parsimony worker` is started"
 
 
 def test_readiness_says_that_the_servers_own_worker_is_to_come(tmp_path: Path) -> None:
     with running_server(tmp_path) as server:
-        told = server.client.get("/health/ready").json()["problems"]
-        assert told in ([], ["no build worker is running; builds wait until the one beside this server has started"])
+        problems = server.client.get("/health/ready").json()["problems"]
+        assert problems in (
+            [],
+            ["no build worker is running; builds wait until the one beside this server has started"],
+        )

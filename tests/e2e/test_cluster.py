@@ -23,6 +23,7 @@ from models.errors import ParsimonyError
 from solvers import SOLVERS
 from solvers.base import silent
 from tests.oracles.index import small_table
+from tests.support.patience import patient
 from tests.support.samples import MIXED_SPEC, mixed_columns
 from tests.support.servers import free_port, wait_for
 
@@ -78,7 +79,7 @@ def _table(solver: str) -> FeatureTable:
 
 def _kill_one_at_work(cluster: Any, killed: list[int]) -> None:
     """Wait until a worker has work to do, and kill it with -9."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + patient(30)
     while not killed and time.monotonic() < deadline:
         at_work = [address for address, state in list(cluster.scheduler.workers.items()) if state.processing]
         pids = [nanny.pid for nanny in cluster.workers.values() if nanny.worker_address in at_work]

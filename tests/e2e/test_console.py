@@ -58,8 +58,8 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def visit(browser: Browser, server: Server) -> Iterator[Visit]:
     """Open a tab that has been told the key."""
-    with visits.visit(browser, server.url, KEY) as found:
-        yield found
+    with visits.visit(browser, server.url, KEY) as tab:
+        yield tab
 
 
 def settle(page: Page) -> None:
@@ -71,8 +71,8 @@ def settle(page: Page) -> None:
 def start_build(server: Server, solver: str, params: dict[str, Any], dataset: str = "trace") -> str:
     """Start a build and give its id."""
     body = {"solver": solver, "name": "later", "dataset": dataset, "params": params}
-    found: str = server.client.post("/v1/builds", json=body).json()["id"]
-    return found
+    build_id: str = server.client.post("/v1/builds", json=body).json()["id"]
+    return build_id
 
 
 @pytest.mark.parametrize("look", LOOKS)
@@ -91,8 +91,11 @@ def test_every_page_opens_with_no_complaint_and_no_outside_request(browser: Brow
             assert (visit.outside, visit.complaints) == ([], []), path
             assert visit.page.locator(".error").count() == 0, (path, visit.page.locator(".error").all_inner_texts())
             assert visit.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
-            found = [one for one in axe.run(visit.page).response["violations"] if one["impact"] in SERIOUS]
-            assert not found, (path, [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found])
+            violations = [one for one in axe.run(visit.page).response["violations"] if one["impact"] in SERIOUS]
+            assert not violations, (
+                path,
+                [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in violations],
+            )
 
 
 def test_the_first_page_is_light(browser: Browser, server: Server) -> None:
@@ -289,7 +292,7 @@ def test_a_batch_is_assigned_and_downloaded(visit: Visit, server: Server, tmp_pa
     queries = np.random.default_rng(0).random((50, 2)).astype(np.float32)
     np.save(tmp_path / "queries.npy", queries)
     np.savetxt(tmp_path / "queries.csv", queries, delimiter=",", header="x,y", comments="")
-    found = []
+    downloaded = []
     visit.page.goto("/artifacts/portfolio/plan")
     settle(visit.page)
     for name in ("queries.npy", "queries.csv"):
@@ -298,12 +301,12 @@ def test_a_batch_is_assigned_and_downloaded(visit: Visit, server: Server, tmp_pa
         with visit.page.expect_download() as download:
             visit.page.get_by_role("button", name="Download the assignments").click()
         with open(download.value.path(), newline="") as file:
-            found.append([row["classifier"] for row in csv.DictReader(file)])
+            downloaded.append([row["classifier"] for row in csv.DictReader(file)])
         visit.page.reload()
         settle(visit.page)
     asked = {"queries": queries.tolist(), "budget": {"fraction": 0.5}}
-    told = server.client.post("/v1/portfolios/plan/assignments", json=asked).json()["assignments"]
-    assert found == [told, told]
+    assignments = server.client.post("/v1/portfolios/plan/assignments", json=asked).json()["assignments"]
+    assert downloaded == [assignments, assignments]
 
 
 @pytest.mark.parametrize(("solver", "ends"), [("pipeline", ("Class", "No stage")), ("policy", ("Class",))])

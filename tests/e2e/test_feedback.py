@@ -26,7 +26,7 @@ INPUTS = {solver: sample.inputs for solver, sample in SAMPLES.items()}
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Run a server with a small artifact of each subject, all called ``plan``."""
     with running_server(tmp_path_factory.mktemp("feedback")) as server:
         upload_all(server)
@@ -51,8 +51,8 @@ def give(server: Server, *items: dict[str, Any]) -> httpx.Response:
 
 def report(server: Server, solver: str) -> dict[str, Any]:
     """Read what was told of the active version."""
-    found: dict[str, Any] = server.client.get(f"/v1/feedback/{solver}/plan").json()
-    return found
+    feedback: dict[str, Any] = server.client.get(f"/v1/feedback/{solver}/plan").json()
+    return feedback
 
 
 def ref(solver: str, version: int = 1) -> dict[str, Any]:
@@ -61,16 +61,16 @@ def ref(solver: str, version: int = 1) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_an_outcome_told_by_id_or_by_inputs_is_held_against_the_same_estimates(told: Server, solver: str) -> None:
+def test_an_outcome_told_by_id_or_by_inputs_is_held_against_the_same_estimates(subjects: Server, solver: str) -> None:
     """The decision's id carries what was expected; the artifact and its inputs give it again."""
-    before = report(told, solver)
-    decision = decided(told, solver)["decision"]
+    before = report(subjects, solver)
+    decision = decided(subjects, solver)["decision"]
     assert decision.startswith(f"{solver}/plan/1?")
-    assert give(told, {"decision": decision, "correct": True, "cost": 2.5, "time": 2.5}).status_code == 200
-    by_id = report(told, solver)
+    assert give(subjects, {"decision": decision, "correct": True, "cost": 2.5, "time": 2.5}).status_code == 200
+    by_id = report(subjects, solver)
     again = {"artifact": ref(solver), "inputs": INPUTS[solver], "correct": True, "cost": 2.5, "time": 2.5}
-    assert give(told, again).json() == {"counted": 1, "rows": 0, "drift": {f"{solver}/plan/1": []}}
-    by_inputs = report(told, solver)
+    assert give(subjects, again).json() == {"counted": 1, "rows": 0, "drift": {f"{solver}/plan/1": []}}
+    by_inputs = report(subjects, solver)
     assert by_inputs["outcomes"] == by_id["outcomes"] + 1 == before["outcomes"] + 2
     for quantity in ("accuracy", "cost", "time"):
         first, second = by_id[quantity]["estimated"], by_inputs[quantity]["estimated"]
@@ -78,28 +78,30 @@ def test_an_outcome_told_by_id_or_by_inputs_is_held_against_the_same_estimates(t
     assert by_id["time" if solver == "cascade" else "cost"]["estimated"] is not None
 
 
-def test_what_is_expected_is_what_the_reply_says(told: Server) -> None:
+def test_what_is_expected_is_what_the_reply_says(subjects: Server) -> None:
     """The numbers of the id are those of the decision beside it."""
-    index, portfolio = decided(told, "index"), decided(told, "portfolio")
+    index, portfolio = decided(subjects, "index"), decided(subjects, "portfolio")
     assert index["decision"].endswith(f"?accuracy={index['accuracy']!r}&cost={index['cost']!r}")
     assert portfolio["decision"].endswith(f"&cost={portfolio['cost']!r}")
-    cascade = decided(told, "cascade")
+    cascade = decided(subjects, "cascade")
     assert cascade["decision"].endswith(f"time={cascade['expected_duration']!r}")
 
 
-def test_batches_have_an_id_too(told: Server) -> None:
+def test_batches_have_an_id_too(subjects: Server) -> None:
     """An assignment's expects means; a prediction's, a step's and a rollout's what their choice does."""
     queries = {"queries": [[0.9, 0.4], [0.4, 0.9]], "budget": {"fraction": 0.6}}
-    assigned = told.client.post("/v1/portfolios/plan/assignments", json=queries).json()
+    assigned = subjects.client.post("/v1/portfolios/plan/assignments", json=queries).json()
     assert assigned["decision"].startswith("portfolio/plan/1?accuracy=")
     assert assigned["decision"].endswith(f"&cost={assigned['cost'] / 2!r}")
     item = {"glucose": 1.0, "t1": 0.5, "t2": 0.5, "s1": 0.1}
-    predicted = told.client.post("/v1/indexes/plan/predictions", json={"size": 64, "budget": 5, "items": [item]}).json()
-    assert predicted["decision"] == decided(told, "index")["decision"]
-    step = told.client.post("/v1/pipelines/plan/steps", json={"features": {}}).json()
-    usual = told.client.get("/v1/pipelines/plan/decision").json()
+    predicted = subjects.client.post(
+        "/v1/indexes/plan/predictions", json={"size": 64, "budget": 5, "items": [item]}
+    ).json()
+    assert predicted["decision"] == decided(subjects, "index")["decision"]
+    step = subjects.client.post("/v1/pipelines/plan/steps", json={"features": {}}).json()
+    usual = subjects.client.get("/v1/pipelines/plan/decision").json()
     assert step["decision"] == usual["decision"]
-    batch = told.client.post("/v1/pipelines/plan/steps/batch", json={"items": [{}]}).json()
+    batch = subjects.client.post("/v1/pipelines/plan/steps/batch", json={"items": [{}]}).json()
     assert batch["decision"] == usual["decision"]
 
 
@@ -136,27 +138,27 @@ def test_batches_have_an_id_too(told: Server) -> None:
     ],
 )
 def test_a_bad_outcome_is_refused_by_its_field_and_nothing_is_counted(
-    told: Server, item: dict[str, Any], where: list[Any] | None, message: str
+    subjects: Server, item: dict[str, Any], where: list[Any] | None, message: str
 ) -> None:
     """Good ones beside it are not counted either."""
-    before = report(told, "cascade")
-    reply = give(told, item, {"decision": "cascade/plan/1?time=2", "correct": True})
+    before = report(subjects, "cascade")
+    reply = give(subjects, item, {"decision": "cascade/plan/1?time=2", "correct": True})
     assert reply.status_code == 422, reply.text
     fault = reply.json()["errors"][0]
     assert fault["loc"] == where if where else fault["loc"][:2] == ["items", 0]
     assert message in fault["msg"]
-    assert report(told, "cascade") == before
+    assert report(subjects, "cascade") == before
 
 
 @pytest.mark.parametrize(
     "body",
     [b"", b"null", b"{", b'{"items": [}', b'{"items": "\xff"}', b"[" * 100_000, b"9" * 5000, b"[]", b'"items"', b"7"],
 )
-def test_a_body_that_is_none_is_refused_as_every_route_refuses_it(told: Server, body: bytes) -> None:
+def test_a_body_that_is_none_is_refused_as_every_route_refuses_it(subjects: Server, body: bytes) -> None:
     """To the letter as that of a route which the framework reads."""
     headers = {"content-type": "application/json"}
-    ours = told.client.post("/v1/feedback", content=body, headers=headers)
-    usual = told.client.post("/v1/cascades/solve", content=body, headers=headers)
+    ours = subjects.client.post("/v1/feedback", content=body, headers=headers)
+    usual = subjects.client.post("/v1/cascades/solve", content=body, headers=headers)
     assert ours.status_code == usual.status_code == 422
     assert {**ours.json(), "instance": ""} == {**usual.json(), "instance": ""}
 
@@ -176,12 +178,12 @@ def test_a_body_that_is_none_is_refused_as_every_route_refuses_it(told: Server, 
     ],
 )
 def test_every_fault_of_a_body_is_told_at_its_place(
-    told: Server, body: Any, errors: list[tuple[list[Any], str]]
+    subjects: Server, body: Any, errors: list[tuple[list[Any], str]]
 ) -> None:
     """The outcomes are read one by one, and refused together."""
-    found = told.client.post("/v1/feedback", json=body).json()["errors"]
-    assert [fault["loc"] for fault in found] == [where for where, _ in errors]
-    assert all(fault["msg"].startswith(said) for fault, (_, said) in zip(found, errors, strict=True))
+    faults = subjects.client.post("/v1/feedback", json=body).json()["errors"]
+    assert [fault["loc"] for fault in faults] == [where for where, _ in errors]
+    assert all(fault["msg"].startswith(said) for fault, (_, said) in zip(faults, errors, strict=True))
 
 
 def test_outcomes_are_read_beside_the_event_loop() -> None:
@@ -202,40 +204,40 @@ def test_outcomes_are_read_beside_the_event_loop() -> None:
         ({"solver": "oracle", "name": "plan", "version": 1}, "unknown-artifact"),
     ],
 )
-def test_an_unknown_version_is_404(told: Server, artifact: dict[str, Any], code: str) -> None:
+def test_an_unknown_version_is_404(subjects: Server, artifact: dict[str, Any], code: str) -> None:
     """Whichever way it is named."""
     spelt = f"{artifact['solver']}/{artifact['name']}/{artifact['version']}?time=1"
     for item in ({"artifact": artifact, "correct": True}, {"decision": spelt, "correct": True}):
-        reply = give(told, item)
+        reply = give(subjects, item)
         assert (reply.status_code, reply.json()["type"]) == (404, f"urn:parsimony:{code}")
 
 
-def test_drift_is_raised_in_the_record_and_the_metrics_and_can_be_forgotten(told: Server) -> None:
+def test_drift_is_raised_in_the_record_and_the_metrics_and_can_be_forgotten(subjects: Server) -> None:
     """A policy whose answers are all wrong has drifted; deleting its feedback clears it."""
-    decision = decided(told, "policy")["decision"]
-    reply = give(told, *[{"decision": decision, "correct": False, "cost": 1.0, "classifier": "fast"}] * 200)
+    decision = decided(subjects, "policy")["decision"]
+    reply = give(subjects, *[{"decision": decision, "correct": False, "cost": 1.0, "classifier": "fast"}] * 200)
     assert reply.json()["drift"] == {"policy/plan/1": ["accuracy"]}
-    found = report(told, "policy")
-    assert found["accuracy"]["drift"]
-    assert found["classifiers"][0]["classifier"] == "fast"
-    assert told.client.get("/v1/artifacts/policy/plan").json()["drift"] == ["accuracy"]
-    listed = told.client.get("/v1/artifacts", params={"solver": "policy"}).json()["items"]
+    feedback = report(subjects, "policy")
+    assert feedback["accuracy"]["drift"]
+    assert feedback["classifiers"][0]["classifier"] == "fast"
+    assert subjects.client.get("/v1/artifacts/policy/plan").json()["drift"] == ["accuracy"]
+    listed = subjects.client.get("/v1/artifacts", params={"solver": "policy"}).json()["items"]
     assert listed[0]["drift"] == ["accuracy"]
     line = 'parsimony_drift{name="plan",quantity="accuracy",solver="policy"} 1.0'
-    wait_for(lambda: line in told.client.get("/metrics").text, 10)
-    assert 'parsimony_feedback_total{name="plan",solver="policy"}' in told.client.get("/metrics").text
-    assert told.client.delete("/v1/feedback/policy/plan").status_code == 204
-    assert report(told, "policy")["outcomes"] == 0
-    wait_for(lambda: line not in told.client.get("/metrics").text, 10)
+    wait_for(lambda: line in subjects.client.get("/metrics").text, 10)
+    assert 'parsimony_feedback_total{name="plan",solver="policy"}' in subjects.client.get("/metrics").text
+    assert subjects.client.delete("/v1/feedback/policy/plan").status_code == 204
+    assert report(subjects, "policy")["outcomes"] == 0
+    wait_for(lambda: line not in subjects.client.get("/metrics").text, 10)
 
 
-def test_outcomes_change_no_answer(told: Server) -> None:
+def test_outcomes_change_no_answer(subjects: Server) -> None:
     """Whatever is told, the same question is answered alike."""
-    before = decided(told, "index")
-    assert give(told, *[{"decision": before["decision"], "correct": False, "cost": 1e6}] * 300).json()["drift"] == {
+    before = decided(subjects, "index")
+    assert give(subjects, *[{"decision": before["decision"], "correct": False, "cost": 1e6}] * 300).json()["drift"] == {
         "index/plan/1": ["accuracy", "cost"]
     }
-    assert decided(told, "index") == before
+    assert decided(subjects, "index") == before
 
 
 def rows(places: range) -> list[dict[str, Any]]:
@@ -252,43 +254,43 @@ def rows(places: range) -> list[dict[str, Any]]:
     ]
 
 
-def run(server: Server, *words: str) -> subprocess.CompletedProcess[str]:
+def run(server: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command line beside the server, on its store."""
-    command = [sys.executable, "-m", "app", *words]
+    command = [sys.executable, "-m", "app", *arguments]
     return subprocess.run(
         command, env=environment(server.data_dir), capture_output=True, text=True, timeout=patient(120)
     )
 
 
-def test_a_rebuild_learns_from_the_old_dataset_and_the_rows(told: Server) -> None:
+def test_a_rebuild_learns_from_the_old_dataset_and_the_rows(subjects: Server) -> None:
     """It makes the next version, from a dataset of its own, and begins with no feedback."""
-    refused = run(told, "rebuild", "index", "plan")
+    refused = run(subjects, "rebuild", "index", "plan")
     assert (refused.returncode, "has no rows among its feedback" in refused.stderr) == (1, True)
-    assert give(told, *rows(range(50))).json()["rows"] == 50
-    table = run(told, "feedback", "cascade", "plan")
+    assert give(subjects, *rows(range(50))).json()["rows"] == 50
+    table = run(subjects, "feedback", "cascade", "plan")
     assert table.returncode == 0
     assert "50 rows" in table.stdout
-    done = run(told, "rebuild", "cascade", "plan", "--json")
+    done = run(subjects, "rebuild", "cascade", "plan", "--json")
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)
     assert (record["version"], record["dataset"]) == (2, "trace.2")
-    assert told.client.get("/v1/datasets/trace.2").json()["rows"] == 450
-    assert record["params"] == told.client.get("/v1/artifacts/cascade/plan/versions").json()["items"][0]["params"]
-    wait_for(lambda: report(told, "cascade")["artifact"]["version"] == 2, 5)
-    assert report(told, "cascade")["outcomes"] == 0
-    assert told.client.get("/v1/feedback/cascade/plan", params={"version": 1}).json()["rows"] == 50
+    assert subjects.client.get("/v1/datasets/trace.2").json()["rows"] == 450
+    assert record["params"] == subjects.client.get("/v1/artifacts/cascade/plan/versions").json()["items"][0]["params"]
+    wait_for(lambda: report(subjects, "cascade")["artifact"]["version"] == 2, 5)
+    assert report(subjects, "cascade")["outcomes"] == 0
+    assert subjects.client.get("/v1/feedback/cascade/plan", params={"version": 1}).json()["rows"] == 50
 
 
-def test_outcomes_by_id_need_no_plan_of_a_version_that_is_no_longer_active(told: Server) -> None:
+def test_outcomes_by_id_need_no_plan_of_a_version_that_is_no_longer_active(subjects: Server) -> None:
     """Its bytes may be gone: what the record tells is enough; inputs, which are decided again, need them."""
-    decision = decided(told, "portfolio")["decision"]
-    data = told.client.get("/v1/artifacts/portfolio/plan/versions/1/export").content
-    imported = told.client.post(
+    decision = decided(subjects, "portfolio")["decision"]
+    data = subjects.client.get("/v1/artifacts/portfolio/plan/versions/1/export").content
+    imported = subjects.client.post(
         "/v1/artifacts/import", content=data, headers={"content-type": "application/octet-stream"}
     ).json()
-    wait_for(lambda: report(told, "portfolio")["artifact"]["version"] == 2, 5)
-    with closing(Store(f"unix://{socket_path(told.data_dir.resolve() / 'redis')}")) as store:
+    wait_for(lambda: report(subjects, "portfolio")["artifact"]["version"] == 2, 5)
+    with closing(Store(f"unix://{socket_path(subjects.data_dir.resolve() / 'redis')}")) as store:
         store.client.delete(key("blob", imported["sha256"]))
-    assert give(told, {"decision": decision, "correct": True, "cost": 2.0}).json()["counted"] == 1
+    assert give(subjects, {"decision": decision, "correct": True, "cost": 2.0}).json()["counted"] == 1
     again = {"artifact": ref("portfolio"), "inputs": INPUTS["portfolio"], "correct": True}
-    assert give(told, again).status_code == 503
+    assert give(subjects, again).status_code == 503

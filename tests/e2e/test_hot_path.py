@@ -82,8 +82,8 @@ def test_every_request_has_an_example_and_every_field_a_description(server: Serv
             assert _has_example(document, content), (path, method, kind)
     assert {"CascadeOptions", "TraceSpec", "FeaturesSpec"} <= set(document["components"]["schemas"])
     for name, schema in document["components"]["schemas"].items():
-        for field, found in schema.get("properties", {}).items():
-            assert found.get("description"), (name, field)
+        for field, subschema in schema.get("properties", {}).items():
+            assert subschema.get("description"), (name, field)
 
 
 def test_every_path_of_the_contract_is_documented(server: Server) -> None:
@@ -129,7 +129,7 @@ def test_the_example_of_every_json_request_is_valid(server: Server) -> None:
 
 
 def _operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
-    return [(path, method, found) for path, item in document["paths"].items() for method, found in item.items()]
+    return [(path, method, operation) for path, item in document["paths"].items() for method, operation in item.items()]
 
 
 def _example(document: dict[str, Any], path: str, method: str) -> Any:

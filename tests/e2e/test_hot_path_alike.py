@@ -24,26 +24,26 @@ def number(draw: random.Random, most: float) -> str:
     return draw.choice(ODD) if draw.random() < 0.25 else f"{draw.uniform(0, most):.6g}"
 
 
-def queries(draw: random.Random, names: dict[str, float], words: dict[str, list[str]]) -> str:
+def queries(draw: random.Random, names: dict[str, float], choices: dict[str, list[str]]) -> str:
     """Write a query string: some parameters left out, some twice, some unknown."""
     pairs = [f"{name}={number(draw, most)}" for name, most in names.items() if draw.random() < 0.8]
-    pairs += [f"{name}={draw.choice(values)}" for name, values in words.items() if draw.random() < 0.4]
+    pairs += [f"{name}={draw.choice(values)}" for name, values in choices.items() if draw.random() < 0.4]
     if draw.random() < 0.1:
         pairs.append(draw.choice(["unknown=1", *pairs]) if pairs else "unknown=1")
     draw.shuffle(pairs)
     return "&".join(pairs)
 
 
-def alike(first: httpx.Response, second: httpx.Response, told: object) -> int:
+def alike(first: httpx.Response, second: httpx.Response, asked: object) -> int:
     """Check that two replies are one, and give its status."""
-    assert first.status_code == second.status_code, told
-    assert first.content == second.content, told
-    assert [first.headers.get(name) for name in HEADERS] == [second.headers.get(name) for name in HEADERS], told
+    assert first.status_code == second.status_code, asked
+    assert first.content == second.content, asked
+    assert [first.headers.get(name) for name in HEADERS] == [second.headers.get(name) for name in HEADERS], asked
     return first.status_code
 
 
 @pytest.mark.parametrize(
-    ("path", "names", "words"),
+    ("path", "names", "choices"),
     [
         ("cascades/plan/decision", {"deadline": 30}, {}),
         ("indexes/plan/decision", {"size": 300, "budget": 12}, {"method": ["poly-dom", "greedy", "naive", "best"]}),
@@ -51,11 +51,11 @@ def alike(first: httpx.Response, second: httpx.Response, told: object) -> int:
     ],
 )
 def test_a_look_up_by_get_is_answered_alike(
-    all_subjects: Server, path: str, names: dict[str, float], words: dict[str, list[str]]
+    all_subjects: Server, path: str, names: dict[str, float], choices: dict[str, list[str]]
 ) -> None:
     draw, seen = random.Random(path), set()
     for _ in range(TIMES):
-        query = queries(draw, names, words)
+        query = queries(draw, names, choices)
         if not query:
             continue
         escaped = f"%{ord(query[0]):02x}{query[1:]}"
@@ -128,31 +128,31 @@ def test_a_long_body_is_refused_wherever_it_goes(all_subjects: Server) -> None:
 
 def test_every_subject_says_what_it_would_decide_or_why_not(all_subjects: Server) -> None:
     asked: dict[str, Any] = {"name": "plan", "size": 64, "budget": 4, "deadline": 13}
-    found = {
+    by_solver = {
         one["artifact"]["solver"]: one for one in all_subjects.client.get("/v1/decisions", params=asked).json()["items"]
     }
-    assert found.keys() == {"cascade", "index", "portfolio", "pipeline", "policy"}
-    assert "embedding" in found["portfolio"].pop("refusal")
+    assert by_solver.keys() == {"cascade", "index", "portfolio", "pipeline", "policy"}
+    assert "embedding" in by_solver["portfolio"].pop("refusal")
     for solver, path in {
         "cascade": "cascades/plan/decision?deadline=13",
         "index": "indexes/plan/decision?size=64&budget=4",
         "pipeline": "pipelines/plan/decision?max_cost=4",
     }.items():
         alone = all_subjects.client.get(f"/v1/{path}").json()
-        assert found[solver]["decision"] | {"artifact": found[solver]["artifact"]} == alone
-        assert found[solver]["refusal"] is None
-    assert found["policy"]["decision"]["action"] in ("acquire", "classify")
+        assert by_solver[solver]["decision"] | {"artifact": by_solver[solver]["artifact"]} == alone
+        assert by_solver[solver]["refusal"] is None
+    assert by_solver["policy"]["decision"]["action"] in ("acquire", "classify")
 
 
 def test_what_cannot_be_answered_says_why(all_subjects: Server) -> None:
     asked: dict[str, Any] = {"name": "plan", "budget": 0, "deadline": 0}
-    found = {
+    by_solver = {
         one["artifact"]["solver"]: one for one in all_subjects.client.get("/v1/decisions", params=asked).json()["items"]
     }
-    assert "size" in found["index"]["refusal"]
-    assert found["index"]["ignored"] == found["pipeline"]["ignored"] == ["deadline"]
-    assert "cheapest configuration" in found["pipeline"]["refusal"]
-    assert found["cascade"]["decision"] is None
+    assert "size" in by_solver["index"]["refusal"]
+    assert by_solver["index"]["ignored"] == by_solver["pipeline"]["ignored"] == ["deadline"]
+    assert "cheapest configuration" in by_solver["pipeline"]["refusal"]
+    assert by_solver["cascade"]["decision"] is None
     reply = all_subjects.client.get("/v1/decisions?name=nosuch")
     assert (reply.status_code, reply.json()["type"]) == (404, "urn:parsimony:unknown-artifact")
     assert all_subjects.client.get("/v1/decisions?name=plan&budget=nan").status_code == 422

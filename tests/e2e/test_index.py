@@ -49,8 +49,8 @@ def build(server: Server, name: str, **params: object) -> Any:
     body = {"solver": "index", "name": name, "dataset": "features", "params": {"folds": 3, **params}}
     path = server.client.post("/v1/builds", json=body).headers["location"]
     wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), 60)
-    found = server.client.get(path).json()
-    assert found["status"] == "succeeded", found
+    reply = server.client.get(path).json()
+    assert reply["status"] == "succeeded", reply
     wait_for(lambda: server.client.get(f"/v1/indexes/{name}/skyline?size=64").status_code == 200, 5)
     return server.client.get(f"/v1/artifacts/index/{name}").json()
 
@@ -70,13 +70,13 @@ def test_the_index_answers_as_the_scan_does_and_more_budget_is_never_worse(index
     for size in (1, 20, 64, 300):
         last = 0.0
         for budget in (0, 0.5, 1, 2, 3, 3.3, 5, 8, 100):
-            found = [
+            decisions = [
                 indexed.client.get(f"{PATH}/decision", params={"size": size, "budget": budget, "method": m}).json()
                 for m in ("poly-dom", "naive")
             ]
-            assert found[0]["features"] == found[1]["features"]
-            assert found[0]["accuracy"] >= last
-            last = found[0]["accuracy"]
+            assert decisions[0]["features"] == decisions[1]["features"]
+            assert decisions[0]["accuracy"] >= last
+            last = decisions[0]["accuracy"]
 
 
 def test_the_empty_feature_set_is_always_feasible(indexed: Server) -> None:
@@ -103,9 +103,9 @@ def test_the_map_says_what_decisions_say(indexed: Server) -> None:
     for budget, row in zip(reply["budgets"], reply["winners"], strict=True):
         for size, place in zip(reply["sizes"], row, strict=True):
             decision = indexed.client.get(f"{PATH}/decision", params={"size": size, "budget": budget}).json()
-            told = reply["feature_sets"][place]
-            assert (told["features"], told["accuracy"]) == (decision["features"], decision["accuracy"])
-            assert told["costs"][reply["sizes"].index(size)] == decision["cost"]
+            feature_set = reply["feature_sets"][place]
+            assert (feature_set["features"], feature_set["accuracy"]) == (decision["features"], decision["accuracy"])
+            assert feature_set["costs"][reply["sizes"].index(size)] == decision["cost"]
     assert [len(row) for row in indexed.client.get(f"{PATH}/curves").json()["winners"]] == [40] * 40
 
 
@@ -120,9 +120,9 @@ def test_a_bad_range_names_the_parameter(indexed: Server, query: str, where: str
 
 def test_the_profile_of_a_table_of_features_tells_what_they_cost(indexed: Server) -> None:
     reply = indexed.client.get("/v1/datasets/features/profile").json()
-    told = indexed.client.get("/v1/datasets/features").json()
-    assert (reply["kind"], reply["name"], reply["sha256"]) == ("features", "features", told["sha256"])
-    assert sum(each["rows"] for each in reply["classes"]) == reply["rows"] == told["rows"]
+    dataset = indexed.client.get("/v1/datasets/features").json()
+    assert (reply["kind"], reply["name"], reply["sha256"]) == ("features", "features", dataset["sha256"])
+    assert sum(each["rows"] for each in reply["classes"]) == reply["rows"] == dataset["rows"]
     assert (reply["sizes"][0], reply["sizes"][-1]) == (64, 256)
     assert [each["name"] for each in reply["features"]] == ["glucose", "texture", "sift"]
     assert reply["features"][0]["costs"] == [3.0] * 40
@@ -136,7 +136,7 @@ def test_predictions_use_the_features_that_the_budget_allows(indexed: Server) ->
     reply = rich.json()
     right = sum(int(label) == truth for label, truth in zip(reply["labels"], columns["outcome"][:40], strict=True))
     assert right >= 30
-    assert all(abs(sum(found.values()) - 1) < 1e-9 for found in reply["probabilities"])
+    assert all(abs(sum(probabilities.values()) - 1) < 1e-9 for probabilities in reply["probabilities"])
     poor = indexed.client.post(f"{PATH}/predictions", json={"size": 64, "budget": 0, "items": items}).json()
     assert poor["features"] == []
     assert len(set(poor["labels"])) == 1
@@ -217,10 +217,10 @@ def test_a_build_that_cannot_be_fails_with_the_reason(indexed: Server, params: d
 def test_a_second_build_trains_nothing_twice(indexed: Server) -> None:
     build(indexed, "once", learner="sklearn.naive_bayes.GaussianNB")
     again = build(indexed, "again", learner="sklearn.naive_bayes.GaussianNB", alpha=0.05)
-    told = next(
+    message = next(
         b["progress"]["message"] for b in indexed.client.get("/v1/builds").json()["items"] if b["name"] == "again"
     )
-    assert told.startswith("done: 0 feature sets trained"), told
+    assert message.startswith("done: 0 feature sets trained"), message
     third = build(indexed, "once", learner="sklearn.naive_bayes.GaussianNB")
     assert third["sha256"] == indexed.client.get("/v1/artifacts/index/once/versions").json()["items"][0]["sha256"]
     assert again["params"]["alpha"] == 0.05
@@ -237,9 +237,9 @@ def made_up(name: str, model: Any) -> bytes:
     run = fit(small_table(rows=60, features=1), OPTIONS, np.random.default_rng(0), Run())
     data = np.frombuffer(dumps(model), dtype=np.uint8)
     plan = replace(run.plan, model_bytes=data, model_offsets=np.array([0, len(data)]))
-    told = {"solver": "index", "name": name, "dataset": "d", "dataset_sha256": "0" * 64, "seed": 0}
+    manifest = {"solver": "index", "name": name, "dataset": "d", "dataset_sha256": "0" * 64, "seed": 0}
     more = {"params": OPTIONS.model_dump(mode="json"), "unit": plan.unit, "summary": run.summary}
-    return encode(plan, told | more)
+    return encode(plan, manifest | more)
 
 
 OPTIONS = IndexOptions(learner="sklearn.naive_bayes.GaussianNB", folds=2)

@@ -84,8 +84,8 @@ def test_artifacts_are_found_by_dataset_prefix_and_without_summaries(full: Serve
     path = "/v1/artifacts"
     wait_for(lambda: get(full, path, dataset="trace-4")["total"] == 1, 5)
     assert [item["name"] for item in get(full, path, dataset="trace-4")["items"]] == ["built"]
-    found = get(full, path, dataset="trace", prefix="plan-", limit=2, solver="cascade")
-    assert ([item["name"] for item in found["items"]], found["total"]) == (["plan-0", "plan-1"], 5)
+    page = get(full, path, dataset="trace", prefix="plan-", limit=2, solver="cascade")
+    assert ([item["name"] for item in page["items"]], page["total"]) == (["plan-0", "plan-1"], 5)
     assert [i["name"] for i in get(full, path, prefix="plan", limit=9)["items"]] == [f"plan-{n}" for n in range(5)]
     assert get(full, path, dataset="trace", name="plan-0")["items"][0]["summary"] == {"found": 1}
     assert {str(item["summary"]) for item in get(full, path, summary=False)["items"]} == {"{}"}

@@ -11,8 +11,8 @@ from tests.support.servers import Server, running_server, wait_for
 def entries(server: Server) -> list[dict[str, object]]:
     """Read the requests logged so far."""
     lines = server.log.read_text().splitlines()
-    found = [json.loads(line) for line in lines if line.startswith("{")]
-    return [entry for entry in found if entry["logger"] == "parsimony.access"]
+    logged = [json.loads(line) for line in lines if line.startswith("{")]
+    return [entry for entry in logged if entry["logger"] == "parsimony.access"]
 
 
 def test_every_look_up_is_logged_with_its_key_and_the_version_that_answered(tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ def build(server: Server, name: str, **params: object) -> Any:
     body = {"solver": "pipeline", "name": name, "dataset": "mixed", "params": params}
     path = server.client.post("/v1/builds", json=body).headers["location"]
     wait_for(lambda: server.client.get(path).json()["status"] not in ("queued", "running"), 60)
-    found = server.client.get(path).json()
-    assert found["status"] == "succeeded", found
+    reply = server.client.get(path).json()
+    assert reply["status"] == "succeeded", reply
     wait_for(lambda: server.client.get(f"/v1/pipelines/{name}/frontier").status_code == 200, 5)
     return server.client.get(f"/v1/artifacts/pipeline/{name}").json()
 
@@ -90,9 +90,9 @@ def test_an_item_is_walked_to_its_end(staged: Server, name: str) -> None:
 def test_many_items_take_the_steps_of_each(staged: Server, name: str) -> None:
     items: list[dict[str, Any]] = [{}, {"age": 40}, {"age": 70, "blood": [9.0, 0.1], "ward": None}, {"ward": "new"}]
     body = {"items": items, "solution": 0}
-    found = staged.client.post(f"/v1/pipelines/{name}/steps/batch", json=body).json()
-    assert found["solution"] == 0
-    for item, step in zip(items, found["steps"], strict=True):
+    reply = staged.client.post(f"/v1/pipelines/{name}/steps/batch", json=body).json()
+    assert reply["solution"] == 0
+    for item, step in zip(items, reply["steps"], strict=True):
         alone = staged.client.post(f"/v1/pipelines/{name}/steps", json={"features": item, "solution": 0}).json()
         assert (step["action"], step["stage"]) == (alone["action"], alone["stage"])
 

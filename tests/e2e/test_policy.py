@@ -29,7 +29,7 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-def told(row: int) -> dict[str, Any]:
+def answers_of(row: int) -> dict[str, Any]:
     """Give what every classifier says of a row."""
     columns = trace_columns(60, seed=9)
     said: dict[str, Any] = {
@@ -41,7 +41,7 @@ def told(row: int) -> dict[str, Any]:
 def walk(server: Server, row: int, **target: float) -> tuple[str, float, list[str]]:
     """Ask what is next until there is a class."""
     known: dict[str, Any] = {}
-    cost, whole = 0.0, told(row)
+    cost, whole = 0.0, answers_of(row)
     for _ in range(4):
         request = {"item": f"row-{row}", "acquired": known, **target}
         step = server.client.post(f"{PATH}/steps", json=request).json()
@@ -54,10 +54,10 @@ def walk(server: Server, row: int, **target: float) -> tuple[str, float, list[st
 
 @pytest.mark.parametrize("target", [{}, {"budget": 3.0}, {"budget": 0.0}, {"tradeoff": 0.02}])
 def test_walking_by_steps_is_what_rollouts_say(asking: Server, target: dict[str, float]) -> None:
-    items = [{"item": f"row-{row}", "sensors": told(row)} for row in range(25)]
-    found = asking.client.post(f"{PATH}/rollouts", json={"items": items, **target}).json()
-    assert found["artifact"] == {"solver": "policy", "name": "cats", "version": 1}
-    for row, one in enumerate(found["items"]):
+    items = [{"item": f"row-{row}", "sensors": answers_of(row)} for row in range(25)]
+    rollouts = asking.client.post(f"{PATH}/rollouts", json={"items": items, **target}).json()
+    assert rollouts["artifact"] == {"solver": "policy", "name": "cats", "version": 1}
+    for row, one in enumerate(rollouts["items"]):
         label, cost, path = walk(asking, row, **target)
         assert (one["item"], one["label"], one["path"]) == (f"row-{row}", label, path)
         assert one["cost"] == pytest.approx(cost)
@@ -98,9 +98,9 @@ def test_a_bad_target_names_the_parameter(asking: Server, query: str, where: str
 
 def test_a_version_without_counted_traffic_says_to_build_it_again(asking: Server) -> None:
     data = asking.client.get("/v1/artifacts/policy/cats/versions/1/export").content
-    told = {name: value for name, value in read_manifest(data).items() if name not in ("format", "kind")}
-    del told["summary"]["traffic"]
-    older = encode(decode(data, PolicyPlan), told | {"name": "older"})
+    manifest = {name: value for name, value in read_manifest(data).items() if name not in ("format", "kind")}
+    del manifest["summary"]["traffic"]
+    older = encode(decode(data, PolicyPlan), manifest | {"name": "older"})
     headers = {"content-type": "application/octet-stream"}
     assert asking.client.post("/v1/artifacts/import", content=older, headers=headers).status_code == 201
     wait_for(lambda: asking.client.get("/v1/policies/older/curve").status_code == 200, 5)
@@ -150,7 +150,7 @@ def test_a_sensor_that_is_acquired_twice_is_refused(asking: Server) -> None:
 
 
 def test_bad_rollouts_are_refused_by_the_item(asking: Server) -> None:
-    lacking = {"items": [{"sensors": told(0)}, {"sensors": {"strong": "cat"}}]}
+    lacking = {"items": [{"sensors": answers_of(0)}, {"sensors": {"strong": "cat"}}]}
     reply = asking.client.post(f"{PATH}/rollouts", json=lacking)
     assert is_problem(reply, 422, "invalid-request")
     assert "items.1.sensors: lack 'fast'" in reply.json()["detail"]

@@ -28,8 +28,8 @@ def portfolio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with running_server(tmp_path_factory.mktemp("portfolio"), max_batch=10_000) as server:
         assert server.client.put("/v1/datasets/trace", files=embedded_upload()).status_code == 201
         assert server.client.put("/v1/datasets/plain", files=table_upload(to_csv(trace_columns()))).status_code == 201
-        found = build(server, "trace", curve_points=5)
-        assert found["status"] == "succeeded", found
+        built = build(server, "trace", curve_points=5)
+        assert built["status"] == "succeeded", built
         wait_for(lambda: server.client.get(f"{PATH}/curve").status_code == 200, 30)
         yield server
 
@@ -56,14 +56,14 @@ def assign(server: Server, queries: Any = QUERIES, **body: Any) -> httpx.Respons
 def test_a_batch_is_assigned_within_its_budget(portfolio: Server, budget: dict[str, float], objective: str) -> None:
     reply = assign(portfolio, budget=budget, objective=objective)
     assert reply.status_code == 200, reply.text
-    found = reply.json()
-    assert len(found["assignments"]) == 200
-    assert found["cost"] <= found["budget"]
-    assert found["budget"] == pytest.approx(500.0, rel=0.1)
-    assert found["usage"] == {name: found["assignments"].count(name) for name in ("fast", "middle", "strong")}
-    assert 0 <= found["gap"] <= 1.1e-6
-    assert 0 <= found["least_estimate"] <= found["estimated_accuracy"] <= 1
-    assert found["artifact"] == {"solver": "portfolio", "name": "trace", "version": 1}
+    assignment = reply.json()
+    assert len(assignment["assignments"]) == 200
+    assert assignment["cost"] <= assignment["budget"]
+    assert assignment["budget"] == pytest.approx(500.0, rel=0.1)
+    assert assignment["usage"] == {name: assignment["assignments"].count(name) for name in ("fast", "middle", "strong")}
+    assert 0 <= assignment["gap"] <= 1.1e-6
+    assert 0 <= assignment["least_estimate"] <= assignment["estimated_accuracy"] <= 1
+    assert assignment["artifact"] == {"solver": "portfolio", "name": "trace", "version": 1}
 
 
 def test_json_and_npy_are_answered_the_same(portfolio: Server) -> None:
@@ -71,9 +71,9 @@ def test_json_and_npy_are_answered_the_same(portfolio: Server) -> None:
     raw = portfolio.client.post(
         f"{PATH}/assignments", params=params | {"fraction": 0.5}, content=npy(QUERIES), headers=NPY
     )
-    told = assign(portfolio, budget={"fraction": 0.5}, **params)
-    assert raw.status_code == told.status_code == 200, raw.text
-    assert raw.json() == told.json()
+    reply = assign(portfolio, budget={"fraction": 0.5}, **params)
+    assert raw.status_code == reply.status_code == 200, raw.text
+    assert raw.json() == reply.json()
 
 
 def test_ten_thousand_queries_come_as_npy(portfolio: Server) -> None:
@@ -253,11 +253,11 @@ def test_while_the_store_hangs_a_stream_is_routed_by_the_uncorrected_price(portf
     assert route(portfolio, budget_pacing=pacing).json()["budget_pacing"]["corrected"]
     store.suspend()
     try:
-        found = route(portfolio, budget_pacing=pacing).json()
+        routed = route(portfolio, budget_pacing=pacing).json()
     finally:
         store.resume()
-    assert found["budget_pacing"] == {"ledger": "hanging", "corrected": False, "spent": None, "queries": None}
-    assert found["price"] == route(portfolio).json()["price"]
+    assert routed["budget_pacing"] == {"ledger": "hanging", "corrected": False, "spent": None, "queries": None}
+    assert routed["price"] == route(portfolio).json()["price"]
 
     def corrected() -> bool:
         return bool(route(portfolio, budget_pacing=pacing).json()["budget_pacing"]["corrected"])
@@ -266,5 +266,5 @@ def test_while_the_store_hangs_a_stream_is_routed_by_the_uncorrected_price(portf
 
 
 def is_store(process: psutil.Process) -> bool:
-    words = " ".join(process.cmdline())
-    return "valkey-server" in words or "redis-server" in words
+    command = " ".join(process.cmdline())
+    return "valkey-server" in command or "redis-server" in command

@@ -50,12 +50,12 @@ def _versions_seen_until(server: Server, wanted: int) -> float:
     import httpx
 
     in_a_row, first = 0, 0.0
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + patient(10)
     while in_a_row < 20:
         assert time.monotonic() < deadline, f"version {wanted} does not answer"
-        found = httpx.get(f"{server.url}/v1/cascades/trace/decision", trust_env=False).json()["artifact"]["version"]
-        first = first if in_a_row and found == wanted else time.monotonic()
-        in_a_row = in_a_row + 1 if found == wanted else 0
+        answered = httpx.get(f"{server.url}/v1/cascades/trace/decision", trust_env=False).json()["artifact"]["version"]
+        first = first if in_a_row and answered == wanted else time.monotonic()
+        in_a_row = in_a_row + 1 if answered == wanted else 0
     return first
 
 
@@ -146,8 +146,8 @@ def test_look_ups_go_on_while_the_store_is_away_and_everything_resumes(tmp_path:
 
 
 def _is_keeper(process: psutil.Process, folder: Path) -> bool:
-    words = process.info["cmdline"] or []
-    return "-c" in words and str((folder / "redis").resolve()) in words
+    command = process.info["cmdline"] or []
+    return "-c" in command and str((folder / "redis").resolve()) in command
 
 
 @pytest.mark.slow

@@ -21,6 +21,6 @@ def test_the_smoke_test_passes_twice_and_fails_without_a_key(tmp_path: Path) -> 
 
 
 def _smoke(url: str, key: str) -> subprocess.CompletedProcess[str]:
-    words = [str(SMOKE), url, key] if key else [str(SMOKE), url]
+    command = [str(SMOKE), url, key] if key else [str(SMOKE), url]
     environment = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
-    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=patient(120), check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=patient(120), check=False)

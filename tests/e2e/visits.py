@@ -44,20 +44,20 @@ def visit(running: Browser, url: str, key: str | None = None, **options: Any) ->
     context = running.new_context(base_url=url, permissions=["clipboard-read", "clipboard-write"], **options)
     context.set_default_timeout(patient(10_000))
     page = context.new_page()
-    found = Visit(page)
+    tab = Visit(page)
 
     def only_ours(route: Route) -> None:
         address = route.request.url
         if address.startswith((url, "data:", "blob:")):
             route.continue_()
         else:
-            found.outside.append(address)
+            tab.outside.append(address)
             route.abort()
 
     page.route("**/*", only_ours)
-    page.on("pageerror", lambda error: found.complaints.append(str(error)))
-    page.on("console", lambda line: found.complaints.append(line.text) if line.type == "error" else None)
+    page.on("pageerror", lambda error: tab.complaints.append(str(error)))
+    page.on("console", lambda line: tab.complaints.append(line.text) if line.type == "error" else None)
     if key is not None:
         page.add_init_script(f"sessionStorage.setItem('parsimony-key', {key!r})")
-    yield found
+    yield tab
     context.close()

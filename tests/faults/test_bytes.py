@@ -152,9 +152,9 @@ def test_bytes_that_changed_in_the_store_are_refused_and_a_restart_says_so(
     try:
         assert subjects.client.get("/v1/artifacts/cascade/plan/versions/1/export").status_code == 503
         assert subjects.client.get("/v1/cascades/plan/decision").status_code == 200
-        with running_server(subjects.data_dir) as beside:
-            assert "do not match their SHA-256" in reasons(beside)["cascade"]
-            assert beside.client.get("/v1/cascades/plan/decision").status_code == 404
-            assert beside.client.get("/v1/pipelines/plan/decision").status_code == 200
+        with running_server(subjects.data_dir) as second:
+            assert "do not match their SHA-256" in reasons(second)["cascade"]
+            assert second.client.get("/v1/cascades/plan/decision").status_code == 404
+            assert second.client.get("/v1/pipelines/plan/decision").status_code == 200
     finally:
         store.set(f"parsimony:blob:{name}", good)

@@ -29,14 +29,14 @@ class Done:
     deleted: list[int] = field(default_factory=list)
 
 
-def race(url: str, seed: int, told: Connection) -> None:
+def race(url: str, seed: int, pipe: Connection) -> None:
     """Publish, activate and delete at random (the child's whole life)."""
     artifacts, draw, done = Artifacts(Store(url)), random.Random(seed), Done()
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
         with suppress(Conflict, UnknownArtifact, UnknownVersion):  # another process was first
             _step(artifacts, draw, done)
-    told.send(done)
+    pipe.send(done)
 
 
 def _step(artifacts: Artifacts, draw: random.Random, done: Done) -> None:

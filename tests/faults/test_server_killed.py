@@ -49,8 +49,8 @@ def load(port: int) -> Iterator[Counter[str]]:
 
 def answering(server: Server) -> list[psutil.Process]:
     """Find the server processes that answer, started by the one that counts."""
-    found = psutil.process_iter(["ppid", "cmdline"])
-    started = [one for one in found if one.info["ppid"] == server.process.pid]
+    processes = psutil.process_iter(["ppid", "cmdline"])
+    started = [one for one in processes if one.info["ppid"] == server.process.pid]
     return [one for one in started if "spawn_main" in " ".join(one.info["cmdline"] or [])]
 
 
@@ -100,5 +100,5 @@ def test_a_service_that_is_killed_while_it_publishes_is_ready_again_with_all_it_
 
 
 def _naming(folder: Path) -> list[int]:
-    found = psutil.process_iter(["cmdline"])
-    return [one.pid for one in found if any(str(folder) in word for word in one.info["cmdline"] or [])]
+    processes = psutil.process_iter(["cmdline"])
+    return [one.pid for one in processes if any(str(folder) in word for word in one.info["cmdline"] or [])]

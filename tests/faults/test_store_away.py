@@ -83,7 +83,7 @@ def test_without_the_store_look_ups_go_on_writes_are_refused_and_all_resumes(
     try:
         wait_for(lambda: reason in problems(server), NOTICED_S, lambda: problems(server))
         refused = [(reply.status_code, reply.headers.get("retry-after"), reply.text) for reply, _ in writes(server)]
-        assert {told[:2] for told in refused} == {(503, "5")}, refused
+        assert {refusal[:2] for refusal in refused} == {(503, "5")}, refused
         meanwhile, during = look_ups(server)
         assert during == before
         assert meanwhile < 5 * usual + 0.005

@@ -45,9 +45,9 @@ def least_loss(table: Table, tradeoff: float) -> float:
         least = float(table.losses[place[members], rows].sum())
         for m in (m for m in range(sensors) if not members[m]):
             after = tuple(True if at == m else had for at, had in enumerate(members))
-            parts = [rows[table.values[rows, m] == v] for v in np.unique(table.values[rows, m])]
+            groups = [rows[table.values[rows, m] == v] for v in np.unique(table.values[rows, m])]
             paid = tradeoff * float(table.costs[rows, m].sum())
-            least = min(least, paid + sum(best(part, after) for part in parts))
+            least = min(least, paid + sum(best(group, after) for group in groups))
         return least
 
     return best(np.arange(len(table.values)), (False,) * sensors) / len(table.values)

@@ -149,12 +149,12 @@ def test_the_mean_wealth_of_a_fair_bet_is_one(share: float, above: bool) -> None
 def test_sums_of_parts_are_the_sums_of_all(pairs: list[tuple[float, bool]], cut: int) -> None:
     """Servers may count any part in any order."""
     estimated, realised = np.array([p for p, _ in pairs]), np.array([float(r) for _, r in pairs])
-    parts: dict[str, float] = {}
+    sums: dict[str, float] = {}
     for some in (slice(cut, None), slice(0, cut)):
-        add(parts, tally("accuracy", Outcomes(estimated[some], realised[some], 300)))
+        add(sums, tally("accuracy", Outcomes(estimated[some], realised[some], 300)))
     whole = tally("accuracy", Outcomes(estimated, realised, 300))
-    assert parts.keys() == whole.keys()
-    assert np.allclose([parts[name] for name in whole], list(whole.values()), rtol=1e-9, atol=1e-9)
+    assert sums.keys() == whole.keys()
+    assert np.allclose([sums[name] for name in whole], list(whole.values()), rtol=1e-9, atol=1e-9)
 
 
 @given(st.lists(st.tuples(st.floats(0, 1e100), st.floats(0, 1e100)), min_size=1, max_size=20))

@@ -27,9 +27,9 @@ def assert_whole(store: "redis.Redis") -> None:
     assert names == pointers.keys(), "the index of names and the pointers differ"
     assert records.keys() == {
         f"{name.replace(':versions:', ':version:')}:{int(each)}"
-        for name, found in kept.items()
+        for name, members in kept.items()
         if name.startswith("parsimony:versions:")
-        for each in found
+        for each in members
     }, "records of no version"
     _assert_references(kept, records)
 
@@ -41,7 +41,9 @@ def _assert_references(kept: dict[str, Any], records: dict[str, dict[str, Any]])
         reference = f"artifact/{record['solver']}/{record['name']}/{record['version']}"
         wanted.setdefault(str(record["sha256"]), set()).add(reference.encode())
     blobs = {name.rpartition(":")[2]: data for name, data in kept.items() if name.startswith("parsimony:blob:")}
-    references = {name.rpartition(":")[2]: found for name, found in kept.items() if name.startswith("parsimony:refs:")}
+    references = {
+        name.rpartition(":")[2]: members for name, members in kept.items() if name.startswith("parsimony:refs:")
+    }
     assert blobs.keys() == references.keys() == wanted.keys(), "bytes without references, or references without bytes"
     assert references == wanted
     assert all(isinstance(data, bytes) and sha256(data).hexdigest() == digest for digest, data in blobs.items())
@@ -62,12 +64,12 @@ return found
 
 def _snapshot(store: "redis.Redis") -> dict[str, Any]:
     """Read everything of ours in one moment."""
-    found: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
     for name, kind, value in store.eval(_ALL, 0):
         if kind == b"set":
-            found[name.decode()] = set(value)
+            kept[name.decode()] = set(value)
         elif kind == b"hash":
-            found[name.decode()] = dict(zip(value[::2], value[1::2], strict=True))
+            kept[name.decode()] = dict(zip(value[::2], value[1::2], strict=True))
         else:
-            found[name.decode()] = value
-    return found
+            kept[name.decode()] = value
+    return kept

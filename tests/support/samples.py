@@ -87,8 +87,8 @@ def feature_columns(rows: int = 200, seed: int = 0) -> dict[str, list[Any]]:
     """Make a table of features: glucose tells something, texture more, sift the rest."""
     rng = np.random.default_rng(seed)
     outcome = rng.integers(0, 2, rows)
-    told = {"glucose": 1.5, "t1": 0.8, "t2": 0.6, "s1": 0.5}
-    columns = {name: np.round(outcome / noise + rng.normal(size=rows), 6).tolist() for name, noise in told.items()}
+    noises = {"glucose": 1.5, "t1": 0.8, "t2": 0.6, "s1": 0.5}
+    columns = {name: np.round(outcome / noise + rng.normal(size=rows), 6).tolist() for name, noise in noises.items()}
     sizes = rng.choice([64, 128, 256], rows).tolist()
     return {**columns, "pixels": sizes, "outcome": outcome.tolist()}
 

@@ -94,5 +94,5 @@ def publish(repos: Repositories, name: str = "plan", seed: int = 0) -> ArtifactR
 
 def keys(repos: Repositories, pattern: str = "*") -> list[str]:
     """Give the names of the keys in the store."""
-    found: list[bytes] = repos.store.client.keys(pattern)  # type: ignore[assignment]
-    return sorted(name.decode() for name in found)
+    names: list[bytes] = repos.store.client.keys(pattern)  # type: ignore[assignment]
+    return sorted(name.decode() for name in names)

@@ -35,33 +35,33 @@ def sent(raw: socket.socket, data: bytes) -> bool:
 
 def rest(raw: socket.socket) -> bytes:
     """Read until the server closes."""
-    found = b""
+    received = b""
     try:
         while part := raw.recv(65536):
-            found += part
+            received += part
     except (ConnectionResetError, TimeoutError):
         pass
-    return found
+    return received
 
 
 def trickle(port: int, head: bytes, drop: bytes, every_s: float, most_s: float) -> tuple[float, bytes]:
     """Send a head, then drop after drop; give the seconds until the server closed, and what it had said."""
     with socket.create_connection(("127.0.0.1", port), timeout=every_s) as raw:
-        started, found = time.monotonic(), b""
+        started, received = time.monotonic(), b""
         raw.sendall(head)
         while time.monotonic() - started < most_s:
             try:
                 part = raw.recv(65536)
                 if not part:
                     break
-                found += part
+                received += part
             except TimeoutError:
                 pass
             except ConnectionResetError:
                 break
             if drop and not sent(raw, drop):
                 break
-        return time.monotonic() - started, found
+        return time.monotonic() - started, received
 
 
 @contextmanager

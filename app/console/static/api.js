@@ -165,14 +165,14 @@ async function readEvents(reply, on) {
 export function curl({ method = "GET", path, json, headers = {}, file }) {
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
   const all = json === undefined ? headers : { "Content-Type": "application/json" };
-  const parts = ["curl -s"];
-  if (key()) parts.push('-H "Authorization: Bearer $PARSIMONY_KEY"');
-  if (method !== "GET" && method !== "POST") parts.push(`-X ${method}`);
-  for (const [name, value] of Object.entries(all)) parts.push("-H", quoted(`${name}: ${value}`));
-  if (json !== undefined) parts.push("-d", quoted(JSON.stringify(json)));
-  if (file !== undefined) parts.push("--data-binary", quoted(`@${file}`));
-  parts.push(quoted(location.origin + path));
-  return parts.join(" ");
+  const command = ["curl -s"];
+  if (key()) command.push('-H "Authorization: Bearer $PARSIMONY_KEY"');
+  if (method !== "GET" && method !== "POST") command.push(`-X ${method}`);
+  for (const [name, value] of Object.entries(all)) command.push("-H", quoted(`${name}: ${value}`));
+  if (json !== undefined) command.push("-d", quoted(JSON.stringify(json)));
+  if (file !== undefined) command.push("--data-binary", quoted(`@${file}`));
+  command.push(quoted(location.origin + path));
+  return command.join(" ");
 }
 
 const LARGEST_PAGE = 1000;
@@ -191,11 +191,11 @@ export async function listed(path, parameters = {}, wanted = Infinity) {
 
 /** Put parameters behind a path; those without a value are left out, lists are repeated. */
 export function query(path, parameters) {
-  const found = new URLSearchParams();
+  const search = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) {
     if (value === null || value === undefined || value === "") continue;
-    for (const one of [value].flat()) found.append(name, one);
+    for (const one of [value].flat()) search.append(name, one);
   }
-  const text = found.toString();
+  const text = search.toString();
   return text ? `${path}?${text}` : path;
 }

@@ -14,20 +14,20 @@ export async function schemaOf(name) {
 const kinds = (schema) => (schema.anyOf ?? [schema]).filter((one) => one.type !== "null");
 
 function controlOf(schema, id) {
-  const told = { id, "aria-describedby": `${id}-hint` };
+  const attributes = { id, "aria-describedby": `${id}-hint` };
   const [only, ...others] = kinds(schema);
   const choices = kinds(schema).flatMap((one) => one.enum ?? (one.const === undefined ? [] : [one.const]));
   if (only.type === "boolean") {
     return h(
       "select",
-      told,
+      attributes,
       ["", "true", "false"].map((value) => h("option", { value }, value || `default (${schema.default})`)),
     );
   }
   if (choices.length && !others.some((one) => one.enum === undefined && one.const === undefined)) {
     return h(
       "select",
-      told,
+      attributes,
       h("option", { value: "" }, `default (${schema.default})`),
       choices.map((value) => h("option", {}, value)),
     );
@@ -42,8 +42,8 @@ function controlOf(schema, id) {
   return h(
     "input",
     number
-      ? { ...told, type: "number", step: "any", placeholder: shown }
-      : { ...told, type: "text", placeholder: shown },
+      ? { ...attributes, type: "number", step: "any", placeholder: shown }
+      : { ...attributes, type: "text", placeholder: shown },
   );
 }
 

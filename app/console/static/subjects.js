@@ -16,15 +16,15 @@ export const SUBJECTS = {
   cascade: {
     question: "which classifier first, and when to stop",
     headline({ replays, baselines, unit }) {
-      const found = replays?.[0]?.held_out;
+      const cascade = replays?.[0]?.held_out;
       const always = baselines?.find((one) => one.strategy === "always-deterministic");
-      if (!found || !always) return null;
-      const saved = 1 - found.mean_duration / always.held_out.mean_duration;
+      if (!cascade || !always) return null;
+      const saved = 1 - cascade.mean_duration / always.held_out.mean_duration;
       return line(
         saved,
-        `${number(found.mean_duration)} ${unit} an item, ${percent(found.accuracy)} right; always ` +
+        `${number(cascade.mean_duration)} ${unit} an item, ${percent(cascade.accuracy)} right; always ` +
           `${always.classifier}: ${number(always.held_out.mean_duration)} ${unit}, ${percent(always.held_out.accuracy)}`,
-        found.accuracy >= always.held_out.accuracy - CLOSE,
+        cascade.accuracy >= always.held_out.accuracy - CLOSE,
       );
     },
     path: ({ name }) => `/v1/artifacts/cascade/${name}`,

@@ -26,7 +26,7 @@ export function asText(value) {
 }
 
 /** A text for a chart, in which what is filled in is plain: hover`${name}<br>%{x}`. */
-export const hover = (parts, ...values) => parts.reduce((text, part, at) => text + plain(values[at - 1]) + part);
+export const hover = (texts, ...values) => texts.reduce((whole, text, at) => whole + plain(values[at - 1]) + text);
 
 export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 export const palette = () => Array.from({ length: 8 }, (_, at) => colour(`--c${at}`));
@@ -66,15 +66,15 @@ export function ramp(count) {
 
 /** A logarithmic axis with ticks at 1, 2 and 5, or at powers of ten where there are many. */
 export function logAxis(title, values) {
-  const found = values.flat().filter((value) => value > 0);
-  if (!found.length) return { title: { text: title } };
-  const [low, high] = [Math.floor(Math.log10(Math.min(...found))), Math.ceil(Math.log10(Math.max(...found)))];
+  const positive = values.flat().filter((value) => value > 0);
+  if (!positive.length) return { title: { text: title } };
+  const [low, high] = [Math.floor(Math.log10(Math.min(...positive))), Math.ceil(Math.log10(Math.max(...positive)))];
   const steps = high - low > 3 ? [1] : [1, 2, 5];
-  const apart = Math.ceil((high - low) / 9);
-  const tickvals = Array.from({ length: Math.floor((high - low) / apart) + 1 }, (_, at) =>
-    steps.map((step) => step * 10 ** (low + apart * at)),
+  const decades = Math.ceil((high - low) / 9);
+  const tickvals = Array.from({ length: Math.floor((high - low) / decades) + 1 }, (_, at) =>
+    steps.map((step) => step * 10 ** (low + decades * at)),
   ).flat();
-  const seen = tickvals.filter((value) => value >= Math.min(...found) && value <= Math.max(...found));
+  const seen = tickvals.filter((value) => value >= Math.min(...positive) && value <= Math.max(...positive));
   if (seen.length < 3) return { type: "log", title: { text: title }, nticks: 6 };
   return {
     type: "log",

@@ -7,10 +7,10 @@ let count = 0;
 
 /** Read what somebody wrote: a text as it stands, or a number; nothing as null. */
 function valueOf(written, { label, text }) {
-  const found = written.trim();
-  if (found === "") return null;
-  if (text || Number.isFinite(Number(found))) return text ? found : Number(found);
-  throw Object.assign(new Error(`${label}: ${JSON.stringify(found)} is no number`), { status: 0 });
+  const trimmed = written.trim();
+  if (trimmed === "") return null;
+  if (text || Number.isFinite(Number(trimmed))) return text ? trimmed : Number(trimmed);
+  throw Object.assign(new Error(`${label}: ${JSON.stringify(trimmed)} is no number`), { status: 0 });
 }
 
 /** Put what was told of fields together: by key a value, a list of several, or the parts of an answer. */
@@ -63,16 +63,16 @@ export function walk({ hint, unit, fields, request, said, costOf = ({ cost }) =>
     async function tell(event) {
       event.preventDefault();
       event.submitter.disabled = true;
-      let told = null;
+      let line = null;
       try {
         const given = gathered(asked, event.target);
         const values = Object.values(given).map((one) => JSON.stringify(one));
-        told = h("li", {}, `${Object.keys(given).join(", ")} for ${number(cost)} ${unit}: ${values.join(", ")}`);
-        path.append(told);
+        line = h("li", {}, `${Object.keys(given).join(", ")} for ${number(cost)} ${unit}: ${values.join(", ")}`);
+        path.append(line);
         await ask({ ...known, ...given }, spent + cost);
       } catch (error) {
         if (error.status === undefined) throw error;
-        told?.remove();
+        line?.remove();
         fill(fault, failure(error));
         event.submitter.disabled = false;
       }

@@ -91,7 +91,7 @@ class Search:
         """Search all levels; raises TooManyLabels if an exact search passes its limit."""
         nothing = np.zeros(1, dtype=np.int64)
         start = _Labels(
-            np.zeros((1, self._layout.words), dtype=np.int64),
+            np.zeros((1, self._layout.words_per_state), dtype=np.int64),
             np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), nothing - 1, nothing - 1,
         )  # fmt: skip
         self._pending[0] = [start]

@@ -29,7 +29,7 @@ _GRAIN = 1e-9
 """Shares of C_n that every worst-case time has at least inside the bound, and every group may have on top of the time
 that is spare: so no member is free, and the bound stays one."""
 
-_Part = tuple[float, float]
+_ChainPart = tuple[float, float]
 """Cost and probability of success, given that it is reached."""
 
 
@@ -96,7 +96,7 @@ def single_guess(layout: Layout) -> Remainder:
     return _remainder(layout, _best_single)
 
 
-def _remainder(layout: Layout, cut: Callable[[Floats, Floats], list[_Part]]) -> Remainder:
+def _remainder(layout: Layout, cut: Callable[[Floats, Floats], list[_ChainPart]]) -> Remainder:
     problem = layout.problem
     blocks: list[tuple[float, int, int, float]] = []
     slices: list[tuple[float, int, int, float]] = []
@@ -113,10 +113,10 @@ def _remainder(layout: Layout, cut: Callable[[Floats, Floats], list[_Part]]) -> 
     return Remainder(layout, _Table.of(useful), _Table.of(slices))
 
 
-def _blocks(times: Floats, success: Floats) -> list[_Part]:
+def _blocks(times: Floats, success: Floats) -> list[_ChainPart]:
     """Cut a chain, members by increasing P, into blocks whose ratio of cost to success never falls."""
-    blocks: list[_Part] = []
-    for cost, p in _parts(times, success):
+    blocks: list[_ChainPart] = []
+    for cost, p in _chain_parts(times, success):
         while blocks and blocks[-1][0] * p > cost * blocks[-1][1]:
             before, classified = blocks.pop()
             cost, p = before + (1.0 - classified) * cost, classified + (1.0 - classified) * p
@@ -124,19 +124,19 @@ def _blocks(times: Floats, success: Floats) -> list[_Part]:
     return blocks
 
 
-def _parts(times: Floats, success: Floats) -> list[_Part]:
+def _chain_parts(times: Floats, success: Floats) -> list[_ChainPart]:
     """List the parts of a chain. A member that costs no less than a more powerful one is left out: the relaxation takes
     that one in its place."""
-    parts: list[_Part] = []
+    chain: list[_ChainPart] = []
     paid, done = 0.0, 0.0
     for i, (time, p) in enumerate(zip(times.tolist(), success.tolist(), strict=True)):
         if p > done and not np.any(times[i + 1 :] <= time):
-            parts.append((time - paid, (p - done) / (1.0 - done)))
+            chain.append((time - paid, (p - done) / (1.0 - done)))
             paid, done = time, p
-    return parts
+    return chain
 
 
-def _best_single(times: Floats, success: Floats) -> list[_Part]:
+def _best_single(times: Floats, success: Floats) -> list[_ChainPart]:
     pairs = list(zip(times.tolist(), success.tolist(), strict=True))
     return [min(pairs, key=lambda part: part[0] / part[1])] if pairs else []
 

@@ -49,7 +49,7 @@ class Layout:
         return math.prod(self.radix.tolist())
 
     @property
-    def words(self) -> int:
+    def words_per_state(self) -> int:
         """The number of int64 words of a state; 1 unless there are 2^62 states or more."""
         return int(self.word.max(initial=0)) + 1
 

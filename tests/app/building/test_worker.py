@@ -40,11 +40,11 @@ def test_another_dataset_seed_or_parameter_is_told_in_the_bytes(repos: Repositor
     asked = stored.request(params={"target_precision": 0.9})
     others: list[dict[str, Any]] = [{"seed": 1}, {"dataset": "other"}, {"name": "x"}]
     others.append({"params": {"target_precision": 0.8}})
-    found = [
+    built = [
         stored.built(repos, asked),
         *(stored.built(repos, asked.model_copy(update=change)) for change in others),
     ]
-    assert len(set(found)) == len(found)
+    assert len(set(built)) == len(built)
 
 
 def test_the_manifest_tells_what_it_was_built_from(repos: Repositories) -> None:
@@ -59,10 +59,10 @@ def test_the_manifest_tells_what_it_was_built_from(repos: Repositories) -> None:
 def test_a_build_in_this_process_publishes_and_tells_its_progress(repos: Repositories) -> None:
     stored.put_trace(repos)
     asked = stored.request()
-    told: list[tuple[int, int, str]] = []
-    record = build_locally(repos, asked, checked_request(asked)[1], lambda *step: told.append(step))
+    steps: list[tuple[int, int, str]] = []
+    record = build_locally(repos, asked, checked_request(asked)[1], lambda *step: steps.append(step))
     assert repos.artifacts.record("cascade", "plan") == record
-    assert told
+    assert steps
     assert repos.artifacts.data(record) == stored.built(repos, asked)
 
 

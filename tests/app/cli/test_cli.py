@@ -28,8 +28,8 @@ def run(repos: Repositories, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert repos.settings.redis_url is not None
     monkeypatch.setenv("PARSIMONY_REDIS_URL", repos.settings.redis_url)
 
-    def run(*words: object, typed: str = "") -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["parsimony", *map(str, words)])
+    def run(*arguments: object, typed: str = "") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["parsimony", *map(str, arguments)])
         monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
@@ -57,8 +57,8 @@ def parsed(result: tuple[int, str, str]) -> Any:
 
 def refused(result: tuple[int, str, str], status: int = 1) -> str:
     """Give the one line of a refusal."""
-    found, out, err = result
-    assert (found, out) == (status, "")
+    exit_status, out, err = result
+    assert (exit_status, out) == (status, "")
     lines = err.splitlines()
     assert len(lines) == 1, err
     assert lines[0].startswith("parsimony: ")
@@ -112,7 +112,7 @@ def test_a_bad_table_is_refused_in_one_line_that_names_field_and_row(run: Run, f
 
 
 @pytest.mark.parametrize(
-    ("words", "line"),
+    ("arguments", "line"),
     [
         (["dataset", "show", "nosuch"], "there is no dataset called 'nosuch'"),
         (["dataset", "delete", "nosuch"], "there is no dataset called 'nosuch'"),
@@ -148,14 +148,14 @@ def test_a_bad_table_is_refused_in_one_line_that_names_field_and_row(run: Run, f
         (["bench", "../cli"], "there is no benchmark '../cli'"),
     ],
 )
-def test_a_refusal_is_one_line_and_status_1(words: list[str], line: str, run: Run, repos: Repositories) -> None:
+def test_a_refusal_is_one_line_and_status_1(arguments: list[str], line: str, run: Run, repos: Repositories) -> None:
     stored.put_trace(repos)
     stored.publish(repos)
-    assert refused(run(*words)).startswith(line)
+    assert refused(run(*arguments)).startswith(line)
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ["nosuch"],
         ["dataset", "nosuch"],
@@ -173,31 +173,31 @@ def test_a_refusal_is_one_line_and_status_1(words: list[str], line: str, run: Ru
         ["dataset", "list", "--nosuch"],
     ],
 )
-def test_wrong_usage_is_status_2_with_no_trace(words: list[str], run: Run) -> None:
-    status, out, err = run(*words)
+def test_wrong_usage_is_status_2_with_no_trace(arguments: list[str], run: Run) -> None:
+    status, out, err = run(*arguments)
     assert (status, out) == (2, "")
     assert "Traceback" not in err
     assert err.startswith("Usage: ")
 
 
-@pytest.mark.parametrize("words", [[], ["dataset"]])
-def test_without_a_command_the_help_is_shown(words: list[str], run: Run) -> None:
-    _, out, err = run(*words)
+@pytest.mark.parametrize("arguments", [[], ["dataset"]])
+def test_without_a_command_the_help_is_shown(arguments: list[str], run: Run) -> None:
+    _, out, err = run(*arguments)
     assert "Usage: " in out + err
 
 
 def test_every_command_of_the_contract_has_help(run: Run) -> None:
     commands = ["serve", "worker", "demo", "build", "artifacts", "decide", "export", "import", "plot", "bench"]
-    for words in [*([c] for c in commands), *(["dataset", c] for c in ("add", "list", "show", "delete"))]:
-        assert "Usage: " in done(run(*words, "--help"))
+    for command in [*([c] for c in commands), *(["dataset", c] for c in ("add", "list", "show", "delete"))]:
+        assert "Usage: " in done(run(*command, "--help"))
 
 
 def test_a_benchmark_has_help_of_its_own() -> None:
-    def told(*words: str) -> str:
-        return subprocess.run([sys.executable, "-m", "app", "bench", *words], capture_output=True, text=True).stdout
+    def help_of(*arguments: str) -> str:
+        return subprocess.run([sys.executable, "-m", "app", "bench", *arguments], capture_output=True, text=True).stdout
 
-    assert "--minutes" in told("soak", "--help")
-    assert "Which benchmark" in told("--help")
+    assert "--minutes" in help_of("soak", "--help")
+    assert "Which benchmark" in help_of("--help")
 
 
 def test_a_build_in_this_process_shows_its_progress_and_the_artifact(run: Run, repos: Repositories) -> None:
@@ -244,8 +244,8 @@ def test_a_build_in_a_worker_is_waited_for(run: Run, repos: Repositories, tmp_pa
     finally:
         worker.terminate()
         assert worker.wait(timeout=patient(20)) == 0
-    told = "PARSIMONY_BUILD_TIMEOUT is no setting and is ignored; PARSIMONY_BUILD_TIMEOUT_S is one"
-    assert told in (tmp_path / "worker.log").read_text()
+    warning = "PARSIMONY_BUILD_TIMEOUT is no setting and is ignored; PARSIMONY_BUILD_TIMEOUT_S is one"
+    assert warning in (tmp_path / "worker.log").read_text()
 
 
 def refused_last(result: tuple[int, str, str]) -> str:
@@ -281,38 +281,38 @@ def test_all_artifacts_and_datasets_are_listed_however_many_pages_they_take(
     for number in range(5):
         stored.publish(repos, f"plan-{number}")
         stored.put_trace(repos, f"trace-{number}")
-    for words in (("artifacts",), ("artifacts", "cascade"), ("dataset", "list")):
-        kind = "trace" if "dataset" in words else "plan"
-        names = [item["name"] for item in parsed(run(*words, "--json"))["items"]]
+    for command in (("artifacts",), ("artifacts", "cascade"), ("dataset", "list")):
+        kind = "trace" if "dataset" in command else "plan"
+        names = [item["name"] for item in parsed(run(*command, "--json"))["items"]]
         assert names == [f"{kind}-{number}" for number in range(5)]
 
 
 def test_an_artifact_is_deleted_once_its_name_is_typed(run: Run, repos: Repositories) -> None:
     for seed in (0, 1, 2):
         stored.publish(repos, seed=seed)
-    words = ("artifacts", "cascade", "plan")
-    assert "is active" in refused(run(*words, "--delete-version", 3, "--yes"))
-    assert done(run(*words, "--delete-version", 1, "--yes")) == "deleted version 1 of cascade plan\n"
-    told = parsed(run(*words, "--delete-version", 3, "--even-active", "--yes", "--json"))
-    assert told == {"deleted": {"solver": "cascade", "name": "plan", "version": 3}}
+    command = ("artifacts", "cascade", "plan")
+    assert "is active" in refused(run(*command, "--delete-version", 3, "--yes"))
+    assert done(run(*command, "--delete-version", 1, "--yes")) == "deleted version 1 of cascade plan\n"
+    printed = parsed(run(*command, "--delete-version", 3, "--even-active", "--yes", "--json"))
+    assert printed == {"deleted": {"solver": "cascade", "name": "plan", "version": 3}}
     assert [record.version for record in repos.artifacts.versions("cascade", "plan")] == [2]
-    assert "was not deleted" in refused_last(run(*words, "--delete", typed="other\n"))
+    assert "was not deleted" in refused_last(run(*command, "--delete", typed="other\n"))
     assert repos.artifacts.has("cascade", "plan")
-    assert run(*words, "--delete", typed="plan\n")[:2] == (0, "deleted cascade plan\n")
+    assert run(*command, "--delete", typed="plan\n")[:2] == (0, "deleted cascade plan\n")
     assert not repos.artifacts.has("cascade", "plan")
-    assert "there is no cascade artifact called 'plan'" in refused(run(*words, "--delete", "--yes"))
+    assert "there is no cascade artifact called 'plan'" in refused(run(*command, "--delete", "--yes"))
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "said"),
     [
         (("--delete",), "delete: needs a solver and a name"),
         (("cascade", "plan", "--delete", "--activate", 1), "delete: is not to be given beside activate"),
         (("cascade", "plan", "--even-active"), "even-active: belongs to --delete-version"),
     ],
 )
-def test_what_cannot_be_deleted_is_refused(run: Run, words: tuple[object, ...], said: str) -> None:
-    assert refused(run("artifacts", *words)) == said
+def test_what_cannot_be_deleted_is_refused(run: Run, arguments: tuple[object, ...], said: str) -> None:
+    assert refused(run("artifacts", *arguments)) == said
 
 
 def test_a_decision_is_a_table_or_json(run: Run, repos: Repositories) -> None:
@@ -331,8 +331,8 @@ def test_a_decision_is_a_table_or_json(run: Run, repos: Repositories) -> None:
 def test_an_artifact_is_exported_and_imported(run: Run, repos: Repositories, tmp_path: Path) -> None:
     first, _ = stored.publish(repos, seed=0), stored.publish(repos, seed=1)
     file = tmp_path / "plan.artifact"
-    told = done(run("export", "cascade", "plan", "--version", 1, "-o", file))
-    assert first.sha256 in told.replace("\n", "")
+    printed = done(run("export", "cascade", "plan", "--version", 1, "-o", file))
+    assert first.sha256 in printed.replace("\n", "")
     assert file.read_bytes() == repos.artifacts.data(first)
     imported = parsed(run("import", file, "--json"))
     assert (imported["version"], imported["sha256"], imported["active"]) == (3, first.sha256, True)
@@ -349,9 +349,9 @@ def test_an_artifact_is_drawn_into_a_file(run: Run, repos: Repositories, tmp_pat
     said = "".join(done(run("plot", "cascade", "plan", "-o", file)).split())  # a long path is broken to fit 80 columns
     assert said == f"wrote{file}:cascadeplanversion2"
     assert file.read_bytes().startswith(b"<?xml")
-    told = parsed(run("plot", "cascade", "plan", "--version", 1, "-o", file, "--json"))
-    assert told["artifact"] == {"solver": "cascade", "name": "plan", "version": 1}
-    assert (told["file"], told["bytes"]) == (str(file), len(file.read_bytes()))
+    printed = parsed(run("plot", "cascade", "plan", "--version", 1, "-o", file, "--json"))
+    assert printed["artifact"] == {"solver": "cascade", "name": "plan", "version": 1}
+    assert (printed["file"], printed["bytes"]) == (str(file), len(file.read_bytes()))
 
 
 @pytest.mark.parametrize(
@@ -381,9 +381,9 @@ def test_without_a_store_a_command_says_so(run: Run, monkeypatch: pytest.MonkeyP
 def test_the_module_runs_as_a_program_with_an_embedded_store(files: tuple[Path, Path], tmp_path: Path) -> None:
     table, spec = files
 
-    def program(*words: object) -> subprocess.CompletedProcess[str]:
+    def program(*arguments: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "app", *map(str, words)],
+            [sys.executable, "-m", "app", *map(str, arguments)],
             env=environment(tmp_path / "data"),
             capture_output=True,
             text=True,
@@ -416,33 +416,33 @@ def test_a_batch_is_assigned_from_a_file_into_a_csv(run: Run, files: tuple[Path,
     done(run("dataset", "add", "trace", table, "--spec", spec, "--embeddings", vectors))
     built = run("build", "portfolio", "trace", "--dataset", "trace", "--local", "-p", "curve_points=3")
     assert "frugal_mct" in done(built)
-    words = ("portfolio", "assign", "trace", vectors)
-    assert "least_estimate" in done(run(*words, "--per-query", 3, "-o", chosen))
-    found = parsed(run(*words, "--total", 180, "--objective", "min", "--json"))
-    assert found["cost"] <= found["budget"] == 180
+    command = ("portfolio", "assign", "trace", vectors)
+    assert "least_estimate" in done(run(*command, "--per-query", 3, "-o", chosen))
+    assignment = parsed(run(*command, "--total", 180, "--objective", "min", "--json"))
+    assert assignment["cost"] <= assignment["budget"] == 180
     lines = chosen.read_text().splitlines()
     assert lines[0] == "query,classifier"
     assert len(lines) == 61
-    assert refused(run(*words)) == "budget: give exactly one of total, per_query, fraction; there is none"
-    assert "cheapest assignment of 60 queries costs 60 ms, the budget is 1" in refused(run(*words, "--total", 1))
+    assert refused(run(*command)) == "budget: give exactly one of total, per_query, fraction; there is none"
+    assert "cheapest assignment of 60 queries costs 60 ms, the budget is 1" in refused(run(*command, "--total", 1))
     vectors.write_bytes(b"no array")
-    assert refused(run(*words, "--fraction", 0.5)).startswith("queries: ")
+    assert refused(run(*command, "--fraction", 0.5)).startswith("queries: ")
     single = run("decide", "portfolio", "trace", "query=[0.9, 0.9]", 'budget={"per_query": 3}', "--json")
     assert parsed(single)["classifier"] in ("fast", "middle", "strong")
 
 
 def test_parameters_of_the_evolution_are_swept(run: Run, repos: Repositories) -> None:
     repos.datasets.put("mixed", stored.mixed(), created_at=now())
-    words = ("pipeline", "sweep", "mixed", "--runs", 1, "--most", 3)
-    found = parsed(run(*words, "--json"))
-    scores = [row["score"] for row in found["tried"]]
+    command = ("pipeline", "sweep", "mixed", "--runs", 1, "--most", 3)
+    sweep = parsed(run(*command, "--json"))
+    scores = [row["score"] for row in sweep["tried"]]
     assert len(scores) == 3
     assert scores == sorted(scores, reverse=True)
-    assert found == parsed(run(*words, "--json"))
-    told = done(run(*words))
-    assert f"build with -p evolution='{json.dumps(found['best'])}'" in " ".join(told.split())
+    assert sweep == parsed(run(*command, "--json"))
+    printed = done(run(*command))
+    assert f"build with -p evolution='{json.dumps(sweep['best'])}'" in " ".join(printed.split())
     build = ("build", "pipeline", "swept", "--dataset", "mixed", "--local", "-p", "search=emsco", "--json")
-    best = found["best"] | {"generations": 3}
+    best = sweep["best"] | {"generations": 3}
     built = parsed(run(*build, "-p", f"evolution={json.dumps(best)}"))
-    assert built["params"]["evolution"]["population"] == found["best"]["population"]
+    assert built["params"]["evolution"]["population"] == sweep["best"]["population"]
     assert "learns from features" in refused(run("pipeline", "sweep", stored.put_trace(repos).name))

@@ -73,7 +73,7 @@ def test_what_cannot_be_timed_is_refused(feature: str, size: str, reason: str) -
 
 @pytest.mark.usefixtures("_functions")
 def test_the_command_writes_costs_that_a_spec_takes(run: Run, tmp_path: Path) -> None:
-    words = [
+    command = [
         "index",
         "measure",
         "my_features:constant",
@@ -84,10 +84,10 @@ def test_the_command_writes_costs_that_a_spec_takes(run: Run, tmp_path: Path) ->
         "--degree",
         "1",
     ]
-    printed = parsed(run(*words, "--repeats", "2", "-o", tmp_path / "costs.json", "--json"))
+    printed = parsed(run(*command, "--repeats", "2", "-o", tmp_path / "costs.json", "--json"))
     assert json.loads((tmp_path / "costs.json").read_text()) == printed
     assert set(printed["constant"]) == {"timings", "degree", "quantile"}
-    status, out, _ = run(*words, "--repeats", "2")
+    status, out, _ = run(*command, "--repeats", "2")
     assert status == 0
     assert "constant" in out
 

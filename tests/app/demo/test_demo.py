@@ -87,18 +87,18 @@ def test_a_digit_has_nearly_the_same_features_at_two_sizes(extractor: Extractor,
 
 
 def test_features_see_what_they_are_named_after() -> None:
-    found = {extractor.name: extractor.compute for extractor in extractors()}
+    features = {extractor.name: extractor.compute for extractor in extractors()}
     ring = np.zeros((32, 32))
     ring[8:24, 8:24] = 1.0
     disc = ring.copy()
     ring[12:20, 12:20] = 0.0
-    assert found["holes"](disc)[0] == 0
-    assert found["holes"](ring)[:4].tolist() == [1, 1 / 16, 0.5, 0.5]
-    assert found["moments"](ring)[:3] == pytest.approx([ring.mean(), 0.5, 0.5])
-    assert found["lines"](ring)[6:].tolist() == [0, 2, 0, 0, 2, 0]
-    assert found["profiles"](disc).tolist() == [0, 0, 0.5, 0.5, 0.5, 0.5, 0, 0] * 2
-    assert found["patterns"](disc).sum() == pytest.approx(1)
-    assert found["gradients"](disc).sum() > 0
+    assert features["holes"](disc)[0] == 0
+    assert features["holes"](ring)[:4].tolist() == [1, 1 / 16, 0.5, 0.5]
+    assert features["moments"](ring)[:3] == pytest.approx([ring.mean(), 0.5, 0.5])
+    assert features["lines"](ring)[6:].tolist() == [0, 2, 0, 0, 2, 0]
+    assert features["profiles"](disc).tolist() == [0, 0, 0.5, 0.5, 0.5, 0.5, 0, 0] * 2
+    assert features["patterns"](disc).sum() == pytest.approx(1)
+    assert features["gradients"](disc).sum() > 0
 
 
 def test_making_the_next_item_is_not_timed() -> None:
@@ -120,12 +120,12 @@ def index_part(repos: Repositories, split: Split, progress: Progress) -> index.I
 def test_the_index_part_works_from_images_to_table(
     repos: Repositories, split: Split, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told: list[tuple[int, int, str]] = []
+    steps: list[tuple[int, int, str]] = []
     assert not repos.artifacts.has("index", index.ARTIFACT)
-    outcome = index_part(repos, smaller(split, 120), lambda *step: told.append(step))
+    outcome = index_part(repos, smaller(split, 120), lambda *step: steps.append(step))
     assert repos.artifacts.has("index", index.ARTIFACT)
     assert repos.artifacts.record("index", "digits-sizes") == outcome.record
-    assert any("timing" in message for _, _, message in told)
+    assert any("timing" in message for _, _, message in steps)
     check_rows(outcome)
     check_costs(repos, outcome)
     outcome.print()

@@ -83,8 +83,8 @@ def test_each_role_may_do_what_the_table_says(
 ) -> None:
     app = guarded(monkeypatch)
     senders: tuple[dict[str, bytes], ...] = ({}, {"authorization": READER}, {"authorization": BUILDER})
-    found = [answer(app, scope_of(method, path, **headers))[0] for headers in senders]
-    assert tuple(found) == statuses
+    answered = [answer(app, scope_of(method, path, **headers))[0] for headers in senders]
+    assert tuple(answered) == statuses
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,6 @@ def test_a_text_line_has_them_at_its_end() -> None:
 @pytest.mark.parametrize("style", ["json", "text"])
 def test_what_is_not_known_is_left_out(style: str) -> None:
     """Without keys, or where no artifact answered."""
-    told = line(style, key=None, artifact=None)
-    assert "key" not in told
-    assert "cascade/x/3" not in told
+    logged = line(style, key=None, artifact=None)
+    assert "key" not in logged
+    assert "cascade/x/3" not in logged

@@ -33,21 +33,21 @@ def _said(read: Any, *args: Any) -> Any:
     try:
         return read(*args)
     except RequestValidationError as error:
-        told = [fault for fault in error.errors() if fault["type"] != "too_short"]  # which nobody is told
-        return sorted(str((fault["loc"], fault["type"], fault["msg"])) for fault in told)
+        faults = [fault for fault in error.errors() if fault["type"] != "too_short"]  # which nobody is told
+        return sorted(str((fault["loc"], fault["type"], fault["msg"])) for fault in faults)
 
 
 @given(
     items=st.lists(st.tuples(st.sampled_from(ITEMS), st.integers(1, PIECE)), max_size=6),
-    beside=st.sampled_from([*FINE_BESIDE, {"budget": 1.0, "tradeoff": 1.0}, {"budget": -1, "more": 2}]),
+    other_fields=st.sampled_from([*FINE_BESIDE, {"budget": 1.0, "tradeoff": 1.0}, {"budget": -1, "more": 2}]),
 )
-@example(items=[(FINE, PIECE)], beside={})
-@example(items=[(FINE, PIECE), ({}, 1)], beside={})
-def test_pieces_say_what_the_whole_says(items: list[tuple[Any, int]], beside: dict[str, Any]) -> None:
+@example(items=[(FINE, PIECE)], other_fields={})
+@example(items=[(FINE, PIECE), ({}, 1)], other_fields={})
+def test_pieces_say_what_the_whole_says(items: list[tuple[Any, int]], other_fields: dict[str, Any]) -> None:
     """Except where something is wrong beside the items: then it is told at once, with faults of the first piece."""
-    body = json.dumps({**beside, "items": [item for item, times in items for _ in range(times)]}).encode()
+    body = json.dumps({**other_fields, "items": [item for item, times in items for _ in range(times)]}).encode()
     said, whole = _said(_in_pieces, body), _said(_whole, body)
-    if beside in FINE_BESIDE:
+    if other_fields in FINE_BESIDE:
         assert said == whole
     else:
         assert isinstance(said, list)

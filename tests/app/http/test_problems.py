@@ -32,15 +32,15 @@ NEVER_REPLIED = {errors.ParsimonyError, errors.NotFound, errors.Cancelled}
 def below(kind: type[ParsimonyError]) -> set[type[ParsimonyError]]:
     """Find a class and all below it, in our own modules."""
     ours = [child for child in kind.__subclasses__() if child.__module__.split(".")[0] in ("models", "solvers", "app")]
-    found = {kind}
+    kinds = {kind}
     for child in ours:
-        found |= below(child)
-    return found
+        kinds |= below(child)
+    return kinds
 
 
 def test_the_codes_and_statuses_are_those_of_the_contract() -> None:
-    told = {code: status for kind, (status, code) in PROBLEMS.items() if kind is not ParsimonyError}
-    assert told == CONTRACT
+    statuses = {code: status for kind, (status, code) in PROBLEMS.items() if kind is not ParsimonyError}
+    assert statuses == CONTRACT
     assert PROBLEMS[ParsimonyError] == (500, "internal")
 
 

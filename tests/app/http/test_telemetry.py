@@ -62,9 +62,9 @@ async def half(scope: Scope, receive: Receive, send: Send) -> None:
 
 def id_of(sent: list[Message]) -> str:
     """Give the id in a reply's headers."""
-    found = [value for name, value in sent[0]["headers"] if name == b"x-request-id"]
-    assert len(found) == 1
-    return str(found[0].decode())
+    ids = [value for name, value in sent[0]["headers"] if name == b"x-request-id"]
+    assert len(ids) == 1
+    return str(ids[0].decode())
 
 
 @pytest.mark.parametrize("value", [b"a", b"!~", b"x" * 128, b"550e8400-e29b-41d4-a716-446655440000"])
@@ -74,9 +74,9 @@ def test_the_callers_request_id_is_kept(value: bytes) -> None:
 
 @pytest.mark.parametrize("value", [b"", b"x" * 129, b"a b", b"a\n", b"a\x7f", "é".encode(), b"\x00"])
 def test_an_id_that_is_long_or_not_visible_ascii_is_replaced(value: bytes) -> None:
-    found = id_of(call(Telemetry(fine, Metrics()), request(x_request_id=value)))
-    assert found != value.decode()
-    assert len(found) == 32
+    request_id = id_of(call(Telemetry(fine, Metrics()), request(x_request_id=value)))
+    assert request_id != value.decode()
+    assert len(request_id) == 32
 
 
 def test_every_request_gets_an_id_of_its_own() -> None:
@@ -139,9 +139,9 @@ def test_a_name_in_a_path_makes_no_new_series() -> None:
 
 def record(message: str, *args: object, **extra: object) -> logging.LogRecord:
     """Make a record of the log."""
-    found = logging.LogRecord("parsimony.x", logging.INFO, __file__, 1, message, args, None)
-    found.__dict__.update(extra)
-    return found
+    entry = logging.LogRecord("parsimony.x", logging.INFO, __file__, 1, message, args, None)
+    entry.__dict__.update(extra)
+    return entry
 
 
 def test_a_record_is_one_json_object_on_one_line() -> None:
@@ -189,17 +189,17 @@ sys.stdin.read()
         command = [sys.executable, "-c", code, which]
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def told(process: "subprocess.Popen[str]") -> dict[str, float]:
+    def gauges_of(process: "subprocess.Popen[str]") -> dict[str, float]:
         lines = [line.split() for line in process.communicate()[0].splitlines() if line.startswith("parsimony_")]
         return {name: float(value) for name, value in lines}
 
     behind = begin("behind")
     assert behind.stdout is not None
     behind.stdout.readline()
-    found = told(begin("well"))
-    assert (found["parsimony_store_up"], found["parsimony_artifacts_loaded"]) == (0, 1)
-    assert 100 < found["parsimony_catalog_refresh_age_seconds"] < 160
+    gauges = gauges_of(begin("well"))
+    assert (gauges["parsimony_store_up"], gauges["parsimony_artifacts_loaded"]) == (0, 1)
+    assert 100 < gauges["parsimony_catalog_refresh_age_seconds"] < 160
     behind.communicate()
-    found = told(begin("well"))
-    assert (found["parsimony_store_up"], found["parsimony_artifacts_loaded"]) == (1, 3)
-    assert found["parsimony_catalog_refresh_age_seconds"] < 60
+    gauges = gauges_of(begin("well"))
+    assert (gauges["parsimony_store_up"], gauges["parsimony_artifacts_loaded"]) == (1, 3)
+    assert gauges["parsimony_catalog_refresh_age_seconds"] < 60

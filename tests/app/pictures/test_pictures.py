@@ -45,7 +45,7 @@ def dataset_for(solver: str) -> Dataset:
 def live(solver: str, dataset: Dataset, **params: Any) -> Live[Any]:
     """Fit a plan in this process, as if it had been published."""
     options = SOLVERS[solver].options.model_validate(params)
-    found = SOLVERS[solver].fit(dataset, options, np.random.default_rng(0), Run())
+    fitted = SOLVERS[solver].fit(dataset, options, np.random.default_rng(0), Run())
     ref = ArtifactRef(solver=solver, name="plan", version=1)
     record = ArtifactRecord(
         **dict(ref),
@@ -53,12 +53,12 @@ def live(solver: str, dataset: Dataset, **params: Any) -> Live[Any]:
         params={},
         seed=0,
         unit=dataset.spec.unit,
-        summary=found.summary,
+        summary=fitted.summary,
         created_at=now(),
         sha256="0",
         bytes=0,
     )
-    return Live(record, ref, found.plan)
+    return Live(record, ref, fitted.plan)
 
 
 @cache
@@ -67,12 +67,12 @@ def sample(solver: str) -> Live[Any]:
     return live(solver, dataset_for(solver), **PARAMS[solver])
 
 
-def drawn(found: Live[Any], folder: Path) -> tuple[Figure, list[str]]:
+def drawn(artifact: Live[Any], folder: Path) -> tuple[Figure, list[str]]:
     """Write a picture; give it back with all that is written in it, once everything in it lies within its frame."""
     kept: list[Figure] = []
 
     def drawing() -> Figure:
-        kept.append(draw(found))
+        kept.append(draw(artifact))
         return kept[0]
 
     save(drawing, folder / "drawn.png")
@@ -96,7 +96,7 @@ def test_every_subject_has_a_png_of_twice_a_page_and_an_svg(solver: str, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("solver", "told"),
+    ("solver", "labels"),
     [
         ("cascade", ["deadline, ms", "expected duration, ms", "fast", "middle", "strong"]),
         ("index", ["size", "budget, ms", "cost, ms", "accuracy"]),
@@ -105,9 +105,11 @@ def test_every_subject_has_a_png_of_twice_a_page_and_an_svg(solver: str, tmp_pat
         ("policy", ["cost of an item on average, ms", "errors", "sensors acquired", "fast", "are classified here"]),
     ],
 )
-def test_axes_are_labelled_with_their_unit_and_colours_explained(solver: str, told: list[str], tmp_path: Path) -> None:
+def test_axes_are_labelled_with_their_unit_and_colours_explained(
+    solver: str, labels: list[str], tmp_path: Path
+) -> None:
     _, texts = drawn(sample(solver), tmp_path)
-    assert set(told) <= set(texts)
+    assert set(labels) <= set(texts)
 
 
 def test_the_steps_are_those_of_the_plan(tmp_path: Path) -> None:
@@ -137,8 +139,8 @@ def test_every_method_and_budget_of_a_portfolio_is_drawn(tmp_path: Path) -> None
 
 
 def test_a_policy_without_counted_traffic_is_not_drawn(tmp_path: Path) -> None:
-    found = sample("policy")
-    older = replace(found, record=found.record.model_copy(update={"summary": {}}))
+    artifact = sample("policy")
+    older = replace(artifact, record=artifact.record.model_copy(update={"summary": {}}))
     with pytest.raises(Conflict, match="build it again"):
         save(lambda: draw(older), tmp_path / "x.svg")
 

@@ -15,11 +15,11 @@ from app.processes.priority import BATCHES_NICE, give_way, look_ups_first
 
 def _slice_ns() -> int:
     """Give the calling thread's slice, as the kernel tells it."""
-    told = Path(f"/proc/self/task/{threading.get_native_id()}/sched")
-    found = re.search(r"se\.slice\s*:\s*(\d+)", told.read_text()) if told.exists() else None
-    if found is None:
+    file = Path(f"/proc/self/task/{threading.get_native_id()}/sched")
+    match = re.search(r"se\.slice\s*:\s*(\d+)", file.read_text()) if file.exists() else None
+    if match is None:
         pytest.skip("this kernel does not tell a thread's slice")
-    return int(found[1])
+    return int(match[1])
 
 
 def _in_a_thread(*steps: Callable[[], Any]) -> list[Any]:

@@ -24,7 +24,7 @@ dumps = import_module("skops.io").dumps
 
 
 @pytest.fixture
-def apart() -> Iterator[Sandbox]:
+def sandbox() -> Iterator[Sandbox]:
     made = Sandbox(30.0)
     yield made
     made.close()
@@ -52,79 +52,79 @@ class Odd(Exception):
         super().__init__("odd")
 
 
-def test_it_works_elsewhere_and_in_the_same_process_each_time(apart: Sandbox) -> None:
-    first = apart(os.getpid)
+def test_it_works_elsewhere_and_in_the_same_process_each_time(sandbox: Sandbox) -> None:
+    first = sandbox(os.getpid)
     assert first != os.getpid()
-    assert apart(os.getpid) == first
-    assert apart(divmod, 7, 2) == (3, 1)
+    assert sandbox(os.getpid) == first
+    assert sandbox(divmod, 7, 2) == (3, 1)
 
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGTERM])
-def test_a_process_that_died_is_told_and_replaced(apart: Sandbox, number: int) -> None:
-    first = apart(os.getpid)
+def test_a_process_that_died_is_told_and_replaced(sandbox: Sandbox, number: int) -> None:
+    first = sandbox(os.getpid)
     with pytest.raises(CorruptArtifact, match=rf"ended the process that tried it \(signal {int(number)}\)"):
-        apart(die, number)
+        sandbox(die, number)
     assert not psutil.pid_exists(first)
-    assert apart(os.getpid) != first
+    assert sandbox(os.getpid) != first
 
 
-def test_leaving_is_dying_too(apart: Sandbox) -> None:
+def test_leaving_is_dying_too(sandbox: Sandbox) -> None:
     with pytest.raises(CorruptArtifact, match=r"ended the process that tried it \(status 3\)"):
-        apart(os._exit, 3)
+        sandbox(os._exit, 3)
 
 
-def test_an_idle_process_that_was_killed_is_replaced_without_a_word(apart: Sandbox) -> None:
-    first = apart(os.getpid)
+def test_an_idle_process_that_was_killed_is_replaced_without_a_word(sandbox: Sandbox) -> None:
+    first = sandbox(os.getpid)
     os.kill(first, signal.SIGKILL)
     os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)  # all of its threads have ended
-    assert apart(os.getpid) != first
+    assert sandbox(os.getpid) != first
 
 
 def test_what_takes_too_long_is_killed() -> None:
-    apart = Sandbox(0.2)
+    sandbox = Sandbox(0.2)
     try:
-        first = apart(os.getpid)
+        first = sandbox(os.getpid)
         with pytest.raises(SolverTimeout, match=r"no answer within 0\.2 s"):
-            apart(time.sleep, 1000)
+            sandbox(time.sleep, 1000)
         assert not psutil.pid_exists(first)
-        assert apart(os.getpid) != first
+        assert sandbox(os.getpid) != first
     finally:
-        apart.close()
+        sandbox.close()
 
 
-def test_our_errors_come_across_whole_and_others_as_their_trace(apart: Sandbox) -> None:
-    with pytest.raises(InvalidRequest, match=r"items\.3\.a: is missing \(and 1 more\)") as told:
-        apart(refuse, "ours")
-    assert told.value.faults == (Fault(("items", 3, "a"), "is missing"), Fault(("size",), "is -1"))
+def test_our_errors_come_across_whole_and_others_as_their_trace(sandbox: Sandbox) -> None:
+    with pytest.raises(InvalidRequest, match=r"items\.3\.a: is missing \(and 1 more\)") as refused:
+        sandbox(refuse, "ours")
+    assert refused.value.faults == (Fault(("items", 3, "a"), "is missing"), Fault(("size",), "is -1"))
     with pytest.raises(CorruptArtifact, match="is not one of 3 columns"):
-        apart(refuse, "corrupt")
+        sandbox(refuse, "corrupt")
     with pytest.raises(RuntimeError, match=r"(?s)Traceback.*Odd: odd"):
-        apart(refuse, "odd")
+        sandbox(refuse, "odd")
 
 
-def test_threads_wait_for_each_other(apart: Sandbox) -> None:
+def test_threads_wait_for_each_other(sandbox: Sandbox) -> None:
     with ThreadPoolExecutor(4) as pool:
-        assert sorted(pool.map(lambda i: apart(divmod, i, 3), range(20))) == sorted(divmod(i, 3) for i in range(20))
+        assert sorted(pool.map(lambda i: sandbox(divmod, i, 3), range(20))) == sorted(divmod(i, 3) for i in range(20))
 
 
-def test_the_process_outlives_the_thread_that_asked_first(apart: Sandbox) -> None:
+def test_the_process_outlives_the_thread_that_asked_first(sandbox: Sandbox) -> None:
     with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(apart, os.getpid).result()
-    assert apart(os.getpid) == first
+        first = pool.submit(sandbox, os.getpid).result()
+    assert sandbox(os.getpid) == first
 
 
 def test_closing_ends_the_process_also_in_the_middle_of_its_work(tmp_path: Path) -> None:
-    apart, begun = Sandbox(60.0), tmp_path / "begun"
+    sandbox, begun = Sandbox(60.0), tmp_path / "begun"
     with ThreadPoolExecutor(1) as pool:
-        first = apart(os.getpid)
-        working = pool.submit(apart, sleep_long, begun)
+        first = sandbox(os.getpid)
+        working = pool.submit(sandbox, sleep_long, begun)
         wait_for(begun.exists, 20)
-        apart.close()
+        sandbox.close()
         with pytest.raises(CorruptArtifact, match="ended the process"):
             working.result()
     assert not psutil.pid_exists(first)
     with pytest.raises(RuntimeError):
-        apart(os.getpid)
+        sandbox(os.getpid)
 
 
 def sleep_long(begun: Path) -> None:
@@ -138,27 +138,27 @@ def test_one_that_was_never_used_closes_too() -> None:
 
 
 def test_what_it_cannot_start_with_is_no_models_fault() -> None:
-    apart = Sandbox(1.0, imports=("no_such_module",))
+    sandbox = Sandbox(1.0, imports=("no_such_module",))
     with pytest.raises(RuntimeError, match=r"did not start \(status 1\)"):
-        apart(os.getpid)
-    apart.close()
+        sandbox(os.getpid)
+    sandbox.close()
 
 
-def test_a_model_that_crashes_scikit_learn_ends_only_the_other_process(apart: Sandbox) -> None:
+def test_a_model_that_crashes_scikit_learn_ends_only_the_other_process(sandbox: Sandbox) -> None:
     values, labels = load_iris(return_X_y=True)
     model = KNeighborsClassifier(3, algorithm="brute", metric="manhattan").fit(values, labels)
     good = dumps(model)
     model._y = np.full(len(labels), 10**9, dtype=np.intp)
     with pytest.raises(CorruptArtifact, match="ended the process that tried it"):
-        apart(predict_archived, dumps(model), values, 3)
-    codes, _ = apart(predict_archived, good, values, 3)
+        sandbox(predict_archived, dumps(model), values, 3)
+    codes, _ = sandbox(predict_archived, good, values, 3)
     assert np.mean(codes == labels) > 0.9
 
 
-def test_the_other_process_can_have_none_of_its_own(apart: Sandbox) -> None:
-    child = psutil.Process(apart(os.getpid))
+def test_the_other_process_can_have_none_of_its_own(sandbox: Sandbox) -> None:
+    child = psutil.Process(sandbox(os.getpid))
     with pytest.raises(RuntimeError, match="daemonic processes are not allowed to have children"):
-        apart(start_another)
+        sandbox(start_another)
     assert child.children() == []
 
 
@@ -173,6 +173,6 @@ def test_modules_that_are_found_here_are_found_there(tmp_path: Path, monkeypatch
     """Learners of one's own are imported where their models are tried."""
     (tmp_path / "own_work.py").write_text("def double(x):\n    return 2 * x\n")
     monkeypatch.syspath_prepend(tmp_path)
-    apart = Sandbox(30.0)
-    assert apart(import_module("own_work").double, 21) == 42
-    apart.close()
+    sandbox = Sandbox(30.0)
+    assert sandbox(import_module("own_work").double, 21) == 42
+    sandbox.close()

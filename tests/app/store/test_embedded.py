@@ -37,17 +37,17 @@ server.close()
 
 def processes(folder: Path, word: str = "") -> list[psutil.Process]:
     """Find the processes whose command line or working directory names a folder, and a word if one is given."""
-    found = []
+    matching = []
     for process in psutil.process_iter():
         try:
             line = " ".join(process.cmdline())
             where = f"{line} {process.cwd()}"  # the server retitles itself, and works in the folder
             ours = str(folder) in where and word in line and process.pid != os.getpid()
             if ours and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
+                matching.append(process)
         except psutil.Error:
             continue
-    return found
+    return matching
 
 
 def one(folder: Path, word: str) -> psutil.Process:
@@ -271,6 +271,6 @@ def test_a_keeper_that_is_told_to_end_saves_and_ends(tmp_path: Path) -> None:
 
 def naming(folder: Path) -> list[psutil.Process]:
     """Find the processes whose command names the folder."""
-    found = psutil.process_iter(["cmdline", "status"])
-    alive = [process for process in found if process.info["status"] != psutil.STATUS_ZOMBIE]
+    listed = psutil.process_iter(["cmdline", "status"])
+    alive = [process for process in listed if process.info["status"] != psutil.STATUS_ZOMBIE]
     return [process for process in alive if any(str(folder) in word for word in process.info["cmdline"] or [])]

@@ -65,12 +65,15 @@ def test_an_accuracy_is_judged_by_the_items_that_got_an_answer_and_a_cost_by_all
     """Of 100 rows that a build judged by, a tenth answered: ten tell the accuracy, a hundred the cost."""
     count = Count(100)
     count.add(Outcome(decision=ID, correct=True, cost=3.0), Estimates(accuracy=0.7, coverage=0.1, cost=2.0))
-    found = count.sums()
-    told = tally("accuracy", Outcomes(np.array([0.7]), np.ones(1), 10)) | tally(
+    sums = count.sums()
+    expected = tally("accuracy", Outcomes(np.array([0.7]), np.ones(1), 10)) | tally(
         "cost", Outcomes(np.array([2.0]), np.array([3.0]), 100)
     )
-    assert {name: found[name] for name in told} == told
-    assert told["accuracy.above.0"] != tally("accuracy", Outcomes(np.array([0.7]), np.ones(1), 100))["accuracy.above.0"]
+    assert {name: sums[name] for name in expected} == expected
+    assert (
+        expected["accuracy.above.0"]
+        != tally("accuracy", Outcomes(np.array([0.7]), np.ones(1), 100))["accuracy.above.0"]
+    )
 
 
 def test_servers_count_side_by_side_and_lose_nothing(repos: Repositories, record: ArtifactRecord) -> None:
@@ -115,10 +118,10 @@ def test_means_and_bounds_are_those_of_any_unit(repos: Repositories, record: Art
         repos.feedback.add({ref_of(record): count})
         for name, more in tally("cost", Outcomes(np.ones(10), costs, 1000)).items():
             sums[name] = sums.get(name, 0.0) + more
-    found, exact = repos.feedback.report(record).cost, compare("cost", sums)
+    reported, exact = repos.feedback.report(record).cost, compare("cost", sums)
     assert exact.low is not None
     for name in ("estimated", "realised", "low", "high"):
-        assert getattr(found, name) == pytest.approx(getattr(exact, name) * unit, rel=1e-9, abs=0)
+        assert getattr(reported, name) == pytest.approx(getattr(exact, name) * unit, rel=1e-9, abs=0)
 
 
 def test_what_is_counted_is_no_failure_if_the_store_goes_right_after(
@@ -145,12 +148,12 @@ class Between(redis.Redis):
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Read or write, and let the other server act."""
-        found = super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
+        reply = super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
         if args[0] in ("HGETALL", "SMISMEMBER"):
             self.after -= 1
             if self.after == 0:
                 self.act()
-        return found
+        return reply
 
 
 def meanwhile(repos: Repositories, after: int, act: Callable[[], object]) -> Feedback:

@@ -28,11 +28,11 @@ def test_whatever_differs_by_a_byte_is_something_else(entries: dict[str, bytes],
     place = data.draw(st.integers(0, len(whole) - 1))
     changed = bytearray(whole)
     changed[place] ^= data.draw(st.integers(1, 255))
-    found = plain_zip.read(bytes(changed))
-    assert found is None or (found != entries and plain_zip.write(found) == changed)
+    unpacked = plain_zip.read(bytes(changed))
+    assert unpacked is None or (unpacked != entries and plain_zip.write(unpacked) == changed)
     for other in (whole[:place], whole + b"x", b"x" + whole, whole[:place] + b"y" + whole[place:]):
-        found = plain_zip.read(other)
-        assert found is None or plain_zip.write(found) == other
+        unpacked = plain_zip.read(other)
+        assert unpacked is None or plain_zip.write(unpacked) == other
 
 
 def test_names_that_are_not_ascii_and_compressed_entries_are_none() -> None:

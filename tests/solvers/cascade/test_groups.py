@@ -72,7 +72,7 @@ def test_states_of_several_words() -> None:
     """A hundred groups of two have 3^100 states, more than one int64 word holds."""
     classifiers = even_groups(np.random.default_rng(3), [2] * 60, power=0.9)
     layout = Layout.of(problem_of(classifiers))
-    assert (layout.words, layout.states) == (2, 3**60)
+    assert (layout.words_per_state, layout.states) == (2, 3**60)
     decision = solve(classifiers)
     assert decision.lower_bound <= decision.expected_duration <= 1.2 * decision.lower_bound
 

@@ -241,10 +241,10 @@ def file_reader(path: Path) -> Any:
     names = np.array([str(path)] * len(values))
     named = VotingClassifier([("a", DummyClassifier())]).fit(values, labels)
     named.estimators_ = [DummyClassifier(strategy="constant", constant=str(path)).fit(values, names)]
-    words = ColumnTransformer([("v", CountVectorizer(input="filename", vocabulary=["zebra", "root"]), 0)])
-    words.fit(named.transform(values[:3]))
+    counter = ColumnTransformer([("v", CountVectorizer(input="filename", vocabulary=["zebra", "root"]), 0)])
+    counter.fit(named.transform(values[:3]))
     last = LogisticRegression().fit(np.array([[0, 0], [5, 0], [0, 5]]), [0, 1, 2])
-    return make_pipeline(named, words, last)
+    return make_pipeline(named, counter, last)
 
 
 def test_a_model_that_reads_files_is_refused(tmp_path: Path) -> None:

@@ -67,8 +67,8 @@ def test_hard_problems_are_pruned_and_small_quotas_change_nothing(monkeypatch: p
     assert whole.pruned > 0
     monkeypatch.setattr(exact_front_search, "QUOTA", 7)
     reports: list[int] = []
-    parts = frontier(confident, correct, costs, 4, progress=lambda done, total, message: reports.append(done))
-    assert as_dict(parts) == as_dict(whole)
+    interrupted = frontier(confident, correct, costs, 4, progress=lambda done, total, message: reports.append(done))
+    assert as_dict(interrupted) == as_dict(whole)
     assert len(reports) > 100
     assert all(before <= after for before, after in pairwise(reports))
     assert reports[-1] == configurations(8, 4)

@@ -81,10 +81,10 @@ def test_masks_hold_what_each_stage_knows(n: int, k: int, seed: int) -> None:
 def test_packing_keeps_every_row(rows: int, seed: int) -> None:
     """Unpacked it is the same; spare bits are 0, so that counting counts rows."""
     flags = np.random.default_rng(seed).random((3, rows)) < 0.5
-    words = pack(flags)
-    assert words.shape == (3, -(-rows // 64))
-    assert np.array_equal(unpack(words, rows), flags)
-    assert count(words).tolist() == flags.sum(axis=1).tolist()
+    packed = pack(flags)
+    assert packed.shape == (3, -(-rows // 64))
+    assert np.array_equal(unpack(packed, rows), flags)
+    assert count(packed).tolist() == flags.sum(axis=1).tolist()
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -94,10 +94,10 @@ def test_objectives_are_those_of_walking_each_row(seed: int) -> None:
     n, k, rows, classes = int(rng.integers(1, 7)), int(rng.integers(1, 5)), int(rng.integers(1, 150)), 2 + seed % 2
     labels = rng.integers(classes, size=rows)
     threshold = float(rng.choice([0.55, 0.75, 0.95]))
-    bank = AnswerBank(answers(n, labels, classes), labels, classes=classes, positive=1)
+    answer_bank = AnswerBank(answers(n, labels, classes), labels, classes=classes, positive=1)
     costs = random_costs(rng, n)
     genes = random_chromosomes(rng, 40, n, k, 0.2 * (seed % 3))
-    scores = Evaluator(bank, UnitCosts.whole(costs, rows), threshold)(genes)
+    scores = Evaluator(answer_bank, UnitCosts.whole(costs, rows), threshold)(genes)
     confidence, predicted = answers(n, labels, classes)(np.arange(1 << n, dtype=np.uint64))
     confident, correct = confidence >= np.float32(threshold), predicted == labels
     confident[0] = False
@@ -119,11 +119,11 @@ def test_the_exact_front_and_the_objectives_say_the_same_to_the_last_bit() -> No
     """Chromosomes of the front, scored, have its numbers."""
     rng = np.random.default_rng(2)
     labels = rng.integers(2, size=90)
-    bank = AnswerBank(answers(6, labels), labels)
+    answer_bank = AnswerBank(answers(6, labels), labels)
     costs = rng.uniform(1, 2, 6)
     confidence, predicted = answers(6, labels)(np.arange(64, dtype=np.uint64))
     front = frontier(confidence >= 0.75, predicted == labels, costs, 4)
-    scores = Evaluator(bank, UnitCosts.whole(costs, 90), 0.75)(front.chromosomes)
+    scores = Evaluator(answer_bank, UnitCosts.whole(costs, 90), 0.75)(front.chromosomes)
     assert np.array_equal(scores.coverage, front.coverage)
     assert np.array_equal(scores.accuracy, front.accuracy)
     assert np.array_equal(scores.cost, front.cost)
@@ -161,21 +161,21 @@ def test_each_feature_set_is_trained_once_whatever_the_threshold() -> None:
         asked.extend(masks.tolist())
         return answers(4, labels, 3)(masks)
 
-    bank = AnswerBank(train, labels, classes=3)
+    answer_bank = AnswerBank(train, labels, classes=3)
     confidence, predicted = answers(4, labels, 3)(np.arange(16, dtype=np.uint64))
     thresholds: list[float | NDArray[np.float64]] = [0.5, 0.9, np.array([0.6, 0.9, 0.5]), 0.5]
     for threshold in thresholds:
         masks = rng.permutation(16)[:12].astype(np.uint64)
-        votes = bank.votes(masks, threshold)
+        votes = answer_bank.votes(masks, threshold)
         accepted = confidence >= np.broadcast_to(np.float32(threshold), 3)[predicted]
         accepted[0] = False
         assert np.array_equal(unpack(votes[:, 0], 40), accepted[masks.astype(int)])
         assert np.array_equal(unpack(votes[:, 1], 40), (accepted & (predicted == labels))[masks.astype(int)])
-    whole, right = bank.lattice(4, 0.9)
+    whole, right = answer_bank.lattice(4, 0.9)
     assert count(whole)[1:].tolist() == (confidence >= np.float32(0.9)).sum(axis=1)[1:].tolist()
     assert not np.any(right & ~whole)
     assert sorted(asked) == list(range(1, 16))
-    assert bank.trained == 15
+    assert answer_bank.trained == 15
 
 
 def test_memory_is_bounded_and_forgetting_changes_no_answer() -> None:

@@ -20,8 +20,8 @@ def by_sklearn(training: Floats, values: Floats, categorical: Bools) -> Floats:
         SimpleImputer(strategy="most_frequent", keep_empty_features=True),
         OneHotEncoder(handle_unknown="ignore", sparse_output=False),
     )
-    parts = [(str(i), names if own else numbers, [i]) for i, own in enumerate(categorical.tolist())]
-    return np.asarray(ColumnTransformer(parts).fit(training).transform(values), dtype=np.float64)
+    transformers = [(str(i), names if own else numbers, [i]) for i, own in enumerate(categorical.tolist())]
+    return np.asarray(ColumnTransformer(transformers).fit(training).transform(values), dtype=np.float64)
 
 
 @settings(max_examples=60)

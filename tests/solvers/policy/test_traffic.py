@@ -122,9 +122,11 @@ def test_a_budget_between_two_points_mixes_their_traffic() -> None:
     for budget in (low, high):
         (point,) = asked(budget=budget).points
         assert (point.share, point.cost_bound) == (1.0, budget)
-    parts = {(share, node.sensors): node for b, share in ((low, 0.75), (high, 0.25)) for node in asked(budget=b).nodes}
+    unmixed = {
+        (share, node.sensors): node for b, share in ((low, 0.75), (high, 0.25)) for node in asked(budget=b).nodes
+    }
     for node in mixed.nodes:
-        shared = [(share, part) for (share, sensors), part in parts.items() if sensors == node.sensors]
+        shared = [(share, part) for (share, sensors), part in unmixed.items() if sensors == node.sensors]
         for what in ("items", "stopped", "wrong"):
             assert getattr(node, what) == pytest.approx(sum(share * getattr(part, what) for share, part in shared))
 

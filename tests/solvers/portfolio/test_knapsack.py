@@ -64,8 +64,8 @@ def check(assignment: Assignment, values: Floats, costs: Floats, budget: float) 
 
 def same(one: Assignment, two: Assignment) -> bool:
     """Tell whether two answers are equal to the last bit."""
-    parts = [(a.choice.tolist(), a.value, a.cost, a.bound, a.gap) for a in (one, two)]
-    return parts[0] == parts[1]
+    fields = [(a.choice.tolist(), a.value, a.cost, a.bound, a.gap) for a in (one, two)]
+    return fields[0] == fields[1]
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -27,8 +27,8 @@ def brute(samples: Singles, queries: Singles, metric: Metric) -> Int64s:
             with np.errstate(over="ignore"):
                 distances = np.abs(samples - query).max(axis=2)
         else:
-            apart = samples.astype(np.float64) - query
-            distances = (np.abs(apart) if metric == "l1" else apart * apart).sum(axis=2)
+            differences = samples.astype(np.float64) - query
+            distances = (np.abs(differences) if metric == "l1" else differences * differences).sum(axis=2)
         nearest[i] = distances.argmin(axis=1)
     return nearest
 

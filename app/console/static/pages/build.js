@@ -62,7 +62,7 @@ page(async ({ id }) => {
   const build = await get(`/v1/builds/${id}`);
   show(build);
   if (ENDED.includes(build.status)) return;
-  await follow(`/v1/builds/${id}/events`, (kind, told) => {
-    if (kind !== "error") show(told);
+  await follow(`/v1/builds/${id}/events`, (kind, latest) => {
+    if (kind !== "error") show(latest);
   });
 });

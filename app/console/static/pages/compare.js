@@ -141,7 +141,7 @@ const answerOf = (decision) => {
           : decision.label
             ? `class ${decision.label}`
             : JSON.stringify(decision);
-  const told = [
+  const estimates = [
     ["accuracy", percent],
     ["conclusive_accuracy", percent],
     ["coverage", percent],
@@ -151,7 +151,7 @@ const answerOf = (decision) => {
   ]
     .filter(([key]) => decision[key] !== undefined)
     .map(([key, show]) => `${key.replaceAll("_", " ")} ${show(decision[key])}`);
-  return told.length ? `${text} (${told.join(", ")})` : text;
+  return estimates.length ? `${text} (${estimates.join(", ")})` : text;
 };
 
 function sideBySide(names) {

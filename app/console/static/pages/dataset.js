@@ -125,14 +125,14 @@ function agreementFigure(profile, call) {
 }
 
 function calibrationFigure(profile, call) {
-  const told = profile.classifiers.filter((one) => one.calibration.length);
-  if (!told.length) return null;
+  const calibrated = profile.classifiers.filter((one) => one.calibration.length);
+  if (!calibrated.length) return null;
   const made = figure({
     title: "Calibration",
     hint: "how often answers of a confidence are right: on the dotted line confidence can be taken at its word",
     call,
   });
-  const rows = told.flatMap((one) => one.calibration.map((bin) => ({ classifier: one.name, ...bin })));
+  const rows = calibrated.flatMap((one) => one.calibration.map((bin) => ({ classifier: one.name, ...bin })));
   const most = Math.max(1, ...rows.map((row) => row.confidence));
   const shades = colours(profile.classifiers.length); // each has the colour that it has in the other chart
   return [
@@ -147,7 +147,7 @@ function calibrationFigure(profile, call) {
           name: "as sure as right",
           hoverinfo: "skip",
         },
-        ...told.map((one) => ({
+        ...calibrated.map((one) => ({
           x: one.calibration.map((bin) => bin.confidence),
           y: one.calibration.map((bin) => bin.accuracy),
           mode: "lines+markers",

@@ -11,10 +11,10 @@ const named = (features) => features.join(" + ") || "none";
 
 /** A colour scale of so many flat steps, for a map of places in a list. */
 function steps(count) {
-  const found = ramp(count);
-  return found.flatMap((one, at) => [
-    [at / count, one],
-    [(at + 1) / count, one],
+  const colours = ramp(count);
+  return colours.flatMap((colour, at) => [
+    [at / count, colour],
+    [(at + 1) / count, colour],
   ]);
 }
 
@@ -259,11 +259,11 @@ page(async ({ solver, name }) => {
     after: async (reply, { size, budget }, current) => {
       if (drawn.length) drawn[0][0].draw(drawn[0][1]({ size: Number(size), budget: Number(budget) }));
       const at = path("skyline", { size: sizeOf(size) });
-      const found = await get(at).catch((error) => error);
+      const points = await get(at).catch((error) => error);
       if (!current()) return;
       skyline.retold({ path: at });
-      if (found instanceof Error) skyline.blank(found.message);
-      else skyline.draw(drawSkyline(found, reply?.skyline_position));
+      if (points instanceof Error) skyline.blank(points.message);
+      else skyline.draw(drawSkyline(points, reply?.skyline_position));
     },
   });
   fill(

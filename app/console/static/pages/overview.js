@@ -70,8 +70,8 @@ async function showArtifacts() {
     return;
   }
   byId("find").hidden = !prefix && lists.every((list) => list.total <= FEW);
-  const found = solvers.map((solver, at) => [solver, lists[at]]).filter(([, list]) => list.items.length);
-  fill("artifacts", found.length ? found.map(([solver, list]) => section(solver, list)) : nothing(prefix));
+  const filled = solvers.map((solver, at) => [solver, lists[at]]).filter(([, list]) => list.items.length);
+  fill("artifacts", filled.length ? filled.map(([solver, list]) => section(solver, list)) : nothing(prefix));
 }
 
 function section(solver, list) {

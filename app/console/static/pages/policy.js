@@ -67,15 +67,15 @@ function places(nodes) {
     nodes.map((node, at) => ({ ...node, at })),
     (node) => node.sensors.length,
   );
-  const found = [];
+  const positions = [];
   for (const [x, column] of columns) {
     column
       .sort((a, b) => b.items - a.items)
       .forEach((node, row) => {
-        found[node.at] = { x, y: -(row + 1) / (column.length + 1) };
+        positions[node.at] = { x, y: -(row + 1) / (column.length + 1) };
       });
   }
-  return found;
+  return positions;
 }
 
 /** What most of the items that come to a node had acquired last. */
@@ -182,7 +182,7 @@ page(async ({ solver, name }) => {
   const [dag, drawDag] = dagFigure({ path: path("traffic") });
   const most = Math.max(...curve.points.map((one) => one.cost_bound));
   const { spec } = await get(`/v1/datasets/${record.dataset}`).catch(() => ({ spec: {} }));
-  const parts = (sensor) => {
+  const inputsOf = (sensor) => {
     const classifier = spec.classifiers?.find((one) => one.name === sensor);
     if (classifier)
       return [
@@ -207,7 +207,7 @@ page(async ({ solver, name }) => {
         hint: budget ? `with a budget of ${budget} ${unit}` : "without a budget",
         unit,
         fields: (step) =>
-          [step.sensor, ...step.then].flatMap((sensor) => parts(sensor).map((field) => ({ key: sensor, ...field }))),
+          [step.sensor, ...step.then].flatMap((sensor) => inputsOf(sensor).map((field) => ({ key: sensor, ...field }))),
         costOf: (step) => [step.sensor, ...step.then].reduce((sum, sensor) => sum + costOfSensor[sensor], 0),
         request,
         said: (step) => `Class ${step.label}: ${percent(step.probabilities[step.label])}.`,

@@ -183,14 +183,14 @@ function assignPanel(path, unit) {
     try {
       const request = await requestOf(given, path, share.value);
       const reply = await send(request.method, request.path, request);
-      if (mine === turn) fill(outcome, ...told(reply, request));
+      if (mine === turn) fill(outcome, ...summaryOf(reply, request));
     } catch (error) {
       if (error.status === undefined) throw error;
       if (mine === turn) fill(outcome, failure(error));
     }
   }
 
-  function told(reply, request) {
+  function summaryOf(reply, request) {
     const rows = reply.assignments.map((classifier, query) => ({ query, classifier }));
     const columns = [
       { title: "query", key: "query" },
