@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +15,8 @@ import pytest
 from app.cli.main import main
 from app.clock import now
 from app.store.repositories import Repositories
+from models import BuildRequest
+from models.cascade import CascadeOptions
 from tests.support import stored
 from tests.support.patience import patient
 from tests.support.samples import TRACE_SPEC, to_csv, trace_columns, trace_embeddings
@@ -198,6 +201,43 @@ def test_a_benchmark_has_help_of_its_own() -> None:
 
     assert "--minutes" in help_of("soak", "--help")
     assert "Which benchmark" in help_of("--help")
+
+
+def test_help_and_decisions_load_nothing_that_they_do_not_need() -> None:
+    def loaded_by(module: str) -> set[str]:
+        code = f"import sys, {module}; print(*{{name.partition('.')[0] for name in sys.modules}})"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        return set(done.stdout.split())
+
+    learning = {"sklearn", "scipy", "joblib", "numba", "moocore", "fastapi", "matplotlib"}
+    assert loaded_by("app.cli.main") & (learning | {"numpy", "pydantic", "redis", "rich"}) == set()
+    assert loaded_by("app.cli.decisions") & learning == set()
+
+
+def test_the_help_of_a_build_lists_the_parameters_of_the_solver_that_is_named(run: Run) -> None:
+    assert "target_precision" not in done(run("build", "--help"))
+    named = done(run("build", "cascade", "--help"))
+    assert all(parameter in named for parameter in CascadeOptions.model_fields)
+    assert '["joint"]' in named
+    assert "n_jobs" not in named
+
+
+def test_the_version_is_said_and_a_misspelt_command_is_put_right(run: Run) -> None:
+    assert re.fullmatch(r"parsimony \d+\.\d+\.\d+\n", done(run("--version")))
+    status, _, err = run("bilds")
+    assert (status, "Did you mean 'builds'" in err) == (2, True)
+
+
+def test_builds_are_listed_shown_and_cancelled(run: Run, repos: Repositories) -> None:
+    stored.put_trace(repos)
+    assert done(run("builds", "list")) == ""
+    queued = repos.builds.enqueue(BuildRequest(solver="cascade", name="mine", dataset="trace"))
+    assert queued.id in done(run("builds", "list"))
+    assert [one["id"] for one in parsed(run("builds", "list", "--json"))["items"]] == [queued.id]
+    assert "queued" in done(run("builds", "show", queued.id))
+    assert parsed(run("builds", "cancel", queued.id, "--json"))["status"] == "cancelled"
+    assert repos.builds.get(queued.id).status == "cancelled"
+    assert refused(run("builds", "show", "nosuch")) == "there is no build 'nosuch'"
 
 
 def test_a_build_in_this_process_shows_its_progress_and_the_artifact(run: Run, repos: Repositories) -> None:
