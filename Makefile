@@ -4,6 +4,8 @@ BIN := .venv/bin
 LOCK = $(UV) pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
        --python-version 3.11 pyproject.toml --quiet
 
+unexport PYTHONDONTWRITEBYTECODE  # it makes every process compile its libraries again: twice the time of the tests
+
 .PHONY: help install serve demo test coverage check fast-check docs format bench lock lowest audit licences clean
 
 help:  ## show the targets

@@ -13,7 +13,7 @@ from app.store.embedded import EmbeddedRedis
 from app.store.repositories import Repositories, open_repositories
 from tests.support import subjects
 from tests.support.samples import trace_upload
-from tests.support.servers import Server, running_server
+from tests.support.servers import Server, running_server, wait_for
 
 os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / ".cache" / "numba"))
 """Kernels are compiled once for all processes of a run, servers and workers among them, and kept for the next."""
@@ -97,10 +97,11 @@ def all_subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def upload(server: Server, name: str = "trace") -> None:
-    """Store the sample trace and build a cascade from it."""
+    """Store the sample trace, build a cascade from it, and wait until it answers."""
     assert server.client.put(f"/v1/datasets/{name}", files=trace_upload()).status_code == 201
     body = {"solver": "cascade", "name": name, "dataset": name, "params": {"target_precision": 0.9}}
     build = server.client.post("/v1/builds", json=body).json()
     with server.client.stream("GET", f"/v1/builds/{build['id']}/events") as events:
         last = [line for line in events.iter_lines() if line.startswith("data: ")][-1]
     assert '"succeeded"' in last, last
+    wait_for(lambda: server.client.get(f"/v1/cascades/{name}/decision").status_code == 200, 10)
