@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from models.base import Items, Name, Sent, Value
+from models.worth import Worth
 
 
 class ArtifactRef(Value):
@@ -38,6 +39,9 @@ class Provenance(Value):
     seed: int = Field(description="the seed of everything random in the build")
     unit: str = Field(description="the unit of its costs, durations, budgets and deadlines")
     summary: dict[str, Any] = Field(description="what the build found, each solver its own")
+    worth: Worth | None = Field(
+        default=None, description="what it saves beside simple alternatives; null: built before that was measured"
+    )
 
 
 class ArtifactManifest(Provenance):

@@ -8,6 +8,7 @@ import numpy as np
 
 from models import Dataset, DatasetFacts, Value
 from models.feedback import Estimates
+from models.worth import Worth
 
 
 class Progress(Protocol):
@@ -75,10 +76,11 @@ P = TypeVar("P", bound=Plan)
 
 @dataclass(frozen=True, slots=True)
 class Fitted(Generic[P]):
-    """A plan, and what the fit found out on the way: plain JSON values for people to read."""
+    """A plan, what the fit found out on the way (plain JSON values for people to read), and what the plan is worth."""
 
     plan: P
     summary: dict[str, Any]
+    worth: Worth | None = None
 
 
 def nothing_to_refuse(facts: DatasetFacts, options: Any) -> None:

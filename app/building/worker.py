@@ -24,7 +24,7 @@ from app.store.repositories import Repositories, open_repositories
 from app.store.training_cache import TrainingCache
 from models import ArtifactRecord, Build, BuildProgress, BuildRequest, Value
 from models.errors import Cancelled, ParsimonyError
-from solvers import SOLVERS, Progress, Run
+from solvers import SOLVERS, Fitted, Progress, Run
 
 logger = logging.getLogger("parsimony.worker")
 _REPORT_S = 0.2
@@ -94,7 +94,7 @@ def fit(repos: Repositories, request: BuildRequest, options: Value, progress: Pr
     )
     with training_on(repos.settings.dask_scheduler):
         fitted = solver.fit(dataset, options, rng, run)
-    return codec.encode(fitted.plan, _manifest(request, options, info, fitted.summary))
+    return codec.encode(fitted.plan, _manifest(request, options, info, fitted))
 
 
 def build_locally(repos: Repositories, request: BuildRequest, options: Value, progress: Progress) -> ArtifactRecord:
@@ -103,7 +103,7 @@ def build_locally(repos: Repositories, request: BuildRequest, options: Value, pr
     return repos.artifacts.publish(data, created_at=now())
 
 
-def _manifest(request: BuildRequest, options: Value, info: DatasetInfo, summary: dict[str, Any]) -> dict[str, Any]:
+def _manifest(request: BuildRequest, options: Value, info: DatasetInfo, fitted: Fitted[Any]) -> dict[str, Any]:
     return {
         "solver": request.solver,
         "name": request.name,
@@ -112,7 +112,8 @@ def _manifest(request: BuildRequest, options: Value, info: DatasetInfo, summary:
         "params": options.model_dump(mode="json"),
         "seed": request.seed,
         "unit": info.spec.unit,
-        "summary": summary,
+        "summary": fitted.summary,
+        "worth": None if fitted.worth is None else fitted.worth.model_dump(mode="json"),
     }
 
 

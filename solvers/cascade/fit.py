@@ -22,7 +22,7 @@ from solvers.cascade.ratio_order import ratio_frontier
 from solvers.cascade.replay import Rows
 from solvers.cascade.solve import discard_reason
 from solvers.cascade.subset_search import MAX_CLASSIFIERS, count_left, set_states
-from solvers.cascade.summary import baselines, notes_of, replayed, summarize
+from solvers.cascade.summary import baselines, notes_of, replayed, summarize, worth
 
 MIN_ROWS = 20
 """Rows that a trace needs: ten to build from and ten to check on."""
@@ -63,7 +63,7 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
     summary["baselines"] = baselines(dataset, measured, build, held_out)
     summary["notes"] = notes_of(options, replays)
     run.progress(total, total, "done")
-    return Fitted(plan, summary)
+    return Fitted(plan, summary, worth(plan, dataset, measured, held_out, rng))
 
 
 def check(facts: DatasetFacts, options: CascadeOptions) -> None:

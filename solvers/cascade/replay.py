@@ -24,19 +24,25 @@ def replay(rows: Rows, cascade: Sequence[int], names: Sequence[str]) -> dict[str
     cascade: columns of ``rows`` in calling order. Returns mean_duration, maximum_duration, accuracy and answered (the
     share of rows that each classifier of the cascade answered). O(N) time a classifier.
     """
-    n = len(rows.correct)
-    duration, right = np.zeros(n), np.zeros(n, dtype=bool)
-    waiting = np.arange(n)
-    answered = {}
-    for k in cascade:
-        duration[waiting] += rows.costs[waiting, k]
-        done = rows.answers[waiting, k] | (k == cascade[-1])
-        right[waiting[done]] = rows.correct[waiting[done], k]
-        answered[names[k]] = int(done.sum()) / n
-        waiting = waiting[~done]
+    duration, right, answered = walk(rows, cascade)
     return {
         "mean_duration": float(duration.mean()),
         "maximum_duration": float(duration.max()),
         "accuracy": float(right.mean()),
-        "answered": answered,
+        "answered": {names[k]: share for k, share in zip(cascade, answered, strict=True)},
     }
+
+
+def walk(rows: Rows, cascade: Sequence[int]) -> tuple[Floats, Bools, list[float]]:
+    """Walk every row through a cascade: how long each takes, (N,), whether it is answered rightly, (N,), and the share
+    of rows that each classifier answers."""
+    n = len(rows.correct)
+    duration, right = np.zeros(n), np.zeros(n, dtype=bool)
+    waiting, answered = np.arange(n), []
+    for k in cascade:
+        duration[waiting] += rows.costs[waiting, k]
+        done = rows.answers[waiting, k] | (k == cascade[-1])
+        right[waiting[done]] = rows.correct[waiting[done], k]
+        answered.append(int(done.sum()) / n)
+        waiting = waiting[~done]
+    return duration, right, answered

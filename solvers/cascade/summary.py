@@ -7,10 +7,12 @@ import numpy as np
 from models import Trace
 from models.cascade import CascadeOptions, CascadeQuery
 from models.errors import Infeasible
+from models.worth import Worth
+from solvers.alternatives import Alternatives, Replay, worth_of
 from solvers.arrays import Int64s
-from solvers.cascade.measured import Measured
+from solvers.cascade.measured import Measured, rows_of
 from solvers.cascade.plan import CascadePlan
-from solvers.cascade.replay import Rows, replay
+from solvers.cascade.replay import Rows, replay, walk
 
 
 def summarize(dataset: Trace, options: CascadeOptions, measured: Measured, plan: CascadePlan) -> dict[str, Any]:
@@ -96,3 +98,14 @@ def notes_of(options: CascadeOptions, replays: list[dict[str, Any]]) -> list[str
             f"{promised:.6g}: give deadlines a margin"
         )
     return notes
+
+
+def worth(plan: CascadePlan, dataset: Trace, measured: Measured, held_out: Int64s, rng: np.random.Generator) -> Worth:
+    """Hold the cascade without a deadline against each classifier alone, on the held-out half."""
+    decision = plan.decide(CascadeQuery())
+    duration, right, _ = walk(rows_of(dataset, measured, held_out), [measured.index(k) for k in decision.cascade])
+    alone = {
+        f"always {classifier.name}": Replay(dataset.correct[held_out, k].astype(np.float64), dataset.costs[held_out, k])
+        for k, classifier in enumerate(dataset.spec.classifiers)
+    }
+    return worth_of("without a deadline", Replay(right.astype(np.float64), duration), Alternatives.of(alone), rng)

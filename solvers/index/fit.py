@@ -23,6 +23,7 @@ from solvers.index.lattice import MAX_FEATURES, Exhausted, Expanded, expand
 from solvers.index.plan import IndexPlan
 from solvers.index.summary import summarize
 from solvers.index.training import Trainer
+from solvers.index.worth import worth
 from solvers.learners.estimators import ALLOWED_MODULES
 from solvers.learners.linear import kind_of
 
@@ -68,8 +69,9 @@ def fit(
     shares = np.bincount(dataset.labels, minlength=len(dataset.classes)) / dataset.rows
     names = Names(features, tuple(feature.columns for feature in spec.features), dataset.classes, shares, spec.unit)
     plan = assemble(names, options, costs, searched, indexed, models)
+    held = worth(plan, trainer, rng)
     trainer.report(trainer.total, trainer.account())
-    return Fitted(plan, summarize(plan, searched.expanded, indexed[1], residuals, trainer))
+    return Fitted(plan, summarize(plan, searched.expanded, indexed[1], residuals, trainer), held)
 
 
 def check(facts: DatasetFacts, options: IndexOptions) -> None:

@@ -121,6 +121,16 @@ class Trainer:
             self.recalled += was_known
         return [self.known[mask] for mask in masks]
 
+    def right(self, masks: Sequence[int]) -> dict[int, Floats]:
+        """Learn of feature sets about which rows each is right, 1 or 0, (n,): of the empty one by the common class."""
+        labels = self.dataset.labels
+        common = np.equal(labels, np.argmax(np.bincount(labels)))
+        results = self._results("right", [mask for mask in masks if mask], _right)
+        learned = {
+            mask: np.unpackbits(np.frombuffer(data, dtype=np.uint8), count=len(labels)) for mask, data, _ in results
+        }
+        return {mask: np.asarray(learned.get(mask, common), dtype=np.float64) for mask in masks}
+
     def models(self, masks: Sequence[int]) -> list[bytes]:
         """Train the final models of feature sets, on all rows."""
         self.seconds_at_most = None
@@ -165,6 +175,8 @@ class Trainer:
         """Tell whether remembered bytes can be what they should be."""
         if what == "accuracy":
             return len(data) == 8 and 0 <= float(np.frombuffer(data, dtype="<f8")[0]) <= 1
+        if what == "right":
+            return len(data) == -(-self.dataset.rows // 8)
         if linear.kind_of(self.classifier) == "skops":
             return data[:2] == b"PK"
         return len(data) == 8 * linear.linear_length(len(self.columns_of(mask)), len(self.dataset.classes))
@@ -201,6 +213,11 @@ def _accuracy(classifier: Any, table: Floats, labels: Any, folds: Folds) -> byte
     with threadpool_limits(1):
         score = estimators.cross_validate(estimators.copied(classifier), table, labels, folds)
     return np.array([score], dtype="<f8").tobytes()
+
+
+def _right(classifier: Any, table: Floats, labels: Any, folds: Folds) -> bytes:
+    with threadpool_limits(1):
+        return np.packbits(estimators.cross_validated(estimators.copied(classifier), table, labels, folds)).tobytes()
 
 
 def _model(modules: Sequence[str], classifier: Any, table: Floats, labels: Any, folds: Folds) -> bytes:

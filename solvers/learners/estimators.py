@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from models import Fault, FeatureTable, InvalidRequest, ParsimonyError
-from solvers.arrays import Floats, Int32s, Int64s
+from solvers.arrays import Bools, Floats, Int32s, Int64s
 
 Folds = Sequence[tuple[Int64s, Int64s]]
 
@@ -132,14 +132,20 @@ def majority_accuracy(labels: Int32s, folds: Folds) -> float:
 
 def cross_validate(classifier: Any, table: Floats, labels: Int32s, folds: Folds) -> float:
     """Train on each fold's rows, and take the mean of the accuracies on its other rows."""
+    right = cross_validated(classifier, table, labels, folds)
+    return float(np.mean([float(np.mean(right[test])) for _, test in folds]))
+
+
+def cross_validated(classifier: Any, table: Floats, labels: Int32s, folds: Folds) -> Bools:
+    """Tell of each row whether the classifier that was trained without its fold is right about it, (n,)."""
     from sklearn.base import clone
 
-    scores = []
+    right = np.zeros(len(labels), dtype=bool)
     for train, test in folds:
         with refusals():
             trained = train_on(clone(classifier), table[train], labels[train])
-            scores.append(float(np.mean(trained.predict(table[test]) == labels[test])))
-    return float(np.mean(scores))
+            right[test] = trained.predict(table[test]) == labels[test]
+    return right
 
 
 @contextmanager

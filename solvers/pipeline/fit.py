@@ -34,6 +34,7 @@ from solvers.pipeline.objectives import costs_of
 from solvers.pipeline.plan import PipelinePlan
 from solvers.pipeline.prepared_data import PreparedData
 from solvers.pipeline.summary import summarize
+from solvers.pipeline.worth import worth
 
 
 def fit(dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generator, run: Run) -> Fitted[PipelinePlan]:
@@ -57,8 +58,11 @@ def fit(dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generato
     report = data.criteria.evaluator(test, lambda masks: models.answers(learner, data.table[test], masks))
     plan = assemble(dataset, options, data, models, front, report(front.chromosomes))
     summary = summarize(plan, front, data.split.counts(), _baselines(data))
+    usual = plan.chromosomes[plan.solution(None)]
+    validation = data.evaluator(data.split.validation)
+    held = worth(usual, data.evaluator(test), validation, plan.features, data.criteria.costs, rng)
     run.progress(TOTAL, TOTAL, "done")
-    return Fitted(plan, summary)
+    return Fitted(plan, summary, held)
 
 
 def sweep_parameters(

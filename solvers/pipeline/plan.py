@@ -59,7 +59,7 @@ class PipelinePlan(PipelineContents):
             "_preparation": preparation,
             "_reader": reader,
             "_masks": tuple(tuple(own[:count]) for own, count in zip(masks, counts, strict=True)),
-            "_usual": int(np.argmax(coverages * accuracies)),
+            "_usual": int(np.argmax(self.validated[:, 0] * self.validated[:, 1])),  # not by the rows that report
             "_costs": costs,
             "_accuracies": accuracies,
             "_coverages": coverages,
@@ -73,7 +73,8 @@ class PipelinePlan(PipelineContents):
 
         With ``max_cost`` the most accurate within it (then the one of higher coverage, then the cheaper); else, with
         minima, the cheapest (then the more accurate, then of higher coverage); without limits the one with the most
-        answers that are right. Raises Infeasible, with what comes nearest. O(s) for s configurations.
+        answers that are right on the validation rows. Raises Infeasible, with what comes nearest. O(s) for s
+        configurations.
         """
         cost, accuracy, coverage = query.max_cost, query.min_accuracy, query.min_coverage
         if cost is None and accuracy is None and coverage is None:

@@ -24,6 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace
 from models.policy import PolicyOptions, TrafficCounts
+from solvers.alternatives import Replay
 from solvers.arrays import Floats, Int16s, Int64s
 from solvers.base import Fitted, Run
 from solvers.policy.boosting import Growth
@@ -46,6 +47,7 @@ from solvers.policy.subset_scores import LeastSquares
 from solvers.policy.subsets import choose_subsets
 from solvers.policy.summary import summarize
 from solvers.policy.traffic import Passed, counts_of
+from solvers.policy.worth import worth
 
 Learner = Literal["regression", "filter_tree"]
 
@@ -154,7 +156,14 @@ def fit(
     plan = _plan(dataset.spec.unit, task, members, best)
     run.progress(total, total, "done")
     summary = summarize(plan, {each.learner: each.loss for each in learned}, groups, losses.observed)
-    return Fitted(plan, {**summary, "traffic": _traffic(task, best, plan.tradeoffs).model_dump(mode="json")})
+    summary["traffic"] = _traffic(task, best, plan.tradeoffs).model_dump(mode="json")
+    return Fitted(plan, summary, worth(dataset, plan.sensors, graph, losses.observed, costs, _points(task, best), rng))
+
+
+def _points(task: Task, learned: LearnedPolicies) -> dict[str, Replay]:
+    """Name what each trade-off did with the rows."""
+    each = zip(task.tradeoffs.tolist(), learned.errors, learned.costs, strict=True)
+    return {f"a trade-off of {tradeoff:.3g}": Replay(1 - errors, costs) for tradeoff, errors, costs in each}
 
 
 def _tell(run: Run, before: int, total: int, learner: str, done: int) -> None:

@@ -25,6 +25,7 @@ from solvers.portfolio.shadow_prices import ShadowPrices
 from solvers.portfolio.success_estimator import Estimator, Scaling
 from solvers.portfolio.summary import summarize
 from solvers.portfolio.tuning import Examples, Tuned, tune
+from solvers.portfolio.worth import worth
 
 MIN_ROWS = 40
 """Rows that a trace needs: twenty to draw from, ten to validate on, ten to check on."""
@@ -92,8 +93,18 @@ def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run
     drawn = _drawn(table, items, estimator, tuned, prices, rng, options.curve_points)
     run.progress(4, STEPS, "putting the plan together")
     plan = _plan(dataset, options, table, estimator, items, tuned, prices, drawn)
+    held_out = table.known(table.held_out, embeds=True)
+    worth_here = worth(
+        dataset,
+        prices,
+        drawn.budgets,
+        (table.validation, validation, tuned.estimates - tuned.penalties),
+        (table.held_out, held_out, estimator.estimate(held_out.vectors) - tuned.penalties),
+        rng,
+    )
     run.progress(STEPS, STEPS, "done")
-    return Fitted(plan, summarize(plan, tuned, table.losers, (table.accuracies, table.means), _sizes(table)))
+    summary = summarize(plan, tuned, table.losers, (table.accuracies, table.means), _sizes(table))
+    return Fitted(plan, summary, worth_here)
 
 
 def _cut(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator) -> Table:

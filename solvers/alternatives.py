@@ -1,0 +1,235 @@
+"""The yardstick: what a person could do without a plan, and what a plan is worth beside it.
+
+Simple alternatives are single classifiers or fixed sets of features, and coins: one that sends each item to either of
+two alternatives reaches every point on the line between them. What is saved is held against the cheapest of these that
+is at least as accurate as the plan; what is gained, against the most accurate that costs no more. All are measured on
+the same rows, which must have had no part in choosing the plan, and resampled together (paired bootstrap, Efron and
+Tibshirani, *An Introduction to the Bootstrap*, Chapters 8 and 13), so that rows which are hard for all do not blur the
+comparison. Alternatives may be picked by the very rows that report: that can only make them look better.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.worth import Alternative, Estimate, Verdict, Worth
+from solvers.arrays import Floats, Int64s
+
+RESAMPLINGS = 1000
+_AT_ONCE = 50
+"""Resamplings that are reckoned together: what a cache holds."""
+_LEVEL = 0.95
+NEARLY = 0.01
+"""How much less accurate than the most accurate alternative a point may be that a headline speaks of."""
+_DOUBT = 1e-12
+_MOST_NAMES = 3
+LEAST_SAVED = -10.0
+"""A plan that costs eleven times as much as an alternative, or anything where one is free, is said to lose so much."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay:
+    """What one way of deciding did with rows. right: (n,) 1 where it was, 0 where not, or did not answer; costs: (n,)
+    what each row cost."""
+
+    right: Floats
+    costs: Floats
+
+    def take(self, rows: Int64s) -> "Replay":
+        """Take some of the rows."""
+        return Replay(self.right[rows], self.costs[rows])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Alternatives:
+    """Simple things to do instead: their names, (a,), and what each did with the same rows, (n, a) both."""
+
+    names: tuple[str, ...]
+    right: Floats
+    costs: Floats
+
+    @classmethod
+    def of(cls, replays: dict[str, Replay]) -> "Alternatives":
+        """Stand replays of the same rows side by side."""
+        every = replays.values()
+        right, costs = (np.column_stack(each) for each in ([r.right for r in every], [r.costs for r in every]))
+        return cls(tuple(replays), right.astype(np.float64), costs.astype(np.float64))
+
+    def take(self, rows: Int64s) -> "Alternatives":
+        """Take some of the rows."""
+        return Alternatives(self.names, self.right[rows], self.costs[rows])
+
+
+def set_name(features: Sequence[str], otherwise: str) -> str:
+    """Name a fixed set of features: by these if they are few.
+
+    >>> set_name(["sift", "texture"], "the 2 cheapest features"), set_name([], "")
+    ('always sift + texture', 'the most common class')
+    """
+    if not features:
+        return "the most common class"
+    return f"always {' + '.join(features)}" if len(features) <= _MOST_NAMES else otherwise
+
+
+def most_useful(points: Sequence[Replay], alternatives: Alternatives) -> int:
+    """Choose the point of a plan that a headline speaks of: the cheapest that is nearly as accurate as the most
+    accurate alternative, else the most accurate point. To be called with rows that do not report."""
+    wanted = alternatives.right.mean(axis=0).max() - NEARLY
+    ranks = [
+        (0, point.costs.mean(), -point.right.mean())
+        if point.right.mean() >= wanted - _DOUBT
+        else (1, -point.right.mean(), point.costs.mean())
+        for point in points
+    ]
+    return min(range(len(points)), key=lambda place: ranks[place])
+
+
+def worth_of(decision: str, plan: Replay, alternatives: Alternatives, rng: np.random.Generator) -> Worth:
+    """Say what a plan is worth. O(B n a + B a²) for B resamplings of n rows and a alternatives."""
+    n, a = alternatives.right.shape
+    right = np.column_stack((alternatives.right, plan.right))
+    costs = np.column_stack((alternatives.costs, plan.costs))
+    whole = _compared(right.mean(axis=0)[None], costs.mean(axis=0)[None])
+    resampled = []
+    for _ in range(RESAMPLINGS // _AT_ONCE):
+        shares = rng.multinomial(n, np.full(n, 1 / n), size=_AT_ONCE) / n
+        resampled.append(_compared(shares @ right, shares @ costs))
+    all_saved, all_gained = (np.concatenate([each[k] for each in resampled]) for k in range(2))
+    gained = _estimate(float(whole[1][0]), all_gained)
+    saved = None if np.isnan(whole[0][0]) else _estimate(float(whole[0][0]), all_saved[~np.isnan(all_saved)])
+    accuracies, means = right.mean(axis=0), costs.mean(axis=0)
+    beside = _named(alternatives.names, accuracies, means)
+    verdict = _verdict(saved, gained)
+    order = np.lexsort((-accuracies[:a], means[:a])).tolist()
+    return Worth(
+        decision=decision,
+        accuracy=float(accuracies[a]),
+        cost=float(means[a]),
+        beside=beside,
+        saved=saved,
+        gained=gained,
+        rows=n,
+        verdict=verdict,
+        headline=_headline(verdict, beside, saved, gained, n),
+        advice=_advice(verdict, beside, n),
+        alternatives=tuple(
+            Alternative(name=alternatives.names[k], accuracy=float(accuracies[k]), cost=float(means[k])) for k in order
+        ),
+    )
+
+
+def _compared(accuracies: Floats, costs: Floats) -> tuple[Floats, Floats]:
+    """Give the shares saved and the accuracy gained, (B,) both, from (B, a + 1) of alternatives and, last, the plan.
+
+    Where both cost nothing, nothing is known of a share.
+    """
+    own_accuracy, own_cost = accuracies[:, -1], costs[:, -1]
+    instead = least_costs(accuracies[:, :-1], costs[:, :-1], own_accuracy)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        saved = np.where(instead > 0, 1 - own_cost / instead, np.where(own_cost > 0, LEAST_SAVED, np.nan))
+    return np.maximum(saved, LEAST_SAVED), own_accuracy - most_accuracies(accuracies[:, :-1], costs[:, :-1], own_cost)
+
+
+def least_costs(accuracies: Floats, costs: Floats, wanted: Floats) -> Floats:
+    """Give the least cost at which alternatives or coins between two reach an accuracy: (B,) from (B, a), (B, a), (B,).
+
+    Where none reaches it, the cost of the most accurate one: what reached more would cost at least as much.
+
+    >>> least_costs(np.array([[0.5, 0.9]]), np.array([[1.0, 5.0]]), np.array([0.7])).tolist()
+    [3.0]
+    """
+    reaching = accuracies >= wanted[:, None] - _DOUBT
+    alone = np.where(reaching, costs, np.inf).min(axis=1)
+    best = accuracies.max(axis=1, keepdims=True)
+    most_accurate = np.where(accuracies >= best - _DOUBT, costs, np.inf).min(axis=1)
+    rise = accuracies[:, None, :] - accuracies[:, :, None]  # from the second axis to the third
+    mixed = ~reaching[:, :, None] & reaching[:, None, :]
+    share = (wanted[:, None, None] - accuracies[:, :, None]) / np.where(mixed, rise, 1.0)
+    cost = costs[:, :, None] + share * (costs[:, None, :] - costs[:, :, None])
+    coin = np.where(mixed, cost, np.inf).min(axis=(1, 2))
+    return np.asarray(np.where(np.isfinite(alone), np.minimum(alone, coin), most_accurate))
+
+
+def most_accuracies(accuracies: Floats, costs: Floats, within: Floats) -> Floats:
+    """Give the most accuracy that alternatives or coins between two reach at a cost: (B,) from (B, a), (B, a), (B,).
+
+    Where none costs so little, the accuracy of the cheapest.
+
+    >>> most_accuracies(np.array([[0.5, 0.9]]), np.array([[1.0, 5.0]]), np.array([3.0])).tolist()
+    [0.7]
+    """
+    affordable = costs <= within[:, None] * (1 + _DOUBT)
+    alone = np.where(affordable, accuracies, -np.inf).max(axis=1)
+    least = costs.min(axis=1, keepdims=True)
+    cheapest = np.where(costs <= least, accuracies, -np.inf).max(axis=1)
+    rise = costs[:, None, :] - costs[:, :, None]
+    mixed = affordable[:, :, None] & ~affordable[:, None, :]
+    share = (within[:, None, None] - costs[:, :, None]) / np.where(mixed, rise, 1.0)
+    accuracy = accuracies[:, :, None] + share * (accuracies[:, None, :] - accuracies[:, :, None])
+    coin = np.where(mixed, accuracy, -np.inf).max(axis=(1, 2))
+    return np.asarray(np.where(np.isfinite(alone), np.maximum(alone, coin), cheapest))
+
+
+def _named(names: Sequence[str], accuracies: Floats, costs: Floats) -> str:
+    """Name what ``least_costs`` holds a plan, the last, against."""
+    wanted, a = accuracies[-1], len(names)
+    target = least_costs(accuracies[None, :a], costs[None, :a], accuracies[-1:])[0]
+    reaching = [k for k in range(a) if accuracies[k] >= wanted - _DOUBT]
+    pool = reaching or [k for k in range(a) if accuracies[k] >= accuracies[:a].max() - _DOUBT]
+    cheapest = min(pool, key=lambda k: (costs[k], names[k]))
+    if costs[cheapest] <= target * (1 + 1e-9):
+        return names[cheapest]
+    pairs = ((i, j) for i in range(a) if i not in reaching for j in reaching)
+    i, j = min(pairs, key=lambda pair: _coin(accuracies, costs, *pair)[1])
+    share = _coin(accuracies, costs, i, j)[0]
+    return f"a coin between {names[i]} and {names[j]} ({share:.0%} {names[j]})"
+
+
+def _coin(accuracies: Floats, costs: Floats, i: int, j: int) -> tuple[float, float]:
+    share = (accuracies[-1] - accuracies[i]) / (accuracies[j] - accuracies[i])
+    return float(share), float(costs[i] + share * (costs[j] - costs[i]))
+
+
+def _estimate(value: float, resampled: Floats) -> Estimate:
+    tail = (1 - _LEVEL) / 2
+    low, high = np.quantile(resampled, (tail, 1 - tail)).tolist()
+    return Estimate(value=value, low=min(low, value), high=max(high, value))
+
+
+def _verdict(saved: Estimate | None, gained: Estimate) -> Verdict:
+    if saved is not None and saved.low > 0:
+        return "saves"
+    if gained.low > 0:
+        return "gains"
+    return "worse" if gained.high < 0 and (saved is None or saved.high < 0) else "nothing"
+
+
+def _headline(verdict: Verdict, beside: str, saved: Estimate | None, gained: Estimate, rows: int) -> str:
+    said = f"{rows:,} rows that chose nothing"
+    points = f"{abs(100 * gained.value):.1f} points"
+    share = "" if saved is None else _percent(saved)
+    match verdict:
+        case "saves":
+            return f"saves {share} beside {beside} ({said})"
+        case "gains":
+            interval = f"{100 * gained.low:.1f} to {100 * gained.high:.1f}"
+            return f"is right {points} ({interval}) more often than what the same cost buys otherwise ({said})"
+        case "worse":
+            dearer = f"costs {-100 * saved.value:.0f} % more than" if saved is not None else "is less accurate than"
+            return f"{dearer} {beside}, which is as accurate ({said})"
+        case _:
+            shown = f" ({share})" if share else ""
+            return f"saves nothing that can be shown beside {beside}{shown} ({said})"
+
+
+def _percent(share: Estimate) -> str:
+    return f"{100 * share.value:.0f} % ({100 * share.low:.0f} to {100 * share.high:.0f} %)"
+
+
+def _advice(verdict: Verdict, beside: str, rows: int) -> str | None:
+    if verdict in ("saves", "gains"):
+        return None
+    if verdict == "worse":
+        return f"take {beside}; or try another method, or classifiers that differ more in cost"
+    return f"{4 * rows:,} rows to report would halve the interval; else classifiers that differ more, or another method"

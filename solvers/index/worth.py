@@ -1,0 +1,46 @@
+"""What an index is worth beside fixed sets of features, at the median size."""
+
+import numpy as np
+
+from models.worth import Worth
+from solvers.alternatives import NEARLY, Alternatives, Replay, most_useful, set_name, worth_of
+from solvers.index.costs import Costs
+from solvers.index.plan import IndexPlan
+from solvers.index.training import Trainer
+
+MOST_POINTS = 24
+"""Candidates near the best accuracy that a point is chosen from, the cheapest of them."""
+
+
+def worth(plan: IndexPlan, trainer: Trainer, rng: np.random.Generator) -> Worth:
+    """Choose a candidate by one half of the rows, and report on the other, all cross-validated.
+
+    A fixed set costs the same for every item of the median size; so does what the index would choose there.
+    """
+    curves = Costs(plan.powers, plan.coefficients)
+    near = plan.accuracies[plan.candidates] >= plan.accuracies.max() - 2 * NEARLY
+    masks = plan.masks[plan.candidates[near]]
+    order = np.argsort(curves.at(curves.of_sets(masks), plan.median_size), kind="stable")[:MOST_POINTS]
+    points, fixed = masks[order].tolist(), fixed_sets(plan)
+    every = list(dict.fromkeys((*points, *fixed.values())))
+    costs = dict(zip(every, curves.at(curves.of_sets(np.array(every)), plan.median_size).tolist(), strict=True))
+    right, rows = trainer.right(every), trainer.dataset.rows
+    replays = {mask: Replay(right[mask], np.full(rows, costs[mask])) for mask in every}
+    choosing, reporting = (np.sort(half) for half in np.array_split(rng.permutation(rows), 2))
+    alternatives = Alternatives.of({name: replays[mask] for name, mask in fixed.items()})
+    chosen = most_useful([replays[mask].take(choosing) for mask in points], alternatives.take(choosing))
+    names = [plan.features[f] for f in range(len(plan.features)) if points[chosen] >> f & 1]
+    decision = f"{' + '.join(names) or 'no feature'}, at the median size"
+    return worth_of(decision, replays[points[chosen]].take(reporting), alternatives.take(reporting), rng)
+
+
+def fixed_sets(plan: IndexPlan) -> dict[str, int]:
+    """Name masks of features: none, the cheapest ones, those of forward selection (the sequence of λ = 0), all."""
+    curves, n = Costs(plan.powers, plan.coefficients), len(plan.features)
+    cheapest = np.argsort(curves.at(plan.coefficients, plan.median_size), kind="stable").tolist()
+    sets = {(1 << n) - 1: "all features"}
+    for k in range(n):
+        sets.setdefault(sum(1 << f for f in cheapest[:k]), f"the {k} cheapest features")
+        sets.setdefault(sum(1 << f for f in plan.orders[0, :k].tolist()), f"the first {k} of forward selection")
+    named = {mask: [plan.features[f] for f in range(n) if mask >> f & 1] for mask in sets}
+    return {set_name(named[mask], called) if mask + 1 < 1 << n else called: mask for mask, called in sets.items()}

@@ -1,0 +1,80 @@
+"""What a pipeline is worth beside one classifier for all items, on sets of features that a person would fix."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from models.worth import Worth
+from solvers.alternatives import Alternatives, Replay, set_name, worth_of
+from solvers.arrays import Floats, Int8s
+from solvers.pipeline.answer_bank import ACCEPTED, RIGHT
+from solvers.pipeline.bit_rows import unpack
+from solvers.pipeline.configurations import stage_masks
+from solvers.pipeline.objectives import Evaluator, stage_costs
+
+MOST_PREFIXES = 12
+"""Sets of the cheapest features that are held against a pipeline, evenly spread."""
+MOST_FORWARD = 12
+"""Features among which forward selection is tried: it trains half their square."""
+
+
+def worth(
+    configuration: Int8s,
+    report: Evaluator,
+    choose: Evaluator,
+    names: Sequence[str],
+    costs: Floats,
+    rng: np.random.Generator,
+) -> Worth:
+    """Hold a configuration, (n,), against simple ones on the rows that report.
+
+    An item without an answer counts as not answered rightly. choose: criteria by the validation rows, by which forward
+    selection goes; names, costs: (n,) of features.
+    """
+    plain = replace(report, threshold=0.0)
+    fixed = fixed_sets(names, costs, replace(choose, threshold=0.0))
+    alone = {name: replay(plain, genes) for name, genes in fixed.items()}
+    one_by_one = np.empty(len(costs), dtype=np.int8)
+    one_by_one[np.argsort(costs, kind="stable")] = np.arange(len(costs))
+    alone["one by one, the cheapest first"] = replay(report, one_by_one)
+    return worth_of("the usual configuration", replay(report, configuration), Alternatives.of(alone), rng)
+
+
+def replay(evaluator: Evaluator, configuration: Int8s) -> Replay:
+    """Send each row through a configuration: whether it is accepted and right, and what it pays."""
+    genes, stages, rows = configuration[None], int(configuration.max()) + 1, evaluator.answers.rows
+    masks, places = np.unique(stage_masks(genes, stages)[0], return_inverse=True)
+    votes = unpack(evaluator.answers.votes(masks, evaluator.threshold), rows)[places]
+    paid = stage_costs(genes, stages, evaluator.unit_costs)[0]
+    waiting, right, costs = np.ones(rows, dtype=bool), np.zeros(rows), np.zeros(rows)
+    for stage in range(stages):
+        costs += paid[stage] * waiting
+        right += waiting & votes[stage, RIGHT]
+        waiting &= ~votes[stage, ACCEPTED]
+    return Replay(right, np.asarray(evaluator.unit_costs.mean(costs, 1)))
+
+
+def fixed_sets(names: Sequence[str], costs: Floats, evaluator: Evaluator) -> dict[str, Int8s]:
+    """Name single stages: all features, the cheapest ones, and those of forward selection."""
+    n = len(costs)
+    order = np.argsort(costs, kind="stable")
+    counts = np.unique(np.linspace(1, n, min(n, MOST_PREFIXES)).round().astype(int)).tolist()
+    sets = {tuple(sorted(order[:k].tolist())): f"the {k} cheapest features" for k in counts}
+    chosen: list[int] = []
+    while n <= MOST_FORWARD and len(chosen) < n:
+        further = [f for f in range(n) if f not in chosen]
+        scores = evaluator(np.stack([_single(n, [*chosen, f]) for f in further]))
+        chosen.append(further[int(np.argmax(scores.right))])
+        sets.setdefault(tuple(sorted(chosen)), f"the first {len(chosen)} of forward selection")
+    sets[tuple(range(n))] = "all features"
+    return {
+        called if len(own) == n else set_name([names[f] for f in own], called): _single(n, list(own))
+        for own, called in sets.items()
+    }
+
+
+def _single(n: int, features: list[int]) -> Int8s:
+    genes = np.full(n, -1, dtype=np.int8)
+    genes[features] = 0
+    return genes

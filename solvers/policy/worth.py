@@ -1,0 +1,68 @@
+"""What a policy is worth beside fixed sets of sensors, and each classifier of a trace alone."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from models import FeatureTable, Trace
+from models.worth import Worth
+from solvers.alternatives import Alternatives, Replay, most_useful, worth_of
+from solvers.arrays import Bools, Floats
+from solvers.policy.graph import Graph
+
+
+def worth(
+    dataset: FeatureTable | Trace,
+    sensors: Sequence[str],
+    graph: Graph,
+    observed: Floats,
+    costs: Floats,
+    points: dict[str, Replay],
+    rng: np.random.Generator,
+) -> Worth:
+    """Choose a point of the curve, and what to hold it against, by one half of the rows, and report on the other.
+
+    observed: (S, n) whether each node's classifier errs on each row, which it had not seen; costs: (n, M); points: what
+    each trade-off of the curve, by what it is called, did with the rows.
+    """
+    choosing, reporting = (np.sort(half) for half in np.array_split(rng.permutation(dataset.rows), 2))
+    alone = {
+        _name(sensors, graph.members[node]): Replay(
+            1 - observed[node], np.asarray((graph.members[node] * costs).sum(axis=1))
+        )
+        for node in fixed_sets(graph, observed[:, choosing].mean(axis=1), costs.mean(axis=0))
+    }
+    if isinstance(dataset, Trace):
+        every = zip(sensors, dataset.correct.T, dataset.costs.T, strict=True)
+        alone |= {f"always {name}": Replay(right, cost) for name, right, cost in every}
+    alternatives = Alternatives.of(alone)
+    names = list(points)
+    chosen = names[most_useful([points[name].take(choosing) for name in names], alternatives.take(choosing))]
+    return worth_of(chosen, points[chosen].take(reporting), alternatives.take(reporting), rng)
+
+
+def fixed_sets(graph: Graph, errors: Floats, costs: Floats) -> list[int]:
+    """List nodes that a person would fix: nothing, single sensors, the cheapest together, forward selection, all.
+
+    errors: (S,) of each node; costs: (M,) of sensors.
+    """
+    nodes = {tuple(members): node for node, members in enumerate(graph.members.astype(bool).tolist())}
+    sizes = graph.members.sum(axis=1)
+    cheapest = np.argsort(costs, kind="stable")
+    prefixes = [tuple(np.isin(np.arange(len(costs)), cheapest[:k]).tolist()) for k in range(len(costs) + 1)]
+    fixed = {nodes[each] for each in prefixes if each in nodes} | set(np.flatnonzero(sizes <= 1).tolist())
+    return sorted(fixed | set(_forward(graph, errors)) | {int(np.argmax(sizes))})
+
+
+def _forward(graph: Graph, errors: Floats) -> Iterator[int]:
+    """Add, from nothing on, what lowers the error most."""
+    node = 0
+    yield node
+    while len(further := graph.actions_of(node)):
+        node = int(further[np.argmin(errors[further])])
+        yield node
+
+
+def _name(sensors: Sequence[str], members: Bools) -> str:
+    own = [name for name, member in zip(sensors, members.tolist(), strict=True) if member]
+    return f"one classifier on {' + '.join(own)}" if own else "the most common class"
