@@ -145,8 +145,24 @@ def artifact(record: ArtifactRecord, as_json: bool) -> None:
         print_json(facts)
         return
     summary = {name: value for name, value in facts.pop("summary").items() if name not in _FOR_PROGRAMS}
+    del facts["worth"]
+    print_worth(record)
     print_facts(f"{record.solver} {record.name}, version {record.version}", facts)
     print_facts("summary", summary)
+
+
+def print_worth(record: ArtifactRecord) -> None:
+    """Print what an artifact is worth, with the simple alternatives it was held against."""
+    worth = record.worth
+    if worth is None:
+        return
+    console().print(f"{record.solver} {record.name} {worth.headline}")
+    if worth.advice is not None:
+        console().print(f"What would help: {worth.advice}.")
+    console().print()
+    rows = [(one.name, f"{one.accuracy:.1%}", one.cost) for one in worth.alternatives]
+    own = (f"{record.solver} {record.name}, {worth.decision}", f"{worth.accuracy:.1%}", worth.cost)
+    print_table(f"on {worth.rows} rows that chose nothing", ["", "right", f"cost, {record.unit}"], [*rows, own])
 
 
 def build(made: Build, as_json: bool) -> None:

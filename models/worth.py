@@ -16,6 +16,15 @@ class Estimate(Value):
     low: float = Field(description="with 95 % confidence it lies between this")
     high: float = Field(description="and this")
 
+    @property
+    def percent(self) -> str:
+        """Write a share.
+
+        >>> Estimate(value=0.31, low=0.18, high=0.42).percent
+        '31 % (18 to 42 %)'
+        """
+        return f"{100 * self.value:.0f} % ({100 * self.low:.0f} to {100 * self.high:.0f} %)"
+
 
 class Alternative(Value):
     """A simple thing to do instead, on the same rows."""
@@ -48,3 +57,17 @@ class Worth(Value):
     headline: str = Field(description="the same in one sentence")
     advice: str | None = Field(description="what would help where nothing is saved or gained; else null")
     alternatives: Items[Alternative] = Field(description="by rising cost")
+
+    @property
+    def brief(self) -> str:
+        """Say it in a few words, for lists."""
+        match self.verdict:
+            case "saves":
+                assert self.saved is not None  # else it could not have been shown
+                return f"saves {self.saved.percent}"
+            case "gains":
+                return f"gains {100 * self.gained.value:.1f} points"
+            case "worse":
+                return f"worse than {self.beside}"
+            case _:
+                return "nothing shown"

@@ -208,7 +208,7 @@ def _verdict(saved: Estimate | None, gained: Estimate) -> Verdict:
 def _headline(verdict: Verdict, beside: str, saved: Estimate | None, gained: Estimate, rows: int) -> str:
     said = f"{rows:,} rows that chose nothing"
     points = f"{abs(100 * gained.value):.1f} points"
-    share = "" if saved is None else _percent(saved)
+    share = "" if saved is None else saved.percent
     match verdict:
         case "saves":
             return f"saves {share} beside {beside} ({said})"
@@ -221,10 +221,6 @@ def _headline(verdict: Verdict, beside: str, saved: Estimate | None, gained: Est
         case _:
             shown = f" ({share})" if share else ""
             return f"saves nothing that can be shown beside {beside}{shown} ({said})"
-
-
-def _percent(share: Estimate) -> str:
-    return f"{100 * share.value:.0f} % ({100 * share.low:.0f} to {100 * share.high:.0f} %)"
 
 
 def _advice(verdict: Verdict, beside: str, rows: int) -> str | None:

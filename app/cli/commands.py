@@ -10,8 +10,10 @@ PLAIN: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": Fa
 
 
 def command_group(about: str) -> typer.Typer:
-    """Make a command that has commands."""
-    return typer.Typer(help=about, no_args_is_help=True, **PLAIN)
+    """Make a command that has commands, be it one only."""
+    group = typer.Typer(help=about, no_args_is_help=True, **PLAIN)
+    group.callback()(lambda: None)  # else one command alone would take the group's place
+    return group
 
 
 def single_command(function: Callable[..., None], **how: Any) -> typer.Typer:

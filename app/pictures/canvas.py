@@ -16,11 +16,15 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import NullFormatter, PercentFormatter, StrMethodFormatter
 
+from models import ArtifactRecord
+from models.worth import Alternative, Worth
 from solvers.arrays import Floats
 
 SUFFIXES = (".png", ".svg")
-WIDTH = 8.0
+WIDTH, WORTH_HEIGHT = 8.0, 2.4
 """Inches."""
+MOST_ALTERNATIVES = 8
+"""Simple alternatives that are all named; of more, those that are worth taking."""
 DOTS = 200
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 """The palette of Okabe and Ito; beyond its end it begins again."""
@@ -59,9 +63,40 @@ def save(draw: Callable[[], Figure], path: Path) -> None:
         draw().savefig(path, format=kind[1:], metadata=cast("dict[str, str]", metadata))
 
 
-def figure(height: float) -> Figure:
-    """Start a picture of this height in inches."""
-    return Figure(figsize=(WIDTH, height), dpi=DOTS, layout="constrained")
+def panels(record: ArtifactRecord, *heights: float) -> tuple[Figure, list[Axes]]:
+    """Start a picture of panels of these heights in inches, one below the other; at the foot stands what the artifact
+    is worth, if that was measured."""
+    every = heights if record.worth is None else (*heights, WORTH_HEIGHT)
+    picture = Figure(figsize=(WIDTH, sum(every)), dpi=DOTS, layout="constrained")
+    made = picture.subplots(len(every), 1, height_ratios=every, squeeze=False)[:, 0].tolist()
+    if record.worth is not None:
+        draw_worth(made[-1], record.worth, record.unit)
+    return picture, made[: len(heights)]
+
+
+def draw_worth(axes: Axes, worth: Worth, unit: str) -> None:
+    """Draw the simple alternatives by name, and the plan among them, on rows that had no part in choosing it."""
+    every = drawn_alternatives(worth)
+    for place, one in enumerate(every):
+        axes.plot(one.cost, one.accuracy, "X", color=colour(place), markersize=7, label=shown(one.name))
+    axes.plot(worth.cost, worth.accuracy, "o", color="black", markersize=8, label=shown(worth.decision))
+    axes.margins(0.1, 0.2)
+    logarithmic(axes, "x", np.array([worth.cost, *(one.cost for one in every)]))
+    percents(axes)
+    headline = wrap(" ".join(map(shown, worth.headline.split())), 50)
+    axes.set_title("\n".join(headline), fontsize=9)
+    axes.set(xlabel=f"cost of an item on average, {unit}", ylabel="right")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), title="crosses: instead of this plan", alignment="left")
+
+
+def drawn_alternatives(worth: Worth) -> list[Alternative]:
+    """Pick the alternatives that have room: those that no cheaper one is as accurate as, and single classifiers."""
+    picked, best = [], -1.0
+    for one in worth.alternatives:
+        if one.accuracy > best or len(worth.alternatives) <= MOST_ALTERNATIVES:
+            picked.append(one)
+            best = max(best, one.accuracy)
+    return picked
 
 
 def shown(name: str) -> str:

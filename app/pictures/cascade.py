@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from app.pictures.canvas import COLOURS, QUIET, figure, logarithmic, shown, spread_widely
+from app.pictures.canvas import COLOURS, QUIET, logarithmic, panels, shown, spread_widely
 from app.serving.catalog import Live
 from models.cascade import CascadeQuery, CascadeRunDecision, DeadlineRange
 from solvers.cascade import CascadePlan
@@ -16,8 +16,7 @@ BEYOND = 1.15
 def draw(live: Live[CascadePlan]) -> Figure:
     """Draw the step function above the timeline."""
     decision: CascadeRunDecision = live.plan.decide(CascadeQuery())
-    picture = figure(3.2 + 0.26 * len(decision.steps))
-    above, below = picture.subplots(2, 1, height_ratios=(2.4, 0.7 + 0.28 * len(decision.steps)))
+    picture, (above, below) = panels(live.record, 2.4, 0.8 + 0.26 * len(decision.steps))
     _step_function(above, live.plan.ranges(), live.record.unit)
     _timeline(below, decision, live.record.unit)
     return picture

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
-from app.pictures.canvas import QUIET, figure, legend, listed, logarithmic, ordered, percents
+from app.pictures.canvas import QUIET, legend, listed, logarithmic, ordered, panels, percents
 from app.serving.catalog import Live
 from models.index import CurvesQuery, IndexCurves, SkylineItem
 from solvers.arrays import Floats
@@ -25,22 +25,21 @@ def draw(live: Live[IndexPlan]) -> Figure:
     plan: IndexPlan = live.plan
     unit = live.record.unit
     if plan.powers.shape[1] != 1:
-        return _alone(plan, unit)
+        return _alone(live)
     curves = drawn(plan, CurvesQuery(points=CELLS, budgets=CELLS))
     middle = float(np.sqrt(curves.sizes[0] * curves.sizes[-1]))
-    picture = figure(5.6)
-    above, below = picture.subplots(2, 1, height_ratios=(1.5, 1))
+    picture, (above, below) = panels(live.record, 3.4, 2.2)
     colours = _map(above, curves, unit)
     _skyline(below, plan.skyline(middle), colours, unit, f" at size {middle:.3g}")
     return picture
 
 
-def _alone(plan: IndexPlan, unit: str) -> Figure:
+def _alone(live: Live[IndexPlan]) -> Figure:
+    plan, unit = live.plan, live.record.unit
     size = plan.median_size or None
     items = plan.skyline(size)
     colours = {item.features: each for item, each in zip(items, ordered(len(items)), strict=True)}
-    picture = figure(3.4)
-    axes = picture.subplots()
+    picture, (axes,) = panels(live.record, 3.4)
     _skyline(axes, items, colours, unit, f" at size {' x '.join(f'{part:g}' for part in size)}" if size else "")
     _explain(axes, [(item.accuracy, item.features) for item in items[-MOST_NAMED:]], colours, len(items))
     return picture

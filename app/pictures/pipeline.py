@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
-from app.pictures.canvas import ORDERED, QUIET, figure, logarithmic, percents
+from app.pictures.canvas import ORDERED, QUIET, logarithmic, panels, percents
 from app.serving.catalog import Live
 from models.pipeline import Configuration
 from solvers.pipeline import PipelinePlan
@@ -20,8 +20,7 @@ LEAST_SPAN = 0.05
 def draw(live: Live[PipelinePlan]) -> Figure:
     """Draw the front; markers tell the number of stages."""
     items: tuple[Configuration, ...] = live.plan.frontier()
-    picture = figure(4.0)
-    axes = picture.subplots()
+    picture, (axes,) = panels(live.record, 4.0)
     costs, levels, covered = (
         np.array([getattr(item, what) for item in items]) for what in ("cost", "conclusive_accuracy", "coverage")
     )

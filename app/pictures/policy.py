@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from app.pictures.canvas import COLOURS, QUIET, colour, figure, listed, logarithmic, percents
+from app.pictures.canvas import COLOURS, QUIET, colour, listed, logarithmic, panels, percents
 from app.serving.catalog import Live
 from models.policy import PolicyPoint, PolicyTarget, Traffic, TrafficEdge
 from solvers.policy import PolicyPlan, traffic
@@ -30,8 +30,7 @@ def draw(live: Live[PolicyPlan]) -> Figure:
     edges = [edge for edge in flow.edges if edge.share >= LEAST_SHARE]
     layers = _layers(flow, edges)
     height = 1.5 + 0.35 * max(map(len, layers.values()))
-    picture = figure(2.6 + height)
-    above, below = picture.subplots(2, 1, height_ratios=(2.0, height))
+    picture, (above, below) = panels(live.record, 2.4, 0.2 + height)
     _curve(above, live.plan.curve(), live.record.unit)
     _graph(below, flow, edges, _places(layers, edges))
     return picture

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from app.pictures.canvas import QUIET, colour, figure, legend, percents, shown
+from app.pictures.canvas import QUIET, colour, legend, panels, percents, shown
 from app.serving.catalog import Live
 from models.portfolio import Curve
 from solvers.portfolio import PortfolioPlan
@@ -25,8 +25,9 @@ MARKERS = ("o", "s", "D", "x", "v", "^", "P", "*")
 def draw(live: Live[PortfolioPlan]) -> Figure:
     """Draw accuracy above usage, over the same budgets."""
     curves: tuple[Curve, ...] = live.plan.curves()
-    picture = figure(5.6)
-    above, below = picture.subplots(2, 1, sharex=True, height_ratios=(1.5, 1))
+    picture, (above, below) = panels(live.record, 3.3, 2.3)
+    above.sharex(below)
+    above.tick_params(labelbottom=False)
     _accuracies(above, curves)
     batches = next((curve for curve in curves if curve.method == "occam"), curves[0])
     _usage(below, batches, f"budget of a query on average, {live.record.unit}")

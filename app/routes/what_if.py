@@ -61,4 +61,11 @@ def _asked(live: Live[Any], subject: Subject, limits: Limits) -> SideBySide:
     except ParsimonyError as error:
         refusal = str(error)
     ignored = tuple(name for name in limits if name not in subject.limits)
-    return SideBySide(artifact=live.ref, unit=live.record.unit, decision=decision, ignored=ignored, refusal=refusal)
+    return SideBySide(
+        artifact=live.ref,
+        unit=live.record.unit,
+        decision=decision,
+        worth=live.record.worth,
+        ignored=ignored,
+        refusal=refusal,
+    )

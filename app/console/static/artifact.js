@@ -3,13 +3,12 @@
 import { call, get, listed, query } from "./api.js";
 import { askToDelete } from "./deletion.js";
 import { ago, empty, facts, failure, fill, h, link, more, number, table } from "./dom.js";
-import { headline, savedFlag } from "./headline.js";
+import { headline, worthFigure } from "./headline.js";
 
 /** Show the facts of an artifact, what it saves, its versions and its feedback; gives its record. */
 export async function showArtifact({ solver, name }) {
   const record = await get(`/v1/artifacts/${solver}/${name}`);
-  const said = headline(record);
-  fill("headline", savedFlag(said), " ", said.text);
+  fill("headline", headline(record));
   fill(
     "facts",
     facts([
@@ -20,7 +19,9 @@ export async function showArtifact({ solver, name }) {
       ["drift", record.drift.length ? h("span", { class: "flag bad" }, record.drift.join(", ")) : "none seen"],
     ]),
   );
-  await Promise.all([showVersions(record), showFeedback(record)]);
+  const worth = worthFigure(record);
+  fill("worth", worth?.element);
+  await Promise.all([worth?.draw(), showVersions(record), showFeedback(record)]);
   fill("delete", h("button", { type: "button", class: "quiet", onclick: () => deleteAll(record) }, "Delete it all…"));
   return record;
 }
@@ -72,7 +73,7 @@ async function showVersions(record, wanted = MANY) {
     { title: "built", key: "created_at", show: ago },
     { title: "dataset", key: "dataset" },
     { title: "seed", key: "seed" },
-    { title: "what its build said", value: headline, show: (said) => said.text },
+    { title: "what it is worth", value: (row) => row.worth?.headline, show: (said) => said ?? "not measured" },
     {
       title: "",
       key: "active",

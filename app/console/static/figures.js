@@ -48,7 +48,7 @@ export function figure({ title, hint, call, tall = false, wide = false }) {
   async function render() {
     if (!element.isConnected) return forget();
     const { data, layout = {}, columns, rows } = make();
-    refilled(numbers, [exports(title, calls, columns, rows), table(title, columns, rows, { csv: true })]);
+    refilled(numbers, [...exports(title, calls, columns, rows), table(title, columns, rows, { csv: true })]);
     details.hidden = false;
     const charts = await plotly();
     if (!element.isConnected) return forget();
@@ -101,7 +101,7 @@ function exports(title, calls, columns, rows) {
     "CSV",
   );
   const links = calls.filter((call) => !call.json).map((call) => jsonLink(name, call, calls.length > 1));
-  return [h("div", { class: "links" }, save, links), calls.map((call) => copyable("Copy curl", curl(call)))];
+  return [h("div", { class: "links" }, save, ...links), ...calls.map((call) => copyable("Copy curl", curl(call)))];
 }
 
 function jsonLink(name, { path }, several) {

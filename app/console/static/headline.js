@@ -1,22 +1,60 @@
-// What an artifact saves, at what accuracy: one line from the summary that its build left.
+// What an artifact is worth beside the strongest simple thing to do instead: a line, and a chart of all of these.
 
-import { h } from "./dom.js";
-import { SUBJECTS } from "./subjects.js";
+import { h, number, percent } from "./dom.js";
+import { figure } from "./figures.js";
+import { hover } from "./theme.js";
 
-const SILENT = { saved: null, text: "its build says nothing of this", close: true };
+const UNKNOWN = "it was built before its worth was measured: build it again to know what it saves";
+const GOOD = ["saves", "gains"];
 
-/**
- * Give {saved, text, close}: the share of cost or time saved (null where nothing is to be compared), a sentence, and
- * whether accuracy is close to that of what it is compared with.
- */
-export function headline({ solver, summary }) {
-  try {
-    return SUBJECTS[solver].headline(summary) ?? SILENT;
-  } catch {
-    return SILENT; // no subject that these pages know, or a summary of another version's shape
-  }
+/** Say in a line what an artifact is worth, with a flag where it is worth something. */
+export function headline({ worth, unit }) {
+  if (!worth) return h("span", {}, UNKNOWN);
+  const flag = { saves: "flag good", gains: "flag good", worse: "flag bad", nothing: "flag" }[worth.verdict];
+  const word = { saves: "saves", gains: "more accurate", worse: "not worth it", nothing: "nothing shown" }[worth.verdict];
+  const right = `${percent(worth.accuracy)} right for ${number(worth.cost)} ${unit} an item, ${worth.decision}`;
+  return h("span", {}, h("span", { class: flag }, word), ` ${worth.headline}; ${right}`);
 }
 
-/** The share saved as a flag, "saves 88 %": a good one only where accuracy is close to what it is compared with. */
-export const savedFlag = ({ saved, close }) =>
-  saved > 0 ? h("span", { class: close ? "flag good" : "flag" }, `saves ${Math.floor(100 * saved)} %`) : null;
+/** Make the chart of the simple alternatives, with the artifact among them; null where nothing was measured. */
+export function worthFigure({ solver, name, worth, unit }) {
+  if (!worth) return null;
+  const made = figure({
+    title: "Beside what you could do without it",
+    hint:
+      `${worth.rows} rows that had no part in choosing anything. Between two crosses, a coin that sends each item to ` +
+      `the one or the other reaches any point of the line.${GOOD.includes(worth.verdict) ? "" : ` What would help: ${worth.advice}.`}`,
+    call: { path: `/v1/artifacts/${solver}/${name}` },
+    wide: true,
+  });
+  const points = worth.alternatives.map((one) => ({ ...one, what: one.name }));
+  const own = { cost: worth.cost, accuracy: worth.accuracy, what: `${name}, ${worth.decision}` };
+  const trace = (rows, name, more) => ({
+    x: rows.map((one) => one.cost),
+    y: rows.map((one) => one.accuracy),
+    text: rows.map((one) => one.what),
+    name,
+    hovertemplate: hover`%{text}<br>%{x:.4g} ${unit}, %{y:.1%} right<extra></extra>`,
+    ...more,
+  });
+  const named = points.length <= 8 ? { mode: "markers+text", textposition: "top center" } : { mode: "markers" };
+  const draw = () =>
+    made.draw(() => ({
+      data: [
+        trace(points, "instead", { ...named, marker: { symbol: "x", size: 9 } }),
+        trace([own], `this ${solver}`, { mode: "markers", marker: { size: 12 } }),
+      ],
+      layout: {
+        showlegend: true,
+        xaxis: { title: { text: `cost of an item on average (${unit})` } },
+        yaxis: { title: { text: "right" }, tickformat: "~%" },
+      },
+      columns: [
+        { title: "what to do", key: "what" },
+        { title: `cost (${unit})`, key: "cost" },
+        { title: "right", key: "accuracy" },
+      ],
+      rows: [own, ...points],
+    }));
+  return { element: made.element, draw };
+}

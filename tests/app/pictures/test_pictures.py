@@ -8,13 +8,14 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from app.clock import now
 from app.pictures import draw, save
-from app.pictures.canvas import LEAST_SPAN, percents
+from app.pictures.canvas import LEAST_SPAN, percents, shown
 from app.pictures.index import MOST_NAMED
 from app.serving.catalog import Live
 from models import ArtifactRecord, ArtifactRef, Dataset, FeaturesSpec, TraceSpec, dataset_from_columns
@@ -54,6 +55,7 @@ def live(solver: str, dataset: Dataset, **params: Any) -> Live[Any]:
         seed=0,
         unit=dataset.spec.unit,
         summary=fitted.summary,
+        worth=fitted.worth,
         created_at=now(),
         sha256="0",
         bytes=0,
@@ -67,8 +69,9 @@ def sample(solver: str) -> Live[Any]:
     return live(solver, dataset_for(solver), **PARAMS[solver])
 
 
-def drawn(artifact: Live[Any], folder: Path) -> tuple[Figure, list[str]]:
-    """Write a picture; give it back with all that is written in it, once everything in it lies within its frame."""
+def drawn(artifact: Live[Any], folder: Path) -> tuple[list[Axes], list[str]]:
+    """Write a picture; give its panels above what it is worth and all that is written in it, once everything in it lies
+    within its frame."""
     kept: list[Figure] = []
 
     def drawing() -> Figure:
@@ -80,7 +83,8 @@ def drawn(artifact: Live[Any], folder: Path) -> tuple[Figure, list[str]]:
     box = figure.get_tightbbox()
     width, height = figure.get_size_inches()
     assert min(box.x0, box.y0, width - box.x1, height - box.y1) >= -0.01
-    return figure, [text.get_text() for text in figure.findobj(Text) if isinstance(text, Text)]
+    texts = [text.get_text() for text in figure.findobj(Text) if isinstance(text, Text)]
+    return [axes for axes in figure.axes if axes.get_ylabel() != "right"], texts
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -93,6 +97,17 @@ def test_every_subject_has_a_png_of_twice_a_page_and_an_svg(solver: str, tmp_pat
     assert ElementTree.parse(tmp_path / "a.svg").getroot().tag == "{http://www.w3.org/2000/svg}svg"
     assert data == (tmp_path / "b.PNG").read_bytes()
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_below_every_picture_stand_the_simple_alternatives_by_name(solver: str, tmp_path: Path) -> None:
+    worth = sample(solver).record.worth
+    assert worth is not None
+    texts = " ".join(drawn(sample(solver), tmp_path)[1]).replace("\n", " ")
+    assert worth.headline in texts
+    assert shown(worth.decision) in texts
+    best = max(worth.alternatives, key=lambda one: one.accuracy)
+    assert best.name[:20] in texts
 
 
 @pytest.mark.parametrize(
@@ -113,27 +128,27 @@ def test_axes_are_labelled_with_their_unit_and_colours_explained(
 
 
 def test_the_steps_are_those_of_the_plan(tmp_path: Path) -> None:
-    figure, texts = drawn(sample("cascade"), tmp_path)
+    panels, texts = drawn(sample("cascade"), tmp_path)
     ranges = sample("cascade").plan.ranges()
-    line = figure.axes[0].lines[0]
+    line = panels[0].lines[0]
     assert np.asarray(line.get_xdata()).tolist() == [each.deadline_from for each in ranges]
     assert np.asarray(line.get_ydata()).tolist() == [each.expected_duration for each in ranges]
     steps = sample("cascade").plan.decide(CascadeQuery()).steps
-    bars = [patch for patch in figure.axes[1].patches if isinstance(patch, Rectangle)]
+    bars = [patch for patch in panels[1].patches if isinstance(patch, Rectangle)]
     assert [bar.get_width() for bar in bars] == [step.execution_time for step in steps]
     assert [f" {step.probability_of_reaching:.1%} of items" in texts for step in steps] == [True] * len(steps)
 
 
 def test_the_front_has_a_dot_for_each_configuration(tmp_path: Path) -> None:
-    figure, _ = drawn(sample("pipeline"), tmp_path)
-    dots = [dot for some in figure.axes[0].collections for dot in np.asarray(some.get_offsets()).tolist()]
+    panels, _ = drawn(sample("pipeline"), tmp_path)
+    dots = [dot for some in panels[0].collections for dot in np.asarray(some.get_offsets()).tolist()]
     assert sorted(dots) == sorted([each.cost, each.conclusive_accuracy] for each in sample("pipeline").plan.frontier())
 
 
 def test_every_method_and_budget_of_a_portfolio_is_drawn(tmp_path: Path) -> None:
-    figure, _ = drawn(sample("portfolio"), tmp_path)
+    panels, _ = drawn(sample("portfolio"), tmp_path)
     curves = sample("portfolio").plan.curves()
-    assert [np.asarray(line.get_ydata()).tolist() for line in figure.axes[0].lines] == [
+    assert [np.asarray(line.get_ydata()).tolist() for line in panels[0].lines] == [
         [point.accuracy for point in curve.points] for curve in curves
     ]
 
@@ -174,8 +189,8 @@ SQUARE = {"terms": [{"coefficient": 0.1, "powers": [1, 1]}]}
 def test_indexes_of_all_kinds_are_drawn(
     costs: list[Any], size: Any, params: dict[str, Any], panels: int, tmp_path: Path
 ) -> None:
-    figure, texts = drawn(index_of(costs, size, **params), tmp_path)
-    assert len(figure.axes) == panels
+    drawn_panels, texts = drawn(index_of(costs, size, **params), tmp_path)
+    assert len(drawn_panels) == panels
     assert ("budget, ms" in texts) == (panels == 2)
 
 

@@ -1,6 +1,6 @@
 import { get, listed } from "../api.js";
 import { artifactPath, ago, byId, empty, facts, fill, h, link, more, number, page, repeatedly, table } from "../dom.js";
-import { headline, savedFlag } from "../headline.js";
+import { headline } from "../headline.js";
 import { SUBJECTS } from "../subjects.js";
 
 const EVERY_MS = 5000;
@@ -13,11 +13,7 @@ const columns = [
   { title: "version", key: "version" },
   { title: "age", key: "created_at", show: (time) => h("time", { datetime: time, title: time }, ago(time)) },
   { title: "dataset", key: "dataset", show: (name) => link(`/datasets/${name}`, name) },
-  {
-    title: "what it saves",
-    value: headline,
-    show: (said) => h("span", {}, savedFlag(said), " ", said.text),
-  },
+  { title: "what it is worth", value: (row) => row.worth, show: (_, row) => headline(row) },
   {
     title: "drift",
     key: "drift",
