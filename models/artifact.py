@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from models.base import Items, Name, Sent, Value
-from models.worth import Worth
+from models.worth import Expected, Worth
 
 
 class ArtifactRef(Value):
@@ -27,6 +27,14 @@ class ArtifactRef(Value):
 
 DecisionId = Annotated[str, Field(description="the decision's id: send it with the outcome to POST /v1/feedback")]
 """What a reply calls its decision, so that what becomes of it can be told."""
+
+
+class DecisionFacts(Value):
+    """What a reply says beside its decision."""
+
+    artifact: ArtifactRef = Field(description="the artifact that answered")
+    decision: DecisionId
+    expected: Expected = Field(description="what is expected of items that are decided so")
 
 
 class Provenance(Value):

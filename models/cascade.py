@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
-from models.artifact import ArtifactRef, DecisionId
+from models.artifact import ArtifactRef, DecisionFacts
 from models.base import LARGEST, Items, Label, Sent, Value
 
 SolveDependence = Literal["independent", "dependent", "grouped"]
@@ -132,11 +132,8 @@ class CascadeRunDecision(CascadeDecision):
     steps: Items[CascadeStep] = Field(description="the calls in order, with their thresholds")
 
 
-class CascadeReply(CascadeRunDecision):
+class CascadeReply(CascadeRunDecision, DecisionFacts):
     """A decision together with the artifact it came from."""
-
-    artifact: ArtifactRef = Field(description="the artifact that answered")
-    decision: DecisionId
 
 
 class DeadlineRange(Value):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_validator
 
-from models.artifact import ArtifactRef, DecisionId
+from models.artifact import ArtifactRef, DecisionFacts
 from models.base import Items, Label, Sent, Value
 
 Method = Literal["poly-dom", "greedy", "greedy-acc", "greedy-cost", "naive"]
@@ -131,11 +131,8 @@ class IndexDecision(Value):
     )
 
 
-class IndexReply(IndexDecision):
+class IndexReply(IndexDecision, DecisionFacts):
     """A decision together with the artifact it came from."""
-
-    artifact: ArtifactRef = Field(description="the artifact that answered")
-    decision: DecisionId
 
 
 class SkylineItem(Value):
@@ -248,7 +245,7 @@ class PredictionRequest(Sent):
     )
 
 
-class PredictionReply(Value):
+class PredictionReply(DecisionFacts):
     """What the chosen model says of each item."""
 
     features: Items[str] = Field(description="the features that were used, in the dataset's order")
@@ -258,8 +255,6 @@ class PredictionReply(Value):
     )
     cost: float = Field(description="what these features cost for this size, in the artifact's unit")
     accuracy: float = Field(description="cross-validated accuracy of the model on these features, from 0 to 1")
-    artifact: ArtifactRef = Field(description="the artifact that answered")
-    decision: DecisionId
 
 
 def sizes_of(size: Any) -> tuple[float, ...]:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from models.artifact import ArtifactRef, DecisionId
+from models.artifact import ArtifactRef, DecisionFacts
 from models.base import LARGEST, Items, Label, Sent, Value
 from models.index import ImportPath
 
@@ -132,11 +132,8 @@ class PipelineDecision(Configuration):
     reason: str = Field(description="why this one, and how ties were broken")
 
 
-class PipelineReply(PipelineDecision):
+class PipelineReply(PipelineDecision, DecisionFacts):
     """A decision and where it came from."""
-
-    artifact: ArtifactRef = Field(description="the artifact that answered")
-    decision: DecisionId
 
 
 class FrontierReply(Value):
@@ -207,37 +204,29 @@ class Reject(Value):
 Step = Acquire | Classify | Reject
 
 
-class AcquireReply(Acquire):
+class AcquireReply(Acquire, DecisionFacts):
     """What to acquire next."""
 
     solution: int = Field(description=_FOLLOWED)
-    artifact: ArtifactRef = Field(description="the artifact that answered")
-    decision: DecisionId
 
 
-class ClassifyReply(Classify):
+class ClassifyReply(Classify, DecisionFacts):
     """The answer."""
 
     solution: int = Field(description=_FOLLOWED)
-    artifact: ArtifactRef = Field(description="the artifact that answered")
-    decision: DecisionId
 
 
-class RejectReply(Reject):
+class RejectReply(Reject, DecisionFacts):
     """The refusal to answer."""
 
     solution: int = Field(description=_FOLLOWED)
-    artifact: ArtifactRef = Field(description="the artifact that answered")
-    decision: DecisionId
 
 
 StepReply = AcquireReply | ClassifyReply | RejectReply
 
 
-class StepsBatchReply(Value):
+class StepsBatchReply(DecisionFacts):
     """A step for each item."""
 
     steps: Items[Step] = Field(description="for each item what to do next")
     solution: int = Field(description=_FOLLOWED)
-    artifact: ArtifactRef = Field(description="the artifact that answered")
-    decision: DecisionId

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from models.artifact import ArtifactRef, DecisionId
+from models.artifact import ArtifactRef, DecisionFacts
 from models.base import LARGEST, Items, Label, Sent, Value
 
 Learner = Literal["auto", "filter_tree", "regression"]
@@ -224,11 +224,8 @@ class Rollouts(Value):
     mean_cost: float = Field(description="what an item cost on average, in the artifact's unit")
 
 
-class RolloutReply(Rollouts):
+class RolloutReply(Rollouts, DecisionFacts):
     """Rollouts together with the artifact they came from."""
-
-    artifact: ArtifactRef = Field(description="the artifact that answered")
-    decision: DecisionId
 
 
 class PolicyPoint(Value):
@@ -254,18 +251,12 @@ class PolicyCurveReply(Value):
     artifact: ArtifactRef = Field(description="the artifact that answered")
 
 
-class AcquireReply(AcquireDecision):
+class AcquireReply(AcquireDecision, DecisionFacts):
     """A sensor to acquire, together with the artifact that said so."""
 
-    artifact: ArtifactRef = Field(description="the artifact that answered")
-    decision: DecisionId
 
-
-class ClassifyReply(ClassifyDecision):
+class ClassifyReply(ClassifyDecision, DecisionFacts):
     """The class of the item, together with the artifact that said so."""
-
-    artifact: ArtifactRef = Field(description="the artifact that answered")
-    decision: DecisionId
 
 
 PolicyReply = Annotated[AcquireReply | ClassifyReply, Field(discriminator="action")]

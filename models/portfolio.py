@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from models.artifact import ArtifactRef, DecisionId
+from models.artifact import ArtifactRef, DecisionFacts
 from models.base import LARGEST, Items, Label, Name, Sent, Value
 
 Metric = Literal["linf", "l1", "l2"]
@@ -162,7 +162,11 @@ class Assignment(Value):
     """Which classifier is to answer each query."""
 
     assignments: Items[str] = Field(description="for each query the classifier")
-    estimated_accuracy: float = Field(description="the mean estimate that the classifiers are right, from 0 to 1")
+    estimated_accuracy: float = Field(
+        description="the share of right answers to expect, from 0 to 1: the mean estimate, less what such estimates "
+        "were too high by on held-out items at this budget"
+    )
+    raw_estimate: float = Field(description="the mean estimate, which the programme adds up, before that is taken off")
     least_estimate: float = Field(description="the least estimate, from 0 to 1")
     cost: float = Field(description="what the assignment costs, the embeddings included, in the artifact's unit")
     budget: float = Field(description="the budget for the whole batch, in the artifact's unit")
@@ -170,11 +174,8 @@ class Assignment(Value):
     usage: dict[str, int] = Field(description="for each classifier the number of queries that it gets")
 
 
-class AssignmentReply(Assignment):
+class AssignmentReply(Assignment, DecisionFacts):
     """An assignment together with the artifact it came from."""
-
-    artifact: ArtifactRef = Field(description="the artifact that answered")
-    decision: DecisionId
 
 
 class Pacing(Value):
@@ -227,7 +228,11 @@ class RouteDecision(Value):
     """Which classifier is to answer the query."""
 
     classifier: str = Field(description="the classifier")
-    estimated_accuracy: float = Field(description="the estimate that it is right, from 0 to 1")
+    estimated_accuracy: float = Field(
+        description="how likely it is right, from 0 to 1: the estimate, less what estimates of chosen classifiers were "
+        "too high by on held-out items at this budget"
+    )
+    raw_estimate: float = Field(description="the estimate before that is taken off")
     cost: float = Field(description="what the query costs, its embedding included, in the artifact's unit")
     price: float = Field(description="the shadow price: the accuracy that a unit of cost must bring")
     budget: float = Field(description="what a query may cost on average, in the artifact's unit")
@@ -242,19 +247,19 @@ class LedgerState(Value):
     queries: int | None = Field(description="how many queries it has had, this one included; null if not known")
 
 
-class RouteReply(RouteDecision):
+class RouteReply(RouteDecision, DecisionFacts):
     """A decision together with the artifact it came from."""
 
     budget_pacing: LedgerState | None = Field(description="the stream's ledger, null if there is none")
-    artifact: ArtifactRef = Field(description="the artifact that answered")
-    decision: DecisionId
 
 
 class CurvePoint(Value):
     """What one method reaches at one budget on held-out items."""
 
     budget: float = Field(description="what a query may cost on average, in the artifact's unit")
-    estimated_accuracy: float | None = Field(description="what the method expects, from 0 to 1; null if it does not")
+    estimated_accuracy: float | None = Field(
+        description="the mean of the method's estimates, uncorrected, from 0 to 1; null if it has none"
+    )
     accuracy: float = Field(description="the share of items, from 0 to 1, that were answered rightly")
     cost: float = Field(
         description="what a query really cost on average, in the artifact's unit; above the budget where held-out "

@@ -26,6 +26,23 @@ class Estimate(Value):
         return f"{100 * self.value:.0f} % ({100 * self.low:.0f} to {100 * self.high:.0f} %)"
 
 
+class Figure(Value):
+    """What is expected, with an interval where the rows that said so allow one."""
+
+    value: float = Field(description="the figure")
+    low: float | None = Field(description="with 95 % confidence the mean over items lies between this; null: unknown")
+    high: float | None = Field(description="and this; null: unknown")
+
+
+class Expected(Value):
+    """What is expected of items that are decided so, as counted on rows that the build had not learned from."""
+
+    accuracy: Figure | None = Field(description="the share of answers that are right, from 0 to 1; null: unknown")
+    coverage: Figure | None = Field(description="the share of items that get an answer, from 0 to 1; null: each does")
+    cost: Figure | None = Field(description="what an item costs, in the artifact's unit; null: see time")
+    time: Figure | None = Field(description="how long an item takes, in the artifact's unit; null: see cost")
+
+
 class Alternative(Value):
     """A simple thing to do instead, on the same rows."""
 

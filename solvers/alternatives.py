@@ -183,7 +183,7 @@ def _named(names: Sequence[str], accuracies: Floats, costs: Floats) -> str:
     pairs = ((i, j) for i in range(a) if i not in reaching for j in reaching)
     i, j = min(pairs, key=lambda pair: _coin(accuracies, costs, *pair)[1])
     share = _coin(accuracies, costs, i, j)[0]
-    return f"a coin between {names[i]} and {names[j]} ({share:.0%} {names[j]})"
+    return f"a coin ({100 * share:.0f} % {names[j]}, else {names[i]})"
 
 
 def _coin(accuracies: Floats, costs: Floats, i: int, j: int) -> tuple[float, float]:

@@ -92,6 +92,11 @@ def nobody(plan: Any) -> tuple[str, ...]:
     return ()
 
 
+def of_many(decision: Any) -> bool:
+    """Say that what is expected of a decision is a mean over items decided so."""
+    return True
+
+
 def rows_of(summary: Mapping[str, Any], part: str | None = None) -> int:
     """Read from a summary how many rows a build had, or a part of it; 0 if it does not say.
 
@@ -119,6 +124,9 @@ class Solver(Generic[P]):
     judged_on: Callable[[Mapping[str, Any]], int]
     """``judged_on(summary)``: on how many items what it expects was counted, accuracies on those of them that got an
     answer (``coverage``); 0 if that is unknown."""
+    is_of_many: Callable[[Any], bool] = of_many
+    """``is_of_many(decision)``: whether that is a mean over items, which has an interval, or of the one item asked
+    for."""
     classifiers: Callable[[Any], tuple[str, ...]] = nobody
     """``classifiers(plan)``: whose answers are taken in the end, where decisions name them."""
     check: Callable[[DatasetFacts, Any], None] = nothing_to_refuse

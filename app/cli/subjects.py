@@ -14,7 +14,7 @@ from app.cli.commands import command_group
 from app.cli.key_values import json_or_text, read_pairs
 from app.cli.options import AsJson, NameArgument, Params, load, open_store, show_decision
 from app.http.json_bodies import read_npy
-from app.serving.answers import decision_id_of, encode
+from app.serving.answers import encode, facts_of
 from models import BuildRequest
 from solvers import SOLVERS
 
@@ -74,7 +74,7 @@ def portfolio_assign(
     vectors, options = read_npy(queries.read_bytes(), {"budget": budget, **asked})
     live = load(SOLVERS["portfolio"], name, version)
     assigned = live.plan.assign(live.plan.estimate(vectors), options)
-    reply: dict[str, Any] = orjson.loads(encode(assigned, live, decision=decision_id_of(live, options, assigned)))
+    reply: dict[str, Any] = orjson.loads(encode(assigned, live, **facts_of(live, options, assigned)))
     if output is not None:
         with output.open("w", newline="") as file:
             csv.writer(file).writerows([("query", "classifier"), *enumerate(reply["assignments"], start=1)])

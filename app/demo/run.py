@@ -34,16 +34,21 @@ def run_demo(repos: Repositories, *, if_missing: bool, as_json: bool) -> None:
         return
     with terminal.progress_bar("demo") as progress, quiet_machine():
         stage = Stage(load_split(np.random.default_rng(SEED)))
-        outcomes = []
+        outcomes, every = [], list[ArtifactRecord]()
         for part in wanted:
             part.store(repos, stage, progress)
             records = [_built(repos, request, progress) for request in part.REQUESTS]
             outcomes.append(part.run(repos, records, stage, progress))
+            every += records
+    worth = {f"{each.solver} {each.name}": each.worth for each in every if each.worth is not None}
     if as_json:
-        terminal.print_json({name: fact for outcome in outcomes for name, fact in outcome.facts().items()})
+        facts = {name: fact for outcome in outcomes for name, fact in outcome.facts().items()}
+        terminal.print_json(facts | {"worth": {name: each.model_dump(mode="json") for name, each in worth.items()}})
         return
     for outcome in outcomes:
         outcome.print()
+    rows = [(name, each.headline) for name, each in worth.items()]
+    terminal.print_table("what each is worth", ["artifact", "beside what you could do without it"], rows)
 
 
 def missing(repos: Repositories, part: Part) -> list[BuildRequest]:

@@ -18,7 +18,7 @@ from app.routes.dependencies import (
     solved,
 )
 from app.routes.subject import Limits, Subject
-from app.serving.answers import LookUp, decide, decision_id_of, encode
+from app.serving.answers import LookUp, decide, encode, facts_of
 from app.serving.catalog import Live
 from models import Fault, InvalidRequest
 from models.base import Label
@@ -140,7 +140,7 @@ def _predicted(context: Context, live: Live[IndexPlan], body: bytes) -> bytes:
         cost=chosen.cost,
         accuracy=chosen.accuracy,
         artifact=live.ref,
-        decision=decision_id_of(live, query, chosen),
+        **facts_of(live, query, chosen),
     )
     return encode(reply, live)
 

@@ -19,7 +19,7 @@ from app.routes.dependencies import (
     solved,
 )
 from app.routes.subject import Limits, Subject
-from app.serving.answers import LookUp, counted, decide, decision_id_of, encode
+from app.serving.answers import LookUp, counted, decide, encode, facts_of
 from app.serving.catalog import Live
 from models.pipeline import (
     FrontierReply,
@@ -115,11 +115,11 @@ def _step_at_once(live: Live[PipelinePlan], request: StepsRequest) -> bytes | No
 def _step(live: Live[PipelinePlan], request: StepsRequest, *sandboxed: Any) -> bytes:
     solution = live.plan.solution(request.solution)
     step = live.plan.step(solution, request.features, *sandboxed)
-    return encode(step, live, solution=solution, decision=_id_of(live, solution))
+    return encode(step, live, solution=solution, **_facts_of(live, solution))
 
 
-def _id_of(live: Live[PipelinePlan], solution: int) -> str:
-    return decision_id_of(live, None, live.plan.configuration(solution))
+def _facts_of(live: Live[PipelinePlan], solution: int) -> dict[str, Any]:
+    return facts_of(live, None, live.plan.configuration(solution))
 
 
 @router.post(
@@ -143,7 +143,7 @@ def _batch(context: Context, live: Live[PipelinePlan], body: bytes) -> bytes:
     request = read_batch(context, StepsBatchRequest, body)
     solution = live.plan.solution(request.solution)
     steps = live.plan.steps(solution, request.items, context.settings.allowed_modules(), context.sandbox)
-    reply = StepsBatchReply(steps=steps, solution=solution, artifact=live.ref, decision=_id_of(live, solution))
+    reply = StepsBatchReply(steps=steps, solution=solution, artifact=live.ref, **_facts_of(live, solution))
     return encode(reply, live)
 
 

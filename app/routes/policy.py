@@ -20,7 +20,7 @@ from app.routes.dependencies import (
     solved,
 )
 from app.routes.subject import Limits, Subject
-from app.serving.answers import LookUp, counted, decide, decision_id_of, encode
+from app.serving.answers import LookUp, counted, decide, encode, facts_of
 from app.serving.catalog import Live
 from models import InvalidRequest
 from models.policy import (
@@ -76,7 +76,7 @@ def _rollouts(context: Context, live: Live[PolicyPlan], body: bytes) -> bytes:
     request = read_batch(context, RolloutRequest, body)
     with counted(live, context.metrics):
         walked = live.plan.rollouts(request.items, request)
-        return encode(walked, live, decision=decision_id_of(live, request, walked))
+        return encode(walked, live, **facts_of(live, request, walked))
 
 
 @router.get("/{name}/curve", summary="Cost against error", response_model=PolicyCurveReply, responses=errors(404, 503))

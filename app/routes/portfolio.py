@@ -23,7 +23,7 @@ from app.routes.dependencies import (
     solved,
 )
 from app.routes.subject import Limits, Subject
-from app.serving.answers import LookUp, counted, decision_id_of, encode
+from app.serving.answers import LookUp, counted, encode, facts_of
 from app.serving.catalog import Live
 from models.errors import StoreRefused, StoreUnavailable
 from models.portfolio import (
@@ -119,7 +119,7 @@ def _assign(context: Context, live: Live[PortfolioPlan], kind: str, body: bytes,
         context.metrics.spent.labels(live.ref.name).observe(
             assignment.cost / assignment.budget if assignment.budget else 0.0
         )
-        return encode(assignment, live, decision=decision_id_of(live, options, assignment))
+        return encode(assignment, live, **facts_of(live, options, assignment))
 
 
 @router.post(
@@ -138,7 +138,7 @@ async def route(name: PortfolioName, request: RouteRequest, context: InContext, 
     live = await plan_of(context, solver, name, version)
     with counted(live, context.metrics):
         decision, state = await _routed(live, request, context)
-    said = encode(decision, live, budget_pacing=state, decision=decision_id_of(live, request, decision))
+    said = encode(decision, live, budget_pacing=state, **facts_of(live, request, decision))
     return Response(said, media_type="application/json")
 
 
@@ -147,7 +147,7 @@ def _route_at_once(live: Live[PortfolioPlan], request: RouteRequest) -> bytes | 
     if request.budget_pacing is not None or not live.plan.answers_at_once:
         return None
     decision = live.plan.decide(request)
-    return encode(decision, live, budget_pacing=None, decision=decision_id_of(live, request, decision))
+    return encode(decision, live, budget_pacing=None, **facts_of(live, request, decision))
 
 
 MOST_ROUTE_BYTES = 4 * 2**20

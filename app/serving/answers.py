@@ -12,17 +12,45 @@ from app.metrics import Metrics
 from app.serving.catalog import Live
 from models import Value
 from models.errors import Infeasible, ParsimonyError
-from models.feedback import decision_id
+from models.feedback import Estimates, decision_id
 from solvers import SOLVERS
 from solvers.base import Plan, Solver
+from solvers.statistics import wilson
 
 P = TypeVar("P", bound=Plan)
 
 
-def decision_id_of(live: Live[Any], query: Any, decision: Any) -> str:
-    """Give a decision's id: it tells what was expected, so that feedback can be held against it."""
-    expected = SOLVERS[live.ref.solver].estimates(live.plan, live.record.summary, query, decision)
-    return decision_id(live.ref, expected)
+def facts_of(live: Live[Any], query: Any, decision: Any) -> dict[str, Any]:
+    """Give what a reply says beside its decision, as of ``DecisionFacts``: its id, and what is expected.
+
+    The id tells what was expected, too, so that feedback can be held against it.
+    """
+    solver, summary = SOLVERS[live.ref.solver], live.record.summary
+    estimates = solver.estimates(live.plan, summary, query, decision)
+    rows = solver.judged_on(summary) if solver.is_of_many(decision) else 0
+    return {"decision": decision_id(live.ref, estimates), "expected": _expected(estimates, rows)}
+
+
+def _expected(estimates: Estimates, rows: int) -> dict[str, Any]:
+    """Put intervals around shares that were counted on so many rows."""
+    answered = rows * (1.0 if estimates.coverage is None else estimates.coverage)
+    return {
+        "accuracy": _share(estimates.accuracy, answered),
+        "coverage": _share(estimates.coverage, rows),
+        "cost": _figure(estimates.cost),
+        "time": _figure(estimates.time),
+    }
+
+
+def _share(share: float | None, rows: float) -> dict[str, float | None] | None:
+    if share is None or rows < 1:
+        return _figure(share)
+    low, high = wilson(share, rows)
+    return {"value": share, "low": low, "high": high}
+
+
+def _figure(value: float | None) -> dict[str, float | None] | None:
+    return None if value is None else {"value": value, "low": None, "high": None}
 
 
 def encode(decision: Value, live: Live[Any], /, **more: Any) -> bytes:
@@ -33,7 +61,7 @@ def encode(decision: Value, live: Live[Any], /, **more: Any) -> bytes:
 def decided(live: Live[Any], query: Value) -> bytes:
     """Ask a plan, and encode its answer; raises what the plan raises."""
     decision = live.plan.decide(query)
-    return encode(decision, live, decision=decision_id_of(live, query, decision))
+    return encode(decision, live, **facts_of(live, query, decision))
 
 
 @dataclass(frozen=True, slots=True)

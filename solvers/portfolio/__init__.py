@@ -20,7 +20,7 @@ module                  what of the paper
 from models import Trace
 from models.portfolio import PortfolioOptions, RouteQuery
 from solvers.base import Solver
-from solvers.portfolio.estimates import classifiers, estimates, judged_on
+from solvers.portfolio.estimates import classifiers, estimates, is_of_many, judged_on
 from solvers.portfolio.fit import check, fit
 from solvers.portfolio.plan import PortfolioPlan
 
@@ -33,6 +33,7 @@ solver = Solver(
     fit=fit,
     estimates=estimates,
     judged_on=judged_on,
+    is_of_many=is_of_many,
     classifiers=classifiers,
     check=check,
 )

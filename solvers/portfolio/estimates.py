@@ -14,13 +14,15 @@ def estimates(
 ) -> Estimates:
     """Expect the estimate and the cost of the classifier that was chosen, or their means over a batch.
 
-    Whichever looks best is estimated too high; what that came to on held-out items at the budget is taken off.
+    Whichever looks best is estimated too high; what that came to on held-out items at the budget is taken off already.
     """
-    batch = isinstance(decision, Assignment)
     queries = len(decision.assignments) if isinstance(decision, Assignment) else 1
-    off = plan.optimism("occam" if batch else "route", decision.budget / queries)
-    accuracy = min(max(decision.estimated_accuracy - off, 0.0), 1.0)
-    return Estimates.of(accuracy=accuracy, cost=decision.cost / queries)
+    return Estimates.of(accuracy=decision.estimated_accuracy, cost=decision.cost / queries)
+
+
+def is_of_many(decision: RouteDecision | Assignment) -> bool:
+    """Tell a batch from a single query, whose estimate is its own."""
+    return isinstance(decision, Assignment)
 
 
 def judged_on(summary: Mapping[str, Any]) -> int:

@@ -93,7 +93,8 @@ class PortfolioPlan(PortfolioContents):
         choice = self._prices.choose(self.values(estimates), self.costs, net, most - self.embedding_cost)
         return RouteDecision(
             classifier=self.classifiers[choice],
-            estimated_accuracy=float(estimates[choice]),
+            estimated_accuracy=self.corrected(float(estimates[choice]), "route", budget),
+            raw_estimate=float(estimates[choice]),
             cost=self.embedding_cost + float(self.costs[choice]),
             price=self._prices.at(net),
             budget=budget,
@@ -142,7 +143,8 @@ class PortfolioPlan(PortfolioContents):
         counts = np.bincount(solution.choice, minlength=len(self.classifiers))
         return Assignment(
             assignments=tuple(self.classifiers[i] for i in solution.choice.tolist()),
-            estimated_accuracy=float(chosen.mean()),
+            estimated_accuracy=self.corrected(float(chosen.mean()), "occam", total / n),
+            raw_estimate=float(chosen.mean()),
             least_estimate=float(chosen.min()),
             cost=solution.cost + n * self.embedding_cost,
             budget=total,
@@ -165,6 +167,10 @@ class PortfolioPlan(PortfolioContents):
             )
             for at, budget in enumerate(self.curve_budgets.tolist())
         )
+
+    def corrected(self, estimate: float, method: str, budget: float) -> float:
+        """Take off an estimate, from 0 to 1, what choosing by it makes it too high at a budget of a query."""
+        return min(max(estimate - self.optimism(method, budget), 0.0), 1.0)
 
     def optimism(self, method: str, budget: float) -> float:
         """Say how far a method's estimates were above its accuracy on held-out items, at a budget of a query."""

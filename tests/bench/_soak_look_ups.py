@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 
 from app.routes.subject import all_subjects
-from app.serving.answers import LookUp, decision_id_of, encode
+from app.serving.answers import LookUp, encode, facts_of
 from app.serving.catalog import Live
 from app.store import codec
 from models import ArtifactRecord, ArtifactRef
@@ -29,7 +29,7 @@ SOLVED_S = 60.0
 def _assigned(live: Live[Any], request: AssignmentRequest) -> bytes:
     """Assign a batch as the service is to; what takes a fraction of a second ends by its gap, not by its time."""
     assignment = live.plan.assign(live.plan.estimate(np.array(request.queries)), request, SOLVED_S)
-    return encode(assignment, live, decision=decision_id_of(live, request, assignment))
+    return encode(assignment, live, **facts_of(live, request, assignment))
 
 
 LOOK_UPS: dict[tuple[str, str], LookUp[Any]] = {

@@ -62,7 +62,9 @@ def test_a_batch_is_assigned_within_its_budget(portfolio: Server, budget: dict[s
     assert assignment["budget"] == pytest.approx(500.0, rel=0.1)
     assert assignment["usage"] == {name: assignment["assignments"].count(name) for name in ("fast", "middle", "strong")}
     assert 0 <= assignment["gap"] <= 1.1e-6
-    assert 0 <= assignment["least_estimate"] <= assignment["estimated_accuracy"] <= 1
+    assert 0 <= assignment["least_estimate"] <= assignment["raw_estimate"] <= 1
+    assert assignment["expected"]["accuracy"]["value"] == assignment["estimated_accuracy"]
+    assert assignment["expected"]["accuracy"]["low"] <= assignment["estimated_accuracy"]
     assert assignment["artifact"] == {"solver": "portfolio", "name": "trace", "version": 1}
 
 
@@ -90,7 +92,7 @@ def test_ten_thousand_queries_come_as_npy(portfolio: Server) -> None:
 
 def test_more_budget_is_never_worse(portfolio: Server) -> None:
     levels = [assign(portfolio, budget={"per_query": b}, gap=0.0, regularization=0.0) for b in (1, 2, 3, 5, 8, 11)]
-    accuracies = [reply.json()["estimated_accuracy"] for reply in levels]
+    accuracies = [reply.json()["raw_estimate"] for reply in levels]
     assert accuracies == sorted(accuracies)
 
 
@@ -169,7 +171,7 @@ def test_a_single_query_is_routed_by_the_price_of_its_budget(portfolio: Server) 
     assert poor["classifier"] == "fast"
     assert poor["price"] > 0
     assert rich["budget_pacing"] is None
-    assert rich["estimated_accuracy"] >= poor["estimated_accuracy"]
+    assert rich["raw_estimate"] >= poor["raw_estimate"]
     assert rich["artifact"] == {"solver": "portfolio", "name": "trace", "version": 1}
 
 

@@ -85,6 +85,6 @@ def test_a_portfolio_expects_its_estimates_less_their_optimism() -> None:
     options = AssignmentOptions(budget=Budget(per_query=1.0))
     decision = plan.assign(plan.estimate(queries), options, 1.0)
     estimates = SOLVERS["portfolio"].estimates(plan, summary, options, decision)
-    assert estimates.accuracy == pytest.approx(decision.estimated_accuracy - plan.optimism("occam", 1.0))
-    assert estimates.accuracy != pytest.approx(decision.estimated_accuracy)
+    assert estimates.accuracy == pytest.approx(decision.raw_estimate - plan.optimism("occam", 1.0))
+    assert estimates.accuracy != pytest.approx(decision.raw_estimate)
     assert estimates.cost == pytest.approx(decision.cost / 3)

@@ -17,7 +17,8 @@ def dearest(costs: tuple[float, ...]) -> Callable[[float, float], RouteDecision]
 
     def choose(budget: float, most: float) -> RouteDecision:
         cost = max((cost for cost in costs if cost <= most), default=min(costs))
-        return RouteDecision(classifier="x", estimated_accuracy=0.5, cost=cost, price=0.0, budget=budget)
+        estimate = {"estimated_accuracy": 0.5, "raw_estimate": 0.5}
+        return RouteDecision(classifier="x", cost=cost, price=0.0, budget=budget, **estimate)
 
     return choose
 

@@ -117,7 +117,7 @@ def test_the_least_estimate_is_raised_by_the_objective_min(plan: PortfolioPlan) 
         for objective in ("mean", "min")
     )
     assert least.least_estimate >= mean.least_estimate
-    assert least.estimated_accuracy <= mean.estimated_accuracy + 1e-9
+    assert least.raw_estimate <= mean.raw_estimate + 1e-9
 
 
 def test_given_samples_are_kept_and_smaller_ones_reported() -> None:

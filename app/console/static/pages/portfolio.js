@@ -200,7 +200,7 @@ function assignPanel(path, unit) {
       h(
         "p",
         {},
-        `${number(rows.length)} queries: ${percent(reply.estimated_accuracy)} estimated right for ${number(reply.cost)} of ${number(reply.budget)} ${unit}; ` +
+        `${number(rows.length)} queries: ${percent(reply.estimated_accuracy)} expected right for ${number(reply.cost)} of ${number(reply.budget)} ${unit}; ` +
           `no assignment is better by more than ${number(reply.gap)} of its value.`,
         request.headed ? " The first row was taken for the columns' names." : "",
       ),

@@ -1,0 +1,174 @@
+"""A world of items to build from and to replay on: what a service said of its decisions, and what came true."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from app.serving.answers import facts_of
+from app.serving.catalog import Live
+from models import ArtifactRecord, ArtifactRef, Dataset, FeaturesSpec, TraceSpec
+from models.cascade import CascadeQuery
+from models.dataset import dataset_from_columns
+from models.index import IndexQuery
+from models.pipeline import PipelineQuery
+from models.policy import PolicyTarget, RolloutItem
+from models.portfolio import AssignmentOptions, Budget
+from solvers import SOLVERS, Run
+from solvers.arrays import Bools, Floats
+
+CLASSES = np.array(["a", "b", "c"])
+NAMES = ("fast", "middle", "strong")
+COSTS = (1.0, 3.0, 10.0)
+SKILLS = ((0.95, 0.45), (0.95, 0.7), (0.97, 0.9))
+"""How often each classifier is right about the easiest items, and about the hardest."""
+NOISES = (1.2, 0.9, 0.7)
+"""How blurred each feature shows the class."""
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """Rows drawn from one distribution: as a trace with embeddings, or as a table of features."""
+
+    trace: dict[str, Any]
+    features: dict[str, Any]
+    embeddings: Any
+    correct: Bools
+    confidences: Floats
+
+    @classmethod
+    def of(cls, seed: int, rows: int) -> "World":
+        """Draw rows."""
+        rng = np.random.default_rng(seed)
+        labels, hardness = rng.integers(3, size=rows), rng.random(rows)
+        chances = np.column_stack([easy + (hard - easy) * hardness for easy, hard in SKILLS])
+        correct = rng.random((rows, 3)) < chances
+        confidences = np.clip(chances + 0.15 * rng.normal(size=(rows, 3)), 0.01, 0.99)
+        says = np.where(correct, labels[:, None], (labels[:, None] + 1) % 3)
+        trace: dict[str, Any] = {"label": CLASSES[labels]}
+        for k, name in enumerate(NAMES):
+            trace |= {f"{name}_says": CLASSES[says[:, k]], f"{name}_sure": confidences[:, k]}
+        shown = {f"x{k}": labels + noise * rng.normal(size=rows) for k, noise in enumerate(NOISES)}
+        embeddings = np.column_stack((hardness + 0.1 * rng.normal(size=rows), rng.normal(size=rows)))
+        return cls(trace, {"label": CLASSES[labels], **shown}, embeddings.astype(np.float32), correct, confidences)
+
+    def dataset(self, solver: str) -> Dataset:
+        """Give it as a solver takes it."""
+        if solver in ("index", "pipeline"):
+            features = [{"name": f"x{k}", "cost": cost, "columns": [f"x{k}"]} for k, cost in enumerate(COSTS)]
+            spec = {"kind": "features", "label": "label", "unit": "ms", "features": features}
+            return dataset_from_columns(FeaturesSpec.model_validate(spec), self.features)
+        classifiers = [
+            {"name": name, "cost": cost, "prediction": f"{name}_says", "confidence": f"{name}_sure"}
+            for name, cost in zip(NAMES, COSTS, strict=True)
+        ]
+        trace_spec = TraceSpec.model_validate(
+            {"kind": "trace", "label": "label", "unit": "ms", "classifiers": classifiers}
+        )
+        return dataset_from_columns(trace_spec, self.trace, self.embeddings)
+
+    def items(self, columns: dict[str, Any]) -> list[dict[str, Any]]:
+        """Give rows as callers send them."""
+        names = [name for name in columns if name != "label"]
+        return [dict(zip(names, row, strict=True)) for row in zip(*(columns[n].tolist() for n in names), strict=True)]
+
+
+def built(solver: str, world: World, seed: int, **params: Any) -> Live[Any]:
+    """Build from a world."""
+    options = SOLVERS[solver].options.model_validate(params)
+    fitted = SOLVERS[solver].fit(world.dataset(solver), options, np.random.default_rng(seed), Run())
+    ref = ArtifactRef(solver=solver, name="plan", version=1)
+    facts: dict[str, Any] = {
+        "dataset": "d",
+        "params": {},
+        "seed": seed,
+        "unit": "ms",
+        "created_at": "",
+        "sha256": "",
+        "bytes": 0,
+    }
+    record = ArtifactRecord(**ref.model_dump(), **facts, summary=fitted.summary, worth=fitted.worth)
+    return Live(record, ref, fitted.plan)
+
+
+Replayed = tuple[dict[str, Any], float]
+"""What was said of the accuracy (value, low, high), and what came true."""
+
+
+def replay_cascade(live: Live[Any], fresh: World) -> list[Replayed]:
+    """Walk fresh rows through the cascade without a deadline."""
+    decision = live.plan.decide(CascadeQuery())
+    right, waiting = np.zeros(len(fresh.correct), dtype=bool), np.ones(len(fresh.correct), dtype=bool)
+    for step in decision.steps:
+        k = NAMES.index(step.classifier)
+        sure = (
+            np.ones_like(waiting)
+            if step.confidence_threshold is None
+            else fresh.confidences[:, k] >= step.confidence_threshold
+        )
+        right |= waiting & sure & fresh.correct[:, k]
+        waiting &= ~sure
+    return [(_said(live, CascadeQuery(), decision), float(right.mean()))]
+
+
+def replay_index(live: Live[Any], fresh: World) -> list[Replayed]:
+    """Predict fresh items within budgets."""
+    replayed = []
+    for budget in (1.0, 4.0, 14.0):
+        query = IndexQuery(budget=budget)
+        decision = live.plan.decide(query)
+        labels = live.plan.predict(decision, fresh.items(fresh.features)).labels
+        replayed.append((_said(live, query, decision), float(np.mean(np.array(labels) == fresh.features["label"]))))
+    return replayed
+
+
+def replay_portfolio(live: Live[Any], fresh: World) -> list[Replayed]:
+    """Assign fresh queries within budgets."""
+    replayed, estimates = [], live.plan.estimate(fresh.embeddings)
+    for budget in (1.5, 3.0, 6.0):
+        options = AssignmentOptions(budget=Budget(per_query=budget))
+        assigned = live.plan.assign(estimates, options)
+        places = [NAMES.index(name) for name in assigned.assignments]
+        right = fresh.correct[np.arange(len(places)), places]
+        replayed.append((_said(live, options, assigned), float(right.mean())))
+    return replayed
+
+
+def replay_pipeline(live: Live[Any], fresh: World) -> list[Replayed]:
+    """Send fresh items through the usual configuration; accuracy is of accepted answers."""
+    decision = live.plan.decide(PipelineQuery())
+    steps = live.plan.steps(live.plan.solution(None), fresh.items(fresh.features))
+    labels = np.array([getattr(step, "label", "") for step in steps])
+    accepted = labels != ""
+    right = float(np.mean(labels[accepted] == fresh.features["label"][accepted]))
+    return [(_said(live, PipelineQuery(), decision), right)]
+
+
+def replay_policy(live: Live[Any], fresh: World) -> list[Replayed]:
+    """Roll fresh items out within budgets."""
+    answers = [
+        RolloutItem.model_validate({"sensors": {name: [row[f"{name}_says"], row[f"{name}_sure"]] for name in NAMES}})
+        for row in fresh.items(fresh.trace)
+    ]
+    replayed = []
+    for budget in (1.5, 4.0):
+        target = PolicyTarget(budget=budget)
+        walked = live.plan.rollouts(answers, target)
+        labels = np.array([item.label for item in walked.items])
+        replayed.append((_said(live, target, walked), float(np.mean(labels == fresh.trace["label"]))))
+    return replayed
+
+
+REPLAYS: dict[str, Callable[[Live[Any], World], list[Replayed]]] = {
+    "cascade": replay_cascade,
+    "index": replay_index,
+    "portfolio": replay_portfolio,
+    "pipeline": replay_pipeline,
+    "policy": replay_policy,
+}
+
+
+def _said(live: Live[Any], query: Any, decision: Any) -> dict[str, Any]:
+    said: dict[str, Any] = facts_of(live, query, decision)["expected"]["accuracy"]
+    return said
