@@ -136,7 +136,7 @@ def least_costs(accuracies: Floats, costs: Floats, wanted: Floats) -> Floats:
 
     Where none reaches it, the cost of the most accurate one: what reached more would cost at least as much.
 
-    >>> least_costs(np.array([[0.5, 0.9]]), np.array([[1.0, 5.0]]), np.array([0.7])).tolist()
+    >>> least_costs(np.array([[0.5, 1.0]]), np.array([[1.0, 5.0]]), np.array([0.75])).tolist()
     [3.0]
     """
     reaching = accuracies >= wanted[:, None] - _DOUBT
@@ -156,8 +156,8 @@ def most_accuracies(accuracies: Floats, costs: Floats, within: Floats) -> Floats
 
     Where none costs so little, the accuracy of the cheapest.
 
-    >>> most_accuracies(np.array([[0.5, 0.9]]), np.array([[1.0, 5.0]]), np.array([3.0])).tolist()
-    [0.7]
+    >>> most_accuracies(np.array([[0.5, 1.0]]), np.array([[1.0, 5.0]]), np.array([3.0])).tolist()
+    [0.75]
     """
     affordable = costs <= within[:, None] * (1 + _DOUBT)
     alone = np.where(affordable, accuracies, -np.inf).max(axis=1)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 from rq import Worker, worker_registration
@@ -27,8 +28,8 @@ from models.errors import StoreRefused, StoreUnavailable
 logger = logging.getLogger("parsimony.worker")
 
 BEAT_S = 5
-
-
+PRELOADED = ("moocore", "scipy.linalg", "scipy.special")
+"""What fits import when they are called: loaded here once, and not by the process of every build."""
 STILL_S = 60.0
 """A build whose processes do nothing for so long hangs."""
 
@@ -149,6 +150,8 @@ def work(settings: Settings, *, grace_s: float, sign_of_life: Callable[[], None]
 
     grace_s: how long the running build may go on once it is told. sign_of_life: called every ten seconds or so.
     """
+    for name in PRELOADED:
+        import_module(name)
     told_to_stop = False
     with open_repositories(settings, client_name="parsimony-worker") as repos:
         while not told_to_stop:

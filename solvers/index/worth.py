@@ -18,7 +18,8 @@ def worth(plan: IndexPlan, trainer: Trainer, rng: np.random.Generator) -> Worth:
     A fixed set costs the same for every item of the median size; so does what the index would choose there.
     """
     curves = Costs(plan.powers, plan.coefficients)
-    near = plan.accuracies[plan.candidates] >= plan.accuracies.max() - 2 * NEARLY
+    levels = plan.accuracies[plan.candidates]
+    near = levels >= levels.max() - 2 * NEARLY
     masks = plan.masks[plan.candidates[near]]
     order = np.argsort(curves.at(curves.of_sets(masks), plan.median_size), kind="stable")[:MOST_POINTS]
     points, fixed = masks[order].tolist(), fixed_sets(plan)

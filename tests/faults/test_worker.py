@@ -82,10 +82,14 @@ def hung_outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hung]:
         yield Hung(server, path, processes, time.monotonic())
 
 
+SHORT_S = round(patient(1))
+"""What one build of the sample takes at most, and a hanging one is given."""
+
+
 @pytest.fixture(scope="module")
 def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Run a server that gives a build one second."""
-    with running_server(tmp_path_factory.mktemp("short"), build_timeout_s=1) as server:
+    """Run a server that gives a build a short time."""
+    with running_server(tmp_path_factory.mktemp("short"), build_timeout_s=SHORT_S) as server:
         ready_to_build(server)
         yield server
 
@@ -104,7 +108,7 @@ def test_a_build_that_hangs_ends_with_its_time_if_that_is_short_and_the_next_one
     path = start_build(short, "stopped")
     (horse,) = the_worker(short).children()
     horse.suspend()
-    assert error_of(short, path, 60) == "took longer than 1 s (PARSIMONY_BUILD_TIMEOUT_S)"
+    assert error_of(short, path, 60) == f"took longer than {SHORT_S} s (PARSIMONY_BUILD_TIMEOUT_S)"
     wait_for(lambda: not horse.is_running() or horse.status() == psutil.STATUS_ZOMBIE, 10)
     build(short, "next", "trace")
 
