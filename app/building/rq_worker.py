@@ -28,7 +28,7 @@ from models.errors import StoreRefused, StoreUnavailable
 logger = logging.getLogger("parsimony.worker")
 
 BEAT_S = 5
-PRELOADED = ("moocore", "scipy.linalg", "scipy.special")
+PRELOADED = ("moocore", "scipy.linalg", "scipy.special", "sklearn.linear_model", "sklearn.pipeline")
 """What fits import when they are called: loaded here once, and not by the process of every build."""
 STILL_S = 60.0
 """A build whose processes do nothing for so long hangs."""
