@@ -47,9 +47,6 @@ class Provenance(Value):
     seed: int = Field(description="the seed of everything random in the build")
     unit: str = Field(description="the unit of its costs, durations, budgets and deadlines")
     summary: dict[str, Any] = Field(description="what the build found, each solver its own")
-    worth: Worth | None = Field(
-        default=None, description="what it saves beside simple alternatives; null: built before that was measured"
-    )
 
 
 class ArtifactManifest(Provenance):
@@ -57,6 +54,12 @@ class ArtifactManifest(Provenance):
 
     format: int = Field(description="the format of the bytes")
     dataset_sha256: str = Field(description="the SHA-256 of the dataset")
+
+    @property
+    def worth(self) -> Worth | None:
+        """Read from the summary what the plan is worth; raises ValidationError if that is none."""
+        said = self.summary.get("worth")
+        return None if said is None else Worth.model_validate(said)
 
 
 class ArtifactRecord(Provenance):
@@ -68,6 +71,9 @@ class ArtifactRecord(Provenance):
     sha256: str = Field(description="the SHA-256 of its bytes")
     bytes: int = Field(description="the number of its bytes")
     dataset_sha256: str = Field(default="", description="the SHA-256 of its dataset; empty if unknown")
+    worth: Worth | None = Field(
+        default=None, description="what it saves beside simple alternatives; null: built before that was measured"
+    )
     drift: Items[str] = Field(
         default=(), description="what has parted from what was estimated, by feedback: accuracy, cost, time"
     )

@@ -9,38 +9,20 @@ from models.base import Items, Value
 Verdict = Literal["saves", "gains", "nothing", "worse"]
 
 
-class Estimate(Value):
-    """A figure with the interval that its rows allow."""
-
-    value: float = Field(description="the figure")
-    low: float = Field(description="with 95 % confidence it lies between this")
-    high: float = Field(description="and this")
-
-    @property
-    def percent(self) -> str:
-        """Write a share.
-
-        >>> Estimate(value=0.31, low=0.18, high=0.42).percent
-        '31 % (18 to 42 %)'
-        """
-        return f"{100 * self.value:.0f} % ({100 * self.low:.0f} to {100 * self.high:.0f} %)"
-
-
-class Figure(Value):
-    """What is expected, with an interval where the rows that said so allow one."""
-
-    value: float = Field(description="the figure")
-    low: float | None = Field(description="with 95 % confidence the mean over items lies between this; null: unknown")
-    high: float | None = Field(description="and this; null: unknown")
+Interval = tuple[float, float]
+"""The least and the most that a figure may be, with 95 % confidence."""
 
 
 class Expected(Value):
-    """What is expected of items that are decided so, as counted on rows that the build had not learned from."""
+    """What is expected of items that are decided so, as counted on rows that the build had not learned from. What does
+    not apply is left out, and intervals where the rows allow none."""
 
-    accuracy: Figure | None = Field(description="the share of answers that are right, from 0 to 1; null: unknown")
-    coverage: Figure | None = Field(description="the share of items that get an answer, from 0 to 1; null: each does")
-    cost: Figure | None = Field(description="what an item costs, in the artifact's unit; null: see time")
-    time: Figure | None = Field(description="how long an item takes, in the artifact's unit; null: see cost")
+    accuracy: float | None = Field(default=None, description="the share of answers that are right, from 0 to 1")
+    accuracy_interval: Interval | None = Field(default=None, description="where it lies, with 95 % confidence")
+    coverage: float | None = Field(default=None, description="the share of items that get an answer, where not all do")
+    coverage_interval: Interval | None = Field(default=None, description="where it lies, with 95 % confidence")
+    cost: float | None = Field(default=None, description="what an item costs, in the artifact's unit")
+    time: float | None = Field(default=None, description="how long an item takes, in the artifact's unit")
 
 
 class Alternative(Value):
@@ -49,6 +31,12 @@ class Alternative(Value):
     name: str = Field(description="what it is: a classifier that always answers, a fixed set of features")
     accuracy: float = Field(description="the share of items answered rightly, from 0 to 1")
     cost: float = Field(description="what an item costs on average, in the artifact's unit")
+
+
+class Beside(Alternative):
+    """The alternative that a plan is held against; of a coin the point that it reaches."""
+
+    kind: Literal["alone", "coin"] = Field(description="one alternative, or a coin between two")
 
 
 class Worth(Value):
@@ -61,11 +49,13 @@ class Worth(Value):
     decision: str = Field(description="the decision that it is about", examples=["without a deadline"])
     accuracy: float = Field(description="the share of items that the plan answers rightly, from 0 to 1")
     cost: float = Field(description="what an item costs it on average, in the artifact's unit")
-    beside: str = Field(description="the cheapest alternative that is at least as accurate, or the most accurate one")
-    saved: Estimate | None = Field(
-        description="the share of that alternative's cost that is saved; null: it costs nothing"
+    beside: Beside = Field(
+        description="the cheapest alternative that is at least as accurate, or the most accurate one"
     )
-    gained: Estimate = Field(description="accuracy above what alternatives reach at the plan's cost")
+    saved: float | None = Field(description="the share of its cost that is saved; null: it costs nothing")
+    saved_interval: Interval | None = Field(description="where that lies, with 95 % confidence")
+    gained: float = Field(description="accuracy above what alternatives reach at the plan's cost")
+    gained_interval: Interval = Field(description="where that lies, with 95 % confidence")
     rows: int = Field(description="how many rows say so")
     verdict: Verdict = Field(
         description="saves: the interval of saved is above 0; gains: that of gained is; worse: both are below; nothing "
@@ -80,11 +70,21 @@ class Worth(Value):
         """Say it in a few words, for lists."""
         match self.verdict:
             case "saves":
-                assert self.saved is not None  # else it could not have been shown
-                return f"saves {self.saved.percent}"
+                return f"saves {share(self.saved, self.saved_interval)}"
             case "gains":
-                return f"gains {100 * self.gained.value:.1f} points"
+                return f"gains {100 * self.gained:.1f} points"
             case "worse":
-                return f"worse than {self.beside}"
+                return f"worse than {self.beside.name}"
             case _:
                 return "nothing shown"
+
+
+def share(value: float | None, interval: Interval | None) -> str:
+    """Write a share and where it lies.
+
+    >>> share(0.31, (0.18, 0.42))
+    '31 % (18 to 42 %)'
+    """
+    if value is None or interval is None:
+        return "unknown"
+    return f"{100 * value:.0f} % ({100 * interval[0]:.0f} to {100 * interval[1]:.0f} %)"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.worth import Alternative, Estimate, Verdict, Worth
+from models.worth import Alternative, Beside, Interval, Verdict, Worth, share
 from solvers.arrays import Floats, Int64s
 
 RESAMPLINGS = 1000
@@ -96,27 +96,30 @@ def worth_of(decision: str, plan: Replay, alternatives: Alternatives, rng: np.ra
         shares = rng.multinomial(n, np.full(n, 1 / n), size=_AT_ONCE) / n
         resampled.append(_compared(shares @ right, shares @ costs))
     all_saved, all_gained = (np.concatenate([each[k] for each in resampled]) for k in range(2))
-    gained = _estimate(float(whole[1][0]), all_gained)
-    saved = None if np.isnan(whole[0][0]) else _estimate(float(whole[0][0]), all_saved[~np.isnan(all_saved)])
+    gained, saved = float(whole[1][0]), None if np.isnan(whole[0][0]) else float(whole[0][0])
+    gained_interval = _interval(gained, all_gained)
+    saved_interval = None if saved is None else _interval(saved, all_saved[~np.isnan(all_saved)])
     accuracies, means = right.mean(axis=0), costs.mean(axis=0)
-    beside = _named(alternatives.names, accuracies, means)
-    verdict = _verdict(saved, gained)
+    verdict = _verdict(saved_interval, gained_interval)
     order = np.lexsort((-accuracies[:a], means[:a])).tolist()
-    return Worth(
+    measured = Worth(
         decision=decision,
         accuracy=float(accuracies[a]),
         cost=float(means[a]),
-        beside=beside,
+        beside=_beside(alternatives.names, accuracies, means),
         saved=saved,
+        saved_interval=saved_interval,
         gained=gained,
+        gained_interval=gained_interval,
         rows=n,
         verdict=verdict,
-        headline=_headline(verdict, beside, saved, gained, n),
-        advice=_advice(verdict, beside, n),
+        headline="",
+        advice=None,
         alternatives=tuple(
             Alternative(name=alternatives.names[k], accuracy=float(accuracies[k]), cost=float(means[k])) for k in order
         ),
     )
+    return measured.model_copy(update={"headline": _headline(measured), "advice": _advice(measured)})
 
 
 def _compared(accuracies: Floats, costs: Floats) -> tuple[Floats, Floats]:
@@ -171,19 +174,21 @@ def most_accuracies(accuracies: Floats, costs: Floats, within: Floats) -> Floats
     return np.asarray(np.where(np.isfinite(alone), np.maximum(alone, coin), cheapest))
 
 
-def _named(names: Sequence[str], accuracies: Floats, costs: Floats) -> str:
+def _beside(names: Sequence[str], accuracies: Floats, costs: Floats) -> Beside:
     """Name what ``least_costs`` holds a plan, the last, against."""
     wanted, a = accuracies[-1], len(names)
-    target = least_costs(accuracies[None, :a], costs[None, :a], accuracies[-1:])[0]
+    target = float(least_costs(accuracies[None, :a], costs[None, :a], accuracies[-1:])[0])
     reaching = [k for k in range(a) if accuracies[k] >= wanted - _DOUBT]
     pool = reaching or [k for k in range(a) if accuracies[k] >= accuracies[:a].max() - _DOUBT]
-    cheapest = min(pool, key=lambda k: (costs[k], names[k]))
-    if costs[cheapest] <= target * (1 + 1e-9):
-        return names[cheapest]
+    k = min(pool, key=lambda k: (costs[k], names[k]))
+    if costs[k] <= target * (1 + 1e-9):
+        return Beside(kind="alone", name=names[k], accuracy=float(accuracies[k]), cost=float(costs[k]))
     pairs = ((i, j) for i in range(a) if i not in reaching for j in reaching)
     i, j = min(pairs, key=lambda pair: _coin(accuracies, costs, *pair)[1])
-    share = _coin(accuracies, costs, i, j)[0]
-    return f"a coin ({100 * share:.0f} % {names[j]}, else {names[i]})"
+    heads = 100 * _coin(accuracies, costs, i, j)[0]
+    return Beside(
+        kind="coin", name=f"a coin ({heads:.0f} % {names[j]}, else {names[i]})", accuracy=float(wanted), cost=target
+    )
 
 
 def _coin(accuracies: Floats, costs: Floats, i: int, j: int) -> tuple[float, float]:
@@ -191,41 +196,42 @@ def _coin(accuracies: Floats, costs: Floats, i: int, j: int) -> tuple[float, flo
     return float(share), float(costs[i] + share * (costs[j] - costs[i]))
 
 
-def _estimate(value: float, resampled: Floats) -> Estimate:
+def _interval(value: float, resampled: Floats) -> Interval:
     tail = (1 - _LEVEL) / 2
     low, high = np.quantile(resampled, (tail, 1 - tail)).tolist()
-    return Estimate(value=value, low=min(low, value), high=max(high, value))
+    return min(low, value), max(high, value)
 
 
-def _verdict(saved: Estimate | None, gained: Estimate) -> Verdict:
-    if saved is not None and saved.low > 0:
+def _verdict(saved: Interval | None, gained: Interval) -> Verdict:
+    if saved is not None and saved[0] > 0:
         return "saves"
-    if gained.low > 0:
+    if gained[0] > 0:
         return "gains"
-    return "worse" if gained.high < 0 and (saved is None or saved.high < 0) else "nothing"
+    return "worse" if gained[1] < 0 and (saved is None or saved[1] < 0) else "nothing"
 
 
-def _headline(verdict: Verdict, beside: str, saved: Estimate | None, gained: Estimate, rows: int) -> str:
-    said = f"{rows:,} rows that chose nothing"
-    points = f"{abs(100 * gained.value):.1f} points"
-    share = "" if saved is None else saved.percent
-    match verdict:
+def _headline(worth: Worth) -> str:
+    rows, beside = f"({worth.rows:,} rows that chose nothing)", worth.beside.name
+    match worth.verdict:
         case "saves":
-            return f"saves {share} beside {beside} ({said})"
+            return f"saves {share(worth.saved, worth.saved_interval)} beside {beside} {rows}"
         case "gains":
-            interval = f"{100 * gained.low:.1f} to {100 * gained.high:.1f}"
-            return f"is right {points} ({interval}) more often than what the same cost buys otherwise ({said})"
+            points = " to ".join(f"{100 * bound:.1f}" for bound in worth.gained_interval)
+            more = f"is right {100 * worth.gained:.1f} points ({points}) more often"
+            return f"{more} than what the same cost buys otherwise {rows}"
+        case "worse" if worth.saved is None:
+            return f"is less accurate than {beside}, which costs as little {rows}"
         case "worse":
-            dearer = f"costs {-100 * saved.value:.0f} % more than" if saved is not None else "is less accurate than"
-            return f"{dearer} {beside}, which is as accurate ({said})"
+            return f"costs {-100 * (worth.saved or 0.0):.0f} % more than {beside}, which is as accurate {rows}"
         case _:
-            shown = f" ({share})" if share else ""
-            return f"saves nothing that can be shown beside {beside}{shown} ({said})"
+            figure = "" if worth.saved is None else f" ({share(worth.saved, worth.saved_interval)})"
+            return f"saves nothing that can be shown beside {beside}{figure} {rows}"
 
 
-def _advice(verdict: Verdict, beside: str, rows: int) -> str | None:
-    if verdict in ("saves", "gains"):
+def _advice(worth: Worth) -> str | None:
+    if worth.verdict in ("saves", "gains"):
         return None
-    if verdict == "worse":
-        return f"take {beside}; or try another method, or classifiers that differ more in cost"
-    return f"{4 * rows:,} rows to report would halve the interval; else classifiers that differ more, or another method"
+    if worth.verdict == "worse":
+        return f"take {worth.beside.name}; or try another method, or classifiers that differ more in cost"
+    more = f"{4 * worth.rows:,} rows to report would halve the interval"
+    return f"{more}; else classifiers that differ more, or another method"

@@ -104,6 +104,7 @@ def build_locally(repos: Repositories, request: BuildRequest, options: Value, pr
 
 
 def _manifest(request: BuildRequest, options: Value, info: DatasetInfo, fitted: Fitted[Any]) -> dict[str, Any]:
+    worth = None if fitted.worth is None else fitted.worth.model_dump(mode="json")
     return {
         "solver": request.solver,
         "name": request.name,
@@ -112,8 +113,7 @@ def _manifest(request: BuildRequest, options: Value, info: DatasetInfo, fitted: 
         "params": options.model_dump(mode="json"),
         "seed": request.seed,
         "unit": info.spec.unit,
-        "summary": fitted.summary,
-        "worth": None if fitted.worth is None else fitted.worth.model_dump(mode="json"),
+        "summary": {**fitted.summary, "worth": worth},
     }
 
 

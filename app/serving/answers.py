@@ -32,25 +32,13 @@ def facts_of(live: Live[Any], query: Any, decision: Any) -> dict[str, Any]:
 
 
 def _expected(estimates: Estimates, rows: int) -> dict[str, Any]:
-    """Put intervals around shares that were counted on so many rows."""
-    answered = rows * (1.0 if estimates.coverage is None else estimates.coverage)
-    return {
-        "accuracy": _share(estimates.accuracy, answered),
-        "coverage": _share(estimates.coverage, rows),
-        "cost": _figure(estimates.cost),
-        "time": _figure(estimates.time),
-    }
-
-
-def _share(share: float | None, rows: float) -> dict[str, float | None] | None:
-    if share is None or rows < 1:
-        return _figure(share)
-    low, high = wilson(share, rows)
-    return {"value": share, "low": low, "high": high}
-
-
-def _figure(value: float | None) -> dict[str, float | None] | None:
-    return None if value is None else {"value": value, "low": None, "high": None}
+    """Put intervals around shares that were counted on so many rows; what does not apply is left out."""
+    expected = {name: value for name, value in vars(estimates).items() if value is not None}
+    answered = rows * expected.get("coverage", 1.0)
+    for name, counted_on in (("accuracy", answered), ("coverage", rows)):
+        if name in expected and counted_on >= 1:
+            expected[f"{name}_interval"] = wilson(expected[name], counted_on)
+    return expected
 
 
 def encode(decision: Value, live: Live[Any], /, **more: Any) -> bytes:

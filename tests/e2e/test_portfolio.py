@@ -63,8 +63,9 @@ def test_a_batch_is_assigned_within_its_budget(portfolio: Server, budget: dict[s
     assert assignment["usage"] == {name: assignment["assignments"].count(name) for name in ("fast", "middle", "strong")}
     assert 0 <= assignment["gap"] <= 1.1e-6
     assert 0 <= assignment["least_estimate"] <= assignment["raw_estimate"] <= 1
-    assert assignment["expected"]["accuracy"]["value"] == assignment["estimated_accuracy"]
-    assert assignment["expected"]["accuracy"]["low"] <= assignment["estimated_accuracy"]
+    assert assignment["expected"]["accuracy"] == assignment["estimated_accuracy"]
+    low, high = assignment["expected"]["accuracy_interval"]
+    assert low <= assignment["estimated_accuracy"] <= high
     assert assignment["artifact"] == {"solver": "portfolio", "name": "trace", "version": 1}
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.worth import Interval, share
 from solvers.alternatives import Alternatives, Replay, least_costs, most_accuracies, most_useful, worth_of
 from solvers.arrays import Floats
 
@@ -59,6 +60,11 @@ def _rows(rng: np.random.Generator, n: int) -> tuple[Replay, Alternatives]:
     return Replay(*plan), Alternatives(("always small", "always large"), right, costs)
 
 
+def _holds(interval: Interval | None, value: float) -> bool:
+    assert interval is not None
+    return interval[0] <= value <= interval[1]
+
+
 def test_intervals_of_what_is_saved_and_gained_cover_the_truth() -> None:
     """Of 300 samples of 400 rows about 95 % hold the figure of a million rows."""
     everything, alternatives = _rows(np.random.default_rng(0), 1_000_000)
@@ -70,8 +76,7 @@ def test_intervals_of_what_is_saved_and_gained_cover_the_truth() -> None:
     for seed in range(300):
         rng = np.random.default_rng(seed + 1)
         worth = worth_of("", *_rows(rng, 400), rng)
-        assert worth.saved is not None
-        held += worth.saved.low <= saved <= worth.saved.high, worth.gained.low <= gained <= worth.gained.high
+        held += _holds(worth.saved_interval, saved), _holds(worth.gained_interval, gained)
     assert np.all(np.abs(held / 300 - 0.95) <= 0.03), held
 
 
@@ -79,9 +84,11 @@ def test_a_plan_that_saves_says_beside_what_and_by_how_much() -> None:
     rng = np.random.default_rng(3)
     worth = worth_of("a deadline of 9 ms", *_rows(rng, 4000), rng)
     assert worth.verdict == "saves"
-    assert re.fullmatch(r"a coin \(\d+ % always large, else always small\)", worth.beside)
-    assert worth.saved is not None
-    assert worth.headline.startswith(f"saves {100 * worth.saved.value:.0f} % ({100 * worth.saved.low:.0f} to ")
+    assert worth.beside.kind == "coin"
+    assert re.fullmatch(r"a coin \(\d+ % always large, else always small\)", worth.beside.name)
+    assert worth.beside.accuracy == pytest.approx(worth.accuracy)
+    assert worth.saved == pytest.approx(1 - worth.cost / worth.beside.cost)
+    assert worth.headline.startswith(f"saves {share(worth.saved, worth.saved_interval)} beside ")
     assert worth.headline.endswith("(4,000 rows that chose nothing)")
     assert worth.advice is None
     assert [one.name for one in worth.alternatives] == ["always small", "always large"]
@@ -91,9 +98,8 @@ def test_a_plan_that_is_one_of_the_alternatives_saves_nothing() -> None:
     rng = np.random.default_rng(4)
     _, alternatives = _rows(rng, 500)
     worth = worth_of("", Replay(alternatives.right[:, 1], alternatives.costs[:, 1]), alternatives, rng)
-    assert (worth.verdict, worth.beside) == ("nothing", "always large")
-    assert worth.saved is not None
-    assert (worth.saved.value, worth.gained.value) == (0.0, 0.0)
+    assert (worth.verdict, worth.beside.kind, worth.beside.name) == ("nothing", "alone", "always large")
+    assert (worth.saved, worth.gained) == (0.0, 0.0)
     assert "saves nothing that can be shown beside always large (0 % " in worth.headline
     assert "2,000 rows" in str(worth.advice)
 
@@ -102,7 +108,7 @@ def test_a_plan_that_an_alternative_beats_says_which_and_by_how_much() -> None:
     rng = np.random.default_rng(5)
     _, alternatives = _rows(rng, 500)
     worth = worth_of("", Replay(alternatives.right[:, 0], np.full(500, 5.0)), alternatives, rng)
-    assert (worth.verdict, worth.beside) == ("worse", "always small")
+    assert (worth.verdict, worth.beside.name) == ("worse", "always small")
     assert worth.headline.startswith("costs 400 % more than always small")
     assert "take always small" in str(worth.advice)
 
@@ -112,7 +118,7 @@ def test_a_plan_may_gain_where_all_costs_nothing() -> None:
     free = Alternatives(("always a", "always b"), (rng.random((600, 2)) < 0.6).astype(float), np.zeros((600, 2)))
     worth = worth_of("", Replay(np.ones(600), np.zeros(600)), free, rng)
     assert (worth.verdict, worth.saved) == ("gains", None)
-    assert worth.gained.low > 0.3
+    assert worth.gained_interval[0] > 0.3
 
 
 def test_the_order_of_rows_and_of_alternatives_does_not_matter() -> None:
@@ -123,10 +129,9 @@ def test_the_order_of_rows_and_of_alternatives_does_not_matter() -> None:
     other = worth_of("", plan.take(order), turned, np.random.default_rng(0))
     assert one.alternatives == other.alternatives
     assert (one.beside, one.verdict) == (other.beside, other.verdict)
-    assert one.saved is not None
-    assert other.saved is not None
-    assert one.saved.value == pytest.approx(other.saved.value)
-    assert one.saved.low == pytest.approx(other.saved.low, abs=0.05)
+    assert one.saved == pytest.approx(other.saved)
+    assert one.gained == pytest.approx(other.gained)
+    assert one.gained_interval == pytest.approx(other.gained_interval, abs=0.01)
 
 
 def test_a_headline_speaks_of_the_cheapest_point_that_is_nearly_as_accurate_as_any_alternative() -> None:

@@ -31,6 +31,6 @@ def test_intervals_of_accuracies_hold_what_comes_true(solver: str) -> None:
     for seed in range(SEEDS[solver]):
         live = built(solver, World.of(seed, ROWS[solver]), seed, **PARAMS.get(solver, {}))
         replayed = REPLAYS[solver](live, fresh())
-        share = sum(not said["low"] - 0.01 <= true <= said["high"] + 0.01 for said, true in replayed) / len(replayed)
+        share = sum(not low - 0.01 <= true <= high + 0.01 for (low, high), true in replayed) / len(replayed)
         misses += share > 0.5
     assert misses <= binom.ppf(0.999, SEEDS[solver], 0.05)

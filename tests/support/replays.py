@@ -15,6 +15,7 @@ from models.index import IndexQuery
 from models.pipeline import PipelineQuery
 from models.policy import PolicyTarget, RolloutItem
 from models.portfolio import AssignmentOptions, Budget
+from models.worth import Interval
 from solvers import SOLVERS, Run
 from solvers.arrays import Bools, Floats
 
@@ -92,8 +93,8 @@ def built(solver: str, world: World, seed: int, **params: Any) -> Live[Any]:
     return Live(record, ref, fitted.plan)
 
 
-Replayed = tuple[dict[str, Any], float]
-"""What was said of the accuracy (value, low, high), and what came true."""
+Replayed = tuple[Interval, float]
+"""Where the accuracy was said to lie, and what came true."""
 
 
 def replay_cascade(live: Live[Any], fresh: World) -> list[Replayed]:
@@ -169,6 +170,6 @@ REPLAYS: dict[str, Callable[[Live[Any], World], list[Replayed]]] = {
 }
 
 
-def _said(live: Live[Any], query: Any, decision: Any) -> dict[str, Any]:
-    said: dict[str, Any] = facts_of(live, query, decision)["expected"]["accuracy"]
-    return said
+def _said(live: Live[Any], query: Any, decision: Any) -> Interval:
+    interval: Interval = facts_of(live, query, decision)["expected"]["accuracy_interval"]
+    return interval

@@ -4,7 +4,7 @@ import { h, number, percent } from "./dom.js";
 import { figure } from "./figures.js";
 import { hover } from "./theme.js";
 
-const UNKNOWN = "it was built before its worth was measured: build it again to know what it saves";
+const UNKNOWN = "what it saves was not measured when it was built: build it again";
 const GOOD = ["saves", "gains"];
 
 /** Say in a line what an artifact is worth, with a flag where it is worth something. */

@@ -1,0 +1,74 @@
+"""What a plan is worth, reckoned again from raw rows by plain loops: one source, and it is right."""
+
+import numpy as np
+import pytest
+
+from models.cascade import CascadeOptions, CascadeQuery
+from models.portfolio import PortfolioOptions
+from models.worth import Worth
+from solvers import SOLVERS, Run
+from tests.support.replays import COSTS, NAMES, World
+from tests.support.subjects import SAMPLES, dataset
+
+
+def _worth(solver: str, options: object, data: object, seed: int = 0) -> Worth:
+    worth = SOLVERS[solver].fit(data, options, np.random.default_rng(seed), Run()).worth
+    assert worth is not None
+    return worth
+
+
+@pytest.mark.parametrize("solver", SAMPLES)
+def test_every_subject_says_what_it_is_worth_and_the_parts_agree(solver: str) -> None:
+    sample = SAMPLES[solver]
+    worth = _worth(solver, sample.options, dataset(sample.dataset))
+    assert 0 < worth.rows < 400
+    assert worth.saved is not None
+    assert worth.saved == pytest.approx(1 - worth.cost / worth.beside.cost)
+    assert worth.saved_interval is not None
+    assert worth.saved_interval[0] <= worth.saved <= worth.saved_interval[1]
+    assert worth.gained_interval[0] <= worth.gained <= worth.gained_interval[1]
+    assert worth.beside.name in worth.headline or worth.verdict == "gains"
+    assert [one.cost for one in worth.alternatives] == sorted(one.cost for one in worth.alternatives)
+    assert (worth.advice is None) == (worth.verdict in ("saves", "gains"))
+    most = max(one.accuracy for one in worth.alternatives)
+    assert worth.beside.accuracy >= min(worth.accuracy, most) - 1e-9
+
+
+def test_a_cascades_worth_is_that_of_its_held_out_rows_walked_one_by_one() -> None:
+    world = World.of(5, 300)
+    data = world.dataset("cascade")
+    fitted = SOLVERS["cascade"].fit(data, CascadeOptions(target_precision=0.9), np.random.default_rng(7), Run())
+    held_out = np.random.default_rng(7).permutation(300)[150:]
+    steps = fitted.plan.decide(CascadeQuery()).steps
+    right, spent = 0, 0.0
+    for row in held_out:
+        for step in steps:
+            k = NAMES.index(step.classifier)
+            spent += COSTS[k]
+            if step.confidence_threshold is None or world.confidences[row, k] >= step.confidence_threshold:
+                right += world.correct[row, k]
+                break
+    assert fitted.worth is not None
+    assert fitted.worth.accuracy == pytest.approx(right / 150)
+    assert fitted.worth.cost == pytest.approx(spent / 150)
+    assert {one.name: one.accuracy for one in fitted.worth.alternatives} == pytest.approx(
+        {f"always {name}": world.correct[held_out, k].mean() for k, name in enumerate(NAMES)}
+    )
+
+
+def test_a_portfolios_alternatives_are_its_classifiers_alone_on_the_held_out_quarter() -> None:
+    world = World.of(6, 200)
+    options = PortfolioOptions.model_validate({"samples": {"count": 4, "size": 30}, "curve_points": 5})
+    worth = _worth("portfolio", options, world.dataset("portfolio"), seed=3)
+    held_out = np.sort(np.random.default_rng(3).permutation(200)[150:])
+    assert worth.rows == 50
+    for k, name in enumerate(NAMES):
+        alone = next(one for one in worth.alternatives if one.name == f"always {name}")
+        assert (alone.accuracy, alone.cost) == pytest.approx((world.correct[held_out, k].mean(), COSTS[k]))
+
+
+def test_the_order_of_rows_that_report_is_of_no_matter_and_the_seed_reproduces() -> None:
+    sample = SAMPLES["cascade"]
+    one, other = (_worth("cascade", sample.options, dataset("trace"), seed=4) for _ in range(2))
+    assert one == other
+    assert one != _worth("cascade", sample.options, dataset("trace"), seed=5)
