@@ -1,6 +1,6 @@
 """What a plan is worth: what it saves or gains beside the strongest simple thing that a person could do instead."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -9,7 +9,7 @@ from models.base import Items, Value
 Verdict = Literal["saves", "gains", "nothing", "worse"]
 
 
-Interval = tuple[float, float]
+Interval = Annotated[tuple[float, float], Field(strict=False)]
 """The least and the most that a figure may be, with 95 % confidence."""
 
 

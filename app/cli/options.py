@@ -25,7 +25,13 @@ Params = Annotated[
 
 @contextmanager
 def open_store() -> Iterator[Repositories]:
-    with open_repositories(Settings(), client_name="parsimony-cli") as repos:
+    """Open the store that the settings name; where that makes a new one, say so, for it may be the wrong folder."""
+    settings = Settings()
+    here = (settings.data_dir / "redis").resolve()
+    if settings.redis_url is None and not here.exists():
+        said = f"a new store is made in {here}; a server that runs elsewhere has its own: see PARSIMONY_DATA_DIR"
+        terminal.console(stderr=True).print(said, soft_wrap=True)
+    with open_repositories(settings, client_name="parsimony-cli") as repos:
         yield repos
 
 

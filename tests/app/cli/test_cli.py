@@ -432,13 +432,23 @@ def test_the_module_runs_as_a_program_with_an_embedded_store(files: tuple[Path, 
         )
 
     added = program("dataset", "add", "trace", table, "--spec", spec, "--json")
-    assert (added.returncode, added.stderr) == (0, "")
+    assert added.returncode == 0
+    assert added.stderr.startswith(f"a new store is made in {tmp_path / 'data' / 'redis'}; ")
+    assert len(added.stderr.splitlines()) == 1
     assert json.loads(added.stdout)["rows"] == 60
     assert "trace" in program("dataset", "list").stdout
     missing = program("dataset", "show", "nosuch")
     assert (missing.returncode, missing.stdout) == (1, "")
     assert missing.stderr == "parsimony: there is no dataset called 'nosuch'\n"
     assert program("nosuch").returncode == 2
+
+
+def test_a_store_that_is_made_by_a_command_is_told(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("PARSIMONY_REDIS_URL")
+    monkeypatch.setenv("PARSIMONY_DATA_DIR", str(tmp_path / "fresh"))
+    first, again = (run("dataset", "list")[2] for _ in range(2))
+    assert f"a new store is made in {tmp_path / 'fresh' / 'redis'}; a server that runs elsewhere" in first
+    assert "a new store" not in again
 
 
 def test_an_unknown_solver_is_no_empty_list(run: Run) -> None:
