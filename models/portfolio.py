@@ -76,7 +76,7 @@ class Budget(Value):
     per_query: Cost | None = Field(
         default=None, description="for a query on average, in the artifact's unit", examples=[0.6]
     )
-    fraction: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
+    fraction: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None, description="as a share of what the dearest classifier costs for all queries", examples=[0.6]
     )
 
@@ -94,7 +94,7 @@ class RouteBudget(Value):
     per_query: Cost | None = Field(
         default=None, description="for a query on average, in the artifact's unit", examples=[0.6]
     )
-    fraction: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
+    fraction: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None, description="as a share of what the dearest classifier costs"
     )
 

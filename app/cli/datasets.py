@@ -28,7 +28,10 @@ def dataset_add(
     vectors = None if embeddings is None else embeddings.read_bytes()
     checked = read_dataset(parse_spec(spec.read_bytes()), table, "", vectors, max_bytes=settings.max_body_bytes)
     with open_store() as repos:
-        info, _ = repos.datasets.put(name, checked, created_at=now())
+        info, replaced = repos.datasets.put(name, checked, created_at=now())
+    if replaced is not None and replaced.sha256 != info.sha256:
+        said = f"it took the place of a dataset of {replaced.rows} rows, which is gone"
+        terminal.console(stderr=True).print(said, soft_wrap=True)
     terminal.dataset(info, as_json)
 
 

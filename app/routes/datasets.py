@@ -17,7 +17,7 @@ from starlette.formparsers import MultiPartException
 from app.clock import now
 from app.routes.dependencies import Context, InContext, PathName, errors, needs_store, solved
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
-from app.store.datasets import DatasetInfo
+from app.store.datasets import DatasetInfo, Replaced, StoredDataset
 from app.store.uploads import parse_spec, read_dataset
 from models import Fault, InvalidRequest
 from models.dataset_profile import FeaturesProfileReply, ProfileReply, TraceProfile, TraceProfileReply
@@ -86,9 +86,9 @@ class DatasetList(Listed):
     "/{name}",
     summary="Store a dataset",
     status_code=201,
-    response_model=DatasetInfo,
+    response_model=StoredDataset,
     responses={
-        200: {"model": DatasetInfo, "description": "it took the place of an older one"},
+        200: {"model": StoredDataset, "description": "it took the place of an older one"},
         **errors(413, 415, 503),
     },
     openapi_extra=_UPLOAD,
@@ -104,10 +104,11 @@ async def put(name: PathName, request: Request, context: InContext) -> Response:
         except MultiPartException as error:
             raise InvalidRequest.at(Fault(("body",), error.message)) from error
         try:
-            info, new = await asyncio.to_thread(_store, context, name, form)
+            info, replaced = await asyncio.to_thread(_store, context, name, form)
         finally:
             await form.close()
-    return JSONResponse(info.model_dump(mode="json"), 201 if new else 200)
+    stored = StoredDataset(**dict(info), replaced=replaced)
+    return JSONResponse(stored.model_dump(mode="json"), 200 if replaced else 201)
 
 
 @router.get("", summary="List the datasets", responses=errors(503))
@@ -161,7 +162,7 @@ def _room_on_disk() -> Iterator[None]:
         raise StoreRefused(f"{said}; try again when there is more") from error
 
 
-def _store(context: Context, name: str, form: FormData) -> tuple[DatasetInfo, bool]:
+def _store(context: Context, name: str, form: FormData) -> tuple[DatasetInfo, Replaced | None]:
     """Read the parts of the form (already on disk) and keep what they hold."""
     unknown = sorted(set(form) - {"spec", "table", "embeddings"})
     if unknown:

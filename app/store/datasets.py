@@ -9,7 +9,7 @@ from pydantic import Field
 from app.store import codec
 from app.store.client import Pipeline, Store, drop_blob, keep_blob, key, read_json, read_model
 from app.store.pages import LARGEST_PAGE, USUAL_PAGE, NameIndex, Page, cut, read_cursor, walk
-from models import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, Name, Trace
+from models import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, Name, Trace, Value
 from models.errors import Conflict, StoreRefused, UnknownDataset
 
 _ALL = key("datasets")
@@ -27,6 +27,23 @@ class DatasetInfo(DatasetFacts):
     created_at: str = Field(description="when it was stored, UTC, ISO 8601")
 
 
+class Replaced(Value):
+    """The dataset that a newer one took the place of."""
+
+    rows: int = Field(description="how many rows it had")
+    sha256: str = Field(description="the SHA-256 of its checked table")
+    created_at: str = Field(description="when it was stored, UTC, ISO 8601")
+
+
+class StoredDataset(DatasetInfo):
+    """A dataset that was just stored, and what it took the place of."""
+
+    replaced: Replaced | None = Field(
+        description="the dataset that had this name before, and is gone: what was built from it answers on, but cannot "
+        "be built again; null: the name is new"
+    )
+
+
 class Datasets:
     """The datasets of one store."""
 
@@ -34,23 +51,25 @@ class Datasets:
         self._store = store
         self._names = NameIndex(store, _ALL, key("dataset-names"), source_is_hash=False)
 
-    def put(self, name: str, dataset: Dataset, *, created_at: str) -> tuple[DatasetInfo, bool]:
-        """Keep a dataset under a name, in place of an older one; says whether the name is new."""
+    def put(self, name: str, dataset: Dataset, *, created_at: str) -> tuple[DatasetInfo, Replaced | None]:
+        """Keep a dataset under a name, in place of an older one; tells of that, None if the name is new."""
         data = codec.encode(dataset, {})
         info = _info(name, dataset, data, created_at)
         reference = f"dataset/{name}"
 
-        def change(pipe: Pipeline) -> bool:
+        def change(pipe: Pipeline) -> Replaced | None:
             raw = cast("bytes | None", pipe.get(_record(name)))
-            old = None if raw is None else str(json.loads(raw)["sha256"])
+            old = (
+                None if raw is None else Replaced(**{field: json.loads(raw)[field] for field in Replaced.model_fields})
+            )
             pipe.multi()
-            if old is not None and old != info.sha256:
-                drop_blob(pipe, old, reference)
+            if old is not None and old.sha256 != info.sha256:
+                drop_blob(pipe, old.sha256, reference)
             keep_blob(pipe, data, info.sha256, reference)
             pipe.set(_record(name), info.model_dump_json())
             pipe.sadd(_ALL, name)
             self._names.add(pipe, name)
-            return old is None
+            return old
 
         return info, self._store.transact(change, _record(name))
 

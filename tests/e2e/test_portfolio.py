@@ -139,6 +139,7 @@ def test_a_bad_batch_is_refused_where_it_is_bad(portfolio: Server, change: dict[
         (npy(QUERIES[:0]), {"fraction": 0.5}, "must be queries x dimensions"),
         (npy(QUERIES[:, :1]), {"fraction": 0.5}, "200 x 1 numbers, must be n x 2"),
         (npy(np.where(QUERIES > 0.9, np.nan, QUERIES)), {"fraction": 0.5}, "must be finite"),
+        (npy(QUERIES), {"fraction": 50.0}, "less than or equal to 1"),
         (npy(QUERIES), {}, "give exactly one of total, per_query, fraction; there is none"),
         (npy(QUERIES), {"fraction": 0.5, "total": 1.0}, "there is total and fraction"),
     ],

@@ -21,8 +21,8 @@ def blobs(repos: Repositories) -> int:
 @pytest.mark.parametrize("make", [stored.trace, stored.features])
 def test_a_dataset_comes_back_as_it_was_checked(make: Callable[[], Dataset], repos: Repositories) -> None:
     dataset = make()
-    _, new = repos.datasets.put("data", dataset, created_at=now())
-    assert new
+    _, replaced = repos.datasets.put("data", dataset, created_at=now())
+    assert replaced is None
     back = repos.datasets.load(repos.datasets.info("data"))
     assert type(back) is type(dataset)
     assert (back.spec, back.classes, back.rows) == (dataset.spec, dataset.classes, dataset.rows)
@@ -53,8 +53,9 @@ def test_datasets_are_listed_by_name(repos: Repositories) -> None:
 
 def test_a_dataset_takes_the_place_of_an_older_one_and_of_its_bytes(repos: Repositories) -> None:
     old = stored.put_trace(repos, seed=0)
-    info, new = repos.datasets.put("trace", stored.trace(seed=1), created_at=now())
-    assert not new
+    info, replaced = repos.datasets.put("trace", stored.trace(seed=1), created_at=now())
+    assert replaced is not None
+    assert (replaced.rows, replaced.sha256, replaced.created_at) == (60, old.sha256, old.created_at)
     assert info.sha256 != old.sha256
     assert repos.datasets.infos() == [info]
     assert repos.datasets.load(info).rows == 60

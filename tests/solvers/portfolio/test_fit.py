@@ -90,7 +90,7 @@ def test_a_feature_classifier_that_is_beaten_stays() -> None:
     assert plan.embedding_cost == 2.0
 
 
-@pytest.mark.parametrize("fraction", [1 / 8, 0.3, 0.55, 0.9, 1.0, 5.0])
+@pytest.mark.parametrize("fraction", [1 / 8, 0.3, 0.55, 0.9, 1.0])
 def test_three_ways_to_say_one_budget(plan: PortfolioPlan, fraction: float) -> None:
     estimates = plan.estimate(trace(60, seed=2).embeddings)
     said = (Budget(fraction=fraction), Budget(per_query=8.0 * fraction), Budget(total=60 * 8.0 * fraction))

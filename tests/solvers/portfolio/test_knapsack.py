@@ -144,9 +144,9 @@ def test_the_least_value_and_then_the_sum_are_what_brute_force_finds(seed: int) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(5))
 def test_with_gap_0_it_agrees_with_highs(seed: int) -> None:
-    """10 times 20 instances of 200 queries: means of few and of many answers, real values, general costs. HiGHS has 3
+    """5 times 20 instances of 200 queries: means of few and of many answers, real values, general costs. HiGHS has 3
     seconds each, which it seldom needs; what it proves by then must agree."""
     rng = np.random.default_rng(seed)
     for i in range(20):
