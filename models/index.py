@@ -101,6 +101,14 @@ class IndexQuery(Value):
     budget: float = Field(
         ge=0, description="the most that computing features may cost, in the artifact's unit", examples=[3.5]
     )
+    min_accuracy: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="how often it must be right: then the cheapest feature set within the budget that is; null: the "
+        "most accurate within it",
+        examples=[0.9],
+    )
     method: Method = Field(
         default="poly-dom",
         description="poly-dom: the optimum, by the index; naive: the same by a scan; greedy, greedy-acc (largest rise "
@@ -232,6 +240,9 @@ class PredictionRequest(Sent):
         "depend on it",
     )
     budget: float = Field(ge=0, description="the most that features may cost for each item, in the artifact's unit")
+    min_accuracy: float | None = Field(
+        default=None, ge=0, le=1, description="how often the model must be right: then the cheapest that is"
+    )
     method: Method = Field(default="poly-dom", description="the method that chooses the features")
     spent: float | None = Field(
         default=None,

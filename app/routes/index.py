@@ -50,13 +50,14 @@ Sizes = Annotated[
     "/{name}/decision",
     summary="Which features for this size and budget",
     response_model=IndexReply,
-    responses=errors(404, 503),
+    responses=errors(404, 409, 503),
 )
 async def decision(
     name: PathName,
     context: InContext,
     budget: Annotated[float, query_field(IndexQuery, "budget")],
     size: Sizes = None,
+    min_accuracy: Annotated[float | None, query_field(IndexQuery, "min_accuracy")] = None,
     method: Annotated[Method, query_field(IndexQuery, "method")] = "poly-dom",
     spent: Annotated[float | None, query_field(IndexQuery, "spent")] = None,
     computed: Annotated[
@@ -67,10 +68,18 @@ async def decision(
     ] = None,
     version: Version = None,
 ) -> Response:
-    """Give the most accurate feature set within the budget; the empty one costs nothing and is always feasible."""
+    """Give the most accurate feature set within the budget; the empty one costs nothing and is always feasible.
+
+    With ``min_accuracy`` give the cheapest that reaches it; 409 if none does within the budget.
+    """
     live = await plan_of(context, solver, name, version)
     query = IndexQuery(
-        size=one_or_many(size), budget=budget, method=method, spent=spent, computed=tuple(computed or ())
+        size=one_or_many(size),
+        budget=budget,
+        min_accuracy=min_accuracy,
+        method=method,
+        spent=spent,
+        computed=tuple(computed or ()),
     )
     return Response(decide(live, query, context.metrics), media_type="application/json")
 
@@ -117,7 +126,7 @@ async def curves(
     summary="Classify items within a budget",
     response_model=PredictionReply,
     dependencies=[Depends(json_only)],
-    responses=errors(404, 413, 415, 503, 504),
+    responses=errors(404, 409, 413, 415, 503, 504),
     openapi_extra=body_of(PredictionRequest),
 )
 async def predictions(name: PathName, request: Request, context: InContext, version: Version = None) -> Response:
@@ -158,12 +167,12 @@ def what_if(limits: Limits) -> IndexQuery | str:
     """Ask for the size and the budget."""
     if "budget" not in limits:
         return "give a budget"
-    return IndexQuery(budget=limits["budget"], size=limits.get("size"))
+    return IndexQuery(budget=limits["budget"], size=limits.get("size"), min_accuracy=limits.get("min_accuracy"))
 
 
 subject = Subject(
     router,
-    limits=frozenset({"size", "budget"}),
+    limits=frozenset({"size", "budget", "min_accuracy"}),
     what_if=what_if,
     look_ups=(LookUp(solver, "/v1/indexes/", "/decision", IndexQuery),),
     bodies=(PredictionRequest,),

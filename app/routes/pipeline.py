@@ -149,12 +149,12 @@ def _batch(context: Context, live: Live[PipelinePlan], body: bytes) -> bytes:
 
 def what_if(limits: Limits) -> PipelineQuery | str:
     """Ask for what the budget allows."""
-    return PipelineQuery(max_cost=limits.get("budget"))
+    return PipelineQuery(max_cost=limits.get("budget"), min_accuracy=limits.get("min_accuracy"))
 
 
 subject = Subject(
     router,
-    limits=frozenset({"budget"}),
+    limits=frozenset({"budget", "min_accuracy"}),
     what_if=what_if,
     look_ups=(
         LookUp(solver, "/v1/pipelines/", "/decision", PipelineQuery),

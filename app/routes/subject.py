@@ -12,14 +12,14 @@ from models import Value
 from solvers import SOLVERS
 
 Limits = dict[str, float]
-"""Of size, budget and deadline those that were given."""
+"""Of size, budget, deadline and min_accuracy those that were given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
     """The routes of a subject, and what is to be known of them beside FastAPI.
 
-    limits: those of size, budget and deadline that mean something to it. what_if: makes a query of the limits that were
+    limits: those of these that mean something to it. what_if: makes a query of the limits that were
     given, or says why there can be none. look_ups: routes that are answered on the hot path. bodies: the types of
     bodies that its routes read themselves, off the event loop.
     """

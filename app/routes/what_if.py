@@ -33,6 +33,10 @@ def router_for(subjects: Mapping[str, Subject]) -> APIRouter:
         size: Annotated[float | None, _number("the item's size", 64.0)] = None,
         budget: Annotated[float | None, _number("what an item may cost, in each artifact's unit", 5.0)] = None,
         deadline: Annotated[float | None, _number("how long an answer may take, in each artifact's unit", 9.0)] = None,
+        min_accuracy: Annotated[
+            float | None,
+            Query(ge=0, le=1, allow_inf_nan=False, description="how often it must be right", examples=[0.9]),
+        ] = None,
     ) -> DecisionsReply:
         """Ask every active artifact of a name. What one cannot answer, it says why."""
         plans = context.catalog.plans
@@ -40,7 +44,7 @@ def router_for(subjects: Mapping[str, Subject]) -> APIRouter:
         if not lives:
             context.catalog.refuse_unless_loaded()
             raise UnknownArtifact(f"there is no artifact called {name!r} of any solver")
-        given = {"size": size, "budget": budget, "deadline": deadline}
+        given = {"size": size, "budget": budget, "deadline": deadline, "min_accuracy": min_accuracy}
         limits = {key: value for key, value in given.items() if value is not None}
         return DecisionsReply(items=tuple(_asked(live, subjects[live.ref.solver], limits) for live in lives))
 

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from models import Fault, InvalidRequest
+from models.errors import Infeasible
 from models.index import IndexDecision, IndexQuery, Method, SkylineItem, sizes_of
 from solvers.arrays import Floats, Int64s
 from solvers.base import complete, in_this_process
@@ -67,13 +68,15 @@ class IndexPlan(IndexContents):
         complete(self, derived)
 
     def decide(self, query: IndexQuery) -> IndexDecision:
-        """Answer with the feature set for an item of this size within this budget; the empty one always is.
+        """Answer with the feature set for an item of this size within this budget; the empty one always is. With
+        ``min_accuracy`` the cheapest that reaches it; raises Infeasible, with the best there is, if none does.
 
         O(log b + log c) for b breakpoints and skylines of c sets; O(c) for sizes of several dimensions, and O(c t) for
         ``naive``. Raises InvalidRequest if size or budget are not what the plan was built for.
         """
         size = query.size
-        if type(size) is float and query.method == "poly-dom" and query.spent is None and not query.computed:
+        plain = query.method == "poly-dom" and query.spent is None and not query.computed
+        if type(size) is float and plain and query.min_accuracy is None:
             largest, find, answers = self._plain
             if 1.0 <= size <= largest:
                 choice, cost, position = find(size, query.budget)
@@ -87,6 +90,8 @@ class IndexPlan(IndexContents):
         if self.fixed_budget is not None and budget != self.fixed_budget:
             asked = f"is {budget:g}, the index was built for {self.fixed_budget:g} {self.unit} only"
             raise InvalidRequest.at(Fault(("budget",), asked))
+        if query.min_accuracy is not None:
+            return self._cheapest(query, size, query.min_accuracy)
         if query.spent is not None or query.computed:
             return self._go_on(query, size)
         if method not in ("poly-dom", "naive"):
@@ -146,6 +151,25 @@ class IndexPlan(IndexContents):
             tuple(self.classes[code] for code in codes.tolist()),
             None if shares is None else tuple(dict(zip(self.classes, row, strict=True)) for row in shares.tolist()),
         )
+
+    def _cheapest(self, query: IndexQuery, size: Any, wanted: float) -> IndexDecision:
+        """Find the cheapest candidate that is accurate enough within the budget, by a scan."""
+        if query.method not in ("poly-dom", "naive") or query.spent is not None or query.computed:
+            fault = "goes with the methods poly-dom and naive, for an item of which nothing is computed"
+            raise InvalidRequest.at(Fault(("min_accuracy",), fault))
+        look_up = self._look_up
+        costs = evaluate(look_up.curves, self.powers, sizes_of(size))
+        within = costs <= query.budget
+        fine = np.flatnonzero(within & (look_up.accuracies >= wanted))
+        if not len(fine):
+            best = float(look_up.accuracies[within].max(initial=0.0))
+            raise Infeasible(
+                f"within {query.budget:g} {self.unit} the most accurate feature set is right {best:.4g} of the time, "
+                f"asked is {wanted:g}"
+            )
+        choice = int(fine[np.lexsort((-look_up.accuracies[fine], costs[fine]))[0]])
+        features, accuracy = self._answers[choice]
+        return _decision(features, accuracy, float(costs[choice]), query.method, None)
 
     def _greedy(self, method: Method, size: Any, budget: float) -> IndexDecision:
         """Add features in a sequence's order while they fit (Algorithm 4's retrieval)."""

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models import InvalidRequest
+from models.errors import Infeasible
 from models.index import IndexDecision, IndexOptions, IndexQuery
 from solvers.index import IndexPlan
 from solvers.index.assemble import plan_without_models
@@ -53,6 +54,31 @@ def test_the_answer_is_the_place_on_the_skyline_that_it_says(seed: int, size: fl
     assert all(item.cost > budget for item in later)
     assert [item.cost for item in items] == sorted(item.cost for item in items)
     assert [item.accuracy for item in items] == sorted({item.accuracy for item in items})
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 200), st.floats(1, 20), st.floats(0, 40), st.floats(0, 1))
+def test_with_an_accuracy_to_reach_it_is_the_cheapest_on_the_skyline_that_does(
+    seed: int, size: float, budget: float, wanted: float
+) -> None:
+    instance = random_instance(np.random.default_rng(seed))
+    plan = plan_without_models(instance.learn, instance.costs).plan
+    query = IndexQuery(size=size, budget=budget, min_accuracy=wanted)
+    enough = [item for item in plan.skyline(size) if item.accuracy >= wanted and item.cost <= budget]
+    if not enough:
+        with pytest.raises(Infeasible, match=f"asked is {wanted:g}"):
+            plan.decide(query)
+        return
+    decision = plan.decide(query)
+    assert (decision.cost, decision.accuracy) == (enough[0].cost, enough[0].accuracy)
+    assert plan.decide(query.model_copy(update={"method": "naive"})).features == decision.features
+
+
+def test_an_accuracy_to_reach_is_for_items_of_which_nothing_is_computed() -> None:
+    for more in ({"method": "greedy"}, {"spent": 1.0}, {"computed": ("f0",)}):
+        query = IndexQuery.model_validate({"size": 3.0, "budget": 9.0, "min_accuracy": 0.5} | more)
+        with pytest.raises(InvalidRequest, match="goes with the methods poly-dom and naive"):
+            small().decide(query)
 
 
 def small(**options: Any) -> IndexPlan:
