@@ -21,7 +21,7 @@ TEXTS = """() => {
     const meant = ".copyable pre, #spec pre, #versions details pre"; // command lines, and what is JSON on purpose
     const found = [];
     const note = (element, text) => {
-        const panel = element.closest("section, details, .card, [id]");
+        const panel = element.closest("[aria-label], [id]");
         found.push([panel?.getAttribute("aria-label") ?? panel?.id ?? "", text]);
     };
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

@@ -8,21 +8,22 @@ import { headline, worthFigure } from "./headline.js";
 /** Show the facts of an artifact, what it saves, its versions and its feedback; gives its record. */
 export async function showArtifact({ solver, name }) {
   const record = await get(`/v1/artifacts/${solver}/${name}`);
-  const there = (await datasetOf(record)) !== null;
+  const dataset = h("span", {}, link(`/datasets/${record.dataset}`, record.dataset));
   fill("headline", headline(record));
   fill(
     "facts",
     facts([
       ["version", number(record.version)],
       ["built", h("time", { datetime: record.created_at, title: record.created_at }, ago(record.created_at))],
-      ["dataset", there ? link(`/datasets/${record.dataset}`, record.dataset) : `${record.dataset} (deleted)`],
+      ["dataset", dataset],
       ["unit", record.unit],
       ["drift", record.drift.length ? h("span", { class: "flag bad" }, record.drift.join(", ")) : "none seen"],
     ]),
   );
   const worth = worthFigure(record);
   fill("worth", worth?.element);
-  await Promise.all([worth?.draw(), showVersions(record), showFeedback(record)]);
+  const info = datasetOf(record).then((there) => there ?? fill(dataset, `${record.dataset} (deleted)`));
+  await Promise.all([info, worth?.draw(), showVersions(record), showFeedback(record)]);
   fill("delete", h("button", { type: "button", class: "quiet", onclick: () => deleteAll(record) }, "Delete it all…"));
   return record;
 }
