@@ -105,9 +105,9 @@ def create_api(settings: Settings, metrics: Metrics, subjects: Mapping[str, Subj
     for router in (*routers, what_if.router_for(subjects), feedback.router):
         api.include_router(router, dependencies=[Security(BEARER)], responses=errors(401, 403, 429))
     docs.install(api)
-    pages.install(api)
+    missing = pages.install(api)
     openapi.install(api, [*feedback.bodies, *(body for subject in subjects.values() for body in subject.bodies)])
-    problems.install(api)
+    problems.install(api, missing)
     return api
 
 

@@ -162,6 +162,16 @@ class ClassifierOutcomes(Value):
     correct: int = Field(description="how often it was right")
 
 
+class Detection(Value):
+    """A fall of accuracy, and when it is seen."""
+
+    fall: float = Field(description="by how much true accuracy is below its estimate, from 0 to 1")
+    outcomes: int | None = Field(
+        description="after about so many outcomes drift has been raised, nine times in ten; null: never, for the "
+        "estimate itself may be wrong by as much"
+    )
+
+
 class FeedbackReport(Value):
     """Estimated against realised, for one version of an artifact."""
 
@@ -174,6 +184,10 @@ class FeedbackReport(Value):
     time: Comparison = Field(description="times of an item")
     classifiers: Items[ClassifierOutcomes] = Field(description="by classifier, where outcomes named one")
     drift: Items[str] = Field(description="what has parted: accuracy, cost, time; told until the feedback is deleted")
+    detects: Items[Detection] = Field(
+        description="how many outcomes the test needs to see a fall of accuracy of 2, 5 and 10 points below the mean "
+        "of what was estimated or, before any outcome, the accuracy of ``worth``; empty where there is neither"
+    )
     false_alarm_rate: float = Field(
         description="the probability, at most, that drift is ever raised while items are as those built from"
     )

@@ -8,6 +8,7 @@ these and the servers that count them do not matter.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -27,10 +28,17 @@ SLACK, SLACK_SHARE = 0.01, 0.1
 """How far means may be from their estimates, beside sampling: a point of accuracy; a tenth of cost and time."""
 LARGEST_SHARE = 20.0
 """No single outcome counts for more than so many times its estimate: one wrong clock raises nothing."""
+FALLS = (0.02, 0.05, 0.1)
+"""Falls of accuracy of which it is said after how many outcomes they are seen."""
+SEEN = 0.9
+"""How probable it is by then that drift has been raised."""
+MOST_OUTCOMES = 10**7
+"""A fall that takes more is never seen, as far as anybody cares."""
 _LOG_ENOUGH = math.log(len(TESTS) / (FALSE_ALARM / 2))
 _OWN = FALSE_ALARM / 2 / len(TESTS)
 _Z_OWN = NormalDist().inv_cdf(1 - _OWN)
 _Z = NormalDist().inv_cdf(0.975)
+_Z_SEEN = NormalDist().inv_cdf(SEEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +120,8 @@ def _bets(quantity: str, estimated: Floats, realised: Floats, judged_on: Floats)
     """Bet on each outcome being off by more than the margin: logarithms of what becomes of each stake."""
     if quantity == "accuracy":
         off, allowed = realised - estimated, margin(estimated, judged_on)
-        return _stake(f"{quantity}.above", off, allowed) | _stake(f"{quantity}.below", -off, allowed)
+        bets = _stake(f"{quantity}.above", off, allowed) | _stake(f"{quantity}.below", -off, allowed)
+        return bets | {f"{quantity}.allowed": math.fsum(allowed.tolist())}
     paid = estimated > 0
     shares = np.minimum(realised[paid], LARGEST_SHARE * estimated[paid]) / estimated[paid]
     return _stake(f"{quantity}.above", shares - 1, margin_of_means(judged_on[paid]))
@@ -139,6 +148,35 @@ def _log_wealth(sums: Mapping[str, float], test: str) -> float:
     logs = np.array([sums.get(f"{test}.{place}", 0.0) for place in range(len(STAKES))])
     most = float(logs.max())
     return most + math.log(float(np.exp(logs - most).mean()))
+
+
+def outcomes_to_see(fall: float, estimated: float, allowed: float) -> int | None:
+    """Say after how many outcomes drift is raised nine times in ten if accuracy is by ``fall`` below its estimate.
+
+    It is the test's own: its bets, against the margin allowed, on that many outcomes, of which so many are wrong as in
+    nine streams in ten at least. None if it takes more than anybody sends: a fall within the margin is no drift.
+    O(log of the answer) looks.
+
+    >>> outcomes_to_see(0.05, 0.9, 0.02), outcomes_to_see(0.02, 0.9, 0.02)
+    (3863, None)
+    """
+    right, wrong = (_stake("accuracy.below", np.array([estimated - told]), np.array([allowed])) for told in (1.0, 0.0))
+
+    def seen(count: int) -> bool:
+        bad = _wrong_at_least(count, min(1 - estimated + fall, 1.0))
+        return "accuracy" in drifted({test: bad * log + (count - bad) * right[test] for test, log in wrong.items()})
+
+    most = 1
+    while not seen(most):
+        most *= 2
+        if most > MOST_OUTCOMES:
+            return None
+    return bisect_left(range(most), True, lo=most // 2, key=seen)
+
+
+def _wrong_at_least(count: int, share: float) -> int:
+    """Say how many of so many outcomes are wrong in nine streams in ten, at least; by the normal approximation."""
+    return max(math.floor(count * share - _Z_SEEN * math.sqrt(count * share * (1 - share))), 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What HTTP makes of our errors: one table from class to status and code, and the replies of RFC 9457."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -10,10 +10,11 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 from starlette.routing import Match
 
 from models import errors
-from models.errors import Fault, InvalidRequest, ParsimonyError
+from models.errors import Fault, InvalidRequest, NotFound, ParsimonyError
 
 logger = logging.getLogger("parsimony.problems")
 MEDIA_TYPE = "application/problem+json"
@@ -110,20 +111,29 @@ def internal_problem(request_id: str) -> JSONResponse:
     return problem(500, "internal", "an internal error; the log has it under this instance's id", request_id)
 
 
-def install(app: FastAPI) -> None:
-    """Let every error of the application become a problem reply."""
+def install(app: FastAPI, page: Callable[[str], Response]) -> None:
+    """Let every error of the application become a problem reply.
 
-    async def ours(request: Request, error: Exception) -> JSONResponse:
+    page: makes what a browser is shown instead where nothing is at an address of a page, from what is missing.
+    """
+
+    async def ours(request: Request, error: Exception) -> Response:
         assert isinstance(error, ParsimonyError)
+        if isinstance(error, NotFound) and _for_people(request):
+            return page(str(error))
         return problem_of(error, request.state.request_id)
 
-    async def invalid(request: Request, error: Exception) -> JSONResponse:
+    async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
+        if _for_people(request) and all(fault["loc"][0] == "path" for fault in error.errors()):
+            return page(_nothing_at(request))
         faults = [_placed(fault) for fault in error.errors()]
         return problem_of(InvalidRequest.of(faults), request.state.request_id)
 
-    async def http(request: Request, error: Exception) -> JSONResponse:
+    async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
+        if error.status_code == 404 and _for_people(request):
+            return page(_nothing_at(request))
         return _http_problem(app, request, error)
 
     async def left(request: Request, error: Exception) -> JSONResponse:
@@ -137,6 +147,16 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(ClientDisconnect, left)
     app.add_exception_handler(Exception, bug)
+
+
+def _for_people(request: Request) -> bool:
+    """Tell whether a browser asks for a page; what stands under /v1 is for programs, whoever asks."""
+    accepted = request.headers.get("accept", "")
+    return request.method in ("GET", "HEAD") and "text/html" in accepted and not request.url.path.startswith("/v1/")
+
+
+def _nothing_at(request: Request) -> str:
+    return f"there is nothing at {request.url.path}"
 
 
 def _placed(fault: dict[str, Any]) -> dict[str, Any]:
@@ -167,7 +187,7 @@ def _http_problem(app: FastAPI, request: Request, error: HTTPException) -> JSONR
         allowed = _allowed_methods(app, request)
         detail = f"{request.method} is not for this path, {allowed} is"
         return problem(405, HTTP_CODES[405], detail, request_id, headers={"Allow": allowed})
-    detail = f"there is nothing at {request.url.path}" if error.status_code == 404 else str(error.detail)
+    detail = _nothing_at(request) if error.status_code == 404 else str(error.detail)
     return problem(error.status_code, HTTP_CODES.get(error.status_code, "http-error"), detail, request_id)
 
 

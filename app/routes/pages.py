@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,8 +15,9 @@ from fastapi.staticfiles import StaticFiles
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 from app.http.page_policy import with_policy
+from app.routes.dependencies import Context, InContext
 from models.base import NAME_PATTERN
-from models.errors import UnknownArtifact
+from models.errors import NotFound, ParsimonyError, UnknownArtifact
 from solvers import SOLVERS
 
 HERE = Path(__file__).parent.parent / "console"
@@ -28,11 +30,14 @@ STYLES_OF_PLOTLY = (
 )
 """What plotly sets as text: an empty style, as an element that it fills by script and as an attribute, and the rules of
 its drag cover. All else it sets by script, which no policy forbids."""
+LOOK_S = 1.0
+"""How long a page waits to learn whether what it is about is there; its script finds out in any case."""
 Name = Annotated[str, PathParameter(pattern=NAME_PATTERN)]
+BuildId = Annotated[str, PathParameter(pattern=r"^[0-9A-Za-z-]{1,64}$")]
 
 
-def install(api: FastAPI) -> None:
-    """Add the pages, and the files that they need."""
+def install(api: FastAPI) -> Callable[[str], Response]:
+    """Add the pages, and the files that they need; gives what makes the page of something that is not there."""
     pages = _Pages()
     router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
@@ -45,7 +50,8 @@ def install(api: FastAPI) -> None:
         return pages.render("datasets")
 
     @router.get("/datasets/{name}")
-    async def dataset(name: Name) -> Response:
+    async def dataset(name: Name, context: InContext) -> Response:
+        await _refuse_if_missing(context, context.repos.datasets.info, name)
         return pages.render("dataset", name=name)
 
     @router.get("/builds")
@@ -53,13 +59,15 @@ def install(api: FastAPI) -> None:
         return pages.render("builds")
 
     @router.get("/builds/{build_id}")
-    async def build(build_id: Annotated[str, PathParameter(pattern=r"^[0-9A-Za-z-]{1,64}$")]) -> Response:
+    async def build(build_id: BuildId, context: InContext) -> Response:
+        await _refuse_if_missing(context, context.repos.builds.get, build_id)
         return pages.render("build", id=build_id)
 
     @router.get("/artifacts/{solver}/{name}")
-    async def artifact(solver: str, name: Name) -> Response:
+    async def artifact(solver: str, name: Name, context: InContext) -> Response:
         if solver not in SOLVERS:
             raise UnknownArtifact(f"there is no solver called {solver!r}: there are {', '.join(SOLVERS)}")
+        await _refuse_if_missing(context, context.repos.artifacts.record, solver, name)
         return pages.render_subject(solver, name)
 
     @router.get("/compare")
@@ -72,6 +80,23 @@ def install(api: FastAPI) -> None:
 
     api.include_router(router)
     api.mount("/console", _Fresh(directory=HERE / "static"), name="console")
+    return pages.missing
+
+
+async def _refuse_if_missing(context: Context, look: Callable[..., object], *names: str) -> None:
+    """Raise NotFound if what a page is about is not there.
+
+    With keys a page, which sends none, may not tell what there is: its script asks with the key. Nor is it known while
+    the store is away or slow.
+    """
+    if context.settings.api_keys or context.catalog.away is not None:
+        return
+    try:
+        await asyncio.wait_for(asyncio.to_thread(look, *names), LOOK_S)
+    except NotFound:
+        raise
+    except (ParsimonyError, TimeoutError):
+        return
 
 
 class _Fresh(StaticFiles):
@@ -107,6 +132,13 @@ class _Pages:
         }
         text = self._templates.get_template(f"{page}.html").render(context)
         return with_policy(HTMLResponse(text, headers={"cache-control": "no-cache"}), styles=STYLES_OF_PLOTLY)
+
+    def missing(self, what: str) -> Response:
+        """Make the page of something that is not there."""
+        reply = self.render("missing", what=what)
+        reply.status_code = 404
+        reply.headers["vary"] = "accept"
+        return reply
 
     def render_subject(self, solver: str, name: str) -> Response:
         """Make the page of an artifact: its subject's own, or the plain one where it has none."""

@@ -17,8 +17,17 @@ import numpy as np
 from app.store.client import Pipeline, Store, key
 from models import ArtifactRecord, ArtifactRef, Fault, InvalidRequest
 from models.errors import StoreRefused, StoreUnavailable, UnknownVersion
-from models.feedback import QUANTITIES, ClassifierOutcomes, Comparison, Estimates, FeedbackReport, Outcome
-from solvers.drift import FALSE_ALARM, Outcomes, compare, counted_on, drifted, tally
+from models.feedback import (
+    QUANTITIES,
+    ClassifierOutcomes,
+    Comparison,
+    Detection,
+    Estimates,
+    FeedbackReport,
+    Outcome,
+)
+from solvers import SOLVERS
+from solvers.drift import FALLS, FALSE_ALARM, Outcomes, compare, counted_on, drifted, margin, outcomes_to_see, tally
 
 logger = logging.getLogger("parsimony.feedback")
 KEPT_ROWS = 10_000
@@ -200,6 +209,7 @@ class Feedback:
             **compared,
             classifiers=_classifiers(sums),
             drift=drift,
+            detects=_detections(record, sums),
             false_alarm_rate=FALSE_ALARM,
         )
 
@@ -247,6 +257,20 @@ def _comparison(name: str, sums: Mapping[str, float], drift: tuple[str, ...]) ->
         high=comparison.high,
         drift=name in drift,
     )
+
+
+def _detections(record: ArtifactRecord, sums: Mapping[str, float]) -> tuple[Detection, ...]:
+    """Say when falls of accuracy are seen: below what was estimated, or what it is worth while nothing was told."""
+    told = sums.get("accuracy.with.n", 0.0)
+    if told and "accuracy.allowed" in sums:
+        estimated, allowed = sums["accuracy.estimated"] / told, sums["accuracy.allowed"] / told
+    elif record.worth is not None:
+        estimated, judged_on = record.worth.accuracy, SOLVERS[record.solver].judged_on(record.summary)
+        allowed = float(margin(np.array([estimated]), judged_on)[0])
+    else:
+        return ()
+    falls = [fall for fall in FALLS if fall <= estimated]
+    return tuple(Detection(fall=fall, outcomes=outcomes_to_see(fall, estimated, allowed)) for fall in falls)
 
 
 def _classifiers(sums: Mapping[str, float]) -> tuple[ClassifierOutcomes, ...]:

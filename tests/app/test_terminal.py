@@ -74,6 +74,7 @@ def test_feedback_of_rows_only_is_said_to_be_and_has_no_empty_table(
         time=nothing,
         classifiers=(),
         drift=(),
+        detects=(),
         false_alarm_rate=0.01,
     )
     terminal.feedback(report, as_json=False)

@@ -13,6 +13,7 @@ from scipy.stats import binom
 
 from solvers.drift import (
     FALSE_ALARM,
+    SEEN,
     SLACK,
     SLACK_SHARE,
     STAKES,
@@ -23,6 +24,7 @@ from solvers.drift import (
     drifted,
     margin,
     margin_of_means,
+    outcomes_to_see,
     tally,
 )
 
@@ -117,6 +119,28 @@ def test_what_parts_is_noticed(quantity: str, estimated: float, realised: float)
         else:
             outcomes = realised * rng.exponential(1, 3000)
         assert counted(quantity, np.full(3000, estimated), outcomes, 100)
+
+
+@pytest.mark.parametrize(("estimated", "fall"), [(0.95, 0.05), (0.9, 0.05), (0.9, 0.1), (0.6, 0.1)])
+def test_a_fall_is_seen_about_when_it_is_said_to_be(estimated: float, fall: float) -> None:
+    """By then in nine of ten streams, give or take their number; by a third of it in less than half of them."""
+    rng = np.random.default_rng(11)
+    said = outcomes_to_see(fall, estimated, float(margin(np.array([estimated]), 2000)[0]))
+    assert said is not None
+    streams = (rng.random((200, said)) < estimated - fall).astype(float)
+    seen = [counted("accuracy", np.full(said, estimated), stream, -(-said // 30)) for stream in streams]
+    early = [counted("accuracy", np.full(said // 3, estimated), stream[: said // 3], said // 30) for stream in streams]
+    assert np.mean(seen) >= SEEN - 0.05
+    assert np.mean(early) < 0.5
+
+
+def test_a_fall_within_the_margin_is_never_seen_and_a_larger_one_sooner() -> None:
+    """What the estimate itself may be wrong by is no drift, after however many outcomes."""
+    allowed = float(margin(np.array([0.9]), 100)[0])
+    assert outcomes_to_see(allowed, 0.9, allowed) is None
+    times = [outcomes_to_see(fall, 0.9, 0.02) or 0 for fall in (0.05, 0.1, 0.5, 0.9)]
+    assert times == sorted(times, reverse=True)
+    assert 0 < times[-1] < 20
 
 
 def test_a_cost_below_its_estimate_and_one_wrong_clock_raise_nothing() -> None:

@@ -2,28 +2,40 @@
 
 import { call, get, listed, query } from "./api.js";
 import { askToDelete } from "./deletion.js";
-import { ago, empty, facts, failure, fill, h, link, more, number, table } from "./dom.js";
+import { ago, empty, facts, failure, fill, h, link, more, number, percent, table } from "./dom.js";
 import { headline, worthFigure } from "./headline.js";
 
 /** Show the facts of an artifact, what it saves, its versions and its feedback; gives its record. */
 export async function showArtifact({ solver, name }) {
   const record = await get(`/v1/artifacts/${solver}/${name}`);
+  const dataset = h("span", {}, link(`/datasets/${record.dataset}`, record.dataset));
   fill("headline", headline(record));
   fill(
     "facts",
     facts([
       ["version", number(record.version)],
       ["built", h("time", { datetime: record.created_at, title: record.created_at }, ago(record.created_at))],
-      ["dataset", link(`/datasets/${record.dataset}`, record.dataset)],
+      ["dataset", dataset],
       ["unit", record.unit],
       ["drift", record.drift.length ? h("span", { class: "flag bad" }, record.drift.join(", ")) : "none seen"],
     ]),
   );
   const worth = worthFigure(record);
   fill("worth", worth?.element);
-  await Promise.all([worth?.draw(), showVersions(record), showFeedback(record)]);
+  const info = datasetOf(record).then((there) => there ?? fill(dataset, `${record.dataset} (deleted)`));
+  await Promise.all([info, worth?.draw(), showVersions(record), showFeedback(record)]);
   fill("delete", h("button", { type: "button", class: "quiet", onclick: () => deleteAll(record) }, "Delete it all…"));
   return record;
+}
+
+const asked = new Map();
+
+/** Give what is known of the dataset that an artifact was built from; null if it has been deleted. Asked once. */
+export function datasetOf({ dataset }) {
+  const ask = () =>
+    get(`/v1/datasets/${dataset}`).catch((error) => ([404, 422].includes(error.status) ? null : Promise.reject(error)));
+  if (!asked.has(dataset)) asked.set(dataset, ask());
+  return asked.get(dataset);
 }
 
 const MANY = 100;
@@ -117,6 +129,29 @@ function summaryOf(record) {
   );
 }
 
+/** Say after how many outcomes falls of accuracy are seen. */
+function seenAfter({ detects }) {
+  if (!detects.length) return null;
+  const words = detects.map(({ fall, outcomes }) => {
+    const points = `a fall of ${number(100 * fall)} points`;
+    return outcomes === null
+      ? `${points} cannot be told from what the build itself is unsure of`
+      : `${points} is seen after about ${number(outcomes)} outcomes`;
+  });
+  return h("p", { class: "hint" }, `Of accuracy, nine times in ten: ${words.join("; ")}.`);
+}
+
+/** Say what the interval and the verdict are, for the one may seem to say what the other does not. */
+const howJudged = ({ false_alarm_rate: rate }) =>
+  h(
+    "p",
+    { class: "hint" },
+    "The interval is of what came true so far: it holds for one look. Drift is the verdict of a sequential test, which " +
+      "may be looked at any time, allows for what the build itself is unsure of, and therefore wants more: an estimate " +
+      "may lie outside the interval before it says drift. Where nothing has changed it is raised for at most one " +
+      `artifact in ${number(1 / rate)}, however long one looks.`,
+  );
+
 async function showFeedback({ solver, name }) {
   const report = await get(`/v1/feedback/${solver}/${name}`);
   if (!report.outcomes) {
@@ -127,12 +162,14 @@ async function showFeedback({ solver, name }) {
         h("code", {}, "POST /v1/feedback"),
         ": it is held against what was estimated.",
       ),
+      seenAfter(report),
     );
     return;
   }
   const rows = ["accuracy", "cost", "time"]
     .map((quantity) => ({ quantity, ...report[quantity] }))
     .filter((one) => one.outcomes);
+  const share = (value, { quantity }) => (quantity === "accuracy" ? percent(value) : number(value));
   fill(
     "feedback",
     table(
@@ -140,16 +177,24 @@ async function showFeedback({ solver, name }) {
       [
         { title: "", key: "quantity" },
         { title: "outcomes", key: "outcomes" },
-        { title: "estimated", key: "estimated" },
-        { title: "came true", key: "realised" },
-        { title: "from", key: "low" },
-        { title: "to", key: "high" },
-        { title: "", key: "drift", show: (drift) => (drift ? h("span", { class: "flag bad" }, "drift") : "") },
+        { title: "estimated", key: "estimated", show: share },
+        { title: "came true", key: "realised", show: share },
+        { title: "95 % from", key: "low", show: share },
+        { title: "to", key: "high", show: share },
+        { title: "verdict", key: "drift", show: verdict },
       ],
       rows,
+      { records: true },
     ),
+    seenAfter(report),
+    howJudged(report),
   );
 }
+
+const verdict = (drift, { estimated }) => {
+  if (drift) return h("span", { class: "flag bad" }, "drift");
+  return estimated === null ? "nothing was estimated" : "no drift seen so far";
+};
 
 /** The path of a request to this artifact: what follows its name, with parameters. */
 export const under =

@@ -25,13 +25,23 @@ export function fill(target, ...nodes) {
 export function number(value) {
   if (value === null || value === undefined) return "–";
   if (typeof value !== "number") return String(value);
-  if (Number.isInteger(value)) return value.toLocaleString("en");
   const size = Math.abs(value);
+  if (Number.isInteger(value) && size < 1e12) return value.toLocaleString("en");
   if (size !== 0 && (size < 1e-4 || size >= 1e9)) return value.toExponential(2);
   return value.toLocaleString("en", { maximumSignificantDigits: Math.max(4, Math.ceil(Math.log10(size + 1))) });
 }
 
 export const percent = (value) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(1)} %`);
+
+/** Write any value in words: lists with commas, objects by their names, nothing as "none". */
+export function worded(value) {
+  if (value === null || value === undefined || value === "") return "none";
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (Array.isArray(value)) return value.map(worded).join(", ") || "none";
+  if (typeof value !== "object") return number(value);
+  const named = Object.entries(value).map(([name, one]) => `${name}: ${worded(one)}`);
+  return named.join("; ") || "none";
+}
 
 /** Say how long ago a time was: "3 min ago". */
 export function ago(time) {

@@ -1,7 +1,7 @@
 // Forms made from JSON schemas of the OpenAPI document, and errors put at the fields they concern.
 
 import { get } from "./api.js";
-import { byId, h } from "./dom.js";
+import { byId, h, worded } from "./dom.js";
 
 let document_ = null;
 const openapi = () => (document_ ??= get("/openapi.json"));
@@ -9,6 +9,12 @@ const openapi = () => (document_ ??= get("/openapi.json"));
 /** Give a schema of the OpenAPI document by name. */
 export async function schemaOf(name) {
   return (await openapi()).components.schemas[name];
+}
+
+/** Write a default as somebody would type it. */
+function asTyped(value) {
+  if (Array.isArray(value)) return value.map(asTyped).join(", ") || "none";
+  return typeof value === "number" ? String(value) : worded(value);
 }
 
 const kinds = (schema) => (schema.anyOf ?? [schema]).filter((one) => one.type !== "null");
@@ -21,23 +27,20 @@ function controlOf(schema, id) {
     return h(
       "select",
       attributes,
-      ["", "true", "false"].map((value) => h("option", { value }, value || `default (${schema.default})`)),
+      ["", true, false].map((value) =>
+        h("option", { value: String(value) }, value === "" ? `default (${asTyped(schema.default)})` : worded(value)),
+      ),
     );
   }
   if (choices.length && !others.some((one) => one.enum === undefined && one.const === undefined)) {
     return h(
       "select",
       attributes,
-      h("option", { value: "" }, `default (${schema.default})`),
+      h("option", { value: "" }, `default (${asTyped(schema.default)})`),
       choices.map((value) => h("option", {}, value)),
     );
   }
-  const shown =
-    typeof schema.default === "string"
-      ? schema.default
-      : schema.default == null
-        ? "none"
-        : JSON.stringify(schema.default);
+  const shown = asTyped(schema.default);
   const number = kinds(schema).every((one) => ["number", "integer"].includes(one.type));
   return h(
     "input",
@@ -65,6 +68,9 @@ function parsed(text) {
   }
 }
 
+/** A description is of the API's JSON: what is null there is left empty here. */
+const inWords = (description) => description.replaceAll("`", "").replace(/\bnull\b/g, "left empty");
+
 /** Make fields for the properties of a schema; values() gives those that were filled in. */
 export function schemaFields(schema, prefix) {
   const properties = Object.entries(schema.properties);
@@ -74,7 +80,7 @@ export function schemaFields(schema, prefix) {
       "div",
       { class: "field" },
       h("label", { for: id }, name.replaceAll("_", " ")),
-      h("p", { class: "hint", id: `${id}-hint` }, one.description.replaceAll("`", "")),
+      h("p", { class: "hint", id: `${id}-hint` }, inWords(one.description)),
       controlOf(one, id),
       h("p", { class: "fault", id: `${id}-fault` }),
     );

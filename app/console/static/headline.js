@@ -2,7 +2,7 @@
 
 import { h, number, percent } from "./dom.js";
 import { figure } from "./figures.js";
-import { hover } from "./theme.js";
+import { band, hover, narrow } from "./theme.js";
 
 const UNKNOWN = "what it saves was not measured when it was built: build it again";
 const GOOD = ["saves", "gains"];
@@ -14,6 +14,14 @@ export function headline({ worth, unit }) {
   const word = { saves: "saves", gains: "more accurate", worse: "not worth it", nothing: "nothing shown" }[worth.verdict];
   const right = `${percent(worth.accuracy)} right for ${number(worth.cost)} ${unit} an item, ${worth.decision}`;
   return h("span", {}, h("span", { class: flag }, word), ` ${worth.headline}; ${right}`);
+}
+
+/** Say for points where their names stand so that they stay within the chart: near its sides inwards. */
+function inwards(points) {
+  const costs = points.map((one) => one.cost);
+  const [low, high] = [Math.min(...costs), Math.max(...costs)];
+  const place = (cost) => (high > low ? (cost - low) / (high - low) : 0.5);
+  return costs.map((cost) => (place(cost) < 0.2 ? "top right" : place(cost) > 0.8 ? "top left" : "top center"));
 }
 
 /** Make the chart of the simple alternatives, with the artifact among them; null where nothing was measured. */
@@ -37,7 +45,8 @@ export function worthFigure({ solver, name, worth, unit }) {
     hovertemplate: hover`%{text}<br>%{x:.4g} ${unit}, %{y:.1%} right<extra></extra>`,
     ...more,
   });
-  const named = points.length <= 8 ? { mode: "markers+text", textposition: "top center" } : { mode: "markers" };
+  const named =
+    points.length <= 8 && !narrow() ? { mode: "markers+text", textposition: inwards(points) } : { mode: "markers" };
   const draw = () =>
     made.draw(() => ({
       data: [
@@ -47,7 +56,11 @@ export function worthFigure({ solver, name, worth, unit }) {
       layout: {
         showlegend: true,
         xaxis: { title: { text: `cost of an item on average (${unit})` } },
-        yaxis: { title: { text: "right" }, tickformat: "~%" },
+        yaxis: {
+          title: { text: "right" },
+          tickformat: "~%",
+          range: band(points.map((one) => one.accuracy).concat(own.accuracy), { keep: [own.accuracy] }),
+        },
       },
       columns: [
         { title: "what to do", key: "what" },

@@ -64,6 +64,29 @@ export function ramp(count) {
   });
 }
 
+/**
+ * The range of an axis of shares over the band in which they lie: not from 0 where they are all far from it. One that
+ * would take half of the axis for itself, at the worse end, is left beyond it unless it is to be kept.
+ */
+export function band(shares, { worse = "low", keep = [] } = {}) {
+  const sorted = shares.toSorted((a, b) => (worse === "low" ? b - a : a - b)); // the worst comes last
+  const [best, next, worst] = [sorted[0], sorted.at(-2), sorted.at(-1)];
+  const alone = sorted.length > 3 && 2 * Math.abs(worst - next) > Math.abs(worst - best);
+  const seen = [...(alone ? sorted.slice(0, -1) : sorted), ...keep];
+  const [low, high] = [Math.min(...seen), Math.max(...seen)];
+  const room = Math.max(0.08 * (high - low), 0.003);
+  const edge = 0.04 * (high - low) + 0.001; // so that a mark at 0 or 1 is whole
+  return [Math.max(low - room, -edge), Math.min(high + room, 1 + edge)];
+}
+
+/** Shorten a name to so many characters, each of its parts alike: "pixels-neighbours" to "pixe-neig". */
+export function brief(name, most) {
+  if (name.length <= most) return name;
+  const parts = name.split(/[-_. ]+/).filter(Boolean);
+  const each = Math.max(Math.floor((most - parts.length + 1) / parts.length), 2);
+  return parts.map((part) => part.slice(0, each)).join("-").slice(0, most);
+}
+
 /** A logarithmic axis with ticks at 1, 2 and 5, or at powers of ten where there are many. */
 export function logAxis(title, values) {
   const positive = values.flat().filter((value) => value > 0);
@@ -116,7 +139,7 @@ export function layoutOf(data, given) {
     dragmode: narrow() ? false : "zoom",
     ...(namedOf(data) > MOST_NAMED ? { showlegend: false } : {}),
     ...given,
-    margin: { l: 50, r: 12, t: 12, b: 44, ...given.margin },
+    margin: { l: 50, r: 20, t: 12, b: 44, ...given.margin },
   };
   for (const name of Object.keys(merged)
     .filter((one) => /^[xy]axis\d*$/.test(one))

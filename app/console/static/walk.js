@@ -1,7 +1,7 @@
 // One item, step by step: the service says what to find out next, the person tells it, until there is an answer.
 
 import { call, curl } from "./api.js";
-import { copyable, failure, fill, h, number } from "./dom.js";
+import { copyable, failure, fill, h, number, worded } from "./dom.js";
 
 let count = 0;
 
@@ -24,6 +24,16 @@ function gathered(asked, form) {
   }
   const single = (value) => (Array.isArray(value) && value.length === 1 ? value[0] : value);
   return Object.fromEntries(Object.entries(given).map(([key, value]) => [key, single(value)]));
+}
+
+/** Word what was told: a classifier's answer with how sure it is, a missing cell as such, numbers as numbers. */
+export function told(value) {
+  if (value === null) return "missing";
+  if (Array.isArray(value)) return value.map(told).join(", ");
+  if (value.label === undefined) return worded(value);
+  const { label, confidence: sure } = value;
+  if (sure === undefined) return label;
+  return sure >= 0 && sure <= 1 ? `${label} (${number(100 * sure)} % sure)` : `${label} (confidence ${number(sure)})`;
 }
 
 /**
@@ -66,8 +76,8 @@ export function walk({ hint, unit, fields, request, said, costOf = ({ cost }) =>
       let line = null;
       try {
         const given = gathered(asked, event.target);
-        const values = Object.values(given).map((one) => JSON.stringify(one));
-        line = h("li", {}, `${Object.keys(given).join(", ")} for ${number(cost)} ${unit}: ${values.join(", ")}`);
+        const pairs = Object.entries(given).map(([name, one]) => `${name}: ${told(one)}`);
+        line = h("li", {}, `${pairs.join("; ")}, for ${number(cost)} ${unit}`);
         path.append(line);
         await ask({ ...known, ...given }, spent + cost);
       } catch (error) {

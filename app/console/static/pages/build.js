@@ -1,5 +1,5 @@
 import { call, follow, get } from "../api.js";
-import { ago, artifactPath, byId, failure, facts, fill, h, link, page, progressText } from "../dom.js";
+import { ago, artifactPath, byId, failure, facts, fill, h, link, page, progressText, table, worded } from "../dom.js";
 
 const ENDED = ["succeeded", "failed", "cancelled"];
 
@@ -33,7 +33,7 @@ function show(build) {
   if (ended) showEnd(build);
   else if (!byId("cancel"))
     fill("actions", h("button", { type: "button", id: "cancel", onclick: () => cancel(id) }, "Cancel this build"));
-  fill("params", h("pre", { tabindex: "0" }, JSON.stringify({ params: build.params, seed: build.seed }, null, 2)));
+  fill("params", paramsOf(build));
 }
 
 function showEnd({ status, error, artifact }) {
@@ -45,6 +45,15 @@ function showEnd({ status, error, artifact }) {
     status === "cancelled" ? h("p", {}, "Nothing of it was published.") : null,
   );
   fill("actions", link("/builds", "Start another build"));
+}
+
+function paramsOf({ params, seed }) {
+  const rows = Object.entries({ ...params, seed }).map(([name, value]) => ({ name, value: worded(value) }));
+  const columns = [
+    { title: "parameter", value: ({ name }) => name.replaceAll("_", " ") },
+    { title: "value", key: "value" },
+  ];
+  return table("defaults filled in", columns, rows, { most: Infinity });
 }
 
 const took = ({ started_at: from, finished_at: to }) =>

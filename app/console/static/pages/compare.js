@@ -1,6 +1,6 @@
 import { get, listed, query } from "../api.js";
 import { decisionPanel } from "../decision.js";
-import { artifactPath, byId, empty, failure, fill, h, link, more, number, page, percent, table } from "../dom.js";
+import { artifactPath, byId, empty, failure, fill, h, link, more, number, page, percent, table, worded } from "../dom.js";
 import { figure } from "../figures.js";
 import { SUBJECTS } from "../subjects.js";
 import { hover, logAxis } from "../theme.js";
@@ -129,6 +129,9 @@ async function showDataset(dataset, host, wanted = DRAWN) {
 
 const shownDataset = () => byId("of").value;
 
+/** A decision of a subject that these pages do not know: what it says, without what every reply has. */
+const withoutId = ({ decision, expected, ...rest }) => rest;
+
 const answerOf = (decision) => {
   const text = decision.cascade
     ? decision.cascade.join(" → ")
@@ -140,9 +143,10 @@ const answerOf = (decision) => {
           ? `first ${decision.sensor}`
           : decision.label
             ? `class ${decision.label}`
-            : JSON.stringify(decision);
+            : (decision.classifier ?? worded(withoutId(decision)));
   const estimates = [
     ["accuracy", percent],
+    ["estimated_accuracy", percent],
     ["conclusive_accuracy", percent],
     ["coverage", percent],
     ["cost", number],

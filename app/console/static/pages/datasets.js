@@ -26,7 +26,7 @@ async function showList(wanted = MANY) {
     "list",
     list.items.length
       ? [
-          table("by name", columns, list.items, { most: Infinity }),
+          table("by name", columns, list.items, { most: Infinity, records: true }),
           more(list, () => showList(list.items.length + MANY)),
         ]
       : empty(

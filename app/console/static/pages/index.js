@@ -3,7 +3,7 @@ import { showArtifact, under } from "../artifact.js";
 import { decisionPanel } from "../decision.js";
 import { empty, fill, number, page, percent, table } from "../dom.js";
 import { figure } from "../figures.js";
-import { hover, logAxis, palette, ramp } from "../theme.js";
+import { band, hover, logAxis, palette, ramp } from "../theme.js";
 
 const METHODS = ["poly-dom", "greedy", "greedy-acc", "greedy-cost", "naive"];
 const MOST_NAMED = 12;
@@ -172,7 +172,14 @@ function skylineFigure() {
       ],
       layout: {
         xaxis: { title: { text: `cost (${reply.unit})` } },
-        yaxis: { title: { text: "accuracy" }, tickformat: "~%" },
+        yaxis: {
+          title: { text: "accuracy" },
+          tickformat: "~%",
+          range: band(
+            reply.items.map((one) => one.accuracy),
+            { keep: chosen === undefined ? [] : [reply.items[chosen].accuracy] },
+          ),
+        },
       },
       columns: [
         { title: "features", value: (one) => named(one.features) },

@@ -1,5 +1,5 @@
 import { get } from "../api.js";
-import { showArtifact, under } from "../artifact.js";
+import { datasetOf, showArtifact, under } from "../artifact.js";
 import { decisionPanel } from "../decision.js";
 import { empty, fill, h, number, page, percent } from "../dom.js";
 import { figure, onPick } from "../figures.js";
@@ -132,7 +132,7 @@ page(async ({ solver, name }) => {
       onPick(made, choose);
     }
   };
-  const { spec } = await get(`/v1/datasets/${record.dataset}`).catch(() => ({ spec: {} }));
+  const { spec } = (await datasetOf(record)) ?? { spec: {} };
   const columnsOf = (feature) => spec.features?.find((one) => one.name === feature)?.columns ?? [feature];
   const requestOf = ({ solution }, known) => ({
     method: "POST",

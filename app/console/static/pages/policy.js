@@ -1,12 +1,25 @@
 import { get } from "../api.js";
-import { showArtifact, under } from "../artifact.js";
+import { datasetOf, showArtifact, under } from "../artifact.js";
 import { decisionPanel } from "../decision.js";
 import { fill, h, number, page, percent, table } from "../dom.js";
 import { figure, onPick } from "../figures.js";
-import { hover, narrow, palette } from "../theme.js";
+import { RAMP, band, brief, colour, hover, narrow, palette } from "../theme.js";
 import { walk } from "../walk.js";
 
 const names = (sensors) => sensors.join(" + ") || "nothing yet";
+const LEAST_JUDGED = 0.01; // of the items: an accuracy of fewer says little, and would stretch the colours
+const SHOWN_SHARE = 5e-4; // of the items: a trade-off that fewer take is there because a budget has so many digits only
+const ROOM = { head: 120, row: 52 }; // pixels of the picture of the ways, and of each row of its fullest column
+
+/** Write a cost with seven digits, never below it, so that a budget of it is enough. */
+const enoughFor = (cost) => Number((cost * (1 + 6e-7)).toPrecision(7));
+
+/** The point of the curve that an artifact's worth is about, or nearest to it; none where that was not measured. */
+function usualOf({ points }, { worth }) {
+  if (!worth) return null;
+  const away = (one) => Math.abs(one.cost - worth.cost);
+  return points.reduce((best, one) => (away(one) < away(best) ? one : best));
+}
 
 function curveFigure(call) {
   const made = figure({
@@ -47,7 +60,14 @@ function curveFigure(call) {
       ],
       layout: {
         xaxis: { title: { text: `mean cost of an item (${curve.unit})` }, rangemode: "tozero" },
-        yaxis: { title: { text: "error" }, tickformat: "~%", rangemode: "tozero" },
+        yaxis: {
+          title: { text: "error" },
+          tickformat: "~%",
+          range: band(
+            curve.points.map((one) => one.error),
+            { worse: "high", keep: traffic ? [traffic.error] : [] },
+          ),
+        },
       },
       columns: [
         { title: "trade-off", key: "tradeoff" },
@@ -78,16 +98,64 @@ function places(nodes) {
   return positions;
 }
 
-/** What most of the items that come to a node had acquired last. */
+/** Name a node by what most of the items that come to it had acquired last. */
 function labelOf(node, edges) {
   const [busiest] = edges.filter((edge) => edge.target === node).toSorted((a, b) => b.items - a.items);
-  return busiest.sensors.map((sensor) => `+ ${sensor}`).join("<br>");
+  if (!busiest) return "start";
+  const [first, ...more] = busiest.sensors;
+  return `+ ${brief(first, narrow() ? 9 : 16)}${more.length ? ` + ${more.length}` : ""}`;
+}
+
+const accuracyOf = (node) => node.right / node.stopped;
+
+/** The dots of nodes: those where items are classified, coloured from the least to the most accurate, and the others. */
+function dotsOf(traffic, at) {
+  const { nodes, edges, rows } = traffic;
+  const all = nodes.map((node, place) => ({ ...node, ...at[place], label: labelOf(place, edges) }));
+  const ends = all.filter((node) => node.stopped > 0);
+  const judged = ends.filter((node) => node.stopped >= LEAST_JUDGED * rows);
+  const shares = (judged.length ? judged : ends).map(accuracyOf);
+  const [least, most] = [Math.min(...shares), Math.max(...shares)];
+  const scale = {
+    color: ends.map(accuracyOf),
+    colorscale: RAMP,
+    cmin: least === most ? least - 0.01 : least,
+    cmax: most,
+    showscale: true,
+    colorbar: narrow()
+      ? { orientation: "h", y: 1, yanchor: "bottom", thickness: 8, tickformat: ".1~%", nticks: 4, title: { text: "right", side: "top" } }
+      : { title: { text: "right", side: "right" }, tickformat: ".1~%", thickness: 10 },
+  };
+  return [dots(all.filter((node) => !(node.stopped > 0)), traffic, { color: colour("--muted") }), dots(ends, traffic, scale)];
+}
+
+function dots(nodes, { rows }, marker) {
+  const said = ({ sensors, share, stopped, wrong }) =>
+    `${names(sensors)}<br>${percent(share)} of items come here<br>${percent(stopped / rows)} are classified here, ` +
+    `${percent(stopped ? wrong / stopped : 0)} of them wrongly`;
+  return {
+    x: nodes.map((node) => node.x),
+    y: nodes.map((node) => node.y),
+    mode: "markers+text",
+    showlegend: false,
+    text: nodes.map((node) => node.label),
+    textposition: nodes.map((node) => (node.x % 2 ? "top center" : "bottom center")), // so that neighbours have room
+    textfont: { size: narrow() ? 9.5 : 11 },
+    cliponaxis: false,
+    marker: {
+      size: nodes.map((node) => 10 + 30 * Math.sqrt(node.stopped / rows)),
+      line: { width: 1, color: colour("--muted") },
+      ...marker,
+    },
+    customdata: nodes.map(said),
+    hovertemplate: "%{customdata}<extra></extra>",
+  };
 }
 
 function dagFigure(call) {
   const made = figure({
     title: "Ways through the sensors",
-    hint: "a node is what is known of an item; the thicker a way, the more items take it; the larger a node, the more of them are classified there",
+    hint: "a node is what is known of an item; the thicker a way, the more items take it; the larger a node, the more of them are classified there, and the brighter, the more of these rightly",
     call,
     wide: true,
     tall: true,
@@ -97,7 +165,8 @@ function dagFigure(call) {
     (traffic) => () => {
       const { nodes, edges } = traffic;
       const at = places(nodes);
-      const ink = getComputedStyle(document.documentElement).getPropertyValue("--muted");
+      const ink = colour("--muted");
+      const fullest = Math.max(...[...Map.groupBy(at, (one) => one.x).values()].map((column) => column.length));
       const lines = edges.map((edge) => ({
         x: [at[edge.source].x, at[edge.target].x],
         y: [at[edge.source].y, at[edge.target].y],
@@ -119,38 +188,11 @@ function dagFigure(call) {
         ),
         hovertemplate: "%{customdata}<extra></extra>",
       };
-      const dots = {
-        x: nodes.map((_, i) => at[i].x),
-        y: nodes.map((_, i) => at[i].y),
-        mode: nodes.length <= 14 && !narrow() ? "markers+text" : "markers",
-        showlegend: false,
-        text: nodes.map((node, i) => (node.sensors.length ? labelOf(i, edges) : "start")),
-        textposition: "bottom center",
-        textfont: { size: 11 },
-        cliponaxis: false,
-        marker: {
-          size: nodes.map((node) => 10 + 34 * Math.sqrt(node.stopped / traffic.rows)),
-          color: nodes.map((node) => (node.stopped ? node.wrong / node.stopped : 0)),
-          colorscale: [
-            [0, palette()[2]],
-            [1, palette()[1]],
-          ],
-          cmin: 0,
-          cmax: Math.max(0.05, ...nodes.map((node) => (node.stopped ? node.wrong / node.stopped : 0))),
-          showscale: !narrow(),
-          colorbar: { title: { text: "wrong", side: "right" }, tickformat: "~%", thickness: 10 },
-          line: { width: 1, color: ink },
-        },
-        customdata: nodes.map(
-          (node) =>
-            `${names(node.sensors)}<br>${percent(node.share)} of items come here<br>${percent(node.stopped / traffic.rows)} are classified here, ${percent(node.stopped ? node.wrong / node.stopped : 0)} of them wrongly`,
-        ),
-        hovertemplate: "%{customdata}<extra></extra>",
-      };
       return {
-        data: [...lines, middles, dots],
+        data: [...lines, middles, ...dotsOf(traffic, at)],
         layout: {
-          margin: { t: 24, b: 60 },
+          height: Math.max(440, ROOM.head + ROOM.row * fullest),
+          margin: { t: narrow() ? 60 : 24, b: 60 },
           xaxis: {
             title: { text: "sensors acquired" },
             dtick: 1,
@@ -181,7 +223,8 @@ page(async ({ solver, name }) => {
   const [costs, drawCosts] = curveFigure({ path: path("curve") });
   const [dag, drawDag] = dagFigure({ path: path("traffic") });
   const most = Math.max(...curve.points.map((one) => one.cost_bound));
-  const { spec } = await get(`/v1/datasets/${record.dataset}`).catch(() => ({ spec: {} }));
+  const usual = usualOf(curve, record);
+  const { spec } = (await datasetOf(record)) ?? { spec: {} };
   const inputsOf = (sensor) => {
     const classifier = spec.classifiers?.find((one) => one.name === sensor);
     if (classifier)
@@ -204,7 +247,7 @@ page(async ({ solver, name }) => {
     fill(
       walked,
       walk({
-        hint: budget ? `with a budget of ${budget} ${unit}` : "without a budget",
+        hint: budget ? `with a budget of ${number(Number(budget))} ${unit}` : "without a budget",
         unit,
         fields: (step) =>
           [step.sensor, ...step.then].flatMap((sensor) => inputsOf(sensor).map((field) => ({ key: sensor, ...field }))),
@@ -223,7 +266,10 @@ page(async ({ solver, name }) => {
         unit,
         min: 0,
         max: most,
-        hint: "without a limit: the fewest errors",
+        value: usual ? enoughFor(usual.cost_bound) : "",
+        hint: usual
+          ? "it opens at what its worth is measured at; without a limit: the fewest errors"
+          : "without a limit: the fewest errors",
       },
       {
         name: "item",
@@ -247,10 +293,11 @@ page(async ({ solver, name }) => {
           { title: `cost (${unit})`, key: "cost" },
           { title: "error", key: "error" },
         ],
-        traffic.points,
+        traffic.points.filter((one) => one.share >= SHOWN_SHARE),
+        { records: true },
       ),
     after: (traffic, { budget, item }) => {
-      costs.draw(drawCosts(curve, traffic)).then(() => onPick(costs, ([, , bound]) => panel.set("budget", bound)));
+      costs.draw(drawCosts(curve, traffic)).then(() => onPick(costs, ([, , bound]) => panel.set("budget", enoughFor(bound))));
       dag.retold({ path: path("traffic", { budget }) });
       if (!traffic) return dag.blank("There is no traffic to draw for this budget.");
       dag.draw(drawDag(traffic));

@@ -1,0 +1,314 @@
+"""What the console says, read as a person does: words and short numbers, on every page, also on a telephone."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.e2e import visits
+from tests.e2e.test_console import KEY, PAGES, settle, start_build
+from tests.e2e.visits import Visit
+from tests.support.samples import trace_upload
+from tests.support.servers import Server, wait_for
+
+pytestmark = visits.MARKS
+PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 740}}
+NOT_FOR_PEOPLE = re.compile(r"\[object|undefined|NaN|\bnull\b|\d(?:[.,]?\d){14,}|\{\"")
+"""What no panel shows: JavaScript's own words for nothing, numbers with all their digits, JSON."""
+TEXTS = """() => {
+    const meant = ".copyable pre, #spec pre, #versions details pre"; // command lines, and what is JSON on purpose
+    const found = [];
+    const note = (element, text) => {
+        const panel = element.closest("[aria-label], [id]");
+        found.push([panel?.getAttribute("aria-label") ?? panel?.id ?? "", text]);
+    };
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        const element = walker.currentNode.parentElement;
+        if (!element.closest(meant)) note(element, walker.currentNode.data);
+    }
+    for (const field of document.querySelectorAll("input, textarea")) {
+        note(field, field.value);
+        note(field, field.placeholder ?? "");
+    }
+    for (const element of document.querySelectorAll("[aria-label], [aria-valuetext], [title]"))
+        for (const name of ["aria-label", "aria-valuetext", "title"]) note(element, element.getAttribute(name) ?? "");
+    return found.filter(([, text]) => text.trim());
+}"""
+CUT_OFF = """() => {
+    const hides = (one) => getComputedStyle(one).overflowX !== "visible" && one.scrollWidth > one.clientWidth + 1;
+    const boxes = [...document.querySelectorAll("main *:not(input, textarea, select, pre)")]
+        .filter((one) => !(one instanceof SVGElement) && one.checkVisibility() && hides(one))
+        .map((one) => `${one.tagName} ${one.className} ${one.getAttribute("aria-label")}`);
+    const texts = [...document.querySelectorAll(".js-plotly-plot")].flatMap((plot) => {
+        const { left, right, top, bottom } = plot.getBoundingClientRect();
+        const beyond = (one) =>
+            one.left < left - 1 || one.right > right + 1 || one.top < top - 1 || one.bottom > bottom + 1;
+        return [...plot.querySelectorAll("svg text")]
+            .filter((one) => one.textContent.trim() && beyond(one.getBoundingClientRect()))
+            .map((one) => one.textContent);
+    });
+    return [...boxes, ...texts];
+}"""
+OPEN_ALL = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
+FILLED = """() => [...document.querySelectorAll(".figure")].flatMap((figure) => {
+    const plot = figure.querySelector(".js-plotly-plot");
+    const { range, tickformat } = plot._fullLayout.yaxis;
+    const kinds = new Set(plot._fullData.map((one) => one.type));
+    if (tickformat !== "~%" || !kinds.has("scatter") || plot._fullData.some((one) => one.stackgroup)) return [];
+    const values = plot._fullData.flatMap((one) => [...one.y]);
+    return [[figure.getAttribute("aria-label"), Math.min(...values), Math.max(...values), ...range]];
+})"""
+"""Of each chart of shares: its name, the least and the greatest of them, and the ends of its axis."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Run one browser for all tests."""
+    with visits.browser() as running:
+        yield running
+
+
+@pytest.fixture
+def visit(browser: Browser, all_subjects: Server) -> Iterator[Visit]:
+    """Open a tab that has been told the key."""
+    with visits.visit(browser, all_subjects.url, KEY) as tab:
+        yield tab
+
+
+@pytest.fixture
+def feedback(all_subjects: Server) -> Iterator[Server]:
+    """Tell the server of outcomes of a policy, three quarters of them right, until the test is over."""
+    decision = all_subjects.client.post("/v1/policies/plan/steps", json={}).json()["decision"]
+    items = [{"decision": decision, "correct": place % 4 > 0, "cost": 10 / 3 + place} for place in range(40)]
+    assert all_subjects.client.post("/v1/feedback", json={"items": items}).status_code == 200
+    yield all_subjects
+    assert all_subjects.client.delete("/v1/feedback/policy/plan").status_code == 204
+
+
+@pytest.fixture
+def ended_build(all_subjects: Server) -> Iterator[str]:
+    """Build a cascade from a dataset of its own, and give the build's id."""
+    client = all_subjects.client
+    assert client.put("/v1/datasets/brief", files=trace_upload()).status_code == 201
+    build = start_build(all_subjects, "cascade", {"target_precision": 0.9}, "brief")
+    wait_for(lambda: client.get(f"/v1/builds/{build}").json()["status"] == "succeeded", 60)
+    wait_for(lambda: client.get("/v1/cascades/later/decision").is_success, 10)
+    yield build
+    assert client.delete("/v1/artifacts/cascade/later").status_code == 204
+    client.delete("/v1/datasets/brief")
+
+
+def still(page: Page) -> None:
+    """Wait until a page says the same twice, and its charts are drawn."""
+
+    def unchanged() -> bool:
+        settle(page)
+        before = page.evaluate(TEXTS)
+        page.wait_for_timeout(250)
+        return bool(page.evaluate(TEXTS) == before)
+
+    wait_for(unchanged, 20, "the page does not come to rest")
+
+
+def test_every_panel_says_words_and_short_numbers(visit: Visit, feedback: Server, ended_build: str) -> None:
+    for path in (*PAGES, f"/builds/{ended_build}"):
+        visit.page.goto(path)
+        still(visit.page)
+        visit.page.evaluate(OPEN_ALL)
+        still(visit.page)
+        texts = visit.page.evaluate(TEXTS)
+        assert len(texts) > 20, path
+        wrong = [(panel, text) for panel, text in texts if NOT_FOR_PEOPLE.search(text)]
+        assert not wrong, (path, wrong)
+    assert visit.complaints == []
+
+
+def test_the_reader_knows_what_is_not_for_people() -> None:
+    wrong = ("[object Object]", "undefined ms", "NaN %", "none, null", "0.12345678901234567", '{"label": "3"}')
+    right = ("nullable", "2026-11-22T10:00:00.123456+00:00", "1,234,567", "3 (98 % sure)", "a { b }")
+    assert all(map(NOT_FOR_PEOPLE.search, wrong))
+    assert not any(map(NOT_FOR_PEOPLE.search, right))
+
+
+def test_on_a_telephone_nothing_is_cut_off_and_no_page_scrolls_sideways(
+    browser: Browser, feedback: Server, ended_build: str
+) -> None:
+    with visits.visit(browser, feedback.url, KEY, **PHONE) as visit:
+        for path in (*PAGES, f"/builds/{ended_build}"):
+            visit.page.goto(path)
+            still(visit.page)
+            assert visit.page.evaluate(CUT_OFF) == [], path
+            visit.page.evaluate(OPEN_ALL)
+            still(visit.page)
+            assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+
+
+def walked(page: Page, solver: str) -> list[str]:
+    """Walk an item through, and give what is said of each step."""
+    page.goto(f"/artifacts/{solver}/plan")
+    still(page)
+    walk = page.get_by_role("region", name="Walk one item through")
+    while not walk.get_by_role("button", name="Another item").is_visible():
+        steps = walk.locator("ol.path li").count()
+        for field in walk.locator("form input").all():
+            field.fill(_answer(field))
+        walk.get_by_role("button", name="Tell it").click()
+        expect(walk.locator("ol.path li").nth(steps)).to_be_visible()
+        expect(walk.get_by_role("button", name=re.compile("Tell it|Another item"))).to_be_enabled()
+    return walk.locator("ol.path li").all_inner_texts()
+
+
+def _answer(field: Locator) -> str:
+    label = field.evaluate("one => one.labels[0].textContent")
+    return "cat" if "class" in label else "0.98" if "confidence" in label else "0.7"
+
+
+def test_what_was_told_on_a_walk_is_said_in_words(visit: Visit) -> None:
+    visit.page.add_init_script("history.replaceState(null, '', '#budget=1000')")
+    lines = [*walked(visit.page, "policy")[:-1], *walked(visit.page, "pipeline")[:-1]]
+    assert lines
+    for line in lines:
+        assert re.fullmatch(r"(\w+: [^{}\[\]\"]+; )*\w+: [^{}\[\]\"]+, for [\d.]+ (ms|min)", line), line
+    told = "async values => (await import('/console/walk.js')).told(values)"
+    said: dict[str, Any] = {
+        "cat (98 % sure)": {"label": "cat", "confidence": 0.98},
+        "cat": {"label": "cat"},
+        "0.5, missing": [0.5, None],
+    }
+    for words, value in said.items():
+        assert visit.page.evaluate(told, value) == words
+
+
+def test_a_policy_opens_at_the_trade_off_that_its_worth_is_about(visit: Visit, all_subjects: Server) -> None:
+    points = all_subjects.client.get("/v1/policies/plan/curve").json()["points"]
+    worth = all_subjects.client.get("/v1/artifacts/policy/plan").json()["worth"]
+    usual = min(points, key=lambda one: abs(one["cost"] - worth["cost"]))
+    visit.page.goto("/artifacts/policy/plan")
+    still(visit.page)
+    budget = float(visit.page.get_by_label("What an item may cost on average (ms)", exact=True).input_value())
+    assert usual["cost_bound"] <= budget <= usual["cost_bound"] * 1.00001
+    rows = visit.page.get_by_role("region", name="Choose a budget").locator("tbody tr")
+    expect(rows).to_have_count(1)
+    expect(rows.first).to_contain_text(f"λ = {usual['tradeoff']:.4}")
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_every_node_of_a_policy_has_a_short_name_and_a_colour_of_its_accuracy(
+    browser: Browser, all_subjects: Server, width: int
+) -> None:
+    with visits.visit(browser, all_subjects.url, KEY, viewport={"width": width, "height": 900}) as visit:
+        visit.page.goto("/artifacts/policy/plan#budget=2.36")
+        still(visit.page)
+        traffic = all_subjects.client.get("/v1/policies/plan/traffic", params={"budget": 2.36}).json()
+        chart = visit.page.get_by_role("region", name="Ways through the sensors")
+        labels = chart.locator(".textpoint text").all_text_contents()
+        assert len(labels) == len(traffic["nodes"])
+        assert all(0 < len(label) <= 24 for label in labels)
+        scale = "one => { const { cmin, cmax } = one._fullData.at(-1).marker; return [cmin, cmax]; }"
+        judged = [node for node in traffic["nodes"] if node["stopped"] >= 0.01 * traffic["rows"]]
+        shares = [node["right"] / node["stopped"] for node in judged]
+        assert len(set(shares)) > 1
+        assert chart.locator(".js-plotly-plot").evaluate(scale) == pytest.approx([min(shares), max(shares)])
+
+
+def test_axes_of_shares_are_over_the_band_in_which_they_lie(visit: Visit) -> None:
+    looked_at = 0
+    for path in PAGES:
+        if not path.startswith("/artifacts/"):
+            continue
+        visit.page.goto(path)
+        still(visit.page)
+        for name, least, greatest, low, high in visit.page.evaluate(FILLED):
+            looked_at += 1
+            assert greatest == least or high - low <= 2 * (greatest - least) + 0.01, (
+                path,
+                name,
+                least,
+                greatest,
+                low,
+                high,
+            )
+    assert looked_at >= 8
+    band = "async given => (await import('/console/theme.js')).band(...given)"
+    low, high = visit.page.evaluate(band, [[0.85, 0.9, 0.99]])
+    assert 0.8 < low < 0.85
+    assert 0.99 < high < 1.05
+    assert visit.page.evaluate(band, [[0.1, 0.9, 0.95, 0.99]])[0] > 0.8
+    assert visit.page.evaluate(band, [[0.1, 0.9, 0.95, 0.99], {"keep": [0.1]}])[0] < 0.1
+    assert visit.page.evaluate(band, [[0.9, 0.1, 0.05, 0.01], {"worse": "high"}])[1] < 0.2
+
+
+def test_feedback_says_what_its_test_sees_and_why_interval_and_verdict_differ(visit: Visit, feedback: Server) -> None:
+    report = feedback.client.get("/v1/feedback/policy/plan").json()
+    assert [one["fall"] for one in report["detects"]] == [0.02, 0.05, 0.1]
+    visit.page.goto("/artifacts/policy/plan")
+    panel = visit.page.locator("#feedback")
+    for one in report["detects"]:
+        points, after = f"a fall of {100 * one['fall']:.0f} points", one["outcomes"]
+        said = f"{points} is seen after about {after:,} outcomes" if after else f"{points} cannot be told"
+        expect(panel).to_contain_text(said)
+    expect(panel).to_contain_text("holds for one look")
+    expect(panel).to_contain_text("sequential test")
+    expect(panel).to_contain_text("75.0 %")
+    visit.page.goto("/artifacts/cascade/plan")  # of which nothing was told
+    expect(panel).to_contain_text("a fall of 10 points")
+
+
+def test_a_dataset_that_was_deleted_is_said_to_be(visit: Visit, all_subjects: Server, ended_build: str) -> None:
+    visit.page.goto("/artifacts/cascade/later")
+    expect(visit.page.get_by_role("link", name="brief", exact=True)).to_be_visible()
+    assert all_subjects.client.delete("/v1/datasets/brief").status_code == 204
+    visit.page.reload()
+    expect(visit.page.locator("#facts")).to_contain_text("brief (deleted)")
+    expect(visit.page.get_by_role("link", name="brief", exact=True)).to_have_count(0)
+
+
+MISSING = {
+    "/nowhere": "There is nothing at /nowhere.",
+    "/datasets/nosuch": "nosuch",
+    "/datasets/NO": "There is nothing at /datasets/NO.",
+    "/builds/nosuch": "nosuch",
+    "/artifacts/cascade/nosuch": "There is no cascade artifact called",
+    "/artifacts/wizard/plan": "There is no solver called",
+}
+"""Addresses of nothing, and what is said of them."""
+
+
+@pytest.mark.parametrize("path", MISSING)
+def test_what_is_not_there_has_a_page_for_people_and_a_problem_for_programs(server: Server, path: str) -> None:
+    page = server.client.get(path, headers={"accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    for accept in ("*/*", "application/json"):
+        problem = server.client.get(path, headers={"accept": accept})
+        assert problem.headers["content-type"] == "application/problem+json"
+        assert problem.status_code == (422 if path == "/datasets/NO" else 404)
+    assert server.client.get("/artifacts/cascade/trace", headers={"accept": "text/html"}).status_code == 200
+
+
+def test_addresses_of_the_api_answer_problems_to_browsers_too(server: Server) -> None:
+    reply = server.client.get("/v1/datasets/nosuch", headers={"accept": "text/html"})
+    assert (reply.status_code, reply.headers["content-type"]) == (404, "application/problem+json")
+
+
+def test_a_page_tells_nobody_without_a_key_what_there_is(all_subjects: Server) -> None:
+    pages = [
+        all_subjects.client.get(f"/datasets/{name}", headers={"accept": "text/html", "authorization": ""})
+        for name in ("trace", "nosuch")
+    ]
+    assert pages[0].status_code == pages[1].status_code == 200
+    assert pages[0].text.replace("trace", "nosuch") == pages[1].text
+
+
+def test_the_page_of_what_is_not_there_leads_to_the_overview(browser: Browser, server: Server) -> None:
+    with visits.visit(browser, server.url) as visit:
+        for path, said in MISSING.items():
+            visit.page.goto(path)
+            expect(visit.page.get_by_role("heading", name="This is not there")).to_be_visible()
+            expect(visit.page.locator("main")).to_contain_text(said)
+        visit.page.get_by_role("link", name="To the overview").click()
+        expect(visit.page.get_by_role("heading", name="Overview")).to_be_visible()
+        assert visit.outside == []
+        assert {line for line in visit.complaints if "404" not in line} == set()
