@@ -70,7 +70,7 @@ class Worth(Value):
         """Say it in a few words, for lists."""
         match self.verdict:
             case "saves":
-                return f"saves {share(self.saved, self.saved_interval)}"
+                return f"saves {share(self.saved, self.saved_interval)}, {self.accuracy:.1%} right"
             case "gains":
                 return f"gains {100 * self.gained:.1f} points"
             case "worse":
@@ -87,4 +87,4 @@ def share(value: float | None, interval: Interval | None) -> str:
     """
     if value is None or interval is None:
         return "unknown"
-    return f"{100 * value:.0f} % ({100 * interval[0]:.0f} to {100 * interval[1]:.0f} %)"
+    return f"{round(100 * value)} % ({round(100 * interval[0])} to {round(100 * interval[1])} %)"

@@ -24,8 +24,8 @@ NEARLY = 0.01
 """How much less accurate than the most accurate alternative a point may be that a headline speaks of."""
 _DOUBT = 1e-12
 _MOST_NAMES = 3
-LEAST_SAVED = -10.0
-"""A plan that costs eleven times as much as an alternative, or anything where one is free, is said to lose so much."""
+LEAST_SAVED = -1000.0
+"""What a plan is said to save that costs anything where an alternative is free."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,7 +131,7 @@ def _compared(accuracies: Floats, costs: Floats) -> tuple[Floats, Floats]:
     instead = least_costs(accuracies[:, :-1], costs[:, :-1], own_accuracy)
     with np.errstate(divide="ignore", invalid="ignore"):
         saved = np.where(instead > 0, 1 - own_cost / instead, np.where(own_cost > 0, LEAST_SAVED, np.nan))
-    return np.maximum(saved, LEAST_SAVED), own_accuracy - most_accuracies(accuracies[:, :-1], costs[:, :-1], own_cost)
+    return saved, own_accuracy - most_accuracies(accuracies[:, :-1], costs[:, :-1], own_cost)
 
 
 def least_costs(accuracies: Floats, costs: Floats, wanted: Floats) -> Floats:
@@ -180,15 +180,14 @@ def _beside(names: Sequence[str], accuracies: Floats, costs: Floats) -> Beside:
     target = float(least_costs(accuracies[None, :a], costs[None, :a], accuracies[-1:])[0])
     reaching = [k for k in range(a) if accuracies[k] >= wanted - _DOUBT]
     pool = reaching or [k for k in range(a) if accuracies[k] >= accuracies[:a].max() - _DOUBT]
-    k = min(pool, key=lambda k: (costs[k], names[k]))
+    k = min(pool, key=lambda k: (costs[k], -accuracies[k], names[k]))
     if costs[k] <= target * (1 + 1e-9):
         return Beside(kind="alone", name=names[k], accuracy=float(accuracies[k]), cost=float(costs[k]))
     pairs = ((i, j) for i in range(a) if i not in reaching for j in reaching)
     i, j = min(pairs, key=lambda pair: _coin(accuracies, costs, *pair)[1])
-    heads = 100 * _coin(accuracies, costs, i, j)[0]
-    return Beside(
-        kind="coin", name=f"a coin ({heads:.0f} % {names[j]}, else {names[i]})", accuracy=float(wanted), cost=target
-    )
+    heads = round(100 * _coin(accuracies, costs, i, j)[0])
+    name = f"a coin ({heads} % {names[j]}, else {names[i]})" if heads < 100 else names[j]
+    return Beside(kind="coin", name=name, accuracy=float(wanted), cost=target)
 
 
 def _coin(accuracies: Floats, costs: Floats, i: int, j: int) -> tuple[float, float]:
@@ -207,25 +206,45 @@ def _verdict(saved: Interval | None, gained: Interval) -> Verdict:
         return "saves"
     if gained[0] > 0:
         return "gains"
-    return "worse" if gained[1] < 0 and (saved is None or saved[1] < 0) else "nothing"
+    return "worse" if gained[1] <= 0 and (gained[1] if saved is None else saved[1]) < 0 else "nothing"
 
 
 def _headline(worth: Worth) -> str:
     rows, beside = f"({worth.rows:,} rows that chose nothing)", worth.beside.name
     match worth.verdict:
         case "saves":
-            return f"saves {share(worth.saved, worth.saved_interval)} beside {beside} {rows}"
+            return f"saves {share(worth.saved, worth.saved_interval)} beside {beside}{_accuracies(worth)} {rows}"
         case "gains":
             points = " to ".join(f"{100 * bound:.1f}" for bound in worth.gained_interval)
             more = f"is right {100 * worth.gained:.1f} points ({points}) more often"
-            return f"{more} than what the same cost buys otherwise {rows}"
-        case "worse" if worth.saved is None:
-            return f"is less accurate than {beside}, which costs as little {rows}"
+            return f"{more} than what the same cost buys otherwise{_accuracies(worth)} {rows}"
+        case "worse" if worth.beside.cost > 0 and worth.cost > worth.beside.cost:
+            times = f"{worth.cost / worth.beside.cost:.3g}"
+            return f"costs {times} times as much as {beside}, which is as accurate {rows}"
         case "worse":
-            return f"costs {-100 * (worth.saved or 0.0):.0f} % more than {beside}, which is as accurate {rows}"
+            return f"is less accurate than {beside} for the same cost {rows}"
         case _:
-            figure = "" if worth.saved is None else f" ({share(worth.saved, worth.saved_interval)})"
-            return f"saves nothing that can be shown beside {beside}{figure} {rows}"
+            return f"saves nothing that can be shown beside {beside}{_doubt(worth)} {rows}"
+
+
+def _accuracies(worth: Worth) -> str:
+    """Say how accurate the plan is, and which alternative is more accurate by more than a point."""
+    best = max(worth.alternatives, key=lambda one: one.accuracy)
+    said = f", {worth.accuracy:.1%} right"
+    return said if best.accuracy <= worth.accuracy + NEARLY else f"{said}; {best.name} is {best.accuracy:.1%}"
+
+
+def _doubt(worth: Worth) -> str:
+    if worth.saved is None or worth.saved_interval is None or is_same(worth):
+        return ""
+    low, high = (round(100 * bound) for bound in worth.saved_interval)
+    return f": {round(100 * worth.saved)} % here, anything from {low} to {high} % is likely"
+
+
+def is_same(worth: Worth) -> bool:
+    """Tell whether the plan does what the alternative does: nothing is saved or gained on any resampling."""
+    bounds = (*(worth.saved_interval or (0.0, 0.0)), *worth.gained_interval)
+    return max(abs(bound) for bound in bounds) < 1e-9
 
 
 def _advice(worth: Worth) -> str | None:
@@ -233,5 +252,9 @@ def _advice(worth: Worth) -> str | None:
         return None
     if worth.verdict == "worse":
         return f"take {worth.beside.name}; or try another method, or classifiers that differ more in cost"
+    if is_same(worth):
+        return (
+            f"it does what {worth.beside.name} does: take that; or try another method, or classifiers that differ more"
+        )
     more = f"{4 * worth.rows:,} rows to report would halve the interval"
     return f"{more}; else classifiers that differ more, or another method"

@@ -94,8 +94,8 @@ def builds_list(
         terminal.print_json({"items": [build.model_dump(mode="json") for build in latest]})
         return
     terminal.say_if_empty(latest)
-    rows = [(one.id, one.solver, one.name, one.status, one.created_at[:19].replace("T", " ")) for one in latest]
-    terminal.print_table("builds", ["id", "solver", "name", "status", "queued"], rows, whole=("id",))
+    rows = [(one.id, one.solver, one.name, one.status) for one in latest]
+    terminal.print_table("builds", ["id", "solver", "name", "status"], rows, whole=("id",))
 
 
 @builds.command("show")

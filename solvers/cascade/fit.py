@@ -22,7 +22,7 @@ from solvers.cascade.ratio_order import ratio_frontier
 from solvers.cascade.replay import Rows
 from solvers.cascade.solve import discard_reason
 from solvers.cascade.subset_search import MAX_CLASSIFIERS, count_left, set_states
-from solvers.cascade.summary import baselines, notes_of, replayed, summarize, worth
+from solvers.cascade.summary import baselines, held_out_accuracies, notes_of, replayed, summarize, worth
 
 MIN_ROWS = 20
 """Rows that a trace needs: ten to build from and ten to check on."""
@@ -41,7 +41,8 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
 
     The summary: unit, rows, options in force, classifiers, left_out, discarded, what was proved; ``replays``: without
     deadline and for each of the options' deadlines the cascade with what was predicted and what both halves say;
-    ``baselines``: always the deterministic, always the cheapest. Raises InvalidRequest for fewer than 20 rows, an
+    ``accuracies``: of the cascade of every deadline on the held-out half; ``baselines``: always the deterministic,
+    always the cheapest. Raises InvalidRequest for fewer than 20 rows, an
     unknown deterministic classifier, or more than 20 IDK classifiers in ``joint``.
 
     O(n N log N) time for n classifiers and N rows, and the algorithm's (``subset_search``: n 2^n for joint).
@@ -61,6 +62,7 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
     summary = summarize(dataset, options, measured, plan) | {"replays": replays}
     summary["rows"] = {"build": len(build), "held_out": len(held_out)}
     summary["baselines"] = baselines(dataset, measured, build, held_out)
+    summary["accuracies"] = held_out_accuracies(plan, measured, rows["held_out"])
     summary["notes"] = notes_of(options, replays)
     run.progress(total, total, "done")
     return Fitted(plan, summary, worth(plan, dataset, measured, held_out, rng))

@@ -14,6 +14,9 @@ from solvers.cascade.measured import Measured, rows_of
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.replay import Rows, replay, walk
 
+MOST_REPLAYED = 64
+"""Cascades whose accuracy a build measures, beside those of the deadlines that it is asked about."""
+
 
 def summarize(dataset: Trace, options: CascadeOptions, measured: Measured, plan: CascadePlan) -> dict[str, Any]:
     """Describe the classifiers, and what was proved of the cascades."""
@@ -66,6 +69,19 @@ def replayed(plan: CascadePlan, measured: Measured, rows: dict[str, Rows], deadl
         "build": build,
         "held_out": replay(rows["held_out"], cascade, names),
     }
+
+
+def held_out_accuracies(plan: CascadePlan, measured: Measured, rows: Rows) -> list[dict[str, Any]]:
+    """Tell of the cascade of each deadline, the longest first, how accurate it is on the held-out half."""
+    longest_first = range(len(plan.maximum_durations) - 1, -1, -1)
+    cascades = [
+        tuple(plan.names[k] for k in plan.members[plan.offsets[step] : plan.offsets[step + 1]].tolist())
+        for step in longest_first
+    ]
+    return [
+        {"cascade": list(names), "accuracy": float(walk(rows, [measured.index(name) for name in names])[1].mean())}
+        for names in list(dict.fromkeys(cascades))[:MOST_REPLAYED]
+    ]
 
 
 def baselines(dataset: Trace, measured: Measured, build: Int64s, held_out: Int64s) -> list[dict[str, Any]]:

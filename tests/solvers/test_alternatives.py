@@ -100,8 +100,8 @@ def test_a_plan_that_is_one_of_the_alternatives_saves_nothing() -> None:
     worth = worth_of("", Replay(alternatives.right[:, 1], alternatives.costs[:, 1]), alternatives, rng)
     assert (worth.verdict, worth.beside.kind, worth.beside.name) == ("nothing", "alone", "always large")
     assert (worth.saved, worth.gained) == (0.0, 0.0)
-    assert "saves nothing that can be shown beside always large (0 % " in worth.headline
-    assert "2,000 rows" in str(worth.advice)
+    assert worth.headline == "saves nothing that can be shown beside always large (500 rows that chose nothing)"
+    assert "it does what always large does" in str(worth.advice)
 
 
 def test_a_plan_that_an_alternative_beats_says_which_and_by_how_much() -> None:
@@ -109,8 +109,26 @@ def test_a_plan_that_an_alternative_beats_says_which_and_by_how_much() -> None:
     _, alternatives = _rows(rng, 500)
     worth = worth_of("", Replay(alternatives.right[:, 0], np.full(500, 5.0)), alternatives, rng)
     assert (worth.verdict, worth.beside.name) == ("worse", "always small")
-    assert worth.headline.startswith("costs 400 % more than always small")
+    assert worth.headline.startswith("costs 5 times as much as always small")
     assert "take always small" in str(worth.advice)
+
+
+def test_of_alternatives_that_cost_the_same_the_most_accurate_stands_beside() -> None:
+    rng = np.random.default_rng(9)
+    free = Alternatives(("a", "b"), (rng.random((400, 2)) < (0.5, 0.7)).astype(float), np.zeros((400, 2)))
+    worth = worth_of("", Replay((rng.random(400) < 0.4).astype(float), np.zeros(400)), free, rng)
+    assert (worth.verdict, worth.beside.name) == ("worse", "b")
+    assert worth.headline.startswith("is less accurate than b for the same cost")
+
+
+def test_a_saving_that_costs_accuracy_says_so() -> None:
+    rng = np.random.default_rng(10)
+    hard = rng.random(2000) < 0.5
+    right = np.column_stack((~hard, np.ones(2000))).astype(float)
+    every = Alternatives(("always small", "always large"), right, np.tile((1.0, 100.0), (2000, 1)))
+    worth = worth_of("", Replay((~hard | (rng.random(2000) < 0.5)).astype(float), np.full(2000, 5.0)), every, rng)
+    assert worth.verdict == "saves"
+    assert f"{worth.accuracy:.1%} right; always large is 100.0%" in worth.headline
 
 
 def test_a_plan_may_gain_where_all_costs_nothing() -> None:

@@ -11,7 +11,7 @@ const GOOD = ["saves", "gains"];
 export function headline({ worth, unit }) {
   if (!worth) return h("span", {}, UNKNOWN);
   const flag = { saves: "flag good", gains: "flag good", worse: "flag bad", nothing: "flag" }[worth.verdict];
-  const word = { saves: "saves", gains: "more accurate", worse: "not worth it", nothing: "nothing shown" }[worth.verdict];
+  const word = { saves: "worth it", gains: "worth it", worse: "not worth it", nothing: "nothing shown" }[worth.verdict];
   const right = `${percent(worth.accuracy)} right for ${number(worth.cost)} ${unit} an item, ${worth.decision}`;
   return h("span", {}, h("span", { class: flag }, word), ` ${worth.headline}; ${right}`);
 }
