@@ -49,6 +49,7 @@ DRAWN = """(() => {
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Run a server with an artifact of each subject, all called ``plan``."""
     with server_with_all_subjects(tmp_path_factory.mktemp("console")) as server:
+        server.wait_for_worker()  # else the overview says that builds wait for it
         yield server
 
 

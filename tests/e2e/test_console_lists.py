@@ -22,6 +22,7 @@ VERSIONS = 105
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Run a server with more artifacts, versions and datasets than a page has."""
     with running_server(tmp_path_factory.mktemp("long")) as server:
+        server.wait_for_worker()
         for number in range(ARTIFACTS):
             publish(server, f"plan-{number:03}")
         for number in range(VERSIONS):

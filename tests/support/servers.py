@@ -59,6 +59,10 @@ class Server:
         """Wait for the first load to have finished."""
         wait_for(self._ready, seconds, lambda: f"the server is not ready:\n{self.log.read_text()[-3000:]}")
 
+    def wait_for_worker(self) -> None:
+        """Wait until builds would run: the worker beside the server takes a moment longer to start."""
+        wait_for(lambda: not self.client.get("/health/ready").json()["problems"], 30, "no worker is running")
+
     def stop(self) -> int:
         """Ask it to stop and wait for its end."""
         self.client.close()
