@@ -2,7 +2,7 @@
 
 import os
 
-PATIENCE = float(os.environ.get("TEST_PATIENCE", "4"))
+PATIENCE = float(os.environ.get("TEST_PATIENCE", "6"))
 """By how much limits exceed what an idle machine needs; ``TEST_PATIENCE=20 make test`` for one that is very busy."""
 
 
