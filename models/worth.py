@@ -7,8 +7,6 @@ from pydantic import Field
 from models.base import Items, Value
 
 Verdict = Literal["saves", "gains", "nothing", "worse"]
-
-
 Interval = Annotated[tuple[float, float], Field(strict=False)]
 """The least and the most that a figure may be, with 95 % confidence."""
 
@@ -58,8 +56,8 @@ class Worth(Value):
     gained_interval: Interval = Field(description="where that lies, with 95 % confidence")
     rows: int = Field(description="how many rows say so")
     verdict: Verdict = Field(
-        description="saves: the interval of saved is above 0; gains: that of gained is; worse: both are below; nothing "
-        "can be shown otherwise"
+        description="saves: the interval of saved is above 0; gains: that of gained is; worse: that of saved is "
+        "below 0, and that of gained not above; nothing can be shown otherwise"
     )
     headline: str = Field(description="the same in one sentence")
     advice: str | None = Field(description="what would help where nothing is saved or gained; else null")

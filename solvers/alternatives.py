@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models import Trace
 from models.worth import Alternative, Beside, Interval, Verdict, Worth, share
 from solvers.arrays import Floats, Int64s
 
@@ -70,6 +71,28 @@ def set_name(features: Sequence[str], otherwise: str) -> str:
     if not features:
         return "the most common class"
     return f"always {' + '.join(features)}" if len(features) <= _MOST_NAMES else otherwise
+
+
+def each_alone(dataset: Trace, rows: Int64s) -> dict[str, Replay]:
+    """Let each classifier of a trace answer for some rows."""
+    right, costs = dataset.correct[rows].astype(np.float64), dataset.costs[rows]
+    names = [f"always {classifier.name}" for classifier in dataset.spec.classifiers]
+    return {name: Replay(right[:, k], costs[:, k]) for k, name in enumerate(names)}
+
+
+def halves(rows: int, rng: np.random.Generator) -> tuple[Int64s, Int64s]:
+    """Cut rows at random into those that choose and those that report."""
+    choosing, reporting = (np.sort(half) for half in np.array_split(rng.permutation(rows), 2))
+    return choosing, reporting
+
+
+def worth_of_most_useful(
+    points: dict[str, Replay], alternatives: Alternatives, parts: tuple[Int64s, Int64s], rng: np.random.Generator
+) -> Worth:
+    """Choose a point, by what it is called, by the one part of the rows, and say what it is worth on the other."""
+    names, (choosing, reporting) = list(points), parts
+    chosen = names[most_useful([points[name].take(choosing) for name in names], alternatives.take(choosing))]
+    return worth_of(chosen, points[chosen].take(reporting), alternatives.take(reporting), rng)
 
 
 def most_useful(points: Sequence[Replay], alternatives: Alternatives) -> int:

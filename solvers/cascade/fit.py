@@ -11,6 +11,7 @@ import numpy as np
 
 from models import DatasetFacts, Fault, InvalidRequest, Trace
 from models.cascade import Algorithm, CascadeOptions
+from solvers.alternatives import each_alone
 from solvers.arrays import Int64s
 from solvers.base import Fitted, Run
 from solvers.cascade.groups.search import group_frontier
@@ -65,7 +66,7 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
     summary["accuracies"] = held_out_accuracies(plan, measured, rows["held_out"])
     summary["notes"] = notes_of(options, replays)
     run.progress(total, total, "done")
-    return Fitted(plan, summary, worth(plan, dataset, measured, held_out, rng))
+    return Fitted(plan, summary, worth(plan, measured, rows["held_out"], each_alone(dataset, held_out), rng))
 
 
 def check(facts: DatasetFacts, options: CascadeOptions) -> None:

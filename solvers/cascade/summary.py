@@ -10,7 +10,7 @@ from models.errors import Infeasible
 from models.worth import Worth
 from solvers.alternatives import Alternatives, Replay, worth_of
 from solvers.arrays import Int64s
-from solvers.cascade.measured import Measured, rows_of
+from solvers.cascade.measured import Measured
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.replay import Rows, replay, walk
 
@@ -116,12 +116,10 @@ def notes_of(options: CascadeOptions, replays: list[dict[str, Any]]) -> list[str
     return notes
 
 
-def worth(plan: CascadePlan, dataset: Trace, measured: Measured, held_out: Int64s, rng: np.random.Generator) -> Worth:
+def worth(
+    plan: CascadePlan, measured: Measured, rows: Rows, alone: dict[str, Replay], rng: np.random.Generator
+) -> Worth:
     """Hold the cascade without a deadline against each classifier alone, on the held-out half."""
     decision = plan.decide(CascadeQuery())
-    duration, right, _ = walk(rows_of(dataset, measured, held_out), [measured.index(k) for k in decision.cascade])
-    alone = {
-        f"always {classifier.name}": Replay(dataset.correct[held_out, k].astype(np.float64), dataset.costs[held_out, k])
-        for k, classifier in enumerate(dataset.spec.classifiers)
-    }
+    duration, right, _ = walk(rows, [measured.index(name) for name in decision.cascade])
     return worth_of("without a deadline", Replay(right.astype(np.float64), duration), Alternatives.of(alone), rng)

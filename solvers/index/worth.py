@@ -3,8 +3,8 @@
 import numpy as np
 
 from models.worth import Worth
-from solvers.alternatives import NEARLY, Alternatives, Replay, most_useful, set_name, worth_of
-from solvers.index.costs import Costs
+from solvers.alternatives import NEARLY, Alternatives, Replay, halves, set_name, worth_of_most_useful
+from solvers.index.costs import Costs, members_of
 from solvers.index.plan import IndexPlan
 from solvers.index.training import Trainer
 
@@ -27,12 +27,9 @@ def worth(plan: IndexPlan, trainer: Trainer, rng: np.random.Generator) -> Worth:
     costs = dict(zip(every, curves.at(curves.of_sets(np.array(every)), plan.median_size).tolist(), strict=True))
     right, rows = trainer.right(every), trainer.dataset.rows
     replays = {mask: Replay(right[mask], np.full(rows, costs[mask])) for mask in every}
-    choosing, reporting = (np.sort(half) for half in np.array_split(rng.permutation(rows), 2))
     alternatives = Alternatives.of({name: replays[mask] for name, mask in fixed.items()})
-    chosen = most_useful([replays[mask].take(choosing) for mask in points], alternatives.take(choosing))
-    names = [plan.features[f] for f in range(len(plan.features)) if points[chosen] >> f & 1]
-    decision = f"{' + '.join(names) or 'no feature'}, at the median size"
-    return worth_of(decision, replays[points[chosen]].take(reporting), alternatives.take(reporting), rng)
+    named = {f"{' + '.join(_names(plan, mask)) or 'no feature'}, at the median size": replays[mask] for mask in points}
+    return worth_of_most_useful(named, alternatives, halves(rows, rng), rng)
 
 
 def fixed_sets(plan: IndexPlan) -> dict[str, int]:
@@ -43,5 +40,10 @@ def fixed_sets(plan: IndexPlan) -> dict[str, int]:
     for k in range(n):
         sets.setdefault(sum(1 << f for f in cheapest[:k]), f"the {k} cheapest features")
         sets.setdefault(sum(1 << f for f in plan.orders[0, :k].tolist()), f"the first {k} of forward selection")
-    named = {mask: [plan.features[f] for f in range(n) if mask >> f & 1] for mask in sets}
-    return {set_name(named[mask], called) if mask + 1 < 1 << n else called: mask for mask, called in sets.items()}
+    return {
+        called if mask + 1 == 1 << n else set_name(_names(plan, mask), called): mask for mask, called in sets.items()
+    }
+
+
+def _names(plan: IndexPlan, mask: int) -> list[str]:
+    return [plan.features[f] for f in members_of(mask)]

@@ -6,7 +6,7 @@ import numpy as np
 
 from models import FeatureTable, Trace
 from models.worth import Worth
-from solvers.alternatives import Alternatives, Replay, most_useful, worth_of
+from solvers.alternatives import Alternatives, Replay, each_alone, halves, worth_of_most_useful
 from solvers.arrays import Bools, Floats
 from solvers.policy.graph import Graph
 
@@ -25,20 +25,16 @@ def worth(
     observed: (S, n) whether each node's classifier errs on each row, which it had not seen; costs: (n, M); points: what
     each trade-off of the curve, by what it is called, did with the rows.
     """
-    choosing, reporting = (np.sort(half) for half in np.array_split(rng.permutation(dataset.rows), 2))
+    parts = halves(dataset.rows, rng)
     alone = {
         _name(sensors, graph.members[node]): Replay(
             1 - observed[node], np.asarray((graph.members[node] * costs).sum(axis=1))
         )
-        for node in fixed_sets(graph, observed[:, choosing].mean(axis=1), costs.mean(axis=0))
+        for node in fixed_sets(graph, observed[:, parts[0]].mean(axis=1), costs.mean(axis=0))
     }
     if isinstance(dataset, Trace):
-        every = zip(sensors, dataset.correct.T, dataset.costs.T, strict=True)
-        alone |= {f"always {name}": Replay(right, cost) for name, right, cost in every}
-    alternatives = Alternatives.of(alone)
-    names = list(points)
-    chosen = names[most_useful([points[name].take(choosing) for name in names], alternatives.take(choosing))]
-    return worth_of(chosen, points[chosen].take(reporting), alternatives.take(reporting), rng)
+        alone |= each_alone(dataset, np.arange(dataset.rows))
+    return worth_of_most_useful(points, Alternatives.of(alone), parts, rng)
 
 
 def fixed_sets(graph: Graph, errors: Floats, costs: Floats) -> list[int]:

@@ -90,16 +90,17 @@ def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run
     prices = ShadowPrices.of(tuned.estimates - tuned.penalties, validation.means)
     estimator = Estimator.of(scaling, items, examples.success, tuned.samples, options.metric)
     run.progress(3, STEPS, "comparing on held-out items")
-    drawn = _drawn(table, items, estimator, tuned, prices, rng, options.curve_points)
+    held_out = table.known(table.held_out, embeds=True)
+    estimates = estimator.estimate(held_out.vectors)
+    drawn = _drawn(table, items, estimator, held_out, estimates, tuned, prices, rng, options.curve_points)
     run.progress(4, STEPS, "putting the plan together")
     plan = _plan(dataset, options, table, estimator, items, tuned, prices, drawn)
-    held_out = table.known(table.held_out, embeds=True)
     worth_here = worth(
         dataset,
         prices,
         drawn.budgets,
         (table.validation, validation, tuned.estimates - tuned.penalties),
-        (table.held_out, held_out, estimator.estimate(held_out.vectors) - tuned.penalties),
+        (table.held_out, held_out, estimates - tuned.penalties),
         rng,
     )
     run.progress(STEPS, STEPS, "done")
@@ -171,14 +172,15 @@ def _drawn(
     table: Table,
     items: Singles,
     estimator: Estimator,
+    known: Known,
+    estimates: Floats,
     tuned: Tuned,
     prices: ShadowPrices,
     rng: np.random.Generator,
     points: int,
 ) -> Drawn:
-    """Let the portfolio and its baselines route the held-out items."""
-    known, plain = (table.known(table.held_out, embeds=embeds) for embeds in (True, False))
-    estimates = estimator.estimate(known.vectors)
+    """Let the portfolio and its baselines route the held-out items, of which ``known`` is the truth."""
+    plain = table.known(table.held_out, embeds=False)
     values = estimates - tuned.penalties
     forests = forest_values(items, table.success, estimator.scaling.apply(known.vectors), int(rng.integers(2**32)))
     methods = methods_of(

@@ -4,7 +4,7 @@ import numpy as np
 
 from models import Trace
 from models.worth import Worth
-from solvers.alternatives import Alternatives, Replay, most_useful, worth_of
+from solvers.alternatives import Alternatives, Replay, each_alone, most_useful, worth_of
 from solvers.arrays import Floats, Int64s
 from solvers.portfolio.routing_outcome import Known
 from solvers.portfolio.shadow_prices import ShadowPrices
@@ -21,18 +21,14 @@ def worth(
     """Choose a budget on the validation part, and hold single routing at it against each classifier alone on the
     held-out part. budgets: (p,) of a query; validation, held_out: rows, the truth about them, and values, (n, m)."""
     points = [_routed(prices, budget, *validation[1:]) for budget in budgets.tolist()]
-    place = most_useful(points, _alone(dataset, validation[0]))
+    place = most_useful(points, Alternatives.of(each_alone(dataset, validation[0])))
     budget = float(budgets[place])
     decision = f"a budget of {budget:.4g} {dataset.spec.unit} an item"
-    return worth_of(decision, _routed(prices, budget, *held_out[1:]), _alone(dataset, held_out[0]), rng)
+    alone = Alternatives.of(each_alone(dataset, held_out[0]))
+    return worth_of(decision, _routed(prices, budget, *held_out[1:]), alone, rng)
 
 
 def _routed(prices: ShadowPrices, budget: float, known: Known, values: Floats) -> Replay:
     choice = prices.choose_each(values, known.means, budget - known.embedding_mean)
     rows = np.arange(len(choice))
     return Replay(known.right[rows, choice], known.costs[rows, choice] + known.embedding_costs)
-
-
-def _alone(dataset: Trace, rows: Int64s) -> Alternatives:
-    names = tuple(f"always {classifier.name}" for classifier in dataset.spec.classifiers)
-    return Alternatives(names, dataset.correct[rows].astype(np.float64), dataset.costs[rows])

@@ -53,13 +53,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Run one browser for all tests."""
-    with visits.browser() as running:
-        yield running
-
-
 @pytest.fixture
 def visit(browser: Browser, server: Server) -> Iterator[Visit]:
     """Open a tab that has been told the key."""

@@ -64,13 +64,6 @@ FILLED = """() => [...document.querySelectorAll(".figure")].flatMap((figure) => 
 """Of each chart of shares: its name, the least and the greatest of them, and the ends of its axis."""
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Run one browser for all tests."""
-    with visits.browser() as running:
-        yield running
-
-
 @pytest.fixture
 def visit(browser: Browser, all_subjects: Server) -> Iterator[Visit]:
     """Open a tab that has been told the key."""

@@ -30,7 +30,7 @@ def test_intervals_of_accuracies_hold_what_comes_true(solver: str) -> None:
     misses, replayed_on = 0, fresh(200_000 if solver == "cascade" else FRESH)
     slack = 1 / replayed_on.correct.shape[0] ** 0.5  # two standard errors of what is true
     for seed in range(SEEDS[solver]):
-        live = built(solver, World.of(seed, ROWS[solver]), seed, **PARAMS.get(solver, {}))
+        live = built(solver, World.of(seed, ROWS[solver]).dataset(solver), seed, **PARAMS.get(solver, {}))
         replayed = REPLAYS[solver](live, replayed_on)
         share = sum(not low - slack <= true <= high + slack for (low, high), true in replayed) / len(replayed)
         misses += share > 0.5

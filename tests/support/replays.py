@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from app.clock import now
 from app.serving.answers import facts_of
 from app.serving.catalog import Live
 from models import ArtifactRecord, ArtifactRef, Dataset, FeaturesSpec, TraceSpec
@@ -75,21 +76,23 @@ class World:
         return [dict(zip(names, row, strict=True)) for row in zip(*(columns[n].tolist() for n in names), strict=True)]
 
 
-def built(solver: str, world: World, seed: int, **params: Any) -> Live[Any]:
-    """Build from a world."""
+def built(solver: str, dataset: Dataset, seed: int = 0, **params: Any) -> Live[Any]:
+    """Fit a plan in this process, as if it had been published."""
     options = SOLVERS[solver].options.model_validate(params)
-    fitted = SOLVERS[solver].fit(world.dataset(solver), options, np.random.default_rng(seed), Run())
+    fitted = SOLVERS[solver].fit(dataset, options, np.random.default_rng(seed), Run())
     ref = ArtifactRef(solver=solver, name="plan", version=1)
-    facts: dict[str, Any] = {
-        "dataset": "d",
-        "params": {},
-        "seed": seed,
-        "unit": "ms",
-        "created_at": "",
-        "sha256": "",
-        "bytes": 0,
-    }
-    record = ArtifactRecord(**ref.model_dump(), **facts, summary=fitted.summary, worth=fitted.worth)
+    record = ArtifactRecord(
+        **dict(ref),
+        dataset="d",
+        params={},
+        seed=seed,
+        unit=dataset.spec.unit,
+        summary=fitted.summary,
+        worth=fitted.worth,
+        created_at=now(),
+        sha256="0",
+        bytes=0,
+    )
     return Live(record, ref, fitted.plan)
 
 

@@ -13,19 +13,19 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
-from app.clock import now
 from app.pictures import draw, save
 from app.pictures.canvas import LEAST_SPAN, percents, shown
 from app.pictures.index import MOST_NAMED
 from app.serving.catalog import Live
-from models import ArtifactRecord, ArtifactRef, Dataset, FeaturesSpec, TraceSpec, dataset_from_columns
+from models import Dataset, FeaturesSpec, TraceSpec, dataset_from_columns
 from models.cascade import CascadeQuery
 from models.errors import Conflict
-from solvers import SOLVERS, Run
+from solvers import SOLVERS
 from solvers.index.assemble import plan_without_models
 from solvers.index.costs import Costs
 from tests.solvers.policy.problems import QUICK
 from tests.support import stored
+from tests.support.replays import built
 from tests.support.samples import trace_columns
 from tests.support.subjects import SAMPLES, dataset
 
@@ -43,30 +43,10 @@ def dataset_for(solver: str) -> Dataset:
     return stored.features(60) if name == "features" else dataset(name)
 
 
-def live(solver: str, dataset: Dataset, **params: Any) -> Live[Any]:
-    """Fit a plan in this process, as if it had been published."""
-    options = SOLVERS[solver].options.model_validate(params)
-    fitted = SOLVERS[solver].fit(dataset, options, np.random.default_rng(0), Run())
-    ref = ArtifactRef(solver=solver, name="plan", version=1)
-    record = ArtifactRecord(
-        **dict(ref),
-        dataset="d",
-        params={},
-        seed=0,
-        unit=dataset.spec.unit,
-        summary=fitted.summary,
-        worth=fitted.worth,
-        created_at=now(),
-        sha256="0",
-        bytes=0,
-    )
-    return Live(record, ref, fitted.plan)
-
-
 @cache
 def sample(solver: str) -> Live[Any]:
     """Fit a subject's sample artifact."""
-    return live(solver, dataset_for(solver), **PARAMS[solver])
+    return built(solver, dataset_for(solver), **PARAMS[solver])
 
 
 def drawn(artifact: Live[Any], folder: Path) -> tuple[list[Axes], list[str]]:
@@ -169,7 +149,7 @@ def index_of(costs: list[Any], size: str | list[str] | None = None, **params: An
     listed = [{"name": f"f{i}", "columns": [f"f{i}"], "cost": cost} for i, cost in enumerate(costs)]
     spec = {"kind": "features", "label": "y", "unit": "ms", "size": size, "features": listed}
     table = dataset_from_columns(FeaturesSpec.model_validate(spec), {**columns, **sides, "y": label})
-    return live("index", table, folds=2, **params)
+    return built("index", table, folds=2, **params)
 
 
 SQUARE = {"terms": [{"coefficient": 0.1, "powers": [1, 1]}]}
@@ -220,5 +200,5 @@ def test_names_of_any_kind_fit_into_the_picture(tmp_path: Path) -> None:
         classifier["name"] = name
     dataset = dataset_from_columns(TraceSpec.model_validate(spec), columns)
     for solver, params in (("cascade", {"target_precision": 0.9}), ("policy", PARAMS["policy"])):
-        _, texts = drawn(live(solver, dataset, **params), tmp_path)
+        _, texts = drawn(built(solver, dataset, **params), tmp_path)
         assert {" _hidden", "$x^{$", "w" * 27 + "…"} <= set(texts)
