@@ -28,7 +28,7 @@ from app.metrics import Metrics
 from app.processes.parent_death import die_with_parent
 from app.processes.priority import give_way, look_ups_first
 from app.processes.sandbox import Sandbox
-from app.routes import artifacts, builds, datasets, docs, feedback, health, pages, what_if
+from app.routes import advice, artifacts, builds, datasets, docs, feedback, health, pages, what_if
 from app.routes.dependencies import Context, errors, known_query_only
 from app.routes.subject import Subject, all_subjects
 from app.serving.catalog import Catalog
@@ -101,8 +101,9 @@ def create_api(settings: Settings, metrics: Metrics, subjects: Mapping[str, Subj
         separate_input_output_schemas=False,
     )
     api.include_router(health.router)
-    routers = [datasets.router, builds.router, artifacts.router, *(subject.router for subject in subjects.values())]
-    for router in (*routers, what_if.router_for(subjects), feedback.router):
+    resources = (datasets.router, datasets.drafts, builds.router, advice.router, artifacts.router)
+    each_subject = (subject.router for subject in subjects.values())
+    for router in (*resources, *each_subject, what_if.router_for(subjects), feedback.router):
         api.include_router(router, dependencies=[Security(BEARER)], responses=errors(401, 403, 429))
     docs.install(api)
     missing = pages.install(api)

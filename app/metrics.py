@@ -1,7 +1,10 @@
 """Every metric that the service exports, in Prometheus' words."""
 
+import asyncio
 import os
 import time
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from prometheus_client import (
     generate_latest,
 )
 from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from models.feedback import QUANTITIES
@@ -33,7 +37,11 @@ _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0
 
 
 class Metrics:
-    """Every metric that the service exports, in a registry of its own."""
+    """Every metric that the service exports, in a registry of its own.
+
+    There may be thousands of artifacts, so only counters have their names, and gauges of what has drifted; histograms,
+    of which each is a score of series, have the solver's.
+    """
 
     def __init__(self) -> None:
         disable_created_metrics()  # a second series for each, which nobody reads
@@ -50,21 +58,19 @@ class Metrics:
         self.decision_seconds = Histogram(
             "parsimony_decision_seconds",
             "Time to decide, the request's way to and from it left out",
-            ["solver", "name"],
+            ["solver"],
             registry=self.registry,
             buckets=_DECIDING,
         )
         self.gap = Histogram(
             "parsimony_assignment_gap",
             "How far assignments are, at most, from the best there is, as a share",
-            ["name"],
             registry=self.registry,
             buckets=_GAPS,
         )
         self.spent = Histogram(
             "parsimony_assignment_spent",
             "Share of the budget that assignments cost",
-            ["name"],
             registry=self.registry,
             buckets=_SHARES,
         )
@@ -82,6 +88,8 @@ class Metrics:
         self.drift = self._gauge(
             "parsimony_drift", "Whether outcomes have parted from estimates", "solver", "name", "quantity"
         )
+        self._raised: set[tuple[str, str, str]] = set()
+        """Which gauges of drift have ever been raised: the others have no series."""
         self.refreshed_at = self._least(
             "parsimony_catalog_refreshed_at_seconds", "When the pointers were last read, by the machine's own clock"
         )
@@ -91,6 +99,7 @@ class Metrics:
         self._refresh_age = self._gauge(
             "parsimony_catalog_refresh_age_seconds", "Time since the pointers were last read"
         )
+        self._writing = ThreadPoolExecutor(1, thread_name_prefix="metrics")
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         """Make a gauge that every server process sets to the same: of several the latest value counts."""
@@ -100,38 +109,57 @@ class Metrics:
         """Make a gauge of a server process itself: of several that live the least counts, for it is what is wrong."""
         return Gauge(name, text, registry=self.registry, multiprocess_mode="livemin")
 
+    def note_drift(self, solver: str, name: str, drifted: Collection[str]) -> None:
+        """Raise the gauges of the quantities that have drifted, and lower those that were raised before."""
+        for quantity in QUANTITIES:
+            key = solver, name, quantity
+            if quantity in drifted or key in self._raised:
+                self.drift.labels(*key).set(quantity in drifted)
+                self._raised.add(key)
+
     def forget(self, solver: str, name: str) -> None:
         """Remove the series of an artifact that is gone.
 
         Several processes share files, from which nothing can be removed: there its gauges say that all is well.
         """
         if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
-            for quantity in QUANTITIES:
-                self.drift.labels(solver, name, quantity).set(0)
+            self.note_drift(solver, name, ())
             return
+        self._raised.difference_update((solver, name, quantity) for quantity in QUANTITIES)
         self.forgotten += 1
         own: list[tuple[MetricWrapperBase, tuple[str, ...]]] = [
-            (self.decision_seconds, (solver, name)),
             (self.feedback, (solver, name)),
             *((self.decisions, (solver, name, outcome)) for outcome in OUTCOMES),
             *((self.drift, (solver, name, quantity)) for quantity in QUANTITIES),
-            *((metric, (name,)) for metric in (self.gap, self.spent) if solver == "portfolio"),
         ]
         for metric, labels in own:
             with suppress(KeyError):  # older versions of the client complain of what is not there
                 metric.remove(*labels)
 
+    async def rendered(self) -> bytes:
+        """Render on a thread of its own, one rendering at a time: nobody else waits for it."""
+        return await asyncio.get_running_loop().run_in_executor(self._writing, self.render)
+
     def render(self) -> bytes:
         """Write all metrics in Prometheus' text format, those of every server process if there are several."""
-        registry, folder = self.registry, os.environ.get("PROMETHEUS_MULTIPROC_DIR")
-        if folder is not None:
+        folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
+        families: list[Metric]
+        if folder is None:
+            registry, families = self.registry, list(self.refreshed_at.collect())
+        else:
             _forget_ended(Path(folder))
             registry = CollectorRegistry()
             MultiProcessCollector(registry)
+            families = MultiProcessCollector.merge([str(path) for path in Path(folder).glob("gauge_livemin_*.db")])
         # Here, not by the thread that refreshes: that one may be what hangs.
-        refreshed_at = registry.get_sample_value("parsimony_catalog_refreshed_at_seconds") or 0.0
-        self._refresh_age.set(time.monotonic() - refreshed_at)
+        self._refresh_age.set(time.monotonic() - _refreshed_at(families))
         return generate_latest(registry)
+
+
+def _refreshed_at(families: list[Metric]) -> float:
+    """Find when the pointers were last read by the server process that is furthest behind."""
+    samples = [sample for family in families for sample in family.samples]
+    return next((each.value for each in samples if each.name == "parsimony_catalog_refreshed_at_seconds"), 0.0)
 
 
 def _forget_ended(folder: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 Role = Literal["decide", "build"]
@@ -58,6 +58,12 @@ class Settings(BaseSettings):
         default=None,
         repr=False,  # it may hold a password
         description="redis://, rediss:// or unix:// address; unset: an embedded Redis under DATA_DIR",
+    )
+    url: str | None = Field(
+        default=None, description="a server's address, http:// or https://, that commands speak to; unset: the store"
+    )
+    key: SecretStr | None = Field(
+        default=None, description="the key that commands send to that server, if it wants one"
     )
     data_dir: Path = Field(default=Path("data"), description="where the embedded Redis keeps its files")
     host: str = Field(default="127.0.0.1", description="address to listen on")
@@ -113,6 +119,13 @@ class Settings(BaseSettings):
         if value is not None and not value.startswith(("redis://", "rediss://", "unix://")):
             raise ValueError("must start with redis://, rediss:// or unix://")
         urlsplit(value or "").port  # noqa: B018 (raises ValueError if it is no port)
+        return value
+
+    @field_validator("url")
+    @classmethod
+    def _is_of_the_web(cls, value: str | None) -> str | None:
+        if value is not None and urlsplit(value).scheme not in ("http", "https"):
+            raise ValueError("must start with http:// or https://")
         return value
 
     @field_validator("cors_origins")

@@ -20,7 +20,7 @@ _MOST_COLUMNS = 5
 _SIDE_BY_SIDE = 3
 _MOST_ITEMS = 12
 _MOST_RECORDS = 24
-_FOR_PROGRAMS = ("traffic", "worth", "accuracies")
+_FOR_PROGRAMS = ("traffic", "worth")
 """What of a summary is shown otherwise: ``--json`` has it."""
 _FIRST = ("name", "strategy", "classifier", "deadline", "cascade")
 """What tells records apart stands first."""

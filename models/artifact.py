@@ -120,7 +120,7 @@ class BuildRequest(Sent):
     )
 
     solver: str = Field(description="one of the solvers", examples=["cascade"])
-    name: Name = Field(description="the name of the artifact to be", examples=["digits-joint"])
+    name: Name = Field(description="the name of the artifact to be", examples=["digits"])
     dataset: Name = Field(description="the dataset to learn from", examples=["digits"])
     params: dict[str, Any] = Field(
         default_factory=dict,

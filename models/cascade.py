@@ -124,6 +124,13 @@ class CascadeQuery(Value):
     deadline: float | None = Field(
         default=None, gt=0, description="the maximum duration that must hold, in the artifact's unit", examples=[25.0]
     )
+    min_accuracy: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="the least share of right answers, from 0 to 1, as counted on held-out rows",
+        examples=[0.9],
+    )
 
 
 class CascadeRunDecision(CascadeDecision):
@@ -144,6 +151,9 @@ class DeadlineRange(Value):
     cascade: Items[str] = Field(description="the classifiers in the order to call them")
     expected_duration: float = Field(description="expected duration, in the artifact's unit")
     maximum_duration: float = Field(description="sum of the worst-case times, in the artifact's unit")
+    accuracy: float | None = Field(
+        default=None, description="the share of held-out rows that it answers rightly; null: not kept by older builds"
+    )
 
 
 class DeadlinesReply(Value):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from models.arrays import Bools, Floats, Int32s, Singles
 from models.errors import Fault
 
 Columns = Mapping[str, NDArray[Any]]
@@ -44,7 +45,7 @@ def numbers(
     above: float | None = None,
     at_most: float | None = None,
     missing: bool = False,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Take a column of finite numbers, none below ``at_least`` or above ``at_most``, and all above ``above``.
 
     missing: whether cells may be missing; they are NaN then.
@@ -111,9 +112,7 @@ def text_of(cell: str | float | bool) -> str:
     return str(texts({"": np.array([cell], dtype=object if isinstance(cell, str) else None)}, "", [])[0])
 
 
-def categories_of(
-    columns: Columns, name: str, faults: list[Fault], *, missing: bool
-) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+def categories_of(columns: Columns, name: str, faults: list[Fault], *, missing: bool) -> tuple[tuple[str, ...], Floats]:
     """Take a column of categories: their names in order, and each row's index into them, NaN where it is missing."""
     column = _present(columns, name, faults)
     if column is None:
@@ -132,7 +131,7 @@ def categories_of(
     return tuple(str(names[i]) for i in order), codes
 
 
-def codes_of(name: str, label: NDArray[Any], faults: list[Fault]) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+def codes_of(name: str, label: NDArray[Any], faults: list[Fault]) -> tuple[tuple[str, ...], Int32s]:
     """Code a label: its classes in order (numbers by value, text by alphabet), and each row's index into them."""
     distinct, inverse = np.unique(label, return_inverse=True)
     if len(label) and len(distinct) < 2:
@@ -146,7 +145,7 @@ def codes_of(name: str, label: NDArray[Any], faults: list[Fault]) -> tuple[tuple
     return tuple(str(distinct[i]) for i in order), codes
 
 
-def embeddings_of(embeddings: NDArray[Any] | None, rows: int, faults: list[Fault]) -> NDArray[np.float32]:
+def embeddings_of(embeddings: NDArray[Any] | None, rows: int, faults: list[Fault]) -> Singles:
     """Take the embeddings, one row for each row of the table, all of them finite."""
     if embeddings is None:
         return np.empty((rows, 0), dtype=np.float32)
@@ -174,7 +173,7 @@ def _present(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any] |
     return column
 
 
-def _missing(column: NDArray[Any]) -> NDArray[np.bool_]:
+def _missing(column: NDArray[Any]) -> Bools:
     if column.dtype.kind == "f":
         return np.asarray(~np.isfinite(column), dtype=np.bool_)
     if column.dtype.kind == "O":
@@ -182,7 +181,7 @@ def _missing(column: NDArray[Any]) -> NDArray[np.bool_]:
     return np.zeros(len(column), dtype=bool)
 
 
-def _not_numeric(column: NDArray[Any]) -> NDArray[np.bool_]:
+def _not_numeric(column: NDArray[Any]) -> Bools:
     """Which cells keep a text column from being numbers; all of them if each alone could be one."""
     bad = np.array([not _is_number(value) for value in column])
     return bad if bad.any() else np.ones(len(column), dtype=bool)
@@ -199,7 +198,7 @@ def _class_order(name: str) -> tuple[int, float, str]:
     return (0, float(name), name) if _is_number(name) else (1, 0.0, name)
 
 
-def _first(bad: NDArray[np.bool_]) -> int:
+def _first(bad: Bools) -> int:
     return int(np.argmax(bad))
 
 

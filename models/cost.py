@@ -13,14 +13,13 @@ from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from models.arrays import Floats, Int64s
 from models.base import LARGEST, Items, Value
 from models.errors import InvalidRequest
 
-Floats = NDArray[np.float64]
-Int64s = NDArray[np.int64]
 Amount = Annotated[float, Field(ge=0, le=LARGEST)]
 Power = Annotated[int, Field(ge=0, le=15)]
 

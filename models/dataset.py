@@ -6,13 +6,14 @@ of each fault; whoever holds one may trust it. Rows are counted from 1 in messag
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from models.base import LARGEST, Items, Label, Value
 from models.columns import Columns, categories_of, codes_of, embeddings_of, first_repeated, numbers, texts
 from models.cost import Cost
@@ -20,8 +21,8 @@ from models.errors import Fault, InvalidRequest
 
 FARTHEST = 1e30
 """The largest value of a feature, either way: single precision can hold it, and its square is finite."""
-Floats = NDArray[np.float64]
-Int32s = NDArray[np.int32]
+ROUNDED, FEW = 1e-3, 0.05
+"""How far a confidence from 0 to 1 may be beyond by rounding; of how many rows another scale is taken for a mistake."""
 
 
 class FeatureSpec(Value):
@@ -170,6 +171,10 @@ class FeatureTable:
         """The number of items."""
         return len(self.labels)
 
+    def take(self, rows: Int64s) -> "FeatureTable":
+        """Take some of the rows, with all classes and categories."""
+        return replace(self, labels=self.labels[rows], values=self.values[rows], sizes=self.sizes[rows])
+
     @classmethod
     def from_columns(
         cls, spec: FeaturesSpec, columns: Columns, embeddings: NDArray[Any] | None = None
@@ -217,16 +222,21 @@ class Trace:
     predictions: Int32s
     confidences: Floats
     costs: Floats
-    embeddings: NDArray[np.float32]
-    margins: NDArray[np.float32]
+    embeddings: Singles
+    margins: Singles
 
     @property
     def rows(self) -> int:
         """The number of items."""
         return len(self.labels)
 
+    def take(self, rows: Int64s) -> "Trace":
+        """Take some of the rows, with all classes."""
+        names = ("labels", "predictions", "confidences", "costs", "embeddings", "margins")
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+
     @property
-    def correct(self) -> NDArray[np.bool_]:
+    def correct(self) -> Bools:
         """Which classifier is right about which item, (n, m)."""
         return np.equal(self.predictions, self.labels[:, None])
 
@@ -284,12 +294,20 @@ def _predictions(
 
 
 def _confidence(columns: Columns, classifier: TraceClassifier, faults: list[Fault]) -> Floats | float:
-    return np.nan if classifier.confidence is None else numbers(columns, classifier.confidence, faults)
+    if classifier.confidence is None:
+        return np.nan
+    confidences = numbers(columns, classifier.confidence, faults)
+    beyond = (confidences < -ROUNDED) | (confidences > 1 + ROUNDED)
+    if 0 < int(beyond.sum()) <= FEW * len(beyond):
+        row = int(beyond.argmax())
+        said = f"row {row + 1} is {confidences[row]:g}, nearly all others are from 0 to 1: is it in percent?"
+        faults.append(Fault(("table", classifier.confidence), said))
+    return confidences
 
 
 def _margins(
     columns: Columns, spec: TraceSpec, classes: tuple[str, ...], labels: Int32s, faults: list[Fault]
-) -> NDArray[np.float32]:
+) -> Singles:
     """Take each classifier's scores, less that of the true class."""
     most = max((len(classifier.scores or ()) for classifier in spec.classifiers), default=0)
     margins = np.full((len(labels), len(spec.classifiers), most), np.nan, dtype=np.float32)

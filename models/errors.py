@@ -8,6 +8,7 @@
     ├── NotFound
     │   ├── UnknownDataset
     │   ├── UnknownBuild
+    │   ├── UnknownAdvice
     │   ├── UnknownArtifact
     │   └── UnknownVersion
     ├── Infeasible              no answer can satisfy the deadline or budget asked for
@@ -141,6 +142,10 @@ class UnknownDataset(NotFound):
 
 class UnknownBuild(NotFound):
     """No build has this id."""
+
+
+class UnknownAdvice(NotFound):
+    """No advice was given on this dataset, or it was replaced since."""
 
 
 class UnknownArtifact(NotFound):

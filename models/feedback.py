@@ -111,9 +111,9 @@ class FeedbackRequest(Sent):
             "examples": [
                 {
                     "items": [
-                        {"decision": "cascade/digits-joint/1?accuracy=0.97&time=1.25", "correct": True, "time": 1.1},
+                        {"decision": "cascade/digits/1?accuracy=0.97&time=1.25", "correct": True, "time": 1.1},
                         {
-                            "artifact": {"solver": "cascade", "name": "digits-joint", "version": 1},
+                            "artifact": {"solver": "cascade", "name": "digits", "version": 1},
                             "inputs": {"deadline": 25.0},
                             "classifier": "profiles-lda",
                             "correct": False,

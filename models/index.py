@@ -109,6 +109,12 @@ class IndexQuery(Value):
         "most accurate within it",
         examples=[0.9],
     )
+    one_standard_error: bool = Field(
+        default=False,
+        description="whether to spend no more than the rows can show to be of use: the cheapest feature set whose "
+        "accuracy is within one standard error of the most accurate one within the budget",
+        examples=[True],
+    )
     method: Method = Field(
         default="poly-dom",
         description="poly-dom: the optimum, by the index; naive: the same by a scan; greedy, greedy-acc (largest rise "

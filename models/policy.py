@@ -110,11 +110,21 @@ class PolicyTarget(Value):
     budget: Budget | None = Field(
         default=None, description="what an item may cost in expectation, in the artifact's unit", examples=[6.0]
     )
+    min_accuracy: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None,
+        description="the least share of right answers, from 0 to 1, as counted on validation: the cheapest trade-off "
+        "of the curve that reaches it decides, if it is within the budget",
+        examples=[0.9],
+    )
 
     @model_validator(mode="after")
     def _is_one(self) -> "PolicyTarget":
         if self.tradeoff is not None and self.budget is not None:
             raise ValueError(f"give tradeoff or budget, not both; they are {self.tradeoff:g} and {self.budget:g}")
+        if self.tradeoff is not None and self.min_accuracy is not None:
+            raise ValueError(
+                f"give tradeoff or min_accuracy, not both; they are {self.tradeoff:g} and {self.min_accuracy:g}"
+            )
         return self
 
 

@@ -104,6 +104,23 @@ class RouteBudget(Value):
         return self
 
 
+MinAccuracy = Annotated[
+    float | None,
+    Field(
+        ge=0,
+        le=1,
+        description="the least share of right answers, from 0 to 1: the budget is then the least at which held-out "
+        "items reached it, and what is given as budget the most it may be",
+        examples=[0.9],
+    ),
+]
+
+
+def _refuse_neither(budget: Budget | RouteBudget | None, min_accuracy: float | None) -> None:
+    if budget is None and min_accuracy is None:
+        raise ValueError("give a budget, or a min_accuracy, or both; there is neither")
+
+
 def _refuse_all_but_one(budget: Budget | RouteBudget) -> None:
     names = list(type(budget).model_fields)
     given = [name for name in names if getattr(budget, name) is not None]
@@ -115,7 +132,10 @@ def _refuse_all_but_one(budget: Budget | RouteBudget) -> None:
 class AssignmentOptions(Value):
     """How to assign a batch, beside its queries."""
 
-    budget: Budget = Field(description="what the batch may cost")
+    budget: Budget | None = Field(
+        default=None, description="what the batch may cost; null: what min_accuracy needs", examples=[{"fraction": 0.6}]
+    )
+    min_accuracy: MinAccuracy = None
     objective: Objective = Field(
         default="mean",
         description="mean: the highest mean of the estimates; min: the highest least estimate, then the highest mean; "
@@ -139,6 +159,11 @@ class AssignmentOptions(Value):
         description="seconds after which the best assignment so far is the answer; null: the server's limit",
         examples=[2.0],
     )
+
+    @model_validator(mode="after")
+    def _has_a_limit(self) -> "AssignmentOptions":
+        _refuse_neither(self.budget, self.min_accuracy)
+        return self
 
 
 class AssignmentRequest(AssignmentOptions):
@@ -200,7 +225,17 @@ class RouteQuery(Sent):
     )
 
     query: Query = Field(description="the embedding of the query")
-    budget: RouteBudget = Field(description="what a query may cost on average")
+    budget: RouteBudget | None = Field(
+        default=None,
+        description="what a query may cost on average; null: what min_accuracy needs",
+        examples=[{"fraction": 0.5}],
+    )
+    min_accuracy: MinAccuracy = None
+
+    @model_validator(mode="after")
+    def _has_a_limit(self) -> "RouteQuery":
+        _refuse_neither(self.budget, self.min_accuracy)
+        return self
 
 
 class RouteRequest(RouteQuery):

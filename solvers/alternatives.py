@@ -10,12 +10,13 @@ comparison. Alternatives may be picked by the very rows that report: that can on
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from models import Trace
+from models.arrays import Floats, Int64s
 from models.worth import Alternative, Beside, Interval, Verdict, Worth, share
-from solvers.arrays import Floats, Int64s
 
 RESAMPLINGS = 1000
 _AT_ONCE = 50
@@ -40,6 +41,14 @@ class Replay:
     def take(self, rows: Int64s) -> "Replay":
         """Take some of the rows."""
         return Replay(self.right[rows], self.costs[rows])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TradeOff:
+    """One setting of a plan: the query that asks for it, and what it did with rows."""
+
+    query: dict[str, Any]
+    replay: Replay
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -216,6 +225,13 @@ def _beside(names: Sequence[str], accuracies: Floats, costs: Floats) -> Beside:
 def _coin(accuracies: Floats, costs: Floats, i: int, j: int) -> tuple[float, float]:
     share = (accuracies[-1] - accuracies[i]) / (accuracies[j] - accuracies[i])
     return float(share), float(costs[i] + share * (costs[j] - costs[i]))
+
+
+def mean_interval(values: Floats, rng: np.random.Generator) -> Interval:
+    """Say between what values the mean of so many more rows lies, (n,), with 95 % confidence, by resampling."""
+    n = len(values)
+    means = [rng.multinomial(n, np.full(n, 1 / n), size=_AT_ONCE) @ values / n for _ in range(RESAMPLINGS // _AT_ONCE)]
+    return _interval(float(values.mean()), np.concatenate(means))
 
 
 def _interval(value: float, resampled: Floats) -> Interval:

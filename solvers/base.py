@@ -1,6 +1,6 @@
 """What every solver is: a plan that can decide, and a way to fit one. Solvers know no clock, network or files."""
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -9,6 +9,7 @@ import numpy as np
 from models import Dataset, DatasetFacts, Value
 from models.feedback import Estimates
 from models.worth import Worth
+from solvers.alternatives import TradeOff
 
 
 class Progress(Protocol):
@@ -97,6 +98,15 @@ def of_many(decision: Any) -> bool:
     return True
 
 
+OWN_STREAM = 1_850_104_729
+"""Mixed into every seed: whoever has shuffled the rows by ``default_rng(0)`` would else have them cut in that order."""
+
+
+def generator(seed: int) -> np.random.Generator:
+    """Make the random numbers of a seed that somebody chose."""
+    return np.random.default_rng((OWN_STREAM, seed))
+
+
 def rows_of(summary: Mapping[str, Any], part: str | None = None) -> int:
     """Read from a summary how many rows a build had, or a part of it; 0 if it does not say.
 
@@ -131,3 +141,8 @@ class Solver(Generic[P]):
     """``classifiers(plan)``: whose answers are taken in the end, where decisions name them."""
     check: Callable[[DatasetFacts, Any], None] = nothing_to_refuse
     """``check(facts, options)`` refuses before a build what can be seen without the rows; raises InvalidRequest."""
+    trade_offs: Callable[[Any, Any], Sequence[TradeOff]] | None = None
+    """``trade_offs(plan, dataset)``: what the plan does with rows it never saw, at settings that span what it can do;
+    None: no advice speaks of it."""
+    trials: tuple[Mapping[str, Any], ...] = ({},)
+    """Parameters of builds that span what it can do together."""

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from models import Dataset, FeatureTable, Trace
+from models.arrays import Bools, Floats
 from models.cost import CostFunction, Timings, cost_function
 from models.dataset_profile import (
     Agreement,
@@ -17,7 +18,6 @@ from models.dataset_profile import (
     Timing,
     TraceProfile,
 )
-from solvers.arrays import Bools, Floats
 
 BINS = 10
 SIZES = 40

@@ -15,8 +15,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from solvers.arrays import Floats
-from solvers.statistics import wilson_interval
+from models.arrays import Floats
+from solvers.statistics import wilson
 
 FALSE_ALARM = 0.01
 """The probability, at most, of ever raising drift in any quantity while there is none: half of it for the errors of the
@@ -201,13 +201,8 @@ def compare(quantity: str, sums: Mapping[str, float]) -> Compared:
     if not n:
         return Compared(0, None, None, None, None)
     mean = total / n
-    low, high = _of_share(mean, n) if quantity == "accuracy" else _normal(mean, n, squares)
+    low, high = wilson(mean, float(n), _Z) if quantity == "accuracy" else _normal(mean, n, squares)
     return Compared(int(n), None if estimated is None else estimated / n, mean, low, high)
-
-
-def _of_share(share: float, n: float) -> tuple[float, float]:
-    low, high = wilson_interval(np.array([share]), np.array([n]), _Z)
-    return float(low[0]), float(high[0])
 
 
 def _normal(mean: float, n: float, squares: float) -> tuple[float | None, float | None]:

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import joblib
-import numpy as np
 from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from rq.timeouts import JobTimeoutException
@@ -18,13 +17,16 @@ from app.clock import now
 from app.processes.parent_death import die_with_parent
 from app.settings import Settings
 from app.store import codec
-from app.store.builds import Builds
+from app.store.builds import ADVICE, Builds
 from app.store.datasets import DatasetInfo
 from app.store.repositories import Repositories, open_repositories
 from app.store.training_cache import TrainingCache
 from models import ArtifactRecord, Build, BuildProgress, BuildRequest, Value
+from models.advice import Advice, AdviceRequest
 from models.errors import Cancelled, ParsimonyError
 from solvers import SOLVERS, Fitted, Progress, Run
+from solvers.advice import advise
+from solvers.base import generator
 
 logger = logging.getLogger("parsimony.worker")
 _REPORT_S = 0.2
@@ -37,7 +39,7 @@ def run_build(build_id: str) -> None:
         if build is None:
             return
         try:
-            _build_and_publish(repos, build)
+            (_advise_and_keep if build.solver == ADVICE else _build_and_publish)(repos, build)
         except Cancelled as error:
             logger.info("%s", error)
         except BaseException as error:
@@ -65,6 +67,21 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _build_and_publish(repos: Repositories, build: Build) -> None:
+    request = BuildRequest(**build.model_dump(include=set(BuildRequest.model_fields)))
+    options = SOLVERS[build.solver].options.model_validate(build.params)
+    data = fit(repos, request, options, _reporting(repos, build.id))
+    check, commit = repos.builds.committing(build.id)
+    repos.artifacts.publish(data, created_at=now(), check=check, commit=commit, watched=(Builds.watched(build.id),))
+
+
+def _advise_and_keep(repos: Repositories, build: Build) -> None:
+    request = AdviceRequest(dataset=build.dataset, seed=build.seed, **build.params)
+    advice = advise_on(repos, request, _reporting(repos, build.id))
+    repos.builds.succeed(build.id, lambda pipe: repos.datasets.keep_advice(pipe, advice))
+
+
+def _reporting(repos: Repositories, build_id: str) -> Progress:
+    """Note a build's progress, not more often than anybody could read it."""
     last = 0.0
 
     def progress(done: int, total: int, message: str) -> None:
@@ -72,33 +89,35 @@ def _build_and_publish(repos: Repositories, build: Build) -> None:
         moment = time.monotonic()
         if moment - last >= _REPORT_S or done == total:
             last = moment
-            repos.builds.report(build.id, BuildProgress(done=done, total=total, message=message))
+            repos.builds.report(build_id, BuildProgress(done=done, total=total, message=message))
 
-    request = BuildRequest(**build.model_dump(include=set(BuildRequest.model_fields)))
-    options = SOLVERS[build.solver].options.model_validate(build.params)
-    data = fit(repos, request, options, progress)
-    check, commit = repos.builds.committing(build.id)
-    repos.artifacts.publish(data, created_at=now(), check=check, commit=commit, watched=(Builds.watched(build.id),))
-
-
-OWN_STREAM = 1_850_104_729
-"""Mixed into every seed: whoever has shuffled the rows by ``default_rng(0)`` would else have them cut in that order."""
+    return progress
 
 
 def fit(repos: Repositories, request: BuildRequest, options: Value, progress: Progress) -> bytes:
     """Fit a solver to a stored dataset and give the artifact's bytes; same request and dataset, same bytes."""
-    info, started = repos.datasets.info(request.dataset), time.monotonic()
-    solver, rng = SOLVERS[request.solver], np.random.default_rng((OWN_STREAM, request.seed))
-    dataset = repos.datasets.load(info)
-    run = Run(
-        progress,
-        lambda: time.monotonic() - started,
-        TrainingCache(repos.store),
-        repos.settings.allowed_modules(),
-    )
+    info = repos.datasets.info(request.dataset)
+    solver, rng = SOLVERS[request.solver], generator(request.seed)
+    dataset, run = repos.datasets.load(info), _run(repos, progress)
     with training_on(repos.settings.dask_scheduler):
         fitted = solver.fit(dataset, options, rng, run)
     return codec.encode(fitted.plan, _manifest(request, options, info, fitted))
+
+
+def advise_on(repos: Repositories, request: AdviceRequest, progress: Progress) -> Advice:
+    """Build every method that a stored dataset allows, and say which to take."""
+    info = repos.datasets.info(request.dataset)
+    dataset, run = repos.datasets.load(info), _run(repos, progress)
+    with training_on(repos.settings.dask_scheduler):
+        advised = advise(dataset, request, request.seed, request.time_limit_s, run)
+    return Advice(**advised, dataset=info.name, dataset_sha256=info.sha256)
+
+
+def _run(repos: Repositories, progress: Progress) -> Run:
+    """Give a fit what it may use of the world."""
+    started = time.monotonic()
+    memory = TrainingCache(repos.store)
+    return Run(progress, lambda: time.monotonic() - started, memory, repos.settings.allowed_modules())
 
 
 def build_locally(repos: Repositories, request: BuildRequest, options: Value, progress: Progress) -> ArtifactRecord:

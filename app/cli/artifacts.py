@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from app import terminal
-from app.cli.options import AsJson, open_store, solver_called
-from app.store.repositories import Repositories
+from app.cli.options import AsJson, solver_called
+from app.cli.service import Service, open_service
 from models import Fault, InvalidRequest
 from models.errors import StoreRefused
 
@@ -33,25 +33,25 @@ def artifacts(
         raise InvalidRequest.at(Fault(("even-active",), "belongs to --delete-version"))
     if solver is not None:
         solver_called(solver)
-    with open_store() as repos:
+    with open_service() as service:
         if solver is None or name is None:
             if asked:
                 raise InvalidRequest.at(Fault((asked[0],), "needs a solver and a name"))
-            _print_list(repos, solver, as_json)
+            _print_list(service, solver, as_json)
         elif delete or delete_version is not None:
-            _delete(repos, solver, name, delete_version, even_active=even_active, yes=yes, as_json=as_json)
+            _delete(service, solver, name, delete_version, even_active=even_active, yes=yes, as_json=as_json)
         else:
             if activate is not None:
-                repos.artifacts.activate(solver, name, activate)
-            terminal.versions(repos.feedback.with_drift(repos.artifacts.versions(solver, name)), as_json)
+                service.activate(solver, name, activate)
+            terminal.versions(service.versions(solver, name), as_json)
 
 
 def _given(activate: int | None, delete: bool, delete_version: int | None) -> dict[str, bool]:
     return {"activate": activate is not None, "delete": delete, "delete-version": delete_version is not None}
 
 
-def _print_list(repos: Repositories, solver: str | None, as_json: bool) -> None:
-    records = repos.feedback.with_drift(repos.artifacts.active(solver))
+def _print_list(service: Service, solver: str | None, as_json: bool) -> None:
+    records = service.artifacts(solver)
     if as_json:
         terminal.print_json({"items": [record.model_dump(mode="json") for record in records]})
         return
@@ -65,18 +65,18 @@ def _print_list(repos: Repositories, solver: str | None, as_json: bool) -> None:
 
 
 def _delete(
-    repos: Repositories, solver: str, name: str, version: int | None, *, even_active: bool, yes: bool, as_json: bool
+    service: Service, solver: str, name: str, version: int | None, *, even_active: bool, yes: bool, as_json: bool
 ) -> None:
     """Delete an artifact or a version of it, once its name has been typed."""
     with suppress(StoreRefused):  # a damaged record can be deleted, too
-        repos.artifacts.record(solver, name)  # one that is not there needs no confirmation
+        service.artifact(solver, name, version)  # one that is not there needs no confirmation
     what = f"{solver} {name}" if version is None else f"version {version} of {solver} {name}"
     if not yes and _typed(f"{what} goes for good; type {name} to delete it: ") != name:
         raise InvalidRequest.at(Fault(("name",), f"is another: {what} was not deleted"))
     if version is None:
-        repos.artifacts.delete_all(solver, name)
+        service.delete_artifact(solver, name)
     else:
-        repos.artifacts.delete(solver, name, version, even_active=even_active)
+        service.delete_version(solver, name, version, even_active=even_active)
     if as_json:
         terminal.print_json({"deleted": {"solver": solver, "name": name, "version": version}})
     else:

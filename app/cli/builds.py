@@ -10,7 +10,8 @@ from typer.core import TyperCommand
 from app import terminal
 from app.cli.commands import command_group, single_command
 from app.cli.key_values import json_or_text, read_pairs
-from app.cli.options import AsJson, NameArgument, Params, SolverArgument, open_store, solver_called
+from app.cli.options import AsJson, NameArgument, Params, SolverArgument, solver_called
+from app.cli.service import Service, StoreService, open_service, open_store
 from app.store.builds import check_dataset, checked_request
 from app.store.repositories import Repositories
 from models import ArtifactRecord, Build, BuildRequest, Value
@@ -19,6 +20,7 @@ from solvers import SOLVERS
 
 builds = command_group("Builds: list them, show one, cancel one.")
 Local = Annotated[bool, typer.Option("--local", help="Build in this process instead of a worker.")]
+_LOOK_S = 0.2
 BuildArgument = Annotated[str, typer.Argument(help="The build's id.")]
 
 
@@ -53,8 +55,12 @@ def build(
     """Build an artifact and wait for it."""
     params = {key: json_or_text(value) for key, value in read_pairs(param or ()).items()}
     request = BuildRequest(solver=solver, name=name, dataset=dataset, params=params, seed=seed)
-    with open_store() as repos:
-        record = _build_here(repos, request) if local else _build_in_worker(repos, request)
+    if local:
+        with open_store() as repos:
+            record = _build_here(repos, request)
+    else:
+        with open_service() as service:
+            record = _build_in_worker(service, request)
     terminal.artifact(record, as_json)
 
 
@@ -79,7 +85,8 @@ def rebuild(
         prepared = prepare(repos, repos.artifacts.record(solver, name, version), dataset)
         rows = f"dataset {prepared.request.dataset}: {prepared.old_rows} rows and {prepared.new_rows} of feedback"
         terminal.console(stderr=True).print(rows)
-        record = _build_here(repos, prepared.request) if local else _build_in_worker(repos, prepared.request)
+        request = prepared.request
+        record = _build_here(repos, request) if local else _build_in_worker(StoreService(repos), request)
     terminal.artifact(record, as_json)
 
 
@@ -88,8 +95,8 @@ def builds_list(
     most: Annotated[int, typer.Option(min=1, max=1000, help="How many of the latest.")] = 20, as_json: AsJson = False
 ) -> None:
     """List the latest builds."""
-    with open_store() as repos:
-        latest = repos.builds.page(limit=most).items
+    with open_service() as service:
+        latest = service.builds(most)
     if as_json:
         terminal.print_json({"items": [build.model_dump(mode="json") for build in latest]})
         return
@@ -101,15 +108,15 @@ def builds_list(
 @builds.command("show")
 def builds_show(build: BuildArgument, as_json: AsJson = False) -> None:
     """Show what became of a build."""
-    with open_store() as repos:
-        terminal.build(repos.builds.get(build), as_json)
+    with open_service() as service:
+        terminal.build(service.build(build), as_json)
 
 
 @builds.command("cancel")
 def builds_cancel(build: BuildArgument, as_json: AsJson = False) -> None:
     """Tell a build to stop."""
-    with open_store() as repos:
-        terminal.build(repos.builds.cancel(build), as_json)
+    with open_service() as service:
+        terminal.build(service.cancel(build), as_json)
 
 
 def _build_here(repos: Repositories, request: BuildRequest) -> ArtifactRecord:
@@ -122,27 +129,33 @@ def _build_here(repos: Repositories, request: BuildRequest) -> ArtifactRecord:
         return build_locally(repos, request, options, progress)
 
 
-def _build_in_worker(repos: Repositories, request: BuildRequest) -> ArtifactRecord:
-    """Queue a build and follow it; interrupting the command cancels it."""
-    queued = repos.builds.enqueue(request)
-    if not repos.builds.workers():
+def _build_in_worker(service: Service, request: BuildRequest) -> ArtifactRecord:
+    """Queue a build and follow it."""
+    ended = follow(service, service.enqueue(request))
+    assert ended.artifact is not None
+    return service.artifact(ended.artifact.solver, ended.artifact.name, ended.artifact.version)
+
+
+def follow(service: Service, queued: Build) -> Build:
+    """Follow a build to its good end; interrupting the command cancels it. Raises ParsimonyError if it ends badly."""
+    if not service.has_worker():
         terminal.console(stderr=True).print("no worker is running: start `parsimony serve` or `parsimony worker`")
     try:
-        ended = _follow(repos, queued)
+        ended = _watched(service, queued)
     except KeyboardInterrupt:
-        repos.builds.cancel(queued.id)
+        service.cancel(queued.id)
         raise
-    if ended.artifact is None:
+    if ended.status != "succeeded":
         raise ParsimonyError(f"build {ended.id} {ended.status}: {ended.error or 'it was told to stop'}")
-    return repos.artifacts.record(ended.artifact.solver, ended.artifact.name, ended.artifact.version)
+    return ended
 
 
-def _follow(repos: Repositories, build: Build) -> Build:
+def _watched(service: Service, build: Build) -> Build:
     with terminal.progress_bar(f"{build.solver} {build.name}") as report:
         while not build.ended:
             report(build.progress.done, build.progress.total, build.progress.message)
-            time.sleep(0.2)
-            build = repos.builds.get(build.id)
+            time.sleep(_LOOK_S)
+            build = service.build(build.id)
     return build
 
 

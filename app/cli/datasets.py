@@ -1,5 +1,6 @@
 """``parsimony dataset``: what builds learn from."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -7,10 +8,11 @@ import typer
 
 from app import terminal
 from app.cli.commands import command_group
-from app.cli.options import AsJson, NameArgument, open_store
-from app.clock import now
+from app.cli.options import AsJson, NameArgument
+from app.cli.service import open_service
 from app.settings import Settings
-from app.store.uploads import parse_spec, read_dataset
+from app.store.datasets import DatasetInfo
+from models.spec_draft import draft_of
 
 dataset = command_group("Datasets: what builds learn from.")
 
@@ -24,22 +26,39 @@ def dataset_add(
     as_json: AsJson = False,
 ) -> None:
     """Check a table and store it as a dataset."""
-    settings = Settings()
-    vectors = None if embeddings is None else embeddings.read_bytes()
-    checked = read_dataset(parse_spec(spec.read_bytes()), table, "", vectors, max_bytes=settings.max_body_bytes)
-    with open_store() as repos:
-        info, replaced = repos.datasets.put(name, checked, created_at=now())
-    if replaced is not None and replaced.sha256 != info.sha256:
-        said = f"it took the place of a dataset of {replaced.rows} rows, which is gone"
+    with open_service() as service:
+        stored = service.put_dataset(name, table, spec, embeddings)
+    if stored.replaced is not None and stored.replaced.sha256 != stored.sha256:
+        said = f"it took the place of a dataset of {stored.replaced.rows} rows, which is gone"
         terminal.console(stderr=True).print(said, soft_wrap=True)
-    terminal.dataset(info, as_json)
+    terminal.dataset(DatasetInfo(**{field: getattr(stored, field) for field in DatasetInfo.model_fields}), as_json)
+
+
+@dataset.command("draft")
+def dataset_draft(
+    table: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="CSV, gzipped CSV or Parquet.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The spec to write, a JSON file.")] = None,
+) -> None:
+    """Draft a spec from a table's columns: look at its costs and its unit before the table is added."""
+    from app.store.table_heads import head_of
+    from solvers.base import in_this_process
+
+    columns, rows = head_of(table, "", max_bytes=Settings().max_body_bytes, run_in=in_this_process)
+    spec, guesses = draft_of(columns, rows)
+    if output is None:
+        terminal.print_json(spec)
+    else:
+        output.write_text(json.dumps(spec, indent=1, ensure_ascii=False))
+        terminal.console().print(f"wrote {output}: a {spec['kind']} of {len(columns)} columns", soft_wrap=True)
+    for guess in guesses:
+        terminal.console(stderr=True).print(f"guessed: {guess}", soft_wrap=True)
 
 
 @dataset.command("list")
 def dataset_list(as_json: AsJson = False) -> None:
     """List the datasets."""
-    with open_store() as repos:
-        infos = repos.datasets.infos()
+    with open_service() as service:
+        infos = service.datasets()
     if as_json:
         terminal.print_json({"items": [info.model_dump(mode="json") for info in infos]})
         return
@@ -53,16 +72,21 @@ def dataset_list(as_json: AsJson = False) -> None:
 @dataset.command("show")
 def dataset_show(name: NameArgument, as_json: AsJson = False) -> None:
     """Show a dataset."""
-    with open_store() as repos:
-        terminal.dataset(repos.datasets.info(name), as_json)
+    with open_service() as service:
+        terminal.dataset(service.dataset(name), as_json)
 
 
 @dataset.command("delete")
 def dataset_delete(name: NameArgument, as_json: AsJson = False) -> None:
     """Delete a dataset that no build needs."""
-    with open_store() as repos:
-        repos.datasets.delete(name)
+    with open_service() as service:
+        deleted = service.delete_dataset(name)
     if as_json:
-        terminal.print_json({"deleted": name})
-    else:
-        terminal.console().print(f"deleted dataset {name}")
+        terminal.print_json(deleted.model_dump(mode="json"))
+        return
+    terminal.console().print(f"deleted dataset {name}")
+    if deleted.artifacts:
+        built = ", ".join(f"{ref.solver} {ref.name}" for ref in deleted.artifacts)
+        terminal.console(stderr=True).print(
+            f"{built}: built from it, answers on, cannot be built again", soft_wrap=True
+        )

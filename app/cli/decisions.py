@@ -1,14 +1,13 @@
 """``parsimony decide`` and ``feedback``: what an artifact answers, and what became of its answers."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-import orjson
 import typer
 
 from app import terminal
-from app.cli.key_values import read_query
-from app.cli.options import AsJson, NameArgument, SolverArgument, load, open_store, show_decision, solver_called
-from app.serving.answers import decided
+from app.cli.options import AsJson, NameArgument, SolverArgument, solver_called
+from app.cli.service import Service, open_service
+from models import ArtifactRef
 
 
 def decide(
@@ -20,9 +19,8 @@ def decide(
 ) -> None:
     """Ask an artifact for a decision."""
     solver_called(solver)
-    asked = read_query(solver, query or ())
-    live = load(solver_called(solver), name, version)
-    show_decision(live, orjson.loads(decided(live, asked)), as_json)
+    with open_service() as service:
+        show_decision(service, service.decide(solver, name, query or [], version), version, as_json)
 
 
 def feedback(
@@ -33,6 +31,16 @@ def feedback(
 ) -> None:
     """Show what was estimated of an artifact's decisions against what was told of them."""
     solver_called(solver)
-    with open_store() as repos:
-        report = repos.feedback.report(repos.artifacts.record(solver, name, version))
+    with open_service() as service:
+        report = service.feedback(solver, name, version)
     terminal.feedback(report, as_json)
+
+
+def show_decision(service: Service, decision: dict[str, Any], version: int | None, as_json: bool) -> None:
+    """Show what an artifact decided, of which this version was asked, the active one if none."""
+    if as_json:
+        terminal.print_json(decision)
+        return
+    ref = ArtifactRef.model_validate(decision["artifact"])
+    unit = service.artifact(ref.solver, ref.name, version).unit
+    terminal.print_facts(f"{ref.solver} {ref.name}, version {ref.version}, in {unit}", decision)

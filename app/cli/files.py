@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from app import terminal
-from app.cli.options import AsJson, NameArgument, SolverArgument, open_store
-from app.clock import now
+from app.cli.options import AsJson, NameArgument, SolverArgument
+from app.cli.service import open_service
 
 
 def export(
@@ -18,9 +18,9 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write an artifact's bytes to a file; they carry their own checksum."""
-    with open_store() as repos:
-        record = repos.artifacts.record(solver, name, version)
-        output.write_bytes(repos.artifacts.data(record))
+    with open_service() as service:
+        record = service.artifact(solver, name, version)
+        output.write_bytes(service.export(record))
     if as_json:
         terminal.print_json(record.model_dump(mode="json"))
     else:
@@ -32,6 +32,6 @@ def import_(
     as_json: AsJson = False,
 ) -> None:
     """Publish an exported artifact as the next version of its name."""
-    with open_store() as repos:
-        record = repos.artifacts.publish(file.read_bytes(), created_at=now())
+    with open_service() as service:
+        record = service.import_(file.read_bytes())
     terminal.artifact(record, as_json)

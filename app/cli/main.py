@@ -20,6 +20,7 @@ COMMANDS = {
     "build": ("builds:build_command", "Build an artifact and wait for it."),
     "builds": ("builds:builds", "Builds: list them, show one, cancel one."),
     "rebuild": ("builds:rebuild", "Build a new version with the rows that came as feedback."),
+    "advise": ("advice:advise", "Say which method to take for a dataset."),
     "artifacts": ("artifacts:artifacts", "List the artifacts; show, roll back or delete one."),
     "decide": ("decisions:decide", "Ask an artifact for a decision."),
     "feedback": ("decisions:feedback", "Show what was estimated against what came true."),

@@ -7,9 +7,15 @@ from typing import Annotated
 import typer
 
 from app import terminal
-from app.cli.options import AsJson, NameArgument, SolverArgument, load, solver_called
+from app.cli.options import AsJson, NameArgument, SolverArgument, solver_called
+from app.cli.service import open_service
+from app.serving.catalog import Live
 from app.settings import Settings
+from app.store import codec
 from models import Fault, InvalidRequest
+from solvers import SOLVERS
+
+NO_FONT = "No font here has some of the letters in it: they are drawn as boxes (see the chapter on the console)."
 
 
 def plot(
@@ -25,9 +31,14 @@ def plot(
 
     if output.suffix.lower() not in SUFFIXES:
         raise InvalidRequest.at(Fault(("output",), f"is {output.name!r}, must end in {' or '.join(SUFFIXES)}"))
-    live = load(solver_called(solver), name, version)
-    save(lambda: draw(live), output)
+    with open_service() as service:
+        record = service.artifact(solver_called(solver).name, name, version)
+        data = service.export(record)
+    live = Live(record, record.ref, codec.decode(data, SOLVERS[solver].plan))
+    legible = save(lambda: draw(live), output)
     if as_json:
         terminal.print_json({"file": str(output), "bytes": output.stat().st_size, "artifact": live.ref.model_dump()})
     else:
         terminal.console().print(f"wrote {output}: {solver} {name} version {live.ref.version}")
+        if not legible:
+            terminal.console().print(NO_FONT, soft_wrap=True)

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from app.cli.options import AsJson, open_store
+from app.cli.options import AsJson
+from app.cli.service import open_store
 from app.settings import Settings
 
 

@@ -4,19 +4,17 @@ import csv
 import json
 from pathlib import Path
 from textwrap import wrap
-from typing import Annotated, Any
+from typing import Annotated
 
-import orjson
 import typer
 
 from app import terminal
 from app.cli.commands import command_group
+from app.cli.decisions import show_decision
 from app.cli.key_values import json_or_text, read_pairs
-from app.cli.options import AsJson, NameArgument, Params, load, open_store, show_decision
-from app.http.json_bodies import read_npy
-from app.serving.answers import encode, facts_of
+from app.cli.options import AsJson, NameArgument, Params
+from app.cli.service import open_service, open_store
 from models import BuildRequest
-from solvers import SOLVERS
 
 index = command_group("Indexes: what features cost.")
 portfolio = command_group("Portfolios: batches of queries.")
@@ -57,6 +55,7 @@ def portfolio_assign(
     total: Annotated[float | None, typer.Option(help="The budget for all queries together.")] = None,
     per_query: Annotated[float | None, typer.Option(help="The budget for a query on average.")] = None,
     fraction: Annotated[float | None, typer.Option(help="The budget, as a share of the dearest classifier.")] = None,
+    min_accuracy: Annotated[float | None, typer.Option(help="The least share of right answers, 0 to 1.")] = None,
     objective: Annotated[str, typer.Option(help="mean or min: which of the estimates is to be highest.")] = "mean",
     regularization: Annotated[
         float | None, typer.Option(help="Standard deviations of its error taken off an estimate; else as built.")
@@ -69,16 +68,20 @@ def portfolio_assign(
 ) -> None:
     """Assign a batch of queries to classifiers within a budget."""
     given = {"total": total, "per_query": per_query, "fraction": fraction}
-    budget = {key: value for key, value in given.items() if value is not None}
-    asked = {"objective": objective, "regularization": regularization, "gap": gap, "time_limit_s": time_limit}
-    vectors, options = read_npy(queries.read_bytes(), {"budget": budget, **asked})
-    live = load(SOLVERS["portfolio"], name, version)
-    assigned = live.plan.assign(live.plan.estimate(vectors), options)
-    reply: dict[str, Any] = orjson.loads(encode(assigned, live, **facts_of(live, options, assigned)))
-    if output is not None:
-        with output.open("w", newline="") as file:
-            csv.writer(file).writerows([("query", "classifier"), *enumerate(reply["assignments"], start=1)])
-    show_decision(live, reply, as_json)
+    budget = {key: value for key, value in given.items() if value is not None} or None
+    asked = {
+        "min_accuracy": min_accuracy,
+        "objective": objective,
+        "regularization": regularization,
+        "gap": gap,
+        "time_limit_s": time_limit,
+    }
+    with open_service() as service:
+        reply = service.assign(name, queries.read_bytes(), {"budget": budget, **asked}, version)
+        if output is not None:
+            with output.open("w", newline="") as file:
+                csv.writer(file).writerows([("query", "classifier"), *enumerate(reply["assignments"], start=1)])
+        show_decision(service, reply, version, as_json)
 
 
 @pipeline.command("sweep")

@@ -8,12 +8,19 @@ import time
 from contextlib import suppress
 from subprocess import DEVNULL, Popen
 from types import TracebackType
+from typing import TYPE_CHECKING
 
+from app.building.supervisor import leave
 from app.logs import configure_logging
 from app.processes.parent_death import die_with_parent
 from app.processes.termination import terminate
 from app.settings import Settings
+from app.store.demo_progress import DemoProgress, note_demo
 from models.errors import ParsimonyError
+
+if TYPE_CHECKING:
+    from app.store.repositories import Repositories
+    from solvers import Progress
 
 logger = logging.getLogger("parsimony.demo")
 _NOTE_S = 1.0
@@ -38,28 +45,45 @@ class DemoBehind:
 def make(service: int) -> None:
     """Store the datasets of what is missing, queue its builds and follow them (the child's whole life)."""
     die_with_parent(signal.SIGTERM, service)
+    signal.signal(signal.SIGTERM, leave)
     settings = Settings()
     configure_logging(settings.log_level, settings.log_format)
-    from app.demo.run import follow, prepare_demo  # what takes seconds, once we are sure to end with the service
-    from app.store.demo_progress import note_demo
-    from app.store.repositories import open_repositories
+    from app.store.repositories import open_repositories  # what takes seconds, once we are sure to end with the service
 
     with open_repositories(settings, client_name="parsimony-demo") as repos:
-        noted = ("", 0.0)
+        make_and_tell(repos)
 
-        def progress(done: int, total: int, message: str) -> None:
-            nonlocal noted
-            said = f"{message} ({done} of {total})" if total else message
-            if message != noted[0]:
-                logger.info("demo: %s", message)
-            if message != noted[0] or time.monotonic() - noted[1] > _NOTE_S:
-                note_demo(repos.store, said)
-                noted = message, time.monotonic()
 
-        try:
-            follow(repos, prepare_demo(repos, progress), progress)
-            note_demo(repos.store, None)
-        except ParsimonyError as error:
-            logger.error("the demo could not be made whole: %s", error)
-            with suppress(ParsimonyError):
-                note_demo(repos.store, f"could not be made whole: {error}; start the service again to try once more")
+def make_and_tell(repos: "Repositories") -> None:
+    """Make what is missing, and tell the service how far it is and what becomes of it."""
+    from app.demo.run import follow, prepare_demo
+
+    try:
+        progress = _progress_of(repos)
+        follow(repos, prepare_demo(repos, progress), progress)
+        note_demo(repos.store, DemoProgress(state="done", message="all of it is there"))
+    except ParsimonyError as error:
+        logger.error("the demo could not be made whole: %s", error)
+        with suppress(ParsimonyError):
+            note_demo(repos.store, DemoProgress(state="failed", message=str(error)))
+    except SystemExit:  # the service is being stopped; the next one goes on
+        note_demo(repos.store, None)
+        raise
+
+
+def _progress_of(repos: "Repositories") -> "Progress":
+    """Tell the service what is being made, once a second, and the log what is new."""
+    message_before, noted_at = "", 0.0
+
+    def progress(done: int, total: int, message: str) -> None:
+        nonlocal message_before, noted_at
+        if message == message_before and time.monotonic() - noted_at < _NOTE_S:
+            return
+        if message != message_before:
+            logger.info("demo: %s", message)
+        far = f"{message} ({done} of {total})" if total else message
+        note_demo(repos.store, DemoProgress(state="making", message=far))
+        message_before, noted_at = message, time.monotonic()
+
+    progress(0, 0, "looking for what is missing")
+    return progress

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import ndimage
 
 from app.demo.images import SPOTS
-from solvers.arrays import Floats
+from models.arrays import Floats
 
 GRID = 8
 """Sides of at least this many pixels can be looked at; positions are given on a grid of so many cells a side."""

@@ -21,8 +21,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from models.arrays import Floats
 from solvers import Progress
-from solvers.arrays import Floats
 
 Features = Callable[[Floats], Floats]
 SEED = 0

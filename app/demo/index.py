@@ -20,9 +20,9 @@ from app.demo.stage import Stage
 from app.demo.timing import timed
 from app.store.repositories import Repositories
 from models import ArtifactRecord, BuildRequest, FeaturesSpec, FeatureTable, dataset_from_columns
+from models.arrays import Floats
 from models.index import IndexDecision, IndexQuery
 from solvers import Progress
-from solvers.arrays import Floats
 from solvers.index import IndexPlan
 
 DATASET = "digits-features"

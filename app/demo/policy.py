@@ -14,9 +14,9 @@ from app.demo.images import SEED, DigitClassifier, probabilities
 from app.demo.stage import Stage
 from app.store.repositories import Repositories
 from models import ArtifactRecord, BuildRequest, Trace
+from models.arrays import Floats
 from models.policy import PolicyTarget, RolloutItem
 from solvers import Progress
-from solvers.arrays import Floats
 from solvers.policy import PolicyPlan
 
 TRACE = "digits"

@@ -20,9 +20,9 @@ from app.demo.stage import Stage
 from app.demo.timing import timed
 from app.store.repositories import Repositories
 from models import ArtifactRecord, BuildRequest, Trace, TraceSpec, dataset_from_columns
+from models.arrays import Floats
 from models.portfolio import RouteBudget, RouteQuery
 from solvers import Progress
-from solvers.arrays import Floats
 from solvers.portfolio import PortfolioPlan
 from solvers.portfolio.baselines import forest_values
 from solvers.portfolio.curve import draw_curve, methods_of

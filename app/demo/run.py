@@ -82,13 +82,13 @@ def prepare_demo(repos: Repositories, progress: Progress) -> list[Build]:
 
 
 def follow(repos: Repositories, builds: list[Build], progress: Progress) -> None:
-    """Tell how many of the demo's builds have ended, until all have; raises ParsimonyError for those that failed."""
+    """Tell how many of the demo's builds have ended, until all have; raises ParsimonyError if some made nothing."""
     while not all(build.ended for build in builds):
         builds = [repos.builds.get(build.id) for build in builds]
         running = [f"{build.solver} {build.name}" for build in builds if build.status == "running"]
         ended = sum(build.ended for build in builds)
         progress(ended, len(builds), f"building {', '.join(running) or 'in the worker'}")
         time.sleep(0.5)
-    failed = [f"{build.solver} {build.name}: {build.error}" for build in builds if build.status == "failed"]
-    if failed:
-        raise ParsimonyError("; ".join(failed))
+    lacking = [build for build in builds if build.status != "succeeded"]
+    if lacking:
+        raise ParsimonyError("; ".join(f"{each.solver} {each.name}: {each.error or each.status}" for each in lacking))

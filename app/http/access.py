@@ -13,7 +13,7 @@ from app.settings import Role
 from models.errors import Forbidden, ParsimonyError, TooManyRequests, Unauthorized
 
 _GUARDED = "/v1/"
-_BUILDERS = ("/v1/datasets", "/v1/builds", "/v1/artifacts")
+_BUILDERS = ("/v1/datasets", "/v1/drafts", "/v1/builds", "/v1/advice", "/v1/artifacts")
 """Where whatever changes something needs the role ``build``."""
 
 

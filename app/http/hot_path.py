@@ -8,11 +8,12 @@ name, an infeasible query) to the route behind it, so that every refusal is the 
 from time import perf_counter
 from typing import Any
 
+import orjson
 from prometheus_client import Counter, Histogram
 from pydantic import ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.http.json_bodies import repeated_name
+from app.http.json_bodies import has_each_name_once, repeated_name
 from app.metrics import Metrics
 from app.serving.answers import LookUp
 from app.serving.catalog import Catalog, Live
@@ -78,8 +79,9 @@ class HotPath:
         started = perf_counter()
         try:
             if sent is not None:
-                query = look_up.query.model_validate_json(sent)
-                if repeated_name(sent) is not None:
+                content = orjson.loads(sent)
+                query = look_up.query.model_validate(content)
+                if not has_each_name_once(content, sent) and repeated_name(sent) is not None:
                     return None
             else:
                 values = plain_values(scope["query_string"])
@@ -87,7 +89,7 @@ class HotPath:
                     return None
                 query = look_up.query.model_validate_strings(values)
             body = look_up.answer(live, query)
-        except (ValidationError, ParsimonyError):
+        except (orjson.JSONDecodeError, ValidationError, ParsimonyError):
             return None
         if body is not None:
             answered, seconds = self._series_of(live.ref)
@@ -98,14 +100,14 @@ class HotPath:
         return body
 
     def _series_of(self, ref: ArtifactRef) -> tuple[Counter, Histogram]:
-        """Give the counter and the times of an artifact's answers, which take long to look up."""
+        """Give the counter of an artifact's answers and the times of its solver's, which take long to look up."""
         if self._forgotten != self.metrics.forgotten:
             self._series, self._forgotten = {}, self.metrics.forgotten
         key = ref.solver, ref.name
         series = self._series.get(key)
         if series is None:
             answered = self.metrics.decisions.labels(*key, "answered")
-            series = self._series[key] = answered, self.metrics.decision_seconds.labels(*key)
+            series = self._series[key] = answered, self.metrics.decision_seconds.labels(ref.solver)
         return series
 
 

@@ -34,6 +34,9 @@ def repeated_name(body: bytes) -> str | None:
     >>> repeated_name(b'{"acquired": {"fast": 1, "fast": 2}}'), repeated_name(b'{"a": {"b": 1}, "b": 2}')
     ('fast', None)
     """
+    with suppress(orjson.JSONDecodeError):
+        if has_each_name_once(orjson.loads(body), body):
+            return None
     repeated_names: list[str] = []
 
     def note(pairs: list[tuple[str, Any]]) -> None:
@@ -45,6 +48,26 @@ def repeated_name(body: bytes) -> str | None:
     except (ValueError, RecursionError):
         return None
     return repeated_names[0] if repeated_names else None
+
+
+def has_each_name_once(content: Any, body: bytes) -> bool:
+    """Tell whether it is certain, from what was read, that no name stood twice in one object of the JSON text.
+
+    Every name is followed by a colon, so there are at least as many colons as names; of names that stand twice one is
+    not in what was read. As many names there as colons: none is missing. Fewer: one is, or a text holds a colon.
+
+    >>> has_each_name_once({"a": [{"b": 1}]}, b'{"a": [{"b": 1}]}'), has_each_name_once({"a": 1}, b'{"a": 1, "a": 1}')
+    (True, False)
+    """
+    waiting: list[Any] = [[content]]
+    missing = body.count(b":")
+    while waiting and missing:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            missing -= len(each)
+            each = each.values()
+        waiting += [one for one in each if isinstance(one, dict | list)]
+    return not missing
 
 
 def parsed(body: bytes) -> Any:

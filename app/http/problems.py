@@ -25,6 +25,7 @@ PROBLEMS: dict[type[ParsimonyError], tuple[int, str]] = {
     errors.InvalidRequest: (422, "invalid-request"),
     errors.UnknownDataset: (404, "unknown-dataset"),
     errors.UnknownBuild: (404, "unknown-build"),
+    errors.UnknownAdvice: (404, "unknown-advice"),
     errors.UnknownArtifact: (404, "unknown-artifact"),
     errors.UnknownVersion: (404, "unknown-version"),
     errors.Infeasible: (409, "infeasible"),

@@ -4,25 +4,29 @@ Figures are 8 inches wide, which is a page's width of 800 pixels; PNGs have twic
 styles hold while a picture is drawn and written.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, Literal, cast
+from warnings import catch_warnings, simplefilter, warn_explicit
 
 import numpy as np
-from matplotlib import colormaps, style
+from matplotlib import colormaps, font_manager, style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import NullFormatter, PercentFormatter, StrMethodFormatter
 
 from models import ArtifactRecord
+from models.arrays import Floats
 from models.worth import Alternative, Worth
-from solvers.arrays import Floats
 
 SUFFIXES = (".png", ".svg")
-WIDTH, WORTH_HEIGHT = 8.0, 2.4
-"""Inches."""
+WIDTH, WORTH_HEIGHT, LINE = 8.0, 2.0, 0.16
+"""Inches; the last is of a line of a headline."""
+MOST_LINES = 6
+"""Lines of a headline."""
 MOST_ALTERNATIVES = 8
 """Simple alternatives that are all named; of more, those that are worth taking."""
 DOTS = 200
@@ -34,6 +38,24 @@ ORDERED = "viridis"
 """For what has an order, dark to light."""
 LONGEST = 28
 """Letters of a name, or of a line of names."""
+OWN_FONT = "DejaVu Sans"
+FURTHER_FONTS = (
+    "Noto Sans CJK JP",
+    "Noto Sans CJK SC",
+    "Noto Sans CJK KR",
+    "Source Han Sans",
+    "IPAexGothic",
+    "WenQuanYi Zen Hei",
+    "Droid Sans Fallback",
+    "Hiragino Sans",
+    "PingFang SC",
+    "Yu Gothic",
+    "Microsoft YaHei",
+    "Malgun Gothic",
+    "Noto Sans Devanagari",
+    "Noto Sans Thai",
+)
+"""Where letters that are not in it are looked for."""
 LEAST_SPAN = 0.02
 """An axis of shares goes over so much at least, so that differences that do not matter look small."""
 _STYLE: dict[str, Any] = {
@@ -55,18 +77,31 @@ _STYLE: dict[str, Any] = {
 }
 
 
-def save(draw: Callable[[], Figure], path: Path) -> None:
-    """Draw a picture and write it, PNG or SVG by the path's suffix; the same picture has the same bytes."""
+def save(draw: Callable[[], Figure], path: Path) -> bool:
+    """Draw a picture and write it, PNG or SVG by the path's suffix; the same picture has the same bytes. Gives whether
+    there was a font for every letter."""
     kind = path.suffix.lower()
     metadata = {"Date": None} if kind == ".svg" else {"Software": None}
-    with style.context(["default", _STYLE]):
+    with catch_warnings(record=True) as noted, style.context(["default", _STYLE, {"font.family": families()}]):
+        simplefilter("always")
         draw().savefig(path, format=kind[1:], metadata=cast("dict[str, str]", metadata))
+    others = [one for one in noted if "missing from font" not in str(one.message)]
+    for one in others:
+        warn_explicit(one.message, one.category, one.filename, one.lineno)
+    return len(others) == len(noted)
+
+
+def families() -> list[str]:
+    """Name the fonts that letters are looked for in, one after the other: matplotlib's own, and those for letters that
+    it lacks as far as they are installed."""
+    installed = set(font_manager.get_font_names())
+    return [OWN_FONT, *(name for name in FURTHER_FONTS if name in installed)]
 
 
 def panels(record: ArtifactRecord, *heights: float) -> tuple[Figure, list[Axes]]:
     """Start a picture of panels of these heights in inches, one below the other; at the foot stands what the artifact
     is worth, if that was measured."""
-    every = heights if record.worth is None else (*heights, WORTH_HEIGHT)
+    every = heights if record.worth is None else (*heights, WORTH_HEIGHT + LINE * len(_headline(record.worth)))
     picture = Figure(figsize=(WIDTH, sum(every)), dpi=DOTS, layout="constrained")
     made = picture.subplots(len(every), 1, height_ratios=every, squeeze=False)[:, 0].tolist()
     if record.worth is not None:
@@ -77,16 +112,20 @@ def panels(record: ArtifactRecord, *heights: float) -> tuple[Figure, list[Axes]]
 def draw_worth(axes: Axes, worth: Worth, unit: str) -> None:
     """Draw the simple alternatives by name, and the plan among them, on rows that had no part in choosing it."""
     every = drawn_alternatives(worth)
-    for place, one in enumerate(every):
-        axes.plot(one.cost, one.accuracy, "X", color=colour(place), markersize=7, label=shown(one.name))
+    names = apart([one.name for one in every], [shown(one.name) for one in every])
+    for place, (one, name) in enumerate(zip(every, names, strict=True)):
+        axes.plot(one.cost, one.accuracy, "X", color=colour(place), markersize=7, label=name)
     axes.plot(worth.cost, worth.accuracy, "o", color="black", markersize=8, label=shown(worth.decision))
     axes.margins(0.1, 0.2)
     logarithmic(axes, "x", np.array([worth.cost, *(one.cost for one in every)]))
     percents(axes)
-    headline = wrap(" ".join(map(shown, worth.headline.split())), 50)
-    axes.set_title("\n".join(headline), fontsize=9)
+    axes.set_title("\n".join(_headline(worth)), fontsize=9)
     axes.set(xlabel=f"cost of an item on average, {unit}", ylabel="right")
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), title="crosses: instead of this plan", alignment="left")
+
+
+def _headline(worth: Worth) -> list[str]:
+    return wrap(" ".join(map(shown, worth.headline.split())), 50, max_lines=MOST_LINES, placeholder=" …")
 
 
 def drawn_alternatives(worth: Worth) -> list[Alternative]:
@@ -107,6 +146,30 @@ def shown(name: str) -> str:
     """
     cut = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
     return f" {cut}" if cut.startswith("_") else cut
+
+
+def apart(names: Sequence[str], shortened: Sequence[str]) -> list[str]:
+    """Let shortened names that stand in one legend differ: where several are equal the ends of the names are kept, too,
+    and what is equal then has a number.
+
+    >>> apart(["x" * 40 + "-near", "x" * 40 + "-far", "y"], ["xx…", "xx…", "y"])
+    ['xxxxxxxxxxxxx…xxxxxxxxx-near', 'xxxxxxxxxxxxx…xxxxxxxxxx-far', 'y']
+    >>> apart(["x" * 40 + "a" + "x" * 40, "x" * 90], ["xx…", "xx…"])
+    ['xxxxxxxxxxxxx…xxxxxxxxxxxxxx', 'xxxxxxxxxxxxx…xxxxxxxxxx (2)']
+    """
+    count = Counter(shortened)
+    labels = [_middle_cut(name) if count[short] > 1 else short for name, short in zip(names, shortened, strict=True)]
+    for place, label in enumerate(labels):
+        number = f" ({labels[:place].count(label) + 1})"
+        if label in labels[:place]:
+            labels[place] = f"{label[: LONGEST - len(number)]}{number}"
+    return labels
+
+
+def _middle_cut(name: str) -> str:
+    """Leave out the middle of a name that is too long."""
+    half = LONGEST // 2
+    return shown(name if len(name) <= LONGEST else f"{name[: half - 1]}…{name[-half:]}")
 
 
 def listed(names: Sequence[str], nothing: str) -> str:

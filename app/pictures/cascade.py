@@ -38,7 +38,7 @@ def _step_function(axes: Axes, ranges: tuple[DeadlineRange, ...], unit: str) -> 
     logarithmic(axes, "x", starts)
     axes.set_xlim(low, end)
     axes.set_ylim(bottom=0)
-    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
 
 
 def _timeline(axes: Axes, decision: CascadeRunDecision, unit: str) -> None:

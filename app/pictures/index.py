@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from app.pictures.canvas import QUIET, legend, listed, logarithmic, ordered, panels, percents
 from app.serving.catalog import Live
+from models.arrays import Floats
 from models.index import CurvesQuery, IndexCurves, SkylineItem
-from solvers.arrays import Floats
 from solvers.index import IndexPlan
 from solvers.index import draw as drawn
 

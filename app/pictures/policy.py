@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from app.pictures.canvas import COLOURS, QUIET, colour, listed, logarithmic, panels, percents
+from app.pictures.canvas import COLOURS, QUIET, apart, colour, listed, logarithmic, panels, percents
 from app.serving.catalog import Live
 from models.policy import PolicyPoint, PolicyTarget, Traffic, TrafficEdge
 from solvers.policy import PolicyPlan, traffic
@@ -103,7 +103,9 @@ def _colours(edges: Sequence[TrafficEdge]) -> dict[tuple[str, ...], str]:
 
 
 def _explain(axes: Axes, colours: dict[tuple[str, ...], str]) -> None:
-    steps = [Line2D([], [], color=tint, linewidth=3, label=listed(names, "")) for names, tint in colours.items()]
+    labels = apart([", ".join(names) for names in colours], [listed(names, "") for names in colours])
+    tints = zip(labels, colours.values(), strict=True)
+    steps = [Line2D([], [], color=tint, linewidth=3, label=label) for label, tint in tints]
     dots = [
         Line2D(
             [], [], marker="o", linestyle="", markersize=9, markeredgecolor="black", color="white", label="come here"

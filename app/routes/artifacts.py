@@ -7,11 +7,10 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import ConfigDict, Field
 
 from app.clock import now
-from app.routes.dependencies import Context, InContext, PathName, errors, json_only, needs_store
+from app.routes.dependencies import Context, InContext, PathName, errors, json_only, media_type, needs_store
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
 from app.store.pages import Page
 from models import ArtifactRecord, Value
-from models.errors import UnsupportedMediaType
 
 router = APIRouter(prefix="/v1/artifacts", tags=["artifacts"], dependencies=[Depends(needs_store)])
 MEDIA_TYPE = "application/vnd.parsimony.artifact"
@@ -37,7 +36,7 @@ class Activation(Value):
 def list_all(
     context: InContext,
     solver: Annotated[str | None, Query(description="of this solver only", examples=["cascade"])] = None,
-    name: Annotated[str | None, Query(description="of this name only", examples=["digits-joint"])] = None,
+    name: Annotated[str | None, Query(description="of this name only", examples=["digits"])] = None,
     prefix: Annotated[
         str | None, Query(max_length=63, description="of names that begin so only", examples=["digits"])
     ] = None,
@@ -160,8 +159,6 @@ def export(solver: Solver, name: PathName, version: Version, context: InContext)
 )
 async def import_(request: Request, context: InContext) -> ArtifactRecord:
     """Publish exported bytes as the next version of their solver and name, once their checksum holds."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in (MEDIA_TYPE, "application/octet-stream"):
-        raise UnsupportedMediaType(f"the body is {kind or 'of no stated type'}, must be {MEDIA_TYPE}")
+    media_type(request, MEDIA_TYPE, "application/octet-stream")
     data = await request.body()
     return await asyncio.to_thread(context.repos.artifacts.publish, data, created_at=now())

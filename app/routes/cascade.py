@@ -41,11 +41,14 @@ async def decision(
     name: PathName,
     context: InContext,
     deadline: Annotated[float | None, query_field(CascadeQuery, "deadline")] = None,
+    min_accuracy: Annotated[float | None, query_field(CascadeQuery, "min_accuracy")] = None,
     version: Version = None,
 ) -> Response:
-    """Give the cascade of least expected duration that always meets the deadline, ready to be run."""
+    """Give the cascade of least expected duration that always meets the deadline, ready to be run; with
+    ``min_accuracy`` among those that reach it, 409 if none does."""
     live = await plan_of(context, cascade.solver, name, version)
-    return Response(decide(live, CascadeQuery(deadline=deadline), context.metrics), media_type="application/json")
+    query = CascadeQuery(deadline=deadline, min_accuracy=min_accuracy)
+    return Response(decide(live, query, context.metrics), media_type="application/json")
 
 
 @router.get("/{name}/deadlines", summary="The cascade for every deadline", responses=errors(404, 503))
@@ -56,13 +59,13 @@ async def deadlines(name: PathName, context: InContext, version: Version = None)
 
 
 def what_if(limits: Limits) -> CascadeQuery | str:
-    """Ask for the deadline, if one is given."""
-    return CascadeQuery(deadline=limits.get("deadline"))
+    """Ask for deadline and accuracy, if they are given."""
+    return CascadeQuery(deadline=limits.get("deadline"), min_accuracy=limits.get("min_accuracy"))
 
 
 subject = Subject(
     router,
-    limits=frozenset({"deadline"}),
+    limits=frozenset({"deadline", "min_accuracy"}),
     what_if=what_if,
     look_ups=(LookUp(cascade.solver, "/v1/cascades/", "/decision", CascadeQuery),),
 )

@@ -15,17 +15,21 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException
 
 from app.clock import now
-from app.routes.dependencies import Context, InContext, PathName, errors, needs_store, solved
+from app.routes.dependencies import Context, InContext, PathName, errors, media_type, needs_store, solved
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
-from app.store.datasets import DatasetInfo, Replaced, StoredDataset
-from app.store.uploads import parse_spec, read_dataset
+from app.store.datasets import DatasetInfo, DeletedDataset, Replaced, ShownDataset, StoredDataset
+from app.store.table_heads import head_of
+from app.store.uploads import CSV_TYPES, PARQUET_TYPES, parse_spec, read_dataset
 from models import Fault, InvalidRequest
 from models.dataset_profile import FeaturesProfileReply, ProfileReply, TraceProfile, TraceProfileReply
-from models.errors import StoreRefused, UnsupportedMediaType
+from models.errors import StoreRefused
+from models.spec_draft import SpecDraft, draft_of
 from solvers.dataset_profile import profile
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(needs_store)])
 _CHUNK = 2**20
+SHOWN = 6
+"""Rows of a table that a draft shows."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 EXAMPLE_SPEC: dict[str, Any] = {
@@ -76,6 +80,9 @@ _UPLOAD: dict[str, Any] = {
 }
 
 
+drafts = APIRouter(prefix="/v1/drafts", tags=["datasets"])
+
+
 class DatasetList(Listed):
     """A page of the datasets."""
 
@@ -95,14 +102,9 @@ class DatasetList(Listed):
 )
 async def put(name: PathName, request: Request, context: InContext) -> Response:
     """Check a table once and completely, and keep it; every fault names the field and the first offending row."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "multipart/form-data":
-        raise UnsupportedMediaType(f"the body is {kind or 'of no stated type'}, must be multipart/form-data")
+    media_type(request, "multipart/form-data")
     with _room_on_disk():
-        try:
-            form = await request.form(max_files=3, max_fields=3, max_part_size=_CHUNK)
-        except MultiPartException as error:
-            raise InvalidRequest.at(Fault(("body",), error.message)) from error
+        form = await _form(request)
         try:
             info, replaced = await asyncio.to_thread(_store, context, name, form)
         finally:
@@ -119,9 +121,9 @@ def list_all(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = 
 
 
 @router.get("/{name}", summary="Show a dataset", responses=errors(404, 503))
-def show(name: PathName, context: InContext) -> DatasetInfo:
-    """Tell how a dataset is read, and how large it is."""
-    return context.repos.datasets.info(name)
+def show(name: PathName, context: InContext) -> ShownDataset:
+    """Tell how a dataset is read, how large it is, and whether there is advice on it."""
+    return context.repos.datasets.shown(name)
 
 
 @router.get(
@@ -144,10 +146,64 @@ def _profile(context: Context, name: str) -> TraceProfileReply | FeaturesProfile
     return reply(**dict(facts), name=info.name, sha256=info.sha256)
 
 
-@router.delete("/{name}", summary="Delete a dataset", status_code=204, responses=errors(404, 409, 503))
-def delete(name: PathName, context: InContext) -> None:
+@router.delete(
+    "/{name}",
+    summary="Delete a dataset",
+    status_code=204,
+    responses={
+        200: {"model": DeletedDataset, "description": "active artifacts were built from it, and answer on"},
+        **errors(404, 409, 503),
+    },
+)
+def delete(name: PathName, context: InContext) -> Response:
     """Delete a dataset; one that a queued or running build needs cannot be deleted."""
+    built = [context.catalog.plans[one].ref for one in context.catalog.built_from(name)]
     context.repos.datasets.delete(name)
+    if not built:
+        return Response(status_code=204)
+    return JSONResponse(DeletedDataset(name=name, artifacts=tuple(built)).model_dump(mode="json"))
+
+
+@drafts.post(
+    "",
+    summary="Draft a spec from a table",
+    response_model=SpecDraft,
+    responses=errors(413, 415, 504),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "description": "the table itself; of a CSV its first lines are enough",
+            "content": {
+                kind: {"schema": {"type": "string", "format": "binary"}, "example": "(file)"}
+                for kind in (CSV_TYPES[0], PARQUET_TYPES[0])
+            },
+        }
+    },
+)
+async def draft(request: Request, context: InContext) -> Response:
+    """Say what a table's columns are likely to mean, from their names and the first rows; nothing is kept."""
+    kind = media_type(request, *CSV_TYPES, *PARQUET_TYPES)
+    with _room_on_disk(), tempfile.TemporaryDirectory(prefix="parsimony-") as folder:
+        path = Path(folder) / "table"
+        with path.open("wb") as out:
+            async for chunk in request.stream():
+                out.write(chunk)
+        made = await asyncio.to_thread(_draft, context, path, kind)
+    return Response(made.model_dump_json(), media_type="application/json")
+
+
+def _draft(context: Context, path: Path, kind: str) -> SpecDraft:
+    limit = context.settings.max_body_bytes
+    columns, rows = head_of(path, kind, max_bytes=limit, run_in=context.upload_sandbox)
+    spec, guesses = draft_of(columns, rows)
+    return SpecDraft(spec=spec, columns=tuple(columns), rows=tuple(map(tuple, rows[:SHOWN])), guesses=guesses)
+
+
+async def _form(request: Request) -> FormData:
+    try:
+        return await request.form(max_files=3, max_fields=3, max_part_size=_CHUNK)
+    except MultiPartException as error:
+        raise InvalidRequest.at(Fault(("body",), error.message)) from error
 
 
 @contextmanager

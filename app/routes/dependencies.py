@@ -19,6 +19,7 @@ from app.metrics import Metrics
 from app.processes.sandbox import Sandbox
 from app.serving.catalog import Catalog, Live
 from app.settings import Settings
+from app.store.demo_progress import DemoProgress
 from app.store.ledgers import Ledgers
 from app.store.repositories import Repositories
 from models import Fault, InvalidRequest, Value
@@ -38,8 +39,8 @@ class Seen(Protocol):
     """How many build workers there are."""
     refusal: str | None
     """Why the store takes no writes, if it takes none."""
-    demo: str | None
-    """What the demo is doing, if it is being made."""
+    demo: DemoProgress | None
+    """How far the demo is, if it was begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +177,10 @@ async def plan_of(context: Context, solver: Solver[P], name: str, version: int |
         else:
             live = await asyncio.to_thread(context.catalog.at, solver.name, name, version)
     except UnknownArtifact as error:
-        if context.seen.demo is None:
+        demo = context.seen.demo
+        if demo is None or demo.state == "done":
             raise
-        raise UnknownArtifact(f"{error}; the demo is being made: {context.seen.demo}") from error
+        raise UnknownArtifact(f"{error}; {demo.said}") from error
     context.log_fields["artifact"] = live.ref
     return live
 
@@ -198,7 +200,7 @@ def path_name(example: str) -> Any:
     return Path(pattern=NAME_PATTERN, description="the name", examples=[example])
 
 
-PathName = Annotated[str, path_name("digits-joint")]
+PathName = Annotated[str, path_name("digits")]
 InContext = Annotated[Context, Depends(_context)]
 Version = Annotated[int | None, Query(ge=1, description="the version to ask; else the active one", examples=[1])]
 

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
 from app.routes.dependencies import InContext
+from app.store.demo_progress import DemoProgress
 
 router = APIRouter(tags=["health"])
 
@@ -28,8 +29,8 @@ class Readiness(BaseModel):
     status: Literal["ready", "loading"] = Field(description="loading until the first look at the store has finished")
     store: Literal["up", "unreachable"] = Field(description="whether the store can be reached")
     artifacts: int = Field(description="artifacts in memory")
-    demo: str | None = Field(
-        default=None, description="what the demo is doing, while what it serves is made; null when it is done"
+    demo: DemoProgress | None = Field(
+        default=None, description="how far the demo is that is made behind the service; null if none was begun"
     )
     problems: list[str] = Field(description="what is wrong, in sentences")
 
@@ -63,6 +64,8 @@ async def ready(context: InContext, response: Response) -> Readiness:
         beside = context.settings.redis_url is None
         wait = "the one beside this server has started" if beside else "`parsimony worker` is started"
         problems.append(f"no build worker is running; builds wait until {wait}")
+    if context.seen.demo is not None and context.seen.demo.state == "failed":
+        problems.append(context.seen.demo.said)
     if not catalog.loaded:
         response.status_code = 503
         problems.append("the artifacts have not been loaded yet")
@@ -78,4 +81,4 @@ async def ready(context: InContext, response: Response) -> Readiness:
 @router.get("/metrics", summary="Metrics for Prometheus", response_class=Response)
 async def metrics(context: InContext) -> Response:
     """Give all metrics in Prometheus' text format."""
-    return Response(context.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    return Response(await context.metrics.rendered(), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -58,6 +58,7 @@ async def decision(
     budget: Annotated[float, query_field(IndexQuery, "budget")],
     size: Sizes = None,
     min_accuracy: Annotated[float | None, query_field(IndexQuery, "min_accuracy")] = None,
+    one_standard_error: Annotated[bool, query_field(IndexQuery, "one_standard_error")] = False,
     method: Annotated[Method, query_field(IndexQuery, "method")] = "poly-dom",
     spent: Annotated[float | None, query_field(IndexQuery, "spent")] = None,
     computed: Annotated[
@@ -77,6 +78,7 @@ async def decision(
         size=one_or_many(size),
         budget=budget,
         min_accuracy=min_accuracy,
+        one_standard_error=one_standard_error,
         method=method,
         spent=spent,
         computed=tuple(computed or ()),

@@ -98,6 +98,7 @@ async def traffic(
     context: InContext,
     tradeoff: Annotated[float | None, query_field(PolicyTarget, "tradeoff")] = None,
     budget: Annotated[float | None, query_field(PolicyTarget, "budget")] = None,
+    min_accuracy: Annotated[float | None, query_field(PolicyTarget, "min_accuracy")] = None,
     version: Version = None,
 ) -> Response:
     """Tell for a trade-off, or a budget, how many items come to each set of sensors, stop there or go on; with neither,
@@ -108,7 +109,7 @@ async def traffic(
     """
     live = await plan_of(context, solver, name, version)
     try:
-        target = PolicyTarget(tradeoff=tradeoff, budget=budget)
+        target = PolicyTarget(tradeoff=tradeoff, budget=budget, min_accuracy=min_accuracy)
     except ValidationError as error:
         raise InvalidRequest.of(error) from error
     flow = await solved(context, traffic_of, live.plan, live.record.summary, target)
@@ -118,12 +119,12 @@ async def traffic(
 
 def what_if(limits: Limits) -> PolicyQuery | str:
     """Ask for the first step of an item of which nothing is known."""
-    return PolicyQuery(budget=limits.get("budget"))
+    return PolicyQuery(budget=limits.get("budget"), min_accuracy=limits.get("min_accuracy"))
 
 
 subject = Subject(
     router,
-    limits=frozenset({"budget"}),
+    limits=frozenset({"budget", "min_accuracy"}),
     what_if=what_if,
     look_ups=(LookUp(solver, "/v1/policies/", "/steps", PolicyQuery, "POST"),),
     bodies=(RolloutRequest,),

@@ -80,6 +80,7 @@ async def assignments(
     total: Annotated[float | None, query_field(Budget, "total", WITH_NPY)] = None,
     per_query: Annotated[float | None, query_field(Budget, "per_query", WITH_NPY)] = None,
     fraction: Annotated[float | None, query_field(Budget, "fraction", WITH_NPY)] = None,
+    min_accuracy: Annotated[float | None, query_field(AssignmentOptions, "min_accuracy", WITH_NPY)] = None,
     objective: Annotated[Objective | None, query_field(AssignmentOptions, "objective", WITH_NPY)] = None,
     regularization: Annotated[float | None, query_field(AssignmentOptions, "regularization", WITH_NPY)] = None,
     gap: Annotated[float | None, query_field(AssignmentOptions, "gap", WITH_NPY)] = None,
@@ -93,7 +94,8 @@ async def assignments(
     """
     budget = {"total": total, "per_query": per_query, "fraction": fraction}
     beside = {
-        "budget": {key: value for key, value in budget.items() if value is not None},
+        "budget": {key: value for key, value in budget.items() if value is not None} or None,
+        "min_accuracy": min_accuracy,
         "objective": objective,
         "regularization": regularization,
         "gap": gap,
@@ -115,10 +117,8 @@ def _assign(context: Context, live: Live[PortfolioPlan], kind: str, body: bytes,
         estimates = live.plan.estimate(queries)
         left = max(SHARE * context.settings.solve_timeout_s - (monotonic() - started), LEAST_S)
         assignment = live.plan.assign(estimates, options, left)
-        context.metrics.gap.labels(live.ref.name).observe(assignment.gap)
-        context.metrics.spent.labels(live.ref.name).observe(
-            assignment.cost / assignment.budget if assignment.budget else 0.0
-        )
+        context.metrics.gap.observe(assignment.gap)
+        context.metrics.spent.observe(assignment.cost / assignment.budget if assignment.budget else 0.0)
         return encode(assignment, live, **facts_of(live, options, assignment))
 
 
@@ -158,7 +158,7 @@ async def _routed(
     live: Live[PortfolioPlan], request: RouteRequest, context: Context
 ) -> tuple[RouteDecision, LedgerState | None]:
     plan = live.plan
-    budget = plan.budget_of(request.budget)
+    budget = plan.budget_of(request)
     if plan.answers_at_once:
         estimates = plan.estimate_one(request.query)
     else:

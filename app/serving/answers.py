@@ -85,7 +85,7 @@ def counted(live: Live[Any], metrics: Metrics) -> Iterator[None]:
         metrics.decisions.labels(live.ref.solver, live.ref.name, outcome).inc()
         raise
     metrics.decisions.labels(live.ref.solver, live.ref.name, "answered").inc()
-    metrics.decision_seconds.labels(live.ref.solver, live.ref.name).observe(perf_counter() - started)
+    metrics.decision_seconds.labels(live.ref.solver).observe(perf_counter() - started)
 
 
 def decide(live: Live[Any], query: Value, metrics: Metrics) -> bytes:

@@ -10,12 +10,11 @@ from app.building.watchdog import Watchdog
 from app.metrics import Metrics
 from app.serving.catalog import FULL_LOOK_S, Catalog
 from app.store.client import Store
-from app.store.demo_progress import demo_progress
+from app.store.demo_progress import DemoProgress, demo_progress
 from app.store.pointers import Id
 from app.store.repositories import Repositories
 from models import BuildStatus
 from models.errors import ParsimonyError, StoreRefused
-from models.feedback import QUANTITIES
 
 logger = logging.getLogger("parsimony.catalog")
 POLL_S = 2.0
@@ -103,7 +102,7 @@ class Chores:
         self._drifts: dict[str, tuple[str, ...]] = {}
         self.workers = 0
         self.refusal: str | None = None
-        self.demo: str | None = None
+        self.demo: DemoProgress | None = None
 
     def note(self) -> None:
         """Bring the gauges up to date, whether or not the store was reached."""
@@ -148,9 +147,7 @@ class Chores:
         differing = {*drifts.items()} ^ {*self._drifts.items()}
         changed = {_artifact(version) for version, _ in differing} | self._changed
         for solver, name in changed & plans.keys():
-            drifted = drifts.get(plans[solver, name].ref.spelt, ())
-            for quantity in QUANTITIES:
-                self._metrics.drift.labels(solver, name, quantity).set(quantity in drifted)
+            self._metrics.note_drift(solver, name, drifts.get(plans[solver, name].ref.spelt, ()))
         self._drifts, self._changed = drifts, set()
 
     def _forget_deleted(self) -> None:

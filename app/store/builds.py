@@ -32,9 +32,12 @@ from models import (
     Trace,
     Value,
 )
+from models.advice import AdviceRequest
 from models.errors import Cancelled, TooManyBuilds, UnknownBuild, UnknownDataset
-from solvers import SOLVERS, Solver
+from solvers import SOLVERS, Solver, advice
 
+ADVICE = "advice"
+"""What stands for the solver in builds that make advice."""
 QUEUE_NAME = "parsimony-builds"
 JOB = "app.building.worker.run_build"
 KEPT_ENDED = 1000
@@ -57,18 +60,27 @@ class Builds:
     def enqueue(self, request: BuildRequest) -> Build:
         """Queue a build; raises InvalidRequest, UnknownDataset or TooManyBuilds."""
         solver, options = checked_request(request)
-        build = Build(
-            id=uuid4().hex,
-            **request.model_dump(exclude={"params"}),
+        build = _queued(
+            solver=solver.name,
+            name=request.name,
+            dataset=request.dataset,
             params=options.model_dump(mode="json"),
-            status="queued",
-            progress=BuildProgress(message="waiting for a worker"),
-            created_at=now(),
+            seed=request.seed,
         )
+        return self._enqueue(build, lambda raw: check_dataset(solver, options, build.dataset, raw))
+
+    def enqueue_advice(self, request: AdviceRequest) -> Build:
+        """Queue the builds that advice needs, as one; raises InvalidRequest, UnknownDataset or TooManyBuilds."""
+        limits = request.model_dump(mode="json", exclude={"dataset", "seed"})
+        build = _queued(solver=ADVICE, name=request.dataset, dataset=request.dataset, params=limits, seed=request.seed)
+        return self._enqueue(build, lambda raw: advice.check(_facts(build.dataset, raw)))
+
+    def _enqueue(self, build: Build, check: Callable[[bytes | None], None]) -> Build:
+        """Queue a build once its dataset, as the store tells of it, is checked."""
         dataset_key = key("dataset", build.dataset)
 
         def change(pipe: Pipeline) -> Build:
-            check_dataset(solver, options, build.dataset, cast("bytes | None", pipe.get(dataset_key)))
+            check(cast("bytes | None", pipe.get(dataset_key)))
             waiting = _count_queued(pipe)
             if waiting >= self._queue_limit:
                 raise TooManyBuilds(f"{waiting} builds are waiting, the limit is {self._queue_limit}; try again later")
@@ -175,6 +187,18 @@ class Builds:
 
         return check, commit
 
+    def succeed(self, build_id: str, write: Callable[[Pipeline], None]) -> None:
+        """End a running build well, and write what it made in the same transaction; raises Cancelled."""
+
+        def change(pipe: Pipeline) -> None:
+            build = _read_watched(pipe, build_id)
+            self.refuse_unless_running(build)
+            pipe.multi()
+            write(pipe)
+            _write_end(pipe, build, "succeeded", None, None)
+
+        self._store.transact(change, _record(build_id))
+
     @staticmethod
     def watched(build_id: str) -> str:
         """Give the key to watch in a transaction that depends on a build."""
@@ -229,6 +253,11 @@ class Builds:
             self._store.ask("zrem", _ALL, build_id)
 
 
+def _queued(**facts: Any) -> Build:
+    waiting = BuildProgress(message="waiting for a worker")
+    return Build(id=uuid4().hex, **facts, status="queued", progress=waiting, created_at=now())
+
+
 def checked_request(request: BuildRequest) -> tuple[Solver[Any], Value]:
     """Give the solver and its options; raises InvalidRequest."""
     solver = SOLVERS.get(request.solver)
@@ -245,9 +274,7 @@ def checked_request(request: BuildRequest) -> tuple[Solver[Any], Value]:
 
 def check_dataset(solver: Solver[Any], options: Value, dataset: str, raw: bytes | None) -> None:
     """Refuse a dataset that is not there, or that the solver cannot learn from with these options."""
-    if raw is None:
-        raise UnknownDataset(f"there is no dataset called {dataset!r}")
-    facts = DatasetInfo.model_validate_json(raw)
+    facts = _facts(dataset, raw)
     wanted = [KINDS[kind] for kind in solver.datasets]
     if facts.spec.kind not in wanted:
         said = f"is of kind {facts.spec.kind!r}, the solver {solver.name!r} learns from {' or '.join(wanted)}"
@@ -256,6 +283,12 @@ def check_dataset(solver: Solver[Any], options: Value, dataset: str, raw: bytes 
         solver.check(facts, options)
     except InvalidRequest as error:
         raise error.under("params", but="dataset") from error
+
+
+def _facts(dataset: str, raw: bytes | None) -> DatasetInfo:
+    if raw is None:
+        raise UnknownDataset(f"there is no dataset called {dataset!r}")
+    return DatasetInfo.model_validate_json(raw)
 
 
 def _count(pipe: Pipeline, before: BuildStatus, after: BuildStatus) -> None:

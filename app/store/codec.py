@@ -11,7 +11,7 @@ import json
 import math
 import tokenize
 import zipfile
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, lru_cache
 from hashlib import sha256
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
@@ -51,14 +51,18 @@ def encode(value: Any, manifest: dict[str, Any]) -> bytes:
 
 
 def decode(data: bytes, kind: type[T]) -> T:
-    """Turn bytes back into the dataclass they were made from; raises CorruptArtifact if they are anything else."""
+    """Turn bytes back into the dataclass they were made from; raises CorruptArtifact if they are anything else.
+
+    A field that has a default may be missing: versions before had none of it.
+    """
     entries = _entries(data)
     manifest = _manifest(entries)
     if manifest.get("kind") != kind.__name__:
         raise CorruptArtifact(f"the bytes hold a {manifest.get('kind')}, not a {kind.__name__}")
     plain = _object(entries["fields.json"])
     field_types = _field_types(cast(Any, kind))
-    names = list(field_types)
+    later = {name for name in _later_fields(cast(Any, kind)) if name not in plain and f"{name}.npy" not in entries}
+    names = [name for name in field_types if name not in later]
     arrays = {name for name in names if f"{name}.npy" in entries}
     if set(plain) != set(names) - arrays or len(entries) != len(arrays) + 3:
         raise CorruptArtifact(
@@ -79,6 +83,14 @@ def _field_types(kind: Any) -> dict[str, Any]:
     """Give the types of the fields that are kept."""
     declared = get_type_hints(kind, include_extras=True)
     return {field.name: declared[field.name] for field in fields(kind) if field.init}
+
+
+@cache
+def _later_fields(kind: Any) -> frozenset[str]:
+    """Name the fields with defaults: older versions, whose bytes are still read, did not have them."""
+    return frozenset(
+        one.name for one in fields(kind) if one.init and (one.default, one.default_factory) != (MISSING, MISSING)
+    )
 
 
 @cache

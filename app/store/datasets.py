@@ -9,8 +9,9 @@ from pydantic import Field
 from app.store import codec
 from app.store.client import Pipeline, Store, drop_blob, keep_blob, key, read_json, read_model
 from app.store.pages import LARGEST_PAGE, USUAL_PAGE, NameIndex, Page, cut, read_cursor, walk
-from models import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, Name, Trace, Value
-from models.errors import Conflict, StoreRefused, UnknownDataset
+from models import ArtifactRef, Dataset, DatasetFacts, FeaturesSpec, FeatureTable, Items, Name, Trace, Value
+from models.advice import Advice
+from models.errors import Conflict, StoreRefused, UnknownAdvice, UnknownDataset
 
 _ALL = key("datasets")
 _KIND = "dataset"
@@ -44,6 +45,21 @@ class StoredDataset(DatasetInfo):
     )
 
 
+class ShownDataset(DatasetInfo):
+    """A dataset, and whether there is advice on it."""
+
+    advised: bool = Field(description="whether there is advice on it")
+
+
+class DeletedDataset(Value):
+    """A dataset that was deleted, and what was built from it."""
+
+    name: Name = Field(description="the dataset's name")
+    artifacts: Items[ArtifactRef] = Field(
+        description="the active artifacts that were built from it: they answer on, but cannot be built again"
+    )
+
+
 class Datasets:
     """The datasets of one store."""
 
@@ -65,6 +81,7 @@ class Datasets:
             pipe.multi()
             if old is not None and old.sha256 != info.sha256:
                 drop_blob(pipe, old.sha256, reference)
+                pipe.delete(_advice(name))
             keep_blob(pipe, data, info.sha256, reference)
             pipe.set(_record(name), info.model_dump_json())
             pipe.sadd(_ALL, name)
@@ -96,6 +113,10 @@ class Datasets:
             raise UnknownDataset(f"there is no dataset called {name!r}")
         return read_model(DatasetInfo, record)
 
+    def shown(self, name: str) -> ShownDataset:
+        """Tell of one dataset, and whether there is advice on it; raises UnknownDataset."""
+        return ShownDataset(**dict(self.info(name)), advised=self._store.ask("exists", _advice(name)) > 0)
+
     def load(self, info: DatasetInfo) -> Dataset:
         """Give the checked table of a dataset."""
         data = self._store.blob(info.sha256)
@@ -104,6 +125,20 @@ class Datasets:
         if isinstance(info.spec, FeaturesSpec):
             return codec.decode(data, FeatureTable)
         return codec.decode(data, Trace)
+
+    def advice(self, name: str) -> Advice:
+        """Give the latest advice on a dataset; raises UnknownDataset or UnknownAdvice."""
+        record, raw = self._store.get_many([_record(name), _advice(name)])
+        if record is None:
+            raise UnknownDataset(f"there is no dataset called {name!r}")
+        if raw is None:
+            raise UnknownAdvice(f"no advice was given on dataset {name!r}; ask for it by POST /v1/advice")
+        return read_model(Advice, raw)
+
+    @staticmethod
+    def keep_advice(pipe: Pipeline, advice: Advice) -> None:
+        """Keep advice on a dataset in place of an older one, in a transaction."""
+        pipe.set(_advice(advice.dataset), advice.model_dump_json())
 
     def delete(self, name: str) -> None:
         """Delete a dataset that no queued or running build needs; raises UnknownDataset or Conflict."""
@@ -120,7 +155,7 @@ class Datasets:
                 raise Conflict(f"dataset {name!r} is in use by build {using[0]}; cancel it or wait for its end")
             digest = str(read_json(raw)["sha256"])
             pipe.multi()
-            pipe.delete(_record(name))
+            pipe.delete(_record(name), _advice(name))
             pipe.srem(_ALL, name)
             self._names.remove(pipe, name)
             drop_blob(pipe, digest, reference)
@@ -135,6 +170,10 @@ def digest_of(dataset: Dataset) -> str:
 
 def _record(name: str) -> str:
     return key("dataset", name)
+
+
+def _advice(name: str) -> str:
+    return key("advice", name)
 
 
 def _info(name: str, dataset: Dataset, data: bytes, created_at: str) -> DatasetInfo:

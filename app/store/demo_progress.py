@@ -1,21 +1,54 @@
-"""How far the demo has come that is made behind a running service: one value, gone when nobody renews it."""
+"""How far the demo has come that is made behind a running service, and what became of it."""
 
-from app.store.client import Store, key
+from typing import Literal
 
-_KEY = key("demo")
-KEPT_S = 120
+from pydantic import Field
+
+from app.store.client import Store, key, read_model
+from models import Value
+
+_PROGRESS, _BEAT = key("demo", "progress"), key("demo", "beat")
+SILENT_S = 120
 """A part of the demo may say nothing for so long; after it, whoever made it is held to have died."""
 
 
-def note_demo(store: Store, message: str | None) -> None:
-    """Say what the demo is doing, or that it is done."""
-    if message is None:
-        store.ask("delete", _KEY)
-    else:
-        store.ask("set", _KEY, message, ex=KEPT_S)
+class DemoProgress(Value):
+    """What the demo behind a service is doing, or what became of it."""
+
+    state: Literal["making", "failed", "done"] = Field(
+        description="making; failed: something of it is missing, until the service is started again; done"
+    )
+    message: str = Field(description="what is being made, or why it failed")
+
+    @property
+    def said(self) -> str:
+        """Give it as half a sentence.
+
+        >>> DemoProgress(state="making", message="timing features").said
+        'the demo is being made: timing features'
+        """
+        if self.state == "failed":
+            return f"the demo could not be made whole: {self.message}; start the service again to try once more"
+        return (
+            f"the demo is being made: {self.message}" if self.state == "making" else f"the demo is done: {self.message}"
+        )
 
 
-def demo_progress(store: Store) -> str | None:
-    """Give what the demo is doing, if it is being made."""
-    message: bytes | None = store.ask("get", _KEY)
-    return None if message is None else message.decode()
+def note_demo(store: Store, progress: DemoProgress | None) -> None:
+    """Say how far the demo is; None: nothing is to be said of it."""
+    if progress is None:
+        store.ask("delete", _PROGRESS)
+        return
+    store.ask("set", _BEAT, b"", ex=SILENT_S)
+    store.ask("set", _PROGRESS, progress.model_dump_json())
+
+
+def demo_progress(store: Store) -> DemoProgress | None:
+    """Give how far the demo is; None if none was ever begun here, or the service was stopped meanwhile."""
+    raw, beat = store.get_many([_PROGRESS, _BEAT])
+    progress = None if raw is None else read_model(DemoProgress, raw)
+    if progress is not None and progress.state == "making" and beat is None:
+        return DemoProgress(
+            state="failed", message=f"nothing was heard of it for {SILENT_S} s after: {progress.message}"
+        )
+    return progress

@@ -8,9 +8,10 @@ import multiprocessing
 import resource
 import tempfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +47,7 @@ _LEAST_CELL = 4
 MOST_COLUMNS = 20_000
 """Of a CSV: each takes kilobytes while it is read, were it but a comma in the file."""
 Spec = FeaturesSpec | TraceSpec
+R = TypeVar("R")
 _SPEC: TypeAdapter[Spec] = TypeAdapter(DatasetSpec)
 
 
@@ -107,18 +109,29 @@ def _read_table(
     spec: Spec, path: Path, media_type: str, max_bytes: int, scratch: Path, run_in: Callable[..., Columns]
 ) -> Columns:
     """Read the columns of the spec that the table has."""
+    parquet, magic = is_parquet(path, media_type)
+    if parquet:
+        return in_reader(run_in, _parquet_columns, spec, path, max_bytes)
+    return _columns(_read_csv(spec, _unpacked(path, magic, max_bytes, scratch)))
+
+
+def is_parquet(path: Path, media_type: str) -> tuple[bool, bytes]:
+    """Tell Parquet from CSV, and give the first bytes; raises UnsupportedMediaType for what is said to be neither."""
     kind = media_type.partition(";")[0].strip().lower()
     with path.open("rb") as file:
         magic = file.read(4)
     if kind not in (*CSV_TYPES, *PARQUET_TYPES, *UNTOLD_TYPES):
         raise UnsupportedMediaType(f"the table is {kind}, must be text/csv or application/vnd.apache.parquet")
-    if kind in PARQUET_TYPES or (kind in UNTOLD_TYPES and magic == b"PAR1"):
-        try:
-            return run_in(_parquet_columns, spec, path, max_bytes)
-        except (CorruptArtifact, SolverTimeout) as error:
-            what = "reading it took too long" if isinstance(error, SolverTimeout) else "reading it ended its process"
-            raise InvalidRequest.at(Fault(("table",), f"is no readable Parquet: {what}")) from error
-    return _columns(_read_csv(spec, _unpacked(path, magic, max_bytes, scratch)))
+    return kind in PARQUET_TYPES or (kind in UNTOLD_TYPES and magic == b"PAR1"), magic
+
+
+def in_reader(run_in: Callable[..., R], work: Callable[..., R], *args: Any) -> R:
+    """Read Parquet where it may end its process; raises InvalidRequest if it does, or takes too long."""
+    try:
+        return run_in(work, *args)
+    except (CorruptArtifact, SolverTimeout) as error:
+        what = "reading it took too long" if isinstance(error, SolverTimeout) else "reading it ended its process"
+        raise InvalidRequest.at(Fault(("table",), f"is no readable Parquet: {what}")) from error
 
 
 def _columns(table: pa.Table) -> Columns:
@@ -184,15 +197,27 @@ def _refuse_many_columns(path: Path) -> None:
         columns = len(next((row for row in csv.reader(io.StringIO(text, newline="")) if row), []))
     except csv.Error as error:
         raise InvalidRequest.at(Fault(("table",), f"is no readable CSV: {error}")) from error
+    refuse_many(columns)
+
+
+def refuse_many(columns: int) -> None:
+    """Refuse a table of too many columns."""
     if columns > MOST_COLUMNS:
         raise InvalidRequest.at(Fault(("table",), f"has {columns} columns, at most {MOST_COLUMNS} are read"))
 
 
 def _parquet_columns(spec: Spec, path: Path, max_bytes: int) -> Columns:
+    with bounded(max_bytes):
+        return _columns(_read_parquet(spec, path, max_bytes))
+
+
+@contextmanager
+def bounded(max_bytes: int) -> Iterator[None]:
+    """Bound the memory of a process that reads Parquet; raises PayloadTooLarge where that is not enough."""
     if multiprocessing.current_process().name == NAME:  # not where the caller's own memory would be bounded
         _confine(max_bytes)
     try:
-        return _columns(_read_parquet(spec, path, max_bytes))
+        yield
     except MemoryError as error:
         raise PayloadTooLarge(f"the table unpacks to more memory than {max_bytes} bytes of it may take") from error
 

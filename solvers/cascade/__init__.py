@@ -22,6 +22,7 @@ from solvers.cascade.estimates import classifiers, estimates, judged_on
 from solvers.cascade.fit import check, fit
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.solve import solve
+from solvers.cascade.trade_offs import TRIALS, trade_offs
 
 solver = Solver(
     name="cascade",
@@ -34,6 +35,8 @@ solver = Solver(
     judged_on=judged_on,
     classifiers=classifiers,
     check=check,
+    trade_offs=trade_offs,
+    trials=TRIALS,
 )
 
 __all__ = ["CascadePlan", "fit", "solve", "solver"]

@@ -13,21 +13,21 @@ def estimates(
     plan: CascadePlan, summary: Mapping[str, Any], query: CascadeQuery, decision: CascadeRunDecision
 ) -> Estimates:
     """Expect the duration that was solved for, and its accuracy on the held-out half."""
-    return Estimates.of(accuracy=_replayed(summary, list(decision.cascade)), time=decision.expected_duration)
+    accuracy = plan.accuracy_of(decision.cascade)
+    if accuracy is None:
+        accuracy = _replayed(summary, list(decision.cascade))
+    return Estimates.of(accuracy=accuracy, time=decision.expected_duration)
 
 
 def _replayed(summary: Mapping[str, Any], cascade: list[str]) -> float | None:
-    """Find a cascade's accuracy on the held-out half; a summary may come from anybody's bytes.
-
-    Builds of before knew it of the cascades in ``replays`` only.
-    """
-    for name in ("accuracies", "replays"):
-        measured = summary.get(name)
-        for each in measured if isinstance(measured, list) else []:
-            if isinstance(each, dict) and each.get("cascade") == cascade:
-                held_out = each if name == "accuracies" else each.get("held_out")
-                accuracy = held_out.get("accuracy") if isinstance(held_out, dict) else None
-                return accuracy if type(accuracy) is float and 0 <= accuracy <= 1 else None
+    """Find a cascade's accuracy on the held-out half in the summary of an older version's build, which may come from
+    anybody's bytes."""
+    replays = summary.get("replays")
+    for each in replays if isinstance(replays, list) else []:
+        if isinstance(each, dict) and each.get("cascade") == cascade:
+            held_out = each.get("held_out")
+            accuracy = held_out.get("accuracy") if isinstance(held_out, dict) else None
+            return accuracy if type(accuracy) is float and 0 <= accuracy <= 1 else None
     return None
 
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from models import DatasetFacts, Fault, InvalidRequest, Trace
+from models.arrays import Int64s
 from models.cascade import Algorithm, CascadeOptions
 from solvers.alternatives import each_alone
-from solvers.arrays import Int64s
 from solvers.base import Fitted, Run
 from solvers.cascade.groups.search import group_frontier
 from solvers.cascade.measured import Measured, measure, rows_of
@@ -42,8 +42,7 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
 
     The summary: unit, rows, options in force, classifiers, left_out, discarded, what was proved; ``replays``: without
     deadline and for each of the options' deadlines the cascade with what was predicted and what both halves say;
-    ``accuracies``: of the cascade of every deadline on the held-out half; ``baselines``: always the deterministic,
-    always the cheapest. Raises InvalidRequest for fewer than 20 rows, an
+    ``baselines``: always the deterministic, always the cheapest. Raises InvalidRequest for fewer than 20 rows, an
     unknown deterministic classifier, or more than 20 IDK classifiers in ``joint``.
 
     O(n N log N) time for n classifiers and N rows, and the algorithm's (``subset_search``: n 2^n for joint).
@@ -56,6 +55,7 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
     run.progress(total - 2 - len(options.deadlines), total, "ordering the classifiers")
     plan = _plan(dataset, options, build, measured)
     rows = {"build": rows_of(dataset, measured, build), "held_out": rows_of(dataset, measured, held_out)}
+    plan = replace(plan, accuracies=held_out_accuracies(plan, measured, rows["held_out"]))
     replays = []
     for i, deadline in enumerate((None, *options.deadlines)):
         run.progress(total - 1 - len(options.deadlines) + i, total, "replaying the held-out half")
@@ -63,10 +63,9 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
     summary = summarize(dataset, options, measured, plan) | {"replays": replays}
     summary["rows"] = {"build": len(build), "held_out": len(held_out)}
     summary["baselines"] = baselines(dataset, measured, build, held_out)
-    summary["accuracies"] = held_out_accuracies(plan, measured, rows["held_out"])
     summary["notes"] = notes_of(options, replays)
     run.progress(total, total, "done")
-    return Fitted(plan, summary, worth(plan, measured, rows["held_out"], each_alone(dataset, held_out), rng))
+    return Fitted(plan, summary, worth(plan, options, measured, rows["held_out"], each_alone(dataset, held_out), rng))
 
 
 def check(facts: DatasetFacts, options: CascadeOptions) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from models import Trace
+from models.arrays import Int64s
 from models.cascade import CascadeOptions, Classifier
-from solvers.arrays import Int64s
 from solvers.cascade.replay import Rows
 from solvers.cascade.thresholds import find_threshold, mean_and_worst
 
@@ -82,7 +82,4 @@ def _classifier(dataset: Trace, options: CascadeOptions, build: Int64s, j: int, 
 
 def rows_of(dataset: Trace, measured: Measured, rows: Int64s) -> Rows:
     """Take rows of the trace, in the columns of the classifiers that can be used."""
-    where = np.ix_(rows, np.array(measured.columns))
-    thresholds = np.where(np.isnan(measured.thresholds), -np.inf, measured.thresholds)
-    confidences = np.nan_to_num(dataset.confidences[where])
-    return Rows(confidences >= thresholds, dataset.correct[where], dataset.costs[where])
+    return Rows.of(dataset, rows, measured.columns, measured.thresholds)

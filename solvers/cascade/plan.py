@@ -7,51 +7,68 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models import InvalidRequest
+from models import Fault, InvalidRequest
+from models.arrays import Floats, Int32s, Int64s
 from models.cascade import Algorithm, CascadeQuery, CascadeRunDecision, CascadeStep, DeadlineRange, Discarded
 from models.errors import Infeasible
-from solvers.arrays import Floats, Int32s, Int64s
 from solvers.base import complete
 from solvers.cascade.solve import number
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CascadePlan:
-    """The best cascade for every deadline. All times are in ``unit``.
+    """The best cascade for every deadline: k steps, of which each holds from its longest duration up to the next one's.
 
-    names: the n classifiers, the deterministic one last. thresholds: (n,) confidence at which an answer is accepted,
-    NaN where every answer is. execution_times, worst_case_times: (n,). Step i holds for deadlines from
-    maximum_durations[i] (k,), strictly increasing, up to the next; it expects expected_durations[i] (k,), strictly
-    decreasing, and calls
-    members[offsets[i] : offsets[i + 1]], indices into names, reached with the probabilities of the same places in
-    reaching. lower_bound: no cascade has a smaller expected duration, whatever the deadline.
+    There are n classifiers, and r calls in the cascades of all steps together.
     """
 
     names: tuple[str, ...]
+    """n different names, that of the deterministic classifier last."""
     thresholds: Floats
+    """(n,) the confidence from which on an answer is accepted, NaN where every answer is."""
     execution_times: Floats
+    """(n,) the time that each classifier takes on average."""
     worst_case_times: Floats
+    """(n,) the time that each takes at most."""
     maximum_durations: Floats
+    """(k,) how long the cascade of each step takes at most, strictly increasing: its least deadline."""
     expected_durations: Floats
+    """(k,) how long it takes on average, strictly decreasing."""
     offsets: Int64s
+    """(k + 1,) cuts ``members`` and ``reaching`` into steps."""
     members: Int32s
+    """(r,) the classifiers that each step calls, in their order, as places in ``names``."""
     reaching: Floats
+    """(r,) how likely it is that the call is made."""
     algorithm: Algorithm
+    """What put the cascades in order."""
     optimal: bool
+    """Whether the cascades are proved to be the best."""
     unit: str
+    """The unit of all times."""
     discarded: tuple[tuple[str, str], ...]
+    """Classifiers set aside before solving, each with the reason."""
     lower_bound: float
+    """No cascade has a smaller expected duration, whatever the deadline."""
+    accuracies: Floats = field(default_factory=lambda: np.empty(0))
+    """(k,) the share of held-out rows that each step's cascade answers rightly; (0,): built before that was kept."""
     _maxima: list[float] = field(init=False, repr=False, metadata={"derived": True})
+    """``maximum_durations``, in which a list is searched faster."""
+    _measured: dict[tuple[str, ...], float] = field(init=False, repr=False, metadata={"derived": True})
+    """The accuracy of each cascade, where that was kept."""
     _answers: list[dict[str, Any] | None] = field(init=False, repr=False, metadata={"derived": True})
+    """What each of the k steps answers, from when it was first asked."""
 
     def __post_init__(self) -> None:
         self.check()
         maxima = self.maximum_durations.tolist()
-        complete(self, {"_maxima": maxima, "_answers": [None] * len(maxima)})
+        measured = {self._cascade(step): accuracy for step, accuracy in enumerate(self.accuracies.tolist())}
+        complete(self, {"_maxima": maxima, "_measured": measured, "_answers": [None] * len(maxima)})
 
     def _arrays(self) -> tuple[NDArray[Any], ...]:
         times = self.thresholds, self.execution_times, self.worst_case_times
-        return *times, self.maximum_durations, self.expected_durations, self.offsets, self.members, self.reaching
+        durations = self.maximum_durations, self.expected_durations
+        return *times, *durations, self.offsets, self.members, self.reaching, self.accuracies
 
     def check(self) -> None:
         """Raise InvalidRequest if the arrays do not fit each other: a plan may come from anybody's bytes."""
@@ -64,6 +81,8 @@ class CascadePlan:
             "thresholds that can be reached": not bool(np.any(np.isinf(self.thresholds))),
             "times and thresholds for each name": {self.thresholds.shape, self.execution_times.shape} == {(n,)}
             and self.worst_case_times.shape == (n,),
+            "accuracies from 0 to 1 of all steps or none": self.accuracies.shape in ((0,), (k,))
+            and bool(np.all((self.accuracies >= 0) & (self.accuracies <= 1))),
             "at least one step": k > 0 and self.maximum_durations.shape == self.expected_durations.shape == (k,),
             "increasing maximum durations": bool(np.all(np.diff(self.maximum_durations) > 0)),
             "finite times": all(
@@ -85,19 +104,39 @@ class CascadePlan:
             raise InvalidRequest(f"this is no cascade plan: it lacks {', '.join(broken)}")
 
     def decide(self, query: CascadeQuery) -> CascadeRunDecision:
-        """Answer with the best cascade for the query's deadline; raises Infeasible, with the numbers, if none fits.
+        """Answer with the best cascade for the query's deadline, of those that are as accurate as it asks on the
+        held-out rows; raises Infeasible, with the numbers, if none fits.
 
-        O(log k) for k steps. What a step answers is made once, when it is first asked for.
+        O(log k) for k steps, O(k) where accuracy is asked for. What a step answers is made once, when it is first asked
+        for.
         """
         deadline = query.deadline
         step = len(self._maxima) - 1 if deadline is None else bisect_right(self._maxima, deadline) - 1
         if step < 0:
             shortest = f"{number(self._maxima[0])} {self.unit}"
             raise Infeasible(f"the fastest cascade takes at most {shortest}, the deadline is {number(deadline or 0.0)}")
+        if query.min_accuracy is not None:
+            step = self._accurate(step, query.min_accuracy)
         answer = self._answers[step]
         if answer is None:
             answer = self._answers[step] = self._answer(step)
         return CascadeRunDecision.model_construct(**answer, deadline=deadline)
+
+    def accuracy_of(self, cascade: tuple[str, ...]) -> float | None:
+        """Say how accurate a cascade is on the held-out rows; None if that was not kept."""
+        return self._measured.get(cascade)
+
+    def _accurate(self, latest: int, wanted: float) -> int:
+        """Find the step up to the latest that takes least time, which is the last, and is accurate enough."""
+        if not len(self.accuracies):
+            fault = "is not known of this artifact, which an older version built: build it again"
+            raise InvalidRequest.at(Fault(("min_accuracy",), fault))
+        able = np.flatnonzero(self.accuracies[: latest + 1] >= wanted)
+        if not len(able):
+            best = float(self.accuracies[: latest + 1].max())
+            within = f"of those that take at most {number(self._maxima[latest])} {self.unit} "
+            raise Infeasible(f"{within}the most accurate cascade is right {best:.4g} of the time, asked is {wanted:g}")
+        return int(able[-1])
 
     def ranges(self) -> tuple[DeadlineRange, ...]:
         """List the whole step function, from the tightest deadline on."""
@@ -109,6 +148,7 @@ class CascadePlan:
                 cascade=self._cascade(step),
                 expected_duration=float(self.expected_durations[step]),
                 maximum_duration=start,
+                accuracy=self.accuracy_of(self._cascade(step)),
             )
             for step, (start, end) in enumerate(zip(self._maxima, ends, strict=True))
         )

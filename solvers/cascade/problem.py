@@ -17,8 +17,8 @@ from itertools import accumulate
 
 import numpy as np
 
+from models.arrays import Floats, Int64s
 from models.cascade import Classifier, SolveDependence
-from solvers.arrays import Floats, Int64s
 
 TIE = 1e-12
 """Expected durations that differ by less than this share of themselves count as equal."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import Floats, Int64s
+from models.arrays import Floats, Int64s
 from solvers.cascade.groups.pareto import thinned, undominated
 from solvers.cascade.problem import MAX_LABELS, SLACK, Front, Problem
 

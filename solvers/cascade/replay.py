@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from solvers.arrays import Bools, Floats
+from models import Trace
+from models.arrays import Bools, Floats, Int64s
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -16,6 +18,13 @@ class Rows:
     answers: Bools
     correct: Bools
     costs: Floats
+
+    @classmethod
+    def of(cls, dataset: Trace, rows: Int64s, columns: Sequence[int], thresholds: ArrayLike) -> "Rows":
+        """Take rows of a trace, in the columns of n classifiers; thresholds: (n,) NaN where any answer is accepted."""
+        where = np.ix_(rows, np.array(columns))
+        sure = np.nan_to_num(dataset.confidences[where]) >= np.where(np.isnan(thresholds), -np.inf, thresholds)
+        return cls(sure, dataset.correct[where], dataset.costs[where])
 
 
 def replay(rows: Rows, cascade: Sequence[int], names: Sequence[str]) -> dict[str, Any]:

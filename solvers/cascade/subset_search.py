@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from solvers.arrays import Bools, Floats, Int8s, Int64s
+from models.arrays import Bools, Floats, Int8s, Int64s
 from solvers.cascade.groups.pareto import undominated
 from solvers.cascade.problem import Front, Problem
 

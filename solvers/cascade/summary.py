@@ -1,21 +1,20 @@
 """What a cascade build tells of itself: its classifiers, its cascades replayed on both halves, and two baselines."""
 
+import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from models import Trace
+from models.arrays import Floats, Int64s
 from models.cascade import CascadeOptions, CascadeQuery
 from models.errors import Infeasible
 from models.worth import Worth
 from solvers.alternatives import Alternatives, Replay, worth_of
-from solvers.arrays import Int64s
 from solvers.cascade.measured import Measured
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.replay import Rows, replay, walk
-
-MOST_REPLAYED = 64
-"""Cascades whose accuracy a build measures, beside those of the deadlines that it is asked about."""
 
 
 def summarize(dataset: Trace, options: CascadeOptions, measured: Measured, plan: CascadePlan) -> dict[str, Any]:
@@ -71,17 +70,11 @@ def replayed(plan: CascadePlan, measured: Measured, rows: dict[str, Rows], deadl
     }
 
 
-def held_out_accuracies(plan: CascadePlan, measured: Measured, rows: Rows) -> list[dict[str, Any]]:
-    """Tell of the cascade of each deadline, the longest first, how accurate it is on the held-out half."""
-    longest_first = range(len(plan.maximum_durations) - 1, -1, -1)
-    cascades = [
-        tuple(plan.names[k] for k in plan.members[plan.offsets[step] : plan.offsets[step + 1]].tolist())
-        for step in longest_first
-    ]
-    return [
-        {"cascade": list(names), "accuracy": float(walk(rows, [measured.index(name) for name in names])[1].mean())}
-        for names in list(dict.fromkeys(cascades))[:MOST_REPLAYED]
-    ]
+def held_out_accuracies(plan: CascadePlan, measured: Measured, rows: Rows) -> Floats:
+    """Say how accurate the cascade of each step is on the held-out half: (k,)."""
+    calls = [plan.members[start:end].tolist() for start, end in pairwise(plan.offsets.tolist())]
+    columns = [[measured.index(plan.names[k]) for k in own] for own in calls]
+    return np.array([float(walk(rows, own)[1].mean()) for own in columns])
 
 
 def baselines(dataset: Trace, measured: Measured, build: Int64s, held_out: Int64s) -> list[dict[str, Any]]:
@@ -117,9 +110,29 @@ def notes_of(options: CascadeOptions, replays: list[dict[str, Any]]) -> list[str
 
 
 def worth(
-    plan: CascadePlan, measured: Measured, rows: Rows, alone: dict[str, Replay], rng: np.random.Generator
+    plan: CascadePlan,
+    options: CascadeOptions,
+    measured: Measured,
+    rows: Rows,
+    alone: dict[str, Replay],
+    rng: np.random.Generator,
 ) -> Worth:
     """Hold the cascade without a deadline against each classifier alone, on the held-out half."""
     decision = plan.decide(CascadeQuery())
     duration, right, _ = walk(rows, [measured.index(name) for name in decision.cascade])
-    return worth_of("without a deadline", Replay(right.astype(np.float64), duration), Alternatives.of(alone), rng)
+    own = Replay(right.astype(np.float64), duration)
+    made, hint = worth_of("without a deadline", own, Alternatives.of(alone), rng), _precision_hint(options, measured)
+    return made if made.advice is None or hint is None else made.model_copy(update={"advice": hint})
+
+
+def _precision_hint(options: CascadeOptions, measured: Measured) -> str | None:
+    """Say what precision to ask for where no classifier but the last is proved to have the one that was."""
+    bounds = {one["name"]: one["best_precision_bound"] or 0.0 for one in measured.left_out}
+    if len(measured.classifiers) > 1 or not any(bounds.values()):
+        return None
+    best = max(bounds, key=lambda name: bounds[name])
+    lower = math.floor(100 * bounds[best]) / 100
+    return (
+        f"no classifier is proved to be right {options.target_precision:g} of the time when it is sure, {best} at most "
+        f"{bounds[best]:.3f}: build with target_precision {lower:g} or less"
+    )

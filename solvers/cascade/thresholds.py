@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import Bools, Floats
+from models.arrays import Bools, Floats
 from solvers.statistics import wilson_lower
 
 

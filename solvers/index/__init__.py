@@ -28,6 +28,7 @@ from solvers.index.estimates import estimates, judged_on
 from solvers.index.fit import check, fit
 from solvers.index.lattice import Expanded, expand
 from solvers.index.plan import IndexPlan
+from solvers.index.trade_offs import trade_offs
 
 solver = Solver(
     name="index",
@@ -39,6 +40,7 @@ solver = Solver(
     estimates=estimates,
     judged_on=judged_on,
     check=check,
+    trade_offs=trade_offs,
 )
 
 __all__ = ["Expanded", "IndexPlan", "build_index", "choose_candidates", "draw", "expand", "fit", "solver"]

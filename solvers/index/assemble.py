@@ -6,8 +6,8 @@ from math import inf
 
 import numpy as np
 
+from models.arrays import Floats, Int32s, Int64s
 from models.index import IndexOptions, sizes_of
-from solvers.arrays import Floats, Int32s, Int64s
 from solvers.index.candidates import choose_candidates, preference
 from solvers.index.costs import Costs
 from solvers.index.crossings import Index, build_index, index_affordable
@@ -21,13 +21,15 @@ RELATIVE_LAMBDAS = (0.01, 0.1, 1.0, 10.0)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Names:
-    """What the numbers mean: the features, the columns of each, the classes with their shares, the unit of costs."""
+    """What the numbers mean: the features, the columns of each, the classes with their shares, the unit of costs; of
+    how many rows accuracies are, 0 if of none."""
 
     features: tuple[str, ...]
     columns: tuple[tuple[str, ...], ...]
     classes: tuple[str, ...]
     class_shares: Floats
     unit: str
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,6 +138,7 @@ def assemble(
         largest_size=options.max_size,
         fixed_size=sizes_of(options.fixed_size),
         fixed_budget=options.fixed_budget,
+        rows=names.rows,
     )
 
 

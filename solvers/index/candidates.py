@@ -11,7 +11,7 @@ from math import inf
 
 import numpy as np
 
-from solvers.arrays import Floats, Int64s
+from models.arrays import Floats, Int64s
 from solvers.index.costs import members_of
 from solvers.index.dominance import never_above, never_above_by_terms
 from solvers.index.lattice import Expanded

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from models import InvalidRequest
-from solvers.arrays import Floats, Int32s, Int64s, UInt8s
+from models.arrays import Floats, Int32s, Int64s, UInt8s
 from solvers.learners.linear import linear_length
 
 KINDS = ("none", "skops", "softmax")
@@ -65,6 +65,8 @@ class IndexContents:
     """The only size that it was built for; empty if it was not for one."""
     fixed_budget: float | None
     """The only budget that it was built for, if it was for one."""
+    rows: int = 0
+    """How many rows the accuracies are of; 0: built before that was kept."""
 
     def check(self) -> None:
         """Raise InvalidRequest if the arrays do not fit each other."""
@@ -107,6 +109,7 @@ def _shapes(plan: IndexContents) -> dict[str, bool]:
         "finite numbers": all(bool(np.all(np.isfinite(array))) for array in finite),
         "costs of at least 0": bool(np.all(plan.coefficients >= 0)),
         "accuracies for each set": plan.masks.shape == plan.accuracies.shape == (m,) and m > 0,
+        "a number of rows of at least 0": plan.rows >= 0,
         "candidates": plan.candidates.shape == (c,) and c > 0,
         "a fixed size that costs do not depend on any more": not plan.fixed_size or powers.shape[-1] == 0,
     }

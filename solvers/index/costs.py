@@ -8,9 +8,9 @@ from math import prod
 import numpy as np
 
 from models import Fault, FeaturesSpec, FeatureTable, InvalidRequest, Timings
+from models.arrays import Floats, Int64s
 from models.cost import CostFunction, Residuals, cost_function
 from models.index import IndexOptions, sizes_of
-from solvers.arrays import Floats, Int64s
 
 
 @dataclass(frozen=True, slots=True, eq=False)

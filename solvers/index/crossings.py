@@ -26,7 +26,7 @@ from types import ModuleType
 
 import numpy as np
 
-from solvers.arrays import Floats, Int32s, Int64s
+from models.arrays import Floats, Int32s, Int64s
 from solvers.index.costs import horner
 from solvers.index.skyline import skyline
 from solvers.jit import uncompiled

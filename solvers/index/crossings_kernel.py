@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers.arrays import Bools, Floats, Int32s, Int64s
+from models.arrays import Bools, Floats, Int32s, Int64s
 from solvers.jit import njit
 
 ROUNDING = 4e-15

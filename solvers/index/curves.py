@@ -10,8 +10,8 @@ from math import inf
 import numpy as np
 
 from models import Fault, InvalidRequest
+from models.arrays import Floats, Int64s
 from models.index import Crossing, CurvesQuery, FeatureSetCurve, IndexCurves, IndexQuery
-from solvers.arrays import Floats, Int64s
 from solvers.index.costs import Costs, horner, members_of
 from solvers.index.plan import IndexPlan
 

@@ -13,7 +13,7 @@ from math import comb, inf, prod
 
 import numpy as np
 
-from solvers.arrays import Bools, Floats, Int64s
+from models.arrays import Bools, Floats, Int64s
 
 DOUBT = 1e-9
 """A value smaller than this share of what it was computed from is not trusted to have the right sign."""

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest
+from models.arrays import Int64s
 from models.index import IndexOptions
-from solvers.arrays import Int64s
 from solvers.base import Fitted, Run
 from solvers.index.assemble import Models, Names, Searched, assemble, index_sets, kept_sets, lambdas_of
 from solvers.index.candidates import never_replaced
@@ -67,7 +67,8 @@ def fit(
     kept = _kept(searched, indexed[0], options)
     models = Models(kind_of(trainer.classifier), dict(zip(kept, trainer.models(kept), strict=True)))
     shares = np.bincount(dataset.labels, minlength=len(dataset.classes)) / dataset.rows
-    names = Names(features, tuple(feature.columns for feature in spec.features), dataset.classes, shares, spec.unit)
+    columns = tuple(feature.columns for feature in spec.features)
+    names = Names(features, columns, dataset.classes, shares, spec.unit, dataset.rows)
     plan = assemble(names, options, costs, searched, indexed, models)
     held = worth(plan, trainer, rng)
     trainer.report(trainer.total, trainer.account())

@@ -17,7 +17,7 @@ from math import inf
 
 import numpy as np
 
-from solvers.arrays import Floats, Int64s
+from models.arrays import Floats, Int64s
 from solvers.index.costs import Costs
 from solvers.index.lattice import Accuracy, Exhausted
 from solvers.index.skyline import skyline

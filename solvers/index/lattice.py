@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import Bools, Floats, Int64s
+from models.arrays import Bools, Floats, Int64s
 
 Accuracy = Callable[[Sequence[int]], Sequence[float]]
 """Tells the accuracies of feature sets, given as masks; raises Exhausted if a budget of trainings is used up."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from models.arrays import Floats, Int64s
 from models.index import sizes_of
-from solvers.arrays import Floats, Int64s
 from solvers.index.costs import evaluate
 from solvers.index.crossings import Index
 from solvers.index.skyline import skyline

@@ -10,9 +10,9 @@ import numpy as np
 from pydantic import BaseModel
 
 from models import Fault, InvalidRequest
+from models.arrays import Floats, Int64s
 from models.errors import Infeasible
 from models.index import IndexDecision, IndexQuery, Method, SkylineItem, sizes_of
-from solvers.arrays import Floats, Int64s
 from solvers.base import complete, in_this_process
 from solvers.index.contents import IndexContents
 from solvers.index.continuation import Continuation
@@ -23,6 +23,7 @@ from solvers.index.look_up import Choice, LookUp
 from solvers.index.skyline import skyline
 from solvers.learners.archives import predict_archived
 from solvers.learners.linear import predict_linear
+from solvers.statistics import standard_error
 
 R = TypeVar("R")
 
@@ -75,7 +76,9 @@ class IndexPlan(IndexContents):
         ``naive``. Raises InvalidRequest if size or budget are not what the plan was built for.
         """
         size = query.size
-        plain = query.method == "poly-dom" and query.spent is None and not query.computed
+        plain = (
+            query.method == "poly-dom" and query.spent is None and not query.computed and not query.one_standard_error
+        )
         if type(size) is float and plain and query.min_accuracy is None:
             largest, find, answers = self._plain
             if 1.0 <= size <= largest:
@@ -90,8 +93,8 @@ class IndexPlan(IndexContents):
         if self.fixed_budget is not None and budget != self.fixed_budget:
             asked = f"is {budget:g}, the index was built for {self.fixed_budget:g} {self.unit} only"
             raise InvalidRequest.at(Fault(("budget",), asked))
-        if query.min_accuracy is not None:
-            return self._cheapest(query, size, query.min_accuracy)
+        if query.min_accuracy is not None or query.one_standard_error:
+            return self._cheapest(query, size)
         if query.spent is not None or query.computed:
             return self._go_on(query, size)
         if method not in ("poly-dom", "naive"):
@@ -136,30 +139,49 @@ class IndexPlan(IndexContents):
         if mask == 0:
             return self._most_common(len(items))
         columns = [column for f in members_of(mask) for column in self.columns[f]]
-        table = self._table(columns, items)
-        matching = np.flatnonzero(self.masks[self.model_sets] == mask)
-        if not len(matching):
-            raise InvalidRequest.at(Fault(("features",), f"the index keeps no model of {', '.join(names)}"))
-        model = int(matching[0])
-        start, end = self.model_offsets[model : model + 2].tolist()
-        if self.model_kind == "skops":
-            data = self.model_bytes[start:end].tobytes()
-            codes, shares = run_in(predict_archived, data, table, len(self.classes), learner_modules)
-        else:
-            codes, shares = predict_linear(self.model_numbers[start:end], table, self.model_kind)
+        codes, shares = self._codes(mask, self._table(columns, items), learner_modules, run_in)
         return Predictions(
             tuple(self.classes[code] for code in codes.tolist()),
             None if shares is None else tuple(dict(zip(self.classes, row, strict=True)) for row in shares.tolist()),
         )
 
-    def _cheapest(self, query: IndexQuery, size: Any, wanted: float) -> IndexDecision:
+    def classify(self, features: Sequence[str], values: Floats, learner_modules: Sequence[str] = ()) -> Int64s:
+        """Classify complete rows, (n, d) as a table has them, by some of the features: (n,) codes of classes."""
+        mask = self._mask(features, "features")
+        if mask == 0:
+            return np.full(len(values), int(np.argmax(self.class_shares)))
+        ends = np.cumsum([0, *map(len, self.columns)]).tolist()
+        columns = [column for f in members_of(mask) for column in range(ends[f], ends[f + 1])]
+        return self._codes(mask, np.ascontiguousarray(values[:, columns]), learner_modules, in_this_process)[0]
+
+    def _codes(
+        self, mask: int, table: Floats, learner_modules: Sequence[str], run_in: Callable[..., Any]
+    ) -> tuple[Int64s, Floats | None]:
+        """Ask the model of a feature set: (n,) codes of classes and, where it has any, (n, c) their probabilities."""
+        matching = np.flatnonzero(self.masks[self.model_sets] == mask)
+        if not len(matching):
+            raise InvalidRequest.at(Fault(("features",), f"the index keeps no model of {', '.join(self._names(mask))}"))
+        model = int(matching[0])
+        start, end = self.model_offsets[model : model + 2].tolist()
+        if self.model_kind == "skops":
+            data = self.model_bytes[start:end].tobytes()
+            archived: tuple[Int64s, Floats | None] = run_in(
+                predict_archived, data, table, len(self.classes), learner_modules
+            )
+            return archived
+        return predict_linear(self.model_numbers[start:end], table, self.model_kind)
+
+    def _cheapest(self, query: IndexQuery, size: Any) -> IndexDecision:
         """Find the cheapest candidate that is accurate enough within the budget, by a scan."""
         if query.method not in ("poly-dom", "naive") or query.spent is not None or query.computed:
             fault = "goes with the methods poly-dom and naive, for an item of which nothing is computed"
-            raise InvalidRequest.at(Fault(("min_accuracy",), fault))
+            asked = "one_standard_error" if query.min_accuracy is None else "min_accuracy"
+            raise InvalidRequest.at(Fault((asked,), fault))
         look_up = self._look_up
         costs = evaluate(look_up.curves, self.powers, sizes_of(size))
-        within = costs <= query.budget
+        within, wanted = costs <= query.budget, query.min_accuracy or 0.0
+        if query.one_standard_error:
+            wanted = max(wanted, self._shown(float(look_up.accuracies[within].max(initial=0.0))))
         fine = np.flatnonzero(within & (look_up.accuracies >= wanted))
         if not len(fine):
             best = float(look_up.accuracies[within].max(initial=0.0))
@@ -170,6 +192,14 @@ class IndexPlan(IndexContents):
         choice = int(fine[np.lexsort((-look_up.accuracies[fine], costs[fine]))[0]])
         features, accuracy = self._answers[choice]
         return _decision(features, accuracy, float(costs[choice]), query.method, None)
+
+    def _shown(self, best: float) -> float:
+        """Take a standard error off an accuracy: what is above cannot be told apart from it (Hastie, Tibshirani,
+        Friedman, *The Elements of Statistical Learning*, Section 7.10)."""
+        if not self.rows:
+            fault = "is not known of this artifact, which an older version built: build it again"
+            raise InvalidRequest.at(Fault(("one_standard_error",), fault))
+        return best - standard_error(best, self.rows)
 
     def _greedy(self, method: Method, size: Any, budget: float) -> IndexDecision:
         """Add features in a sequence's order while they fit (Algorithm 4's retrieval)."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from solvers.arrays import Floats, Int64s
+from models.arrays import Floats, Int64s
 
 
 def skyline(costs: Floats, accuracies: Floats) -> Int64s:

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from models.arrays import Floats, Int64s
 from models.cost import Residuals
-from solvers.arrays import Floats, Int64s
 from solvers.index.baselines import size_if_all, size_of
 from solvers.index.costs import Costs, members_of
 from solvers.index.crossings import Index

@@ -21,8 +21,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from models import FeatureTable
+from models.arrays import Floats
 from models.index import IndexOptions
-from solvers.arrays import Floats
 from solvers.base import Run
 from solvers.index.costs import members_of
 from solvers.index.lattice import Exhausted

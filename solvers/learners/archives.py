@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models import Fault, InvalidRequest
+from models.arrays import Floats
 from models.errors import CorruptArtifact
-from solvers.arrays import Floats
 from solvers.learners.estimators import parts_of
 from solvers.learners.linear import kind_of, linear_numbers
 from solvers.learners.trusted_types import paths_of, strangers

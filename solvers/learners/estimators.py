@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from models import Fault, FeatureTable, InvalidRequest, ParsimonyError
-from solvers.arrays import Bools, Floats, Int32s, Int64s
+from models.arrays import Bools, Floats, Int32s, Int64s
 
 Folds = Sequence[tuple[Int64s, Int64s]]
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.arrays import Floats
+from models.arrays import Floats
 
 _LINKS = {
     "LogisticRegression": "softmax",

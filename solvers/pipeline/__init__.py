@@ -13,7 +13,7 @@ module              what of the paper
 ``emsco``           generations, rank and fitness, halting (Algorithm 3, Equations 8 and 9)
 ``emsco_grid``      parameters for a data set (Section 4.1)
 ``front``           which search to use, and what it found
-``prepared_data``   a table cut into parts, its learner; ``table_preparation`` columns as numbers
+``prepared_data``   a table cut into parts, its learner
 ``classifiers``     any learner's classifiers; ``batch_logistic`` many regressions at once
 ``contents``        what a plan keeps, and what its arrays promise; ``plan`` how it answers, ``items`` read
 ==================  =========================================================================================
@@ -25,6 +25,7 @@ from solvers.base import Solver
 from solvers.pipeline.estimates import estimates, judged_on
 from solvers.pipeline.fit import check, fit
 from solvers.pipeline.plan import PipelinePlan
+from solvers.pipeline.trade_offs import TRIALS, trade_offs
 
 solver = Solver(
     name="pipeline",
@@ -36,6 +37,8 @@ solver = Solver(
     estimates=estimates,
     judged_on=judged_on,
     check=check,
+    trade_offs=trade_offs,
+    trials=TRIALS,
 )
 
 __all__ = ["PipelinePlan", "fit", "solver"]

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from models.arrays import Floats, Int64s, UInt64s
 from models.errors import Fault, InvalidRequest
-from solvers.arrays import Floats, Int64s, UInt64s
 from solvers.pipeline.bit_rows import pack
 
 Thresholds = float | Floats

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from models import FeatureTable
+from models.arrays import Floats, UInt64s
 from models.pipeline import PipelineOptions
-from solvers.arrays import Floats, UInt64s
 from solvers.pipeline.classifiers import Answers, Learner, confident, predict, stacked
 from solvers.pipeline.front import FrontSearch
 from solvers.pipeline.objectives import Scores

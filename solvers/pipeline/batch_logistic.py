@@ -18,7 +18,7 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.arrays import Floats
+from models.arrays import Floats
 
 Columns = Sequence[int]
 

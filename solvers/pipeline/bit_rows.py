@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from solvers.arrays import Bools, Int64s, UInt64s
+from models.arrays import Bools, Int64s, UInt64s
 
 
 def pack(flags: Bools) -> UInt64s:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from models import Fault, InvalidRequest
+from models.arrays import Floats, Int32s, UInt64s
 from models.pipeline import PipelineOptions
-from solvers.arrays import Floats, Int32s, UInt64s
 from solvers.learners import archives, linear
 from solvers.learners.estimators import ALLOWED_MODULES, copied, make, refusals, train_on
 from solvers.pipeline.batch_logistic import fit_sets, probabilities

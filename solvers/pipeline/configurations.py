@@ -10,8 +10,8 @@ from math import comb
 
 import numpy as np
 
+from models.arrays import Floats, Int8s, Int64s, UInt64s
 from models.errors import Fault, InvalidRequest
-from solvers.arrays import Floats, Int8s, Int64s, UInt64s
 
 REMOVED = -1
 """The gene of a feature that no stage acquires."""

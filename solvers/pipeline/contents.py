@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from models import InvalidRequest
-from solvers.arrays import Floats, Int8s, Int64s, UInt8s, UInt64s
+from models.arrays import Floats, Int8s, Int64s, UInt8s, UInt64s
 from solvers.learners.linear import linear_length
 from solvers.pipeline.configurations import MOST_FEATURES, REMOVED, compress, stage_masks
 

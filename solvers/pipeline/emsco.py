@@ -18,8 +18,8 @@ from math import ceil
 
 import numpy as np
 
+from models.arrays import Floats, Int8s, Int64s
 from models.errors import Fault, InvalidRequest
-from solvers.arrays import Floats, Int8s, Int64s
 from solvers.base import Progress, silent
 from solvers.pipeline.configurations import MOST_FEATURES, MOST_STAGES, stage_counts
 from solvers.pipeline.objectives import Scores

@@ -15,8 +15,8 @@ from math import e, log, sqrt
 
 import numpy as np
 
+from models.arrays import Floats
 from models.errors import Fault, InvalidRequest
-from solvers.arrays import Floats
 from solvers.base import Progress, silent
 from solvers.pipeline.emsco import Evaluate, Ranked, Settings, evolve
 

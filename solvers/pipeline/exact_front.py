@@ -6,8 +6,8 @@ and what few stages reach prunes much of what more stages could (``exact_front_k
 
 import numpy as np
 
+from models.arrays import Bools, Floats, UInt64s
 from models.errors import Fault, InvalidRequest
-from solvers.arrays import Bools, Floats, UInt64s
 from solvers.base import Progress, silent
 from solvers.pipeline.bit_rows import pack
 from solvers.pipeline.configurations import Frontier, configurations

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from solvers.arrays import Floats, Int64s, UInt64s
+from models.arrays import Floats, Int64s, UInt64s
 from solvers.jit import njit
 
 SET, TRIED, ALIVE = 2, 3, 4

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from solvers.arrays import Int8s, Int64s, UInt64s
+from models.arrays import Int8s, Int64s, UInt64s
 from solvers.base import Progress
 from solvers.pipeline.bit_rows import count, pack
 from solvers.pipeline.configurations import Frontier, partitions

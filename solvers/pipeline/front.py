@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.arrays import Int8s
 from models.pipeline import Evolution, PipelineOptions
-from solvers.arrays import Int8s
 from solvers.base import Progress, part_of
 from solvers.pipeline.answer_bank import MOST_BYTES
 from solvers.pipeline.configurations import configurations, stage_counts

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from models import Fault, InvalidRequest
+from models.arrays import Bools, Floats
 from models.columns import text_of
 from models.errors import MOST_FAULTS
 from models.pipeline import Cell, Cells
-from solvers.arrays import Bools, Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)

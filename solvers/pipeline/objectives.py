@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from models import Fault, FeaturesSpec, FeatureTable, InvalidRequest
+from models.arrays import Floats, Int8s, Int32s, Int64s, UInt64s
 from models.cost import cost_function
 from models.pipeline import PipelineOptions
-from solvers.arrays import Floats, Int8s, Int32s, Int64s, UInt64s
 from solvers.pipeline.answer_bank import ACCEPTED, ALARM, RIGHT, AnswerBank, Thresholds, Train
 from solvers.pipeline.bit_rows import count, pack
 from solvers.pipeline.configurations import checked, stage_masks

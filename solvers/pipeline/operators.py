@@ -8,7 +8,7 @@ from math import comb, exp, lgamma
 
 import numpy as np
 
-from solvers.arrays import Floats, Int8s, Int64s
+from models.arrays import Floats, Int8s, Int64s
 from solvers.pipeline.configurations import REMOVED, compress, members, stage_counts
 
 

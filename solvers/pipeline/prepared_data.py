@@ -6,12 +6,12 @@ from itertools import pairwise
 import numpy as np
 
 from models import Fault, FeaturesSpec, FeatureTable, InvalidRequest
+from models.arrays import Floats, Int64s
 from models.pipeline import PipelineOptions
-from solvers.arrays import Floats, Int64s
 from solvers.base import Run
+from solvers.learners.table_preparation import Preparation
 from solvers.pipeline.classifiers import Learner
 from solvers.pipeline.objectives import Criteria, Evaluator
-from solvers.pipeline.table_preparation import Preparation
 
 LEAST_OF_CLASS = 4
 """Rows that each class needs: two to train on, one in each other part."""

@@ -12,8 +12,8 @@ from math import fsum, ldexp, log2
 
 import numpy as np
 
+from models.arrays import Floats
 from models.errors import Fault, InvalidRequest
-from solvers.arrays import Floats
 
 DECIMALS = 9
 """So many decimals at most are counted exactly."""

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from models.arrays import Floats, Int8s
 from models.worth import Worth
 from solvers.alternatives import Alternatives, Replay, set_name, worth_of
-from solvers.arrays import Floats, Int8s
 from solvers.pipeline.answer_bank import ACCEPTED, RIGHT
 from solvers.pipeline.bit_rows import unpack
 from solvers.pipeline.configurations import stage_masks

@@ -30,6 +30,7 @@ from solvers.base import Solver
 from solvers.policy.estimates import classifiers, estimates, judged_on
 from solvers.policy.fit import check, fit
 from solvers.policy.plan import PolicyPlan
+from solvers.policy.trade_offs import trade_offs
 from solvers.policy.traffic import traffic
 
 solver = Solver(
@@ -43,6 +44,7 @@ solver = Solver(
     judged_on=judged_on,
     classifiers=classifiers,
     check=check,
+    trade_offs=trade_offs,
 )
 
 __all__ = ["PolicyPlan", "fit", "solver", "traffic"]

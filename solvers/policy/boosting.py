@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.arrays import Bools, Floats, Singles, UInt8s
+from models.arrays import Bools, Floats, Singles, UInt8s
 from solvers.policy.oblivious_trees import Forest
 
 BINS, COLUMNS = 48, 32

@@ -8,7 +8,7 @@ int64, the questions, each a column and the last bin answered no; leaves (T, 2^d
 
 import numpy as np
 
-from solvers.arrays import Floats, Int32s, Int64s, Singles, UInt8s
+from models.arrays import Floats, Int32s, Int64s, Singles, UInt8s
 from solvers.jit import njit
 
 

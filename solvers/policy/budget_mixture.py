@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import Floats
+from models.arrays import Floats
 
 
 def lower_hull(costs: Floats, errors: Floats) -> list[int]:

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from models.policy import PolicyOptions
-from solvers.arrays import Bools, Floats, Int32s, Int64s, Singles
 from solvers.policy.boosting import Binned, Growth, boost_classes
 from solvers.policy.node_classifiers import Member, tree_inputs, tree_owners, weigh
 from solvers.policy.oblivious_trees import STAGE, Forest

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 
 from models import InvalidRequest
+from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from models.base import LARGEST
-from solvers.arrays import Bools, Floats, Int32s, Int64s, Singles
 from solvers.policy.filter_tree import LEAST_SCALE
 from solvers.policy.graph import MOST_NODES
 from solvers.policy.node_features import HIGHEST, MOST_CLASSES

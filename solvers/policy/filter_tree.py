@@ -12,17 +12,19 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
-from solvers.arrays import Floats, Int16s, Singles
+from models.arrays import Bools, Floats, Int16s, Singles
 from solvers.policy.regression import NodeTraining
 
 PENALTY = 1.0
 """The inverse strength of the ridge penalty, scikit-learn's C, for importances of mean 1."""
 TOLERANCE = 1e-2
-"""Where a match stops to converge; only the sign of what it says counts."""
+"""The slope of the loss, for each row, at which a match has converged; only the sign of what it says counts."""
+MOST_STEPS, MOST_HALVINGS = 30, 12
+MOST_EXACT = 400
+"""Up to so many monomials matches are fitted by Newton's method, beyond by scikit-learn's L-BFGS."""
+LEAST_CURVATURE = 1e-9
 SURE = 20.0
 """The decision value of a match that one side always wins."""
-MOST_EXACT = 400
-"""Up to so many monomials a match is fitted by Newton's method."""
 LEAST_SCALE = 1e-100
 """What varies less does not vary."""
 FARTHEST = 8.0
@@ -99,37 +101,96 @@ def learn_by_filter_tree(training: NodeTraining, degree: int) -> Tournament:
     for k in range(training.members):
         seen = training.folds != k
         base[k] = training.advantages[seen].mean(axis=0)
+        matches[k] = fit_matches(inputs[seen], training.weights[seen])
         for at in range(tradeoffs):
-            matches[k, :, at] = fit_matches(inputs[seen], training.weights[seen, :, at])
             chosen[~seen, at] = play(matches[k, :, at], inputs[~seen])
     return Tournament(base, centre, scale, matches, chosen)
 
 
 def fit_matches(inputs: Floats, weights: Floats) -> Singles:
-    """Learn one tournament from monomials (n, P) and weights (n, A + 1): (A, P)."""
-    rows, actions = np.arange(len(inputs)), weights.shape[1] - 1
-    winners = [np.full(len(inputs), action, dtype=np.int64) for action in range(actions + 1)]
-    coefficients = np.zeros((actions, inputs.shape[1]), dtype=np.float32)
+    """Learn one tournament under every trade-off from monomials (n, P) and weights (n, A + 1, L): (A, L, P)."""
+    n, actions, tradeoffs = weights.shape[0], weights.shape[1] - 1, weights.shape[2]
+    rows, columns = np.arange(n)[:, None], np.arange(tradeoffs)
+    winners = [np.full((n, tradeoffs), action, dtype=np.int64) for action in range(actions + 1)]
+    coefficients = np.zeros((actions, tradeoffs, inputs.shape[1]), dtype=np.float32)
     for at, (left, right) in enumerate(rounds(actions)):
-        lead = weights[rows, winners[left]] - weights[rows, winners[right]]
-        coefficients[at] = _fit_match(inputs, lead)
-        winners.append(np.where(inputs @ coefficients[at] > 0, winners[right], winners[left]))
+        lead = weights[rows, winners[left], columns] - weights[rows, winners[right], columns]
+        coefficients[at] = _fit_match(inputs, lead).T
+        winners.append(np.where(inputs @ coefficients[at].T > 0, winners[right], winners[left]))
     return coefficients
 
 
 def _fit_match(inputs: Floats, lead: Floats) -> Floats:
-    """Fit the weights of one match: above 0 where the right side is the lighter, by how much counts."""
+    """Fit the weights of one match, (P, L): above 0 where the right side is the lighter, by lead, (n, L)."""
+    coefficients, labels, importance = np.zeros((inputs.shape[1], lead.shape[1])), lead > 0, np.abs(lead)
+    right, left = (importance * labels).sum(axis=0), (importance * ~labels).sum(axis=0)
+    decided = (right == 0) | (left == 0)
+    coefficients[-1, decided] = np.where(labels.any(axis=0), SURE, -SURE)[decided]
+    if not decided.all():
+        own = importance[:, ~decided] / importance[:, ~decided].mean(axis=0)
+        learn = weighted_regressions if inputs.shape[1] <= MOST_EXACT else _large_regressions
+        coefficients[:, ~decided] = learn(inputs, labels[:, ~decided], own)
+    return coefficients
+
+
+def weighted_regressions(inputs: Floats, labels: Bools, importance: Floats) -> Floats:
+    """Fit logistic regressions to the same inputs, (n, P) with the constant last, all at once by Newton's method: (P,
+    L) from labels and importances of mean 1, (n, L) both. Weights but the constant's are pulled to 0 by ``PENALTY``.
+
+    O(n P² L) a step. A step that would lose is halved: so every one wins, and a few are enough.
+    """
+    from scipy.special import expit
+
+    n, width = inputs.shape
+    pull = np.append(np.full(width - 1, 1 / PENALTY), 0.0)[:, None]
+    weights, margins = np.zeros((width, labels.shape[1])), np.zeros(labels.shape)
+    losses = _losses(margins, weights, labels, importance, pull)
+    for _ in range(MOST_STEPS):
+        chances = expit(margins)
+        slopes = pull * weights + inputs.T @ (importance * (chances - labels))
+        if np.abs(slopes).max() <= TOLERANCE * n:
+            break
+        steps = _newton_steps(inputs, importance * chances * (1 - chances), slopes, pull)
+        moved = inputs @ steps
+        scale = np.ones(labels.shape[1])
+        for _ in range(MOST_HALVINGS):
+            further = _losses(margins - scale * moved, weights - scale * steps, labels, importance, pull)
+            if np.all(further <= losses):
+                break
+            scale = np.where(further <= losses, scale, scale / 2)
+        better = further <= losses
+        weights, margins = weights - better * scale * steps, margins - better * scale * moved
+        losses = np.minimum(losses, further)
+    return weights
+
+
+def _large_regressions(inputs: Floats, labels: Bools, importance: Floats) -> Floats:
+    """Fit the same to many monomials, one after the other."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    coefficients, labels, importance = np.zeros(inputs.shape[1]), lead > 0, np.abs(lead)
-    if importance[labels].sum() == 0 or importance[~labels].sum() == 0:
-        coefficients[-1] = SURE if labels.any() else -SURE
-        return coefficients
+    weights = np.empty((inputs.shape[1], labels.shape[1]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        solver = "newton-cholesky" if inputs.shape[1] <= MOST_EXACT else "lbfgs"
-        model = LogisticRegression(C=PENALTY, max_iter=30, tol=TOLERANCE, solver=solver)
-        model.fit(inputs[:, :-1], labels, sample_weight=importance / importance.mean())
-    coefficients[:-1], coefficients[-1] = model.coef_[0], model.intercept_[0]
-    return coefficients
+        for at in range(labels.shape[1]):
+            model = LogisticRegression(C=PENALTY, max_iter=30, tol=1e-2)
+            model.fit(inputs[:, :-1], labels[:, at], sample_weight=importance[:, at])
+            weights[:-1, at], weights[-1, at] = model.coef_[0], model.intercept_[0]
+    return weights
+
+
+def _losses(margins: Floats, weights: Floats, labels: Bools, importance: Floats, pull: Floats) -> Floats:
+    signed = np.where(labels, margins, -margins)
+    return np.asarray((pull * weights**2).sum(axis=0) / 2 + (importance * np.logaddexp(0.0, -signed)).sum(axis=0))
+
+
+def _newton_steps(inputs: Floats, curvatures: Floats, slopes: Floats, pull: Floats) -> Floats:
+    """Solve for the steps of all regressions, (P, L): where a system is singular, a little is added to its diagonal."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    steps = np.empty_like(slopes)
+    for at in range(slopes.shape[1]):
+        hessian = (inputs * curvatures[:, at : at + 1]).T @ inputs
+        hessian[np.diag_indices(len(hessian))] += pull[:, 0] + LEAST_CURVATURE
+        steps[:, at] = cho_solve(cho_factor(hessian, lower=True, check_finite=False), slopes[:, at], check_finite=False)
+    return steps

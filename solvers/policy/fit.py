@@ -23,9 +23,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace
+from models.arrays import Floats, Int16s, Int64s
 from models.policy import PolicyOptions, TrafficCounts
 from solvers.alternatives import Replay
-from solvers.arrays import Floats, Int16s, Int64s
 from solvers.base import Fitted, Run
 from solvers.policy.boosting import Growth
 from solvers.policy.budget_mixture import lower_hull

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import Bools, Floats, Int32s
+from models.arrays import Bools, Floats, Int32s
 
 MOST_NODES = 1025
 """Every set of ten sensors, or every union of eight groups and the set of all."""

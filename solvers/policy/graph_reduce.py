@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from solvers.arrays import Floats, Int16s, Singles
+from models.arrays import Floats, Int16s, Singles
 from solvers.policy.graph import Graph
 
 Learn = Callable[[Sequence[int], Sequence[Floats]], Sequence[Int16s]]

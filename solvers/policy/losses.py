@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import Floats, Int32s
+from models.arrays import Floats, Int32s
 
 
 @dataclass(frozen=True, slots=True, eq=False)

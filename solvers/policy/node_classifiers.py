@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from solvers.arrays import Bools, Floats, Int32s, Int64s, Singles
+from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from solvers.policy.oblivious_trees import Forest
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.sensors import Sensors

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from solvers.arrays import Bools, Floats
+from models.arrays import Bools, Floats
 from solvers.policy.sensors import Sensors
 
 HIGHEST = 3

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.arrays import Floats, Int16s, Int32s, Singles
+from models.arrays import Floats, Int16s, Int32s, Singles
 from solvers.policy.filter_tree import Tournament, monomials, play, standardize
 from solvers.policy.oblivious_trees import Forest
 from solvers.policy.regression import Regressed, least

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import Floats, Int32s, Int64s, Singles
+from models.arrays import Floats, Int32s, Int64s, Singles
 
 STAGE = 4
 """How many trees more are tried, when their number is chosen."""

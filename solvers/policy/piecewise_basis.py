@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from solvers.arrays import Floats, Int32s, Int64s
+from models.arrays import Floats, Int32s, Int64s
 from solvers.policy.sensors import Sensors
 
 KNOTS = 5

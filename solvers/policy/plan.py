@@ -8,6 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from models import Fault, FeatureTable, InvalidRequest, Trace
+from models.arrays import Bools, Floats, Int16s, Int64s
+from models.errors import Infeasible
 from models.policy import (
     AcquireDecision,
     ClassifyDecision,
@@ -18,7 +20,6 @@ from models.policy import (
     RolloutItem,
     Rollouts,
 )
-from solvers.arrays import Bools, Floats, Int16s, Int64s
 from solvers.base import complete
 from solvers.policy.budget_mixture import Mixture
 from solvers.policy.contents import PolicyContents
@@ -51,6 +52,8 @@ class PolicyPlan(PolicyContents):
     _classifiers: Classifiers = field(init=False, repr=False, metadata={"derived": True})
     _decisions: Decisions = field(init=False, repr=False, metadata={"derived": True})
     _in_groups: bool = field(init=False, repr=False, metadata={"derived": True})
+    _confident: Bools = field(init=False, repr=False, metadata={"derived": True})
+    """(D,) which columns are confidences."""
 
     def __post_init__(self) -> None:
         self.check()
@@ -84,7 +87,8 @@ class PolicyPlan(PolicyContents):
             self.members[graph.actions_of(node)].sum(axis=1) - self.members[node].sum() for node in range(len(graph))
         ]
         in_groups = bool(np.any(np.concatenate(steps) > 1))
-        complete(self, {**derived, "_in_groups": in_groups})
+        with_label = np.isin(self.owners, self.owners[self.labelled])
+        complete(self, {**derived, "_in_groups": in_groups, "_confident": with_label & ~self.labelled})
 
     def decide(self, query: PolicyQuery) -> AcquireDecision | ClassifyDecision:
         """Say what to do next with an item of which some sensors are known; nothing is remembered between calls.
@@ -95,6 +99,7 @@ class PolicyPlan(PolicyContents):
         they cannot have told.
         """
         cells, known = self._sensors.read(query.acquired)
+        self._refuse_other_scale(cells, known, "acquired")
         draw = ItemDraw.of(query.item, self.weights.shape[1])
         point = self._point(self.mixture(query), draw)
         rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
@@ -165,13 +170,28 @@ class PolicyPlan(PolicyContents):
         return tradeoff if tradeoff >= 0 else None
 
     def mixture(self, target: PolicyTarget) -> Mixture:
-        """Find the points of the curve that a trade-off or a budget asks for; neither asks for the fewest errors."""
+        """Find the points of the curve that a trade-off, a budget or an accuracy asks for; nothing asks for the fewest
+        errors. Raises Infeasible, with the numbers, for an accuracy that none reaches within the budget."""
+        if target.min_accuracy is not None:
+            return self._accurate(target.min_accuracy, target.budget)
         if target.budget is not None:
             return Mixture.of(self.point_bounds, target.budget)
         if target.tradeoff is not None:
             best = int((self.point_errors + target.tradeoff * self.point_costs).argmin())
             return Mixture(best, best, 0.0)
         return Mixture(len(self.tradeoffs) - 1, len(self.tradeoffs) - 1, 0.0)
+
+    def _accurate(self, wanted: float, budget: float | None) -> Mixture:
+        """Take the cheapest point that is accurate enough."""
+        accuracies = 1 - self.point_errors
+        able = np.flatnonzero(accuracies >= wanted)
+        if not len(able):
+            raise Infeasible(f"the policy is right {accuracies.max():.4g} of the time at most, asked is {wanted:g}")
+        place = int(able[0])
+        if budget is not None and self.point_bounds[place] > budget:
+            needed = f"{wanted:g} of the answers right need a budget of {self.point_bounds[place]:.4g} {self.unit}"
+            raise Infeasible(f"{needed} an item, it is {budget:g}")
+        return Mixture(place, place, 0.0)
 
     def reached(self, target: PolicyTarget) -> tuple[float, float]:
         """Give the accuracy and the cost of an item that a trade-off or a budget reaches on validation."""
@@ -222,9 +242,23 @@ class PolicyPlan(PolicyContents):
         ran = self.run(cells, names, target)
         return Rollouts(items=tuple(self._told(names, ran)), mean_cost=float(ran.costs.mean()))
 
+    def _refuse_other_scale(self, cells: Floats, known: Bools, where: str) -> None:
+        """Refuse confidences of classifiers, cells (D,), that can be none of those the dataset had: it had them from 0
+        to 1 and they are beyond, or they are farther from its range than that is wide."""
+        faults = []
+        for column in np.flatnonzero(self._confident & known[self.owners]).tolist():
+            low, high = float(self.knots[column, 0]), float(self.knots[column, -1])
+            least, most = (0.0, 1.0) if low >= 0 and high <= 1 else (2 * low - high, 2 * high - low)
+            if not least <= cells[column] <= most:
+                fault = f"has the confidence {cells[column]:g}, the dataset's were from {low:g} to {high:g}"
+                faults.append(Fault((where, self.sensors[int(self.owners[column])]), fault))
+        if faults:
+            raise InvalidRequest.at(*faults)
+
     def _complete(self, at: int, item: RolloutItem) -> Floats:
         try:
             cells, known = self._sensors.read(item.sensors, "sensors")
+            self._refuse_other_scale(cells, known, "sensors")
         except InvalidRequest as error:
             raise InvalidRequest.at(*(Fault(("items", at, *fault.loc), fault.msg) for fault in error.faults)) from error
         if not known.all():

@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from solvers.arrays import Floats, Int16s, Int32s, Int64s, Singles
+from models.arrays import Floats, Int16s, Int32s, Int64s, Singles
 from solvers.policy.boosting import Binned, Growth, boost
 from solvers.policy.oblivious_trees import STAGE, Forest
 

@@ -13,13 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models import Fault, FeatureTable, InvalidRequest, Trace
+from models.arrays import Bools, Floats, Int32s, Int64s
 from models.cost import cost_function
 from models.dataset import FARTHEST
 from models.policy import Answer
-from solvers.arrays import Bools, Floats, Int32s, Int64s
 
 UNKNOWN = -1.0
-"""The code of a label that no item of the trace has and no classifier has answered."""
+"""The code of a label of another dataset that no item of the trace has and no classifier has answered."""
+MOST_NAMED = 12
+"""Classes that a message lists."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,7 +112,11 @@ class Sensors:
             if labelled and at == 0:
                 if not isinstance(value, str):
                     raise ValueError(f"must begin with a label, which is text; it is {value!r}")
-                numbers.append(float(self.classes.index(value)) if value in self.classes else UNKNOWN)
+                if value not in self.classes:
+                    listed = ", ".join(map(repr, self.classes[:MOST_NAMED]))
+                    more = f" and {len(self.classes) - MOST_NAMED} more" if len(self.classes) > MOST_NAMED else ""
+                    raise ValueError(f"says {value!r}, which the dataset never had; its classes are {listed}{more}")
+                numbers.append(float(self.classes.index(value)))
             else:
                 numbers.append(_finite(value))
         return numbers

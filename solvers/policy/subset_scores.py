@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import Bools, Singles
+from models.arrays import Bools, Singles
 from solvers.policy.classifier_training import TrainingRows
 from solvers.policy.subsets import Group
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import Bools, Floats
+from models.arrays import Bools, Floats
 
 Group = frozenset[int]
 Right = Callable[[Group], Bools]

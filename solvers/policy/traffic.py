@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
+from models.arrays import Floats, Int64s
 from models.errors import Conflict, CorruptArtifact
 from models.policy import PolicyTarget, Traffic, TrafficCounts, TrafficEdge, TrafficNode, TrafficPoint
-from solvers.arrays import Floats, Int64s
 from solvers.policy.graph import Graph
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.rollout import Walks

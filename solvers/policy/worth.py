@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from models import FeatureTable, Trace
+from models.arrays import Bools, Floats
 from models.worth import Worth
 from solvers.alternatives import Alternatives, Replay, each_alone, halves, worth_of_most_useful
-from solvers.arrays import Bools, Floats
 from solvers.policy.graph import Graph
 
 

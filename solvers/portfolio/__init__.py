@@ -23,6 +23,7 @@ from solvers.base import Solver
 from solvers.portfolio.estimates import classifiers, estimates, is_of_many, judged_on
 from solvers.portfolio.fit import check, fit
 from solvers.portfolio.plan import PortfolioPlan
+from solvers.portfolio.trade_offs import trade_offs
 
 solver = Solver(
     name="portfolio",
@@ -36,6 +37,7 @@ solver = Solver(
     is_of_many=is_of_many,
     classifiers=classifiers,
     check=check,
+    trade_offs=trade_offs,
 )
 
 __all__ = ["PortfolioPlan", "fit", "solver"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from solvers.arrays import Floats, Int64s, Singles
+from models.arrays import Floats, Int64s, Singles
 from solvers.portfolio.knapsack import assign
 from solvers.portfolio.shadow_prices import ROUNDING
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from models import InvalidRequest
+from models.arrays import Floats, Int32s, Int64s, Singles
 from models.portfolio import Metric
-from solvers.arrays import Floats, Int32s, Int64s, Singles
 from solvers.portfolio.knapsack.programme import LARGEST
 
 MOST_SAMPLES, MOST_NUMBERS = 1000, 500_000_000

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import Floats, Int64s
+from models.arrays import Floats, Int64s
 from solvers.portfolio.baselines import Choose, by_values, single_best, uniform_values
 from solvers.portfolio.routing_outcome import Known, Outcome
 

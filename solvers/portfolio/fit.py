@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from models import DatasetFacts, Fault, InvalidRequest, Trace
+from models.arrays import Floats, Int64s, Singles
 from models.portfolio import PortfolioOptions, Samples
-from solvers.arrays import Floats, Int64s, Singles
 from solvers.base import Fitted, Run
 from solvers.portfolio.baselines import beaten, forest_values
 from solvers.portfolio.contents import MOST_NUMBERS

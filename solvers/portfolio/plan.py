@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
+from models.arrays import Floats, Singles
 from models.errors import Infeasible
 from models.portfolio import (
     Assignment,
@@ -13,12 +14,10 @@ from models.portfolio import (
     Budget,
     Curve,
     CurvePoint,
-    RouteBudget,
     RouteDecision,
     RouteQuery,
     ShadowPrice,
 )
-from solvers.arrays import Floats, Singles
 from solvers.base import complete
 from solvers.portfolio.baselines import Choose
 from solvers.portfolio.contents import PortfolioContents
@@ -71,7 +70,7 @@ class PortfolioPlan(PortfolioContents):
 
         Raises Infeasible, with the numbers, if not even the cheapest classifier is within the budget.
         """
-        budget = self.budget_of(query.budget)
+        budget = self.budget_of(query)
         return self.route(self.estimate_one(query.query), budget)
 
     def estimate_one(self, query: Sequence[float]) -> Floats:
@@ -100,14 +99,34 @@ class PortfolioPlan(PortfolioContents):
             budget=budget,
         )
 
-    def budget_of(self, budget: RouteBudget) -> float:
-        """Give what a query may cost on average; raises Infeasible if that is less than the cheapest costs."""
-        given = budget.per_query if budget.per_query is not None else (budget.fraction or 0.0) * self.dearest
+    def budget_of(self, query: RouteQuery) -> float:
+        """Give what a query may cost on average; raises Infeasible if that is less than the cheapest costs, or than the
+        accuracy asked for needs."""
+        budget, given = query.budget, np.inf
+        if budget is not None:
+            given = budget.per_query if budget.per_query is not None else (budget.fraction or 0.0) * self.dearest
+        if query.min_accuracy is not None:
+            return self._least_budget("route", query.min_accuracy, given)
         if given < self.cheapest * (1 - ROUNDING):
             raise Infeasible(
                 f"the cheapest way to answer a query costs {self.cheapest:g} {self.unit}, the budget is {given:g}"
             )
         return given
+
+    def _least_budget(self, method: str, wanted: float, most: float) -> float:
+        """Find the least budget of a query at which a method reached an accuracy on held-out items, between the budgets
+        of the curve on a line; raises Infeasible if that is above the most it may be, or no budget does."""
+        levels = np.maximum.accumulate(self.curve_accuracies[self.methods.index(method)])
+        best, place = float(levels[-1]), int(np.searchsorted(levels, wanted))
+        if place == len(levels):
+            raise Infeasible(f"at no budget are more than {best:.4g} of the answers right, asked is {wanted:g}")
+        least = float(self.curve_budgets[place])
+        if place:
+            least = float(np.interp(wanted, levels[place - 1 : place + 1], self.curve_budgets[place - 1 : place + 1]))
+        if least > most:
+            needed = f"{wanted:g} of the answers right need a budget of {least:.4g} {self.unit} a query"
+            raise Infeasible(f"{needed}, it is {most:.4g}")
+        return max(least, self.cheapest)
 
     def assign(self, estimates: Floats, options: AssignmentOptions, time_limit_s: float | None = None) -> Assignment:
         """Assign a batch by its estimates, (n, m), so that these add up to the most within the budget.
@@ -116,7 +135,9 @@ class PortfolioPlan(PortfolioContents):
         the options' own limit, the best assignment so far is the answer, with what is proved of it.
         """
         n = len(estimates)
-        total = self._total(options.budget, n)
+        total = np.inf if options.budget is None else self._total(options.budget, n)
+        if options.min_accuracy is not None:
+            total = n * self._least_budget("occam", options.min_accuracy, total / n)
         solve = assign if options.objective == "mean" else assign_min
         room = max(total - n * self.embedding_cost, n * float(self.costs.min()))
         limits = [limit for limit in (options.time_limit_s, time_limit_s) if limit is not None]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import Floats, Int64s, Singles
+from models.arrays import Floats, Int64s, Singles
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import Floats, Int64s
+from models.arrays import Floats, Int64s
 from solvers.portfolio.knapsack import shadow_prices
 
 POINTS = 257

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from models import Fault, InvalidRequest
+from models.arrays import Floats, Int32s, Singles
 from models.portfolio import Metric
-from solvers.arrays import Floats, Int32s, Singles
 from solvers.portfolio.neighbours import FoldedNeighbours
 
 

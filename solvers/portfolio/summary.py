@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from solvers.arrays import Floats
+from models.arrays import Floats
 from solvers.portfolio.plan import PortfolioPlan
 from solvers.portfolio.tuning import Tuned
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.arrays import Floats, Int32s, Singles
 from models.portfolio import PortfolioOptions
-from solvers.arrays import Floats, Int32s, Singles
 from solvers.portfolio.baselines import by_values
 from solvers.portfolio.neighbours.samples import draw, shapes
 from solvers.portfolio.routing_outcome import Known, Outcome

@@ -3,9 +3,9 @@
 import numpy as np
 
 from models import Trace
+from models.arrays import Floats, Int64s
 from models.worth import Worth
 from solvers.alternatives import Alternatives, Replay, each_alone, most_useful, worth_of
-from solvers.arrays import Floats, Int64s
 from solvers.portfolio.routing_outcome import Known
 from solvers.portfolio.shadow_prices import ShadowPrices
 

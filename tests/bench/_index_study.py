@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from models.arrays import Floats
 from models.index import IndexDecision, IndexOptions, IndexQuery, Method
-from solvers.arrays import Floats
 from solvers.index.assemble import Built, lambdas_of, plan_without_models
 from solvers.index.baselines import size_if_all, size_of
 from solvers.index.costs import Costs

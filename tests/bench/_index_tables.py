@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 from rich.table import Table
 
-from solvers.arrays import Floats
+from models.arrays import Floats
 from tests.bench._index_study import (
     ACCURACY_FEATURES,
     ACCURACY_REPEATS,

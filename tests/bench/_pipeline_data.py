@@ -15,12 +15,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.arrays import Floats, Int32s, Int64s, UInt64s
+from models.arrays import Floats, Int32s, Int64s, UInt64s
+from solvers.learners.table_preparation import Preparation
 from solvers.pipeline.answer_bank import AnswerBank
 from solvers.pipeline.classifiers import Learner
 from solvers.pipeline.emsco import Settings
 from solvers.pipeline.objectives import Evaluator
-from solvers.pipeline.table_preparation import Preparation
 from solvers.pipeline.unit_costs import UnitCosts
 
 T = TypeVar("T")

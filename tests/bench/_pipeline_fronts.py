@@ -12,7 +12,7 @@ import numpy as np
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
-from solvers.arrays import Floats
+from models.arrays import Floats
 from solvers.pipeline.configurations import Frontier
 from solvers.pipeline.emsco import Emsco
 from solvers.pipeline.objectives import Evaluator, Scores

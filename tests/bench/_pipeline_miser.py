@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.arrays import Floats, Int32s
+from models.arrays import Floats, Int32s
 from solvers.pipeline.objectives import inverse_cost
 
 ROUNDS = 40

@@ -14,7 +14,7 @@ import numpy as np
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
-from solvers.arrays import Floats
+from models.arrays import Floats
 from solvers.pipeline.emsco import Settings, evolve
 from tests.bench._pipeline_data import SCALINGS, cpu, patient, spambase
 from tests.bench.cascade import table

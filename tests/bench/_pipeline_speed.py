@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from solvers.arrays import Int8s
+from models.arrays import Int8s
 from solvers.pipeline.configurations import Frontier, configurations, stage_masks
 from solvers.pipeline.emsco import Emsco, Settings
 from solvers.pipeline.exact_front import frontier_of_words

@@ -15,7 +15,7 @@ import numpy as np
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
-from solvers.arrays import Floats, Int8s
+from models.arrays import Floats, Int8s
 from solvers.pipeline.emsco import evolve
 from solvers.pipeline.objectives import inverse_cost
 from tests.bench._pipeline_data import CASES, QUARTERS, Case, Prepared

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from models import FeaturesSpec, FeatureTable, dataset_from_columns
+from models.arrays import Bools, Floats
 from models.policy import PolicyOptions
-from solvers.arrays import Bools, Floats
 from solvers.policy.classifier_training import TrainingRows, cut, train
 from solvers.policy.node_classifiers import Classifiers, tree_inputs
 from solvers.policy.piecewise_basis import Basis

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models import FeatureTable
-from solvers.arrays import Floats, Int64s
+from models.arrays import Floats, Int64s
 
 BINS = 5
 AT_ONCE = 500

@@ -17,11 +17,11 @@ from models import FeatureTable
 from models.index import IndexOptions, IndexQuery
 from models.pipeline import Evolution, PipelineOptions
 from solvers import Run, index, pipeline
+from solvers.learners.table_preparation import Preparation
 from solvers.pipeline.classifiers import confident, predict
 from solvers.pipeline.configurations import stage_masks
 from solvers.pipeline.plan import PipelinePlan
 from solvers.pipeline.prepared_data import cut_rows
-from solvers.pipeline.table_preparation import Preparation
 
 Reached = tuple[float, float]
 

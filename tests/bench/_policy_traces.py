@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from models import FeatureTable, Trace, TraceSpec, dataset_from_columns
+from models.arrays import Floats, Int64s
 from models.policy import PolicyOptions, PolicyTarget
 from solvers import Run
-from solvers.arrays import Floats, Int64s
 from solvers.policy import PolicyPlan, fit
 from tests.bench._policy_rivals import RIVALS, Reached
 from tests.bench.cascade import shown, table, timed

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from solvers.arrays import Singles
+from models.arrays import Singles
 from solvers.portfolio.neighbours import FoldedNeighbours, Metric
 from tests.bench.cascade import shown, table, timed
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from rich.table import Table
 
-from solvers.arrays import Floats
+from models.arrays import Floats
 from solvers.portfolio.knapsack import Assignment, assign
 from tests.bench.cascade import shown, table
 from tests.oracles.portfolio import estimates, highs

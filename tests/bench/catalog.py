@@ -3,7 +3,8 @@
 Small cascades, copies of a real one under other names, are published into an embedded store; then a server starts on
 it. What is told: how long until all of them answer, the share of a core that the idle server takes (its worker and
 store beside it), the memory of the server for each artifact, the first page of the list, the overview as a browser
-opens it (and the requests that it sends, together), and how long a publication takes to answer.
+opens it (and the requests that it sends, together), how long a publication takes to answer, and, once each artifact has
+been asked, the metrics: how long they take, how large they are, and how long the slowest decision took meanwhile.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import re
 import statistics
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -42,6 +44,9 @@ _COLUMNS = {
     "requests": "asked ms",
     "overview": "page s",
     "publish": "new s",
+    "metrics": "metrics ms",
+    "size": "KiB",
+    "beside_metrics": "slowest ms",
 }
 
 
@@ -59,7 +64,7 @@ def main() -> None:
     for row in rows:
         table.add_row(*(_shown(row[name]) for name in _COLUMNS))
     console = Console()
-    Console(width=None if console.is_terminal else 80).print(table)
+    Console(width=None if console.is_terminal else 120).print(table)
 
 
 def _shown(value: float) -> str:
@@ -124,7 +129,23 @@ def _figures(
         "requests": 1e3 * statistics.median(sum(_seconds(server, path) for path in asked) for _ in range(TIMES)),
         "overview": overview,
         "publish": max(_until_it_answers(server, repos, kept, seed) for seed in range(PUBLICATIONS)),
+        **_metrics(server, count),
     }
+
+
+def _metrics(server: Server, count: int) -> dict[str, float]:
+    """Ask each artifact once, then for the metrics, and for decisions all the while."""
+    paths = [f"/v1/cascades/plan-{number:05}/decision" for number in range(count)] or ["/health/live"]
+    for path in paths:
+        server.client.get(path).raise_for_status()
+    slowest = 0.0
+    with ThreadPoolExecutor(1) as beside, httpx.Client(base_url=server.url, timeout=60) as client:
+        began = time.perf_counter()
+        asked = beside.submit(lambda: (client.get("/metrics").content, time.perf_counter() - began))
+        while not asked.done():
+            slowest = max(slowest, _seconds(server, paths[0]))
+        content, seconds = asked.result()
+    return {"metrics": 1e3 * seconds, "size": len(content) / 1024, "beside_metrics": 1e3 * slowest}
 
 
 def _share_of_a_core(server: Server, seconds: float) -> tuple[float, float]:

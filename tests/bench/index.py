@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+from models.arrays import Floats, Int64s
 from models.index import IndexOptions, IndexQuery, sizes_of
-from solvers.arrays import Floats, Int64s
 from solvers.index.assemble import Models, Names, Searched, assemble
 from solvers.index.baselines import size_if_all, size_of
 from solvers.index.costs import Costs

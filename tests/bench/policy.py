@@ -25,8 +25,8 @@ from rich.console import Console
 from rich.table import Table
 
 from models import FeaturesSpec, FeatureTable, Trace, dataset_from_columns
+from models.arrays import Floats
 from models.policy import PolicyQuery, PolicyTarget
-from solvers.arrays import Floats
 from solvers.policy import PolicyPlan
 from tests.bench import _policy_features as features
 from tests.bench import _policy_traces as traces

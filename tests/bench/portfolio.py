@@ -21,9 +21,9 @@ from rich.table import Table
 
 from app.demo.images import SEED, load_split, probabilities, train_all
 from models import Trace, TraceSpec, dataset_from_columns
+from models.arrays import Floats, Singles
 from models.portfolio import PortfolioOptions
 from solvers import Run
-from solvers.arrays import Floats, Singles
 from solvers.portfolio import PortfolioPlan, fit
 from solvers.portfolio.knapsack import assign
 from solvers.portfolio.success_estimator import Estimator, Scaling

@@ -116,10 +116,8 @@ def test_every_metric_has_a_panel_with_its_labels() -> None:
         assert re.search(rf"\bparsimony_{metric}\b", queries)
     assert set(re.findall(r"by \(([^)]*)\)", queries)) == {
         "le",
-        "le, name",
-        "le, name, solver",
         "le, route",
-        "name",
+        "le, solver",
         "name, outcome, solver",
         "name, quantity, solver",
         "name, solver",

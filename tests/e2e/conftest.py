@@ -6,6 +6,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.e2e import visits
+from tests.e2e.visits import Visit
+from tests.support.servers import Server
 
 
 @pytest.fixture(scope="module")
@@ -13,3 +15,11 @@ def browser() -> Iterator[Browser]:
     """Run one browser for all tests of a module."""
     with visits.browser() as running:
         yield running
+
+
+@pytest.fixture
+def visit(browser: Browser, server: Server) -> Iterator[Visit]:
+    """Open a tab on the module's server; in the end nothing was complained of."""
+    with visits.visit(browser, server.url) as visit:
+        yield visit
+        assert (visit.outside, visit.complaints) == ([], [])

@@ -16,24 +16,12 @@ from tests.support.samples import trace_upload
 from tests.support.servers import Server, code_of, environment, running_server, wait_for
 
 ROOT = Path(__file__).parents[2]
-STEPS = dict(re.findall(r'```\w+ title="([^"]+)"\n(.*?)```', (ROOT / "docs" / "add-a-solver.md").read_text(), re.S))
-LINE = "solvers/__init__.py: SOLVERS"
+CHAPTER = (ROOT / "docs" / "add-a-solver.md").read_text()
+BLOCKS = [block.groups() for block in re.finditer(r'```(\w+) title="([^"]+)"\n(.*?)```', CHAPTER, re.S)]
+FILES = {name: text for kind, name, text in BLOCKS if kind != "diff"}
+CHANGES = {name: text for kind, name, text in BLOCKS if kind == "diff"}
 PLAIN = ("app/pictures/single.py", "app/console/templates/single.html", "app/console/static/pages/single.js")
 """What a subject can do without."""
-SAMPLE = """
-from models.single import SingleOptions, SingleQuery
-from tests.support import subjects
-
-subjects.SAMPLES["single"] = subjects.Sample(
-    "trace",
-    SingleOptions(),
-    (SingleQuery(), SingleQuery(min_accuracy=0.5)),
-    (SingleQuery(min_accuracy=1.0),),
-    judged_rows=400,
-    inputs={"min_accuracy": 0.5},
-)
-"""
-"""Step 7: what the contract tests ask."""
 
 
 @dataclass
@@ -58,13 +46,22 @@ def copied(root: Path) -> None:
         if name and (ROOT / name).is_file():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, root / name)
-    for name, text in STEPS.items():
-        if name != LINE:
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(text)
-    registry = root / "solvers" / "__init__.py"
-    text = registry.read_text().replace("from solvers import cascade,", "from solvers import single, cascade,")
-    registry.write_text(text.replace('    "policy": policy.solver,\n', f'    "policy": policy.solver,\n{STEPS[LINE]}'))
+    for name, text in FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    for name, text in CHANGES.items():
+        (root / name).write_text(changed((root / name).read_text(), text))
+
+
+def changed(text: str, change: str) -> str:
+    """Make a change as the chapter writes it: lines that stand exactly once, with some removed and some added."""
+    for part in change.split("@@\n"):
+        lines = part.splitlines(keepends=True)
+        before = "".join(line[1:] for line in lines if line[0] != "+")
+        after = "".join(line[1:] for line in lines if line[0] != "-")
+        assert text.count(before) == 1, before
+        text = text.replace(before, after)
+    return text
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +76,20 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
         yield made
 
 
-def test_the_document_has_a_file_for_each_step() -> None:
-    assert {*PLAIN, LINE, "models/single.py", "solvers/single/__init__.py", "app/routes/single.py"} == STEPS.keys()
+def test_the_document_has_a_file_or_a_change_for_each_step() -> None:
+    assert {*PLAIN, "models/single.py", "solvers/single/__init__.py", "app/routes/single.py"} == FILES.keys()
+    kept = {"solvers/__init__.py", "pyproject.toml", "app/console/static/subjects.js", "tests/support/subjects.py"}
+    assert kept == CHANGES.keys()
+
+
+@pytest.mark.slow
+def test_it_is_in_the_house_style_and_keeps_the_contracts_of_imports(copy: Copy) -> None:
+    copy.run("-m", "ruff", "check", "--no-cache", ".")
+    copy.run("-m", "ruff", "format", "--no-cache", "--check", ".")
+    said = copy.run(
+        "-c", "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
+    )
+    assert "0 broken" in said.stdout
 
 
 @pytest.mark.slow
@@ -115,9 +124,8 @@ def test_it_has_a_picture_and_says_so_where_it_has_none(copy: Copy) -> None:
 
 @pytest.mark.slow
 def test_the_contract_tests_run_over_it(copy: Copy) -> None:
-    (copy.root / "tests" / "support" / "with_single.py").write_text(SAMPLE)
     tests = ["tests/solvers/test_contract.py", "tests/solvers/test_estimates.py"]
-    done = copy.run("-m", "pytest", "-q", "-p", "tests.support.with_single", "-k", "single", *tests)
+    done = copy.run("-m", "pytest", "-q", "-k", "single", *tests)
     assert re.search(r"\b[89] passed|\b1\d passed", done.stdout), done.stdout
 
 

@@ -168,6 +168,7 @@ def test_a_wrong_upload_shows_its_error_at_the_field(
         path = tmp_path / "table.csv"
         path.write_text(table)
         page.get_by_label("Table", exact=True).set_input_files(path)
+        expect(page.get_by_label("Spec", exact=True)).not_to_have_value("")  # the draft, which comes by itself
     if spec is not None:
         page.get_by_label("Spec", exact=True).fill(spec)
     page.get_by_role("button", name="Store it").click()
@@ -361,29 +362,13 @@ def test_a_page_can_be_used_with_the_keyboard_alone(visit: Visit) -> None:
     assert page.locator(".answer .error").count() == 0
 
 
-def test_a_table_is_read_and_a_spec_drafted_as_people_write_them(visit: Visit) -> None:
+def test_a_table_is_read_as_people_write_them(visit: Visit) -> None:
     visit.page.goto("/datasets")
     parse = "async text => (await import('/console/tables.js')).parseCsv(text)"
     assert visit.page.evaluate(parse, 'a,"b ""x"", y"\r\n1,"two\nlines"\n\n') == [
         ["a", 'b "x", y'],
         ["1", "two\nlines"],
     ]
-    draft = "async table => JSON.parse((await import('/console/tables.js')).draft(table))"
-    head = ["truth", "bayes_says", "bayes_sure", "bayes_ms", "forest_says", "forest_sure", "forest_ms"]
-    trace = visit.page.evaluate(draft, {"head": head, "rows": []})
-    assert trace["classifiers"][1] == {
-        "name": "forest",
-        "prediction": "forest_says",
-        "confidence": "forest_sure",
-        "cost": {"column": "forest_ms"},
-    }
-    assert (trace["kind"], trace["label"], trace["unit"]) == ("trace", "truth", "ms")
-    features = visit.page.evaluate(
-        draft, {"head": ["age", "colour", "target"], "rows": [["1", "red", "x"], ["", "blue", "y"]]}
-    )
-    assert features["categorical"] == ["colour"]
-    assert features["missing"] is True
-    assert [one["name"] for one in features["features"]] == ["age", "colour"]
 
 
 def test_pages_say_what_is_not_there(browser: Browser, server: Server) -> None:

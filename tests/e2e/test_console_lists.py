@@ -1,5 +1,6 @@
 """Long lists and deletions in a real browser: nothing is left out in silence, nothing goes without its name."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -31,14 +32,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         assert server.client.put("/v1/datasets/trace", files=trace_upload()).status_code == 201
         wait_for(lambda: server.client.get("/health/ready").json()["artifacts"] == ARTIFACTS + 1, 10)
         yield server
-
-
-@pytest.fixture
-def visit(browser: Browser, server: Server) -> Iterator[Visit]:
-    """Open a tab; in the end nothing was complained of."""
-    with visits.visit(browser, server.url) as visit:
-        yield visit
-        assert (visit.outside, visit.complaints) == ([], [])
 
 
 def publish(server: Server, name: str, seed: int = 0) -> None:
@@ -120,6 +113,43 @@ def test_a_version_and_an_artifact_are_deleted_once_their_name_is_typed(visit: V
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     assert server.client.get(path).status_code == 404
+
+
+def test_a_dataset_is_deleted_once_its_name_is_typed_and_what_was_built_from_it_is_named(
+    visit: Visit, server: Server
+) -> None:
+    page = visit.page
+    page.goto("/datasets/d-000")
+    page.get_by_role("button", name="Delete it…").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Nothing that answers was built from it.")
+    dialog.get_by_role("button", name="Keep it").click()
+    page.goto("/datasets/trace")
+    page.get_by_role("button", name="Delete it…").click()
+    expect(dialog).to_contain_text("answers on, but cannot be built again: cascade plan-000, cascade plan-001")
+    expect(dialog).to_contain_text(re.compile(r"and \d+ more\."))
+    dialog.get_by_role("button", name="Keep it").click()
+    page.goto("/datasets/d-000")
+    page.get_by_role("button", name="Delete it…").click()
+    dialog.get_by_label("Type d-000 to delete it").fill("d-000")
+    dialog.get_by_role("button", name="Delete it").click()
+    expect(page.get_by_role("heading", name="Datasets")).to_be_visible()
+    assert server.client.get("/v1/datasets/d-000").status_code == 404
+    assert server.client.put("/v1/datasets/d-000", files=trace_upload()).status_code == 201
+
+
+def test_a_dataset_that_a_build_needs_says_so_where_its_deletion_was_asked(browser: Browser, server: Server) -> None:
+    job = server.client.post("/v1/advice", json={"dataset": "d-001"}).headers["location"]
+    with visits.visit(browser, server.url) as visit:
+        page = visit.page
+        page.goto("/datasets/d-001")
+        page.get_by_role("button", name="Delete it…").click()
+        page.get_by_label("Type d-001 to delete it").fill("d-001")
+        page.get_by_role("dialog").get_by_role("button", name="Delete it").click()
+        said = page.get_by_role("dialog").get_by_role("alert")
+        expect(said).to_contain_text("is in use by build")
+        expect(said).to_contain_text("cancel it or wait for its end")
+    assert server.client.delete(job).is_success
 
 
 def test_a_refused_deletion_says_why_where_it_was_asked(browser: Browser, server: Server) -> None:

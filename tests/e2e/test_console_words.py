@@ -1,5 +1,6 @@
 """What the console says, read as a person does: words and short numbers, on every page, also on a telephone."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +11,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from tests.e2e import visits
 from tests.e2e.test_console import KEY, PAGES, settle, start_build
 from tests.e2e.visits import Visit
-from tests.support.samples import trace_upload
+from tests.support.samples import feature_columns, to_csv, trace_upload
 from tests.support.servers import Server, wait_for
 
 pytestmark = visits.MARKS
@@ -94,6 +95,18 @@ def ended_build(all_subjects: Server) -> Iterator[str]:
     client.delete("/v1/datasets/brief")
 
 
+@pytest.fixture(scope="module")
+def advised(all_subjects: Server) -> Iterator[str]:
+    """Give advice on a small dataset of its own, and the path of its page."""
+    client = all_subjects.client
+    assert client.put("/v1/datasets/advised", files=trace_upload(200)).status_code == 201
+    body = {"dataset": "advised", "budget": 10 / 3, "deadline": 12.5, "min_accuracy": 0.8}
+    job = client.post("/v1/advice", json=body).headers["location"]
+    wait_for(lambda: client.get(job).json()["status"] == "succeeded", 120)
+    yield "/datasets/advised"
+    assert client.delete("/v1/datasets/advised").status_code == 204
+
+
 def still(page: Page) -> None:
     """Wait until a page says the same twice, and its charts are drawn."""
 
@@ -106,8 +119,10 @@ def still(page: Page) -> None:
     wait_for(unchanged, 20, "the page does not come to rest")
 
 
-def test_every_panel_says_words_and_short_numbers(visit: Visit, feedback: Server, ended_build: str) -> None:
-    for path in (*PAGES, f"/builds/{ended_build}"):
+def test_every_panel_says_words_and_short_numbers(
+    visit: Visit, feedback: Server, ended_build: str, advised: str
+) -> None:
+    for path in (*PAGES, f"/builds/{ended_build}", advised):
         visit.page.goto(path)
         still(visit.page)
         visit.page.evaluate(OPEN_ALL)
@@ -127,16 +142,55 @@ def test_the_reader_knows_what_is_not_for_people() -> None:
 
 
 def test_on_a_telephone_nothing_is_cut_off_and_no_page_scrolls_sideways(
-    browser: Browser, feedback: Server, ended_build: str
+    browser: Browser, feedback: Server, ended_build: str, advised: str
 ) -> None:
     with visits.visit(browser, feedback.url, KEY, **PHONE) as visit:
-        for path in (*PAGES, f"/builds/{ended_build}"):
+        for path in (*PAGES, f"/builds/{ended_build}", advised):
             visit.page.goto(path)
             still(visit.page)
             assert visit.page.evaluate(CUT_OFF) == [], path
             visit.page.evaluate(OPEN_ALL)
             still(visit.page)
             assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+
+
+@pytest.mark.parametrize("width", [920, 1000, 1280])
+def test_titles_of_the_overview_stand_beside_each_other(browser: Browser, all_subjects: Server, width: int) -> None:
+    with visits.visit(browser, all_subjects.url, KEY, viewport={"width": width, "height": 800}) as visit:
+        visit.page.goto("/")
+        still(visit.page)
+        titles = visit.page.locator("#artifacts th")
+        assert titles.count() >= 6
+        assert titles.evaluate_all("all => all.filter((one) => one.scrollWidth > one.clientWidth).length") == 0
+
+
+def test_what_an_artifact_is_worth_says_its_accuracy_once(visit: Visit) -> None:
+    visit.page.goto("/")
+    still(visit.page)
+    lines = visit.page.locator("#artifacts td[data-title='what it is worth']").all_inner_texts()
+    assert lines
+    assert all(len(re.findall(r"% ?right", line)) == 1 for line in lines), lines
+
+
+def test_short_names_of_classifiers_stand_whole_at_the_axes(visit: Visit, advised: str) -> None:
+    visit.page.goto(advised)
+    still(visit.page)
+    chart = visit.page.get_by_role("region", name="Who is right when who is wrong")
+    assert chart.locator(".ytick text").all_text_contents() == ["fast", "middle", "strong"]
+
+
+def test_charts_of_very_small_costs_keep_the_rules_of_the_page(visit: Visit, all_subjects: Server) -> None:
+    features = [{"name": name, "columns": [name], "cost": cost} for name, cost in (("glucose", 1e-9), ("t1", 3e-9))]
+    columns = {name: cells for name, cells in feature_columns(100).items() if name in ("outcome", "glucose", "t1")}
+    spec = json.dumps({"kind": "features", "label": "outcome", "unit": "s", "features": features})
+    files: dict[str, Any] = {"spec": (None, spec), "table": ("table.csv", to_csv(columns), "text/csv")}
+    assert all_subjects.client.put("/v1/datasets/cheap", files=files).status_code == 201
+    visit.page.goto("/datasets/cheap")
+    still(visit.page)
+    chart = visit.page.get_by_role("region", name="Cost of each feature")
+    assert any("e" in text for text in chart.locator(".xtick text").all_text_contents())
+    assert visit.complaints == []
+    assert all_subjects.client.delete("/v1/datasets/cheap").status_code == 204
 
 
 def walked(page: Page, solver: str) -> list[str]:
@@ -253,7 +307,9 @@ def test_feedback_says_what_its_test_sees_and_why_interval_and_verdict_differ(vi
 def test_a_dataset_that_was_deleted_is_said_to_be(visit: Visit, all_subjects: Server, ended_build: str) -> None:
     visit.page.goto("/artifacts/cascade/later")
     expect(visit.page.get_by_role("link", name="brief", exact=True)).to_be_visible()
-    assert all_subjects.client.delete("/v1/datasets/brief").status_code == 204
+    deleted = all_subjects.client.delete("/v1/datasets/brief")
+    assert deleted.status_code == 200
+    assert [one["name"] for one in deleted.json()["artifacts"]] == ["later"]
     visit.page.reload()
     expect(visit.page.locator("#facts")).to_contain_text("brief (deleted)")
     expect(visit.page.get_by_role("link", name="brief", exact=True)).to_have_count(0)

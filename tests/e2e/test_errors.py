@@ -254,7 +254,9 @@ def test_a_full_queue_is_429_and_an_open_dataset_cannot_be_deleted(tmp_path: Pat
             worker.resume()
         path = waiting.headers["location"]
         wait_for(lambda: server.client.get(path).json()["status"] == "succeeded", 20)
-        assert server.client.delete("/v1/datasets/trace").status_code == 204
+        deleted = server.client.delete("/v1/datasets/trace")
+        assert deleted.status_code == 200
+        assert {"solver": "cascade", "name": "trace", "version": 1} in deleted.json()["artifacts"]
 
 
 def test_a_solve_that_takes_too_long_is_504(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from app.cli.main import COMMANDS
 from app.settings import Settings
 from solvers import SOLVERS
 from tests.support.patience import patient
@@ -18,7 +19,7 @@ from tests.support.servers import Server, environment, running_server
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text()
-CHAPTERS = ("deadline", "language-models", "features", "stages", "worth", "feedback", "console")
+CHAPTERS = ("deadline", "language-models", "features", "stages", "worth", "which-method", "feedback", "console")
 """In the order in which they are run: later ones use what earlier ones have made, and say so."""
 BLOCKS = {
     name: re.findall(r"```bash\n(.*?)```", text, re.S)
@@ -147,6 +148,12 @@ def test_the_reference_names_every_setting_and_the_readme_every_solver() -> None
         assert f"`{name.upper()}`" in reference, name
     for name in SOLVERS:
         assert f"| `{name}` |" in README, name
+
+
+def test_the_reference_names_every_command() -> None:
+    text = (DOCS / "reference.md").read_text().split("\n## Command line\n")[1]
+    (listed,) = re.findall(r"`parsimony (serve [^`]*)`", text)
+    assert sorted(part.split()[0] for part in listed.split("|")) == sorted(COMMANDS)
 
 
 @pytest.mark.parametrize("page", ["README.md", *(f"docs/{path.name}" for path in sorted(DOCS.glob("*.md")))])

@@ -22,13 +22,15 @@ BOUND_S = patient(40.0)
 
 
 def half_sent(server: Server, path: str, files: object) -> tuple[socket.socket, bytes]:
-    """Send a request but for its last kilobyte."""
+    """Send a request but for its last kilobyte, once the server reads its body."""
     request = server.client.build_request("PUT", path, files=files)  # type: ignore[arg-type]
     body = request.read()
     head = f"PUT {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
-    head += f"Content-Type: {request.headers['content-type']}\r\n\r\n"
+    head += f"Content-Type: {request.headers['content-type']}\r\nExpect: 100-continue\r\n\r\n"
     connection = socket.create_connection(("127.0.0.1", server.port), timeout=patient(30))
-    connection.sendall(head.encode() + body[:-1000])
+    connection.sendall(head.encode())
+    assert connection.recv(65536).startswith(b"HTTP/1.1 100 ")
+    connection.sendall(body[:-1000])
     return connection, body[-1000:]
 
 
@@ -46,7 +48,6 @@ def test_what_is_in_flight_is_answered_new_connections_are_refused_and_all_is_ke
     server.wait_until_ready()
     upload(server)
     connection, rest = half_sent(server, "/v1/datasets/late", trace_upload())
-    time.sleep(0.3)
     stopped = time.monotonic()
     server.process.send_signal(signal.SIGTERM)
     wait_for(lambda: refuses(server.port), 10, "it takes new connections")

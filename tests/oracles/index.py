@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models import FeaturesSpec, FeatureTable
-from solvers.arrays import Floats
+from models.arrays import Floats
 from solvers.index.costs import Costs
 
 

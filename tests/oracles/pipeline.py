@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from solvers.arrays import Bools, Floats
+from models.arrays import Bools, Floats
 
 Chromosome = tuple[int, ...]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.arrays import Floats, Int64s
+from models.arrays import Floats, Int64s
 from solvers.policy.graph import Graph
 
 

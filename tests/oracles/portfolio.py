@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array
 
-from solvers.arrays import Floats, Int64s
+from models.arrays import Floats, Int64s
 
 COSTS = np.array([75.565, 115.515, 148.325, 269.79, 277.44, 510.595, 519.01])
 """What seven classifiers cost a query."""

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.arrays import Floats
 from models.worth import Interval, share
 from solvers.alternatives import Alternatives, Replay, least_costs, most_accuracies, most_useful, worth_of
-from solvers.arrays import Floats
 
 shares = st.integers(0, 20).map(lambda k: k / 20)
 amounts = st.integers(0, 12).map(float)

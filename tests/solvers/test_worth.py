@@ -72,3 +72,12 @@ def test_the_order_of_rows_that_report_is_of_no_matter_and_the_seed_reproduces()
     one, other = (_worth("cascade", sample.options, dataset("trace"), seed=4) for _ in range(2))
     assert one == other
     assert one != _worth("cascade", sample.options, dataset("trace"), seed=5)
+
+
+def test_a_cascade_that_no_classifier_is_precise_enough_for_says_what_to_ask_for() -> None:
+    worth = _worth("cascade", CascadeOptions(target_precision=0.999), World.of(5, 300).dataset("cascade"))
+    assert worth.advice is not None
+    assert "no classifier is proved to be right 0.999 of the time" in worth.advice
+    lower = float(worth.advice.rpartition("target_precision ")[2].split()[0])
+    again = _worth("cascade", CascadeOptions(target_precision=lower), World.of(5, 300).dataset("cascade"))
+    assert "no classifier is proved" not in (again.advice or "")

@@ -10,6 +10,7 @@ from app.clock import now
 from app.serving.answers import facts_of
 from app.serving.catalog import Live
 from models import ArtifactRecord, ArtifactRef, Dataset, FeaturesSpec, TraceSpec
+from models.arrays import Bools, Floats
 from models.cascade import CascadeQuery
 from models.dataset import dataset_from_columns
 from models.index import IndexQuery
@@ -18,7 +19,6 @@ from models.policy import PolicyTarget, RolloutItem
 from models.portfolio import AssignmentOptions, Budget
 from models.worth import Interval
 from solvers import SOLVERS, Run
-from solvers.arrays import Bools, Floats
 
 CLASSES = np.array(["a", "b", "c"])
 NAMES = ("fast", "middle", "strong")

@@ -6,14 +6,17 @@ import { band, hover, narrow } from "./theme.js";
 
 const UNKNOWN = "what it saves was not measured when it was built: build it again";
 const GOOD = ["saves", "gains"];
+/** Where a headline says already how accurate the artifact is. */
+const SAYS_RIGHT = /% right/;
 
 /** Say in a line what an artifact is worth, with a flag where it is worth something. */
 export function headline({ worth, unit }) {
   if (!worth) return h("span", {}, UNKNOWN);
   const flag = { saves: "flag good", gains: "flag good", worse: "flag bad", nothing: "flag" }[worth.verdict];
   const word = { saves: "worth it", gains: "worth it", worse: "not worth it", nothing: "nothing shown" }[worth.verdict];
-  const right = `${percent(worth.accuracy)} right for ${number(worth.cost)} ${unit} an item, ${worth.decision}`;
-  return h("span", {}, h("span", { class: flag }, word), ` ${worth.headline}; ${right}`);
+  const right = SAYS_RIGHT.test(worth.headline) ? "" : `${percent(worth.accuracy)} right `;
+  const rest = `${right}for ${number(worth.cost)} ${unit} an item, ${worth.decision}`;
+  return h("span", {}, h("span", { class: flag }, word), ` ${worth.headline}; ${rest}`);
 }
 
 /** Say for points where their names stand so that they stay within the chart: near its sides inwards. */

@@ -11,7 +11,9 @@ const plain = (text) =>
     .replaceAll("%{", "%&#123;");
 
 /** Shorten a name where there is little room. */
-export const short = (name) => (name.length > 30 ? `${name.slice(0, 29)}…` : name);
+export const short = (name) => cut(name, 30);
+/** Shorten a name to so many characters at its end. */
+export const cut = (name, most) => (name.length > most ? `${name.slice(0, most - 1)}…` : name);
 
 /** Let every text of a chart's data be text; of markup only the line breaks are kept, which are ours. */
 export function asText(value) {
@@ -126,7 +128,7 @@ export function layoutOf(data, given) {
     zerolinecolor: colour("--line"),
     linecolor: colour("--muted"),
     automargin: true,
-    exponentformat: "power",
+    exponentformat: "e", // powers would be set higher by a style, which the pages' policy forbids
   };
   const merged = {
     font: { color: colour("--ink"), family: "system-ui, sans-serif", size: narrow() ? 11 : 13 },

@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from solvers.arrays import Bools, Floats, Int64s
+from models.arrays import Bools, Floats, Int64s
 from solvers.cascade.groups.pareto import least_by_state, undominated, undominated_by_state
 from solvers.cascade.groups.state_layout import Layout
 from solvers.cascade.problem import MAX_LABELS, SLACK, TIE, Front

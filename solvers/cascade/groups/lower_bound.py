@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import Floats, Int16s, Int64s
+from models.arrays import Floats, Int16s, Int64s
 from solvers.cascade.groups.state_layout import Layout
 
 _GRAIN = 1e-9

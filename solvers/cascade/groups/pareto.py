@@ -5,7 +5,7 @@ A *label* is such a pair for a part of a cascade. One label dominates another if
 
 import numpy as np
 
-from solvers.arrays import Floats, Int64s
+from models.arrays import Floats, Int64s
 
 
 def undominated(maxima: Floats, expected: Floats) -> Int64s:

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from solvers.arrays import Floats, Int16s, Int64s
+from models.arrays import Floats, Int16s, Int64s
 from solvers.cascade.groups.state_layout import Layout
 from solvers.cascade.problem import TIE
 

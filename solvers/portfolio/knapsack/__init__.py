@@ -23,7 +23,7 @@ from time import monotonic
 
 from numpy.typing import ArrayLike
 
-from solvers.arrays import Floats
+from models.arrays import Floats
 from solvers.portfolio.knapsack.max_min import restrict_to_best_least
 from solvers.portfolio.knapsack.programme import Assignment, Programme, checked_budgets, checked_limit
 from solvers.portfolio.knapsack.relaxation import climb

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import Bools, Floats, Int64s
+from models.arrays import Bools, Floats, Int64s
 from solvers.portfolio.knapsack.exact_sums import room, split, too_little, unit_for
 from solvers.portfolio.knapsack.programme import Programme
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from solvers.arrays import Floats, Int32s, Int64s
+from models.arrays import Floats, Int32s, Int64s
 from solvers.portfolio.knapsack.core import GRAIN, Core, Kind, Reduced
 from solvers.portfolio.knapsack.exact_sums import residue, split
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from solvers.arrays import Floats
+from models.arrays import Floats
 
 
 def room(budget: float, costs: Iterable[float]) -> tuple[float, float]:

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from models import Fault, InvalidRequest
+from models.arrays import Bools, Floats, Int64s
 from models.errors import Infeasible
-from solvers.arrays import Bools, Floats, Int64s
 
 LARGEST, LEAST_COST = 1e75, 1e-75
 """Values and costs are at most this, and costs that are not 0 at least that: no quotient can overflow."""

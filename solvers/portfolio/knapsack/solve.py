@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from solvers.arrays import Int64s
+from models.arrays import Int64s
 from solvers.portfolio.knapsack.core import Reduced, core_of
 from solvers.portfolio.knapsack.core_search import explore
 from solvers.portfolio.knapsack.programme import LEAST_VALUE, Assignment, Programme

@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from models.arrays import Int64s, Singles
 from models.errors import Fault, InvalidRequest
-from solvers.arrays import Int64s, Singles
 from solvers.portfolio.neighbours.l1_l2 import Sums
 from solvers.portfolio.neighbours.linf import Chebyshev
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from solvers.arrays import Floats, Int64s, Singles
+from models.arrays import Floats, Int64s, Singles
 
 ASKED = (4, 32, 256)
 """How many items faiss proposes at first, and where that does not settle it; beyond, float64 compares all."""

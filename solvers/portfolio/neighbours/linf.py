@@ -20,7 +20,7 @@ costs time only.
 
 import numpy as np
 
-from solvers.arrays import Floats, Int64s, Singles, UInt16s
+from models.arrays import Floats, Int64s, Singles, UInt16s
 
 LARGEST = 65535
 """The largest code."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from solvers.arrays import Int64s, Singles, UInt16s
+from models.arrays import Int64s, Singles, UInt16s
 from solvers.jit import njit
 
 LARGEST = 65535

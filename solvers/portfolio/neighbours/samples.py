@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from models import Fault, InvalidRequest
+from models.arrays import Int32s
 from models.portfolio import PortfolioOptions, Samples, Sampling
-from solvers.arrays import Int32s
 
 COUNTS = (10, 20, 40, 100)
 SIZES = (25, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)

@@ -15,10 +15,10 @@ from app.demo.timing import timed
 from app.store.builds import checked_request
 from app.store.repositories import Repositories
 from models import ArtifactRecord
+from models.arrays import Floats
 from models.errors import ParsimonyError
 from models.index import IndexQuery
 from solvers import Progress, silent
-from solvers.arrays import Floats
 from tests.support import stored
 
 EXTRACTORS = pytest.mark.parametrize("extractor", extractors(), ids=lambda extractor: extractor.name)
@@ -239,7 +239,9 @@ def test_what_is_missing_is_queued_once_and_its_dataset_stored_once(
     assert [build.name for build in run.prepare_demo(repos, silent)] == ["one"]
 
 
-def test_the_demo_is_followed_until_all_its_builds_have_ended(repos: Repositories) -> None:
+def test_the_demo_is_followed_until_all_its_builds_have_ended_and_one_that_is_cancelled_made_nothing(
+    repos: Repositories,
+) -> None:
     messages: list[str] = []
     stored.put_trace(repos)
     build = repos.builds.enqueue(stored.request())
@@ -248,7 +250,8 @@ def test_the_demo_is_followed_until_all_its_builds_have_ended(repos: Repositorie
         messages.append(f"{done}/{total} {message}")
         repos.builds.cancel(build.id)
 
-    run.follow(repos, [build], progress)
+    with pytest.raises(ParsimonyError, match="cascade plan: cancelled"):
+        run.follow(repos, [build], progress)
     assert messages == ["0/1 building in the worker", "1/1 building in the worker"]
 
 

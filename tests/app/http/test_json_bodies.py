@@ -1,15 +1,18 @@
 """Batches are read a piece at a time, and nobody can tell from what comes of it."""
 
 import json
+import re
+from collections.abc import Iterable
 from typing import Any
 
+import orjson
 import pytest
 from fastapi.exceptions import RequestValidationError
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import field_validator
 
-from app.http.json_bodies import PIECE, in_pieces, parsed, validated
+from app.http.json_bodies import PIECE, has_each_name_once, in_pieces, parsed, repeated_name, validated
 from models.base import MOST_LISTED, Items, Value
 from models.feedback import MOST_OUTCOMES, FeedbackRequest
 from models.index import PredictionRequest
@@ -52,6 +55,49 @@ def test_pieces_say_what_the_whole_says(items: list[tuple[Any, int]], other_fiel
     else:
         assert isinstance(said, list)
         assert {fault for fault in said if "not both" not in fault} <= set(whole)
+
+
+Pairs = list[tuple[str, Any]]
+NAMES = st.sampled_from(["a", "b", r"\u0061", ":", "a:b", r"\"", "é", ""])
+"""Names as they are written, two of which are the same."""
+SCALARS = st.sampled_from(["1", "-0.5", "null", "true", '""', '":"', r'"a\":"', r'"\u003a"'])
+
+
+def _object(pairs: Iterable[tuple[str, str]]) -> str:
+    return "{" + ", ".join(f'"{name}" : {value}' for name, value in pairs) + "}"
+
+
+def _within(texts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    objects = st.lists(st.tuples(NAMES, texts), max_size=4).map(_object)
+    return objects | st.lists(texts, max_size=3).map(lambda each: f"[{','.join(each)}]")
+
+
+def _has_a_name_twice(text: str) -> bool:
+    """Look at every pair of names."""
+    twice = list[bool]()
+
+    def note(pairs: Pairs) -> None:
+        names = [name for name, _ in pairs]
+        twice.append(any(name in names[:place] for place, name in enumerate(names)))
+
+    json.loads(text, object_pairs_hook=note)
+    return any(twice)
+
+
+@given(st.recursive(SCALARS, _within, max_leaves=12))
+@example('{"a": {"b": 1}, "b": [{"a": ":"}]}')
+@example(r'{"a": 1, "\u0061": ":"}')
+def test_a_name_that_stands_twice_is_never_overlooked(text: str) -> None:
+    twice, body = _has_a_name_twice(text), text.encode()
+    surely_once = has_each_name_once(orjson.loads(body), body)
+    assert (repeated_name(body) is not None) == twice
+    assert not (twice and surely_once)
+    assert surely_once or twice or ":" in "".join(_texts(text))
+
+
+def _texts(text: str) -> list[str]:
+    """Give the texts that a JSON text holds, names among them, as they are written."""
+    return re.findall(r'"(?:[^"\\]|\\.)*"', text)
 
 
 NO_BATCHES = [b"", b"{", b"[]", b"{}", b'{"items": {}}', b'{"items": []}', b"1" * 5000, b"[" * 9999]

@@ -22,8 +22,9 @@ CONTRACT = {
     "too-many-builds": 429,
     "store-unavailable": 503,
     "solver-timeout": 504,
-    "too-many-requests": 429,  # beside the contract, like the next
+    "too-many-requests": 429,  # beside the contract, like the next two
     "request-timeout": 408,
+    "unknown-advice": 404,
 }
 NEVER_REPLIED = {errors.ParsimonyError, errors.NotFound, errors.Cancelled}
 """The two that only have others below them, and the one that ends in the worker."""

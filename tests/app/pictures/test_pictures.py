@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from app.pictures import draw, save
-from app.pictures.canvas import LEAST_SPAN, percents, shown
+from app.pictures.canvas import LEAST_SPAN, OWN_FONT, apart, families, percents, shown
 from app.pictures.index import MOST_NAMED
 from app.serving.catalog import Live
 from models import Dataset, FeaturesSpec, TraceSpec, dataset_from_columns
@@ -202,3 +202,29 @@ def test_names_of_any_kind_fit_into_the_picture(tmp_path: Path) -> None:
     for solver, params in (("cascade", {"target_precision": 0.9}), ("policy", PARAMS["policy"])):
         _, texts = drawn(built(solver, dataset, **params), tmp_path)
         assert {" _hidden", "$x^{$", "w" * 27 + "…"} <= set(texts)
+
+
+def test_whether_every_letter_has_a_font_is_known(tmp_path: Path) -> None:
+    assert families()[0] == OWN_FONT
+    for text, legible in (("plain", True), ("\U0010fffd", False)):
+        figure = Figure()
+        figure.text(0.5, 0.5, text)
+        assert save(lambda figure=figure: figure, tmp_path / "letters.png") is legible  # type: ignore[misc]
+
+
+def test_equal_beginnings_are_told_apart_in_a_legend() -> None:
+    names = [f"one classifier on a very long name of a sensor + {last}" for last in ("near", "far", "wide", "near")]
+    labels = apart(names, [shown(name) for name in names])
+    assert len(set(labels)) == len(names)
+    assert all(len(label) <= len(shown(names[0])) for label in labels)
+    assert apart(["fast", "strong"], ["fast", "strong"]) == ["fast", "strong"]
+
+
+def test_the_legend_of_a_cascade_does_not_cover_its_title(tmp_path: Path) -> None:
+    figure = draw(sample("cascade"))
+    figure.savefig(tmp_path / "drawn.png")
+    axes = figure.axes[0]
+    legend = axes.get_legend()
+    title = next(text for text in axes.findobj(Text) if isinstance(text, Text) and "every deadline" in text.get_text())
+    assert legend is not None
+    assert not legend.get_window_extent().overlaps(title.get_window_extent())

@@ -39,10 +39,10 @@ def again(repos: Repositories) -> Round:
 
 
 def test_gauges_of_drift_follow_flags_and_versions(repos: Repositories, again: Round) -> None:
-    assert (again.drift("a"), again.drift("b"), again.drift("c")) == (0.0, 0.0, None)
+    assert (again.drift("a"), again.drift("b"), again.drift("c")) == (None, None, None)
     repos.store.client.sadd("parsimony:drifted", "cascade/a/1/accuracy", "cascade/gone/1/accuracy")
     again()
-    assert (again.drift("a"), again.drift("b"), again.drift("gone")) == (1.0, 0.0, None)
+    assert (again.drift("a"), again.drift("b"), again.drift("gone")) == (1.0, None, None)
     stored.publish(repos, "a", seed=1)
     again()
     assert again.drift("a") == 0.0
@@ -68,6 +68,9 @@ def test_series_go_with_their_artifact(repos: Repositories, again: Round) -> Non
     hot._series_of(ref)[0].inc()
     again.metrics.decisions.labels("cascade", "a", "refused").inc()
     again.metrics.feedback.labels("cascade", "b").inc()
+    repos.store.client.sadd("parsimony:drifted", "cascade/a/1/accuracy")
+    again()
+    assert again.drift("a") == 1.0
     repos.artifacts.delete_all("cascade", "a")
     again()
     text = again.metrics.render().decode()
@@ -75,6 +78,7 @@ def test_series_go_with_their_artifact(repos: Repositories, again: Round) -> Non
     assert 'parsimony_feedback_total{name="b",solver="cascade"} 1.0' in text
     stored.publish(repos, "a")
     again()
+    assert again.drift("a") is None
     hot._series_of(ref)[0].inc()
     text = again.metrics.render().decode()
     assert 'parsimony_decisions_total{name="a",outcome="answered",solver="cascade"} 1.0' in text

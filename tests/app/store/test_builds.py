@@ -1,12 +1,11 @@
 """Builds: what may follow on what, the queue's limit, and the watch over builds whose worker has died."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from app.building.watchdog import Watchdog
+from app.building.watchdog import GAP_S, SILENCE_S, Watchdog
 from app.clock import now
 from app.store import builds as module
 from app.store.builds import Builds
@@ -236,59 +235,68 @@ def test_the_oldest_ended_builds_are_forgotten_and_open_ones_are_not(
         builds.get(old[0])
 
 
+class Watch:
+    """A watch over builds, on a clock of its own that every look moves on."""
+
+    def __init__(self, builds: Builds) -> None:
+        self._now = 0.0
+        self._watchdog = Watchdog(builds, lambda: self._now)
+
+    def look(self, *, for_s: float = 0.0, every_s: float = GAP_S - 1) -> None:
+        """Look until so much time has passed, once at least."""
+        passed = 0.0
+        while True:
+            self._watchdog.look()
+            if passed >= for_s:
+                break
+            step = min(every_s, for_s - passed)
+            self._now, passed = self._now + step, passed + step
+
+
 def test_the_watch_ends_a_build_whose_beat_stands_still(builds: Builds) -> None:
     build = builds.enqueue(stored.request())
     builds.start(build.id)
     take_from_queue(builds, build.id)
-    watch = Watchdog(builds, silence_s=0.1)
-    watch.look()
+    watch = Watch(builds)
+    watch.look(for_s=SILENCE_S)
     assert builds.get(build.id).status == "running"
-    time.sleep(0.15)
-    watch.look()
+    watch.look(for_s=1)
     given_up = builds.get(build.id)
     assert given_up.status == "failed"
-    assert given_up.error == "its worker died: no sign of life for 0 s"
+    assert given_up.error == "its worker died: no sign of life for 30 s"
     assert builds.unended() == []
 
 
 def test_the_watch_leaves_a_build_whose_beat_goes_on(builds: Builds) -> None:
     build = builds.enqueue(stored.request())
     builds.start(build.id)
-    watch = Watchdog(builds, silence_s=0.1)
+    watch = Watch(builds)
     for _ in range(4):
-        watch.look()
-        time.sleep(0.06)
+        watch.look(for_s=SILENCE_S)
         builds.beat(build.id)
     assert builds.get(build.id).status == "running"
 
 
 def test_the_watch_leaves_a_build_that_waits_however_long(builds: Builds) -> None:
     build = builds.enqueue(stored.request())
-    watch = Watchdog(builds, silence_s=0.0)
-    for _ in range(3):
-        watch.look()
-        time.sleep(0.01)
+    Watch(builds).look(for_s=10 * SILENCE_S)
     assert builds.get(build.id).status == "queued"
 
 
 def test_the_watch_ends_a_queued_build_that_stands_in_no_queue(builds: Builds) -> None:
     build = builds.enqueue(stored.request())
     take_from_queue(builds, build.id)
-    watch = Watchdog(builds, silence_s=0.05)
-    watch.look()
-    time.sleep(0.1)
-    watch.look()
+    Watch(builds).look(for_s=SILENCE_S + 1)
     assert builds.get(build.id).status == "failed"
 
 
 def test_the_watch_counts_anew_when_a_build_is_taken(builds: Builds) -> None:
     build = builds.enqueue(stored.request())
     take_from_queue(builds, build.id)
-    watch = Watchdog(builds, silence_s=0.1)
-    watch.look()
-    time.sleep(0.15)
+    watch = Watch(builds)
+    watch.look(for_s=SILENCE_S)
     builds.start(build.id)
-    watch.look()
+    watch.look(for_s=1)
     assert builds.get(build.id).status == "running"
 
 
@@ -301,10 +309,7 @@ def take_from_queue(builds: Builds, build_id: str) -> None:
 def test_the_watch_starts_anew_after_a_time_in_which_nobody_could_look(builds: Builds) -> None:
     build = builds.enqueue(stored.request())
     builds.start(build.id)
-    watch = Watchdog(builds, silence_s=0.05, gap_s=0.02)
-    watch.look()
-    time.sleep(0.2)  # the store was away
-    watch.look()
+    Watch(builds).look(for_s=2 * SILENCE_S, every_s=SILENCE_S + 1)  # the store was away
     assert builds.get(build.id).status == "running"
 
 

@@ -13,6 +13,7 @@ from models.cascade import Classifier
 from solvers.cascade.problem import Problem, best_within, step_function
 from solvers.cascade.subset_search import count_left, set_states
 from tests.oracles.cascade import best_by_replay
+from tests.support.patience import patient
 
 
 def make(rng: np.random.Generator, n: int, rows: int) -> tuple[NDArray[np.bool_], list[Classifier], Problem]:
@@ -78,7 +79,7 @@ def test_twenty_classifiers_and_fifty_thousand_rows_take_seconds() -> None:
     start = time.process_time()
     problem = replace(problem, counts=count_left(answers))
     steps = step_function(problem, set_states(problem))
-    assert time.process_time() - start < 5
+    assert time.process_time() - start < patient(5)
     assert len(steps) > 3
     assert problem.counts is not None
     reached = [problem.counts[sum(1 << k for k in steps[-1].members[:i])] for i in range(len(steps[-1].members) + 1)]

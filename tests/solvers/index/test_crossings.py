@@ -6,7 +6,7 @@ from math import inf
 import numpy as np
 import pytest
 
-from solvers.arrays import Floats
+from models.arrays import Floats
 from solvers.index import crossings as module
 from solvers.index import crossings_kernel
 from solvers.index.costs import Costs, horner

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from solvers.arrays import Floats, Int64s
+from models.arrays import Floats, Int64s
 from solvers.pipeline.batch_logistic import fit_sets, probabilities
 
 STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from models.arrays import Int8s
 from models.errors import Cancelled, InvalidRequest
-from solvers.arrays import Int8s
 from solvers.pipeline.answer_bank import AnswerBank
 from solvers.pipeline.configurations import REMOVED, Frontier, compress, members, stage_counts
 from solvers.pipeline.emsco import Emsco, Evolved, Settings, evolve, log_fitness

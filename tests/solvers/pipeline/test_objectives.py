@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from models.arrays import UInt64s
 from models.errors import InvalidRequest
-from solvers.arrays import UInt64s
 from solvers.pipeline.answer_bank import AnswerBank
 from solvers.pipeline.bit_rows import count, pack, unpack
 from solvers.pipeline.configurations import checked, compress, configurations, members, partitions, stage_masks

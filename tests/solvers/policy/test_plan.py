@@ -196,12 +196,6 @@ def test_a_label_may_be_told_in_three_ways(plan: PolicyPlan) -> None:
         assert isinstance(plan.decide(query), AcquireDecision | ClassifyDecision)
 
 
-def test_a_label_that_the_trace_does_not_have_tells_nothing_and_is_no_error(plan: PolicyPlan) -> None:
-    step = plan.decide(PolicyQuery(tradeoff=1e9, acquired={"strong": "gnu"}))
-    assert isinstance(step, ClassifyDecision)
-    assert set(step.probabilities) == {"cat", "dog", "owl"}
-
-
 @pytest.mark.parametrize(
     ("acquired", "said"),
     [
@@ -211,6 +205,8 @@ def test_a_label_that_the_trace_does_not_have_tells_nothing_and_is_no_error(plan
         ({"fast": (0.5, "cat")}, r"must begin with a label"),
         ({"fast": ("cat", "dog")}, r"must be a number, one is 'dog'"),
         ({"strong": 3.0}, r"must begin with a label"),
+        ({"strong": "gnu"}, r"says 'gnu', which the dataset never had; its classes are 'cat', 'dog', 'owl'"),
+        ({"fast": ("cat", 93.0)}, r"has the confidence 93, the dataset's were from"),
         ({"strong": ("cat", 0.5)}, r"must have 1 values, has 2"),
     ],
 )

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.arrays import Bools
+from models.arrays import Bools
 from solvers.policy.subsets import choose_subsets, reward
 from tests.oracles.policy import best_reward
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models import InvalidRequest
+from models.arrays import Floats
 from models.errors import Infeasible
-from solvers.arrays import Floats
 from solvers.portfolio.knapsack import Assignment, assign, assign_min, shadow_price, shadow_prices
 from tests.oracles.portfolio import brute_force, brute_force_min, estimates, highs, price, worth
 

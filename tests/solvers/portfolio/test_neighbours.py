@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from models.arrays import Int64s, Singles
 from models.errors import InvalidRequest
-from solvers.arrays import Int64s, Singles
 from solvers.jit import uncompiled
 from solvers.portfolio import neighbours
 from solvers.portfolio.neighbours import FoldedNeighbours, Metric, linf

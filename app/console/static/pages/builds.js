@@ -1,6 +1,7 @@
 import { call, listed } from "../api.js";
 import { ago, artifactPath, byId, empty, fill, h, link, more, page, progressText, repeatedly, table } from "../dom.js";
 import { clearFaults, schemaFields, schemaOf, showFaults } from "../forms.js";
+import { ADVICE } from "../progress.js";
 
 const EVERY_MS = 1500;
 const MANY = 100;
@@ -48,6 +49,12 @@ async function start(event) {
   }
 }
 
+/** Name what a build makes, as a link where it is made; advice has no name of its own. */
+function madeBy({ solver, name, status, dataset, artifact }) {
+  if (solver === ADVICE) return status === "succeeded" ? link(`/datasets/${dataset}`, "see the advice") : "–";
+  return artifact ? link(artifactPath(artifact), name) : name;
+}
+
 const columns = [
   { title: "build", key: "id", show: (id) => link(`/builds/${id}`, id.slice(0, 8)) },
   {
@@ -56,7 +63,7 @@ const columns = [
     show: (status) => h("span", { class: `flag ${{ failed: "bad", succeeded: "good" }[status] ?? ""}` }, status),
   },
   { title: "solver", key: "solver" },
-  { title: "name", key: "name", show: (name, row) => (row.artifact ? link(artifactPath(row.artifact), name) : name) },
+  { title: "name", key: "name", show: (_, row) => madeBy(row) },
   { title: "dataset", key: "dataset" },
   { title: "queued", key: "created_at", show: ago },
   {

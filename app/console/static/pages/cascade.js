@@ -84,7 +84,7 @@ function timelineFigure(call) {
 function deadlinesFigure(call) {
   const made = figure({
     title: "Expected duration over the deadline",
-    hint: "a looser deadline never costs more; each step is another cascade",
+    hint: "a looser deadline takes no longer on average, but may be less accurate: each step is another cascade",
     call,
     wide: true,
   });
@@ -101,8 +101,8 @@ function deadlinesFigure(call) {
           mode: "lines+markers",
           line: { shape: "hv", width: 2.5 },
           marker: { size: points.map((_, at) => (at < items.length ? 7 : 0)) },
-          customdata: points.map((one) => arrow(one.cascade)),
-          hovertemplate: hover`from deadline %{x:.4g} ${unit} on: %{y:.4g} ${unit}<br>%{customdata}<extra></extra>`,
+          customdata: points.map((one) => [arrow(one.cascade), percent(one.accuracy)]),
+          hovertemplate: hover`from deadline %{x:.4g} ${unit} on: %{y:.4g} ${unit}<br>%{customdata[0]}<br>%{customdata[1]} right<extra></extra>`,
           name: "expected duration",
           showlegend: false,
         },
@@ -134,6 +134,7 @@ function deadlinesFigure(call) {
           { title: "cascade", key: "cascade" },
           { title: `expected (${unit})`, key: "expected_duration" },
           { title: `at most (${unit})`, key: "maximum_duration" },
+          { title: "right, of held-out rows", key: "accuracy", show: percent },
         ],
         rows: items,
       };

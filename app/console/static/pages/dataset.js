@@ -1,4 +1,6 @@
-import { get, listed } from "../api.js";
+import { showAdvice } from "../advice.js";
+import { call, get, listed } from "../api.js";
+import { askToDelete } from "../deletion.js";
 import { ago, artifactPath, byId, empty, facts, fill, h, link, more, number, page, percent, table } from "../dom.js";
 import { figure } from "../figures.js";
 import { colour, colours, hover, logAxis, narrow, short } from "../theme.js";
@@ -261,6 +263,47 @@ async function showBuilt(name, wanted = MANY) {
         ]
       : empty("Nothing is built from it yet. ", link(`/builds#dataset=${name}`, "Start a build"), "."),
   );
+  fill("delete", h("button", { type: "button", class: "quiet", onclick: () => deleteIt(name, list) }, "Delete it…"));
+}
+
+const NAMED = 5;
+
+/** Say what becomes of the artifacts that were built from a dataset once it is gone. */
+function afterwards({ items, total }) {
+  if (!total) return "It goes for good, with the advice on it. Nothing that answers was built from it.";
+  const names = items.slice(0, NAMED).map((one) => `${one.solver} ${one.name}`);
+  const rest = total > names.length ? ` and ${number(total - names.length)} more` : "";
+  return (
+    `It goes for good, with the advice on it. What was built from it answers on, but cannot be built again: ` +
+    `${names.join(", ")}${rest}.`
+  );
+}
+
+function deleteIt(name, built) {
+  askToDelete({
+    what: `dataset ${name}`,
+    why: afterwards(built),
+    name,
+    act: async () => {
+      await call("DELETE", `/v1/datasets/${name}`);
+      location.assign("/datasets");
+    },
+  });
+}
+
+async function showProfile(name) {
+  const call = { path: `/v1/datasets/${name}/profile` };
+  const profile = await get(call.path);
+  const made =
+    profile.kind === "trace"
+      ? [classifiersFigure, agreementFigure, calibrationFigure, classesFigure]
+      : [costsFigure, classesFigure];
+  const figures = made.map((make) => make(profile, call)).filter(Boolean);
+  fill(
+    "figures",
+    figures.map(([one]) => one.element),
+  );
+  for (const [one, what] of figures) await one.draw(what);
 }
 
 page(async ({ name }) => {
@@ -280,16 +323,5 @@ page(async ({ name }) => {
     "spec",
     h("details", {}, h("summary", {}, "The spec"), h("pre", { tabindex: "0" }, JSON.stringify(info.spec, null, 2))),
   );
-  const call = { path: `/v1/datasets/${name}/profile` };
-  const [profile] = await Promise.all([get(call.path), showBuilt(name)]);
-  const made =
-    profile.kind === "trace"
-      ? [classifiersFigure, agreementFigure, calibrationFigure, classesFigure]
-      : [costsFigure, classesFigure];
-  const figures = made.map((make) => make(profile, call)).filter(Boolean);
-  fill(
-    "figures",
-    figures.map(([one]) => one.element),
-  );
-  for (const [one, what] of figures) await one.draw(what);
+  await Promise.all([showProfile(name), showBuilt(name), showAdvice(info)]);
 });

@@ -1,10 +1,8 @@
 import { call, listed } from "../api.js";
 import { byId, empty, failure, fill, h, link, more, number, page, table } from "../dom.js";
 import { clearFaults, showFaults } from "../forms.js";
-import { draft, parseCsv } from "../tables.js";
 
 const HEAD = 256 * 1024;
-const FEW = 6;
 const MANY = 100;
 const NAME = /^[a-z0-9][a-z0-9._-]{0,62}$/; // as the API has it; other names are no path of it
 const WRONG_NAME = "must be lower-case letters, digits, '.', '_' or '-', at most 63, the first a letter or digit";
@@ -35,10 +33,20 @@ async function showList(wanted = MANY) {
   );
 }
 
-/** Write a draft of the spec; one that nobody has changed gives way to that of another file. */
+/** Write the draft of the spec; one that nobody has changed gives way to that of another file. */
 function showDraft() {
-  drafted = draft(shown);
+  drafted = JSON.stringify(shown.spec, null, 1);
   byId("spec").value = drafted;
+}
+
+const isParquet = (file) => /\.parquet$/i.test(file.name);
+const typeOf = (file) => (isParquet(file) ? "application/vnd.apache.parquet" : "text/csv");
+
+/** Ask the service for a draft: of a CSV by its first lines. */
+async function draftOf(file) {
+  const whole = isParquet(file) || /\.gz$/i.test(file.name) || file.size <= HEAD;
+  const some = whole ? file : (await file.slice(0, HEAD).text()).replace(/\n[^\n]*$/, "\n");
+  return call("POST", "/v1/drafts", { body: new Blob([some], { type: typeOf(file) }) });
 }
 
 /** Show the first rows of the table that was chosen, and draft a spec from its columns. */
@@ -46,30 +54,19 @@ async function showPreview() {
   const file = byId("table").files[0];
   shown = null;
   byId("draft").disabled = true;
-  if (!file || !/\.csv$/i.test(file.name)) {
-    fill(
-      "preview",
-      file ? empty("Only CSV files are shown here before they are stored; this one is read by the service.") : null,
-    );
-    return;
-  }
-  const text = await file.slice(0, HEAD).text();
-  if (!text.trim()) {
-    fill("preview", empty("This file is empty: its first row has to name the columns."));
-    return;
-  }
-  const [head, ...rows] = parseCsv(file.size > HEAD ? text.slice(0, text.lastIndexOf("\n")) : text);
-  shown = { head, rows };
+  fill("preview");
+  if (!file) return;
+  shown = await draftOf(file);
   byId("draft").disabled = false;
-  fill(
-    "preview",
+  fill("preview", [
     table(
       `the first rows of ${file.name}, ${number(file.size)} bytes`,
-      head.map((title, at) => ({ title, value: (row) => row[at] })),
-      rows.slice(0, FEW),
+      shown.columns.map((title, at) => ({ title, value: (row) => row[at] })),
+      shown.rows,
     ),
-  );
-  if (head.length === 1) byId("preview").append(empty("One column was found. Are the columns parted by commas?"));
+    shown.guesses.length ? empty(`Guessed: ${shown.guesses.join("; ")}.`) : null,
+    shown.columns.length === 1 ? empty("One column was found. Are the columns parted by commas?") : null,
+  ]);
   if ([drafted, ""].includes(byId("spec").value)) showDraft();
 }
 
@@ -97,9 +94,7 @@ async function store(event) {
   if (file)
     body.append(
       "table",
-      new File([file], file.name, {
-        type: /\.parquet$/i.test(file.name) ? "application/vnd.apache.parquet" : "text/csv",
-      }),
+      new File([file], file.name, { type: typeOf(file) }),
     );
   if (byId("embeddings").files[0]) body.append("embeddings", byId("embeddings").files[0]);
   byId("send").disabled = true;

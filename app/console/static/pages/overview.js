@@ -40,7 +40,13 @@ async function showState() {
       ["datasets", link("/datasets", number(datasets?.total))],
       ["builds under way", link("/builds", builds?.open === 0 ? "none" : number(builds?.open))],
     ]),
-    ready.demo ? h("p", { class: "hint", role: "status" }, `The demo is being made: ${ready.demo}. What is there answers already.`) : null,
+    ready.demo?.state === "making"
+      ? h(
+          "p",
+          { class: "hint", role: "status" },
+          `The demo is being made: ${ready.demo.message}. What is there answers already.`,
+        )
+      : null,
     ready.problems.length
       ? h(
           "ul",

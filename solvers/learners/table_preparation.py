@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.arrays import Bools, Floats, Int64s
+from models.arrays import Bools, Floats, Int64s
 
 
 @dataclass(frozen=True, slots=True, eq=False)

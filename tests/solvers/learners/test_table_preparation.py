@@ -9,8 +9,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from solvers.arrays import Bools, Floats
-from solvers.pipeline.table_preparation import Preparation
+from models.arrays import Bools, Floats
+from solvers.learners.table_preparation import Preparation
 
 
 def by_sklearn(training: Floats, values: Floats, categorical: Bools) -> Floats:

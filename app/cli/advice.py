@@ -1,0 +1,84 @@
+"""``parsimony advise``: which method to take for a dataset."""
+
+import json
+import shlex
+from typing import Annotated
+
+import typer
+
+from app import terminal
+from app.cli.builds import Local, follow
+from app.cli.options import AsJson
+from app.cli.service import open_service, open_store
+from models.advice import Advice, AdviceRequest
+
+
+def advise(
+    dataset: Annotated[str, typer.Argument(help="The dataset to learn from.")],
+    budget: Annotated[float | None, typer.Option(help="What an item may cost on average.")] = None,
+    deadline: Annotated[float | None, typer.Option(help="What any one item may cost, or take.")] = None,
+    min_accuracy: Annotated[float | None, typer.Option(help="The least share of right answers, 0 to 1.")] = None,
+    time_limit: Annotated[float, typer.Option(help="Seconds for all methods together.")] = 600.0,
+    seed: Annotated[int, typer.Option(help="The seed of everything random.")] = 0,
+    local: Local = False,
+    as_json: AsJson = False,
+) -> None:
+    """Build every method that the dataset allows, and say which to take within the limits."""
+    request = AdviceRequest(
+        dataset=dataset,
+        budget=budget,
+        deadline=deadline,
+        min_accuracy=min_accuracy,
+        time_limit_s=time_limit,
+        seed=seed,
+    )
+    if local:
+        advice = _advise_here(request)
+    else:
+        with open_service() as service:
+            follow(service, service.enqueue_advice(request))
+            advice = service.advice(dataset)
+    _print(advice, as_json)
+
+
+def _advise_here(request: AdviceRequest) -> Advice:
+    from app.building.worker import advise_on
+
+    with open_store() as repos, terminal.progress_bar(f"advice on {request.dataset}") as progress:
+        return advise_on(repos, request, progress)
+
+
+def _print(advice: Advice, as_json: bool) -> None:
+    if as_json:
+        terminal.print_json(advice.model_dump(mode="json"))
+        return
+    out = terminal.console()
+    out.print(advice.sentence)
+    out.print()
+    rows = [
+        (one.method, f"{one.accuracy:.1%}", one.cost, one.worth.brief if one.worth else "-", one.standing)
+        for one in advice.methods
+        if one.accuracy is not None
+    ]
+    if rows:
+        columns = ["method", "right", f"cost, {advice.unit}", "worth", "standing"]
+        terminal.print_table(f"on {advice.rows.reporting} rows that chose nothing", columns, rows, whole=("method",))
+    for one in advice.methods:
+        if one.accuracy is None:
+            out.print(f"{one.method}: nothing of it is within these limits")
+    for left_out in advice.left_out:
+        out.print(f"{left_out.method}: {left_out.reason}")
+    alone = [(one.name, f"{one.accuracy:.1%}", one.cost) for one in advice.alternatives]
+    terminal.print_table("simple alternatives", ["", "right", f"cost, {advice.unit}"], alone)
+    _print_build(advice)
+
+
+def _print_build(advice: Advice) -> None:
+    """Say how to build and ask what is to be taken."""
+    for one in advice.methods:
+        if one.method == advice.take:
+            given = "".join(f" -p {name}={shlex.quote(json.dumps(value))}" for name, value in one.params.items())
+            build = f"parsimony build {one.method} {advice.dataset} --dataset {advice.dataset}{given}"
+            terminal.console().print(f"Build it: {build}", soft_wrap=True)
+            ask = " ".join(f"{name}={shlex.quote(json.dumps(value))}" for name, value in one.query.items())
+            terminal.console().print(f"Ask it with {ask}.", soft_wrap=True)

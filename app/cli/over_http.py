@@ -1,0 +1,199 @@
+"""A server that commands speak to, by its public API: what ``PARSIMONY_URL`` names."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import httpx
+from pydantic import BaseModel, SecretStr
+
+from app.cli.key_values import read_query
+from app.http.json_bodies import NPY
+from app.routes.artifacts import MEDIA_TYPE
+from app.routes.subject import all_subjects
+from app.store.datasets import DatasetInfo, DeletedDataset, StoredDataset
+from models import ArtifactRecord, Build, BuildRequest
+from models.advice import Advice, AdviceRequest
+from models.errors import ParsimonyError
+from models.feedback import FeedbackReport
+
+V = TypeVar("V", bound=BaseModel)
+_PATIENCE_S = 30.0
+"""Seconds to wait for a reply, beside what the server may take to solve."""
+_PAGE = 1000
+
+
+@contextmanager
+def open_server(url: str, key: SecretStr | None, solve_timeout_s: float) -> Iterator["HttpService"]:
+    """Open connections to a server; key: its API key, if it wants one."""
+    headers = {} if key is None else {"Authorization": f"Bearer {key.get_secret_value()}"}
+    with httpx.Client(base_url=url, headers=headers, timeout=_PATIENCE_S + solve_timeout_s) as client:
+        yield HttpService(client)
+
+
+class HttpService:
+    """A server; raises ParsimonyError with what it refused, or why it cannot be reached."""
+
+    def __init__(self, client: httpx.Client) -> None:
+        self._client = client
+
+    def put_dataset(self, name: str, table: Path, spec: Path, embeddings: Path | None) -> StoredDataset:
+        """Upload a table, whose name says what it is."""
+        kind = "application/vnd.apache.parquet" if table.suffix == ".parquet" else "text/csv"
+        with ExitStack() as stack:
+            files = {"table": (table.name, stack.enter_context(table.open("rb")), kind)}
+            if embeddings is not None:
+                files["embeddings"] = (embeddings.name, stack.enter_context(embeddings.open("rb")), NPY)
+            data = {"spec": spec.read_text()}
+            return self._model(StoredDataset, "PUT", _at("datasets", name), data=data, files=files)
+
+    def datasets(self) -> list[DatasetInfo]:
+        """List the datasets."""
+        return [DatasetInfo.model_validate(item) for item in self._all("/v1/datasets")]
+
+    def dataset(self, name: str) -> DatasetInfo:
+        """Tell of one dataset."""
+        return self._model(DatasetInfo, "GET", _at("datasets", name))
+
+    def delete_dataset(self, name: str) -> DeletedDataset:
+        """Delete a dataset, and say what was built from it."""
+        reply = self._ask("DELETE", _at("datasets", name))
+        nothing = DeletedDataset(name=name, artifacts=())
+        return nothing if reply.status_code == 204 else DeletedDataset.model_validate_json(reply.content)
+
+    def enqueue(self, request: BuildRequest) -> Build:
+        """Queue a build."""
+        return self._model(Build, "POST", "/v1/builds", json=request.model_dump(mode="json"))
+
+    def enqueue_advice(self, request: AdviceRequest) -> Build:
+        """Queue the builds of advice."""
+        return self._model(Build, "POST", "/v1/advice", json=request.model_dump(mode="json"))
+
+    def advice(self, dataset: str) -> Advice:
+        """Give the latest advice on a dataset."""
+        return self._model(Advice, "GET", _at("advice", dataset))
+
+    def has_worker(self) -> bool:
+        """Leave it to the server to have workers."""
+        return True
+
+    def build(self, build_id: str) -> Build:
+        """Tell of a build."""
+        return self._model(Build, "GET", _at("builds", build_id))
+
+    def builds(self, most: int) -> list[Build]:
+        """List the latest builds."""
+        items = self._ask("GET", "/v1/builds", params={"limit": most}).json()["items"]
+        return [Build.model_validate(item) for item in items]
+
+    def cancel(self, build_id: str) -> Build:
+        """Stop a build."""
+        return self._model(Build, "DELETE", _at("builds", build_id))
+
+    def artifacts(self, solver: str | None) -> list[ArtifactRecord]:
+        """List the active versions."""
+        given = {} if solver is None else {"solver": solver}
+        return [ArtifactRecord.model_validate(item) for item in self._all("/v1/artifacts", **given)]
+
+    def artifact(self, solver: str, name: str, version: int | None) -> ArtifactRecord:
+        """Give a version's record."""
+        if version is None:
+            return self._model(ArtifactRecord, "GET", _at("artifacts", solver, name))
+        every = self.versions(solver, name)
+        record = next((one for one in every if one.version == version), None)
+        if record is None:
+            raise ParsimonyError(f"{solver} {name!r} has no version {version}; there are {len(every)}")
+        return record
+
+    def versions(self, solver: str, name: str) -> list[ArtifactRecord]:
+        """List every version of an artifact."""
+        return [ArtifactRecord.model_validate(item) for item in self._all(_at("artifacts", solver, name, "versions"))]
+
+    def activate(self, solver: str, name: str, version: int) -> None:
+        """Let a version answer from now on."""
+        self._ask("PUT", _at("artifacts", solver, name, "active"), json={"version": version})
+
+    def delete_artifact(self, solver: str, name: str) -> None:
+        """Delete an artifact with all its versions."""
+        self._ask("DELETE", _at("artifacts", solver, name))
+
+    def delete_version(self, solver: str, name: str, version: int, *, even_active: bool) -> None:
+        """Delete a version."""
+        given = {"even_active": "true"} if even_active else {}
+        self._ask("DELETE", _at("artifacts", solver, name, "versions", str(version)), params=given)
+
+    def export(self, record: ArtifactRecord) -> bytes:
+        """Give a version's bytes."""
+        path = _at("artifacts", record.solver, record.name, "versions", str(record.version), "export")
+        return self._ask("GET", path).content
+
+    def import_(self, data: bytes) -> ArtifactRecord:
+        """Publish exported bytes."""
+        headers = {"Content-Type": MEDIA_TYPE}
+        return self._model(ArtifactRecord, "POST", "/v1/artifacts/import", content=data, headers=headers)
+
+    def feedback(self, solver: str, name: str, version: int | None) -> FeedbackReport:
+        """Hold estimates against outcomes."""
+        return self._model(FeedbackReport, "GET", _at("feedback", solver, name), params=_version(version))
+
+    def decide(self, solver: str, name: str, query: list[str], version: int | None) -> dict[str, Any]:
+        """Ask an artifact, as its subject is asked."""
+        look_up = all_subjects()[solver].look_ups[0]
+        asked, which = read_query(solver, query).model_dump(mode="json", exclude_defaults=True), _version(version)
+        how = {"params": asked | which} if look_up.method == "GET" else {"params": which, "json": asked}
+        answered: dict[str, Any] = self._ask(
+            look_up.method, f"{look_up.prefix}{quote(name, safe='')}{look_up.suffix}", **how
+        ).json()
+        return answered
+
+    def assign(self, name: str, queries: bytes, options: dict[str, Any], version: int | None) -> dict[str, Any]:
+        """Assign a batch, given as a ``.npy`` file."""
+        flat = {**(options.get("budget") or {}), **{key: value for key, value in options.items() if key != "budget"}}
+        given = {key: value for key, value in flat.items() if value is not None} | _version(version)
+        headers = {"Content-Type": NPY}
+        path = _at("portfolios", name, "assignments")
+        answered: dict[str, Any] = self._ask("POST", path, params=given, content=queries, headers=headers).json()
+        return answered
+
+    def _all(self, path: str, **given: str) -> Iterator[Any]:
+        """Give the items of all pages of a list."""
+        cursor: str | None = None
+        while True:
+            params = {**given, "limit": _PAGE} | ({} if cursor is None else {"cursor": cursor})
+            page = self._ask("GET", path, params=params).json()
+            yield from page["items"]
+            cursor = page["next"]
+            if cursor is None:
+                return
+
+    def _model(self, kind: type[V], method: str, path: str, **how: Any) -> V:
+        return kind.model_validate_json(self._ask(method, path, **how).content)
+
+    def _ask(self, method: str, path: str, **how: Any) -> httpx.Response:
+        try:
+            reply = self._client.request(method, path, **how)
+        except httpx.HTTPError as error:
+            said = f"cannot reach {self._client.base_url} (PARSIMONY_URL): {error or type(error).__name__}"
+            raise ParsimonyError(said) from error
+        if reply.is_success:
+            return reply
+        raise ParsimonyError(_refusal(reply))
+
+
+def _at(*parts: str) -> str:
+    return "/".join(("/v1", *(quote(part, safe="") for part in parts)))
+
+
+def _version(version: int | None) -> dict[str, int]:
+    return {} if version is None else {"version": version}
+
+
+def _refusal(reply: httpx.Response) -> str:
+    """Say what a server refused, in its own words."""
+    if "json" in reply.headers.get("content-type", ""):
+        detail = reply.json().get("detail")
+        if isinstance(detail, str):
+            return detail
+    return f"the server answered {reply.status_code}, which is no reply of Parsimony: is PARSIMONY_URL right?"

@@ -1,0 +1,197 @@
+"""What commands ask: the store itself or, with ``PARSIMONY_URL``, a server that has one, in the same words."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+
+from app import terminal
+from app.cli.key_values import read_query
+from app.clock import now
+from app.serving.answers import decided, encode, facts_of
+from app.serving.catalog import Live
+from app.settings import Settings
+from app.store.datasets import DatasetInfo, DeletedDataset, StoredDataset
+from app.store.repositories import Repositories, open_repositories
+from models import ArtifactRecord, Build, BuildRequest, Fault, InvalidRequest
+from models.advice import Advice, AdviceRequest
+from models.feedback import FeedbackReport
+from solvers import SOLVERS
+
+
+class Service(Protocol):
+    """All that commands ask of wherever datasets, builds and artifacts are."""
+
+    def put_dataset(self, name: str, table: Path, spec: Path, embeddings: Path | None) -> StoredDataset: ...
+    def datasets(self) -> list[DatasetInfo]: ...
+    def dataset(self, name: str) -> DatasetInfo: ...
+    def delete_dataset(self, name: str) -> DeletedDataset: ...
+    def enqueue(self, request: BuildRequest) -> Build: ...
+    def enqueue_advice(self, request: AdviceRequest) -> Build: ...
+    def advice(self, dataset: str) -> Advice: ...
+    def has_worker(self) -> bool: ...
+    def build(self, build_id: str) -> Build: ...
+    def builds(self, most: int) -> list[Build]: ...
+    def cancel(self, build_id: str) -> Build: ...
+    def artifacts(self, solver: str | None) -> list[ArtifactRecord]: ...
+    def artifact(self, solver: str, name: str, version: int | None) -> ArtifactRecord: ...
+    def versions(self, solver: str, name: str) -> list[ArtifactRecord]: ...
+    def activate(self, solver: str, name: str, version: int) -> None: ...
+    def delete_artifact(self, solver: str, name: str) -> None: ...
+    def delete_version(self, solver: str, name: str, version: int, *, even_active: bool) -> None: ...
+    def export(self, record: ArtifactRecord) -> bytes: ...
+    def import_(self, data: bytes) -> ArtifactRecord: ...
+    def feedback(self, solver: str, name: str, version: int | None) -> FeedbackReport: ...
+    def decide(self, solver: str, name: str, query: list[str], version: int | None) -> dict[str, Any]: ...
+    def assign(self, name: str, queries: bytes, options: dict[str, Any], version: int | None) -> dict[str, Any]: ...
+
+
+@contextmanager
+def open_store() -> Iterator[Repositories]:
+    """Open the store that the settings name; where that makes a new one, say so, for it may be the wrong folder.
+
+    Raises InvalidRequest where commands speak to a server.
+    """
+    settings = Settings()
+    if settings.url is not None:
+        fault = f"is {settings.url}: this command needs the store itself; unset it"
+        raise InvalidRequest.at(Fault(("PARSIMONY_URL",), fault))
+    here = (settings.data_dir / "redis").resolve()
+    if settings.redis_url is None and not here.exists():
+        said = f"a new store is made in {here}; to reach a server that runs elsewhere, set PARSIMONY_URL"
+        terminal.console(stderr=True).print(said, soft_wrap=True)
+    with open_repositories(settings, client_name="parsimony-cli") as repos:
+        yield repos
+
+
+def open_service() -> AbstractContextManager[Service]:
+    """Open the server that ``PARSIMONY_URL`` names, else the store."""
+    settings = Settings()
+    if settings.url is None:
+        return _open_store_service()
+    from app.cli.over_http import open_server  # the store's users need no HTTP
+
+    return open_server(settings.url, settings.key, settings.solve_timeout_s)
+
+
+@contextmanager
+def _open_store_service() -> Iterator[Service]:
+    with open_store() as repos:
+        yield StoreService(repos)
+
+
+class StoreService:
+    """The store itself."""
+
+    def __init__(self, repos: Repositories) -> None:
+        self._repos = repos
+
+    def put_dataset(self, name: str, table: Path, spec: Path, embeddings: Path | None) -> StoredDataset:
+        """Check a table and keep it."""
+        from app.store.uploads import parse_spec, read_dataset  # readers of tables, which only this needs
+
+        vectors = None if embeddings is None else embeddings.read_bytes()
+        most = self._repos.settings.max_body_bytes
+        checked = read_dataset(parse_spec(spec.read_bytes()), table, "", vectors, max_bytes=most)
+        info, replaced = self._repos.datasets.put(name, checked, created_at=now())
+        return StoredDataset(**dict(info), replaced=replaced)
+
+    def datasets(self) -> list[DatasetInfo]:
+        """List the datasets."""
+        return self._repos.datasets.infos()
+
+    def dataset(self, name: str) -> DatasetInfo:
+        """Tell of one dataset."""
+        return self._repos.datasets.info(name)
+
+    def delete_dataset(self, name: str) -> DeletedDataset:
+        """Delete a dataset, and say what was built from it."""
+        built = tuple(record.ref for record in self._repos.artifacts.active() if record.dataset == name)
+        self._repos.datasets.delete(name)
+        return DeletedDataset(name=name, artifacts=built)
+
+    def enqueue(self, request: BuildRequest) -> Build:
+        """Queue a build."""
+        return self._repos.builds.enqueue(request)
+
+    def enqueue_advice(self, request: AdviceRequest) -> Build:
+        """Queue the builds of advice."""
+        return self._repos.builds.enqueue_advice(request)
+
+    def advice(self, dataset: str) -> Advice:
+        """Give the latest advice on a dataset."""
+        return self._repos.datasets.advice(dataset)
+
+    def has_worker(self) -> bool:
+        """Tell whether anybody takes builds."""
+        return self._repos.builds.workers() > 0
+
+    def build(self, build_id: str) -> Build:
+        """Tell of a build."""
+        return self._repos.builds.get(build_id)
+
+    def builds(self, most: int) -> list[Build]:
+        """List the latest builds."""
+        return self._repos.builds.page(limit=most).items
+
+    def cancel(self, build_id: str) -> Build:
+        """Stop a build."""
+        return self._repos.builds.cancel(build_id)
+
+    def artifacts(self, solver: str | None) -> list[ArtifactRecord]:
+        """List the active versions."""
+        return self._repos.feedback.with_drift(self._repos.artifacts.active(solver))
+
+    def artifact(self, solver: str, name: str, version: int | None) -> ArtifactRecord:
+        """Give a version's record."""
+        return self._repos.artifacts.record(solver, name, version)
+
+    def versions(self, solver: str, name: str) -> list[ArtifactRecord]:
+        """List every version of an artifact."""
+        return self._repos.feedback.with_drift(self._repos.artifacts.versions(solver, name))
+
+    def activate(self, solver: str, name: str, version: int) -> None:
+        """Let a version answer from now on."""
+        self._repos.artifacts.activate(solver, name, version)
+
+    def delete_artifact(self, solver: str, name: str) -> None:
+        """Delete an artifact with all its versions."""
+        self._repos.artifacts.delete_all(solver, name)
+
+    def delete_version(self, solver: str, name: str, version: int, *, even_active: bool) -> None:
+        """Delete a version."""
+        self._repos.artifacts.delete(solver, name, version, even_active=even_active)
+
+    def export(self, record: ArtifactRecord) -> bytes:
+        """Give a version's bytes."""
+        return self._repos.artifacts.data(record)
+
+    def import_(self, data: bytes) -> ArtifactRecord:
+        """Publish exported bytes."""
+        return self._repos.artifacts.publish(data, created_at=now())
+
+    def feedback(self, solver: str, name: str, version: int | None) -> FeedbackReport:
+        """Hold estimates against outcomes."""
+        return self._repos.feedback.report(self._repos.artifacts.record(solver, name, version))
+
+    def decide(self, solver: str, name: str, query: list[str], version: int | None) -> dict[str, Any]:
+        """Ask an artifact."""
+        asked = read_query(solver, query)
+        answered: dict[str, Any] = orjson.loads(decided(self._live(solver, name, version), asked))
+        return answered
+
+    def assign(self, name: str, queries: bytes, options: dict[str, Any], version: int | None) -> dict[str, Any]:
+        """Assign a batch, given as a ``.npy`` file."""
+        from app.http.json_bodies import read_npy
+
+        vectors, read = read_npy(queries, options)
+        live = self._live("portfolio", name, version)
+        assigned = live.plan.assign(live.plan.estimate(vectors), read)
+        answered: dict[str, Any] = orjson.loads(encode(assigned, live, **facts_of(live, read, assigned)))
+        return answered
+
+    def _live(self, solver: str, name: str, version: int | None) -> Live[Any]:
+        record = self._repos.artifacts.record(SOLVERS[solver].name, name, version)
+        return Live(record, record.ref, self._repos.artifacts.plan(record))

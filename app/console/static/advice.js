@@ -1,0 +1,171 @@
+// Which method fits a dataset: a form for what matters, the job that compares them, and what it found.
+
+import { call, curl, get, listed } from "./api.js";
+import { adviceFigure } from "./curves.js";
+import { byId, copyable, empty, failure, fill, h, number, percent, table, worded } from "./dom.js";
+import { clearFaults, showFaults } from "./forms.js";
+import { ADVICE, followBuild, hasEnded, outcomeOf } from "./progress.js";
+
+const LATEST = 100;
+const LIMITS = ["budget", "deadline", "min_accuracy"];
+/** How the form writes a limit, as a multiple of how the API does: accuracy in per cent. */
+const TIMES = { budget: 1, deadline: 1, min_accuracy: 100 };
+const round = (value) => Number(value.toPrecision(12));
+
+/** Show the panel of a dataset: its form, a comparison that is under way, and the latest advice if there is some. */
+export async function showAdvice(info) {
+  for (const place of document.querySelectorAll("#limits [data-unit]")) place.textContent = `(${info.spec.unit})`;
+  byId("limits").addEventListener("input", () => showRequest(info.name));
+  byId("limits").addEventListener("submit", (event) => {
+    event.preventDefault();
+    return compare(info.name);
+  });
+  const [advice, underWay] = await Promise.all([info.advised ? adviceOn(info.name) : null, jobOn(info.name)]);
+  if (advice) await showFindings(advice);
+  showLimits(underWay?.params ?? advice ?? {});
+  showRequest(info.name);
+  if (underWay) await watch(underWay);
+}
+
+/** Give the latest advice; null if the dataset was replaced in this moment. */
+const adviceOn = (name) =>
+  get(`/v1/advice/${name}`).catch((error) => (error.status === 404 ? null : Promise.reject(error)));
+
+/** Give the comparison of a dataset's methods that is under way, if there is one. */
+async function jobOn(name) {
+  const { items } = await listed("/v1/builds", {}, LATEST);
+  return items.find((one) => one.solver === ADVICE && one.dataset === name && !hasEnded(one));
+}
+
+function showLimits(limits) {
+  for (const name of LIMITS) byId(name).value = limits[name] == null ? "" : round(limits[name] * TIMES[name]);
+}
+
+function requestOf(name) {
+  const filled = LIMITS.filter((limit) => byId(limit).value !== "");
+  const limits = filled.map((limit) => [limit, round(Number(byId(limit).value) / TIMES[limit])]);
+  return { method: "POST", path: "/v1/advice", json: { dataset: name, ...Object.fromEntries(limits) } };
+}
+
+const showRequest = (name) => fill("request", copyable("Copy curl", curl(requestOf(name))));
+
+/** Say which field of the form a fault of the API concerns. */
+const fieldOf = (loc) => LIMITS.find((name) => loc.includes(name)) ?? null;
+
+/** Say what is wrong with a field before it is sent; accuracy is in per cent here, which the API knows nothing of. */
+function faultOf({ validity, max }) {
+  if (validity.badInput) return "this is no number";
+  if (validity.rangeUnderflow) return "this must not be below 0";
+  return validity.rangeOverflow ? `this must not be above ${max}` : null;
+}
+
+async function compare(name) {
+  const form = byId("limits");
+  clearFaults(form);
+  const faults = LIMITS.map((limit) => ({ loc: [limit], msg: faultOf(byId(limit)) })).filter(({ msg }) => msg);
+  if (faults.length) return showFaults(form, { faults }, fieldOf);
+  byId("send").disabled = true;
+  fill("outcome");
+  try {
+    const { method, path, json } = requestOf(name);
+    await watch(await call(method, path, { json }));
+  } catch (error) {
+    if (error.status === undefined) throw error;
+    showFaults(form, error, fieldOf);
+  } finally {
+    byId("send").disabled = false;
+  }
+}
+
+/** Show a comparison until it has ended, and then what it found. */
+async function watch(job) {
+  byId("send").disabled = true;
+  const ended = await followBuild("under-way", job, { cancel: "Cancel the comparison" });
+  byId("send").disabled = false;
+  if (ended.status !== "succeeded") return fill("outcome", outcomeOf(ended));
+  const advice = await adviceOn(job.dataset);
+  if (advice) await showFindings(advice);
+}
+
+async function showFindings(advice) {
+  const { element, draw } = adviceFigure(advice);
+  const sentence = h("p", { class: "sentence" }, advice.sentence);
+  fill("advice", sentence, takenOf(advice), element, methodsOf(advice), restOf(advice));
+  await draw();
+}
+
+/** Make a button that builds a method, under the dataset's name, with the settings that were compared. */
+function buildButton({ dataset }, { method, params }, { label, quiet }) {
+  const fault = h("div");
+  const button = h("button", { type: "button", class: quiet ? "quiet" : null, onclick: build }, label);
+  async function build() {
+    button.disabled = true;
+    try {
+      const asked = { solver: method, name: dataset, dataset, params };
+      location.assign(`/builds/${(await call("POST", "/v1/builds", { json: asked })).id}`);
+    } catch (error) {
+      button.disabled = false;
+      fill(fault, failure(error));
+    }
+  }
+  addEventListener("pageshow", () => {
+    button.disabled = false;
+  }); // also when one comes back to the page
+  return h("div", {}, button, fault);
+}
+
+/** Offer to build what is to be taken; a simple alternative needs no build. */
+function takenOf(advice) {
+  const taken = advice.methods.find((one) => one.method === advice.take);
+  if (taken) return buildButton(advice, taken, { label: `Build the ${taken.method}` });
+  const simple = advice.alternatives.some((one) => one.name === advice.take);
+  return simple ? h("p", {}, "It is one of the simple alternatives below, and needs no build of a method.") : null;
+}
+
+/** Write a figure with where it lies; what stands for its unit is said once. */
+function withInterval(show, value, interval) {
+  if (value === null || interval === null) return show(value);
+  const [low, high] = interval.map((one) => show(one).replace(" %", ""));
+  return `${show(value)} (${low} to ${high})`;
+}
+
+const STANDINGS = {
+  best: "the best method",
+  level: "not shown to be worse",
+  behind: "shown to be worse",
+  none: "nothing of it is within these limits",
+};
+
+function methodsOf(advice) {
+  if (!advice.methods.length) return empty("No method could be built: what is left out says why.");
+  const columns = [
+    { title: "method", key: "method" },
+    { title: "right", value: (row) => withInterval(percent, row.accuracy, row.accuracy_interval) },
+    { title: `cost (${advice.unit})`, value: (row) => withInterval(number, row.cost, row.cost_interval) },
+    { title: "what it is worth", value: ({ worth }) => worth?.headline ?? "–" },
+    { title: "standing", key: "standing", show: standingOf },
+    { title: "asked with", value: ({ query }) => worded(query).replaceAll("_", " ") },
+    { title: "", value: (row) => row.standing !== "none", show: (able, row) => (able ? quietBuild(advice, row) : "") },
+  ];
+  return table("the methods, the best first; in brackets 95 % confidence", columns, advice.methods, { records: true });
+}
+
+const standingOf = (standing) =>
+  h("span", { class: standing === "best" ? "flag good" : "flag" }, STANDINGS[standing]);
+
+const quietBuild = (advice, row) => buildButton(advice, row, { label: "Build it", quiet: true });
+
+/** Say what was left out, and which rows the figures are from. */
+function restOf({ left_out: leftOut, rows, unit }) {
+  const why = leftOut.map(({ method, reason }) => h("li", {}, h("strong", {}, method), `: ${reason}`));
+  return [
+    leftOut.length ? [h("h3", {}, "Left out"), h("ul", {}, why)] : null,
+    h(
+      "p",
+      { class: "hint" },
+      `All figures are from ${number(rows.reporting)} rows that chose nothing. Everything was built from ` +
+        `${number(rows.build)} others, and ${number(rows.choosing)} more chose the settings and the method. ` +
+        `Costs are of an item on average, in ${unit}.`,
+    ),
+  ].flat();
+}

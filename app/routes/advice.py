@@ -1,0 +1,30 @@
+"""Advice on a dataset: every method that it allows, built and compared on the same rows."""
+
+from fastapi import APIRouter, Depends, Response
+
+from app.routes.dependencies import InContext, PathName, errors, json_only, needs_store
+from models import Build
+from models.advice import Advice, AdviceRequest
+
+router = APIRouter(prefix="/v1/advice", tags=["advice"], dependencies=[Depends(needs_store)])
+
+
+@router.post(
+    "",
+    summary="Ask which method to take",
+    status_code=202,
+    dependencies=[Depends(json_only)],
+    responses=errors(404, 413, 415, 429, 503),
+)
+def start(request: AdviceRequest, context: InContext, response: Response) -> Build:
+    """Queue the builds of all methods as one job; follow it as a build, then ask for the dataset's advice."""
+    build = context.repos.builds.enqueue_advice(request)
+    response.headers["Location"] = f"/v1/builds/{build.id}"
+    return build
+
+
+@router.get("/{name}", summary="The latest advice on a dataset", responses=errors(404, 503))
+def show(name: PathName, context: InContext) -> Advice:
+    """Say which method to take within the limits that were asked for, and what every one reached on the same rows;
+    404 until a job has ended well, and once the dataset is replaced."""
+    return context.repos.datasets.advice(name)

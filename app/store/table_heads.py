@@ -1,0 +1,71 @@
+"""The first rows of tables as they are uploaded, as text: what a draft of a spec is made from."""
+
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from app.store.uploads import bounded, in_reader, is_parquet, refuse_many
+from models.errors import Fault, InvalidRequest
+
+ROWS = 200
+_BYTES = 2**20
+_LONGEST = 200
+"""Letters of a cell that are shown."""
+Head = tuple[list[str], list[list[str]]]
+
+
+def head_of(table: Path, media_type: str, *, max_bytes: int, run_in: Callable[..., Head]) -> Head:
+    """Give the columns and up to 200 rows of a CSV (gzipped or not) or Parquet; raises InvalidRequest.
+
+    run_in: reads Parquet, in a process that it may end, as of ``read_dataset``.
+    """
+    parquet, magic = is_parquet(table, media_type)
+    if parquet:
+        return in_reader(run_in, _parquet_head, table, max_bytes)
+    return _csv_head(table, packed=magic.startswith(b"\x1f\x8b"))
+
+
+def _csv_head(table: Path, *, packed: bool) -> Head:
+    """Read the lines that are whole in the first megabyte."""
+    try:
+        with (gzip.open if packed else open)(table, "rb") as file:
+            data = file.read(_BYTES)
+            whole = not file.read(1)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InvalidRequest.at(Fault(("table",), f"is no readable gzip: {error}")) from error
+    text = data.decode("utf-8-sig", errors="replace")
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text if whole else text[: text.rfind("\n")], newline="")) if row]
+    except csv.Error as error:
+        raise InvalidRequest.at(Fault(("table",), f"is no readable CSV: {error}")) from error
+    if not rows:
+        raise InvalidRequest.at(Fault(("table",), "is empty: its first row has to name the columns"))
+    refuse_many(len(rows[0]))
+    width = len(rows[0])
+    return rows[0], [(row + [""] * width)[:width] for row in rows[1 : ROWS + 1]]
+
+
+def _parquet_head(table: Path, max_bytes: int) -> Head:
+    with bounded(max_bytes):
+        try:
+            file = pa.parquet.ParquetFile(table)
+            names = file.schema_arrow.names
+            refuse_many(len(names))
+            batch: Any = next(file.iter_batches(batch_size=ROWS), None)
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise InvalidRequest.at(Fault(("table",), f"is no readable Parquet: {error}")) from error
+        columns = [[] if batch is None else [_text(cell) for cell in batch.column(name).to_pylist()] for name in names]
+    return names, [list(row) for row in zip(*columns, strict=True)]
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, bytes):
+        return cell.decode(errors="replace")[:_LONGEST]
+    return "" if cell is None else str(cell)[:_LONGEST]

@@ -1,0 +1,185 @@
+"""Advice on a dataset: cut the rows, build all, choose, report."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from models import Dataset, DatasetFacts, Fault, FeatureTable, InvalidRequest, Trace
+from models.advice import AdviceLimits, AdviceRows, MethodAdvice, Standing, TradeOffPoint
+from models.arrays import Int64s
+from models.worth import Alternative
+from solvers import SOLVERS
+from solvers.advice.candidates import Candidate, candidates_of
+from solvers.advice.choice import Aim, best_of, standing, within
+from solvers.advice.fixed_sets import replays
+from solvers.advice.sentence import query_text, sentence_of
+from solvers.alternatives import Alternatives, Replay, each_alone, mean_interval, worth_of
+from solvers.base import Run, Solver, generator, part_of
+from solvers.policy.sensors import costs_of
+from solvers.statistics import wilson
+
+_OF_TWENTY = (10, 15)
+"""Of twenty rows of a class so many are for building, and so many for building and choosing."""
+MIN_ROWS = 100
+"""Rows that advice needs: half to build from, a quarter to choose by, a quarter to report on."""
+QUICK_FIRST = ("cascade", "portfolio", "index", "policy", "pipeline")
+"""The order in which methods are built: what quick ones leave of the time is for the others."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parts:
+    """The rows of a dataset by their use: (b,), (c,) and (r,) indices."""
+
+    build: Int64s
+    choosing: Int64s
+    reporting: Int64s
+
+    @classmethod
+    def of(cls, labels: Any, rng: np.random.Generator) -> "Parts":
+        """Cut rows at random, each part with its share of every class; a class's first row is for building."""
+        order = rng.permutation(len(labels))
+        by_class = order[np.argsort(labels[order], kind="stable")]
+        starts = np.searchsorted(labels[by_class], labels[by_class])
+        place = (np.arange(len(labels)) - starts) * 13 % 20  # 13: a class with few rows has some in every part
+        cuts = np.digitize(place, _OF_TWENTY)
+        return cls(*(np.sort(by_class[cuts == part]) for part in range(3)))
+
+    @property
+    def fresh(self) -> Int64s:
+        """The rows that nothing learns from."""
+        return np.concatenate((self.choosing, self.reporting))
+
+
+def advise(dataset: Dataset, limits: AdviceLimits, seed: int, seconds: float, run: Run) -> dict[str, Any]:
+    """Build every method that the dataset allows, and say which to take within the limits: fields of ``Advice``.
+
+    seconds: for all of it, about; what does not end in its share is left out. Raises InvalidRequest for fewer than 100
+    rows.
+    """
+    check(DatasetFacts.of(dataset))
+    rng = generator(seed)
+    parts = Parts.of(dataset.labels, rng)
+    learned, fresh = dataset.take(parts.build), dataset.take(parts.fresh)
+    alone = _alone(learned, fresh, seed, replace(run, progress=part_of(run.progress, 0, 10, 100)))
+    rest = replace(run, progress=part_of(run.progress, 10, 99, 100))
+    candidates, left_out = candidates_of(_methods(dataset), learned, fresh, seed, seconds, rest)
+    advised = _advised(limits, parts, dataset.spec.unit, candidates, alone, rng)
+    run.progress(100, 100, "done")
+    rows = AdviceRows(build=len(parts.build), choosing=len(parts.choosing), reporting=len(parts.reporting))
+    asked = {name: getattr(limits, name) for name in AdviceLimits.model_fields}
+    return {**asked, **advised, "unit": dataset.spec.unit, "rows": rows, "left_out": tuple(left_out)}
+
+
+def check(facts: DatasetFacts) -> None:
+    """Refuse a dataset with too few rows."""
+    if facts.rows < MIN_ROWS:
+        raise InvalidRequest.at(Fault(("dataset",), f"has {facts.rows} rows, advice needs at least {MIN_ROWS}"))
+
+
+def _methods(dataset: Dataset) -> list[Solver[Any]]:
+    """List the methods that take such a dataset, the quick ones first."""
+    able = [one for one in SOLVERS.values() if isinstance(dataset, one.datasets) and one.trade_offs is not None]
+    return sorted(able, key=lambda one: QUICK_FIRST.index(one.name) if one.name in QUICK_FIRST else len(QUICK_FIRST))
+
+
+def _alone(learned: Dataset, fresh: Dataset, seed: int, run: Run) -> dict[str, Replay]:
+    """Try the simple alternatives on rows that nothing learned from."""
+    if isinstance(fresh, Trace):
+        return each_alone(fresh, np.arange(fresh.rows))
+    assert isinstance(learned, FeatureTable)
+
+    def report(done: int, of: int) -> None:
+        run.progress(done, of, f"simple alternatives: {done} of {of} sets of features")
+
+    return replays(learned, fresh, costs_of(fresh), seed, report)
+
+
+def _advised(
+    limits: AdviceLimits,
+    parts: Parts,
+    unit: str,
+    candidates: list[Candidate],
+    alone: dict[str, Replay],
+    rng: np.random.Generator,
+) -> dict[str, Any]:
+    """Choose by the rows that choose, and say what the others say to it."""
+    choosing = np.arange(len(parts.choosing))
+    reporting = len(choosing) + np.arange(len(parts.reporting))
+    by_choosing = [replay.take(choosing) for replay in (*alone.values(), *(one.replay for one in candidates))]
+    aim = Aim.of(limits, by_choosing)
+    in_time = AdviceLimits(deadline=limits.deadline)
+    allowed = {name: replay for name, replay in alone.items() if within(in_time, replay.take(choosing))}
+    beside = Alternatives.of(allowed).take(reporting) if allowed else None
+    methods = _reported(candidates, aim, choosing, reporting, beside, rng)
+    affordable = [name for name, replay in allowed.items() if within(limits, replay.take(choosing))]
+    simple = min(affordable, key=lambda name: aim.rank(alone[name].take(choosing)), default=None)
+    every = tuple(sorted((_alternative(n, r.take(reporting)) for n, r in alone.items()), key=lambda one: one.cost))
+    nearest = None if simple is None else next(one for one in every if one.name == simple)
+    take, sentence = sentence_of(limits, unit, methods, nearest)
+    return {"take": take, "sentence": sentence, "methods": methods, "alternatives": every}
+
+
+def _reported(
+    candidates: list[Candidate],
+    aim: Aim,
+    choosing: Int64s,
+    reporting: Int64s,
+    beside: Alternatives | None,
+    rng: np.random.Generator,
+) -> tuple[MethodAdvice, ...]:
+    """Report on each method's best setting, the best method first, then those of which nothing is within the limits."""
+    by_method: dict[str, list[Candidate]] = {}
+    for one in candidates:
+        by_method.setdefault(one.method, []).append(one)
+    chosen = {method: best_of(own, aim, choosing) for method, own in by_method.items()}
+    able = sorted(
+        (one for one in chosen.values() if one is not None), key=lambda one: aim.rank(one.replay.take(choosing))
+    )
+    methods = []
+    for place, one in enumerate(able):
+        own = standing(able[0].replay.take(reporting), one.replay.take(reporting), rng) if place else "best"
+        points = _points(by_method[one.method], reporting)
+        methods.append(_method(one, own, reporting, beside, points, rng))
+    unable = [method for method, one in chosen.items() if one is None]
+    return (*methods, *(_beyond(method, _points(by_method[method], reporting)) for method in unable))
+
+
+def _method(
+    one: Candidate,
+    standing_here: Standing,
+    reporting: Int64s,
+    beside: Alternatives | None,
+    points: tuple[TradeOffPoint, ...],
+    rng: np.random.Generator,
+) -> MethodAdvice:
+    replay = one.replay.take(reporting)
+    accuracy = float(replay.right.mean())
+    return MethodAdvice(
+        method=one.method,
+        standing=standing_here,
+        params=dict(one.params),
+        query=dict(one.query),
+        accuracy=accuracy,
+        accuracy_interval=wilson(accuracy, len(reporting)),
+        cost=float(replay.costs.mean()),
+        cost_interval=mean_interval(replay.costs, rng),
+        worth=None if beside is None else worth_of(query_text(one.query), replay, beside, rng),
+        points=points,
+    )
+
+
+def _beyond(method: str, points: tuple[TradeOffPoint, ...]) -> MethodAdvice:
+    """Tell of a method of which nothing is within the limits."""
+    nothing: dict[str, None] = dict.fromkeys(("accuracy", "accuracy_interval", "cost", "cost_interval", "worth"))
+    return MethodAdvice(method=method, standing="none", params={}, query={}, points=points, **nothing)
+
+
+def _points(candidates: list[Candidate], reporting: Int64s) -> tuple[TradeOffPoint, ...]:
+    replays_here = [one.replay.take(reporting) for one in candidates]
+    pairs = {(float(replay.costs.mean()), float(replay.right.mean())) for replay in replays_here}
+    return tuple(TradeOffPoint(accuracy=accuracy, cost=cost) for cost, accuracy in sorted(pairs))
+
+
+def _alternative(name: str, replay: Replay) -> Alternative:
+    return Alternative(name=name, accuracy=float(replay.right.mean()), cost=float(replay.costs.mean()))

@@ -1,0 +1,79 @@
+"""Every setting of every method that a dataset allows, and what it did with rows that the build had not seen."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from models import Dataset, ParsimonyError
+from models.advice import LeftOut
+from models.errors import Cancelled, SolverTimeout
+from solvers.alternatives import Replay
+from solvers.base import Run, Solver, part_of
+
+SUBJECT_STEPS = 1000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """One setting of a method. params: to build it with; query: to ask it with; replay: what it did with the rows that
+    choose and, behind them, those that report."""
+
+    method: str
+    params: Mapping[str, Any]
+    query: Mapping[str, Any]
+    replay: Replay
+
+
+def candidates_of(
+    solvers: list[Solver[Any]], learned: Dataset, fresh: Dataset, seed: int, seconds: float, run: Run
+) -> tuple[list[Candidate], list[LeftOut]]:
+    """Build each method on some rows and try its settings on others; those that could not be built, and why.
+
+    Each may take an equal share of the seconds that are left, so that what a quick one does not need goes to the next.
+    """
+    candidates: list[Candidate] = []
+    left_out = []
+    for at, solver in enumerate(solvers):
+        if run.elapsed() >= seconds:
+            left_out.append(LeftOut(method=solver.name, reason=f"the {seconds:.0f} s were over before its turn"))
+            continue
+        share = run.elapsed() + max(seconds - run.elapsed(), 0.0) / (len(solvers) - at)
+        try:
+            parts = part_of(run.progress, at * SUBJECT_STEPS, (at + 1) * SUBJECT_STEPS, len(solvers) * SUBJECT_STEPS)
+            candidates += _tried(solver, learned, fresh, seed, replace(run, progress=parts), share)
+        except Cancelled:
+            raise
+        except ParsimonyError as error:
+            left_out.append(LeftOut(method=solver.name, reason=str(error)))
+    return candidates, left_out
+
+
+def _tried(solver: Solver[Any], learned: Dataset, fresh: Dataset, seed: int, run: Run, until: float) -> list[Candidate]:
+    """Build a method by each of its trials, and try its settings; raises SolverTimeout if it takes too long."""
+    assert solver.trade_offs is not None
+    every = []
+    for at, params in enumerate(solver.trials):
+        options = solver.options.model_validate(dict(params))
+        steps = SUBJECT_STEPS // len(solver.trials)
+        part = part_of(run.progress, at * steps, (at + 1) * steps, SUBJECT_STEPS)
+        limited = _limited(replace(run, progress=part), solver.name, until)
+        plan = solver.fit(learned, options, np.random.default_rng(seed), limited).plan
+        every += [
+            Candidate(solver.name, params, trade_off.query, trade_off.replay)
+            for trade_off in solver.trade_offs(plan, fresh)
+        ]
+    return every
+
+
+def _limited(run: Run, name: str, until: float) -> Run:
+    """Say whose progress it is, and stop it when its time is over."""
+    started = run.elapsed()
+
+    def progress(done: int, total: int, message: str) -> None:
+        run.progress(done, total, f"{name}: {message}")
+        if run.elapsed() > until:
+            raise SolverTimeout(f"did not end within its share of the time, {max(until - started, 0.0):.0f} s")
+
+    return replace(run, progress=progress, elapsed=lambda: run.elapsed() - started)

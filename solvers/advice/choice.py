@@ -1,0 +1,66 @@
+"""Which setting of a method, and which method, within limits: by rows that report nothing."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from models.advice import AdviceLimits, Standing
+from solvers.advice.candidates import Candidate
+from solvers.alternatives import NEARLY, Replay, mean_interval
+from solvers.statistics import standard_error
+
+_ROUNDING = 1e-9
+
+Rank = tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What is best of all within the limits: what costs least and is accurate enough on the rows that choose, or, where
+    nothing is wanted but a budget kept, what is most accurate."""
+
+    limits: AdviceLimits
+    wanted: float | None
+
+    @classmethod
+    def of(cls, limits: AdviceLimits, choosing: Sequence[Replay]) -> "Aim":
+        """Take what was asked for, a standard error above it, for rows that chose say too much; where neither accuracy
+        nor budget was, what is nearly as accurate as the most accurate within the limits."""
+        if limits.min_accuracy is not None:
+            spare = standard_error(limits.min_accuracy, len(choosing[0].right))
+            return cls(limits, limits.min_accuracy + spare)
+        if limits.budget is not None:
+            return cls(limits, None)
+        levels = [replay.right.mean() for replay in choosing if within(limits, replay)]
+        return cls(limits, float(max(levels, default=0.0)) - NEARLY)
+
+    def rank(self, replay: Replay) -> Rank:
+        """Order by what is best, the least first; what is not accurate enough comes last, the most accurate first."""
+        accuracy, cost = float(replay.right.mean()), float(replay.costs.mean())
+        if self.wanted is None:
+            return 0.0, -accuracy, cost
+        return (0.0, cost, -accuracy) if accuracy >= self.wanted - _ROUNDING else (1.0, -accuracy, cost)
+
+
+def within(limits: AdviceLimits, replay: Replay, query: Any = None) -> bool:
+    """Tell whether rows were answered within budget and deadline; and a query for a deadline asked for no later."""
+    deadline = np.inf if limits.deadline is None else limits.deadline
+    budget = np.inf if limits.budget is None else limits.budget
+    late = float((query or {}).get("deadline", 0.0)) > deadline
+    return not late and replay.costs.max() <= deadline and float(replay.costs.mean()) <= budget * (1 + _ROUNDING)
+
+
+def best_of(candidates: Iterable[Candidate], aim: Aim, rows: Any) -> Candidate | None:
+    """Choose a setting by the rows that choose; None if none is within the limits."""
+    fine = [one for one in candidates if within(aim.limits, one.replay.take(rows), one.query)]
+    return min(fine, key=lambda one: aim.rank(one.replay.take(rows)), default=None)
+
+
+def standing(best: Replay, other: Replay, rng: np.random.Generator) -> Standing:
+    """Tell, by the rows that report, whether another method is shown to be worse than the best (paired bootstrap):
+    dearer, or less accurate by more than what counts as nearly the same."""
+    dearer = mean_interval(other.costs - best.costs, rng)[0] > 0
+    less_accurate = mean_interval(best.right - other.right, rng)[0] > NEARLY
+    return "behind" if dearer or less_accurate else "level"

@@ -1,0 +1,104 @@
+"""The advice in a sentence, and the short names in it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from models.advice import AdviceLimits, MethodAdvice
+from models.worth import Alternative, Worth, share
+
+
+def query_text(query: Mapping[str, Any]) -> str:
+    """Write a query in short.
+
+    >>> query_text({"budget": {"per_query": 2.5}}), query_text({"deadline": 1 / 3})
+    ('budget.per_query=2.5', 'deadline=0.3333')
+    """
+    parts = []
+    for name, value in query.items():
+        inner = {f"{name}.{key}": number for key, number in value.items()} if isinstance(value, dict) else {name: value}
+        parts += [f"{key}={number:.4g}" for key, number in inner.items()]
+    return " ".join(parts)
+
+
+def limits_text(limits: AdviceLimits, unit: str) -> str:
+    """Say what was asked for.
+
+    >>> limits_text(AdviceLimits(budget=5, min_accuracy=0.9), "ms"), limits_text(AdviceLimits(), "ms")
+    ('For at most 5 ms an item and at least 90 % right', 'For the least cost at nearly the best accuracy')
+    """
+    asked = []
+    if limits.budget is not None:
+        asked.append(f"at most {limits.budget:g} {unit} an item")
+    if limits.deadline is not None:
+        asked.append(f"never more than {limits.deadline:g} {unit}")
+    if limits.min_accuracy is not None:
+        asked.append(f"at least {100 * limits.min_accuracy:g} % right")
+    return f"For {' and '.join(asked)}" if asked else "For the least cost at nearly the best accuracy"
+
+
+def sentence_of(
+    limits: AdviceLimits, unit: str, methods: Sequence[MethodAdvice], simple: Alternative | None
+) -> tuple[str, str]:
+    """Say what to take, and why: its name, and the sentence. simple: the best alternative within the limits."""
+    asked = limits_text(limits, unit)
+    best = next((one for one in methods if one.standing == "best"), None)
+    if best is None and simple is None:
+        return "nothing", f"{asked} there is nothing: every method and every simple alternative is beyond these limits."
+    if best is None:
+        assert simple is not None
+        none = "no method is within these limits" if methods else "no method could be built"
+        return simple.name, f"{asked} take {_simple(simple, unit)}; {none}."
+    level = [one.method for one in methods if one.standing == "level"]
+    instead = _instead(best.worth, limits)
+    if instead is not None:
+        what = f"{_simple(instead, unit)}{_shortfall(instead.accuracy, limits)}"
+        return instead.name, f"{asked} take {what}; {_nothing_better([best.method, *level])}."
+    same = f"; {_listed(level)} cannot be told apart from it" if level else ""
+    short = _shortfall(best.accuracy, limits)
+    return best.method, f"{asked} take the {best.method}: {_figures(best, unit)}{short}{same}."
+
+
+def _shortfall(accuracy: float | None, limits: AdviceLimits) -> str:
+    """Say where the rows that report show less than was asked for."""
+    if accuracy is None or limits.min_accuracy is None or accuracy >= limits.min_accuracy:
+        return ""
+    return f" (the rows that chose it said {100 * limits.min_accuracy:g} %, these are others; ask for a little more)"
+
+
+def _instead(worth: Worth | None, limits: AdviceLimits) -> Alternative | None:
+    """Give the simple alternative that is as good by what can be shown, if it keeps the budget."""
+    if worth is None or worth.verdict in ("saves", "gains"):
+        return None
+    return worth.beside if limits.budget is None or worth.beside.cost <= limits.budget else None
+
+
+def _simple(simple: Alternative, unit: str) -> str:
+    return f"{simple.name}: {simple.accuracy:.1%} right for {simple.cost:.4g} {unit} an item"
+
+
+def _nothing_better(methods: Sequence[str]) -> str:
+    verb = "is" if len(methods) == 1 else "are"
+    return f"no method is better by what these rows can show ({_listed(methods)} {verb} nearest)"
+
+
+def _figures(best: MethodAdvice, unit: str) -> str:
+    right = f"{best.accuracy:.1%} right for {best.cost:.4g} {unit} an item"
+    if best.worth is None:
+        return f"{right}; no simple alternative keeps the deadline"
+    if best.worth.verdict == "saves":
+        return f"{right}, saves {share(best.worth.saved, best.worth.saved_interval)} beside {best.worth.beside.name}"
+    if best.worth.verdict == "gains":
+        low, high = (100 * bound for bound in best.worth.gained_interval)
+        gained = f"{100 * best.worth.gained:.1f} points ({low:.1f} to {high:.1f})"
+        return f"{right}, {gained} more than the same cost buys otherwise"
+    return f"{right}; nothing can be shown beside {best.worth.beside.name}, which is beyond the budget"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """List methods.
+
+    >>> _listed(["index"]), _listed(["index", "policy", "pipeline"])
+    ('the index', 'the index, the policy and the pipeline')
+    """
+    spoken = [f"the {name}" for name in names]
+    return spoken[0] if len(spoken) == 1 else f"{', '.join(spoken[:-1])} and {spoken[-1]}"

@@ -1,0 +1,33 @@
+"""What a pipeline does with rows it never saw, over its front; an item without an answer is not answered rightly."""
+
+from typing import Any
+
+import numpy as np
+
+from models import FeatureTable
+from models.pipeline import PipelineQuery
+from solvers.alternatives import Replay, TradeOff
+from solvers.pipeline.plan import PipelinePlan
+
+TRIALS: tuple[dict[str, Any], ...] = (
+    {},
+    {"confidence_threshold": 0.5, "search": "emsco", "evolution": {"removal": 0.1}},
+)
+"""Parameters of builds that span its trade-offs together: the usual one, and one that answers more and buys less."""
+POINTS = 24
+"""Configurations that are tried, spread evenly over the front."""
+
+
+def trade_offs(plan: PipelinePlan, dataset: FeatureTable) -> list[TradeOff]:
+    """Send rows through the configurations that are chosen at costs over the front."""
+    limits = plan.tested[:, 2]
+    points, done = [], set()
+    for place in np.unique(np.linspace(0, len(limits) - 1, POINTS).round().astype(int)).tolist():
+        chosen = plan.decide(PipelineQuery(max_cost=float(limits[place])))
+        if chosen.solution in done:
+            continue
+        done.add(chosen.solution)
+        codes, costs = plan.classify(chosen.solution, dataset.values)
+        right = np.equal(codes, dataset.labels).astype(np.float64)
+        points.append(TradeOff({"max_cost": float(limits[place])}, Replay(right, costs)))
+    return points

@@ -1,0 +1,22 @@
+"""What a policy does with items it never saw, at each point of its curve."""
+
+import numpy as np
+
+from models import FeatureTable, Trace
+from models.policy import PolicyTarget
+from solvers.alternatives import Replay, TradeOff
+from solvers.policy.graph import Graph
+from solvers.policy.plan import PolicyPlan
+from solvers.policy.sensors import costs_of
+
+
+def trade_offs(plan: PolicyPlan, dataset: FeatureTable | Trace) -> list[TradeOff]:
+    """Roll rows out at every point of the curve."""
+    cells, costs = plan.cells_of(dataset), costs_of(dataset)
+    items, graph = [str(row) for row in range(dataset.rows)], Graph(plan.members, plan.offsets, plan.targets)
+    points = []
+    for budget in plan.point_bounds.tolist():
+        ran = plan.run(cells, items, PolicyTarget(budget=budget))
+        right = np.equal(ran.labels, dataset.labels).astype(np.float64)
+        points.append(TradeOff({"budget": budget}, Replay(right, ran.walks.costs(graph, costs))))
+    return points

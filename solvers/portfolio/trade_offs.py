@@ -1,0 +1,24 @@
+"""What a portfolio does with queries it never saw, each routed on its own, over budgets."""
+
+import numpy as np
+
+from models import Trace
+from solvers.alternatives import Replay, TradeOff
+from solvers.portfolio.plan import PortfolioPlan
+
+POINTS = 24
+
+
+def trade_offs(plan: PortfolioPlan, dataset: Trace) -> list[TradeOff]:
+    """Route rows at budgets from the cheapest classifier's cost to where every query gets its best."""
+    names = [classifier.name for classifier in dataset.spec.classifiers]
+    columns, rows = np.array([names.index(name) for name in plan.classifiers]), np.arange(dataset.rows)
+    right, costs = dataset.correct[:, columns].astype(np.float64), dataset.costs[:, columns]
+    route = plan.route_each(plan.estimate(dataset.embeddings))
+    budgets = np.linspace(plan.cheapest, plan.embedding_cost + float(plan.price_budgets[-1]), POINTS)
+    points = []
+    for budget in np.unique(budgets).tolist():
+        choice = route((budget - plan.embedding_cost) * dataset.rows)
+        replayed = Replay(right[rows, choice], costs[rows, choice] + plan.embedding_cost)
+        points.append(TradeOff({"budget": {"per_query": budget}}, replayed))
+    return points

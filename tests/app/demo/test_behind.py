@@ -1,0 +1,80 @@
+"""What the service says of the demo behind it: being made, failed until the next start, done."""
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from app.demo import run
+from app.demo.behind import make_and_tell
+from app.store.client import key
+from app.store.demo_progress import DemoProgress, demo_progress, note_demo
+from app.store.embedded import EmbeddedRedis
+from app.store.repositories import Repositories
+from models.errors import ParsimonyError
+from tests.support.servers import Server, running_server, wait_for
+
+STATES: tuple[Literal["making", "failed", "done"], ...] = ("making", "failed", "done")
+FAILED = "the demo could not be made whole: cascade digits: out of memory; start the service again to try once more"
+
+
+def test_a_demo_that_failed_is_said_to_have_failed_and_one_that_is_done_is_not_spoken_of(
+    redis: EmbeddedRedis, repos: Repositories, tmp_path: Path
+) -> None:
+    with running_server(tmp_path / "server", redis_url=redis.url) as server:
+        hint = {
+            state: _said_of(server, repos, DemoProgress(state=state, message="cascade digits: out of memory"))
+            for state in STATES
+        }
+    assert hint == {
+        "making": (False, "; the demo is being made: cascade digits: out of memory"),
+        "failed": (True, f"; {FAILED}"),
+        "done": (False, ""),
+    }
+
+
+def _said_of(server: Server, repos: Repositories, progress: DemoProgress) -> tuple[bool, str]:
+    """Tell whether it is a problem, and what stands after the usual words where an artifact is unknown."""
+    note_demo(repos.store, progress)
+    wait_for(lambda: server.client.get("/health/ready").json()["demo"] == progress.model_dump(), 10)
+    detail = server.client.get("/v1/cascades/digits/decision").json()["detail"]
+    return FAILED in server.client.get("/health/ready").json()["problems"], detail.removeprefix(
+        "there is no cascade artifact called 'digits'"
+    )
+
+
+def test_a_failure_stays_where_progress_does_not(repos: Repositories) -> None:
+    """Whoever makes the demo may be killed in the middle of it: that, too, is a failure."""
+    for state, left in zip(STATES, ("failed", "failed", "done"), strict=True):
+        note_demo(repos.store, DemoProgress(state=state, message="timing"))
+        repos.store.ask("delete", key("demo", "beat"))
+        progress = demo_progress(repos.store)
+        assert progress is not None
+        assert progress.state == left
+        assert "timing" in progress.message
+
+
+@pytest.mark.parametrize(
+    ("error", "left"), [(None, "done"), (ParsimonyError("no room"), "failed"), (SystemExit(0), None)]
+)
+def test_what_becomes_of_the_demo_is_noted(
+    repos: Repositories, monkeypatch: pytest.MonkeyPatch, error: BaseException | None, left: str | None
+) -> None:
+    """With no parts nothing is missing, unless looking for it fails, or the service is stopped meanwhile."""
+    monkeypatch.setattr(run, "PARTS", ())
+
+    def fail(*_: object) -> None:
+        progress = demo_progress(repos.store)
+        assert progress is not None
+        assert progress.state == "making"
+        if error is not None:
+            raise error
+
+    monkeypatch.setattr(run, "load_split", fail)
+    if isinstance(error, SystemExit):
+        with pytest.raises(SystemExit):
+            make_and_tell(repos)
+    else:
+        make_and_tell(repos)
+    progress = demo_progress(repos.store)
+    assert (None if progress is None else progress.state) == left

@@ -1,0 +1,101 @@
+"""The command line from another machine: with ``PARSIMONY_URL`` it says what the server says, and needs no store."""
+
+import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.cli.main import main
+from tests.support.samples import TRACE_SPEC, to_csv, trace_columns
+from tests.support.servers import Server, free_port
+from tests.support.subjects import SAMPLES
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
+    """Give a function that runs a command in a folder of its own, speaking to an address."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(url: str, *arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setenv("PARSIMONY_URL", url)
+        monkeypatch.setenv("PARSIMONY_KEY", "k")
+        monkeypatch.setattr("sys.argv", ["parsimony", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        assert not (tmp_path / "data" / "redis").exists()  # no store is made where a server is spoken to
+        return int(ended.value.code or 0), out, err
+
+    return run
+
+
+def _parsed(result: tuple[int, str, str]) -> Any:
+    status, out, err = result
+    assert status == 0, err
+    return json.loads(out)
+
+
+def test_lists_are_those_of_the_server(run: Any, all_subjects: Server) -> None:
+    for command, path in (("artifacts", "artifacts"), ("dataset list", "datasets"), ("builds list", "builds")):
+        said = _parsed(run(all_subjects.url, *command.split(), "--json"))
+        replied = all_subjects.client.get(f"/v1/{path}").json()["items"]
+        assert [item["created_at"] for item in said["items"]] == [item["created_at"] for item in replied][:20]
+
+
+@pytest.mark.parametrize("solver", SAMPLES)
+def test_every_subject_decides_as_over_http(solver: str, run: Any, all_subjects: Server) -> None:
+    words = [f"{key}={json.dumps(value)}" for key, value in SAMPLES[solver].inputs.items()]
+    said = _parsed(run(all_subjects.url, "decide", solver, "plan", *words, "--json"))
+    assert said["artifact"] == {"solver": solver, "name": "plan", "version": 1}
+    assert "expected" in said
+
+
+def test_a_dataset_is_uploaded_and_advised_on_and_a_cascade_built_asked_exported_and_deleted(
+    run: Any, all_subjects: Server, tmp_path: Path
+) -> None:
+    (tmp_path / "t.csv").write_bytes(to_csv(trace_columns(60)))
+    (tmp_path / "spec.json").write_text(json.dumps(TRACE_SPEC))
+    url = all_subjects.url
+    stored = _parsed(run(url, "dataset", "add", "remote", "t.csv", "--spec", "spec.json", "--json"))
+    assert stored["rows"] == 60
+    status, _, refusal = run(url, "advise", "remote")
+    assert (status, refusal.strip()) == (1, "parsimony: dataset: has 60 rows, advice needs at least 100")
+    built = _parsed(
+        run(url, "build", "cascade", "remote", "--dataset", "remote", "-p", "target_precision=0.8", "--json")
+    )
+    assert built["name"] == "remote"
+    assert run(url, "export", "cascade", "remote", "-o", "remote.parsimony")[0] == 0
+    assert _parsed(run(url, "import", "remote.parsimony", "--json"))["version"] == 2
+    assert run(url, "artifacts", "cascade", "remote", "--activate", "1")[0] == 0
+    assert run(url, "plot", "cascade", "remote", "-o", "remote.svg")[0] == 0
+    assert run(url, "feedback", "cascade", "remote")[0] == 0
+    assert run(url, "artifacts", "cascade", "remote", "--delete-version", "2", "--yes")[0] == 0
+    assert run(url, "artifacts", "cascade", "remote", "--delete", "--yes")[0] == 0
+    assert all_subjects.client.get("/v1/artifacts/cascade/remote").status_code == 404
+    assert run(url, "dataset", "delete", "remote")[0] == 0
+
+
+def test_a_batch_is_assigned_by_the_server(run: Any, all_subjects: Server, tmp_path: Path) -> None:
+    dimensions = all_subjects.client.get("/v1/datasets/trace").json()["embedding_dimensions"]
+    np.save(tmp_path / "queries.npy", np.zeros((3, dimensions), np.float32))
+    said = _parsed(run(all_subjects.url, "portfolio", "assign", "plan", "queries.npy", "--fraction", "0.9", "--json"))
+    assert len(said["assignments"]) == 3
+
+
+def test_what_the_server_refuses_and_who_does_not_answer_is_one_line(run: Any, all_subjects: Server) -> None:
+    status, out, err = run(all_subjects.url, "decide", "cascade", "nosuch")
+    assert (status, out) == (1, "")
+    assert err.startswith("parsimony: there is no")
+    nobody = f"http://127.0.0.1:{free_port()}"
+    assert f"cannot reach {nobody} (PARSIMONY_URL)" in run(nobody, "artifacts")[2]
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as other:
+        Thread(target=other.serve_forever, daemon=True).start()
+        assert "is no reply of Parsimony" in run(f"http://127.0.0.1:{other.server_port}", "artifacts")[2]
+        other.shutdown()
+    assert "this command needs the store itself" in run(all_subjects.url, "demo")[2]
+    assert "must start with http:// or https://" in run("ftp://nowhere", "artifacts")[2]

@@ -1,0 +1,54 @@
+"""Specs drafted from the columns of tables as people have them."""
+
+import pytest
+
+from models.spec_draft import draft_of
+
+
+def test_answers_confidences_and_costs_that_begin_alike_are_a_classifier() -> None:
+    head = ["truth", "bayes_says", "bayes_sure", "bayes_ms", "forest_says", "forest_sure", "forest_ms"]
+    spec, guesses = draft_of(head, [])
+    assert (spec["kind"], spec["label"], spec["unit"]) == ("trace", "truth", "ms")
+    assert spec["classifiers"][1] == {
+        "name": "forest",
+        "prediction": "forest_says",
+        "confidence": "forest_sure",
+        "cost": {"column": "forest_ms"},
+    }
+    assert guesses == ()
+
+
+@pytest.mark.parametrize("between", [" ", "_", ".", "-"])
+def test_names_may_have_spaces_and_what_parts_them_may_differ(between: str) -> None:
+    head = [f"GPT 4{between}{what}" for what in ("answer", "confidence", "usd")] + ["True label"]
+    spec, guesses = draft_of(head, [])
+    assert spec["label"] == "True label"
+    assert spec["unit"] == "USD"
+    assert spec["classifiers"] == [
+        {"name": "GPT 4", "prediction": head[0], "confidence": head[1], "cost": {"column": head[2]}}
+    ]
+    assert guesses == ()
+
+
+def test_one_name_that_begins_another_takes_none_of_its_columns() -> None:
+    spec, _ = draft_of(["gpt_says", "gpt_sure", "gpt4_says", "gpt4_sure", "label"], [])
+    assert [one["confidence"] for one in spec["classifiers"]] == ["gpt_sure", "gpt4_sure"]
+
+
+def test_what_is_guessed_is_said() -> None:
+    spec, guesses = draft_of(["a_pred", "b_pred", "b_s", "c_pred", "c_usd", "which"], [])
+    assert spec["label"] == "which"
+    assert spec["classifiers"][0]["cost"] == 1
+    assert [guess.partition(":")[0] for guess in guesses] == [
+        "the label is the last column, 'which'",
+        "'a' has no column of its cost",
+        "costs seem to be in USD and s",
+    ]
+
+
+def test_other_columns_are_features_text_is_categorical_and_gaps_are_missing() -> None:
+    spec, guesses = draft_of(["age", "colour", "target"], [["1", "red", "x"], ["", "blue", "y"]])
+    assert spec["categorical"] == ["colour"]
+    assert spec["missing"] is True
+    assert [one["name"] for one in spec["features"]] == ["age", "colour"]
+    assert guesses == ("what each feature costs: 1 stands for all",)

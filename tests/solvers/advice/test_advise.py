@@ -1,0 +1,163 @@
+"""Advice whose every figure is reckoned again from raw rows, and comes true on rows it never saw."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models import FeatureTable, InvalidRequest, Trace
+from models.advice import AdviceLimits, MethodAdvice
+from models.errors import Cancelled
+from solvers import SOLVERS, Run
+from solvers.advice import advise
+from solvers.advice.advise import Parts
+from solvers.advice.sentence import sentence_of
+from solvers.base import generator
+from tests.support.replays import COSTS, NAMES, World
+
+ROWS, SEED = 600, 5
+
+
+def trace(rows: int = ROWS) -> Trace:
+    """Give a trace without embeddings, so that no portfolio can be built from it."""
+    data = World.of(1, rows).dataset("policy")
+    assert isinstance(data, Trace)
+    return Trace(
+        data.spec,
+        data.classes,
+        data.labels,
+        data.predictions,
+        data.confidences,
+        data.costs,
+        np.empty((rows, 0), np.float32),
+        data.margins,
+    )
+
+
+@cache
+def advice_on_a_trace() -> dict[str, Any]:
+    """Ask once for all tests."""
+    return advise(trace(), AdviceLimits(budget=4.0), SEED, 600, Run())
+
+
+@cache
+def advice_on_features() -> dict[str, Any]:
+    """Ask once for all tests."""
+    return advise(World.of(2, 400).dataset("index"), AdviceLimits(), SEED, 600, Run())
+
+
+def _method(advice: dict[str, Any], name: str) -> MethodAdvice:
+    methods: tuple[MethodAdvice, ...] = advice["methods"]
+    return next(one for one in methods if one.method == name)
+
+
+def _parts(labels: Any) -> Parts:
+    return Parts.of(labels, generator(SEED))
+
+
+def test_a_trace_without_embeddings_gets_advice_on_cascade_and_policy() -> None:
+    advice = advice_on_a_trace()
+    assert {one.method for one in advice["methods"]} == {"cascade", "policy"}
+    assert [one.method for one in advice["left_out"]] == ["portfolio"]
+    assert "embeddings" in advice["left_out"][0].reason
+    assert advice["rows"].build + advice["rows"].choosing + advice["rows"].reporting == ROWS
+
+
+def test_the_cascades_figures_are_those_of_walking_the_reporting_rows_one_by_one() -> None:
+    data, own = trace(), _method(advice_on_a_trace(), "cascade")
+    parts, solver = _parts(data.labels), SOLVERS["cascade"]
+    options = solver.options.model_validate(own.params)
+    plan = solver.fit(data.take(parts.build), options, np.random.default_rng(SEED), Run()).plan
+    steps = plan.decide(solver.query.model_validate(own.query)).steps
+    right, spent = 0, 0.0
+    for row in parts.reporting:
+        for step in steps:
+            k = NAMES.index(step.classifier)
+            spent += COSTS[k]
+            if step.confidence_threshold is None or data.confidences[row, k] >= step.confidence_threshold:
+                right += int(data.predictions[row, k] == data.labels[row])
+                break
+    n = len(parts.reporting)
+    assert own.accuracy == pytest.approx(right / n)
+    assert own.cost == pytest.approx(spent / n)
+    assert own.worth is not None
+    assert own.worth.rows == n
+
+
+def test_the_simple_alternatives_are_each_classifier_alone_on_the_same_rows() -> None:
+    data = trace()
+    rows = _parts(data.labels).reporting
+    said = {one.name: (one.accuracy, one.cost) for one in advice_on_a_trace()["alternatives"]}
+    for k, name in enumerate(NAMES):
+        right = np.mean(data.predictions[rows, k] == data.labels[rows])
+        assert said[f"always {name}"] == pytest.approx((right, COSTS[k]))
+
+
+def test_what_is_said_of_the_method_taken_comes_true_on_rows_that_nobody_saw() -> None:
+    own = _method(advice_on_a_trace(), "policy")
+    data, solver = trace(), SOLVERS["policy"]
+    plan = solver.fit(data.take(_parts(data.labels).build), solver.options(), np.random.default_rng(SEED), Run()).plan
+    fresh = World.of(77, 20_000).dataset("policy")
+    assert solver.trade_offs is not None
+    point = next(one for one in solver.trade_offs(plan, fresh) if one.query == own.query)
+    assert own.accuracy_interval is not None
+    assert own.cost_interval is not None
+    assert own.accuracy_interval[0] - 0.01 <= point.replay.right.mean() <= own.accuracy_interval[1] + 0.01
+    assert own.cost_interval[0] * 0.98 <= point.replay.costs.mean() <= own.cost_interval[1] * 1.02
+
+
+def test_a_table_of_features_is_held_against_fixed_sets_of_them() -> None:
+    advice = advice_on_features()
+    assert {one.method for one in advice["methods"]} == {"index", "policy", "pipeline"}
+    names = {one.name for one in advice["alternatives"]}
+    assert {"the most common class", "always x0", "all features", "all features (boosted trees)"} <= names
+    data = World.of(2, 400).dataset("index")
+    assert isinstance(data, FeatureTable)
+    parts = _parts(data.labels)
+    common = np.bincount(data.labels[parts.build]).argmax()
+    said = next(one for one in advice["alternatives"] if one.name == "the most common class")
+    assert said.accuracy == pytest.approx(np.mean(data.labels[parts.reporting] == common))
+    for one in advice["methods"]:
+        assert len(one.points) >= 2
+        assert [point.cost for point in one.points] == sorted(point.cost for point in one.points)
+
+
+def test_the_best_comes_first_and_the_sentence_speaks_of_what_to_take() -> None:
+    for advice in (advice_on_a_trace(), advice_on_features()):
+        assert advice["methods"][0].standing == "best"
+        assert advice["take"] in advice["sentence"]
+        assert advice["unit"] == "ms"
+
+
+def test_the_same_seed_gives_the_same_advice() -> None:
+    assert advise(trace(), AdviceLimits(budget=4.0), SEED, 600, Run()) == advice_on_a_trace()
+
+
+def test_methods_that_do_not_end_in_time_are_left_out_and_the_others_advise() -> None:
+    moments = iter(range(0, 10**9, 1000))
+    advice = advise(trace(), AdviceLimits(), SEED, 5, Run(elapsed=lambda: float(next(moments))))
+    assert not advice["methods"]
+    assert any("did not end within its share of the time" in one.reason for one in advice["left_out"])
+    assert advice["take"].startswith("always ")
+
+
+def test_a_job_that_is_told_to_stop_stops() -> None:
+    def progress(done: int, total: int, message: str) -> None:
+        raise Cancelled("stop")
+
+    with pytest.raises(Cancelled):
+        advise(trace(), AdviceLimits(), SEED, 600, Run(progress))
+
+
+def test_too_few_rows_are_refused_with_their_number() -> None:
+    with pytest.raises(InvalidRequest, match="has 99 rows, advice needs at least 100"):
+        advise(trace(99), AdviceLimits(), SEED, 600, Run())
+
+
+def test_limits_that_nothing_keeps_are_said_so() -> None:
+    take, sentence = sentence_of(AdviceLimits(budget=0.1), "ms", [], None)
+    assert take == "nothing"
+    assert sentence == (
+        "For at most 0.1 ms an item there is nothing: every method and every simple alternative is beyond these limits."
+    )

@@ -1,0 +1,98 @@
+"""Which setting, and which method: against brute force, and as limits promise."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.advice import AdviceLimits
+from solvers.advice.advise import Parts
+from solvers.advice.candidates import Candidate
+from solvers.advice.choice import Aim, best_of, standing, within
+from solvers.alternatives import NEARLY, Replay
+
+ROWS = np.arange(12)
+SETTINGS = st.lists(
+    st.tuples(
+        st.lists(st.integers(0, 1), min_size=12, max_size=12), st.lists(st.integers(0, 9), min_size=12, max_size=12)
+    ),
+    min_size=1,
+    max_size=6,
+)
+LIMIT = st.one_of(st.none(), st.floats(0, 10))
+
+
+def _candidates(settings: list[tuple[list[int], list[int]]]) -> list[Candidate]:
+    return [
+        Candidate("any", {}, {"place": place}, Replay(np.array(right, dtype=float), np.array(costs, dtype=float)))
+        for place, (right, costs) in enumerate(settings)
+    ]
+
+
+@given(SETTINGS, LIMIT, LIMIT, st.one_of(st.none(), st.floats(0, 1)))
+def test_the_setting_chosen_is_the_one_that_trying_all_finds(
+    settings: list[tuple[list[int], list[int]]], budget: float | None, deadline: float | None, least: float | None
+) -> None:
+    limits = AdviceLimits(budget=budget, deadline=deadline, min_accuracy=least)
+    candidates = _candidates(settings)
+    aim = Aim.of(limits, [one.replay for one in candidates])
+    fine = [
+        (sum(right) / 12, sum(costs) / 12)
+        for right, costs in settings
+        if (budget is None or sum(costs) / 12 <= budget * (1 + 1e-9)) and (deadline is None or max(costs) <= deadline)
+    ]
+    chosen = best_of(candidates, aim, ROWS)
+    if not fine:
+        assert chosen is None
+        return
+    assert chosen is not None
+    accuracy, cost = chosen.replay.right.mean(), chosen.replay.costs.mean()
+    assert within(limits, chosen.replay)
+    if least is not None:
+        wanted = least + (least * (1 - least) / 12) ** 0.5
+    elif budget is None:
+        wanted = max(level for level, _ in fine) - NEARLY
+    else:
+        wanted = 2.0  # the most accurate
+    reaching = [price for level, price in fine if level >= wanted - 1e-9]
+    if reaching:
+        assert cost == pytest.approx(min(reaching))
+    else:
+        assert accuracy == pytest.approx(max(level for level, _ in fine))
+
+
+@given(SETTINGS, st.floats(0, 10), st.floats(0, 10))
+def test_a_larger_budget_is_never_less_accurate_on_the_rows_that_choose(
+    settings: list[tuple[list[int], list[int]]], one: float, other: float
+) -> None:
+    candidates = _candidates(settings)
+    chosen = [
+        best_of(candidates, Aim.of(limits, [each.replay for each in candidates]), ROWS)
+        for limits in (AdviceLimits(budget=min(one, other)), AdviceLimits(budget=max(one, other)))
+    ]
+    if chosen[0] is not None:
+        assert chosen[1] is not None
+        assert chosen[1].replay.right.mean() >= chosen[0].replay.right.mean()
+
+
+def test_a_cascade_for_a_later_deadline_is_not_chosen_though_no_row_took_so_long() -> None:
+    replay = Replay(np.ones(4), np.ones(4))
+    assert within(AdviceLimits(deadline=5), replay, {"deadline": 5.0})
+    assert not within(AdviceLimits(deadline=5), replay, {"deadline": 5.1})
+
+
+def test_another_method_stands_behind_where_it_is_shown_to_be_dearer_or_less_accurate() -> None:
+    rng = np.random.default_rng(0)
+    best = Replay((rng.random(400) < 0.9).astype(float), np.full(400, 2.0))
+    assert standing(best, Replay(best.right, np.full(400, 2.1)), rng) == "behind"
+    assert standing(best, Replay(best.right * (rng.random(400) < 0.9), np.full(400, 1.0)), rng) == "behind"
+    assert standing(best, Replay((rng.random(400) < 0.9).astype(float), rng.exponential(2.0, 400)), rng) == "level"
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=300), st.integers(0, 5))
+def test_every_row_has_one_use_and_every_class_is_learned(labels: list[int], seed: int) -> None:
+    parts = Parts.of(np.array(labels), np.random.default_rng(seed))
+    assert sorted((*parts.build, *parts.choosing, *parts.reporting)) == list(range(len(labels)))
+    assert {labels[row] for row in parts.build} == set(labels)
+    if len(labels) >= 100:
+        assert abs(len(parts.build) - len(labels) / 2) <= 5 * 5

@@ -1,0 +1,134 @@
+"""An accuracy that is asked for: the cheapest answer that reached it on held-out rows, or a refusal with the best."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models import InvalidRequest
+from models.cascade import CascadeQuery
+from models.errors import Infeasible
+from models.index import IndexQuery
+from models.policy import PolicyQuery, PolicyTarget
+from models.portfolio import AssignmentOptions, Budget, RouteBudget, RouteQuery
+from solvers.cascade.plan import CascadePlan
+from tests.support.replays import World, built
+
+LEVELS = np.linspace(0.3, 1.0, 36).tolist()
+PARAMS: dict[str, dict[str, Any]] = {
+    "cascade": {"target_precision": 0.7},
+    "portfolio": {"samples": {"count": 8, "size": 50}, "curve_points": 9},
+    "policy": {"points": 5, "trees": 8, "learner": "regression"},
+}
+
+
+@cache
+def plan(solver: str) -> Any:
+    """Build once for all tests."""
+    return built(solver, World.of(3, 400).dataset(solver), 1, **PARAMS.get(solver, {})).plan
+
+
+def test_a_cascade_is_the_quickest_that_is_accurate_enough_within_the_deadline() -> None:
+    made: CascadePlan = plan("cascade")
+    steps = list(zip(made.ranges(), made.accuracies.tolist(), strict=True))
+    for deadline in (*made.maximum_durations.tolist(), None):
+        for wanted in LEVELS:
+            able = [
+                one.expected_duration
+                for one, accuracy in steps
+                if accuracy >= wanted and (deadline is None or one.maximum_duration <= deadline)
+            ]
+            query = CascadeQuery(deadline=deadline, min_accuracy=wanted)
+            if able:
+                assert made.decide(query).expected_duration == min(able)
+            else:
+                with pytest.raises(Infeasible, match=f"asked is {wanted:g}"):
+                    made.decide(query)
+
+
+def test_a_cascade_of_an_older_version_says_what_it_lacks() -> None:
+    made: CascadePlan = plan("cascade")
+    kept = {name: getattr(made, name) for name in made.__dataclass_fields__ if not name.startswith("_")}
+    old = CascadePlan(**{**kept, "accuracies": np.empty(0)})
+    assert old.decide(CascadeQuery()).cascade == made.decide(CascadeQuery()).cascade
+    with pytest.raises(InvalidRequest, match="build it again"):
+        old.decide(CascadeQuery(min_accuracy=0.5))
+
+
+def test_a_policy_takes_its_cheapest_point_that_is_accurate_enough() -> None:
+    made = plan("policy")
+    for wanted in LEVELS:
+        able = [cost for cost, error in zip(made.point_costs, made.point_errors, strict=True) if 1 - error >= wanted]
+        if able:
+            accuracy, cost = made.reached(PolicyTarget(min_accuracy=wanted))
+            assert accuracy >= wanted
+            assert cost == min(able)
+        else:
+            with pytest.raises(Infeasible, match="at most, asked is"):
+                made.decide(PolicyQuery(min_accuracy=wanted))
+
+
+def test_a_policy_refuses_an_accuracy_that_the_budget_does_not_buy() -> None:
+    made = plan("policy")
+    most = float(1 - made.point_errors.min())
+    with pytest.raises(Infeasible, match="need a budget of"):
+        made.decide(PolicyQuery(min_accuracy=most, budget=0.0))
+
+
+@pytest.mark.parametrize(
+    ("told", "fault"),
+    [
+        (["nosuch", 0.9], "says 'nosuch', which the dataset never had; its classes are 'a', 'b', 'c'"),
+        (["a", 93.0], "has the confidence 93, the dataset's were from"),
+        (["a", -0.5], "has the confidence -0.5"),
+    ],
+)
+def test_a_policy_refuses_what_the_dataset_never_had(told: list[Any], fault: str) -> None:
+    with pytest.raises(InvalidRequest, match=fault):
+        plan("policy").decide(PolicyQuery.model_validate({"acquired": {"fast": told}}))
+
+
+def test_a_portfolio_spends_the_least_budget_at_which_held_out_items_were_right_so_often() -> None:
+    made = plan("portfolio")
+    for method, accuracies in zip(made.methods, made.curve_accuracies, strict=True):
+        if method not in ("occam", "route"):
+            continue
+        best = np.maximum.accumulate(accuracies)
+        for wanted in LEVELS:
+            if wanted > best[-1]:
+                continue
+            budget = made._least_budget(method, wanted, np.inf)
+            assert np.interp(budget, made.curve_budgets, best) >= wanted - 1e-9
+            below = budget - 1e-6 * made.dearest
+            assert below < made.curve_budgets[0] or np.interp(below, made.curve_budgets, best) < wanted
+
+
+def test_a_portfolio_refuses_an_accuracy_that_the_budget_does_not_buy() -> None:
+    made = plan("portfolio")
+    row = made.methods.index("route")
+    reached = float(np.maximum.accumulate(made.curve_accuracies[row])[-1])
+    query = RouteQuery(query=(0.5, 0.0), min_accuracy=reached, budget=RouteBudget(per_query=made.cheapest))
+    with pytest.raises(Infeasible, match="need a budget of"):
+        made.decide(query)
+    with pytest.raises(Infeasible, match="at no budget"):
+        made.decide(RouteQuery(query=(0.5, 0.0), min_accuracy=1.0))
+    estimates = made.estimate(np.zeros((5, 2)))
+    assigned = made.assign(estimates, AssignmentOptions(min_accuracy=0.5))
+    assert assigned.budget == pytest.approx(5 * made._least_budget("occam", 0.5, np.inf))
+    with pytest.raises(ValueError, match="give a budget, or a min_accuracy"):
+        AssignmentOptions()
+    assert made.assign(estimates, AssignmentOptions(min_accuracy=0.5, budget=Budget(fraction=1.0))).budget < 50
+
+
+def test_an_index_spends_no_more_than_its_rows_can_show() -> None:
+    made = plan("index")
+    for budget in (0.0, 1.0, 4.0, 11.0, 14.0):
+        within = [item for item in made.skyline() if item.cost <= budget]
+        best = max(item.accuracy for item in within)
+        least = best - np.sqrt(best * (1 - best) / 400)
+        decision = made.decide(IndexQuery(budget=budget, one_standard_error=True))
+        assert decision.cost == min(item.cost for item in within if item.accuracy >= least)
+        assert decision.cost <= made.decide(IndexQuery(budget=budget)).cost
+    with pytest.raises(InvalidRequest, match="goes with the methods"):
+        made.decide(IndexQuery(budget=1.0, one_standard_error=True, method="greedy"))
