@@ -37,7 +37,9 @@ async function jobOn(name) {
   return items.find((one) => one.solver === ADVICE && one.dataset === name && !hasEnded(one));
 }
 
+/** Fill the form with limits, unless somebody has begun to write while they were on their way. */
 function showLimits(limits) {
+  if (LIMITS.some((name) => byId(name).value !== "")) return;
   for (const name of LIMITS) byId(name).value = limits[name] == null ? "" : round(limits[name] * TIMES[name]);
 }
 
