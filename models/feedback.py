@@ -1,7 +1,7 @@
 """Feedback: what became of decisions, held against what the artifact had estimated."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 from urllib.parse import parse_qsl
 
 from pydantic import ConfigDict, Field, model_validator
@@ -32,7 +32,7 @@ class Estimates(Value):
     time: Amount | None = Field(default=None, description="how long an item takes, in the artifact's unit")
 
     @classmethod
-    def of(cls, **values: float | None) -> "Estimates":
+    def of(cls, **values: float | None) -> Self:
         """Make estimates of what a plan reckons; a cost or time beyond ``LARGEST`` is none, for no outcome can tell it.
 
         >>> Estimates.of(accuracy=0.9, cost=1e150).cost is None
@@ -41,13 +41,21 @@ class Estimates(Value):
         return cls(**{name: value for name, value in values.items() if value is not None and value <= LARGEST})
 
 
+class Expectations(Estimates):
+    """Estimates as an artifact makes them: with how far those that are means of rows are usually off."""
+
+    cost_error: Amount | None = Field(default=None, description="the standard error of the cost, in the same unit")
+    time_error: Amount | None = Field(default=None, description="the standard error of the time, in the same unit")
+
+
 def decision_id(ref: ArtifactRef, estimates: Estimates) -> str:
     """Write a decision's id: which version decided, and what it expected. It finds both again with nothing stored.
 
     >>> decision_id(ArtifactRef(solver="index", name="digits", version=3), Estimates(accuracy=0.9, cost=1.5))
     'index/digits/3?accuracy=0.9&cost=1.5'
     """
-    said = [f"{name}={value!r}" for name, value in vars(estimates).items() if value is not None]
+    values = {name: getattr(estimates, name) for name in Estimates.model_fields}
+    said = [f"{name}={value!r}" for name, value in values.items() if value is not None]
     return f"{ref.spelt}?{'&'.join(said)}".replace("+", "")  # of 1e+16: a plus is a space
 
 

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, JsonValue
 from models.artifact import ArtifactRef, DecisionFacts
 from models.base import LARGEST, Items, Label, Sent, Value
 from models.index import ImportPath
+from models.worth import Expected
 
 Search = Literal["auto", "exact", "emsco"]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -136,10 +137,16 @@ class PipelineReply(PipelineDecision, DecisionFacts):
     """A decision and where it came from."""
 
 
+class FrontierItem(Configuration):
+    """A configuration of the front, with how sure its figures are."""
+
+    expected: Expected = Field(description="what is expected of items that follow it, with intervals")
+
+
 class FrontierReply(Value):
     """Every non-dominated configuration, the cheapest first."""
 
-    items: Items[Configuration] = Field(description="the configurations, by rising cost")
+    items: Items[FrontierItem] = Field(description="the configurations, by rising cost")
     confidence_threshold: float | dict[str, float] = Field(
         description="the confidence from which on an answer is accepted: for all classes, or by predicted class"
     )

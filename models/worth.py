@@ -20,7 +20,9 @@ class Expected(Value):
     coverage: float | None = Field(default=None, description="the share of items that get an answer, where not all do")
     coverage_interval: Interval | None = Field(default=None, description="where it lies, with 95 % confidence")
     cost: float | None = Field(default=None, description="what an item costs, in the artifact's unit")
+    cost_interval: Interval | None = Field(default=None, description="where its mean lies, with 95 % confidence")
     time: float | None = Field(default=None, description="how long an item takes, in the artifact's unit")
+    time_interval: Interval | None = Field(default=None, description="where its mean lies, with 95 % confidence")
 
 
 class Alternative(Value):

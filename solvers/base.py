@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from models import Dataset, DatasetFacts, Value
-from models.feedback import Estimates
+from models.feedback import Expectations
 from models.worth import Worth
 from solvers.alternatives import TradeOff
 
@@ -129,7 +129,7 @@ class Solver(Generic[P]):
     plan: type[P]
     fit: Callable[[Any, Any, np.random.Generator, Run], Fitted[P]]
     """``fit(dataset, options, rng, run)``: same dataset, options and seed, same plan to the last bit."""
-    estimates: Callable[[Any, Mapping[str, Any], Any, Any], Estimates]
+    estimates: Callable[[Any, Mapping[str, Any], Any, Any], Expectations]
     """``estimates(plan, summary, query, decision)``: what is expected of an item decided so."""
     judged_on: Callable[[Mapping[str, Any]], int]
     """``judged_on(summary)``: on how many items what it expects was counted, accuracies on those of them that got an

@@ -38,6 +38,25 @@ def standard_error(rate: float, trials: int) -> float:
     return sqrt(rate * (1 - rate) / trials)
 
 
+def standard_error_of_mean(values: Floats) -> Floats:
+    """Say how far means over the last axis are usually off, (..., n): 0 for a single value.
+
+    >>> standard_error_of_mean(np.array([[1.0, 3.0], [2.0, 2.0]])).tolist()
+    [1.0, 0.0]
+    """
+    n = values.shape[-1]
+    return np.asarray(values.std(axis=-1, ddof=1) / sqrt(n) if n > 1 else np.zeros(values.shape[:-1]))
+
+
+def mean_interval(mean: float, error: float) -> tuple[float, float]:
+    """Bound a mean of what is never negative with 95 % confidence, given its standard error (normal approximation).
+
+    >>> mean_interval(1.0, 0.0), mean_interval(1.0, 10.0)[0]
+    ((1.0, 1.0), 0.0)
+    """
+    return max(mean - Z_95 * error, 0.0), mean + Z_95 * error
+
+
 def wilson_lower(successes: Int64s, trials: Int64s, confidence: float) -> Floats:
     """Bound success rates from below, one-sided, for trials of at least 1; (n,) each.
 

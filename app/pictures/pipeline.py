@@ -7,8 +7,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
 from app.pictures.canvas import ORDERED, QUIET, logarithmic, panels, percents
+from app.serving.answers import expected_of
 from app.serving.catalog import Live
 from models.pipeline import Configuration
+from models.worth import Interval
 from solvers.pipeline import PipelinePlan
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -27,6 +29,7 @@ def draw(live: Live[PipelinePlan]) -> Figure:
     stages = np.array([len(item.stages) for item in items])
     most = float(covered.max())
     least = max(min(float(covered.min()), most - LEAST_SPAN), 0.0)
+    _bars(axes, live, items)
     for count in np.unique(stages).tolist():
         some = stages == count
         dots = axes.scatter(
@@ -51,6 +54,22 @@ def draw(live: Live[PipelinePlan]) -> Figure:
     picture.colorbar(dots, ax=axes, label="coverage", format=PercentFormatter(xmax=1.0, decimals=0), pad=0.02)
     _explain(axes, np.unique(stages).tolist())
     return picture
+
+
+def _bars(axes: Axes, live: Live[PipelinePlan], items: tuple[Configuration, ...]) -> None:
+    """Draw where cost and accuracy of each lie, with 95 % confidence."""
+    for item in items:
+        expected = expected_of(live, None, item)
+        level = item.conclusive_accuracy
+        off = _off(item.cost, expected.get("cost_interval")), _off(level, expected.get("accuracy_interval"))
+        axes.errorbar(item.cost, level, yerr=off[1], xerr=off[0], ecolor=QUIET, elinewidth=0.6, fmt="none", zorder=0)
+
+
+def _off(value: float, interval: Interval | None) -> list[list[float]] | None:
+    """Say how far the ends of an interval are from what it is of: below and above; None without an interval."""
+    if interval is None:
+        return None
+    return [[max(value - interval[0], 0.0)], [max(interval[1] - value, 0.0)]]
 
 
 def _marker(count: int) -> str:

@@ -19,9 +19,11 @@ from app.routes.dependencies import (
     solved,
 )
 from app.routes.subject import Limits, Subject
-from app.serving.answers import LookUp, counted, decide, encode, facts_of
+from app.serving.answers import LookUp, counted, decide, encode, expected_of, facts_of
 from app.serving.catalog import Live
 from models.pipeline import (
+    Configuration,
+    FrontierItem,
     FrontierReply,
     PipelineQuery,
     PipelineReply,
@@ -54,7 +56,7 @@ async def frontier(name: PipelineName, context: InContext, version: Version = No
 def _frontier(live: Live[PipelinePlan]) -> bytes:
     plan = live.plan
     reply = FrontierReply(
-        items=plan.frontier(),
+        items=tuple(_item(live, one) for one in plan.frontier()),
         confidence_threshold=plan.confidence_threshold,
         exact=plan.exact,
         rows=plan.held_out,
@@ -62,6 +64,11 @@ def _frontier(live: Live[PipelinePlan]) -> bytes:
         artifact=live.ref,
     )
     return encode(reply, live)
+
+
+def _item(live: Live[PipelinePlan], one: Configuration) -> FrontierItem:
+    facts: dict[str, Any] = {**vars(one), "expected": expected_of(live, None, one)}
+    return FrontierItem.model_construct(**facts)
 
 
 @router.get(

@@ -12,10 +12,10 @@ from app.metrics import Metrics
 from app.serving.catalog import Live
 from models import Value
 from models.errors import Infeasible, ParsimonyError
-from models.feedback import Estimates, decision_id
+from models.feedback import Estimates, Expectations, decision_id
 from solvers import SOLVERS
 from solvers.base import Plan, Solver
-from solvers.statistics import wilson
+from solvers.statistics import mean_interval, wilson
 
 P = TypeVar("P", bound=Plan)
 
@@ -25,19 +25,36 @@ def facts_of(live: Live[Any], query: Any, decision: Any) -> dict[str, Any]:
 
     The id tells what was expected, too, so that feedback can be held against it.
     """
-    solver, summary = SOLVERS[live.ref.solver], live.record.summary
-    estimates = solver.estimates(live.plan, summary, query, decision)
-    rows = solver.judged_on(summary) if solver.is_of_many(decision) else 0
-    return {"decision": decision_id(live.ref, estimates), "expected": _expected(estimates, rows)}
+    estimates = _estimates(live, query, decision)
+    return {"decision": decision_id(live.ref, estimates), "expected": _expected(estimates, _rows(live, decision))}
 
 
-def _expected(estimates: Estimates, rows: int) -> dict[str, Any]:
-    """Put intervals around shares that were counted on so many rows; what does not apply is left out."""
-    expected = {name: value for name, value in vars(estimates).items() if value is not None}
+def expected_of(live: Live[Any], query: Any, decision: Any) -> dict[str, Any]:
+    """Give what is expected of items that are decided so, as of ``Expected``."""
+    return _expected(_estimates(live, query, decision), _rows(live, decision))
+
+
+def _estimates(live: Live[Any], query: Any, decision: Any) -> Expectations:
+    return SOLVERS[live.ref.solver].estimates(live.plan, live.record.summary, query, decision)
+
+
+def _rows(live: Live[Any], decision: Any) -> int:
+    """Say how many rows a decision's figures are means of; 0 for that of a single item."""
+    solver = SOLVERS[live.ref.solver]
+    return solver.judged_on(live.record.summary) if solver.is_of_many(decision) else 0
+
+
+def _expected(estimates: Expectations, rows: int) -> dict[str, Any]:
+    """Put intervals around what was counted on so many rows; what does not apply is left out."""
+    values = {name: getattr(estimates, name) for name in Estimates.model_fields}
+    expected: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
     answered = rows * expected.get("coverage", 1.0)
     for name, counted_on in (("accuracy", answered), ("coverage", rows)):
         if name in expected and counted_on >= 1:
             expected[f"{name}_interval"] = wilson(expected[name], counted_on)
+    for name, error in (("cost", estimates.cost_error), ("time", estimates.time_error)):
+        if name in expected and error is not None and rows:
+            expected[f"{name}_interval"] = mean_interval(expected[name], error)
     return expected
 
 

@@ -4,19 +4,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from models.cascade import CascadeQuery, CascadeRunDecision
-from models.feedback import Estimates
+from models.feedback import Expectations
 from solvers.base import rows_of
 from solvers.cascade.plan import CascadePlan
 
 
 def estimates(
     plan: CascadePlan, summary: Mapping[str, Any], query: CascadeQuery, decision: CascadeRunDecision
-) -> Estimates:
-    """Expect the duration that was solved for, and its accuracy on the held-out half."""
-    accuracy = plan.accuracy_of(decision.cascade)
-    if accuracy is None:
-        accuracy = _replayed(summary, list(decision.cascade))
-    return Estimates.of(accuracy=accuracy, time=decision.expected_duration)
+) -> Expectations:
+    """Expect the accuracy and the duration on the held-out half; where that was not kept, the one solved for."""
+    measured = plan.measured(decision.cascade)
+    accuracy = measured.accuracy if measured else _replayed(summary, list(decision.cascade))
+    if measured is None or measured.duration is None:
+        return Expectations.of(accuracy=accuracy, time=decision.expected_duration)
+    return Expectations.of(accuracy=accuracy, time=measured.duration, time_error=measured.duration_error)
 
 
 def _replayed(summary: Mapping[str, Any], cascade: list[str]) -> float | None:

@@ -23,7 +23,7 @@ from solvers.cascade.ratio_order import ratio_frontier
 from solvers.cascade.replay import Rows
 from solvers.cascade.solve import discard_reason
 from solvers.cascade.subset_search import MAX_CLASSIFIERS, count_left, set_states
-from solvers.cascade.summary import baselines, held_out_accuracies, notes_of, replayed, summarize, worth
+from solvers.cascade.summary import baselines, notes_of, replayed, summarize, with_held_out, worth
 
 MIN_ROWS = 20
 """Rows that a trace needs: ten to build from and ten to check on."""
@@ -55,7 +55,7 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
     run.progress(total - 2 - len(options.deadlines), total, "ordering the classifiers")
     plan = _plan(dataset, options, build, measured)
     rows = {"build": rows_of(dataset, measured, build), "held_out": rows_of(dataset, measured, held_out)}
-    plan = replace(plan, accuracies=held_out_accuracies(plan, measured, rows["held_out"]))
+    plan = with_held_out(plan, measured, rows["held_out"])
     replays = []
     for i, deadline in enumerate((None, *options.deadlines)):
         run.progress(total - 1 - len(options.deadlines) + i, total, "replaying the held-out half")

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,15 @@ from models.cascade import Algorithm, CascadeQuery, CascadeRunDecision, CascadeS
 from models.errors import Infeasible
 from solvers.base import complete
 from solvers.cascade.solve import number
+
+
+class HeldOut(NamedTuple):
+    """What a cascade did with held-out rows: the share that it answers rightly, the mean duration and its standard
+    error; None: built before that was kept."""
+
+    accuracy: float
+    duration: float | None
+    duration_error: float | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,23 +61,28 @@ class CascadePlan:
     """No cascade has a smaller expected duration, whatever the deadline."""
     accuracies: Floats = field(default_factory=lambda: np.empty(0))
     """(k,) the share of held-out rows that each step's cascade answers rightly; (0,): built before that was kept."""
+    durations: Floats = field(default_factory=lambda: np.empty(0))
+    """(k,) how long held-out rows take on average; (0,): built before that was kept."""
+    duration_errors: Floats = field(default_factory=lambda: np.empty(0))
+    """(k,) the standard errors of these; (0,): built before that was kept."""
     _maxima: list[float] = field(init=False, repr=False, metadata={"derived": True})
     """``maximum_durations``, in which a list is searched faster."""
-    _measured: dict[tuple[str, ...], float] = field(init=False, repr=False, metadata={"derived": True})
-    """The accuracy of each cascade, where that was kept."""
+    _measured: dict[tuple[str, ...], HeldOut] = field(init=False, repr=False, metadata={"derived": True})
+    """What each cascade did with held-out rows, where that was kept."""
     _answers: list[dict[str, Any] | None] = field(init=False, repr=False, metadata={"derived": True})
     """What each of the k steps answers, from when it was first asked."""
 
     def __post_init__(self) -> None:
         self.check()
         maxima = self.maximum_durations.tolist()
-        measured = {self._cascade(step): accuracy for step, accuracy in enumerate(self.accuracies.tolist())}
+        measured = {self._cascade(step): self._held_out(step) for step in range(len(self.accuracies))}
         complete(self, {"_maxima": maxima, "_measured": measured, "_answers": [None] * len(maxima)})
 
     def _arrays(self) -> tuple[NDArray[Any], ...]:
         times = self.thresholds, self.execution_times, self.worst_case_times
         durations = self.maximum_durations, self.expected_durations
-        return *times, *durations, self.offsets, self.members, self.reaching, self.accuracies
+        measured = self.accuracies, self.durations, self.duration_errors
+        return *times, *durations, self.offsets, self.members, self.reaching, *measured
 
     def check(self) -> None:
         """Raise InvalidRequest if the arrays do not fit each other: a plan may come from anybody's bytes."""
@@ -83,6 +97,9 @@ class CascadePlan:
             and self.worst_case_times.shape == (n,),
             "accuracies from 0 to 1 of all steps or none": self.accuracies.shape in ((0,), (k,))
             and bool(np.all((self.accuracies >= 0) & (self.accuracies <= 1))),
+            "measured durations of all steps or none": self.durations.shape == self.duration_errors.shape
+            and self.durations.shape in ((0,), (k,))
+            and all(bool(np.all(np.isfinite(e) & (e >= 0))) for e in (self.durations, self.duration_errors)),
             "at least one step": k > 0 and self.maximum_durations.shape == self.expected_durations.shape == (k,),
             "increasing maximum durations": bool(np.all(np.diff(self.maximum_durations) > 0)),
             "finite times": all(
@@ -122,8 +139,14 @@ class CascadePlan:
             answer = self._answers[step] = self._answer(step)
         return CascadeRunDecision.model_construct(**answer, deadline=deadline)
 
-    def accuracy_of(self, cascade: tuple[str, ...]) -> float | None:
-        """Say how accurate a cascade is on the held-out rows; None if that was not kept."""
+    def _held_out(self, step: int) -> HeldOut:
+        accuracy = float(self.accuracies[step])
+        if not len(self.durations):
+            return HeldOut(accuracy, None, None)
+        return HeldOut(accuracy, float(self.durations[step]), float(self.duration_errors[step]))
+
+    def measured(self, cascade: tuple[str, ...]) -> HeldOut | None:
+        """Say what a cascade did with the held-out rows; None if that was not kept."""
         return self._measured.get(cascade)
 
     def _accurate(self, latest: int, wanted: float) -> int:
@@ -148,7 +171,7 @@ class CascadePlan:
                 cascade=self._cascade(step),
                 expected_duration=float(self.expected_durations[step]),
                 maximum_duration=start,
-                accuracy=self.accuracy_of(self._cascade(step)),
+                accuracy=float(self.accuracies[step]) if len(self.accuracies) else None,
             )
             for step, (start, end) in enumerate(zip(self._maxima, ends, strict=True))
         )

@@ -1,13 +1,14 @@
 """What a cascade build tells of itself: its classifiers, its cascades replayed on both halves, and two baselines."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from models import Trace
-from models.arrays import Floats, Int64s
+from models.arrays import Int64s
 from models.cascade import CascadeOptions, CascadeQuery
 from models.errors import Infeasible
 from models.worth import Worth
@@ -15,6 +16,7 @@ from solvers.alternatives import Alternatives, Replay, worth_of
 from solvers.cascade.measured import Measured
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.replay import Rows, replay, walk
+from solvers.statistics import standard_error_of_mean
 
 
 def summarize(dataset: Trace, options: CascadeOptions, measured: Measured, plan: CascadePlan) -> dict[str, Any]:
@@ -70,11 +72,16 @@ def replayed(plan: CascadePlan, measured: Measured, rows: dict[str, Rows], deadl
     }
 
 
-def held_out_accuracies(plan: CascadePlan, measured: Measured, rows: Rows) -> Floats:
-    """Say how accurate the cascade of each step is on the held-out half: (k,)."""
+def with_held_out(plan: CascadePlan, measured: Measured, rows: Rows) -> CascadePlan:
+    """Add to a plan what the cascade of each step does on the held-out half."""
     calls = [plan.members[start:end].tolist() for start, end in pairwise(plan.offsets.tolist())]
-    columns = [[measured.index(plan.names[k]) for k in own] for own in calls]
-    return np.array([float(walk(rows, own)[1].mean()) for own in columns])
+    walks = [walk(rows, [measured.index(plan.names[k]) for k in own]) for own in calls]
+    return replace(
+        plan,
+        accuracies=np.array([float(right.mean()) for _, right, _ in walks]),
+        durations=np.array([float(duration.mean()) for duration, _, _ in walks]),
+        duration_errors=np.array([float(standard_error_of_mean(duration)) for duration, _, _ in walks]),
+    )
 
 
 def baselines(dataset: Trace, measured: Measured, build: Int64s, held_out: Int64s) -> list[dict[str, Any]]:

@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-from models.feedback import Estimates
+from models.feedback import Expectations
 from models.index import IndexDecision, IndexQuery
 from solvers.base import rows_of
 from solvers.index.plan import IndexPlan
 
 
-def estimates(plan: IndexPlan, summary: Mapping[str, Any], query: IndexQuery, decision: IndexDecision) -> Estimates:
+def estimates(plan: IndexPlan, summary: Mapping[str, Any], query: IndexQuery, decision: IndexDecision) -> Expectations:
     """Expect the accuracy of the model that was chosen, and its cost."""
-    return Estimates.of(accuracy=decision.accuracy, cost=decision.cost)
+    return Expectations.of(accuracy=decision.accuracy, cost=decision.cost)
 
 
 def judged_on(summary: Mapping[str, Any]) -> int:

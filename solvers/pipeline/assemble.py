@@ -39,8 +39,12 @@ def assemble(
     models: Models,
     front: FrontSearch,
     tested: Scores,
+    cost_errors: Floats,
 ) -> PipelinePlan:
-    """Put a plan together; configurations by rising cost on the test rows, then falling accuracy and coverage."""
+    """Put a plan together; configurations by rising cost on the test rows, then falling accuracy and coverage.
+
+    tested, cost_errors: what they achieve there, and the standard errors, (s,), of their costs.
+    """
     preparation, criteria = data.preparation, data.criteria
     order = np.lexsort((-tested.coverage, -tested.accuracy, tested.cost))
     lengths = np.array([len(data) for data in models.data], dtype=np.int64)
@@ -71,6 +75,7 @@ def assemble(
         model_offsets=np.cumsum([0, *(lengths if archived else lengths // 8)], dtype=np.int64),
         model_numbers=np.frombuffer(b"" if archived else every, dtype="<f8").copy(),
         model_bytes=np.frombuffer(every if archived else b"", dtype=np.uint8).copy(),
+        tested_cost_errors=cost_errors[order],
     )
 
 

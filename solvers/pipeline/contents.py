@@ -1,6 +1,6 @@
 """What a pipeline plan keeps, and what its arrays promise each other: a plan may come from anybody's bytes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -70,6 +70,8 @@ class PipelineContents:
     """The models that are linear."""
     model_bytes: UInt8s
     """The models that are archives."""
+    tested_cost_errors: Floats = field(default_factory=lambda: np.empty(0))
+    """(s,) the standard errors of costs on rows held out; (0,): built before these were kept."""
 
     def check(self) -> None:
         """Raise InvalidRequest for the first promise that is not kept: no decision can crash or hang after this."""
@@ -122,6 +124,8 @@ def _of_configurations(plan: PipelineContents) -> dict[str, bool]:
             for each in tables
         )
         and all(bool(np.all(each[:, :3] >= 0) and np.all(each[:, :2] <= 1)) for each in tables),
+        "standard errors of all costs or of none": plan.tested_cost_errors.shape in ((0,), (len(genes),))
+        and bool(np.all(np.isfinite(plan.tested_cost_errors) & (plan.tested_cost_errors >= 0))),
         "configurations by rising cost": bool(np.all(np.diff(plan.tested[:, 2]) >= 0)),
     }
 

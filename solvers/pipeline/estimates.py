@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from models.feedback import Estimates
+from models.feedback import Expectations
 from models.pipeline import Configuration, PipelineQuery
 from solvers.base import rows_of
 from solvers.pipeline.plan import PipelinePlan
@@ -11,14 +11,17 @@ from solvers.pipeline.plan import PipelinePlan
 
 def estimates(
     plan: PipelinePlan, summary: Mapping[str, Any], query: PipelineQuery, decision: Configuration
-) -> Estimates:
+) -> Expectations:
     """Expect the accuracy of accepted answers, and the cost of an item, of the configuration on the test rows.
 
     Where it accepted none of them nothing is known of its answers.
     """
     coverage = decision.coverage
-    return Estimates.of(
-        accuracy=decision.conclusive_accuracy if coverage else None, coverage=coverage or None, cost=decision.cost
+    return Expectations.of(
+        accuracy=decision.conclusive_accuracy if coverage else None,
+        coverage=coverage or None,
+        cost=decision.cost,
+        cost_error=plan.cost_error(decision.solution),
     )
 
 

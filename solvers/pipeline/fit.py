@@ -34,7 +34,8 @@ from solvers.pipeline.objectives import costs_of
 from solvers.pipeline.plan import PipelinePlan
 from solvers.pipeline.prepared_data import PreparedData
 from solvers.pipeline.summary import summarize
-from solvers.pipeline.worth import worth
+from solvers.pipeline.worth import replay, worth
+from solvers.statistics import standard_error_of_mean
 
 
 def fit(dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generator, run: Run) -> Fitted[PipelinePlan]:
@@ -56,7 +57,8 @@ def fit(dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generato
     kept = np.unique(stage_masks(front.chromosomes, int(front.chromosomes.max()) + 1))
     models = Models(learner.kind, kept, learner.models(kept))
     report = data.criteria.evaluator(test, lambda masks: models.answers(learner, data.table[test], masks))
-    plan = assemble(dataset, options, data, models, front, report(front.chromosomes))
+    errors = np.array([standard_error_of_mean(replay(report, genes).costs) for genes in front.chromosomes])
+    plan = assemble(dataset, options, data, models, front, report(front.chromosomes), errors)
     summary = summarize(plan, front, data.split.counts(), _baselines(data))
     usual = plan.chromosomes[plan.solution(None)]
     validation = data.evaluator(data.split.validation)

@@ -99,6 +99,10 @@ class PipelinePlan(PipelineContents):
         """List every configuration, by rising cost."""
         return tuple(Configuration(**self._facts(solution)) for solution in range(len(self.chromosomes)))
 
+    def cost_error(self, solution: int) -> float | None:
+        """Give the standard error of what a configuration costs; None if the artifact is older."""
+        return float(self.tested_cost_errors[solution]) if len(self.tested_cost_errors) else None
+
     @property
     def confidence_threshold(self) -> float | dict[str, float]:
         """The threshold: one number, or one for each class where they differ."""

@@ -1,6 +1,6 @@
 """What a policy plan keeps, and what its arrays promise each other: a plan may come from anybody's bytes."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from math import comb
 from typing import Literal
 
@@ -106,6 +106,8 @@ class PolicyContents:
     """With which the bounds hold."""
     rows: int
     """How many items the curve was validated on."""
+    point_cost_errors: Floats = field(default_factory=lambda: np.empty(0))
+    """(H,) the standard errors of ``point_costs``; (0,): built before these were kept."""
 
     def check(self) -> None:
         """Raise InvalidRequest if the arrays do not fit each other."""
@@ -245,6 +247,8 @@ def _curve(plan: PolicyContents) -> dict[str, bool]:
         and bool(np.all(np.diff(plan.point_errors) < 0))
         and bool(np.all(plan.point_costs >= 0))
         and bool(np.all(plan.point_costs <= plan.point_bounds)),
+        "standard errors of all costs or of none": plan.point_cost_errors.shape in ((0,), plan.tradeoffs.shape)
+        and bool(np.all(plan.point_cost_errors >= 0)),
         "a curve that begins at no cost": float(plan.point_bounds[0]) == 0.0,
         "errors from 0 to 1": bool(np.all((plan.point_errors >= 0) & (plan.point_errors <= 1))),
     }

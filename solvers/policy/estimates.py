@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from models import Value
-from models.feedback import Estimates
+from models.feedback import Expectations
 from models.policy import PolicyTarget
 from solvers.base import rows_of
 from solvers.policy.plan import PolicyPlan
 
 
-def estimates(plan: PolicyPlan, summary: Mapping[str, Any], query: PolicyTarget, decision: Value) -> Estimates:
+def estimates(plan: PolicyPlan, summary: Mapping[str, Any], query: PolicyTarget, decision: Value) -> Expectations:
     """Expect what the points of the curve reach that decide for the trade-off or budget, whatever the item."""
-    accuracy, cost = plan.reached(query)
-    return Estimates.of(accuracy=accuracy, cost=cost)
+    accuracy, cost, cost_error = plan.reached(query)
+    return Expectations.of(accuracy=accuracy, cost=cost, cost_error=cost_error)
 
 
 def judged_on(summary: Mapping[str, Any]) -> int:

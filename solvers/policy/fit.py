@@ -48,6 +48,7 @@ from solvers.policy.subsets import choose_subsets
 from solvers.policy.summary import summarize
 from solvers.policy.traffic import Passed, counts_of
 from solvers.policy.worth import worth
+from solvers.statistics import standard_error_of_mean
 
 Learner = Literal["regression", "filter_tree"]
 
@@ -272,8 +273,7 @@ def bounds_of(costs: Floats, confidence: float) -> Floats:
     >>> bounds_of(np.array([[1.0, 1.0], [0.0, 2.0]]), 0.5).tolist()
     [1.0, 1.0]
     """
-    errors = costs.std(axis=1, ddof=1) / np.sqrt(costs.shape[1])
-    return np.asarray(costs.mean(axis=1) + NormalDist().inv_cdf(confidence) * errors)
+    return np.asarray(costs.mean(axis=1) + NormalDist().inv_cdf(confidence) * standard_error_of_mean(costs))
 
 
 def _traffic(task: Task, learned: LearnedPolicies, tradeoffs: Floats) -> TrafficCounts:
@@ -319,6 +319,7 @@ def _plan(unit: str, task: Task, members: list[list[Member]], learned: LearnedPo
         point_bounds=bounds[hull],
         point_errors=errors[hull],
         point_sensors=acquired[hull],
+        point_cost_errors=np.append(standard_error_of_mean(learned.costs), 0.0)[hull],
         confidence=task.options.confidence,
         rows=len(training.labels),
         **together(graph.offsets, learned.policies, points),

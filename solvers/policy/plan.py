@@ -193,15 +193,17 @@ class PolicyPlan(PolicyContents):
             raise Infeasible(f"{needed} an item, it is {budget:g}")
         return Mixture(place, place, 0.0)
 
-    def reached(self, target: PolicyTarget) -> tuple[float, float]:
-        """Give the accuracy and the cost of an item that a trade-off or a budget reaches on validation."""
+    def reached(self, target: PolicyTarget) -> tuple[float, float, float | None]:
+        """Give the accuracy that a trade-off or a budget reaches on validation, the cost of an item, and its standard
+        error, at most; None for that if the artifact is older."""
         mixture = self.mixture(target)
         first, second = mixture.first, mixture.second
 
         def mixed(points: Floats) -> float:
             return float(points[first] + mixture.share * (points[second] - points[first]))
 
-        return 1 - mixed(self.point_errors), mixed(self.point_costs)
+        error = mixed(self.point_cost_errors) if len(self.point_cost_errors) else None
+        return 1 - mixed(self.point_errors), mixed(self.point_costs), error
 
     @staticmethod
     def _point(mixture: Mixture, draw: "ItemDraw") -> int:

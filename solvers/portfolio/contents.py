@@ -1,6 +1,6 @@
 """What a portfolio plan keeps, and what its arrays promise each other: a plan may come from anybody's bytes."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -19,6 +19,7 @@ _DIMENSIONS = {
     "curve_accuracies": 2,
     "curve_costs": 2,
     "curve_usage": 3,
+    "curve_cost_errors": 2,
 }
 
 
@@ -72,6 +73,8 @@ class PortfolioContents:
     """(q, p) what a query cost."""
     curve_usage: Int64s
     """(q, p, m) how many of the held-out items each classifier answered."""
+    curve_cost_errors: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    """(q, p) the standard errors of what a query cost beyond what was planned; (0, 0): built before these were kept."""
 
     def check(self) -> None:
         """Raise InvalidRequest if the arrays do not fit each other."""
@@ -82,7 +85,7 @@ class PortfolioContents:
 
 
 def _dimensions(plan: PortfolioContents) -> dict[str, bool]:
-    arrays = {field.name: getattr(plan, field.name) for field in fields(plan) if field.init}
+    arrays = {each.name: getattr(plan, each.name) for each in fields(plan) if each.init}
     arrays = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
     m, names = len(plan.classifiers), plan.classifiers
     return {
@@ -139,6 +142,8 @@ def _curve(plan: PortfolioContents) -> dict[str, bool]:
     return {
         "a curve for each method": all(table.shape == shape for table in tables)
         and plan.curve_usage.shape == (*shape, len(plan.classifiers)),
+        "standard errors of all costs or of none": plan.curve_cost_errors.shape in ((0, 0), shape)
+        and bool(np.all((plan.curve_cost_errors >= 0) & (plan.curve_cost_errors <= LARGEST))),
         "budgets that rise": bool(np.all(np.diff(plan.curve_budgets) > 0)),
         "usage of all held-out items": plan.held_out > 0
         and bool(np.all(plan.curve_usage >= 0))

@@ -32,13 +32,15 @@ class Method:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
-    """The curve: methods, budgets (p,) of a query, and estimates, accuracies, costs (q, p), usage (q, p, m)."""
+    """The curve: methods, budgets (p,) of a query, and estimates, accuracies, costs and the standard
+    errors of what these are beyond those planned with (q, p), usage (q, p, m)."""
 
     methods: tuple[str, ...]
     budgets: Floats
     estimates: Floats
     accuracies: Floats
     costs: Floats
+    cost_errors: Floats
     usage: Int64s
 
 
@@ -81,14 +83,16 @@ def draw_curve(methods: tuple[Method, ...], budgets: Floats, known: Known, plain
     """Let every method route the held-out items at every budget."""
     n, m = known.right.shape
     shape = len(methods), len(budgets)
-    estimates, accuracies, costs = np.full(shape, np.nan), np.empty(shape), np.empty(shape)
+    estimates, accuracies = np.full(shape, np.nan), np.empty(shape)
+    costs, errors = np.empty(shape), np.empty(shape)
     usage = np.empty((*shape, m), dtype=np.int64)
     for row, method in enumerate(methods):
         truth, embedding = (known, known.embedding_mean) if method.embeds else (plain, 0.0)
         for at, budget in enumerate(budgets.tolist()):
             choice = method.choose((budget - embedding) * n)
             outcome = Outcome.of(choice, truth, embeds=method.embeds)
-            accuracies[row, at], costs[row, at], usage[row, at] = outcome.accuracy, outcome.cost, outcome.usage
+            accuracies[row, at], usage[row, at] = outcome.accuracy, outcome.usage
+            costs[row, at], errors[row, at] = outcome.cost, outcome.cost_error
             if method.values is not None:
                 estimates[row, at] = method.values[np.arange(n), choice].mean()
-    return Drawn(tuple(method.name for method in methods), budgets, estimates, accuracies, costs, usage)
+    return Drawn(tuple(method.name for method in methods), budgets, estimates, accuracies, costs, errors, usage)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from models.feedback import Estimates
+from models.feedback import Expectations
 from models.portfolio import Assignment, RouteDecision
 from solvers.base import rows_of
 from solvers.portfolio.plan import PortfolioPlan
@@ -11,13 +11,19 @@ from solvers.portfolio.plan import PortfolioPlan
 
 def estimates(
     plan: PortfolioPlan, summary: Mapping[str, Any], query: Any, decision: RouteDecision | Assignment
-) -> Estimates:
+) -> Expectations:
     """Expect the estimate and the cost of the classifier that was chosen, or their means over a batch.
 
     Whichever looks best is estimated too high; what that came to on held-out items at the budget is taken off already.
+    Where costs differ from item to item, a batch is expected to cost more or less than planned by what held-out items
+    did at its budget.
     """
-    queries = len(decision.assignments) if isinstance(decision, Assignment) else 1
-    return Estimates.of(accuracy=decision.estimated_accuracy, cost=decision.cost / queries)
+    if not isinstance(decision, Assignment):
+        return Expectations.of(accuracy=decision.estimated_accuracy, cost=decision.cost)
+    queries = len(decision.assignments)
+    beyond, error = plan.beyond_planned("occam", decision.budget / queries)
+    cost = max(decision.cost / queries + beyond, 0.0)
+    return Expectations.of(accuracy=decision.estimated_accuracy, cost=cost, cost_error=error)
 
 
 def is_of_many(decision: RouteDecision | Assignment) -> bool:

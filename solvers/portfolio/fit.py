@@ -230,4 +230,5 @@ def _plan(
         curve_accuracies=drawn.accuracies,
         curve_costs=drawn.costs,
         curve_usage=drawn.usage,
+        curve_cost_errors=drawn.cost_errors,
     )

@@ -201,6 +201,16 @@ class PortfolioPlan(PortfolioContents):
         off = self.curve_estimates[row] - self.curve_accuracies[row]
         return float(np.interp(budget, self.curve_budgets, np.nan_to_num(off)))
 
+    def beyond_planned(self, method: str, budget: float) -> tuple[float, float | None]:
+        """Say how much more a query cost on held-out items than was planned, at a budget of a query, and the standard
+        error of that; None for it if the artifact is older."""
+        if method not in self.methods or not len(self.curve_cost_errors):
+            return 0.0, None
+        row = self.methods.index(method)
+        planned = self.curve_usage[row] @ self.costs / self.held_out + self.embedding_cost
+        off, errors = self.curve_costs[row] - planned, self.curve_cost_errors[row]
+        return float(np.interp(budget, self.curve_budgets, off)), float(np.interp(budget, self.curve_budgets, errors))
+
     def shadow_prices(self) -> tuple[ShadowPrice, ...]:
         """List the prices that single queries are routed by."""
         budgets = (self.price_budgets + self.embedding_cost).tolist()

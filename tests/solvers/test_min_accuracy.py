@@ -61,7 +61,7 @@ def test_a_policy_takes_its_cheapest_point_that_is_accurate_enough() -> None:
     for wanted in LEVELS:
         able = [cost for cost, error in zip(made.point_costs, made.point_errors, strict=True) if 1 - error >= wanted]
         if able:
-            accuracy, cost = made.reached(PolicyTarget(min_accuracy=wanted))
+            accuracy, cost, _ = made.reached(PolicyTarget(min_accuracy=wanted))
             assert accuracy >= wanted
             assert cost == min(able)
         else:

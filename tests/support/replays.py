@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from solvers import SOLVERS, Run
 CLASSES = np.array(["a", "b", "c"])
 NAMES = ("fast", "middle", "strong")
 COSTS = (1.0, 3.0, 10.0)
+"""What classifiers and features cost; measured, a classifier's answer takes up to half more, the harder the item."""
 SKILLS = ((0.95, 0.45), (0.95, 0.7), (0.97, 0.9))
 """How often each classifier is right about the easiest items, and about the hardest."""
 NOISES = (1.2, 0.9, 0.7)
@@ -38,6 +39,7 @@ class World:
     embeddings: Any
     correct: Bools
     confidences: Floats
+    costs: Floats
 
     @classmethod
     def of(cls, seed: int, rows: int) -> "World":
@@ -47,22 +49,29 @@ class World:
         chances = np.column_stack([easy + (hard - easy) * hardness for easy, hard in SKILLS])
         correct = rng.random((rows, 3)) < chances
         confidences = np.clip(chances + 0.15 * rng.normal(size=(rows, 3)), 0.01, 0.99)
+        costs = np.array(COSTS) * (1 + 0.5 * hardness[:, None] * rng.random((rows, 3)))
         says = np.where(correct, labels[:, None], (labels[:, None] + 1) % 3)
         trace: dict[str, Any] = {"label": CLASSES[labels]}
         for k, name in enumerate(NAMES):
-            trace |= {f"{name}_says": CLASSES[says[:, k]], f"{name}_sure": confidences[:, k]}
+            trace |= {f"{name}_says": CLASSES[says[:, k]], f"{name}_sure": confidences[:, k], f"{name}_ms": costs[:, k]}
         shown = {f"x{k}": labels + noise * rng.normal(size=rows) for k, noise in enumerate(NOISES)}
         embeddings = np.column_stack((hardness + 0.1 * rng.normal(size=rows), rng.normal(size=rows)))
-        return cls(trace, {"label": CLASSES[labels], **shown}, embeddings.astype(np.float32), correct, confidences)
+        features = {"label": CLASSES[labels], **shown}
+        return cls(trace, features, embeddings.astype(np.float32), correct, confidences, costs)
 
-    def dataset(self, solver: str) -> Dataset:
-        """Give it as a solver takes it."""
+    def dataset(self, solver: str, *, measured: bool = False) -> Dataset:
+        """Give it as a solver takes it; measured: whether each answer of a classifier has a cost of its own."""
         if solver in ("index", "pipeline"):
             features = [{"name": f"x{k}", "cost": cost, "columns": [f"x{k}"]} for k, cost in enumerate(COSTS)]
             spec = {"kind": "features", "label": "label", "unit": "ms", "features": features}
             return dataset_from_columns(FeaturesSpec.model_validate(spec), self.features)
         classifiers = [
-            {"name": name, "cost": cost, "prediction": f"{name}_says", "confidence": f"{name}_sure"}
+            {
+                "name": name,
+                "cost": {"column": f"{name}_ms"} if measured else cost,
+                "prediction": f"{name}_says",
+                "confidence": f"{name}_sure",
+            }
             for name, cost in zip(NAMES, COSTS, strict=True)
         ]
         trace_spec = TraceSpec.model_validate(
@@ -96,14 +105,19 @@ def built(solver: str, dataset: Dataset, seed: int = 0, **params: Any) -> Live[A
     return Live(record, ref, fitted.plan)
 
 
-Replayed = tuple[Interval, float]
-"""Where the accuracy was said to lie, and what came true."""
+class Replayed(NamedTuple):
+    """What was said of a decision: the quantity, where it was said to lie, and what came true."""
+
+    quantity: str
+    interval: Interval
+    true: float
 
 
 def replay_cascade(live: Live[Any], fresh: World) -> list[Replayed]:
     """Walk fresh rows through the cascade without a deadline."""
     decision = live.plan.decide(CascadeQuery())
-    right, waiting = np.zeros(len(fresh.correct), dtype=bool), np.ones(len(fresh.correct), dtype=bool)
+    n = len(fresh.correct)
+    right, waiting, times = np.zeros(n, dtype=bool), np.ones(n, dtype=bool), np.zeros(n)
     for step in decision.steps:
         k = NAMES.index(step.classifier)
         sure = (
@@ -111,19 +125,20 @@ def replay_cascade(live: Live[Any], fresh: World) -> list[Replayed]:
             if step.confidence_threshold is None
             else fresh.confidences[:, k] >= step.confidence_threshold
         )
+        times += waiting * fresh.costs[:, k]
         right |= waiting & sure & fresh.correct[:, k]
         waiting &= ~sure
-    return [(_said(live, CascadeQuery(), decision), float(right.mean()))]
+    return _held(live, CascadeQuery(), decision, accuracy=right, time=times)
 
 
 def replay_index(live: Live[Any], fresh: World) -> list[Replayed]:
-    """Predict fresh items within budgets."""
+    """Predict fresh items within budgets; what features cost is known exactly."""
     replayed = []
     for budget in (1.0, 4.0, 14.0):
         query = IndexQuery(budget=budget)
         decision = live.plan.decide(query)
         labels = live.plan.predict(decision, fresh.items(fresh.features)).labels
-        replayed.append((_said(live, query, decision), float(np.mean(np.array(labels) == fresh.features["label"]))))
+        replayed += _held(live, query, decision, accuracy=np.array(labels) == fresh.features["label"])
     return replayed
 
 
@@ -133,9 +148,9 @@ def replay_portfolio(live: Live[Any], fresh: World) -> list[Replayed]:
     for budget in (1.5, 3.0, 6.0):
         options = AssignmentOptions(budget=Budget(per_query=budget))
         assigned = live.plan.assign(estimates, options)
-        places = [NAMES.index(name) for name in assigned.assignments]
-        right = fresh.correct[np.arange(len(places)), places]
-        replayed.append((_said(live, options, assigned), float(right.mean())))
+        rows, places = np.arange(len(estimates)), [NAMES.index(name) for name in assigned.assignments]
+        right, costs = fresh.correct[rows, places], fresh.costs[rows, places]
+        replayed += _held(live, options, assigned, accuracy=right, cost=costs)
     return replayed
 
 
@@ -145,22 +160,26 @@ def replay_pipeline(live: Live[Any], fresh: World) -> list[Replayed]:
     steps = live.plan.steps(live.plan.solution(None), fresh.items(fresh.features))
     labels = np.array([getattr(step, "label", "") for step in steps])
     accepted = labels != ""
-    right = float(np.mean(labels[accepted] == fresh.features["label"][accepted]))
-    return [(_said(live, PipelineQuery(), decision), right)]
+    paid = np.cumsum([stage.cost for stage in decision.stages])[[step.stage for step in steps]]
+    right = labels[accepted] == fresh.features["label"][accepted]
+    return _held(live, PipelineQuery(), decision, accuracy=right, coverage=accepted, cost=paid)
 
 
 def replay_policy(live: Live[Any], fresh: World) -> list[Replayed]:
     """Roll fresh items out within budgets."""
     answers = [
-        RolloutItem.model_validate({"sensors": {name: [row[f"{name}_says"], row[f"{name}_sure"]] for name in NAMES}})
-        for row in fresh.items(fresh.trace)
+        RolloutItem.model_validate(
+            {"item": str(at), "sensors": {name: [row[f"{name}_says"], row[f"{name}_sure"]] for name in NAMES}}
+        )
+        for at, row in enumerate(fresh.items(fresh.trace))
     ]
     replayed = []
     for budget in (1.5, 4.0):
         target = PolicyTarget(budget=budget)
         walked = live.plan.rollouts(answers, target)
-        labels = np.array([item.label for item in walked.items])
-        replayed.append((_said(live, target, walked), float(np.mean(labels == fresh.trace["label"]))))
+        right = np.array([item.label for item in walked.items]) == fresh.trace["label"]
+        asked = np.array([[name in item.path for name in NAMES] for item in walked.items])
+        replayed += _held(live, target, walked, accuracy=right, cost=(asked * fresh.costs).sum(axis=1))
     return replayed
 
 
@@ -173,6 +192,7 @@ REPLAYS: dict[str, Callable[[Live[Any], World], list[Replayed]]] = {
 }
 
 
-def _said(live: Live[Any], query: Any, decision: Any) -> Interval:
-    interval: Interval = facts_of(live, query, decision)["expected"]["accuracy_interval"]
-    return interval
+def _held(live: Live[Any], query: Any, decision: Any, **came_true: Any) -> list[Replayed]:
+    """Hold what was said of each quantity against what came true of fresh items, (n,)."""
+    expected = facts_of(live, query, decision)["expected"]
+    return [Replayed(name, expected[f"{name}_interval"], float(np.mean(true))) for name, true in came_true.items()]

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
@@ -16,6 +17,7 @@ from matplotlib.text import Text
 from app.pictures import draw, save
 from app.pictures.canvas import LEAST_SPAN, OWN_FONT, apart, families, percents, shown
 from app.pictures.index import MOST_NAMED
+from app.serving.answers import expected_of
 from app.serving.catalog import Live
 from models import Dataset, FeaturesSpec, TraceSpec, dataset_from_columns
 from models.cascade import CascadeQuery
@@ -121,8 +123,20 @@ def test_the_steps_are_those_of_the_plan(tmp_path: Path) -> None:
 
 def test_the_front_has_a_dot_for_each_configuration(tmp_path: Path) -> None:
     panels, _ = drawn(sample("pipeline"), tmp_path)
-    dots = [dot for some in panels[0].collections for dot in np.asarray(some.get_offsets()).tolist()]
+    scattered = [some for some in panels[0].collections if isinstance(some, PathCollection)]
+    dots = [dot for some in scattered for dot in np.asarray(some.get_offsets()).tolist()]
     assert sorted(dots) == sorted([each.cost, each.conclusive_accuracy] for each in sample("pipeline").plan.frontier())
+
+
+def test_the_front_shows_where_its_figures_lie(tmp_path: Path) -> None:
+    panels, _ = drawn(sample("pipeline"), tmp_path)
+    lines = [some for some in panels[0].collections if isinstance(some, LineCollection)]
+    drawn_bars = {tuple(map(tuple, segment.tolist())) for some in lines for segment in some.get_segments()}
+    plan = sample("pipeline").plan
+    for item in plan.frontier():
+        expected = expected_of(sample("pipeline"), None, item)
+        (low, high), level = expected["cost_interval"], item.conclusive_accuracy
+        assert any(np.allclose(bar, ((low, level), (high, level))) for bar in drawn_bars)
 
 
 def test_every_method_and_budget_of_a_portfolio_is_drawn(tmp_path: Path) -> None:

@@ -95,6 +95,7 @@ BROKEN: dict[str, Any] = {
     "model_offsets": np.array([0, 1], dtype=np.int64),
     "model_numbers": np.zeros(1),
     "model_bytes": np.zeros(3, dtype=np.int8),
+    "tested_cost_errors": np.full(1, -1.0),
 }
 
 

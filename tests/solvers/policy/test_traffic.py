@@ -103,7 +103,7 @@ def test_what_comes_goes_on_or_stops_and_adds_up_to_the_curve(kind: str, target:
     assert spent == pytest.approx(sum(node.cost * node.stopped for node in counted.nodes))
     if kind == "in groups":  # all its costs are the same for all rows
         assert spent / counted.rows == pytest.approx(counted.cost)
-    accuracy, cost = plan.reached(PolicyTarget(**target))
+    accuracy, cost, _ = plan.reached(PolicyTarget(**target))
     assert (1 - counted.error, counted.cost) == pytest.approx((accuracy, cost))
     for edge in counted.edges:
         assert edge.source < edge.target

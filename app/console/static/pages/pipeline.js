@@ -3,10 +3,26 @@ import { datasetOf, showArtifact, under } from "../artifact.js";
 import { decisionPanel } from "../decision.js";
 import { empty, fill, h, number, page, percent } from "../dom.js";
 import { figure, onPick } from "../figures.js";
-import { RAMP, palette } from "../theme.js";
+import { RAMP, colour, palette } from "../theme.js";
 import { walk } from "../walk.js";
 
+/** Configurations up to which all have their error bars: with more of them nothing else could be seen. */
+const MOST_BARS = 30;
+const FIGURES = { conclusive_accuracy: "accuracy", coverage: "coverage", cost: "cost" };
+
 const staged = ({ stages }) => stages.map((stage) => stage.features.join(" + ") || "nothing").join(" → ");
+
+/** Draw with 95 % confidence where a figure lies: of the configuration that is chosen, and of all where they are few. */
+function bars(items, chosen, key) {
+  const spans = items.map((one) => {
+    const seen = items.length <= MOST_BARS || one.solution === chosen;
+    const [low, high] = (seen && one.expected[`${FIGURES[key]}_interval`]) || [one[key], one[key]];
+    return [Math.max(one[key] - low, 0), Math.max(high - one[key], 0)];
+  });
+  const [below, above] = [spans.map(([low]) => low), spans.map(([, high]) => high)];
+  const looks = { thickness: 1, width: 2, color: colour("--muted") };
+  return { type: "data", symmetric: false, array: above, arrayminus: below, ...looks };
+}
 
 /** One view of the frontier: y over cost, coloured by the third figure. */
 function view({ title, hint, y, yTitle, colour, colourTitle, call }) {
@@ -25,6 +41,8 @@ function view({ title, hint, y, yTitle, colour, colourTitle, call }) {
             (one) =>
               `${staged(one)}<br>${percent(one.conclusive_accuracy)} of answers right, ${percent(one.coverage)} answered<br>${number(one.cost)} ${frontier.unit} an item`,
           ),
+          error_x: bars(frontier.items, chosen, "cost"),
+          error_y: bars(frontier.items, chosen, y),
           marker: {
             size: frontier.items.map((one) => (one.solution === chosen ? 17 : 8)),
             color: frontier.items.map((one) => one[colour]),
@@ -66,7 +84,7 @@ function stagesOf(one, unit) {
     h(
       "p",
       {},
-      `Solution ${one.solution}: ${percent(one.conclusive_accuracy)} of its answers are right, ${percent(one.coverage)} of items get one, for ${number(one.cost)} ${unit} an item.`,
+      `Solution ${one.solution}: ${percent(one.conclusive_accuracy)} of its answers are right, ${percent(one.coverage)} of items get one: ${percent(one.coverage * one.conclusive_accuracy)} of all items are answered rightly, for ${number(one.cost)} ${unit} an item.`,
     ),
     h(
       "ol",
@@ -93,7 +111,7 @@ page(async ({ solver, name }) => {
   const views = [
     view({
       title: "Accuracy against cost",
-      hint: "each dot is a configuration; the brighter, the more items get an answer. Choose one to see its stages.",
+      hint: "each dot is a configuration; the brighter, the more items get an answer. Bars hold what is true with 95 % confidence. Choose one to see its stages.",
       y: "conclusive_accuracy",
       yTitle: "accuracy of answers",
       colour: "coverage",
