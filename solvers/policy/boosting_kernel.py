@@ -8,25 +8,32 @@ int64, the questions, each a column and the last bin answered no; leaves (T, 2^d
 
 import numpy as np
 
-from models.arrays import Floats, Int32s, Int64s, Singles, UInt8s
+from models.arrays import Floats, Int32s, Int64s, Singles, UInt8s, UInt64s
 from solvers.jit import njit
 
 
 @njit()
 def split_gains(
-    bins: UInt8s, width: int, nodes: int, slopes: Floats, weights: Floats, ridge: float, leaf: Int64s
+    bins: UInt8s, width: int, nodes: int, slopes: Floats, weights: Floats, ridge: float, leaf: UInt64s
 ) -> Floats:
-    """Say what is won by splitting all nodes of a level after each bin of one column, (n,), but the last."""
-    sums, masses = np.zeros((nodes, width)), np.zeros((nodes, width))
+    """Say what is won by splitting all nodes of a level after each bin of one column, (n,), but the last.
+
+    Slopes and weights of a bin stand beside each other, and places have no sign: that is a quarter of the time.
+    """
+    histogram, wide = np.zeros((nodes * width, 2)), np.uint64(width)
     for i in range(len(slopes)):
-        sums[leaf[i], bins[i]] += slopes[i]
-        masses[leaf[i], bins[i]] += weights[i]
+        at = leaf[i] * wide + np.uint64(bins[i])
+        histogram[at, 0] += slopes[i]
+        histogram[at, 1] += weights[i]
     gains = np.zeros(width - 1)
-    for q in range(nodes):
-        total, mass, left, below = sums[q].sum(), masses[q].sum(), 0.0, 0.0
+    for first in range(0, nodes * width, width):
+        total, mass, left, below = 0.0, 0.0, 0.0, 0.0
+        for at in range(first, first + width):
+            total += histogram[at, 0]
+            mass += histogram[at, 1]
         for b in range(width - 1):
-            left += sums[q, b]
-            below += masses[q, b]
+            left += histogram[first + b, 0]
+            below += histogram[first + b, 1]
             rest = total - left
             gains[b] += left * left / (below + ridge) + rest * rest / (mass - below + ridge)
     return gains
@@ -42,7 +49,7 @@ def ask(
     ridge: float,
     columns: Int32s,
     chosen: Int64s,
-    leaf: Int64s,
+    leaf: UInt64s,
 ) -> None:
     """Choose the questions of one tree for the gradients of one projection, and find the leaf of every row.
 
@@ -61,7 +68,7 @@ def ask(
         columns[level], chosen[level] = best, at
         column = bins[best]
         for i in range(len(leaf)):
-            leaf[i] = 2 * leaf[i] + (column[i] > at)
+            leaf[i] = np.uint64(2) * leaf[i] + np.uint64(column[i] > at)
 
 
 @njit()
@@ -75,7 +82,7 @@ def project(residuals: Singles, direction: Floats, slopes: Floats) -> None:
 
 
 @njit()
-def step_to_means(residuals: Singles, leaf: Int64s, rate: float, ridge: float, steps: Singles) -> None:
+def step_to_means(residuals: Singles, leaf: UInt64s, rate: float, ridge: float, steps: Singles) -> None:
     """Write a tree's steps, (2^d, L), and take them off the residuals."""
     sums, counts = np.zeros(steps.shape), np.zeros(len(steps))
     outputs = steps.shape[1]
@@ -106,7 +113,7 @@ def regress(
 ) -> None:
     """Boost by least squares. residuals: (n, L) targets less the base, which become what the trees leave of them."""
     n = len(residuals)
-    leaf, slopes, weights = np.zeros(n, np.int64), np.zeros(n), np.ones(n)
+    leaf, slopes, weights = np.zeros(n, np.uint64), np.zeros(n), np.ones(n)
     for t in range(len(columns)):
         project(residuals, directions[t], slopes)
         ask(bins, widths, asked[t], slopes, weights, ridge, columns[t], chosen[t], leaf)
@@ -147,7 +154,7 @@ def newton_step(
     logits: Singles,
     gradients: Floats,
     curvatures: Floats,
-    leaf: Int64s,
+    leaf: UInt64s,
     rate: float,
     ridge: float,
     steps: Singles,
@@ -183,7 +190,7 @@ def classify(
 ) -> None:
     """Boost by the logarithmic loss. logits: (n, L) of the base, which become the forest's; labels: (n,) below L."""
     n, outputs = logits.shape
-    leaf, slopes, weights = np.zeros(n, np.int64), np.zeros(n), np.zeros(n)
+    leaf, slopes, weights = np.zeros(n, np.uint64), np.zeros(n), np.zeros(n)
     gradients, curvatures = np.zeros((n, outputs)), np.zeros((n, outputs))
     for t in range(len(columns)):
         differentiate(logits, labels, directions[t], gradients, curvatures, slopes, weights)

@@ -187,10 +187,11 @@ def _losses(margins: Floats, weights: Floats, labels: Bools, importance: Floats,
 def _newton_steps(inputs: Floats, curvatures: Floats, slopes: Floats, pull: Floats) -> Floats:
     """Solve for the steps of all regressions, (P, L): where a system is singular, a little is added to its diagonal."""
     from scipy.linalg import cho_factor, cho_solve
+    from scipy.linalg.blas import dsyrk
 
     steps = np.empty_like(slopes)
     for at in range(slopes.shape[1]):
-        hessian = (inputs * curvatures[:, at : at + 1]).T @ inputs
+        hessian = dsyrk(1.0, (inputs * np.sqrt(curvatures[:, at : at + 1])).T, lower=True)  # the half that is needed
         hessian[np.diag_indices(len(hessian))] += pull[:, 0] + LEAST_CURVATURE
         steps[:, at] = cho_solve(cho_factor(hessian, lower=True, check_finite=False), slopes[:, at], check_finite=False)
     return steps
