@@ -47,8 +47,13 @@ def uniform_values(rng: np.random.Generator, count: int, classifiers: int) -> Fl
     return rng.random((count, classifiers))
 
 
-def forest_values(items: Singles, success: Floats, vectors: Singles, seed: int) -> Floats:
-    """Train a regression forest for each classifier on items (r, d), and predict for vectors (n, d): (n, m)."""
+def forest_values(
+    items: Singles, success: Floats, vectors: Singles, seed: int, report: Callable[[str], None] = lambda message: None
+) -> Floats:
+    """Train a regression forest for each classifier on items (r, d), and predict for vectors (n, d): (n, m).
+
+    ``report`` hears how many are trained.
+    """
     import joblib
     from sklearn.ensemble import RandomForestRegressor
 
@@ -58,8 +63,11 @@ def forest_values(items: Singles, success: Floats, vectors: Singles, seed: int) 
         forest = RandomForestRegressor(TREES, random_state=seed, max_samples=rows, max_features=columns)
         return np.asarray(forest.fit(items, column).predict(vectors))
 
-    jobs = [joblib.delayed(predict)(column) for column in success.T]
-    return np.stack(joblib.Parallel()(jobs), axis=1)
+    jobs, values = [joblib.delayed(predict)(column) for column in success.T], list[Floats]()
+    for done in joblib.Parallel(return_as="generator")(jobs):
+        values.append(done)
+        report(f"{len(values)} of {len(jobs)} forests are trained, to compare with")
+    return np.stack(values, axis=1)
 
 
 def beaten(names: Sequence[str], accuracies: Floats, costs: Floats) -> dict[str, str]:

@@ -11,6 +11,7 @@ method          how it chooses
 ``occam``, ``route`` and ``frugal_mct`` need the embeddings, so these are taken off their budget.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,14 +80,21 @@ def curve_budgets(known: Known, plain: Known, points: int) -> Floats:
     return np.unique(np.linspace(low, high, points))
 
 
-def draw_curve(methods: tuple[Method, ...], budgets: Floats, known: Known, plain: Known) -> Drawn:
-    """Let every method route the held-out items at every budget."""
+def draw_curve(
+    methods: tuple[Method, ...],
+    budgets: Floats,
+    known: Known,
+    plain: Known,
+    report: Callable[[str], None] = lambda message: None,
+) -> Drawn:
+    """Let every method route the held-out items at every budget; ``report`` hears which one does."""
     n, m = known.right.shape
     shape = len(methods), len(budgets)
     estimates, accuracies = np.full(shape, np.nan), np.empty(shape)
     costs, errors = np.empty(shape), np.empty(shape)
     usage = np.empty((*shape, m), dtype=np.int64)
     for row, method in enumerate(methods):
+        report(f"routing held-out items by {method.name}")
         truth, embedding = (known, known.embedding_mean) if method.embeds else (plain, 0.0)
         for at, budget in enumerate(budgets.tolist()):
             choice = method.choose((budget - embedding) * n)

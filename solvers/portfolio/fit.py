@@ -7,7 +7,9 @@ The rows are cut at random: one half is drawn from (the build half), one quarter
 3. On the held-out part every method routes at every budget of the curve (``curve``).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -92,7 +94,8 @@ def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run
     run.progress(3, STEPS, "comparing on held-out items")
     held_out = table.known(table.held_out, embeds=True)
     estimates = estimator.estimate(held_out.vectors)
-    drawn = _drawn(table, items, estimator, held_out, estimates, tuned, prices, rng, options.curve_points)
+    report = partial(run.progress, 3, STEPS)
+    drawn = _drawn(table, items, estimator, held_out, estimates, tuned, prices, rng, options.curve_points, report)
     run.progress(4, STEPS, "putting the plan together")
     plan = _plan(dataset, options, table, estimator, items, tuned, prices, drawn)
     worth_here = worth(
@@ -178,11 +181,13 @@ def _drawn(
     prices: ShadowPrices,
     rng: np.random.Generator,
     points: int,
+    report: Callable[[str], None],
 ) -> Drawn:
     """Let the portfolio and its baselines route the held-out items, of which ``known`` is the truth."""
     plain = table.known(table.held_out, embeds=False)
     values = estimates - tuned.penalties
-    forests = forest_values(items, table.success, estimator.scaling.apply(known.vectors), int(rng.integers(2**32)))
+    vectors, seed = estimator.scaling.apply(known.vectors), int(rng.integers(2**32))
+    forests = forest_values(items, table.success, vectors, seed, report)
     methods = methods_of(
         estimates,
         values,
@@ -193,7 +198,7 @@ def _drawn(
         forests,
         rng,
     )
-    return draw_curve(methods, curve_budgets(known, plain, points), known, plain)
+    return draw_curve(methods, curve_budgets(known, plain, points), known, plain, report)
 
 
 def _plan(
