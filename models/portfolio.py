@@ -189,7 +189,7 @@ class Assignment(Value):
     assignments: Items[str] = Field(description="for each query the classifier")
     estimated_accuracy: float = Field(
         description="the share of right answers to expect, from 0 to 1: the mean estimate, less what such estimates "
-        "were too high by on held-out items at this budget"
+        "were too high by, classifier by classifier, on held-out items at this budget"
     )
     raw_estimate: float = Field(description="the mean estimate, which the programme adds up, before that is taken off")
     least_estimate: float = Field(description="the least estimate, from 0 to 1")
@@ -265,7 +265,7 @@ class RouteDecision(Value):
     classifier: str = Field(description="the classifier")
     estimated_accuracy: float = Field(
         description="how likely it is right, from 0 to 1: the estimate, less what estimates of chosen classifiers were "
-        "too high by on held-out items at this budget"
+        "too high by, classifier by classifier, on held-out items at this budget"
     )
     raw_estimate: float = Field(description="the estimate before that is taken off")
     cost: float = Field(description="what the query costs, its embedding included, in the artifact's unit")

@@ -20,6 +20,7 @@ _DIMENSIONS = {
     "curve_costs": 2,
     "curve_usage": 3,
     "curve_cost_errors": 2,
+    "curve_too_high": 3,
 }
 
 
@@ -75,6 +76,8 @@ class PortfolioContents:
     """(q, p, m) how many of the held-out items each classifier answered."""
     curve_cost_errors: Floats = field(default_factory=lambda: np.empty((0, 0)))
     """(q, p) the standard errors of what a query cost beyond what was planned; (0, 0): built before these were kept."""
+    curve_too_high: Floats = field(default_factory=lambda: np.empty((0, 0, 0)))
+    """(q, p, m) how far the estimates of a classifier were too high when it was chosen; (0, 0, 0): as above."""
 
     def check(self) -> None:
         """Raise InvalidRequest if the arrays do not fit each other."""
@@ -144,6 +147,8 @@ def _curve(plan: PortfolioContents) -> dict[str, bool]:
         and plan.curve_usage.shape == (*shape, len(plan.classifiers)),
         "standard errors of all costs or of none": plan.curve_cost_errors.shape in ((0, 0), shape)
         and bool(np.all((plan.curve_cost_errors >= 0) & (plan.curve_cost_errors <= LARGEST))),
+        "estimates that are off by 2 at most": plan.curve_too_high.shape in ((0, 0, 0), plan.curve_usage.shape)
+        and bool(np.all(np.abs(plan.curve_too_high) <= 2)),
         "budgets that rise": bool(np.all(np.diff(plan.curve_budgets) > 0)),
         "usage of all held-out items": plan.held_out > 0
         and bool(np.all(plan.curve_usage >= 0))

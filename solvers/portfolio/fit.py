@@ -236,4 +236,5 @@ def _plan(
         curve_costs=drawn.costs,
         curve_usage=drawn.usage,
         curve_cost_errors=drawn.cost_errors,
+        curve_too_high=drawn.too_high,
     )

@@ -92,7 +92,7 @@ class PortfolioPlan(PortfolioContents):
         choice = self._prices.choose(self.values(estimates), self.costs, net, most - self.embedding_cost)
         return RouteDecision(
             classifier=self.classifiers[choice],
-            estimated_accuracy=self.corrected(float(estimates[choice]), "route", budget),
+            estimated_accuracy=_corrected(float(estimates[choice]), float(self.optimism("route", budget)[choice])),
             raw_estimate=float(estimates[choice]),
             cost=self.embedding_cost + float(self.costs[choice]),
             price=self._prices.at(net),
@@ -164,7 +164,7 @@ class PortfolioPlan(PortfolioContents):
         counts = np.bincount(solution.choice, minlength=len(self.classifiers))
         return Assignment(
             assignments=tuple(self.classifiers[i] for i in solution.choice.tolist()),
-            estimated_accuracy=self.corrected(float(chosen.mean()), "occam", total / n),
+            estimated_accuracy=_corrected(float(chosen.mean()), float(self.optimism("occam", total / n) @ counts) / n),
             raw_estimate=float(chosen.mean()),
             least_estimate=float(chosen.min()),
             cost=solution.cost + n * self.embedding_cost,
@@ -189,17 +189,16 @@ class PortfolioPlan(PortfolioContents):
             for at, budget in enumerate(self.curve_budgets.tolist())
         )
 
-    def corrected(self, estimate: float, method: str, budget: float) -> float:
-        """Take off an estimate, from 0 to 1, what choosing by it makes it too high at a budget of a query."""
-        return min(max(estimate - self.optimism(method, budget), 0.0), 1.0)
-
-    def optimism(self, method: str, budget: float) -> float:
-        """Say how far a method's estimates were above its accuracy on held-out items, at a budget of a query."""
+    def optimism(self, method: str, budget: float) -> Floats:
+        """Say how far a method's estimates of each classifier, (m,), were above the truth on the held-out items that
+        it gave to it, at a budget of a query."""
         if method not in self.methods or not len(self.curve_budgets):
-            return 0.0
+            return np.zeros(len(self.classifiers))
         row = self.methods.index(method)
-        off = self.curve_estimates[row] - self.curve_accuracies[row]
-        return float(np.interp(budget, self.curve_budgets, np.nan_to_num(off)))
+        if len(self.curve_too_high):
+            return np.array([np.interp(budget, self.curve_budgets, each) for each in self.curve_too_high[row].T])
+        off = np.nan_to_num(self.curve_estimates[row] - self.curve_accuracies[row])  # older: alike for all of them
+        return np.full(len(self.classifiers), np.interp(budget, self.curve_budgets, off))
 
     def beyond_planned(self, method: str, budget: float) -> tuple[float, float | None]:
         """Say how much more a query cost on held-out items than was planned, at a budget of a query, and the standard
@@ -216,3 +215,8 @@ class PortfolioPlan(PortfolioContents):
         budgets = (self.price_budgets + self.embedding_cost).tolist()
         pairs = zip(budgets, self.prices.tolist(), strict=True)
         return tuple(ShadowPrice(budget=budget, price=price) for budget, price in pairs)
+
+
+def _corrected(estimate: float, optimism: float) -> float:
+    """Take off an estimate, from 0 to 1, what choosing by it makes it too high."""
+    return min(max(estimate - optimism, 0.0), 1.0)

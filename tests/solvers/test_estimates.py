@@ -66,14 +66,18 @@ def test_what_no_outcome_could_tell_is_not_expected(name: str, field: str, chang
 
 @pytest.mark.parametrize("method", ["occam", "route"])
 def test_a_portfolios_optimism_is_what_its_estimates_were_above_the_truth_on_held_out_rows(method: str) -> None:
-    """At each budget of the curve, between two of them in proportion; at a budget beyond, that of the last."""
+    """By classifier; together at each budget of the curve; between two of them in proportion, beyond as the last."""
     plan: PortfolioPlan = fitted("portfolio").plan
     points = next(curve.points for curve in plan.curves() if curve.method == method)
     off = [(point.estimated_accuracy or 0) - point.accuracy for point in points]
     assert abs(off[0]) > 0.01
-    assert [plan.optimism(method, point.budget) for point in points] == pytest.approx(off)
-    assert plan.optimism(method, (points[0].budget + points[1].budget) / 2) == pytest.approx((off[0] + off[1]) / 2)
-    assert plan.optimism(method, 1e9) == pytest.approx(off[-1])
+    for point, too_high in zip(points, off, strict=True):
+        shares = np.array(list(point.usage.values())) / plan.held_out
+        assert plan.optimism(method, point.budget) @ shares == pytest.approx(too_high)
+    of_first, of_second = (plan.optimism(method, point.budget) for point in points[:2])
+    between = plan.optimism(method, (points[0].budget + points[1].budget) / 2)
+    assert between == pytest.approx((of_first + of_second) / 2)
+    assert plan.optimism(method, 1e9) == pytest.approx(plan.optimism(method, points[-1].budget))
     assert all(float(point.accuracy * SAMPLES["portfolio"].judged_rows).is_integer() for point in points)
 
 
@@ -84,6 +88,7 @@ def test_a_portfolio_expects_its_estimates_less_their_optimism() -> None:
     options = AssignmentOptions(budget=Budget(per_query=1.0))
     decision = plan.assign(plan.estimate(queries), options, 1.0)
     estimates = SOLVERS["portfolio"].estimates(plan, summary, options, decision)
-    assert estimates.accuracy == pytest.approx(decision.raw_estimate - plan.optimism("occam", 1.0))
+    shares = np.array(list(decision.usage.values())) / 3
+    assert estimates.accuracy == pytest.approx(decision.raw_estimate - plan.optimism("occam", 1.0) @ shares)
     assert estimates.accuracy != pytest.approx(decision.raw_estimate)
     assert estimates.cost == pytest.approx(decision.cost / 3)
