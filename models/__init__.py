@@ -20,19 +20,16 @@ from models.artifact import (
 from models.base import Items, Label, Name, Value
 from models.cost import Cost, Polynomial, Timings
 from models.dataset import (
-    CostColumn,
     Dataset,
     DatasetFacts,
     DatasetSpec,
     FeatureSpec,
     FeaturesSpec,
     FeatureTable,
-    Trace,
-    TraceClassifier,
-    TraceSpec,
     dataset_from_columns,
 )
 from models.errors import Fault, InvalidRequest, ParsimonyError
+from models.trace import CostColumn, Trace, TraceClassifier, TraceSpec
 
 __all__ = [
     "ArtifactManifest",

@@ -12,12 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.arrays import Bools, Floats, Int32s, Singles
-from models.errors import Fault
+from models.errors import Fault, InvalidRequest
 
+FARTHEST = 1e30
+"""The largest value of a feature, either way: single precision can hold it, and its square is finite."""
 Columns = Mapping[str, NDArray[Any]]
 _NOTHING = np.empty(0)
 _WHOLE_FLOAT = re.compile(r"^([+-]?[0-9]+)\.0+$")
 _LONGEST_CLASS = 200
+_TRUTHS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
 _WHOLE = 2.0**53
 """Up to here every whole number is a float of its own."""
 
@@ -34,6 +37,13 @@ def first_repeated(names: Iterable[str]) -> str | None:
             return name
         seen.add(name)
     return None
+
+
+def refuse_repeated(what: str, names: Iterable[str]) -> None:
+    """Raise ValueError for the first name that stands a second time."""
+    repeated = first_repeated(names)
+    if repeated is not None:
+        raise ValueError(f"{what} {repeated!r} stands twice")
 
 
 def numbers(
@@ -103,6 +113,21 @@ def texts(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any]:
     return column.astype(str)
 
 
+def truths(columns: Columns, name: str, faults: list[Fault]) -> Floats:
+    """Take a column of yes and no, as 1 and 0: numbers, or text as ``true`` and ``false`` in any case."""
+    column = _present(columns, name, faults)
+    if column is None:
+        return _NOTHING
+    if column.dtype.kind == "O":
+        column = np.array([_TRUTHS.get(str(cell).strip().lower(), np.nan) for cell in column])
+    values = column.astype(np.float64) if column.dtype.kind in "iufb" else np.full(len(column), np.nan)
+    odd = (values != 0) & (values != 1)
+    if odd.any():
+        cell = _shown(columns[name][_first(odd)])
+        faults.append(Fault(("table", name), f"must be 0 or 1, false or true; row {_first(odd) + 1} is {cell}"))
+    return values
+
+
 def text_of(cell: str | float | bool) -> str:
     """Write one class or category as ``texts`` does.
 
@@ -160,6 +185,21 @@ def embeddings_of(embeddings: NDArray[Any] | None, rows: int, faults: list[Fault
         row = _first(~np.isfinite(embeddings).all(axis=1))
         faults.append(Fault(("embeddings",), f"must be finite; row {row + 1} is not"))
     return np.ascontiguousarray(embeddings)
+
+
+def side_by_side(columns: list[Floats | float] | list[Floats], rows: int) -> Floats:
+    """Put columns (or numbers, repeated) side by side: (rows, len(columns)), C-ordered and read-only."""
+    table = np.empty((rows, len(columns)))
+    for j, column in enumerate(columns):
+        table[:, j] = column
+    table.flags.writeable = False
+    return table
+
+
+def raise_if_any(faults: list[Fault]) -> None:
+    """Raise InvalidRequest with all faults, if there are any."""
+    if faults:
+        raise InvalidRequest.at(*faults)
 
 
 def _present(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any] | None:

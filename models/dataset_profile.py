@@ -34,7 +34,9 @@ class ClassifierProfile(Value):
 
     name: str = Field(description="the classifier's name")
     group: str | None = Field(description="its group, if it has one")
-    accuracy: Share = Field(description="the share of all items, from 0 to 1, that it answered rightly")
+    accuracy: Share = Field(
+        description="the share of all items, from 0 to 1, that it answered rightly; their mean quality where graded"
+    )
     mean_cost: float = Field(description="what an item cost on average, in the dataset's unit")
     mean_confidence: float | None = Field(
         description="the mean confidence, as the classifier gives it; null if it gives none"
@@ -49,7 +51,8 @@ class ClassifierProfile(Value):
 
 
 class Agreement(Value):
-    """Who is right when who is wrong: rows and columns are classifiers, in the same order."""
+    """Who is right when who is wrong: rows and columns are classifiers, in the same order. A graded answer counts as
+    right from 0.5 on."""
 
     classifiers: Items[str] = Field(description="the classifiers' names")
     wrong: Items[int] = Field(description="for each classifier the number of items that it answered wrongly")

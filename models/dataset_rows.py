@@ -7,19 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.base import LARGEST
-from models.columns import numbers, text_of
-from models.dataset import (
-    FARTHEST,
-    CostColumn,
-    Dataset,
-    DatasetFacts,
-    FeaturesSpec,
-    FeatureTable,
-    Trace,
-    TraceSpec,
-    dataset_from_columns,
-)
+from models.columns import FARTHEST, numbers, text_of
+from models.dataset import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, dataset_from_columns
 from models.errors import Fault, InvalidRequest
+from models.trace import CostColumn, Trace, TraceSpec
 
 Cell = str | float | None
 Row = Mapping[str, Cell]
@@ -34,8 +25,8 @@ def row_faults(facts: DatasetFacts, row: Row, embedding: Sequence[float] | None)
         faults += _cell_faults(spec, name, row[name]) if name in row else [Fault(("row", name), "is missing")]
     if len(embedding or ()) != dimensions:
         faults.append(Fault(("embedding",), f"has {len(embedding or ())} numbers, the dataset's have {dimensions}"))
-    label = row.get(spec.label)
-    if label is not None and label != "" and text_of(label) not in facts.classes:
+    label = None if spec.label is None else row.get(spec.label)
+    if spec.label is not None and label is not None and label != "" and text_of(label) not in facts.classes:
         there = ", ".join(facts.classes[:10])
         faults.append(Fault(("row", spec.label), f"is {label!r}, which is no class of the dataset: it has {there}"))
     return faults
@@ -49,6 +40,8 @@ def _cell_faults(spec: Spec, name: str, cell: Cell) -> list[Fault]:
         return []
     if isinstance(cell, str):
         return [Fault(("row", name), f"must be a number, is {cell!r}")]
+    if isinstance(spec, TraceSpec) and cell not in (0, 1) and any(name == each.correct for each in spec.classifiers):
+        return [Fault(("row", name), f"must be 0 or 1, is {cell:g}")]
     cell_faults: list[Fault] = []
     numbers({name: np.array([float(cell)])}, name, cell_faults, **_limits(spec, name))
     return [Fault(("row", name), fault.msg.partition("; row")[0] + f", is {cell:g}") for fault in cell_faults]
@@ -61,6 +54,8 @@ def _limits(spec: Spec, name: str) -> dict[str, Any]:
         return within | ({"above": 0.0} if name in spec.size_columns else {})
     if any(isinstance(each.cost, CostColumn) and each.cost.column == name for each in spec.classifiers):
         return {"at_least": 0.0, "at_most": LARGEST}
+    if any(name in (each.correct, each.quality) for each in spec.classifiers):
+        return {"at_least": 0.0, "at_most": 1.0}
     scored = any(name in (each.scores or {}).values() for each in spec.classifiers)
     return {"at_least": -FARTHEST, "at_most": FARTHEST} if scored else {}
 
@@ -113,9 +108,13 @@ def _categories(names: tuple[str, ...], codes: NDArray[np.float64]) -> NDArray[A
 
 
 def _trace_columns(trace: Trace) -> dict[str, NDArray[Any]]:
-    columns = {trace.spec.label: _texts(trace.classes, trace.labels)}
+    label = trace.spec.label
+    columns = {} if label is None else {label: _texts(trace.classes, trace.labels)}
     for j, classifier in enumerate(trace.spec.classifiers):
-        columns[classifier.prediction] = _texts(trace.classes, trace.predictions[:, j])
+        if classifier.prediction is not None:
+            columns[classifier.prediction] = _texts(trace.classes, trace.predictions[:, j])
+        else:
+            columns[str(classifier.correct or classifier.quality)] = trace.quality[:, j]
         if classifier.confidence is not None:
             columns[classifier.confidence] = trace.confidences[:, j]
         if isinstance(classifier.cost, CostColumn):

@@ -11,8 +11,11 @@ from models.base import Items, Value
 _PART = r"[ _.\-]"
 """What stands between the name of a classifier and what a column says of it."""
 _SAYS = re.compile(rf"^(.*?){_PART}?(says|said|pred|prediction|predicted|answer|label)$", re.I)
+_RIGHT = re.compile(rf"^(.+?){_PART}(correct|is[ _]?correct|passed)$", re.I)
+_GRADE = re.compile(rf"^(.+?){_PART}(quality|grade|judge|reward|pass[ _]?rate)$", re.I)
 _SURE = re.compile(rf"{_PART}(sure|conf|confidence|prob|probability|score|logprob)$", re.I)
 _COST = re.compile(rf"{_PART}(ms|us|s|sec|seconds|time|usd|dollars|eur|cost|price)$", re.I)
+_TOKENS = re.compile(rf"{_PART}(tokens|tokens[ _]?(in|out)|(input|output|prompt|completion)[ _]tokens)$", re.I)
 _LABEL = re.compile(r"^(truth|true[ _]?label|ground[ _]?truth|label|target|class|outcome|y)$", re.I)
 _UNITS = {"ms": "ms", "us": "us", "s": "s", "sec": "s", "seconds": "s", "usd": "USD", "dollars": "USD", "eur": "EUR"}
 
@@ -27,40 +30,64 @@ class SpecDraft(Value):
 
 
 def draft_of(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Draft a spec from columns and some rows: a trace where columns come as answer, confidence and cost of somebody,
-    else features; and say what was guessed.
+    """Draft a spec from columns and some rows, and say what was guessed.
+
+    A trace where columns come as answer, confidence and cost of somebody; where they tell only whether somebody was
+    right, or how good an answer was, a trace without a label; else features.
 
     >>> draft_of(["GPT 4 answer", "GPT 4 confidence", "GPT 4 usd", "truth"], [])[0]["classifiers"][0]["name"]
     'GPT 4'
+    >>> draft_of(["prompt", "small_correct", "small_usd", "large_correct", "large_usd"], [])[0]["classifiers"][0]
+    {'name': 'small', 'correct': 'small_correct', 'cost': {'column': 'small_usd'}}
     """
-    label = next((column for column in columns if _LABEL.match(column)), columns[-1])
+    label = next((column for column in columns if _LABEL.match(column)), None)
     answers = [column for column in columns if column != label and _SAYS.match(column)]
-    guesses = [] if _LABEL.match(label) else [f"the label is the last column, {label!r}: no other looks like one"]
-    if answers:
-        spec, more = _trace(columns, label, answers)
+    graded = [column for column in columns if _RIGHT.match(column) or _GRADE.match(column)]
+    if len(graded) > 1 and (label is None or not answers):
+        spec, more = _trace(columns, None, graded)
+        return spec, tuple(more)
+    last = columns[-1] if label is None else label
+    guesses = [] if label else [f"the label is the last column, {last!r}: no other looks like one"]
+    if any(column != last for column in answers):
+        spec, more = _trace(columns, last, [column for column in answers if column != last])
     else:
-        spec, more = _features(columns, rows, label)
+        spec, more = _features(columns, rows, last)
     return spec, (*guesses, *more)
 
 
-def _trace(columns: Sequence[str], label: str, answers: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    classifiers, units, guesses = [], list[str](), []
-    for prediction in answers:
-        match = _SAYS.match(prediction)
-        name = (match and match[1]) or prediction
-        own = [one for one in columns if one != prediction and re.match(rf"{re.escape(name)}{_PART}", one)]
+def _trace(columns: Sequence[str], label: str | None, told: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Draft a trace from the columns in which classifiers tell something, one of each classifier."""
+    classifiers, units, guesses = dict[str, dict[str, Any]](), list[str](), []
+    for column in told:
+        what, match = _told(column)
+        name = (match and match[1]) or column
+        if name in classifiers:
+            guesses.append(f"{column!r} is left out: {name!r} tells its answers in another column")
+            continue
+        own = [one for one in columns if one != column and re.match(rf"{re.escape(name)}{_PART}", one)]
         confidence = next((one for one in own if _SURE.search(one)), None)
         cost = next((one for one in own if _COST.search(one)), None)
-        said = {"name": name, "prediction": prediction} | ({"confidence": confidence} if confidence else {})
-        classifiers.append(said | {"cost": {"column": cost} if cost else 1})
-        if cost is None:
-            guesses.append(f"{name!r} has no column of its cost: 1 stands for it")
-        else:
+        tokens = [one for one in own if _TOKENS.search(one)]
+        said = {"name": name, what: column} | ({"confidence": confidence} if confidence else {})
+        classifiers[name] = said | {"cost": {"column": cost} if cost else 1}
+        if cost is not None:
             units += [_UNITS[word] for word in [re.split(_PART, cost)[-1].lower()] if word in _UNITS]
+        elif tokens:
+            price = f"tokens in {tokens[0]!r} times their price, as a column of its own, would be its cost"
+            guesses.append(f"{name!r} has no column of its cost: 1 stands for it; {price}")
+        else:
+            guesses.append(f"{name!r} has no column of its cost: 1 stands for it")
     unit = units[0] if units else "unit"
     if len(set(units)) > 1:
         guesses.append(f"costs seem to be in {' and '.join(sorted(set(units)))}: they must be in one unit")
-    return {"kind": "trace", "label": label, "unit": unit, "classifiers": classifiers}, guesses
+    label_of = {} if label is None else {"label": label}
+    return {"kind": "trace", **label_of, "unit": unit, "classifiers": list(classifiers.values())}, guesses
+
+
+def _told(column: str) -> tuple[str, re.Match[str] | None]:
+    """Say what a classifier tells in a column, as a field of its spec, and how its name was told apart."""
+    kinds = {"correct": _RIGHT, "quality": _GRADE, "prediction": _SAYS}
+    return next(((what, match) for what, how in kinds.items() if (match := how.match(column))), ("prediction", None))
 
 
 def _features(columns: Sequence[str], rows: Sequence[Sequence[str]], label: str) -> tuple[dict[str, Any], list[str]]:

@@ -84,7 +84,7 @@ def set_name(features: Sequence[str], otherwise: str) -> str:
 
 def each_alone(dataset: Trace, rows: Int64s) -> dict[str, Replay]:
     """Let each classifier of a trace answer for some rows."""
-    right, costs = dataset.correct[rows].astype(np.float64), dataset.costs[rows]
+    right, costs = dataset.quality[rows], dataset.costs[rows]
     names = [f"always {classifier.name}" for classifier in dataset.spec.classifiers]
     return {name: Replay(right[:, k], costs[:, k]) for k, name in enumerate(names)}
 

@@ -20,6 +20,8 @@ from models.dataset_profile import (
 )
 
 BINS = 10
+RIGHT = 0.5
+"""A graded answer counts as right from here on where it is counted who is right when who is wrong."""
 SIZES = 40
 UNKNOWN_SIZES = (1.0, 1000.0)
 """The range of sizes that is looked at where nothing tells which sizes there are."""
@@ -36,8 +38,7 @@ def profile(dataset: Dataset) -> TraceProfile | FeaturesProfile:
 
 
 def _of_trace(trace: Trace) -> TraceProfile:
-    correct = trace.correct
-    true_classes = int(trace.labels.max()) + 1
+    quality, true_classes = trace.quality, int(trace.labels.max()) + 1
     profiles = []
     for j, spec in enumerate(trace.spec.classifiers):
         sure = trace.confidences[:, j] if spec.confidence is not None else None
@@ -45,11 +46,11 @@ def _of_trace(trace: Trace) -> TraceProfile:
             ClassifierProfile(
                 name=spec.name,
                 group=spec.group,
-                accuracy=float(correct[:, j].mean()),
+                accuracy=float(quality[:, j].mean()),
                 mean_cost=mean(trace.costs[:, j]),
                 mean_confidence=None if sure is None else mean(sure),
                 no_class=float((trace.predictions[:, j] >= true_classes).mean()),
-                calibration=() if sure is None else calibration(sure, correct[:, j]),
+                calibration=() if sure is None else calibration(sure, quality[:, j]),
             )
         )
     return TraceProfile(
@@ -57,7 +58,7 @@ def _of_trace(trace: Trace) -> TraceProfile:
         unit=trace.spec.unit,
         classes=_classes(trace),
         classifiers=tuple(profiles),
-        agreement=agreement([each.name for each in profiles], correct),
+        agreement=agreement([each.name for each in profiles], quality >= RIGHT),
     )
 
 
@@ -71,16 +72,16 @@ def mean(values: Floats) -> float:
     return min(max(average, float(values.min())), float(values.max()))
 
 
-def calibration(confidences: Floats, correct: Bools) -> tuple[CalibrationBin, ...]:
+def calibration(confidences: Floats, quality: Floats) -> tuple[CalibrationBin, ...]:
     """Cut items into at most 10 bins of about equally many by rising confidence, equal ones into the same bin.
 
-    confidences: (n,) finite; correct: (n,).
+    confidences: (n,) finite; quality: (n,) from 0 to 1.
 
-    >>> [(each.low, each.accuracy, each.rows) for each in calibration(np.array([0.9, 0.4, 0.9]), np.arange(3) > 0)]
+    >>> [(each.low, each.accuracy, each.rows) for each in calibration(np.array([0.9, 0.4, 0.9]), np.array([0, 1, 1]))]
     [(0.4, 1.0, 1), (0.9, 0.5, 2)]
     """
     order = np.argsort(confidences, kind="stable")
-    rising, right = confidences[order], correct[order]
+    rising, right = confidences[order], quality[order]
     n = len(order)
     highest = rising[[(share * n + BINS - 1) // BINS - 1 for share in range(1, BINS + 1)]]
     ends = np.unique(np.searchsorted(rising, highest, side="right")).tolist()
@@ -163,5 +164,7 @@ def _timings(cost: Any) -> tuple[Timing, ...]:
 
 
 def _classes(dataset: Dataset) -> tuple[ClassRows, ...]:
+    if not dataset.classes:
+        return ()
     counts = np.bincount(dataset.labels, minlength=len(dataset.classes)).tolist()
     return tuple(ClassRows(name=name, rows=count) for name, count in zip(dataset.classes, counts, strict=True))

@@ -57,7 +57,7 @@ def mean_interval(mean: float, error: float) -> tuple[float, float]:
     return max(mean - Z_95 * error, 0.0), mean + Z_95 * error
 
 
-def wilson_lower(successes: Int64s, trials: Int64s, confidence: float) -> Floats:
+def wilson_lower(successes: Int64s | Floats, trials: Int64s, confidence: float) -> Floats:
     """Bound success rates from below, one-sided, for trials of at least 1; (n,) each.
 
     >>> float(wilson_lower(np.array([95]), np.array([100]), 0.95)[0].round(4))

@@ -109,6 +109,7 @@ def _six(repos: Repositories) -> Trace:
         trace,
         spec=spec,
         predictions=trace.predictions.take(kept, axis=1),
+        quality=trace.quality.take(kept, axis=1),
         confidences=trace.confidences.take(kept, axis=1),
         costs=trace.costs.take(kept, axis=1),
         margins=trace.margins.take(kept, axis=1),

@@ -43,7 +43,7 @@ def measure(dataset: Trace, options: CascadeOptions, build: Int64s, report: Call
             continue
         confidences = dataset.confidences[build, j]
         threshold = find_threshold(
-            confidences, dataset.correct[build, j], options.target_precision, options.wilson_confidence
+            confidences, dataset.quality[build, j], options.target_precision, options.wilson_confidence
         )
         if threshold.confidence is None:
             reason = f"its precision is never proved to be {options.target_precision:g}"
@@ -67,7 +67,7 @@ def _deterministic(dataset: Trace, options: CascadeOptions, build: Int64s) -> in
     names = [spec.name for spec in dataset.spec.classifiers]
     if options.deterministic is not None:
         return names.index(options.deterministic)
-    right = dataset.correct[build].sum(axis=0).tolist()
+    right = dataset.quality[build].sum(axis=0).tolist()
     costs = dataset.costs[build].mean(axis=0).tolist()
     return min(range(len(names)), key=lambda j: (-right[j], costs[j], names[j]))
 

@@ -13,10 +13,11 @@ from models.arrays import Bools, Floats, Int64s
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Rows of a trace: answers (N, n), True where a classifier does not say IDK; correct (N, n); costs (N, n)."""
+    """Rows of a trace: answers (N, n), True where a classifier does not say IDK; quality (N, n), how good each answer
+    is, from 0 to 1; costs (N, n)."""
 
     answers: Bools
-    correct: Bools
+    quality: Floats
     costs: Floats
 
     @classmethod
@@ -24,7 +25,7 @@ class Rows:
         """Take rows of a trace, in the columns of n classifiers; thresholds: (n,) NaN where any answer is accepted."""
         where = np.ix_(rows, np.array(columns))
         sure = np.nan_to_num(dataset.confidences[where]) >= np.where(np.isnan(thresholds), -np.inf, thresholds)
-        return cls(sure, dataset.correct[where], dataset.costs[where])
+        return cls(sure, dataset.quality[where], dataset.costs[where])
 
 
 def replay(rows: Rows, cascade: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
@@ -42,16 +43,16 @@ def replay(rows: Rows, cascade: Sequence[int], names: Sequence[str]) -> dict[str
     }
 
 
-def walk(rows: Rows, cascade: Sequence[int]) -> tuple[Floats, Bools, list[float]]:
-    """Walk every row through a cascade: how long each takes, (N,), whether it is answered rightly, (N,), and the share
-    of rows that each classifier answers."""
-    n = len(rows.correct)
-    duration, right = np.zeros(n), np.zeros(n, dtype=bool)
+def walk(rows: Rows, cascade: Sequence[int]) -> tuple[Floats, Floats, list[float]]:
+    """Walk every row through a cascade: how long each takes, (N,), how good its answer is, (N,), and the share of rows
+    that each classifier answers."""
+    n = len(rows.quality)
+    duration, right = np.zeros(n), np.zeros(n)
     waiting, answered = np.arange(n), []
     for k in cascade:
         duration[waiting] += rows.costs[waiting, k]
         done = rows.answers[waiting, k] | (k == cascade[-1])
-        right[waiting[done]] = rows.correct[waiting[done], k]
+        right[waiting[done]] = rows.quality[waiting[done], k]
         answered.append(int(done.sum()) / n)
         waiting = waiting[~done]
     return duration, right, answered

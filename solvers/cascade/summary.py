@@ -90,7 +90,7 @@ def baselines(dataset: Trace, measured: Measured, build: Int64s, held_out: Int64
     costs = dataset.costs[build].mean(axis=0).tolist()
     cheapest = min(range(len(names)), key=lambda j: (costs[j], names[j]))
     every = np.ones((len(held_out), len(names)), dtype=bool)
-    rows = Rows(every, dataset.correct[held_out], dataset.costs[held_out])
+    rows = Rows(every, dataset.quality[held_out], dataset.costs[held_out])
     chosen = {"always-deterministic": measured.columns[-1], "always-cheapest": cheapest}
     return [
         {"strategy": strategy, "classifier": names[j], "held_out": replay(rows, [j], names)}
@@ -127,7 +127,7 @@ def worth(
     """Hold the cascade without a deadline against each classifier alone, on the held-out half."""
     decision = plan.decide(CascadeQuery())
     duration, right, _ = walk(rows, [measured.index(name) for name in decision.cascade])
-    own = Replay(right.astype(np.float64), duration)
+    own = Replay(right, duration)
     made, hint = worth_of("without a deadline", own, Alternatives.of(alone), rng), _precision_hint(options, measured)
     return made if made.advice is None or hint is None else made.model_copy(update={"advice": hint})
 

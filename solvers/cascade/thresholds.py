@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.arrays import Bools, Floats
+from models.arrays import Floats
 from solvers.statistics import wilson_lower
 
 
@@ -17,19 +17,21 @@ class Threshold:
     bound: float
 
 
-def find_threshold(confidences: Floats, correct: Bools, target: float, level: float) -> Threshold:
-    """Find the smallest observed confidence such that the answers at or above it are right often enough.
+def find_threshold(confidences: Floats, quality: Floats, target: float, level: float) -> Threshold:
+    """Find the smallest observed confidence such that the answers at or above it are good enough.
 
-    confidences: (N,) finite, N at least 1; correct: (N,). Often enough: the Wilson lower bound of their precision at
-    the one-sided confidence ``level`` is at least ``target``. Equal confidences stay together. O(N log N) time.
+    confidences: (N,) finite, N at least 1; quality: (N,) from 0 to 1, 1 or 0 of answers that are right or wrong. Graded
+    answers vary no more than those, so that the bound holds for them too. Good enough: the Wilson lower bound of their
+    precision at the one-sided confidence ``level`` is at least ``target``. Equal confidences stay together. O(N log N)
+    time.
 
-    >>> find_threshold(np.array([0.2, 0.9, 0.9, 0.9]), np.array([False, True, True, True]), 0.5, 0.9).confidence
+    >>> find_threshold(np.array([0.2, 0.9, 0.9, 0.9]), np.array([0.0, 1.0, 1.0, 1.0]), 0.5, 0.9).confidence
     0.9
     """
     order = np.argsort(-confidences, kind="stable")
     ranked = confidences[order]
     ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
-    bounds = wilson_lower(np.cumsum(correct[order], dtype=np.int64)[ends], ends + 1, level)
+    bounds = wilson_lower(np.cumsum(quality[order], dtype=np.float64)[ends], ends + 1, level)
     enough = np.flatnonzero(bounds >= target)
     confidence = float(ranked[ends[enough[-1]]]) if len(enough) else None
     return Threshold(confidence, float(bounds.max()))

@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace
+from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace, TraceSpec
 from models.arrays import Floats, Int16s, Int64s
 from models.policy import PolicyOptions, TrafficCounts
 from solvers.alternatives import Replay
@@ -175,6 +175,9 @@ def check(facts: DatasetFacts, options: PolicyOptions) -> None:
     """Refuse too few rows, too many sensors to acquire singly, and columns of anything but complete numbers."""
     if facts.rows < MIN_ROWS:
         raise InvalidRequest.at(Fault(("dataset",), f"has {facts.rows} rows, a policy needs at least {MIN_ROWS}"))
+    if isinstance(facts.spec, TraceSpec) and not facts.spec.has_classes:
+        asked = "tell only how good answers were: a policy combines answers, so each of them needs a prediction"
+        raise InvalidRequest.at(Fault(("dataset", "classifiers"), f"{asked}; cascades and portfolios need none"))
     features = facts.spec.features if isinstance(facts.spec, FeaturesSpec) else ()
     if isinstance(facts.spec, FeaturesSpec) and (facts.spec.categorical or facts.spec.missing):
         asked = "has categorical columns or missing cells: a policy learns from numbers only, the pipeline takes both"

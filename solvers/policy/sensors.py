@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from models import Fault, FeatureTable, InvalidRequest, Trace
 from models.arrays import Bools, Floats, Int32s, Int64s
+from models.columns import FARTHEST
 from models.cost import cost_function
-from models.dataset import FARTHEST
 from models.policy import Answer
 
 UNKNOWN = -1.0

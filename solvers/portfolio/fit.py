@@ -116,7 +116,7 @@ def _cut(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator) ->
     names = [classifier.name for classifier in dataset.spec.classifiers]
     order = rng.permutation(dataset.rows)
     build, validation, held_out = (np.sort(rows) for rows in np.split(order, [len(order) // 2, len(order) * 3 // 4]))
-    success, right = dataset.likelihoods(options.temperature), dataset.correct.astype(np.float64)
+    success, right = dataset.likelihoods(options.temperature), dataset.quality
     accuracies, means = right[build].mean(axis=0), dataset.costs[build].mean(axis=0)
     losers = beaten(names, accuracies, means)
     used = [i for i, name in enumerate(names) if not (options.pareto_only and name in losers)]

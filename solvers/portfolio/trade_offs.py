@@ -13,7 +13,7 @@ def trade_offs(plan: PortfolioPlan, dataset: Trace) -> list[TradeOff]:
     """Route rows at budgets from the cheapest classifier's cost to where every query gets its best."""
     names = [classifier.name for classifier in dataset.spec.classifiers]
     columns, rows = np.array([names.index(name) for name in plan.classifiers]), np.arange(dataset.rows)
-    right, costs = dataset.correct[:, columns].astype(np.float64), dataset.costs[:, columns]
+    right, costs = dataset.quality[:, columns], dataset.costs[:, columns]
     route = plan.route_each(plan.estimate(dataset.embeddings))
     budgets = np.linspace(plan.cheapest, plan.embedding_cost + float(plan.price_budgets[-1]), POINTS)
     points = []

@@ -26,9 +26,9 @@ PRECISIONS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.92, 0.94, 0.96, 0.98, 0.99)
 
 def single(train: Trace, test: Trace, budgets: Sequence[float], seed: int) -> list[Reached]:
     """Always call one classifier."""
-    accuracies, costs = train.correct.mean(axis=0), train.costs.mean(axis=0)
+    accuracies, costs = train.quality.mean(axis=0), train.costs.mean(axis=0)
     chosen = [int(np.where(costs <= budget, accuracies, -1.0).argmax()) for budget in budgets]
-    return [(float(test.correct[:, j].mean()), float(test.costs[:, j].mean())) for j in chosen]
+    return [(float(test.quality[:, j].mean()), float(test.costs[:, j].mean())) for j in chosen]
 
 
 def cascades(train: Trace, test: Trace, budgets: Sequence[float], seed: int) -> list[Reached]:
@@ -59,7 +59,7 @@ def _replayed(trace: Trace, decision: CascadeRunDecision) -> Reached:
     least = np.full(len(names), -np.inf)
     for j, step in zip(columns, decision.steps, strict=True):
         least[j] = -np.inf if step.confidence_threshold is None else step.confidence_threshold
-    rows = Rows(np.nan_to_num(trace.confidences) >= least, trace.correct, trace.costs)
+    rows = Rows(np.nan_to_num(trace.confidences) >= least, trace.quality, trace.costs)
     replayed = replay(rows, columns, names)
     return replayed["accuracy"], replayed["mean_duration"]
 
@@ -80,7 +80,7 @@ def assigned(train: Trace, test: Trace, budgets: Sequence[float], seed: int) -> 
         choice = np.array([names.index(each) for each in assignment.assignments])
         rows = np.arange(test.rows)
         paid = test.costs[:, cheapest] + np.where(choice == cheapest, 0.0, test.costs[rows, choice])
-        reached.append((float(test.correct[rows, choice].mean()), float(paid.mean())))
+        reached.append((float(test.quality[rows, choice].mean()), float(paid.mean())))
     return reached
 
 

@@ -98,7 +98,7 @@ def test_a_good_trace_codes_true_classes_first_and_strangers_after_them() -> Non
     assert table.classes == ("cat", "dog", "ant", "owl")
     assert table.labels.tolist() == [0, 1, 0, 1]
     assert table.predictions.tolist() == [[0, 0], [0, 1], [3, 0], [1, 2]]
-    assert table.correct.tolist() == [[True, True], [False, True], [False, True], [True, False]]
+    assert table.quality.tolist() == [[True, True], [False, True], [False, True], [True, False]]
     assert table.costs.tolist() == [[1.0, 5.0], [2.0, 5.0], [0.0, 5.0], [1.5, 5.0]]
     assert table.confidences[:, 0].tolist() == [0.9, 0.4, 0.3, 0.8]
     assert np.isnan(table.confidences[:, 1]).all()
@@ -352,7 +352,7 @@ def test_1_and_1_0_are_one_class(label: NDArray[Any], answers: NDArray[Any]) -> 
             "classifiers": [{"name": "K", "cost": 1.0, "prediction": "p"}],
         }
     )
-    assert Trace.from_columns(spec, {"y": label, "p": answers}).correct[:, 0].tolist() == [True, True, False]
+    assert Trace.from_columns(spec, {"y": label, "p": answers}).quality[:, 0].tolist() == [True, True, False]
 
 
 def differs_as_written(text: str) -> bool:

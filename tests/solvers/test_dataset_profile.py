@@ -71,7 +71,7 @@ def test_classifiers_are_counted_row_by_row() -> None:
 def test_agreement_is_counted_row_by_row() -> None:
     dataset = trace(strong_says=trace_columns(200)["truth"])
     agreement, names = of_trace(dataset).agreement, ("fast", "middle", "strong")
-    right = dataset.correct.tolist()
+    right = dataset.quality.tolist()
     for i in range(3):
         for j in range(3):
             among = [row for row in right if not row[j]]

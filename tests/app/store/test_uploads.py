@@ -407,7 +407,7 @@ def test_classes_are_text_as_written(tmp_path: Path) -> None:
     trace = read_dataset(spec, table, "text/csv", None, max_bytes=1000)
     assert set(trace.classes) == {"True", "False", "01", "1", "idk", "two\nlines", "2.50"}
     assert isinstance(trace, Trace)
-    assert trace.correct[:, 0].tolist() == [True, False, False, False, False]
+    assert trace.quality[:, 0].tolist() == [True, False, False, False, False]
 
 
 @pytest.mark.parametrize(

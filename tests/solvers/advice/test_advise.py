@@ -28,6 +28,7 @@ def trace(rows: int = ROWS) -> Trace:
         data.classes,
         data.labels,
         data.predictions,
+        data.quality,
         data.confidences,
         data.costs,
         np.empty((rows, 0), np.float32),

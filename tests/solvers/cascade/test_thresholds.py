@@ -23,7 +23,7 @@ def test_wilson_against_scipy(successes: int, trials: int) -> None:
 def test_threshold_against_a_loop_over_every_observed_confidence(seed: int) -> None:
     rng = np.random.default_rng(seed)
     confidences = np.round(rng.random(60), 1 if seed % 2 else 3)
-    correct = rng.random(60) < 0.4 + 0.6 * confidences
+    correct = (rng.random(60) < 0.4 + 0.6 * confidences).astype(np.float64)
     bounds = {
         c: float(
             wilson_lower(np.array([correct[confidences >= c].sum()]), np.array([(confidences >= c).sum()]), 0.9)[0]
@@ -49,7 +49,7 @@ def test_worst_case_is_an_observed_quantile_and_not_below_the_mean() -> None:
 
 def test_replay_against_a_loop() -> None:
     rng = np.random.default_rng(0)
-    rows = Rows(rng.random((50, 4)) < 0.3, rng.random((50, 4)) < 0.7, rng.random((50, 4)))
+    rows = Rows(rng.random((50, 4)) < 0.3, (rng.random((50, 4)) < 0.7).astype(float), rng.random((50, 4)))
     cascade, durations, right, by = [2, 0, 3], [], [], []
     for i in range(50):
         spent = []
@@ -58,7 +58,7 @@ def test_replay_against_a_loop() -> None:
             if rows.answers[i, k] or k == 3:
                 break
         durations.append(math.fsum(spent))
-        right.append(rows.correct[i, k])
+        right.append(rows.quality[i, k])
         by.append(k)
     replayed = replay(rows, cascade, "abcd")
     assert replayed["mean_duration"] == pytest.approx(np.mean(durations))

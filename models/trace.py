@@ -1,0 +1,265 @@
+"""A trace: what several classifiers answered for the same items, how its columns are read, and the rows once checked.
+
+A classifier tells its answer, which is right if it is the item's label, or it is told of each of its answers whether it
+was right (``correct``) or how good it was (``quality``, graded by a judge, a test, a person): then no label is needed.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from models.arrays import Floats, Int32s, Int64s, Singles
+from models.base import LARGEST, Items, Label, Value
+from models.columns import (
+    FARTHEST,
+    Columns,
+    codes_of,
+    embeddings_of,
+    numbers,
+    raise_if_any,
+    refuse_repeated,
+    side_by_side,
+    texts,
+    truths,
+)
+from models.errors import Fault
+
+ROUNDED, FEW = 1e-3, 0.05
+"""How far a confidence from 0 to 1 may be beyond by rounding; of how many rows another scale is taken for a mistake."""
+TOLD = ("prediction", "correct", "quality")
+"""What a classifier may tell of its answers, one of these."""
+NO_ANSWER = -1
+"""Stands in predictions for a classifier of which only is told how good its answers were."""
+
+
+class CostColumn(Value):
+    """A cost that was measured for every item."""
+
+    column: Label = Field(description="the column of the measured costs")
+
+
+class TraceClassifier(Value):
+    """One classifier of a trace: where its answers, confidences and costs stand."""
+
+    name: Label = Field(description="the classifier's name")
+    cost: Annotated[float, Field(ge=0, le=LARGEST)] | CostColumn = Field(
+        description="its cost or execution time for one item: a number, or the column of the measured ones"
+    )
+    prediction: Label | None = Field(
+        default=None, description="the column of its answers, which are right where they are the label"
+    )
+    correct: Label | None = Field(
+        default=None, description="instead of that: the column that tells whether it was right, 0 or 1, false or true"
+    )
+    quality: Label | None = Field(
+        default=None, description="or the column of how good its answers were, from 0 to 1, as a judge or a test says"
+    )
+    confidence: Label | None = Field(default=None, description="the column of its confidences, if it gives any")
+    scores: dict[Label, Label] | None = Field(
+        default=None,
+        min_length=1,
+        description="for each class the column of the classifier's score for it, a logit or the logarithm of a "
+        "probability, if it gives any",
+    )
+    group: Label | None = Field(
+        default=None, description="classifiers of one group are fully dependent, of different groups independent"
+    )
+
+    @model_validator(mode="after")
+    def _told_once(self) -> "TraceClassifier":
+        told = [name for name in TOLD if getattr(self, name) is not None]
+        if len(told) != 1:
+            given = f"{' and '.join(told)} are" if told else "none is"
+            raise ValueError(f"give one of prediction, correct and quality for {self.name!r}; {given} given")
+        return self
+
+
+class TraceSpec(Value):
+    """A table of items with the answers that several classifiers gave."""
+
+    kind: Literal["trace"] = Field(description="a table of answers that classifiers gave")
+    label: Label | None = Field(
+        default=None, description="the column of the true class; null where all classifiers tell correct or quality"
+    )
+    unit: Label = Field(description="the unit of all costs, for example USD or ms")
+    classifiers: Annotated[Items[TraceClassifier], Field(min_length=1, max_length=200)] = Field(
+        description="the classifiers"
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "TraceSpec":
+        refuse_repeated("classifier name", (classifier.name for classifier in self.classifiers))
+        for classifier in self.classifiers:
+            told = next(name for name in TOLD if getattr(classifier, name) is not None)
+            if getattr(classifier, told) == self.label:
+                raise ValueError(f"the {told} of {classifier.name!r} is the label's own column {self.label!r}")
+            if self.label is None and (classifier.prediction is not None or classifier.scores is not None):
+                needing = "prediction" if classifier.prediction is not None else "scores"
+                raise ValueError(
+                    f"{classifier.name!r} tells {needing}, which need a label: give its column, or correct"
+                )
+        return self
+
+    @property
+    def used_columns(self) -> tuple[str, ...]:
+        """Every column that is read, each once."""
+        used = [self.label]
+        for classifier in self.classifiers:
+            used += [classifier.prediction, classifier.correct, classifier.quality, classifier.confidence]
+            used += (classifier.scores or {}).values()
+            used += [classifier.cost.column] if isinstance(classifier.cost, CostColumn) else []
+        return tuple(dict.fromkeys(name for name in used if name is not None))
+
+    @property
+    def class_columns(self) -> tuple[str, ...]:
+        """The columns that hold classes, which are text as written."""
+        answers = (self.label, *(classifier.prediction for classifier in self.classifiers))
+        return tuple(name for name in answers if name is not None)
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether every classifier tells its answer, so that answers can be combined."""
+        return all(classifier.prediction is not None for classifier in self.classifiers)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """What several classifiers answered for the same items, checked.
+
+    labels: (n,) int32, 0 without a label, and predictions: (n, m) int32, ``NO_ANSWER`` where none is told, are indices
+    into classes (the true classes first, then answers that are never true; none without a label). quality: (n, m)
+    float64 from 0 to 1, how good each answer is: 1 or 0 where it is right or wrong. confidences: (n, m) float64, NaN in
+    the columns of classifiers without. costs: (n, m) float64, at least 0. embeddings: (n, d) float32, d = 0 where there
+    are none. margins: (n, m, c) float32, the score of each of c classes less that of the true class; NaN for
+    classifiers without scores, -∞ beyond the classes of one with fewer, c = 0 if none has scores.
+    """
+
+    spec: TraceSpec
+    classes: tuple[str, ...]
+    labels: Int32s
+    predictions: Int32s
+    quality: Floats
+    confidences: Floats
+    costs: Floats
+    embeddings: Singles
+    margins: Singles
+
+    @property
+    def rows(self) -> int:
+        """The number of items."""
+        return len(self.labels)
+
+    def take(self, rows: Int64s) -> "Trace":
+        """Take some of the rows, with all classes."""
+        names = ("labels", "predictions", "quality", "confidences", "costs", "embeddings", "margins")
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+
+    def likelihoods(self, temperature: float) -> Floats:
+        """How likely each classifier is right about each item, (n, m): the softmax of its scores at a temperature.
+
+        Without scores it is how good its answer is.
+        """
+        likelihoods = self.quality.copy()
+        scored = np.flatnonzero([classifier.scores is not None for classifier in self.spec.classifiers])
+        if len(scored):
+            with np.errstate(over="ignore"):
+                raised = np.exp(self.margins[:, scored].astype(np.float64) / temperature)
+            likelihoods[:, scored] = 1 / raised.sum(axis=2)
+        return likelihoods
+
+    @classmethod
+    def from_columns(cls, spec: TraceSpec, columns: Columns, embeddings: NDArray[Any] | None = None) -> "Trace":
+        """Check the columns against the spec and keep what it names; raises InvalidRequest with every fault found."""
+        faults: list[Fault] = []
+        label = None if spec.label is None else texts(columns, spec.label, faults)
+        told = [_told(columns, classifier, faults) for classifier in spec.classifiers]
+        confidences = [_confidence(columns, classifier, faults) for classifier in spec.classifiers]
+        costs = [_cost(columns, classifier, faults) for classifier in spec.classifiers]
+        rows = max((len(column) for column in columns.values()), default=0)
+        none: tuple[tuple[str, ...], Int32s] = ((), np.zeros(rows, dtype=np.int32))
+        classes, codes = none if label is None else codes_of(str(spec.label), label, faults)
+        vectors = embeddings_of(embeddings, rows, faults)
+        raise_if_any(faults)
+        every, predictions = _predictions(classes, spec, told, faults)
+        margins = _margins(columns, spec, classes, codes, faults)
+        raise_if_any(faults)
+        n, right = len(codes), np.equal(predictions, codes[:, None]).astype(np.float64)
+        graded = [told[j] if c.prediction is None else right[:, j] for j, c in enumerate(spec.classifiers)]
+        quality, sure, prices = (side_by_side(each, n) for each in (graded, confidences, costs))
+        return cls(spec, every, codes, predictions, quality, sure, prices, vectors, margins)
+
+
+def _told(columns: Columns, classifier: TraceClassifier, faults: list[Fault]) -> NDArray[Any]:
+    """Read what a classifier tells: its answers as text, or how good they were as numbers."""
+    if classifier.prediction is not None:
+        return texts(columns, classifier.prediction, faults)
+    if classifier.correct is not None:
+        return truths(columns, classifier.correct, faults)
+    return numbers(columns, str(classifier.quality), faults, at_least=0.0, at_most=1.0)
+
+
+def _predictions(
+    classes: tuple[str, ...], spec: TraceSpec, told: list[NDArray[Any]], faults: list[Fault]
+) -> tuple[tuple[str, ...], Int32s]:
+    """Code the answers: classes that are true for some item first, then the others in alphabetical order."""
+    answers = [(j, name, told[j]) for j, c in enumerate(spec.classifiers) if (name := c.prediction) is not None]
+    strangers = sorted({str(answer) for _, _, column in answers for answer in np.unique(column)} - set(classes))
+    every = (*classes, *strangers)
+    code = {name: index for index, name in enumerate(every)}
+    predictions = np.full((len(told[0]), len(told)), NO_ANSWER, dtype=np.int32)
+    for j, name, column in answers:
+        distinct, inverse = np.unique(column, return_inverse=True)
+        predictions[:, j] = np.array([code[str(answer)] for answer in distinct], dtype=np.int32)[inverse]
+        if not set(map(str, distinct)) & set(classes):
+            known = f"row 1 says {str(column[0])!r}, classes are {list(classes[:5])}"
+            faults.append(Fault(("table", name), f"has no class of {spec.label!r}: {known}"))
+    return every, predictions
+
+
+def _confidence(columns: Columns, classifier: TraceClassifier, faults: list[Fault]) -> Floats | float:
+    if classifier.confidence is None:
+        return np.nan
+    confidences = numbers(columns, classifier.confidence, faults)
+    beyond = (confidences < -ROUNDED) | (confidences > 1 + ROUNDED)
+    if 0 < int(beyond.sum()) <= FEW * len(beyond):
+        row = int(beyond.argmax())
+        said = f"row {row + 1} is {confidences[row]:g}, nearly all others are from 0 to 1: is it in percent?"
+        faults.append(Fault(("table", classifier.confidence), said))
+    return confidences
+
+
+def _margins(
+    columns: Columns, spec: TraceSpec, classes: tuple[str, ...], labels: Int32s, faults: list[Fault]
+) -> Singles:
+    """Take each classifier's scores, less that of the true class."""
+    most = max((len(classifier.scores or ()) for classifier in spec.classifiers), default=0)
+    margins = np.full((len(labels), len(spec.classifiers), most), np.nan, dtype=np.float32)
+    for j, classifier in enumerate(spec.classifiers):
+        if classifier.scores is None:
+            continue
+        missing = [name for name in classes if name not in classifier.scores]
+        if missing:
+            where = ("spec", "classifiers", j, "scores")
+            faults.append(Fault(where, f"have none for class {missing[0]!r} of {spec.label!r}"))
+            continue
+        names = list(classifier.scores)
+        by_classifier = [
+            numbers(columns, column, faults, at_least=-FARTHEST, at_most=FARTHEST)
+            for column in classifier.scores.values()
+        ]
+        if all(map(len, by_classifier)):
+            scores = np.stack(by_classifier, axis=1)
+            true = scores[np.arange(len(labels)), np.array([names.index(name) for name in classes])[labels]]
+            margins[:, j] = -np.inf
+            margins[:, j, : len(names)] = scores - true[:, None]
+    margins.flags.writeable = False
+    return margins
+
+
+def _cost(columns: Columns, classifier: TraceClassifier, faults: list[Fault]) -> Floats | float:
+    if isinstance(classifier.cost, CostColumn):
+        return numbers(columns, classifier.cost.column, faults, at_least=0.0, at_most=LARGEST)
+    return classifier.cost

@@ -1,0 +1,98 @@
+"""Traces that tell how good answers were, not what they were: no label, and one class only is no fault."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from models import DatasetFacts, InvalidRequest, Trace, TraceSpec
+from models.dataset_rows import columns_of, row_faults, with_rows
+
+GRADED: dict[str, Any] = {
+    "kind": "trace",
+    "unit": "USD",
+    "classifiers": [
+        {"name": "small", "correct": "small_ok", "confidence": "small_sure", "cost": {"column": "small_usd"}},
+        {"name": "large", "quality": "large_judge", "cost": 1.0},
+    ],
+}
+COLUMNS: dict[str, Any] = {
+    "small_ok": np.array(["true", "False", "TRUE"], dtype=object),
+    "small_sure": np.array([-0.1, -2.0, -0.3]),
+    "small_usd": np.array([0.1, 0.2, 0.3]),
+    "large_judge": np.array([1.0, 0.25, 0.5]),
+}
+
+
+def spec(**changes: Any) -> TraceSpec:
+    """Give the spec, with changes to its first classifier or, beside it, to itself."""
+    own = {name: value for name, value in changes.items() if name in ("label", "unit")}
+    first = GRADED["classifiers"][0] | {name: value for name, value in changes.items() if name not in own}
+    return TraceSpec.model_validate({**GRADED, **own, "classifiers": [first, GRADED["classifiers"][1]]})
+
+
+def test_answers_are_as_good_as_they_are_told_to_be() -> None:
+    trace = Trace.from_columns(spec(), COLUMNS)
+    assert trace.quality.tolist() == [[1.0, 1.0], [0.0, 0.25], [1.0, 0.5]]
+    assert (trace.classes, trace.rows, trace.predictions.max()) == ((), 3, -1)
+    assert trace.likelihoods(1.0).tolist() == trace.quality.tolist()
+    assert not trace.spec.has_classes
+    assert DatasetFacts.of(trace).columns == ("small_ok", "small_sure", "small_usd", "large_judge")
+
+
+@pytest.mark.parametrize("told", [np.array([1, 0, 1]), np.array([1.0, 0.0, 1.0]), np.array([True, False, True])])
+def test_right_and_wrong_are_read_as_people_write_them(told: Any) -> None:
+    trace = Trace.from_columns(spec(), {**COLUMNS, "small_ok": told})
+    assert trace.quality[:, 0].tolist() == [1.0, 0.0, 1.0]
+
+
+def test_predictions_with_a_label_may_stand_beside_graded_answers() -> None:
+    answered = {"small_says": np.array(["a", "b", "b"], dtype=object), "truth": np.array(["a", "a", "b"], dtype=object)}
+    trace = Trace.from_columns(spec(label="truth", correct=None, prediction="small_says"), {**COLUMNS, **answered})
+    assert trace.quality[:, 0].tolist() == [1.0, 0.0, 1.0]
+    assert trace.classes == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("column", "cells", "said"),
+    [
+        ("small_ok", ["true", "maybe", "true"], "must be 0 or 1, false or true; row 2 is 'maybe'"),
+        ("small_ok", [1, 2, 0], "must be 0 or 1, false or true; row 2 is 2"),
+        ("small_ok", ["true", "", "true"], "row 2 is missing"),
+        ("large_judge", [1.0, 1.5, 0.0], "must be at most 1; row 2 is 1.5"),
+        ("large_judge", [1.0, -0.5, 0.0], "must be at least 0; row 2 is -0.5"),
+    ],
+)
+def test_what_is_no_grade_is_refused_by_its_row(column: str, cells: list[Any], said: str) -> None:
+    dtype = object if any(isinstance(cell, str) for cell in cells) else None
+    with pytest.raises(InvalidRequest) as refused:
+        Trace.from_columns(spec(), {**COLUMNS, column: np.array(cells, dtype=dtype)})
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"correct": None}, "give one of prediction, correct and quality for 'small'; none is given"),
+        ({"quality": "x"}, "correct and quality are given"),
+        ({"correct": None, "prediction": "x"}, "tells prediction, which need a label"),
+        ({"scores": {"a": "x"}}, "tells scores, which need a label"),
+        ({"label": "small_ok"}, "is the label's own column"),
+    ],
+)
+def test_specs_that_cannot_be_meant_are_refused(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        spec(**changes)
+
+
+def test_rows_that_come_later_are_checked_and_put_behind() -> None:
+    trace = Trace.from_columns(spec(), COLUMNS)
+    facts, row = DatasetFacts.of(trace), {"small_ok": 1.0, "small_sure": -0.5, "small_usd": 0.2, "large_judge": 0.75}
+    assert row_faults(facts, row, None) == []
+    assert [fault.msg for fault in row_faults(facts, {**row, "small_ok": 0.5}, None)] == ["must be 0 or 1, is 0.5"]
+    assert "at most 1" in row_faults(facts, {**row, "large_judge": 7.0}, None)[0].msg
+    more = with_rows(trace, [row])
+    assert isinstance(more, Trace)
+    assert more.quality.tolist() == [*trace.quality.tolist(), [1.0, 0.75]]
+    assert Trace.from_columns(spec(), columns_of(trace)).quality.tolist() == trace.quality.tolist()

@@ -1,0 +1,88 @@
+"""What is graded, and has no classes, can be decided about: cascades, portfolios, advice and profiles work with it."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models import DatasetFacts, InvalidRequest, Trace, TraceSpec
+from models.advice import AdviceLimits
+from models.cascade import CascadeQuery
+from models.portfolio import AssignmentOptions, Budget
+from solvers import SOLVERS, Run
+from solvers.advice import advise
+from solvers.dataset_profile import profile
+from tests.support.replays import COSTS, NAMES, World, built
+
+ROWS, FRESH = 600, 20_000
+
+
+def graded(world: World, told: str) -> Trace:
+    """Tell of a world's answers only whether they are right, or how good they are: then a wrong one is not worth 0."""
+    classifiers = [
+        {"name": name, "cost": cost, told: f"{name}_{told}", "confidence": f"{name}_sure"}
+        for name, cost in zip(NAMES, COSTS, strict=True)
+    ]
+    columns: dict[str, Any] = {f"{name}_sure": world.confidences[:, k] for k, name in enumerate(NAMES)}
+    for k, name in enumerate(NAMES):
+        right = world.correct[:, k]
+        columns[f"{name}_{told}"] = right if told == "correct" else np.where(right, 1.0, 0.25)
+    spec = TraceSpec.model_validate({"kind": "trace", "unit": "USD", "classifiers": classifiers})
+    return Trace.from_columns(spec, columns, world.embeddings)
+
+
+def test_told_right_or_wrong_the_cascade_and_the_portfolio_are_those_of_labels() -> None:
+    world = World.of(1, ROWS)
+    by_label = world.dataset("cascade")
+    for solver, params in (
+        ("cascade", {"target_precision": 0.9}),
+        ("portfolio", {"samples": {"count": 8, "size": 50}}),
+    ):
+        of_labels, of_truths = (built(solver, data, 3, **params).plan for data in (by_label, graded(world, "correct")))
+        for name in of_labels.__dataclass_fields__:
+            ours, theirs = getattr(of_truths, name), getattr(of_labels, name)
+            if not name.startswith("_") and name != "unit":
+                assert np.array_equal(np.asarray(ours), np.asarray(theirs), equal_nan=name == "thresholds"), name
+
+
+def test_what_is_expected_of_graded_answers_comes_true() -> None:
+    fresh = World.of(9, FRESH)
+    quality = np.where(fresh.correct, 1.0, 0.25)
+    cascade = built("cascade", graded(World.of(2, 2000), "quality"), 3, target_precision=0.9)
+    decision = cascade.plan.decide(CascadeQuery())
+    reached, waiting = np.zeros(FRESH), np.ones(FRESH, dtype=bool)
+    for step in decision.steps:
+        k = NAMES.index(step.classifier)
+        sure = waiting & (fresh.confidences[:, k] >= (step.confidence_threshold or -np.inf))
+        reached[sure] = quality[sure, k]
+        waiting &= ~sure
+    assert len(decision.steps) > 1
+    assert cascade.plan.measured(decision.cascade).accuracy == pytest.approx(reached.mean(), abs=0.03)
+    portfolio = built("portfolio", graded(World.of(2, 2000), "quality"), 3, samples={"count": 8, "size": 50})
+    options = AssignmentOptions(budget=Budget(per_query=3.0))
+    assigned = portfolio.plan.assign(portfolio.plan.estimate(fresh.embeddings[:4000]), options)
+    places = [NAMES.index(name) for name in assigned.assignments]
+    assert assigned.estimated_accuracy == pytest.approx(quality[np.arange(4000), places].mean(), abs=0.03)
+
+
+def test_a_policy_says_why_it_cannot_be_built() -> None:
+    facts = DatasetFacts.of(graded(World.of(3, 100), "correct"))
+    with pytest.raises(InvalidRequest, match="a policy combines answers"):
+        SOLVERS["policy"].check(facts, SOLVERS["policy"].options())
+
+
+def test_advice_compares_what_can_be_built() -> None:
+    data = graded(World.of(4, ROWS), "quality")
+    advice = advise(replace(data, embeddings=np.empty((ROWS, 0), np.float32)), AdviceLimits(budget=3.0), 0, 600, Run())
+    assert [one.method for one in advice["methods"]] == ["cascade"]
+    assert {one.method: "a policy combines answers" in one.reason for one in advice["left_out"]}["policy"]
+    assert {one.name for one in advice["alternatives"]} == {f"always {name}" for name in NAMES}
+
+
+def test_its_profile_has_no_classes_and_the_mean_quality() -> None:
+    data = graded(World.of(5, 200), "quality")
+    seen = profile(data)
+    assert seen.classes == ()
+    assert [one.accuracy for one in seen.classifiers] == pytest.approx(data.quality.mean(axis=0).tolist())  # type: ignore[union-attr]
+    assert all(one.no_class == 0 for one in seen.classifiers)  # type: ignore[union-attr]
