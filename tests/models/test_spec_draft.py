@@ -52,3 +52,36 @@ def test_other_columns_are_features_text_is_categorical_and_gaps_are_missing() -
     assert spec["missing"] is True
     assert [one["name"] for one in spec["features"]] == ["age", "colour"]
     assert guesses == ("what each feature costs: 1 stands for all",)
+
+
+def test_traces_of_language_models_that_were_judged_need_no_label() -> None:
+    head = ["prompt", "small correct", "small logprob", "small usd", "large_judge", "large_tokens"]
+    spec, guesses = draft_of(head, [])
+    assert spec == {
+        "kind": "trace",
+        "unit": "USD",
+        "classifiers": [
+            {
+                "name": "small",
+                "correct": "small correct",
+                "confidence": "small logprob",
+                "cost": {"column": "small usd"},
+            },
+            {"name": "large", "quality": "large_judge", "cost": 1},
+        ],
+    }
+    assert len(guesses) == 1
+    assert "tokens in 'large_tokens' times their price" in guesses[0]
+
+
+def test_where_answers_and_a_label_are_there_these_are_taken() -> None:
+    spec, _ = draft_of(["label", "a_says", "a_correct", "b_says", "b_correct"], [])
+    assert [one["prediction"] for one in spec["classifiers"]] == ["a_says", "b_says"]
+    assert spec["label"] == "label"
+
+
+def test_of_free_text_that_was_judged_the_grade_is_taken() -> None:
+    spec, guesses = draft_of(["a_answer", "a_correct", "b_answer", "b_correct"], [])
+    assert [one["correct"] for one in spec["classifiers"]] == ["a_correct", "b_correct"]
+    assert "label" not in spec
+    assert all("cost" in guess for guess in guesses)
