@@ -361,3 +361,16 @@ def test_the_page_of_what_is_not_there_leads_to_the_overview(browser: Browser, s
         expect(visit.page.get_by_role("heading", name="Overview")).to_be_visible()
         assert visit.outside == []
         assert {line for line in visit.complaints if "404" not in line} == set()
+
+
+def test_a_trace_of_judged_answers_has_no_classes_to_draw(visit: Visit, all_subjects: Server) -> None:
+    classifiers = [{"name": name, "quality": name, "cost": 1.0} for name in ("small", "large")]
+    spec = json.dumps({"kind": "trace", "unit": "USD", "classifiers": classifiers})
+    table = to_csv({"small": [0.5, 1, 0.25] * 10, "large": [1, 1, 0.75] * 10})
+    files: dict[str, Any] = {"spec": (None, spec), "table": ("table.csv", table, "text/csv")}
+    assert all_subjects.client.put("/v1/datasets/judged", files=files).status_code == 201
+    visit.page.goto("/datasets/judged")
+    still(visit.page)
+    expect(visit.page.locator("#facts")).to_contain_text("none: answers are judged")
+    expect(visit.page.get_by_role("region", name="Classes")).to_have_count(0)
+    assert all_subjects.client.delete("/v1/datasets/judged").status_code == 204

@@ -9,6 +9,7 @@ const SYMBOLS = 5;
 const MANY = 100;
 
 function classesFigure(profile, call) {
+  if (!profile.classes.length) return null;
   const made = figure({ title: "Classes", hint: "how many rows are of each class", call });
   return [
     made,
@@ -313,7 +314,7 @@ page(async ({ name }) => {
     facts([
       ["kind", info.spec.kind],
       ["rows", number(info.rows)],
-      ["classes", number(info.classes.length)],
+      ["classes", info.classes.length ? number(info.classes.length) : "none: answers are judged"],
       ["unit", info.spec.unit],
       ["stored", h("time", { datetime: info.created_at, title: info.created_at }, ago(info.created_at))],
       ["", link(`/builds#dataset=${name}`, "Build from it")],
