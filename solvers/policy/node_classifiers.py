@@ -49,7 +49,7 @@ class Classifiers:
 
     @classmethod
     def of(cls, basis: Basis, members: Bools, classifiers: list[list[Member]]) -> "Classifiers":
-        """Put the members of each set, classifiers[s][k], into arrays."""
+        """Put the members of each set, classifiers[s][k], into arrays, without the last trees where all say 0."""
         first, owners = classifiers[0][0], basis.owners
         shape = (len(classifiers), len(classifiers[0]))
         weights = np.zeros((*shape, len(owners), len(first.intercept)), dtype=np.float32)
@@ -59,7 +59,9 @@ class Classifiers:
         columns = np.array([[each.forest.columns for each in of_set] for of_set in classifiers])
         thresholds = np.array([[each.forest.thresholds for each in of_set] for of_set in classifiers])
         leaves = np.array([[each.forest.leaves for each in of_set] for of_set in classifiers])
-        return cls(basis, members, weights, intercepts, columns, thresholds, leaves)
+        used = int(np.flatnonzero(leaves.any(axis=(0, 1, 3, 4))).max(initial=-1)) + 1
+        trees = (each[:, :, :used].copy() for each in (columns, thresholds, leaves))
+        return cls(basis, members, weights, intercepts, *trees)
 
     def posteriors(self, node: int, member: int, cells: Floats, inputs: Floats) -> Floats:
         """Tell the probabilities of the classes, (n, C), as one member sees them. inputs: ``tree_inputs`` of the
@@ -84,7 +86,7 @@ class Classifiers:
             np.zeros_like(self.intercepts[node, 0]),
             self.columns[node].reshape(members * trees, depth),
             self.thresholds[node].reshape(members * trees, depth),
-            self.leaves[node].reshape(members * trees, 1 << depth, -1),
+            self.leaves[node].reshape(members * trees, 1 << depth, self.leaves.shape[-1]),
         )
         linear = self._linear(node, self._means[node], cells) + self.intercepts[node].mean(axis=0)
         return np.asarray(softmax(linear + every.predict(inputs) / members, axis=1))

@@ -65,11 +65,12 @@ def from_regression(offsets: Int32s, policies: dict[int, Regressed], points: Seq
         columns[node], thresholds[node] = each.columns, each.thresholds
         base[own] = np.moveaxis(each.base[:, :, kept], 1, 0)
         leaves[own] = np.moveaxis(each.leaves[..., kept], 3, 0)
+    used = int(np.flatnonzero(leaves.any(axis=(0, 1, 3, 4))).max(initial=-1)) + 1  # the last trees may all say 0
     return {
         "base": base,
-        "edge_columns": columns,
-        "edge_thresholds": thresholds,
-        "edge_leaves": leaves,
+        "edge_columns": columns[:, :, :used].copy(),
+        "edge_thresholds": thresholds[:, :, :used].copy(),
+        "edge_leaves": leaves[:, :, :used].copy(),
         "centres": np.zeros((len(offsets) - 1, 0)),
         "scales": np.ones((len(offsets) - 1, 0)),
         "matches": np.zeros((0, one.base.shape[0], len(kept), 0), dtype=np.float32),

@@ -163,7 +163,9 @@ def test_numbers_of_any_size_are_learned_from_without_overflow(learner: Any) -> 
 @pytest.fixture(scope="module")
 def kept() -> PolicyPlan:
     """Give a plan with trees."""
-    return build(trace(150), PolicyOptions(learner="regression", points=5, folds=2, trees=6, depth=2))
+    return build(
+        trace(150), PolicyOptions(learner="regression", answers="boosted", points=5, folds=2, trees=6, depth=2)
+    )
 
 
 def broken(name: str, array: NDArray[Any]) -> list[NDArray[Any]]:
