@@ -126,6 +126,8 @@ class Settings(BaseSettings):
     def _is_of_the_web(cls, value: str | None) -> str | None:
         if value is not None and urlsplit(value).scheme not in ("http", "https"):
             raise ValueError("must start with http:// or https://")
+        if value is not None and urlsplit(value).path.rstrip("/").endswith("/v1"):
+            raise ValueError("must be the server's address, without /v1")
         return value
 
     @field_validator("cors_origins")

@@ -190,7 +190,9 @@ def versions(records: Sequence[ArtifactRecord], as_json: bool) -> None:
 def say_if_empty(listed: Sequence[object]) -> None:
     """Tell where an empty store is: the command may have been run in another folder than the server."""
     settings = Settings()
-    if not listed and settings.redis_url is None:
+    if not listed and settings.url is not None:
+        console(stderr=True).print(f"nothing yet at {settings.url}", soft_wrap=True)
+    elif not listed and settings.redis_url is None:
         here = (settings.data_dir / "redis").resolve()
         console(stderr=True).print(f"nothing yet in the store under {here}; try `parsimony demo`", soft_wrap=True)
 

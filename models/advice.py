@@ -68,6 +68,7 @@ class LeftOut(Value):
 
     method: str = Field(description="the solver")
     reason: str = Field(description="why not")
+    late: bool = Field(default=False, description="whether there was not enough time for it")
 
 
 class AdviceRows(Value):

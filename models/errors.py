@@ -61,15 +61,16 @@ class InvalidRequest(ParsimonyError):
         self.faults = tuple(faults)
 
     @classmethod
-    def at(cls, *faults: Fault) -> "InvalidRequest":
-        """Make the error whose detail is the first of its faults.
+    def at(cls, *faults: Fault, more: int = 0) -> "InvalidRequest":
+        """Make the error whose detail is the first of its faults; more: how many there are beside these.
 
         >>> print(InvalidRequest.at(Fault(("budget",), "is -1, must be at least 0")))
         budget: is -1, must be at least 0
         """
         where = ".".join(str(part) for part in faults[0].loc)
-        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        return cls(f"{where}: {faults[0].msg}{more}" if where else f"{faults[0].msg}{more}", faults)
+        others = len(faults) - 1 + more
+        rest = f" (and {others} more)" if others else ""
+        return cls(f"{where}: {faults[0].msg}{rest}" if where else f"{faults[0].msg}{rest}", faults)
 
     @classmethod
     def of(cls, error: ValidationError | Sequence[Mapping[str, Any]], *prefix: str | int) -> "InvalidRequest":
@@ -84,9 +85,10 @@ class InvalidRequest(ParsimonyError):
             key=lambda fault: fault["type"] != "extra_forbidden"
         )  # a misspelt name is why another one is missing
         faults = [Fault((*prefix, *_place(fault["loc"])), _said(fault)) for fault in reported[:MOST_FAULTS]]
+        error_of_all = cls.at(*faults, more=max(len(reported) - MOST_FAULTS, 0))
         if len(reported) > MOST_FAULTS:
-            faults.append(Fault(prefix, f"and {len(reported) - MOST_FAULTS} more"))
-        return cls.at(*faults)
+            error_of_all.faults += (Fault(prefix, f"and {len(reported) - MOST_FAULTS} more"),)
+        return error_of_all
 
     def under(self, prefix: str, *, but: str) -> "InvalidRequest":
         """Put a prefix before where each fault was found, but not where that begins with ``but``."""

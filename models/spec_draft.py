@@ -16,7 +16,12 @@ _GRADE = re.compile(rf"^(.+?){_PART}(quality|grade|judge|reward|pass[ _]?rate)$"
 _SURE = re.compile(rf"{_PART}(sure|conf|confidence|prob|probability|score|logprob)$", re.I)
 _COST = re.compile(rf"{_PART}(ms|us|s|sec|seconds|time|usd|dollars|eur|cost|price)$", re.I)
 _TOKENS = re.compile(rf"{_PART}(tokens|tokens[ _]?(in|out)|(input|output|prompt|completion)[ _]tokens)$", re.I)
-_LABEL = re.compile(r"^(truth|true[ _]?label|ground[ _]?truth|label|target|class|outcome|y)$", re.I)
+_LABELS = (
+    re.compile(r"^(truth|label|target|ground[ _]?truth|gold|(true|correct|gold)[ _](label|class|answer))$", re.I),
+    re.compile(r"^(true|correct|gold|actual)[ _].+$", re.I),
+    re.compile(r"^(class|outcome|y)$", re.I),
+)
+"""Names of the column of the truth, the plainest first."""
 _UNITS = {"ms": "ms", "us": "us", "s": "s", "sec": "s", "seconds": "s", "usd": "USD", "dollars": "USD", "eur": "EUR"}
 
 
@@ -40,19 +45,29 @@ def draft_of(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[dic
     >>> draft_of(["prompt", "small_correct", "small_usd", "large_correct", "large_usd"], [])[0]["classifiers"][0]
     {'name': 'small', 'correct': 'small_correct', 'cost': {'column': 'small_usd'}}
     """
-    label = next((column for column in columns if _LABEL.match(column)), None)
+    label = _label_of(columns)
     answers = [column for column in columns if column != label and _SAYS.match(column)]
     graded = [column for column in columns if _RIGHT.match(column) or _GRADE.match(column)]
     if len(graded) > 1 and (label is None or not answers):
         spec, more = _trace(columns, None, graded)
         return spec, tuple(more)
-    last = columns[-1] if label is None else label
-    guesses = [] if label else [f"the label is the last column, {last!r}: no other looks like one"]
-    if any(column != last for column in answers):
-        spec, more = _trace(columns, last, [column for column in answers if column != last])
+    free = [column for column in columns if not (_SAYS.match(column) or _SURE.search(column) or _COST.search(column))]
+    last = label or (free or list(columns))[-1]
+    guesses = [] if label else [f"the label is {last!r}: no column's name says that it is one"]
+    if answers:
+        spec, more = _trace(columns, last, answers)
     else:
         spec, more = _features(columns, rows, last)
     return spec, (*guesses, *more)
+
+
+def _label_of(columns: Sequence[str]) -> str | None:
+    """Find the column whose name says most plainly that it is the truth.
+
+    >>> _label_of(["x", "y", "label"]), _label_of(["true letter", "A says"]), _label_of(["A says", "B ms"])
+    ('label', 'true letter', None)
+    """
+    return next((column for names in _LABELS for column in columns if names.match(column)), None)
 
 
 def _trace(columns: Sequence[str], label: str | None, told: Sequence[str]) -> tuple[dict[str, Any], list[str]]:

@@ -245,7 +245,7 @@ def _verdict(saved: Interval | None, gained: Interval) -> Verdict:
         return "saves"
     if gained[0] > 0:
         return "gains"
-    return "worse" if gained[1] <= 0 and (gained[1] if saved is None else saved[1]) < 0 else "nothing"
+    return "worse" if (gained[1] if saved is None else saved[1]) < 0 else "nothing"
 
 
 def _headline(worth: Worth) -> str:
@@ -259,7 +259,8 @@ def _headline(worth: Worth) -> str:
             return f"{more} than what the same cost buys otherwise{_accuracies(worth)} {rows}"
         case "worse" if worth.beside.cost > 0 and worth.cost > worth.beside.cost:
             times = f"{worth.cost / worth.beside.cost:.3g}"
-            return f"costs {times} times as much as {beside}, which is as accurate {rows}"
+            shown = "" if worth.beside.accuracy >= worth.accuracy - _DOUBT else " by what these rows can show"
+            return f"costs {times} times as much as {beside}, which is as accurate{shown} {rows}"
         case "worse":
             return f"is less accurate than {beside} for the same cost {rows}"
         case _:

@@ -28,6 +28,8 @@ _PAGE = 1000
 @contextmanager
 def open_server(url: str, key: SecretStr | None, solve_timeout_s: float) -> Iterator["HttpService"]:
     """Open connections to a server; key: its API key, if it wants one."""
+    if key is not None and not key.get_secret_value().isascii():
+        raise ParsimonyError("PARSIMONY_KEY holds characters that no key has: copy it again")
     headers = {} if key is None else {"Authorization": f"Bearer {key.get_secret_value()}"}
     with httpx.Client(base_url=url, headers=headers, timeout=_PATIENCE_S + solve_timeout_s) as client:
         yield HttpService(client)
@@ -194,6 +196,8 @@ def _refusal(reply: httpx.Response) -> str:
     """Say what a server refused, in its own words."""
     if "json" in reply.headers.get("content-type", ""):
         detail = reply.json().get("detail")
+        if isinstance(detail, str) and reply.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            return f"{detail}; commands take the key from PARSIMONY_KEY"
         if isinstance(detail, str):
             return detail
     return f"the server answered {reply.status_code}, which is no reply of Parsimony: is PARSIMONY_URL right?"

@@ -40,14 +40,21 @@ def _csv_head(table: Path, *, packed: bool) -> Head:
             whole = not file.read(1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InvalidRequest.at(Fault(("table",), f"is no readable gzip: {error}")) from error
-    text = data.decode("utf-8-sig", errors="replace")
     try:
-        rows = [row for row in csv.reader(io.StringIO(text if whole else text[: text.rfind("\n")], newline="")) if row]
+        text = data.decode("utf-8-sig") if whole else data[: data.rfind(b"\n") + 1].decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        fault = f"is no CSV in UTF-8: byte {error.start} is {data[error.start]:#04x}"
+        raise InvalidRequest.at(Fault(("table",), fault)) from error
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
     except csv.Error as error:
         raise InvalidRequest.at(Fault(("table",), f"is no readable CSV: {error}")) from error
     if not rows:
         raise InvalidRequest.at(Fault(("table",), "is empty: its first row has to name the columns"))
     refuse_many(len(rows[0]))
+    if len(rows[0]) == 1:
+        named = f"has the one column {rows[0][0][:_LONGEST]!r}: commas part columns"
+        raise InvalidRequest.at(Fault(("table",), named))
     width = len(rows[0])
     return rows[0], [(row + [""] * width)[:width] for row in rows[1 : ROWS + 1]]
 

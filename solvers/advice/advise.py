@@ -64,7 +64,8 @@ def advise(dataset: Dataset, limits: AdviceLimits, seed: int, seconds: float, ru
     alone = _alone(learned, fresh, seed, replace(run, progress=part_of(run.progress, 0, 10, 100)))
     rest = replace(run, progress=part_of(run.progress, 10, 99, 100))
     candidates, left_out = candidates_of(_methods(dataset), learned, fresh, seed, seconds, rest)
-    advised = _advised(limits, parts, dataset.spec.unit, candidates, alone, rng)
+    late = [one.method for one in left_out if one.late]
+    advised = _advised(limits, parts, dataset.spec.unit, candidates, alone, late, rng)
     run.progress(100, 100, "done")
     rows = AdviceRows(build=len(parts.build), choosing=len(parts.choosing), reporting=len(parts.reporting))
     asked = {name: getattr(limits, name) for name in AdviceLimits.model_fields}
@@ -86,7 +87,8 @@ def _methods(dataset: Dataset) -> list[Solver[Any]]:
 def _alone(learned: Dataset, fresh: Dataset, seed: int, run: Run) -> dict[str, Replay]:
     """Try the simple alternatives on rows that nothing learned from."""
     if isinstance(fresh, Trace):
-        return each_alone(fresh, np.arange(fresh.rows))
+        guessed = {"the most common class": _guessed(learned, fresh)} if fresh.classes else {}
+        return each_alone(fresh, np.arange(fresh.rows)) | guessed
     assert isinstance(learned, FeatureTable)
 
     def report(done: int, of: int) -> None:
@@ -95,12 +97,19 @@ def _alone(learned: Dataset, fresh: Dataset, seed: int, run: Run) -> dict[str, R
     return replays(learned, fresh, costs_of(fresh), seed, report)
 
 
+def _guessed(learned: Dataset, fresh: Dataset) -> Replay:
+    """Call no classifier at all."""
+    common = np.equal(fresh.labels, np.bincount(learned.labels).argmax())
+    return Replay(common.astype(np.float64), np.zeros(fresh.rows))
+
+
 def _advised(
     limits: AdviceLimits,
     parts: Parts,
     unit: str,
     candidates: list[Candidate],
     alone: dict[str, Replay],
+    late: list[str],
     rng: np.random.Generator,
 ) -> dict[str, Any]:
     """Choose by the rows that choose, and say what the others say to it."""
@@ -116,7 +125,7 @@ def _advised(
     simple = min(affordable, key=lambda name: aim.rank(alone[name].take(choosing)), default=None)
     every = tuple(sorted((_alternative(n, r.take(reporting)) for n, r in alone.items()), key=lambda one: one.cost))
     nearest = None if simple is None else next(one for one in every if one.name == simple)
-    take, sentence = sentence_of(limits, unit, methods, nearest)
+    take, sentence = sentence_of(limits, unit, methods, nearest, late)
     return {"take": take, "sentence": sentence, "methods": methods, "alternatives": every}
 
 

@@ -37,7 +37,9 @@ def candidates_of(
     left_out = []
     for at, solver in enumerate(solvers):
         if run.elapsed() >= seconds:
-            left_out.append(LeftOut(method=solver.name, reason=f"the {seconds:.0f} s were over before its turn"))
+            left_out.append(
+                LeftOut(method=solver.name, reason=f"the {seconds:.0f} s were over before its turn", late=True)
+            )
             continue
         share = run.elapsed() + max(seconds - run.elapsed(), 0.0) / (len(solvers) - at)
         try:
@@ -46,7 +48,7 @@ def candidates_of(
         except Cancelled:
             raise
         except ParsimonyError as error:
-            left_out.append(LeftOut(method=solver.name, reason=str(error)))
+            left_out.append(LeftOut(method=solver.name, reason=str(error), late=isinstance(error, SolverTimeout)))
     return candidates, left_out
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from models.advice import AdviceLimits, MethodAdvice
-from models.worth import Alternative, Worth, share
+from models.worth import Alternative, share
 
 
 def query_text(query: Mapping[str, Any]) -> str:
@@ -37,9 +37,22 @@ def limits_text(limits: AdviceLimits, unit: str) -> str:
 
 
 def sentence_of(
+    limits: AdviceLimits,
+    unit: str,
+    methods: Sequence[MethodAdvice],
+    simple: Alternative | None,
+    late: Sequence[str] = (),
+) -> tuple[str, str]:
+    """Say what to take, and why: its name, and the sentence. simple: the best alternative within the limits; late: the
+    methods for which there was not enough time."""
+    take, sentence = _taken(limits, unit, methods, simple)
+    untried = f" There was not enough time for {_listed(late)}: give more." if late else ""
+    return take, sentence + untried
+
+
+def _taken(
     limits: AdviceLimits, unit: str, methods: Sequence[MethodAdvice], simple: Alternative | None
 ) -> tuple[str, str]:
-    """Say what to take, and why: its name, and the sentence. simple: the best alternative within the limits."""
     asked = limits_text(limits, unit)
     best = next((one for one in methods if one.standing == "best"), None)
     if best is None and simple is None:
@@ -49,7 +62,7 @@ def sentence_of(
         none = "no method is within these limits" if methods else "no method could be built"
         return simple.name, f"{asked} take {_simple(simple, unit)}; {none}."
     level = [one.method for one in methods if one.standing == "level"]
-    instead = _instead(best.worth, limits)
+    instead = _instead(best, limits, simple)
     if instead is not None:
         what = f"{_simple(instead, unit)}{_shortfall(instead.accuracy, limits)}"
         return instead.name, f"{asked} take {what}; {_nothing_better([best.method, *level])}."
@@ -65,11 +78,16 @@ def _shortfall(accuracy: float | None, limits: AdviceLimits) -> str:
     return f" (the rows that chose it said {100 * limits.min_accuracy:g} %, these are others; ask for a little more)"
 
 
-def _instead(worth: Worth | None, limits: AdviceLimits) -> Alternative | None:
-    """Give the simple alternative that is as good by what can be shown, if it keeps the budget."""
+def _instead(best: MethodAdvice, limits: AdviceLimits, simple: Alternative | None) -> Alternative | None:
+    """Give the simple alternative that is as good by what can be shown, and keeps the budget: the one that the method
+    is held against, else the best within the limits if it may be as accurate."""
+    worth = best.worth
     if worth is None or worth.verdict in ("saves", "gains"):
         return None
-    return worth.beside if limits.budget is None or worth.beside.cost <= limits.budget else None
+    if limits.budget is None or worth.beside.cost <= limits.budget:
+        return worth.beside
+    low = best.accuracy_interval[0] if best.accuracy_interval else 0.0
+    return simple if simple is not None and simple.accuracy >= low else None
 
 
 def _simple(simple: Alternative, unit: str) -> str:

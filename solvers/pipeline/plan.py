@@ -46,6 +46,7 @@ class PipelinePlan(PipelineContents):
     _usual: int = field(init=False, repr=False, metadata={"derived": True})
     _costs: Floats = field(init=False, repr=False, metadata={"derived": True})
     _accuracies: Floats = field(init=False, repr=False, metadata={"derived": True})
+    """(s,) what can be promised to whoever asks for so much accuracy at least, and in the next coverage."""
     _coverages: Floats = field(init=False, repr=False, metadata={"derived": True})
     _ranks: Int64s = field(init=False, repr=False, metadata={"derived": True})
     _decided: dict[tuple[int, str], PipelineDecision] = field(init=False, repr=False, metadata={"derived": True})
@@ -56,7 +57,8 @@ class PipelinePlan(PipelineContents):
         reader = Reader.of(self.features, self.columns, self.categories, missing=self.missing)
         counts = (self.chromosomes.max(axis=1) + 1).tolist()
         masks = stage_masks(self.chromosomes, max(counts)).tolist()
-        coverages, accuracies, costs = (np.ascontiguousarray(column) for column in self.tested.T[:3])
+        costs = np.ascontiguousarray(self.tested[:, 2])
+        accuracies, coverages = _assured(self.tested, self.validated, self.held_out)
         derived: dict[str, Any] = {
             "_preparation": preparation,
             "_reader": reader,
@@ -73,18 +75,18 @@ class PipelinePlan(PipelineContents):
     def decide(self, query: PipelineQuery) -> PipelineDecision:
         """Choose a configuration that keeps the limits on the test rows, which report, by the validation rows.
 
-        With ``max_cost`` the most accurate within it (then the one of higher coverage, then the cheaper); else, with
-        minima, the cheapest (then the more accurate, then of higher coverage); without limits the one with the most
-        right answers. The best of many on the rows that report would be said to be better than it is. Raises
-        Infeasible, with what comes nearest. O(s) for s configurations.
+        Minima are kept with a standard error to spare by both parts together: the first of many that the rows which
+        report let through would be said to be better than it is. With ``max_cost`` the most accurate within it (then
+        the one of higher coverage, then the cheaper); else, with minima, the cheapest (then the more accurate, then of
+        higher coverage); without limits the one with the most right answers. Raises Infeasible, with what comes
+        nearest. O(s) for s configurations.
         """
         cost, accuracy, coverage = query.max_cost, query.min_accuracy, query.min_coverage
         if cost is None and accuracy is None and coverage is None:
             return self._decision(self._usual, USUAL)
         within = len(self.tested) if cost is None else int(self._costs.searchsorted(cost, side="right"))
-        fine = np.flatnonzero(
-            (self._accuracies[:within] >= (accuracy or 0.0)) & (self._coverages[:within] >= (coverage or 0.0))
-        )
+        able = (self._accuracies >= (accuracy or 0.0)) & (self._coverages >= (coverage or 0.0))
+        fine = np.flatnonzero(able[:within])
         if not len(fine):
             raise Infeasible(self._nearest(query))
         if cost is None:
@@ -249,7 +251,19 @@ class PipelinePlan(PipelineContents):
         minima = {"accuracy": (query.min_accuracy, self._accuracies), "coverage": (query.min_coverage, self._coverages)}
         asked = [f"{name} {least:g}" for name, (least, _) in minima.items() if least is not None]
         reached = [f"{name} is at most {achieved.max():g}" for name, (_, achieved) in minima.items()]
-        return f"no configuration has {' and '.join(asked)}; {', '.join(reached)}"
+        spare = "with a standard error to spare"
+        return f"no configuration has {' and '.join(asked)} {spare}; {', '.join(reached)}"
+
+
+def _assured(tested: Floats, validated: Floats, rows: int) -> tuple[Floats, Floats]:
+    """Say which accuracies and coverages, (s,) each, can be promised: those of test and validation rows together, so
+    many of each, less a standard error; never more than the test rows say."""
+    covered = tested[:, 0] + validated[:, 0]
+    right = tested[:, 0] * tested[:, 1] + validated[:, 0] * validated[:, 1]
+    accuracies, coverages = right / np.maximum(covered, 1 / rows), covered / 2
+    errors = np.sqrt(accuracies * (1 - accuracies) / np.maximum(rows * covered, 1.0))
+    missing = np.sqrt(coverages * (1 - coverages) / (2 * rows))
+    return np.minimum(accuracies - errors, tested[:, 1]), np.minimum(coverages - missing, tested[:, 0])
 
 
 def _achieved(row: Floats) -> Achieved:

@@ -40,7 +40,7 @@ def test_what_is_guessed_is_said() -> None:
     assert spec["label"] == "which"
     assert spec["classifiers"][0]["cost"] == 1
     assert [guess.partition(":")[0] for guess in guesses] == [
-        "the label is the last column, 'which'",
+        "the label is 'which'",
         "'a' has no column of its cost",
         "costs seem to be in USD and s",
     ]
@@ -85,3 +85,21 @@ def test_of_free_text_that_was_judged_the_grade_is_taken() -> None:
     assert [one["correct"] for one in spec["classifiers"]] == ["a_correct", "b_correct"]
     assert "label" not in spec
     assert all("cost" in guess for guess in guesses)
+
+
+@pytest.mark.parametrize(
+    ("head", "label"),
+    [
+        (["true letter", "A prediction", "A time ms", "B prediction", "B time ms"], "true letter"),
+        (["correct answer", "A pred", "A conf", "A ms", "B pred", "B ms"], "correct answer"),
+        (["A pred", "A ms", "what", "B pred", "B ms"], "what"),
+        (["x", "y", "label"], "label"),
+        (["x", "y"], "y"),
+    ],
+)
+def test_the_label_is_the_column_that_says_so_most_plainly_and_never_an_answer_or_a_cost(
+    head: list[str], label: str
+) -> None:
+    spec, _ = draft_of(head, [])
+    assert spec["label"] == label
+    assert all(label not in (one["name"], one["prediction"]) for one in spec.get("classifiers", ()))

@@ -9,6 +9,7 @@ import pytest
 from models import FeatureTable, InvalidRequest, Trace
 from models.advice import AdviceLimits, MethodAdvice
 from models.errors import Cancelled
+from models.worth import Alternative, Beside, Worth
 from solvers import SOLVERS, Run
 from solvers.advice import advise
 from solvers.advice.advise import Parts
@@ -162,3 +163,36 @@ def test_limits_that_nothing_keeps_are_said_so() -> None:
     assert sentence == (
         "For at most 0.1 ms an item there is nothing: every method and every simple alternative is beyond these limits."
     )
+
+
+def test_what_there_was_no_time_for_is_said() -> None:
+    simple = Alternative(name="always fast", accuracy=0.7, cost=1.0)
+    take, sentence = sentence_of(AdviceLimits(budget=2), "ms", [], simple, ["portfolio", "policy"])
+    assert take == "always fast"
+    assert sentence.endswith(" There was not enough time for the portfolio and the policy: give more.")
+
+
+def test_calling_nothing_is_an_alternative_where_there_are_classes() -> None:
+    advice = advise(trace(), AdviceLimits(deadline=0.5), SEED, 60, Run())
+    assert advice["alternatives"][0].name == "the most common class"
+    assert advice["alternatives"][0].cost == 0
+    assert advice["take"] == "the most common class"
+
+
+def test_a_method_that_shows_nothing_gives_way_to_what_the_budget_affords() -> None:
+    """Also where the coin that it is held against would be beyond the budget."""
+    near, far = Alternative(name="always near", accuracy=0.87, cost=0.8), Alternative(name="far", accuracy=0.95, cost=9)
+    worth = Worth(
+        decision="x", accuracy=0.88, cost=1.4, beside=Beside(kind="coin", name="a coin", accuracy=0.88, cost=2.5),
+        saved=0.4, saved_interval=(-0.2, 0.6), gained=0.005, gained_interval=(-0.02, 0.03), rows=100,
+        verdict="nothing", headline="", advice=None, alternatives=(near, far),
+    )  # fmt: skip
+    best = MethodAdvice(
+        method="portfolio", standing="best", params={}, query={}, accuracy=0.88, accuracy_interval=(0.8, 0.93),
+        cost=1.4, cost_interval=(1.3, 1.5), worth=worth, points=(),
+    )  # fmt: skip
+    take, sentence = sentence_of(AdviceLimits(budget=2), "ms", [best], near)
+    assert take == "always near"
+    assert "no method is better by what these rows can show (the portfolio is nearest)" in sentence
+    clearly_worse = near.model_copy(update={"accuracy": 0.7})
+    assert sentence_of(AdviceLimits(budget=2), "ms", [best], clearly_worse)[0] == "portfolio"

@@ -1,6 +1,7 @@
 """From a table to a plan: parts, front, figures, and walks that reproduce them."""
 
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -174,6 +175,16 @@ def _by_validation(one: Configuration) -> tuple[float, float, float]:
     return -one.validation.conclusive_accuracy, -one.validation.coverage, one.cost
 
 
+def _promised(one: Configuration, rows: int) -> tuple[float, float]:
+    """Say what accuracy and coverage hold by test and validation rows together, a standard error to spare."""
+    accepted = [rows * one.coverage, rows * one.validation.coverage]
+    right = accepted[0] * one.conclusive_accuracy + accepted[1] * one.validation.conclusive_accuracy
+    accuracy = right / max(sum(accepted), 1)
+    coverage = sum(accepted) / (2 * rows)
+    spare = [math.sqrt(p * (1 - p) / max(n, 1)) for p, n in ((accuracy, sum(accepted)), (coverage, 2 * rows))]
+    return min(accuracy - spare[0], one.conclusive_accuracy), min(coverage - spare[1], one.coverage)
+
+
 def test_decisions_are_those_of_plain_search() -> None:
     plan = build(wide(), confidence_threshold=0.6).plan
     front = plan.frontier()
@@ -186,7 +197,7 @@ def test_decisions_are_those_of_plain_search() -> None:
         fine = [
             one
             for one in front
-            if one.conclusive_accuracy >= (accuracy or 0) and one.coverage >= (coverage or 0)
+            if np.all(np.array(_promised(one, plan.held_out)) >= (accuracy or 0, coverage or 0))
             if cost is None or one.cost <= cost
         ]
         query = PipelineQuery(max_cost=cost, min_accuracy=accuracy, min_coverage=coverage)
