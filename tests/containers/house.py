@@ -1,6 +1,7 @@
 """A house of containers, as these tests handle it: through the engine's command line, and over HTTP."""
 
 import json
+import os
 import subprocess
 from collections.abc import Sequence
 from typing import Any
@@ -26,13 +27,14 @@ class House:
     """The composed house, and the harm that can be done to it."""
 
     def __init__(self, compose: Sequence[str], project: str) -> None:
-        self._compose, self.project = list(compose), project
+        self.words, self.project = list(compose), project
         self.port = PORT
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{PORT}", timeout=patient(10.0), trust_env=False)
 
-    def compose(self, *words: str) -> None:
-        """Run one command of compose, which must succeed."""
-        done = subprocess.run([*self._compose, *words], capture_output=True, text=True, timeout=patient(60))
+    def compose(self, *words: str, **settings: str) -> None:
+        """Run one command of compose, which must succeed; ``settings`` are added to the environment."""
+        command, environment = [*self.words, *words], os.environ | settings
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=patient(60))
         assert done.returncode == 0, f"compose {' '.join(words)}: {done.stderr}"
 
     def containers(self, service: str) -> list[str]:
