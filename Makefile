@@ -7,7 +7,7 @@ LOCK = $(UV) pip compile --universal --generate-hashes --no-emit-index-url --no-
 test coverage: export OMP_NUM_THREADS = 1  # test processes have all cores: threads of libraries would only wait for them
 unexport PYTHONDONTWRITEBYTECODE  # it makes every process compile its libraries again: twice the time of the tests
 
-.PHONY: help install serve demo test coverage check fast-check docs format bench lock lowest audit licences clean
+.PHONY: help install serve demo test compose-test coverage check fast-check docs format bench lock lowest audit licences clean
 
 help:  ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,6 +50,9 @@ check: fast-check  ## everything static
 
 test: check  ## all checks and tests
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+compose-test: install  ## the house of docker-compose.yml is built, tried, harmed and removed again; minutes, and needs an engine
+	tests/containers/run.sh
 
 coverage: install  ## all tests again, and which lines they reach: half as slow again
 	$(BIN)/coverage erase

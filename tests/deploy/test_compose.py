@@ -25,13 +25,17 @@ def test_it_has_the_services_and_profiles_of_the_runbook() -> None:
     }
 
 
-def test_docker_compose_accepts_it() -> None:
-    docker = shutil.which("docker")
-    if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True).returncode != 0:
-        pytest.skip("docker compose is not installed: the file is checked by the other tests of this module only")
-    command = [docker, "compose", "--file", str(COMPOSE), "--profile", "*", "config", "--quiet"]
+@pytest.mark.parametrize("program", [["docker", "compose"], ["docker-compose"]], ids=" ".join)
+def test_either_compose_accepts_it(program: list[str]) -> None:
+    if shutil.which(program[0]) is None or subprocess.run([*program, "version"], capture_output=True).returncode != 0:
+        pytest.skip(f"{' '.join(program)} is not installed: the file is checked by the other tests of this module only")
+    command = [*program, "--file", str(COMPOSE), "--profile", "*", "config", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_it_has_nothing_that_the_older_compose_refuses() -> None:
+    assert set(compose()) - {"services", "networks", "volumes"} == {"x-hardened", "x-parsimony", "x-settings"}
 
 
 @pytest.mark.parametrize("name", SERVICES)

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.documents import DEPLOY, shell_lines
+from tests.deploy.documents import DEPLOY, ROOT, shell_lines
 
-SCRIPTS = sorted(DEPLOY.glob("*.sh"))
+CONTAINERS = ROOT / "tests" / "containers"
+SCRIPTS = sorted([*DEPLOY.glob("*.sh"), *CONTAINERS.glob("*.sh")])
 
 
 def _run(*command: str | Path, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -109,3 +110,30 @@ def test_the_health_check_fails_in_one_line_where_nobody_listens() -> None:
     assert done.returncode == 1
     assert "/health/live: " in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def _pretend(folder: Path, program: str, script: str) -> None:
+    """Put a program into a folder that is looked through first."""
+    (folder / program).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / program).chmod(0o755)
+
+
+def test_the_tests_of_the_composed_house_say_that_they_skip_where_no_engine_runs(tmp_path: Path) -> None:
+    _pretend(tmp_path, "docker", "exit 1")
+    done = _run(CONTAINERS / "run.sh", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "compose-test: SKIPPED: no container engine runs here\n"
+
+
+def test_the_tests_of_the_composed_house_say_that_they_skip_where_no_compose_is(tmp_path: Path) -> None:
+    _pretend(tmp_path, "docker", '[ "$1" = info ]')
+    _pretend(tmp_path, "docker-compose", "exit 1")
+    done = _run(CONTAINERS / "run.sh", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "compose-test: SKIPPED: neither `docker compose` nor `docker-compose` is here\n"
+
+
+def test_the_tests_of_the_composed_house_are_not_collected_without_it() -> None:
+    command = [sys.executable, "-m", "pytest", "--collect-only", "--quiet", str(CONTAINERS)]
+    done = subprocess.run(command, cwd=ROOT, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True)
+    assert "no tests collected" in done.stdout, done.stdout

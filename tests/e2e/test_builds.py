@@ -17,6 +17,7 @@ from app.store.embedded import EmbeddedRedis
 from tests.support.patience import patient
 from tests.support.samples import table_upload
 from tests.support.servers import Server, running_server, wait_for
+from tests.support.services import Asked
 
 CLASSIFIERS = 20
 ROWS = 100_000
@@ -49,7 +50,7 @@ def large_upload() -> dict[str, Any]:
     return files | {"spec": (None, json.dumps(spec))}
 
 
-def start_build(server: Server, name: str) -> str:
+def start_build(server: Asked, name: str) -> str:
     """Start the long build and give its path once it runs."""
     reply = server.client.post("/v1/builds", json={"solver": "cascade", "name": name, "dataset": "large"})
     path = str(reply.headers["location"])

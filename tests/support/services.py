@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 import httpx
 
@@ -27,6 +28,14 @@ MEANWHILE = 8
 """So many answers at least come before a reply that takes long, unless all wait for it: then it is three at most."""
 TIMES = 10
 """So often the long reply is asked for until so many have come: on a busy machine they too take long now and then."""
+
+
+class Asked(Protocol):
+    """What is asked through a client: a server process, or a house of containers."""
+
+    @property
+    def client(self) -> httpx.Client:
+        """The client."""
 
 
 @contextmanager
@@ -48,14 +57,14 @@ def running_worker(folder: Path, redis_url: str, **settings: object) -> Iterator
         worker.wait(timeout=patient(30))
 
 
-def problems(server: Server) -> str:
+def problems(server: Asked) -> str:
     """Give what readiness says is wrong; it must be ready."""
     reply = server.client.get("/health/ready", timeout=patient(2.0))
     assert reply.status_code == 200
     return "; ".join(reply.json()["problems"])
 
 
-def look_ups(server: Server, count: int = 60) -> tuple[float, set[bytes]]:
+def look_ups(server: Asked, count: int = 60) -> tuple[float, set[bytes]]:
     """Look up often: the median time in seconds, and the different answers."""
     times, answers = [], set()
     for _ in range(count):
@@ -92,7 +101,7 @@ def _answered_before(server: Server, path: str, body: bytes, headers: dict[str, 
         return rest(raw), count
 
 
-def writes(server: Server, timeout: float = 20.0) -> Iterator[tuple[httpx.Response, float]]:
+def writes(server: Asked, timeout: float = 20.0) -> Iterator[tuple[httpx.Response, float]]:
     """Upload, build, import and roll back: each reply, and how long it took (a full store may still be emptied)."""
     build = {"solver": "cascade", "name": "late", "dataset": "trace"}
     requests = [
@@ -106,14 +115,14 @@ def writes(server: Server, timeout: float = 20.0) -> Iterator[tuple[httpx.Respon
         yield server.client.request(method, path, timeout=timeout, **body), time.monotonic() - started  # type: ignore[arg-type]
 
 
-def upload_and_build(server: Server, name: str) -> None:
+def upload_and_build(server: Asked, name: str) -> None:
     """Store the sample trace under a name and build a cascade from it; both must succeed."""
     reply = server.client.put(f"/v1/datasets/{name}", files=trace_upload())
     assert reply.status_code in (200, 201), reply.text
     build(server, name)
 
 
-def build(server: Server, name: str, dataset: str | None = None, seconds: float = 60) -> None:
+def build(server: Asked, name: str, dataset: str | None = None, seconds: float = 60) -> None:
     """Build a cascade, which must succeed."""
     body = {"solver": "cascade", "name": name, "dataset": dataset or name, "params": {"target_precision": 0.9}}
     reply = server.client.post("/v1/builds", json=body)

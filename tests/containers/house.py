@@ -1,0 +1,94 @@
+"""A house of containers, as these tests handle it: through the engine's command line, and over HTTP."""
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+
+from tests.deploy import documents
+from tests.support.patience import patient
+from tests.support.servers import wait_for
+
+PORT = 8000
+KILL = "import os, sys; os.kill(int(sys.argv[1]), 9)"
+
+
+def docker(*words: str) -> str:
+    """Run one command of the engine, which must succeed, and give what it prints."""
+    done = subprocess.run(["docker", *words], capture_output=True, text=True, check=False, timeout=patient(60))
+    assert done.returncode == 0, f"docker {' '.join(words)}: {done.stderr}"
+    return done.stdout.strip()
+
+
+class House:
+    """The composed house, and the harm that can be done to it."""
+
+    def __init__(self, compose: Sequence[str], project: str) -> None:
+        self.words, self.project = list(compose), project
+        self.port = PORT
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{PORT}", timeout=patient(10.0), trust_env=False)
+
+    def compose(self, *words: str, **settings: str) -> None:
+        """Run one command of compose, which must succeed; ``settings`` are added to the environment."""
+        command, environment = [*self.words, *words], os.environ | settings
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=patient(60))
+        assert done.returncode == 0, f"compose {' '.join(words)}: {done.stderr}"
+
+    def containers(self, service: str) -> list[str]:
+        """Give the containers of a service, whatever their state."""
+        labels = [f"project={self.project}", f"service={service}"]
+        filters = [word for label in labels for word in ("--filter", f"label=com.docker.compose.{label}")]
+        return docker("ps", "--all", "--quiet", "--no-trunc", *filters).split()
+
+    def container(self, service: str) -> str:
+        """Give the one container of a service."""
+        (only,) = self.containers(service)
+        return only
+
+    def services(self) -> dict[str, dict[str, Any]]:
+        """Give what the compose file says of the services that have a container."""
+        return {name: service for name, service in documents.services().items() if self.containers(name)}
+
+    def inspect(self, service: str) -> dict[str, Any]:
+        """Give all that the engine knows of the one container of a service."""
+        (found,) = json.loads(docker("inspect", self.container(service)))
+        return dict(found)
+
+    def run_in(self, service: str, *words: str) -> str:
+        """Run a command in the container of a service."""
+        return docker("exec", self.container(service), *words)
+
+    def crash(self, service: str) -> None:
+        """Kill the first process of a container from outside, as a lack of memory would.
+
+        ``docker kill`` is another thing: the engine takes it for our wish, and does not start the container again.
+        """
+        container = self.inspect(service)
+        before = container["State"]["Pid"]
+        own = ["--rm", "--pid", "host", "--user", "0", "--entrypoint", "python", "parsimony", "-c", KILL, str(before)]
+        docker("run", *own)
+        wait_for(lambda: self.inspect(service)["State"]["Pid"] != before, 10, f"{service} was not killed")
+
+    def restarts(self, service: str) -> int:
+        """Tell how often the engine has started a container again."""
+        return int(self.inspect(service)["RestartCount"])
+
+    def is_well(self, service: str) -> bool:
+        """Tell whether a service's container runs, and is healthy if it has a health check."""
+        state = self.inspect(service)["State"]
+        return bool(state["Running"]) and state.get("Health", {"Status": "healthy"})["Status"] == "healthy"
+
+    def is_ready(self) -> bool:
+        """Tell whether decisions can be made."""
+        try:
+            return self.client.get("/health/ready").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def wait_until_ready(self) -> None:
+        """Wait for the first load to have finished, and for all that is wrong to have ended."""
+        wait_for(self.is_ready, 60, "the server is not ready")
+        wait_for(lambda: not self.client.get("/health/ready").json()["problems"], 60, self.client.get("/health/ready"))
