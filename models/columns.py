@@ -119,13 +119,23 @@ def truths(columns: Columns, name: str, faults: list[Fault]) -> Floats:
     if column is None:
         return _NOTHING
     if column.dtype.kind == "O":
-        column = np.array([_TRUTHS.get(str(cell).strip().lower(), np.nan) for cell in column])
+        read = [truth_of(cell) for cell in column]
+        column = np.array([np.nan if truth is None else truth for truth in read])
     values = column.astype(np.float64) if column.dtype.kind in "iufb" else np.full(len(column), np.nan)
     odd = (values != 0) & (values != 1)
     if odd.any():
         cell = _shown(columns[name][_first(odd)])
         faults.append(Fault(("table", name), f"must be 0 or 1, false or true; row {_first(odd) + 1} is {cell}"))
     return values
+
+
+def truth_of(cell: object) -> float | None:
+    """Read yes or no as 1 or 0; None if it is neither.
+
+    >>> truth_of("True"), truth_of(0.0), truth_of("maybe"), truth_of(0.5)
+    (1.0, 0.0, None, None)
+    """
+    return _TRUTHS.get(str(cell).strip().lower())
 
 
 def text_of(cell: str | float | bool) -> str:

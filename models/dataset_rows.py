@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.base import LARGEST
-from models.columns import FARTHEST, numbers, text_of
+from models.columns import FARTHEST, numbers, text_of, truth_of
 from models.dataset import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, dataset_from_columns
 from models.errors import Fault, InvalidRequest
 from models.trace import CostColumn, Trace, TraceSpec
@@ -38,10 +38,11 @@ def _cell_faults(spec: Spec, name: str, cell: Cell) -> list[Fault]:
         return [] if may_be_missing else [Fault(("row", name), "must not be missing")]
     if name in spec.class_columns:
         return []
+    if isinstance(spec, TraceSpec) and any(name == each.correct for each in spec.classifiers):
+        known = truth_of(cell) is not None
+        return [] if known else [Fault(("row", name), f"must be 0 or 1, false or true, is {cell!r}")]
     if isinstance(cell, str):
         return [Fault(("row", name), f"must be a number, is {cell!r}")]
-    if isinstance(spec, TraceSpec) and cell not in (0, 1) and any(name == each.correct for each in spec.classifiers):
-        return [Fault(("row", name), f"must be 0 or 1, is {cell:g}")]
     cell_faults: list[Fault] = []
     numbers({name: np.array([float(cell)])}, name, cell_faults, **_limits(spec, name))
     return [Fault(("row", name), fault.msg.partition("; row")[0] + f", is {cell:g}") for fault in cell_faults]
@@ -81,9 +82,15 @@ def with_rows(dataset: Dataset, rows: Sequence[Row], embeddings: NDArray[np.floa
 def _new(column: NDArray[Any], cells: list[Cell]) -> NDArray[Any]:
     """Write cells as a column of the same kind as the old one."""
     if column.dtype.kind == "f":
-        return np.array([np.nan if cell is None or cell == "" else float(cell) for cell in cells])
+        return np.array([np.nan if cell is None or cell == "" else _number(cell) for cell in cells])
     texts = [None if cell is None or cell == "" else text_of(cell) for cell in cells]
     return np.array(texts, dtype=object)
+
+
+def _number(cell: str | float) -> float:
+    """Read a number, or a truth as 1 or 0."""
+    truth = truth_of(cell) if isinstance(cell, str | bool) else None
+    return float(cell) if truth is None else truth
 
 
 def columns_of(dataset: Dataset) -> dict[str, NDArray[Any]]:

@@ -11,7 +11,7 @@ from models.base import LARGEST, NAME_PATTERN, Items, Label, Sent, Value
 from models.errors import Fault, InvalidRequest
 
 Amount = Annotated[float, Field(ge=0, le=LARGEST)]
-Cell = Annotated[str, Field(max_length=200)] | Annotated[float, Field(ge=-1e30, le=1e30)] | None
+Cell = Annotated[str, Field(max_length=200)] | bool | Annotated[float, Field(ge=-1e30, le=1e30)] | None
 Coordinate = Annotated[float, Field(ge=-1e30, le=1e30)]
 MOST_OUTCOMES = 10_000
 QUANTITIES = ("accuracy", "cost", "time")
@@ -87,6 +87,9 @@ class Outcome(Value):
         default=None, description="the classifier or sensor whose answer was taken in the end"
     )
     correct: bool | None = Field(default=None, description="whether the answer was right; left out: unknown or none")
+    quality: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None, description="instead of correct: how good the answer was, where the dataset's are graded"
+    )
     cost: Amount | None = Field(default=None, description="what the item really cost, in the artifact's unit")
     time: Amount | None = Field(default=None, description="how long it really took, in the artifact's unit")
     row: dict[Label, Cell] | None = Field(
@@ -104,11 +107,18 @@ class Outcome(Value):
             raise ValueError("give the decision's id, or the artifact with its inputs")
         if self.decision is not None and self.inputs is not None:
             raise ValueError("inputs belong to an artifact, a decision's id needs none")
-        if all(said is None for said in (self.correct, self.cost, self.time, self.row)):
-            raise ValueError("say at least one of correct, cost, time and row")
+        if self.correct is not None and self.quality is not None:
+            raise ValueError("say correct or quality, not both")
+        if all(said is None for said in (self.right, self.cost, self.time, self.row)):
+            raise ValueError("say at least one of correct, quality, cost, time and row")
         if self.embedding is not None and self.row is None:
             raise ValueError("an embedding belongs to a row, there is none")
         return self
+
+    @property
+    def right(self) -> float | None:
+        """How good the answer was, from 0 to 1; None if that is not known."""
+        return self.quality if self.correct is None else float(self.correct)
 
 
 class FeedbackRequest(Sent):

@@ -7,7 +7,7 @@ paper of Hamilton and Fulp.
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from models.artifact import ArtifactRef, DecisionFacts
 from models.base import LARGEST, Items, Label, Sent, Value
@@ -92,10 +92,24 @@ class PipelineQuery(Value):
     max_cost: Cost | None = Field(
         default=None, description="the most that an item may cost on average, in the artifact's unit", examples=[12.5]
     )
+    budget: Cost | None = Field(
+        default=None, description="the same as max_cost, as other subjects call it", examples=[12.5]
+    )
     min_accuracy: Share | None = Field(
         default=None, description="the least conclusive accuracy, from 0 to 1", examples=[0.9]
     )
     min_coverage: Share | None = Field(default=None, description="the least coverage, from 0 to 1", examples=[0.8])
+
+    @model_validator(mode="after")
+    def _one_limit(self) -> "PipelineQuery":
+        if self.max_cost is not None and self.budget is not None:
+            raise ValueError("budget and max_cost are the same: give one of them")
+        return self
+
+    @property
+    def most(self) -> float | None:
+        """What an item may cost on average."""
+        return self.budget if self.max_cost is None else self.max_cost
 
 
 class PipelineStage(Value):

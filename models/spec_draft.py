@@ -18,8 +18,9 @@ _COST = re.compile(rf"{_PART}(ms|us|s|sec|seconds|time|usd|dollars|eur|cost|pric
 _TOKENS = re.compile(rf"{_PART}(tokens|tokens[ _]?(in|out)|(input|output|prompt|completion)[ _]tokens)$", re.I)
 _LABELS = (
     re.compile(r"^(truth|label|target|ground[ _]?truth|gold|(true|correct|gold)[ _](label|class|answer))$", re.I),
+    re.compile(r"^(class|outcome)$", re.I),
     re.compile(r"^(true|correct|gold|actual)[ _].+$", re.I),
-    re.compile(r"^(class|outcome|y)$", re.I),
+    re.compile(r"^y$", re.I),
 )
 """Names of the column of the truth, the plainest first."""
 _UNITS = {"ms": "ms", "us": "us", "s": "s", "sec": "s", "seconds": "s", "usd": "USD", "dollars": "USD", "eur": "EUR"}
@@ -51,7 +52,7 @@ def draft_of(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[dic
     if len(graded) > 1 and (label is None or not answers):
         spec, more = _trace(columns, None, graded)
         return spec, tuple(more)
-    free = [column for column in columns if not (_SAYS.match(column) or _SURE.search(column) or _COST.search(column))]
+    free = [column for column in columns if not _told_of_somebody(column)]
     last = label or (free or list(columns))[-1]
     guesses = [] if label else [f"the label is {last!r}: no column's name says that it is one"]
     if answers:
@@ -67,7 +68,14 @@ def _label_of(columns: Sequence[str]) -> str | None:
     >>> _label_of(["x", "y", "label"]), _label_of(["true letter", "A says"]), _label_of(["A says", "B ms"])
     ('label', 'true letter', None)
     """
-    return next((column for names in _LABELS for column in columns if names.match(column)), None)
+    free = [column for column in columns if _LABELS[0].match(column) or not _told_of_somebody(column)]
+    return next((column for names in _LABELS for column in free if names.match(column)), None)
+
+
+def _told_of_somebody(column: str) -> bool:
+    """Tell whether a column's name says that it is a classifier's answer, its grade, its confidence or its cost."""
+    begin, end = (_SAYS, _RIGHT, _GRADE), (_SURE, _COST, _TOKENS)
+    return any(names.match(column) for names in begin) or any(names.search(column) for names in end)
 
 
 def _trace(columns: Sequence[str], label: str | None, told: Sequence[str]) -> tuple[dict[str, Any], list[str]]:

@@ -224,7 +224,7 @@ def _confidence(columns: Columns, classifier: TraceClassifier, faults: list[Faul
         return np.nan
     confidences = numbers(columns, classifier.confidence, faults)
     beyond = (confidences < -ROUNDED) | (confidences > 1 + ROUNDED)
-    if 0 < int(beyond.sum()) <= FEW * len(beyond):
+    if float(confidences.max(initial=0.0)) > 1 and 0 < int(beyond.sum()) <= FEW * len(beyond):
         row = int(beyond.argmax())
         said = f"row {row + 1} is {confidences[row]:g}, nearly all others are from 0 to 1: is it in percent?"
         faults.append(Fault(("table", classifier.confidence), said))

@@ -257,6 +257,9 @@ def _headline(worth: Worth) -> str:
             points = " to ".join(f"{100 * bound:.1f}" for bound in worth.gained_interval)
             more = f"is right {100 * worth.gained:.1f} points ({points}) more often"
             return f"{more} than what the same cost buys otherwise{_accuracies(worth)} {rows}"
+        case "worse" if worth.beside.cost == 0 and worth.cost > 0:
+            free = f"{beside} is free, and as accurate by what these rows can show"
+            return f"costs {worth.cost:.3g} an item where {free} {rows}"
         case "worse" if worth.beside.cost > 0 and worth.cost > worth.beside.cost:
             times = f"{worth.cost / worth.beside.cost:.3g}"
             shown = "" if worth.beside.accuracy >= worth.accuracy - _DOUBT else " by what these rows can show"
@@ -275,7 +278,7 @@ def _accuracies(worth: Worth) -> str:
 
 
 def _doubt(worth: Worth) -> str:
-    if worth.saved is None or worth.saved_interval is None or is_same(worth):
+    if worth.saved is None or worth.saved_interval is None or worth.beside.cost == 0 or is_same(worth):
         return ""
     low, high = (round(100 * bound) for bound in worth.saved_interval)
     return f": {round(100 * worth.saved)} % here, anything from {low} to {high} % is likely"

@@ -26,7 +26,8 @@ def wilson(rate: N, trials: N, z: float = Z_95) -> tuple[N, N]:
     """
     scale, middle = 1 + z * z / trials, rate + z * z / (2 * trials)
     spread = z * (rate * (1 - rate) / trials + (z / (2 * trials)) ** 2) ** 0.5
-    return (middle - spread) / scale, (middle + spread) / scale
+    low, high = (middle - spread) / scale, (middle + spread) / scale
+    return low * (low > 0), high * (high < 1) + (high >= 1)  # rounding may go beyond
 
 
 def standard_error(rate: float, trials: int) -> float:

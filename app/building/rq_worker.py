@@ -183,5 +183,6 @@ def _work(repos: Repositories, grace_s: float, sign_of_life: Callable[[], None])
     )
     worker.builds, worker.grace_s, worker.sign_of_life = repos.builds, grace_s, sign_of_life
     worker.trains_here = repos.settings.dask_scheduler is None
+    logger.info("the worker takes builds from %s", queue.name)
     worker.work(logging_level="WARNING")
     return worker.told_to_stop

@@ -38,13 +38,16 @@ def run_build(build_id: str) -> None:
         build = repos.builds.start(build_id)
         if build is None:
             return
+        logger.info("build %s begins: %s %s from the dataset %s", build_id, build.solver, build.name, build.dataset)
         try:
             (_advise_and_keep if build.solver == ADVICE else _build_and_publish)(repos, build)
+            logger.info("build %s succeeded", build_id)
         except Cancelled as error:
             logger.info("%s", error)
         except BaseException as error:
             reason = _reason(error, repos.settings.build_timeout_s)
             internal = f"an internal error; the worker's log tells more under build {build_id}"
+            logger.info("build %s failed: %s", build_id, reason or internal)
             repos.builds.end(build_id, "failed", reason or internal)
             if reason is None:
                 raise

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -80,5 +80,12 @@ def _print_build(advice: Advice) -> None:
             given = "".join(f" -p {name}={shlex.quote(json.dumps(value))}" for name, value in one.params.items())
             build = f"parsimony build {one.method} {advice.dataset} --dataset {advice.dataset}{given}"
             terminal.console().print(f"Build it: {build}", soft_wrap=True)
-            ask = " ".join(f"{name}={shlex.quote(json.dumps(value))}" for name, value in one.query.items())
-            terminal.console().print(f"Ask it with {ask}.", soft_wrap=True)
+            ask = " ".join(f"{name}={shlex.quote(json.dumps(_short(value)))}" for name, value in one.query.items())
+            terminal.console().print(f"Ask it with {ask}; it is what was compared.", soft_wrap=True)
+
+
+def _short(value: Any) -> Any:
+    """Write numbers of a query in six digits."""
+    if isinstance(value, dict):
+        return {name: _short(one) for name, one in value.items()}
+    return float(f"{value:.6g}") if isinstance(value, float) else value

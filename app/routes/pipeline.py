@@ -81,6 +81,7 @@ async def decision(
     name: PipelineName,
     context: InContext,
     max_cost: Annotated[float | None, query_field(PipelineQuery, "max_cost")] = None,
+    budget: Annotated[float | None, query_field(PipelineQuery, "budget")] = None,
     min_accuracy: Annotated[float | None, query_field(PipelineQuery, "min_accuracy")] = None,
     min_coverage: Annotated[float | None, query_field(PipelineQuery, "min_coverage")] = None,
     version: Version = None,
@@ -90,7 +91,7 @@ async def decision(
     Without limits it is the one with the most right answers. The reply says how ties were broken.
     """
     live = await plan_of(context, solver, name, version)
-    query = PipelineQuery(max_cost=max_cost, min_accuracy=min_accuracy, min_coverage=min_coverage)
+    query = PipelineQuery(max_cost=max_cost, budget=budget, min_accuracy=min_accuracy, min_coverage=min_coverage)
     return Response(decide(live, query, context.metrics), media_type="application/json")
 
 

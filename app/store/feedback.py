@@ -98,13 +98,13 @@ class Count:
             self.rows.append(_packed(outcome))
         self.outcomes += 1
         answered = counted_on(self.judged_on, estimates.coverage)
-        for quantity, value in (("accuracy", outcome.correct), ("cost", outcome.cost), ("time", outcome.time)):
+        for quantity, value in (("accuracy", outcome.right), ("cost", outcome.cost), ("time", outcome.time)):
             if value is not None:
                 expected = getattr(estimates, quantity)
                 on = answered if quantity == "accuracy" else self.judged_on
                 self.outcomes_of[quantity].append((np.nan if expected is None else expected, float(value), on))
-        if outcome.classifier is not None and outcome.correct is not None:
-            for kind, more in (("n", 1.0), ("correct", float(outcome.correct))):
+        if outcome.classifier is not None and outcome.right is not None:
+            for kind, more in (("n", 1.0), ("correct", outcome.right)):
                 name = f"classifier.{kind}.{outcome.classifier}"
                 self.classifiers[name] = self.classifiers.get(name, 0.0) + more
 
@@ -279,7 +279,7 @@ def _classifiers(sums: Mapping[str, float]) -> tuple[ClassifierOutcomes, ...]:
         ClassifierOutcomes(
             classifier=name,
             outcomes=int(sums[f"classifier.n.{name}"]),
-            correct=int(sums.get(f"classifier.correct.{name}", 0)),
+            correct=round(sums.get(f"classifier.correct.{name}", 0)),
         )
         for name in names
     )

@@ -43,12 +43,14 @@ def _csv_head(table: Path, *, packed: bool) -> Head:
     try:
         text = data.decode("utf-8-sig") if whole else data[: data.rfind(b"\n") + 1].decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        fault = f"is no CSV in UTF-8: byte {error.start} is {data[error.start]:#04x}"
+        fault = f"is no CSV in UTF-8: it has the byte {error.object[error.start]:#04x}"
         raise InvalidRequest.at(Fault(("table",), fault)) from error
     try:
         rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
     except csv.Error as error:
         raise InvalidRequest.at(Fault(("table",), f"is no readable CSV: {error}")) from error
+    if not rows and not whole:
+        raise InvalidRequest.at(Fault(("table",), f"has no line that ends within its first {_BYTES} bytes"))
     if not rows:
         raise InvalidRequest.at(Fault(("table",), "is empty: its first row has to name the columns"))
     refuse_many(len(rows[0]))

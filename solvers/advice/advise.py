@@ -123,9 +123,12 @@ def _advised(
     methods = _reported(candidates, aim, choosing, reporting, beside, rng)
     affordable = [name for name, replay in allowed.items() if within(limits, replay.take(choosing))]
     simple = min(affordable, key=lambda name: aim.rank(alone[name].take(choosing)), default=None)
+    able = [one for one in (best_of(candidates, aim, choosing),) if one is not None]
+    tried = [one.replay.take(choosing) for one in able] + [alone[name].take(choosing) for name in affordable]
+    reached = not tried or any(aim.reached(replay) for replay in tried)
     every = tuple(sorted((_alternative(n, r.take(reporting)) for n, r in alone.items()), key=lambda one: one.cost))
     nearest = None if simple is None else next(one for one in every if one.name == simple)
-    take, sentence = sentence_of(limits, unit, methods, nearest, late)
+    take, sentence = sentence_of(limits, unit, methods, nearest, late, reached=reached)
     return {"take": take, "sentence": sentence, "methods": methods, "alternatives": every}
 
 
@@ -147,7 +150,8 @@ def _reported(
     )
     methods = []
     for place, one in enumerate(able):
-        own = standing(able[0].replay.take(reporting), one.replay.take(reporting), rng) if place else "best"
+        first, other = able[0].replay.take(reporting), one.replay.take(reporting)
+        own = standing(first, other, rng, frugal=aim.wanted is not None) if place else "best"
         points = _points(by_method[one.method], reporting)
         methods.append(_method(one, own, reporting, beside, points, rng))
     unable = [method for method, one in chosen.items() if one is None]

@@ -30,7 +30,7 @@ class Aim:
         nor budget was, what is nearly as accurate as the most accurate within the limits."""
         if limits.min_accuracy is not None:
             spare = standard_error(limits.min_accuracy, len(choosing[0].right))
-            return cls(limits, limits.min_accuracy + spare)
+            return cls(limits, min(limits.min_accuracy + spare, 1.0))
         if limits.budget is not None:
             return cls(limits, None)
         levels = [replay.right.mean() for replay in choosing if within(limits, replay)]
@@ -41,7 +41,11 @@ class Aim:
         accuracy, cost = float(replay.right.mean()), float(replay.costs.mean())
         if self.wanted is None:
             return 0.0, -accuracy, cost
-        return (0.0, cost, -accuracy) if accuracy >= self.wanted - _ROUNDING else (1.0, -accuracy, cost)
+        return (0.0, cost, -accuracy) if self.reached(replay) else (1.0, -accuracy, cost)
+
+    def reached(self, replay: Replay) -> bool:
+        """Tell whether rows were answered as accurately as is wanted."""
+        return self.wanted is None or float(replay.right.mean()) >= self.wanted - _ROUNDING
 
 
 def within(limits: AdviceLimits, replay: Replay, query: Any = None) -> bool:
@@ -58,9 +62,9 @@ def best_of(candidates: Iterable[Candidate], aim: Aim, rows: Any) -> Candidate |
     return min(fine, key=lambda one: aim.rank(one.replay.take(rows)), default=None)
 
 
-def standing(best: Replay, other: Replay, rng: np.random.Generator) -> Standing:
+def standing(best: Replay, other: Replay, rng: np.random.Generator, *, frugal: bool = True) -> Standing:
     """Tell, by the rows that report, whether another method is shown to be worse than the best (paired bootstrap):
-    dearer, or less accurate by more than what counts as nearly the same."""
-    dearer = mean_interval(other.costs - best.costs, rng)[0] > 0
+    less accurate by more than what counts as nearly the same or, if to be frugal is what is wanted, dearer."""
+    dearer = frugal and mean_interval(other.costs - best.costs, rng)[0] > 0
     less_accurate = mean_interval(best.right - other.right, rng)[0] > NEARLY
     return "behind" if dearer or less_accurate else "level"

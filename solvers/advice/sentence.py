@@ -42,12 +42,27 @@ def sentence_of(
     methods: Sequence[MethodAdvice],
     simple: Alternative | None,
     late: Sequence[str] = (),
+    *,
+    reached: bool = True,
 ) -> tuple[str, str]:
     """Say what to take, and why: its name, and the sentence. simple: the best alternative within the limits; late: the
-    methods for which there was not enough time."""
-    take, sentence = _taken(limits, unit, methods, simple)
+    methods for which there was not enough time; reached: whether anything was accurate enough where rows chose."""
+    take, sentence = _taken(limits, unit, methods, simple) if reached else _nearest(limits, unit, methods, simple)
     untried = f" There was not enough time for {_listed(late)}: give more." if late else ""
     return take, sentence + untried
+
+
+def _nearest(
+    limits: AdviceLimits, unit: str, methods: Sequence[MethodAdvice], simple: Alternative | None
+) -> tuple[str, str]:
+    """Say that nothing is accurate enough, and what is the most accurate."""
+    best = next((one for one in methods if one.standing == "best" and one.accuracy is not None), None)
+    within = f"{limits_text(limits, unit)} there is nothing that is right so often"
+    if best is not None and (simple is None or (best.accuracy or 0.0) >= simple.accuracy):
+        return best.method, f"{within}; the most accurate is the {best.method}: {_figures(best, unit)}."
+    if simple is None:
+        return "nothing", f"{within}: every method and every simple alternative is beyond these limits."
+    return simple.name, f"{within}; the most accurate is {_simple(simple, unit)}."
 
 
 def _taken(
@@ -84,10 +99,11 @@ def _instead(best: MethodAdvice, limits: AdviceLimits, simple: Alternative | Non
     worth = best.worth
     if worth is None or worth.verdict in ("saves", "gains"):
         return None
-    if limits.budget is None or worth.beside.cost <= limits.budget:
+    wanted = min(limits.min_accuracy or 0.0, best.accuracy or 0.0)
+    if (limits.budget is None or worth.beside.cost <= limits.budget) and worth.beside.accuracy >= wanted:
         return worth.beside
     low = best.accuracy_interval[0] if best.accuracy_interval else 0.0
-    return simple if simple is not None and simple.accuracy >= low else None
+    return simple if simple is not None and simple.accuracy >= max(low, wanted) else None
 
 
 def _simple(simple: Alternative, unit: str) -> str:

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Context
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -130,8 +131,9 @@ class CascadePlan:
         deadline = query.deadline
         step = len(self._maxima) - 1 if deadline is None else bisect_right(self._maxima, deadline) - 1
         if step < 0:
-            shortest = f"{number(self._maxima[0])} {self.unit}"
-            raise Infeasible(f"the fastest cascade takes at most {shortest}, the deadline is {number(deadline or 0.0)}")
+            shortest = f"{_no_less(self._maxima[0])} {self.unit}"
+            asked = f"the fastest cascade takes at most {shortest}, the deadline is {number(deadline or 0.0)}"
+            raise Infeasible(f"{asked}; where single slow calls may be late, build with worst_case_quantile below 1")
         if query.min_accuracy is not None:
             step = self._accurate(step, query.min_accuracy)
         answer = self._answers[step]
@@ -203,3 +205,12 @@ class CascadePlan:
             worst_case_time=float(self.worst_case_times[k]),
             probability_of_reaching=reaching,
         )
+
+
+def _no_less(value: float) -> str:
+    """Write a deadline that can be asked for, in six digits.
+
+    >>> _no_less(109.10362300000997), _no_less(36.0)
+    ('109.104', '36')
+    """
+    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal_from_float(value)):.6g}"

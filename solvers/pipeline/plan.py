@@ -81,7 +81,7 @@ class PipelinePlan(PipelineContents):
         higher coverage); without limits the one with the most right answers. Raises Infeasible, with what comes
         nearest. O(s) for s configurations.
         """
-        cost, accuracy, coverage = query.max_cost, query.min_accuracy, query.min_coverage
+        cost, accuracy, coverage = query.most, query.min_accuracy, query.min_coverage
         if cost is None and accuracy is None and coverage is None:
             return self._decision(self._usual, USUAL)
         within = len(self.tested) if cost is None else int(self._costs.searchsorted(cost, side="right"))
@@ -247,7 +247,7 @@ class PipelinePlan(PipelineContents):
             nearest = (
                 f"the cheapest configuration{' that meets the minima' if limited else ''} costs {least:g} {self.unit}"
             )
-            return f"{nearest}, the limit is {query.max_cost:g}; evolution.removal lets a build leave features out"
+            return f"{nearest}, the limit is {query.most:g}; evolution.removal lets a build leave features out"
         minima = {"accuracy": (query.min_accuracy, self._accuracies), "coverage": (query.min_coverage, self._coverages)}
         asked = [f"{name} {least:g}" for name, (least, _) in minima.items() if least is not None]
         reached = [f"{name} is at most {achieved.max():g}" for name, (_, achieved) in minima.items()]

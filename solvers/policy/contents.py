@@ -248,7 +248,7 @@ def _curve(plan: PolicyContents) -> dict[str, bool]:
         and bool(np.all(plan.point_costs >= 0))
         and bool(np.all(plan.point_costs <= plan.point_bounds)),
         "standard errors of all costs or of none": plan.point_cost_errors.shape in ((0,), plan.tradeoffs.shape)
-        and bool(np.all(plan.point_cost_errors >= 0)),
+        and bool(np.all((plan.point_cost_errors >= 0) & (plan.point_cost_errors <= LARGEST))),
         "a curve that begins at no cost": float(plan.point_bounds[0]) == 0.0,
         "errors from 0 to 1": bool(np.all((plan.point_errors >= 0) & (plan.point_errors <= 1))),
     }

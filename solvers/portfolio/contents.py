@@ -149,7 +149,7 @@ def _curve(plan: PortfolioContents) -> dict[str, bool]:
         and bool(np.all((plan.curve_cost_errors >= 0) & (plan.curve_cost_errors <= LARGEST))),
         "estimates that are off by 2 at most": plan.curve_too_high.shape in ((0, 0, 0), plan.curve_usage.shape)
         and bool(np.all(np.abs(plan.curve_too_high) <= 2)),
-        "budgets that rise": bool(np.all(np.diff(plan.curve_budgets) > 0)),
+        "budgets that rise": len(plan.curve_budgets) > 0 and bool(np.all(np.diff(plan.curve_budgets) > 0)),
         "usage of all held-out items": plan.held_out > 0
         and bool(np.all(plan.curve_usage >= 0))
         and bool(np.all(plan.curve_usage.sum(axis=2) == plan.held_out)),

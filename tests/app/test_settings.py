@@ -100,6 +100,8 @@ def test_without_any_variable_the_service_is_local_open_and_embedded() -> None:
         ("CORS_ORIGINS", "https://example.org/"),
         ("CORS_ORIGINS", "https://*.example.org"),
         ("CORS_ORIGINS", "https://example.org,null"),
+        ("URL", "example.org:8000"),
+        ("URL", "http://example.org:8000/v1"),
         ("LOG_LEVEL", "loud"),
         ("LOG_FORMAT", "xml"),
     ],

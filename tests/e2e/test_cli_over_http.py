@@ -11,8 +11,10 @@ import pytest
 
 from app.cli.main import main
 from tests.support.samples import TRACE_SPEC, to_csv, trace_columns
-from tests.support.servers import Server, free_port
+from tests.support.servers import Server, free_port, running_server
 from tests.support.subjects import SAMPLES
+
+KEY = "k"
 
 
 @pytest.fixture
@@ -22,7 +24,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 
     def run(url: str, *arguments: object) -> tuple[int, str, str]:
         monkeypatch.setenv("PARSIMONY_URL", url)
-        monkeypatch.setenv("PARSIMONY_KEY", "k")
+        monkeypatch.setenv("PARSIMONY_KEY", KEY)
         monkeypatch.setattr("sys.argv", ["parsimony", *map(str, arguments)])
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
@@ -99,3 +101,17 @@ def test_what_the_server_refuses_and_who_does_not_answer_is_one_line(run: Any, a
         other.shutdown()
     assert "this command needs the store itself" in run(all_subjects.url, "demo")[2]
     assert "must start with http:// or https://" in run("ftp://nowhere", "artifacts")[2]
+
+
+def test_refusals_say_what_to_set(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running_server(tmp_path / "locked", api_keys="right:build") as locked:
+        status, _, err = run(locked.url, "dataset", "list")
+        assert status == 1
+        assert "commands take the key from PARSIMONY_KEY" in " ".join(err.split())
+        monkeypatch.setattr("tests.e2e.test_cli_over_http.KEY", "right")
+        status, _, err = run(locked.url, "dataset", "list")
+        assert (status, err.strip()) == (0, f"nothing yet at {locked.url}")
+        monkeypatch.setattr("tests.e2e.test_cli_over_http.KEY", "schlüssel")
+        status, _, err = run(locked.url, "dataset", "list")
+        assert status == 1
+        assert "PARSIMONY_KEY holds characters that no key has" in " ".join(err.split())

@@ -44,6 +44,9 @@ def test_a_draft_of_a_table_is_a_spec_that_stores_it(kind: str, server: Server, 
         (b"PAR1 but no more", "is no readable Parquet"),
         (b"\x1f\x8b but no more", "is no readable gzip"),
         (b"," * 30_000, "at most 20000 are read"),
+        (b"a;b;c\n1;2;3\n", "has the one column 'a;b;c': commas part columns"),
+        (b"a,b\n\xff\xfe,1\n", "is no CSV in UTF-8: it has the byte 0xff"),
+        (b"a" * (2**20 + 5), "has no line that ends within its first 1048576 bytes"),
     ],
 )
 def test_what_is_no_table_is_refused(data: bytes, fault: str, server: Server) -> None:

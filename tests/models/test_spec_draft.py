@@ -103,3 +103,15 @@ def test_the_label_is_the_column_that_says_so_most_plainly_and_never_an_answer_o
     spec, _ = draft_of(head, [])
     assert spec["label"] == label
     assert all(label not in (one["name"], one["prediction"]) for one in spec.get("classifiers", ()))
+
+
+@pytest.mark.parametrize(
+    ("head", "label"),
+    [
+        (["A pred", "A ms", "actual ms", "B pred", "B ms", "class"], "class"),
+        (["A answer", "A tokens", "what", "B answer", "B tokens"], "what"),
+        (["age", "actual weight", "outcome"], "outcome"),
+    ],
+)
+def test_costs_tokens_and_measurements_are_no_labels(head: list[str], label: str) -> None:
+    assert draft_of(head, [])[0]["label"] == label

@@ -90,9 +90,22 @@ def test_rows_that_come_later_are_checked_and_put_behind() -> None:
     trace = Trace.from_columns(spec(), COLUMNS)
     facts, row = DatasetFacts.of(trace), {"small_ok": 1.0, "small_sure": -0.5, "small_usd": 0.2, "large_judge": 0.75}
     assert row_faults(facts, row, None) == []
-    assert [fault.msg for fault in row_faults(facts, {**row, "small_ok": 0.5}, None)] == ["must be 0 or 1, is 0.5"]
+    said = [fault.msg for fault in row_faults(facts, {**row, "small_ok": 0.5}, None)]
+    assert said == ["must be 0 or 1, false or true, is 0.5"]
+    assert row_faults(facts, {**row, "small_ok": True}, None) == []
+    assert row_faults(facts, {**row, "small_ok": "true"}, None) == []
     assert "at most 1" in row_faults(facts, {**row, "large_judge": 7.0}, None)[0].msg
     more = with_rows(trace, [row])
     assert isinstance(more, Trace)
     assert more.quality.tolist() == [*trace.quality.tolist(), [1.0, 0.75]]
+    again = with_rows(trace, [{**row, "small_ok": False}, {**row, "small_ok": "TRUE"}])
+    assert isinstance(again, Trace)
+    assert again.quality[3:, 0].tolist() == [0.0, 1.0]
     assert Trace.from_columns(spec(), columns_of(trace)).quality.tolist() == trace.quality.tolist()
+
+
+def test_log_probabilities_of_a_sure_model_are_no_mistake() -> None:
+    """Nearly all are hardly below 0, a few are far: that is no confidence in percent."""
+    sure = np.concatenate((np.full(98, -0.0005), [-2.0, -3.0]))
+    columns = {name: np.resize(column, 100) for name, column in COLUMNS.items()} | {"small_sure": sure}
+    assert Trace.from_columns(spec(), columns).confidences[:, 0].tolist() == sure.tolist()

@@ -160,3 +160,20 @@ def test_a_headline_speaks_of_the_cheapest_point_that_is_nearly_as_accurate_as_a
     ]
     assert most_useful(points, alternatives) == 1
     assert most_useful(points[:1], alternatives) == 0
+
+
+def test_a_plan_that_costs_more_for_nothing_that_can_be_shown_is_said_to_be_worse() -> None:
+    """Also where it may be a little more accurate: what it costs is sure."""
+    rng = np.random.default_rng(1)
+    right = (rng.random(400) < 0.9).astype(float)
+    own = right.copy()
+    own[np.flatnonzero(own == 0)[:1]] = 1.0
+    plan = Replay(own, np.full(400, 3.0))
+    worth = worth_of("a plan", plan, Alternatives(("always small",), right[:, None], np.ones((400, 1))), rng)
+    assert worth.verdict == "worse"
+    assert "costs 3 times as much as always small, which is as accurate by what these rows can show" in worth.headline
+    free = worth_of("a plan", plan, Alternatives(("nothing",), right[:, None], np.zeros((400, 1))), rng)
+    assert free.verdict == "worse"
+    assert free.headline.startswith(
+        "costs 3 an item where nothing is free, and as accurate by what these rows can show"
+    )

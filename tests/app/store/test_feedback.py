@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import redis
+from pydantic import ValidationError
 
 from app.store.client import Store, key
 from app.store.feedback import DRIFTS, KEPT_BYTES, KEPT_ROWS, ROW_SIZES, Count, Feedback
@@ -74,6 +75,15 @@ def test_an_accuracy_is_judged_by_the_items_that_got_an_answer_and_a_cost_by_all
         expected["accuracy.above.0"]
         != tally("accuracy", Outcomes(np.array([0.7]), np.ones(1), 100))["accuracy.above.0"]
     )
+
+
+def test_graded_answers_are_held_against_the_mean_quality() -> None:
+    count = Count(100)
+    for quality in (0.25, 1.0, 0.75):
+        count.add(Outcome(decision=ID, quality=quality), Estimates(accuracy=0.7))
+    assert count.outcomes_of["accuracy"] == [(0.7, 0.25, 100), (0.7, 1.0, 100), (0.7, 0.75, 100)]
+    with pytest.raises(ValidationError, match="say correct or quality, not both"):
+        Outcome(decision=ID, quality=0.5, correct=True)
 
 
 def test_servers_count_side_by_side_and_lose_nothing(repos: Repositories, record: ArtifactRecord) -> None:

@@ -196,3 +196,12 @@ def test_a_method_that_shows_nothing_gives_way_to_what_the_budget_affords() -> N
     assert "no method is better by what these rows can show (the portfolio is nearest)" in sentence
     clearly_worse = near.model_copy(update={"accuracy": 0.7})
     assert sentence_of(AdviceLimits(budget=2), "ms", [best], clearly_worse)[0] == "portfolio"
+
+
+def test_what_nothing_reaches_is_not_said_to_have_been_reached() -> None:
+    advice = advise(trace(), AdviceLimits(min_accuracy=0.999), SEED, 120, Run())
+    assert "there is nothing that is right so often; the most accurate is" in advice["sentence"]
+    assert "the rows that chose it said" not in advice["sentence"]
+    most = max(one.accuracy for one in (*advice["methods"], *advice["alternatives"]) if one.accuracy is not None)
+    named = {one.method: one for one in advice["methods"]} | {one.name: one for one in advice["alternatives"]}
+    assert named[advice["take"]].accuracy == pytest.approx(most, abs=0.03)

@@ -3,9 +3,11 @@ import { decisionPanel } from "../decision.js";
 import { artifactPath, byId, empty, failure, fill, h, link, more, number, page, percent, table, worded } from "../dom.js";
 import { figure } from "../figures.js";
 import { SUBJECTS } from "../subjects.js";
-import { hover, logAxis } from "../theme.js";
+import { hover, logAxis, narrow } from "../theme.js";
 
 const FAR_APART = 50;
+/** Classifiers that are named in the chart; of more the names would lie upon each other. */
+const MOST_LABELS = 8;
 /** Methods in one chart, beyond which a button shows more, and artifacts that are looked through for datasets. */
 const DRAWN = 25;
 const LOOKED_THROUGH = 1000;
@@ -49,7 +51,8 @@ function methodsFigure(paths) {
               {
                 x: alone.map((one) => one.cost),
                 y: alone.map((one) => one.accuracy),
-                mode: "markers",
+                mode: alone.length <= MOST_LABELS && !narrow() ? "markers+text" : "markers",
+                textposition: "top center",
                 name: "one classifier alone",
                 marker: { symbol: "x", size: 9 },
                 text: alone.map((one) => one.what),
