@@ -7,10 +7,11 @@ paper of Hamilton and Fulp.
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, JsonValue, model_validator
+from pydantic import ConfigDict, Field, JsonValue
 
 from models.artifact import ArtifactRef, DecisionFacts
 from models.base import LARGEST, Items, Label, Sent, Value
+from models.errors import Fault, InvalidRequest
 from models.index import ImportPath
 from models.worth import Expected
 
@@ -100,15 +101,11 @@ class PipelineQuery(Value):
     )
     min_coverage: Share | None = Field(default=None, description="the least coverage, from 0 to 1", examples=[0.8])
 
-    @model_validator(mode="after")
-    def _one_limit(self) -> "PipelineQuery":
-        if self.max_cost is not None and self.budget is not None:
-            raise ValueError("budget and max_cost are the same: give one of them")
-        return self
-
     @property
     def most(self) -> float | None:
-        """What an item may cost on average."""
+        """What an item may cost on average; raises InvalidRequest if it is said twice."""
+        if self.max_cost is not None and self.budget is not None:
+            raise InvalidRequest.at(Fault(("budget",), "is the same as max_cost: give one of them"))
         return self.budget if self.max_cost is None else self.max_cost
 
 

@@ -155,7 +155,7 @@ def test_a_new_user_uploads_builds_watches_asks_and_runs_the_curl(
         ("mine", "", None, "table", "missing"),
         ("mine", "truth,fast_says\nx,x\n", "{oops", "spec", "JSON"),
         ("mine", "truth,fast_says\nx,x\n", '{"kind": "trace", "label": "truth", "unit": "ms"}', "spec", "classifiers"),
-        ("mine", "other\n1\n", json.dumps(TRACE_SPEC), "table", "column"),
+        ("mine", "other,more\n1,2\n", json.dumps(TRACE_SPEC), "table", "column"),
     ],
 )
 def test_a_wrong_upload_shows_its_error_at_the_field(

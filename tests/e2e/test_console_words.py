@@ -59,10 +59,12 @@ FILLED = """() => [...document.querySelectorAll(".figure")].flatMap((figure) => 
     const { range, tickformat } = plot._fullLayout.yaxis;
     const kinds = new Set(plot._fullData.map((one) => one.type));
     if (tickformat !== "~%" || !kinds.has("scatter") || plot._fullData.some((one) => one.stackgroup)) return [];
-    const values = plot._fullData.flatMap((one) => [...one.y]);
+    const ends = ({ array = [], arrayminus = [] } = {}, y) =>
+        y.flatMap((at, k) => [at + (array[k] ?? 0), at - (arrayminus[k] ?? 0)]);
+    const values = plot._fullData.flatMap((one) => ends(one.error_y, [...one.y]));
     return [[figure.getAttribute("aria-label"), Math.min(...values), Math.max(...values), ...range]];
 })"""
-"""Of each chart of shares: its name, the least and the greatest of them, and the ends of its axis."""
+"""Of each chart of shares: its name, the least and the greatest of them, error bars included, and its axis's ends."""
 
 
 @pytest.fixture

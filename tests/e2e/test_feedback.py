@@ -79,12 +79,14 @@ def test_an_outcome_told_by_id_or_by_inputs_is_held_against_the_same_estimates(s
 
 
 def test_what_is_expected_is_what_the_reply_says(subjects: Server) -> None:
-    """The numbers of the id are those of the decision beside it."""
+    """The numbers of the id are those of what is expected, beside it."""
     index, portfolio = decided(subjects, "index"), decided(subjects, "portfolio")
     assert index["decision"].endswith(f"?accuracy={index['accuracy']!r}&cost={index['cost']!r}")
     assert portfolio["decision"].endswith(f"&cost={portfolio['cost']!r}")
     cascade = decided(subjects, "cascade")
-    assert cascade["decision"].endswith(f"time={cascade['expected_duration']!r}")
+    assert cascade["decision"].endswith(f"time={cascade['expected']['time']!r}")
+    low, high = cascade["expected"]["time_interval"]
+    assert low < cascade["expected"]["time"] < high
 
 
 def test_batches_have_an_id_too(subjects: Server) -> None:
@@ -92,7 +94,8 @@ def test_batches_have_an_id_too(subjects: Server) -> None:
     queries = {"queries": [[0.9, 0.4], [0.4, 0.9]], "budget": {"fraction": 0.6}}
     assigned = subjects.client.post("/v1/portfolios/plan/assignments", json=queries).json()
     assert assigned["decision"].startswith("portfolio/plan/1?accuracy=")
-    assert assigned["decision"].endswith(f"&cost={assigned['cost'] / 2!r}")
+    assert assigned["decision"].endswith(f"&cost={assigned['expected']['cost']!r}")
+    assert assigned["expected"]["cost"] == pytest.approx(assigned["cost"] / 2, rel=0.05)
     item = {"glucose": 1.0, "t1": 0.5, "t2": 0.5, "s1": 0.1}
     predicted = subjects.client.post(
         "/v1/indexes/plan/predictions", json={"size": 64, "budget": 5, "items": [item]}

@@ -121,6 +121,13 @@ def test_a_batch_over_the_limit_is_refused_and_one_that_reaches_it_is_not(staged
     assert "there are 51 items, the limit is 50" in reply.json()["detail"]
 
 
+def test_a_budget_is_what_max_cost_is(staged: Server) -> None:
+    by_word = [staged.client.get(f"{PATH}/decision", params={word: 6}).json() for word in ("budget", "max_cost")]
+    assert by_word[0] == by_word[1]
+    both = staged.client.get(f"{PATH}/decision", params={"budget": 6, "max_cost": 6})
+    assert "budget: is the same as max_cost: give one of them" in is_problem(both, 422, "invalid-request")["detail"]
+
+
 def test_bad_limits_are_refused(staged: Server) -> None:
-    for params in ({"max_cost": -1}, {"min_accuracy": 1.5}, {"min_coverage": "nan"}, {"budget": 1}):
+    for params in ({"max_cost": -1}, {"min_accuracy": 1.5}, {"min_coverage": "nan"}, {"most": 1}):
         assert is_problem(staged.client.get(f"{PATH}/decision", params=params), 422, "invalid-request")
