@@ -2,9 +2,11 @@
 
 import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -115,3 +117,21 @@ def test_refusals_say_what_to_set(run: Any, tmp_path: Path, monkeypatch: pytest.
         status, _, err = run(locked.url, "dataset", "list")
         assert status == 1
         assert "PARSIMONY_KEY holds characters that no key has" in " ".join(err.split())
+
+
+def test_what_an_artifact_is_worth_is_one_figure_wherever_it_is_told(run: Any, all_subjects: Server) -> None:
+    """In the record, in lists, in decisions side by side, in exports, and on the command line."""
+    client = all_subjects.client
+    beside = client.get("/v1/decisions", params={"name": "plan", "size": 64}).json()["items"]
+    told = _parsed(run(all_subjects.url, "artifacts", "--json"))["items"]
+    for solver in SAMPLES:
+        record = client.get(f"/v1/artifacts/{solver}/plan").json()
+        worth = record["worth"]
+        assert worth["headline"]
+        listed = client.get("/v1/artifacts", params={"solver": solver}).json()["items"]
+        assert next(one for one in listed if one["name"] == "plan")["worth"] == worth
+        assert next(one for one in beside if one["artifact"]["solver"] == solver)["worth"] == worth
+        assert next(one for one in told if (one["solver"], one["name"]) == (solver, "plan"))["worth"] == worth
+        exported = client.get(f"/v1/artifacts/{solver}/plan/versions/{record['version']}/export").content
+        with ZipFile(BytesIO(exported)) as archive:
+            assert json.loads(archive.read("manifest.json"))["summary"]["worth"] == worth

@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
+from models import FeatureTable
 from models.cascade import CascadeOptions, CascadeQuery
-from models.portfolio import PortfolioOptions
+from models.pipeline import PipelineOptions, PipelineQuery
+from models.portfolio import PortfolioOptions, RouteBudget, RouteQuery
 from models.worth import Worth
 from solvers import SOLVERS, Run
+from solvers.pipeline.prepared_data import cut_rows
 from tests.support.replays import COSTS, NAMES, World
 from tests.support.subjects import SAMPLES, dataset
 
@@ -54,6 +57,40 @@ def test_a_cascades_worth_is_that_of_its_held_out_rows_walked_one_by_one() -> No
     assert {one.name: one.accuracy for one in fitted.worth.alternatives} == pytest.approx(
         {f"always {name}": world.correct[held_out, k].mean() for k, name in enumerate(NAMES)}
     )
+
+
+def test_a_portfolios_worth_is_that_of_its_held_out_rows_routed_one_by_one() -> None:
+    world = World.of(6, 400)
+    options = PortfolioOptions.model_validate({"samples": {"count": 4, "size": 60}, "curve_points": 5})
+    fitted = SOLVERS["portfolio"].fit(world.dataset("portfolio"), options, np.random.default_rng(3), Run())
+    held_out = np.sort(np.random.default_rng(3).permutation(400)[300:])
+    assert fitted.worth is not None
+    said = float(fitted.worth.decision.split()[3])
+    budget = float(min(fitted.plan.curve_budgets, key=lambda one: abs(one - said)))
+    right, spent = 0, 0.0
+    for row in held_out:
+        query = RouteQuery(query=tuple(world.embeddings[row].tolist()), budget=RouteBudget(per_query=budget))
+        k = NAMES.index(fitted.plan.decide(query).classifier)
+        right, spent = right + int(world.correct[row, k]), spent + COSTS[k]
+    assert (fitted.worth.accuracy, fitted.worth.cost) == pytest.approx((right / 100, spent / 100))
+    assert fitted.worth.saved == pytest.approx(1 - (spent / 100) / fitted.worth.beside.cost)
+
+
+def test_a_pipelines_worth_is_that_of_its_test_rows_sent_through_one_by_one() -> None:
+    world = World.of(8, 600)
+    data, options = world.dataset("pipeline"), PipelineOptions()
+    fitted = SOLVERS["pipeline"].fit(data, options, np.random.default_rng(2), Run())
+    assert isinstance(data, FeatureTable)
+    test = cut_rows(data, np.random.default_rng(2)).test
+    decision = fitted.plan.decide(PipelineQuery())
+    right, spent, items = 0, 0.0, world.items(world.features)
+    for row in test:
+        step = fitted.plan.step(decision.solution, items[row])
+        right += getattr(step, "label", None) == world.features["label"][row]
+        spent += sum(stage.cost for stage in decision.stages[: step.stage + 1])
+    assert fitted.worth is not None
+    assert (fitted.worth.accuracy, fitted.worth.cost) == pytest.approx((right / len(test), spent / len(test)))
+    assert fitted.worth.rows == len(test)
 
 
 def test_a_portfolios_alternatives_are_its_classifiers_alone_on_the_held_out_quarter() -> None:
