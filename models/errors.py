@@ -61,16 +61,13 @@ class InvalidRequest(ParsimonyError):
         self.faults = tuple(faults)
 
     @classmethod
-    def at(cls, *faults: Fault, more: int = 0) -> "InvalidRequest":
-        """Make the error whose detail is the first of its faults; more: how many there are beside these.
+    def at(cls, *faults: Fault) -> "InvalidRequest":
+        """Make the error whose detail is the first of its faults.
 
         >>> print(InvalidRequest.at(Fault(("budget",), "is -1, must be at least 0")))
         budget: is -1, must be at least 0
         """
-        where = ".".join(str(part) for part in faults[0].loc)
-        others = len(faults) - 1 + more
-        rest = f" (and {others} more)" if others else ""
-        return cls(f"{where}: {faults[0].msg}{rest}" if where else f"{faults[0].msg}{rest}", faults)
+        return cls(_detail(faults[0], len(faults) - 1), faults)
 
     @classmethod
     def of(cls, error: ValidationError | Sequence[Mapping[str, Any]], *prefix: str | int) -> "InvalidRequest":
@@ -85,10 +82,9 @@ class InvalidRequest(ParsimonyError):
             key=lambda fault: fault["type"] != "extra_forbidden"
         )  # a misspelt name is why another one is missing
         faults = [Fault((*prefix, *_place(fault["loc"])), _said(fault)) for fault in reported[:MOST_FAULTS]]
-        error_of_all = cls.at(*faults, more=max(len(reported) - MOST_FAULTS, 0))
         if len(reported) > MOST_FAULTS:
-            error_of_all.faults += (Fault(prefix, f"and {len(reported) - MOST_FAULTS} more"),)
-        return error_of_all
+            faults.append(Fault(prefix, f"and {len(reported) - MOST_FAULTS} more"))
+        return cls(_detail(faults[0], len(reported) - 1), faults)
 
     def under(self, prefix: str, *, but: str) -> "InvalidRequest":
         """Put a prefix before where each fault was found, but not where that begins with ``but``."""
@@ -97,6 +93,13 @@ class InvalidRequest(ParsimonyError):
     def telling_known(self, said: str) -> "InvalidRequest":
         """Say this of every unknown field, which is to tell the known ones."""
         return InvalidRequest.at(*(Fault(f.loc, said) if f.msg == UNKNOWN else f for f in self.faults))
+
+
+def _detail(first: Fault, others: int) -> str:
+    """Write the first fault, and how many there are beside it."""
+    where = ".".join(str(part) for part in first.loc)
+    rest = f" (and {others} more)" if others else ""
+    return f"{where}: {first.msg}{rest}" if where else f"{first.msg}{rest}"
 
 
 def _place(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:

@@ -16,7 +16,7 @@ from statistics import NormalDist
 import numpy as np
 
 from models.arrays import Floats
-from solvers.statistics import wilson
+from solvers.statistics import normal_interval, wilson
 
 FALSE_ALARM = 0.01
 """The probability, at most, of ever raising drift in any quantity while there is none: half of it for the errors of the
@@ -37,7 +37,6 @@ MOST_OUTCOMES = 10**7
 _LOG_ENOUGH = math.log(len(TESTS) / (FALSE_ALARM / 2))
 _OWN = FALSE_ALARM / 2 / len(TESTS)
 _Z_OWN = NormalDist().inv_cdf(1 - _OWN)
-_Z = NormalDist().inv_cdf(0.975)
 _Z_SEEN = NormalDist().inv_cdf(SEEN)
 
 
@@ -201,12 +200,11 @@ def compare(quantity: str, sums: Mapping[str, float]) -> Compared:
     if not n:
         return Compared(0, None, None, None, None)
     mean = total / n
-    low, high = wilson(mean, float(n), _Z) if quantity == "accuracy" else _normal(mean, n, squares)
+    low, high = wilson(mean, float(n)) if quantity == "accuracy" else _normal(mean, n, squares)
     return Compared(int(n), None if estimated is None else estimated / n, mean, low, high)
 
 
 def _normal(mean: float, n: float, squares: float) -> tuple[float | None, float | None]:
     if n < 2:
         return None, None
-    width = _Z * math.sqrt(max(squares / n - mean * mean, 0.0) / (n - 1))
-    return max(mean - width, 0.0), mean + width
+    return normal_interval(mean, math.sqrt(max(squares / n - mean * mean, 0.0) / (n - 1)))

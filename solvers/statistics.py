@@ -30,13 +30,14 @@ def wilson(rate: N, trials: N, z: float = Z_95) -> tuple[N, N]:
     return low * (low > 0), high * (high < 1) + (high >= 1)  # rounding may go beyond
 
 
-def standard_error(rate: float, trials: int) -> float:
-    """Say how far success rates are usually off.
+def standard_error(rate: N, trials: N | int) -> N:
+    """Say how far success rates are usually off, one or (n,).
 
     >>> standard_error(0.5, 100)
     0.05
     """
-    return sqrt(rate * (1 - rate) / trials)
+    error: N = (rate * (1 - rate) / trials) ** 0.5
+    return error
 
 
 def standard_error_of_mean(values: Floats) -> Floats:
@@ -49,10 +50,10 @@ def standard_error_of_mean(values: Floats) -> Floats:
     return np.asarray(values.std(axis=-1, ddof=1) / sqrt(n) if n > 1 else np.zeros(values.shape[:-1]))
 
 
-def mean_interval(mean: float, error: float) -> tuple[float, float]:
+def normal_interval(mean: float, error: float) -> tuple[float, float]:
     """Bound a mean of what is never negative with 95 % confidence, given its standard error (normal approximation).
 
-    >>> mean_interval(1.0, 0.0), mean_interval(1.0, 10.0)[0]
+    >>> normal_interval(1.0, 0.0), normal_interval(1.0, 10.0)[0]
     ((1.0, 1.0), 0.0)
     """
     return max(mean - Z_95 * error, 0.0), mean + Z_95 * error

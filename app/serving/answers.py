@@ -15,7 +15,7 @@ from models.errors import Infeasible, ParsimonyError
 from models.feedback import Estimates, Expectations, decision_id
 from solvers import SOLVERS
 from solvers.base import Plan, Solver
-from solvers.statistics import mean_interval, wilson
+from solvers.statistics import normal_interval, wilson
 
 P = TypeVar("P", bound=Plan)
 
@@ -54,7 +54,7 @@ def _expected(estimates: Expectations, rows: int) -> dict[str, Any]:
             expected[f"{name}_interval"] = wilson(expected[name], counted_on)
     for name, error in (("cost", estimates.cost_error), ("time", estimates.time_error)):
         if name in expected and error is not None and rows:
-            expected[f"{name}_interval"] = mean_interval(expected[name], error)
+            expected[f"{name}_interval"] = normal_interval(expected[name], error)
     return expected
 
 

@@ -12,7 +12,7 @@ from models.worth import Alternative
 from solvers import SOLVERS
 from solvers.advice.candidates import Candidate, candidates_of
 from solvers.advice.choice import Aim, best_of, standing, within
-from solvers.advice.fixed_sets import replays
+from solvers.advice.fixed_sets import most_common, replays
 from solvers.advice.sentence import query_text, sentence_of
 from solvers.alternatives import Alternatives, Replay, each_alone, mean_interval, worth_of
 from solvers.base import Run, Solver, generator, part_of
@@ -87,20 +87,14 @@ def _methods(dataset: Dataset) -> list[Solver[Any]]:
 def _alone(learned: Dataset, fresh: Dataset, seed: int, run: Run) -> dict[str, Replay]:
     """Try the simple alternatives on rows that nothing learned from."""
     if isinstance(fresh, Trace):
-        guessed = {"the most common class": _guessed(learned, fresh)} if fresh.classes else {}
-        return each_alone(fresh, np.arange(fresh.rows)) | guessed
+        free = most_common(learned, fresh) if fresh.classes else {}
+        return each_alone(fresh, np.arange(fresh.rows)) | free
     assert isinstance(learned, FeatureTable)
 
     def report(done: int, of: int) -> None:
         run.progress(done, of, f"simple alternatives: {done} of {of} sets of features")
 
     return replays(learned, fresh, costs_of(fresh), seed, report)
-
-
-def _guessed(learned: Dataset, fresh: Dataset) -> Replay:
-    """Call no classifier at all."""
-    common = np.equal(fresh.labels, np.bincount(learned.labels).argmax())
-    return Replay(common.astype(np.float64), np.zeros(fresh.rows))
 
 
 def _advised(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from models import FeatureTable
+from models import Dataset, FeatureTable
 from models.arrays import Floats, Int32s, Int64s
 from solvers.alternatives import Replay, set_name
 from solvers.learners.table_preparation import Preparation
@@ -33,8 +33,7 @@ def replays(
     owners, names = np.repeat(sensors.owners, preparation.widths), sensors.names
     useful = _by_use(table, learned.labels, owners, seed)
     sets = _sets(useful, np.argsort(costs.mean(axis=0), kind="stable"))
-    common = np.equal(fresh.labels, np.bincount(learned.labels).argmax())
-    answered = {"the most common class": Replay(common.astype(np.float64), np.zeros(fresh.rows))}
+    answered = most_common(learned, fresh)
     for done, (members, otherwise) in enumerate(sets.items()):
         report(done, len(sets))
         columns, price = np.isin(owners, members), costs[:, list(members)].sum(axis=1)
@@ -42,6 +41,12 @@ def replays(
         for how, labels in _answers(table[:, columns], learned.labels, asked[:, columns], seed):
             answered[f"{called}{how}"] = Replay(np.equal(labels, fresh.labels).astype(np.float64), price)
     return answered
+
+
+def most_common(learned: Dataset, fresh: Dataset) -> dict[str, Replay]:
+    """Name the answer that costs nothing: the most common class of the rows learned from, for every fresh one."""
+    common = np.equal(fresh.labels, np.bincount(learned.labels).argmax())
+    return {set_name([], ""): Replay(common.astype(np.float64), np.zeros(fresh.rows))}
 
 
 def _categorical(dataset: FeatureTable) -> Any:

@@ -27,6 +27,7 @@ from solvers.pipeline.classifiers import predict
 from solvers.pipeline.configurations import stage_masks
 from solvers.pipeline.contents import PipelineContents
 from solvers.pipeline.items import Reader
+from solvers.statistics import standard_error
 
 ASKED = "the one that was asked for"
 USUAL = "the most right answers of all items; among equals the cheapest"
@@ -261,9 +262,8 @@ def _assured(tested: Floats, validated: Floats, rows: int) -> tuple[Floats, Floa
     covered = tested[:, 0] + validated[:, 0]
     right = tested[:, 0] * tested[:, 1] + validated[:, 0] * validated[:, 1]
     accuracies, coverages = right / np.maximum(covered, 1 / rows), covered / 2
-    errors = np.sqrt(accuracies * (1 - accuracies) / np.maximum(rows * covered, 1.0))
-    missing = np.sqrt(coverages * (1 - coverages) / (2 * rows))
-    return np.minimum(accuracies - errors, tested[:, 1]), np.minimum(coverages - missing, tested[:, 0])
+    spare = standard_error(accuracies, np.maximum(rows * covered, 1.0)), standard_error(coverages, 2 * rows)
+    return np.minimum(accuracies - spare[0], tested[:, 1]), np.minimum(coverages - spare[1], tested[:, 0])
 
 
 def _achieved(row: Floats) -> Achieved:

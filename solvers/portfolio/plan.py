@@ -196,7 +196,11 @@ class PortfolioPlan(PortfolioContents):
             return np.zeros(len(self.classifiers))
         row = self.methods.index(method)
         if len(self.curve_too_high):
-            return np.array([np.interp(budget, self.curve_budgets, each) for each in self.curve_too_high[row].T])
+            last = len(self.curve_budgets) - 1
+            place = float(np.interp(budget, self.curve_budgets, np.arange(last + 1)))
+            low, share = int(place), place % 1
+            below, above = self.curve_too_high[row, low], self.curve_too_high[row, min(low + 1, last)]
+            return np.asarray(below + share * (above - below))
         off = np.nan_to_num(self.curve_estimates[row] - self.curve_accuracies[row])  # older: alike for all of them
         return np.full(len(self.classifiers), np.interp(budget, self.curve_budgets, off))
 

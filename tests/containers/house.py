@@ -91,4 +91,8 @@ class House:
     def wait_until_ready(self) -> None:
         """Wait for the first load to have finished, and for all that is wrong to have ended."""
         wait_for(self.is_ready, 60, "the server is not ready")
-        wait_for(lambda: not self.client.get("/health/ready").json()["problems"], 60, self.client.get("/health/ready"))
+        wait_for(
+            lambda: not self.client.get("/health/ready").json()["problems"],
+            60,
+            lambda: self.client.get("/health/ready").text,
+        )

@@ -1,5 +1,6 @@
 """What decisions are expected to achieve, held against the rows that each build counted it on."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -52,6 +53,7 @@ def test_of_a_configuration_that_answers_nothing_no_accuracy_is_expected() -> No
 @pytest.mark.parametrize(
     ("name", "field", "changed"),
     [
+        ("cascade", "time", "expected_duration"),
         ("index", "cost", "cost"),
         ("pipeline", "cost", "cost"),
         ("portfolio", "cost", "cost"),
@@ -60,6 +62,8 @@ def test_of_a_configuration_that_answers_nothing_no_accuracy_is_expected() -> No
 def test_what_no_outcome_could_tell_is_not_expected(name: str, field: str, changed: str) -> None:
     """A polynomial cost of a huge item goes beyond the largest cost; the decision stays, its id leaves the cost out."""
     plan, query = fitted(name).plan, SAMPLES[name].feasible[-1]
+    if name == "cascade":  # of an older version, which had not measured durations
+        plan = replace(plan, durations=np.empty(0), duration_errors=np.empty(0))
     huge = plan.decide(query).model_copy(update={changed: 1e150})
     assert getattr(SOLVERS[name].estimates(plan, fitted(name).summary, query, huge), field) is None
 

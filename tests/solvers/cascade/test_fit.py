@@ -196,7 +196,8 @@ def test_progress_is_told_and_can_cancel(trace: Trace) -> None:
 def test_a_deadline_before_the_first_step_is_infeasible_with_the_numbers(trace: Trace) -> None:
     plan = build(trace).plan
     message = "the fastest cascade takes at most 40 ms, the deadline is 10"
-    with pytest.raises(Infeasible, match=f"^{message}; where single slow calls may be late"):
+    hint = "where single slow calls may be late, build with worst_case_quantile below 1"
+    with pytest.raises(Infeasible, match=f"^{message}; {hint}$"):
         plan.decide(CascadeQuery(deadline=10.0))
 
 
