@@ -10,12 +10,14 @@ from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from models.artifact import ArtifactRef, DecisionFacts
 from models.base import LARGEST, Items, Label, Sent, Value
+from models.worth import Interval
 
 SolveDependence = Literal["independent", "dependent", "grouped"]
 Dependence = Literal["independent", "dependent", "grouped", "joint"]
 Algorithm = Literal[
     "ratio-order", "ratio-frontier", "power-order", "power-frontier", "group-states", "group-beam", "set-states"
 ]
+PlanAlgorithm = Literal[Algorithm, "frontier"]
 
 
 _SOLVE_EXAMPLE: dict[str, JsonValue] = {
@@ -100,7 +102,9 @@ class CascadeDecision(Value):
     expected_duration: float = Field(description="expected duration, in the unit of the execution times")
     maximum_duration: float = Field(description="sum of the worst-case times, in the unit of the execution times")
     deadline: float | None = Field(description="the deadline that was asked for, null if none")
-    algorithm: Algorithm = Field(description="the algorithm that found it")
+    algorithm: PlanAlgorithm = Field(
+        description="the algorithm that found it; frontier: chosen by max_cost or min_accuracy"
+    )
     optimal: bool = Field(description="whether no cascade has a smaller expected duration")
     lower_bound: float = Field(description="proved: no cascade has a smaller expected duration than this")
     discarded: Items[Discarded] = Field(default=(), description="classifiers set aside before solving, and why")
@@ -128,15 +132,40 @@ class CascadeQuery(Value):
         default=None,
         ge=0,
         le=1,
-        description="the least share of right answers, from 0 to 1, as counted on held-out rows",
+        description="the least share of right answers, from 0 to 1, as counted on held-out rows, with a standard error "
+        "to spare; the cheapest such cascade of the frontier is the answer",
         examples=[0.9],
     )
+    max_cost: float | None = Field(
+        default=None,
+        ge=0,
+        le=LARGEST,
+        description="what an item may cost, or take, on average, in the artifact's unit, with a standard error to "
+        "spare; the most accurate such cascade of the frontier is the answer",
+        examples=[14.0],
+    )
+    item: Label | None = Field(
+        default=None,
+        description="the item's id: two cascades then share the items so that max_cost is spent in full, or "
+        "min_accuracy just reached; the same id always gets the same one. Without it one cascade serves all",
+        examples=["image-1"],
+    )
+
+
+class CascadeShare(Value):
+    """One of two cascades between which items are shared out."""
+
+    cascade: Items[str] = Field(description="the classifiers in the order to call them")
+    share: float = Field(description="the share of items that it serves, from 0 to 1")
 
 
 class CascadeRunDecision(CascadeDecision):
     """A cascade with everything that a caller needs to run it alone."""
 
     steps: Items[CascadeStep] = Field(description="the calls in order, with their thresholds")
+    shares: Items[CascadeShare] = Field(
+        default=(), description="where an item was named: the two cascades that share the items, if two do"
+    )
 
 
 class CascadeReply(CascadeRunDecision, DecisionFacts):
@@ -161,6 +190,29 @@ class DeadlinesReply(Value):
 
     items: Items[DeadlineRange] = Field(description="the ranges, from the tightest deadline on")
     unit: str = Field(description="the unit of deadlines and durations")
+    artifact: ArtifactRef = Field(description="the artifact that answered")
+
+
+class FrontierPoint(Value):
+    """A cascade with its thresholds, and what it did with held-out rows."""
+
+    cascade: Items[str] = Field(description="the classifiers in the order to call them")
+    thresholds: Items[float | None] = Field(
+        description="the confidence from which on each one's answer is accepted; null: whatever it is"
+    )
+    cost: float = Field(description="what an item costs, or takes, on average, in the artifact's unit")
+    cost_interval: Interval = Field(description="where its mean lies, with 95 % confidence")
+    accuracy: float = Field(description="the share of items that it answers rightly, from 0 to 1")
+    accuracy_interval: Interval = Field(description="where it lies, with 95 % confidence")
+    maximum_duration: float = Field(description="sum of the worst-case times, in the artifact's unit")
+
+
+class FrontierReply(Value):
+    """Accuracy against cost: the cascades below which no mixture of others lies."""
+
+    items: Items[FrontierPoint] = Field(description="by rising cost and accuracy")
+    rows: int = Field(description="the number of held-out rows that the figures are of")
+    unit: str = Field(description="the unit of costs and durations")
     artifact: ArtifactRef = Field(description="the artifact that answered")
 
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Response
 from app.routes.dependencies import InContext, PathName, Version, errors, json_only, plan_of, query_field, solved
 from app.routes.subject import Limits, Subject
 from app.serving.answers import LookUp, decide
-from models.cascade import CascadeDecision, CascadeQuery, CascadeReply, DeadlinesReply, SolveRequest
+from models.cascade import CascadeDecision, CascadeQuery, CascadeReply, DeadlinesReply, FrontierReply, SolveRequest
 from solvers import cascade
 
 router = APIRouter(prefix="/v1/cascades", tags=["cascade"])
@@ -42,12 +42,14 @@ async def decision(
     context: InContext,
     deadline: Annotated[float | None, query_field(CascadeQuery, "deadline")] = None,
     min_accuracy: Annotated[float | None, query_field(CascadeQuery, "min_accuracy")] = None,
+    max_cost: Annotated[float | None, query_field(CascadeQuery, "max_cost")] = None,
+    item: Annotated[str | None, query_field(CascadeQuery, "item")] = None,
     version: Version = None,
 ) -> Response:
-    """Give the cascade of least expected duration that always meets the deadline, ready to be run; with
-    ``min_accuracy`` among those that reach it, 409 if none does."""
+    """Give the cascade of least expected duration that always meets the deadline, ready to be run. With ``max_cost``
+    the most accurate one that costs no more, with ``min_accuracy`` the cheapest that reaches it; 409 if none does."""
     live = await plan_of(context, cascade.solver, name, version)
-    query = CascadeQuery(deadline=deadline, min_accuracy=min_accuracy)
+    query = CascadeQuery(deadline=deadline, min_accuracy=min_accuracy, max_cost=max_cost, item=item)
     return Response(decide(live, query, context.metrics), media_type="application/json")
 
 
@@ -58,14 +60,29 @@ async def deadlines(name: PathName, context: InContext, version: Version = None)
     return DeadlinesReply(items=live.plan.ranges(), unit=live.record.unit, artifact=live.ref)
 
 
+@router.get("/{name}/frontier", summary="Accuracy against cost", responses=errors(404, 409, 503))
+async def frontier(
+    name: PathName,
+    context: InContext,
+    deadline: Annotated[float | None, query_field(CascadeQuery, "deadline")] = None,
+    version: Version = None,
+) -> FrontierReply:
+    """Give the cascades that are the best for some cost or accuracy, of those that always meet the deadline."""
+    live = await plan_of(context, cascade.solver, name, version)
+    rows = cascade.solver.judged_on(live.record.summary)
+    return FrontierReply(items=live.plan.points(deadline), rows=rows, unit=live.record.unit, artifact=live.ref)
+
+
 def what_if(limits: Limits) -> CascadeQuery | str:
-    """Ask for deadline and accuracy, if they are given."""
-    return CascadeQuery(deadline=limits.get("deadline"), min_accuracy=limits.get("min_accuracy"))
+    """Ask for deadline, accuracy and budget, if they are given."""
+    return CascadeQuery(
+        deadline=limits.get("deadline"), min_accuracy=limits.get("min_accuracy"), max_cost=limits.get("budget")
+    )
 
 
 subject = Subject(
     router,
-    limits=frozenset({"deadline", "min_accuracy"}),
+    limits=frozenset({"budget", "deadline", "min_accuracy"}),
     what_if=what_if,
     look_ups=(LookUp(cascade.solver, "/v1/cascades/", "/decision", CascadeQuery),),
 )

@@ -12,6 +12,7 @@ module                  algorithms              for
 ``groups.labels``       group-states, -beam     the same with deadlines, and with more states than can be enumerated
 ``groups.lower_bound``                          the lower bound that group-beam proves
 ``subset_search``       set-states              arbitrary dependence, counted in a trace
+``frontier``            frontier                cost, error and worst-case time together; goes beyond the paper
 ======================  ======================  ====================================================================
 """
 
@@ -22,7 +23,7 @@ from solvers.cascade.estimates import classifiers, estimates, judged_on
 from solvers.cascade.fit import check, fit
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.solve import solve
-from solvers.cascade.trade_offs import TRIALS, trade_offs
+from solvers.cascade.trade_offs import trade_offs
 
 solver = Solver(
     name="cascade",
@@ -36,7 +37,6 @@ solver = Solver(
     classifiers=classifiers,
     check=check,
     trade_offs=trade_offs,
-    trials=TRIALS,
 )
 
 __all__ = ["CascadePlan", "fit", "solve", "solver"]

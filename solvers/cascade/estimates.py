@@ -12,7 +12,15 @@ from solvers.cascade.plan import CascadePlan
 def estimates(
     plan: CascadePlan, summary: Mapping[str, Any], query: CascadeQuery, decision: CascadeRunDecision
 ) -> Expectations:
-    """Expect the accuracy and the duration on the held-out half; where that was not kept, the one solved for."""
+    """Expect the accuracy and the duration on the held-out half; where that was not kept, the one solved for. Of the
+    frontier, the accuracy and the cost; where two cascades share the items, of all items."""
+    chosen = plan.chosen(query)
+    if chosen is not None:
+        return Expectations.of(
+            accuracy=chosen.mean(plan.point_accuracies),
+            cost=chosen.mean(plan.point_costs),
+            cost_error=chosen.mean(plan.point_cost_errors),
+        )
     measured = plan.measured(decision.cascade)
     accuracy = measured.accuracy if measured else _replayed(summary, list(decision.cascade))
     if measured is None or measured.duration is None:

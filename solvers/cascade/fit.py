@@ -12,8 +12,8 @@ import numpy as np
 from models import DatasetFacts, Fault, InvalidRequest, Trace
 from models.arrays import Int64s
 from models.cascade import Algorithm, CascadeOptions
-from solvers.alternatives import each_alone
 from solvers.base import Fitted, Run
+from solvers.cascade.frontier.fit import fit_frontier
 from solvers.cascade.groups.search import group_frontier
 from solvers.cascade.measured import Measured, measure, rows_of
 from solvers.cascade.plan import CascadePlan
@@ -56,16 +56,19 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
     plan = _plan(dataset, options, build, measured)
     rows = {"build": rows_of(dataset, measured, build), "held_out": rows_of(dataset, measured, held_out)}
     plan = with_held_out(plan, measured, rows["held_out"])
+    run.progress(total - 1 - len(options.deadlines), total, "searching the frontier")
+    frontier, frontier_summary = fit_frontier(dataset, options, build, held_out)
+    plan = replace(plan, **frontier)
     replays = []
     for i, deadline in enumerate((None, *options.deadlines)):
         run.progress(total - 1 - len(options.deadlines) + i, total, "replaying the held-out half")
         replays.append(replayed(plan, measured, rows, deadline))
-    summary = summarize(dataset, options, measured, plan) | {"replays": replays}
+    summary = summarize(dataset, options, measured, plan) | {"replays": replays, "frontier": frontier_summary}
     summary["rows"] = {"build": len(build), "held_out": len(held_out)}
     summary["baselines"] = baselines(dataset, measured, build, held_out)
     summary["notes"] = notes_of(options, replays)
     run.progress(total, total, "done")
-    return Fitted(plan, summary, worth(plan, options, measured, rows["held_out"], each_alone(dataset, held_out), rng))
+    return Fitted(plan, summary, worth(plan, dataset, (build, held_out), rng))
 
 
 def check(facts: DatasetFacts, options: CascadeOptions) -> None:

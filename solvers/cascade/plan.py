@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context
+from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,10 +11,22 @@ from numpy.typing import NDArray
 
 from models import Fault, InvalidRequest
 from models.arrays import Floats, Int32s, Int64s
-from models.cascade import Algorithm, CascadeQuery, CascadeRunDecision, CascadeStep, DeadlineRange, Discarded
+from models.cascade import (
+    Algorithm,
+    CascadeQuery,
+    CascadeRunDecision,
+    CascadeShare,
+    CascadeStep,
+    DeadlineRange,
+    Discarded,
+    FrontierPoint,
+)
 from models.errors import Infeasible
 from solvers.base import complete
+from solvers.cascade.frontier.choice import Choice, Chosen
+from solvers.cascade.frontier.contents import FrontierContents
 from solvers.cascade.solve import number
+from solvers.statistics import normal_interval
 
 
 class HeldOut(NamedTuple):
@@ -26,8 +39,9 @@ class HeldOut(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CascadePlan:
+class CascadePlan(FrontierContents):
     """The best cascade for every deadline: k steps, of which each holds from its longest duration up to the next one's.
+    Beside them the frontier, for who asks for a cost or an accuracy.
 
     There are n classifiers, and r calls in the cascades of all steps together.
     """
@@ -72,12 +86,17 @@ class CascadePlan:
     """What each cascade did with held-out rows, where that was kept."""
     _answers: list[dict[str, Any] | None] = field(init=False, repr=False, metadata={"derived": True})
     """What each of the k steps answers, from when it was first asked."""
+    _choice: Choice = field(init=False, repr=False, metadata={"derived": True})
+    """Picks from the points of the frontier."""
+    _point_answers: dict[int, dict[str, Any]] = field(init=False, repr=False, metadata={"derived": True})
+    """What points answer, from when they were first asked."""
 
     def __post_init__(self) -> None:
         self.check()
         maxima = self.maximum_durations.tolist()
         measured = {self._cascade(step): self._held_out(step) for step in range(len(self.accuracies))}
-        complete(self, {"_maxima": maxima, "_measured": measured, "_answers": [None] * len(maxima)})
+        frontier = {"_choice": Choice(self), "_point_answers": {}}
+        complete(self, {"_maxima": maxima, "_measured": measured, "_answers": [None] * len(maxima), **frontier})
 
     def _arrays(self) -> tuple[NDArray[Any], ...]:
         times = self.thresholds, self.execution_times, self.worst_case_times
@@ -120,18 +139,22 @@ class CascadePlan:
         broken = [promise for promise, kept in promises.items() if not kept]
         if broken:
             raise InvalidRequest(f"this is no cascade plan: it lacks {', '.join(broken)}")
+        self.check_frontier()
 
     def decide(self, query: CascadeQuery) -> CascadeRunDecision:
-        """Answer with the best cascade for the query's deadline, of those that are as accurate as it asks on the
-        held-out rows; raises Infeasible, with the numbers, if none fits.
+        """Answer with the best cascade for the query's deadline; within a cost, or of an accuracy, with the best of the
+        frontier. Raises Infeasible, with the numbers, if none fits.
 
-        O(log k) for k steps, O(k) where accuracy is asked for. What a step answers is made once, when it is first asked
-        for.
+        O(log k) for k steps or points, O(k) where accuracy is asked for. What each answers is made once, when it is
+        first asked for.
         """
+        chosen = self.chosen(query)
+        if chosen is not None:
+            return self._decided(chosen, query)
         deadline = query.deadline
         step = len(self._maxima) - 1 if deadline is None else bisect_right(self._maxima, deadline) - 1
         if step < 0:
-            shortest = f"{_no_less(self._maxima[0])} {self.unit}"
+            shortest = f"{no_less(self._maxima[0]):.6g} {self.unit}"
             asked = f"the fastest cascade takes at most {shortest}, the deadline is {number(deadline or 0.0)}"
             raise Infeasible(f"{asked}; where single slow calls may be late, build with worst_case_quantile below 1")
         if query.min_accuracy is not None:
@@ -140,6 +163,81 @@ class CascadePlan:
         if answer is None:
             answer = self._answers[step] = self._answer(step)
         return CascadeRunDecision.model_construct(**answer, deadline=deadline)
+
+    def chosen(self, query: CascadeQuery) -> Chosen | None:
+        """Choose from the frontier for who asks for a cost or an accuracy; None: the deadline alone decides."""
+        if query.max_cost is None and (query.min_accuracy is None or not len(self.point_maxima)):
+            return None
+        return self._choice.choose(query)
+
+    def points(self, deadline: float | None) -> tuple[FrontierPoint, ...]:
+        """List the points on the hull among those that always keep a deadline; raises Infeasible if none does."""
+        return tuple(self._point(i) for i in self._choice.hull(deadline).tolist())
+
+    def askable(self) -> list[tuple[dict[str, float], int]]:
+        """List points with the limits that they are the answer to: those on the hull of all by their cost, and those
+        on the hull of what keeps their own maximum by that, too."""
+        if not len(self.point_maxima):
+            return []
+        costs, maxima = (self.point_costs + self.point_cost_errors).tolist(), self.point_maxima.tolist()
+        by_cost = [({"max_cost": costs[i]}, i) for i in self._choice.hull(None).tolist()]
+        own = [i for i, most in enumerate(maxima) if i in self._choice.hull(most)]
+        return by_cost + [({"deadline": maxima[i], "max_cost": costs[i]}, i) for i in own]
+
+    def _point(self, i: int) -> FrontierPoint:
+        accuracy, cost = float(self.point_accuracies[i]), float(self.point_costs[i])
+        return FrontierPoint(
+            cascade=self._point_cascade(i),
+            thresholds=tuple(_or_none(t) for t in self.point_thresholds[self.calls(i)].tolist()),
+            cost=cost,
+            cost_interval=normal_interval(cost, float(self.point_cost_errors[i])),
+            accuracy=accuracy,
+            accuracy_interval=_share_interval(accuracy, float(self.point_accuracy_errors[i])),
+            maximum_duration=float(self.point_maxima[i]),
+        )
+
+    def _decided(self, chosen: Chosen, query: CascadeQuery) -> CascadeRunDecision:
+        place = chosen.of_item(query.item)
+        answer = self._point_answers.get(place)
+        if answer is None:
+            answer = self._point_answers[place] = self._point_answer(place)
+        shared = ((chosen.first, 1 - chosen.share), (chosen.second, chosen.share)) if chosen.share else ()
+        shares = tuple(CascadeShare(cascade=self._point_cascade(i), share=share) for i, share in shared)
+        return CascadeRunDecision.model_construct(**answer, deadline=query.deadline, shares=shares)
+
+    def _point_answer(self, i: int) -> dict[str, Any]:
+        """Make everything of a decision for a point but what was asked for."""
+        calls = self.calls(i)
+        reached = zip(
+            *(each[calls].tolist() for each in (self.point_members, self.point_thresholds, self.point_reaching)),
+            strict=True,
+        )
+        return {
+            "cascade": self._point_cascade(i),
+            "expected_duration": float(self.point_expected[i]),
+            "maximum_duration": float(self.point_maxima[i]),
+            "algorithm": "frontier",
+            "optimal": False,
+            "lower_bound": float(self.point_times.min()),
+            "discarded": (),
+            "steps": tuple(
+                CascadeStep(
+                    classifier=self.point_names[k],
+                    confidence_threshold=_or_none(threshold),
+                    execution_time=float(self.point_times[k]),
+                    worst_case_time=float(self.point_worst_times[k]),
+                    probability_of_reaching=reaching,
+                )
+                for k, threshold, reaching in reached
+            ),
+        }
+
+    def calls(self, i: int) -> slice:
+        """Tell where the calls of a point stand."""
+        return slice(int(self.point_offsets[i]), int(self.point_offsets[i + 1]))
+
+    def _point_cascade(self, i: int) -> tuple[str, ...]:
+        return tuple(self.point_names[k] for k in self.point_members[self.calls(i)])
 
     def _held_out(self, step: int) -> HeldOut:
         accuracy = float(self.accuracies[step])
@@ -197,20 +295,28 @@ class CascadePlan:
         }
 
     def _step(self, k: int, reaching: float) -> CascadeStep:
-        threshold = float(self.thresholds[k])
         return CascadeStep(
             classifier=self.names[k],
-            confidence_threshold=None if np.isnan(threshold) else threshold,
+            confidence_threshold=_or_none(float(self.thresholds[k])),
             execution_time=float(self.execution_times[k]),
             worst_case_time=float(self.worst_case_times[k]),
             probability_of_reaching=reaching,
         )
 
 
-def _no_less(value: float) -> str:
-    """Write a deadline that can be asked for, in six digits.
+def _or_none(threshold: float) -> float | None:
+    return None if isnan(threshold) else threshold
 
-    >>> _no_less(109.10362300000997), _no_less(36.0)
-    ('109.104', '36')
+
+def _share_interval(share: float, error: float) -> tuple[float, float]:
+    low, high = normal_interval(share, error)
+    return low, min(high, 1.0)
+
+
+def no_less(value: float) -> float:
+    """Give a limit that can be asked for, in six digits.
+
+    >>> no_less(109.10362300000997), no_less(36.0)
+    (109.104, 36.0)
     """
-    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal_from_float(value)):.6g}"
+    return float(Context(prec=6, rounding=ROUND_CEILING).create_decimal_from_float(value))

@@ -72,7 +72,7 @@ def _least_values(n: int, reached: Floats, times: Floats) -> tuple[Floats, Int8s
     value = np.full(1 << n, np.inf)
     value[0] = 0.0
     last = np.zeros(1 << n, dtype=np.int8)
-    for sets in _by_size(n)[1:]:
+    for sets in by_size(n)[1:]:
         for k in range(n):
             having = sets[(sets >> k) & 1 == 1]
             without = having ^ (1 << k)
@@ -83,7 +83,8 @@ def _least_values(n: int, reached: Floats, times: Floats) -> tuple[Floats, Int8s
     return value, last
 
 
-def _by_size(n: int) -> list[Int64s]:
+def by_size(n: int) -> list[Int64s]:
+    """List the sets of n members by their size: the empty one, those of one member, and so on."""
     size = np.zeros(1, dtype=np.int8)
     for _ in range(n):
         size = np.concatenate((size, size + 1)).astype(np.int8)

@@ -1,6 +1,5 @@
 """What a cascade build tells of itself: its classifiers, its cascades replayed on both halves, and two baselines."""
 
-import math
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -12,10 +11,11 @@ from models.arrays import Int64s
 from models.cascade import CascadeOptions, CascadeQuery
 from models.errors import Infeasible
 from models.worth import Worth
-from solvers.alternatives import Alternatives, Replay, worth_of
+from solvers.alternatives import Alternatives, each_alone, worth_of_most_useful
 from solvers.cascade.measured import Measured
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.replay import Rows, replay, walk
+from solvers.cascade.trade_offs import of_frontier
 from solvers.statistics import standard_error_of_mean
 
 
@@ -116,30 +116,14 @@ def notes_of(options: CascadeOptions, replays: list[dict[str, Any]]) -> list[str
     return notes
 
 
-def worth(
-    plan: CascadePlan,
-    options: CascadeOptions,
-    measured: Measured,
-    rows: Rows,
-    alone: dict[str, Replay],
-    rng: np.random.Generator,
-) -> Worth:
-    """Hold the cascade without a deadline against each classifier alone, on the held-out half."""
-    decision = plan.decide(CascadeQuery())
-    duration, right, _ = walk(rows, [measured.index(name) for name in decision.cascade])
-    own = Replay(right, duration)
-    made, hint = worth_of("without a deadline", own, Alternatives.of(alone), rng), _precision_hint(options, measured)
-    return made if made.advice is None or hint is None else made.model_copy(update={"advice": hint})
-
-
-def _precision_hint(options: CascadeOptions, measured: Measured) -> str | None:
-    """Say what precision to ask for where no classifier but the last is proved to have the one that was."""
-    bounds = {one["name"]: one["best_precision_bound"] or 0.0 for one in measured.left_out}
-    if len(measured.classifiers) > 1 or not any(bounds.values()):
-        return None
-    best = max(bounds, key=lambda name: bounds[name])
-    lower = math.floor(100 * bounds[best]) / 100
-    return (
-        f"no classifier is proved to be right {options.target_precision:g} of the time when it is sure, {best} at most "
-        f"{bounds[best]:.3f}: build with target_precision {lower:g} or less"
-    )
+def worth(plan: CascadePlan, dataset: Trace, halves: tuple[Int64s, Int64s], rng: np.random.Generator) -> Worth:
+    """Hold the most useful point of the frontier, chosen by the build half, against each classifier alone, on the
+    held-out half."""
+    rows = np.concatenate(halves)
+    points = {
+        f"max_cost {one.query['max_cost']:g}": one.replay
+        for one in of_frontier(plan, dataset, rows)
+        if one.query.keys() == {"max_cost"}
+    }
+    parts = np.arange(len(halves[0])), len(halves[0]) + np.arange(len(halves[1]))
+    return worth_of_most_useful(points, Alternatives.of(each_alone(dataset, rows)), parts, rng)

@@ -1,22 +1,53 @@
-"""What a cascade does with rows it never saw, for each of its deadlines."""
+"""What a cascade does with rows, for each of its deadlines and at each point of its frontier."""
 
 import numpy as np
 
 from models import Trace
+from models.arrays import Int64s
 from solvers.alternatives import Replay, TradeOff
-from solvers.cascade.plan import CascadePlan
-from solvers.cascade.replay import Rows, walk
-
-TRIALS = tuple({"target_precision": target} for target in (0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99))
-"""Parameters of builds that span its trade-offs together: one build has one precision."""
+from solvers.cascade.frontier.rows import Cascade, Rows
+from solvers.cascade.plan import CascadePlan, no_less
+from solvers.cascade.replay import Rows as DeadlineRows
+from solvers.cascade.replay import walk
 
 
 def trade_offs(plan: CascadePlan, dataset: Trace) -> list[TradeOff]:
-    """Walk rows through the cascade of each deadline. O(N) time a call."""
-    names = [classifier.name for classifier in dataset.spec.classifiers]
-    rows = Rows.of(dataset, np.arange(dataset.rows), [names.index(name) for name in plan.names], plan.thresholds)
+    """Walk rows through every point of the frontier, and through the cascade of each deadline. O(N) time a call."""
+    rows = np.arange(dataset.rows)
+    return [*of_frontier(plan, dataset, rows), *_of_deadlines(plan, dataset, rows)]
+
+
+def of_frontier(plan: CascadePlan, dataset: Trace, rows: Int64s) -> list[TradeOff]:
+    """Walk rows through the points on the hull of all, asked for by their cost, and then through those on the hull of
+    what keeps their own maximum, asked for by that, too."""
+    places = _columns(dataset, plan.point_names)
+    where = np.ix_(rows, places)
+    known = Rows(
+        dataset.confidences[where],
+        1 - dataset.quality[where],
+        dataset.costs[where],
+        plan.point_worst_times,
+        np.ones(len(places), dtype=bool),
+    )
+    walked = []
+    for query, point in plan.askable():
+        calls = plan.calls(point)
+        cost, wrong, _ = known.walk(
+            Cascade(tuple(plan.point_members[calls].tolist()), tuple(plan.point_thresholds[calls].tolist()[:-1]))
+        )
+        walked.append(TradeOff({name: no_less(limit) for name, limit in query.items()}, Replay(1 - wrong, cost)))
+    return walked
+
+
+def _of_deadlines(plan: CascadePlan, dataset: Trace, rows: Int64s) -> list[TradeOff]:
+    known = DeadlineRows.of(dataset, rows, _columns(dataset, plan.names).tolist(), plan.thresholds)
     points = []
     for step, deadline in enumerate(plan.maximum_durations.tolist()):
-        costs, right, _ = walk(rows, plan.members[plan.offsets[step] : plan.offsets[step + 1]].tolist())
+        costs, right, _ = walk(known, plan.members[plan.offsets[step] : plan.offsets[step + 1]].tolist())
         points.append(TradeOff({"deadline": deadline}, Replay(right.astype(np.float64), costs)))
     return points
+
+
+def _columns(dataset: Trace, names: tuple[str, ...]) -> Int64s:
+    every = [classifier.name for classifier in dataset.spec.classifiers]
+    return np.array([every.index(name) for name in names], dtype=np.int64)

@@ -19,7 +19,7 @@ module                   what of the paper
 ``subsets``              groups of sensors (Algorithm 2, Equation 12), compared by ``subset_scores``
 ``rollout``              items walking through the DAG (Equation 6)
 ``traffic``              how many items take which way, counted on validation
-``budget_mixture``       the trade-off curve, and the mixtures that spend a budget
+``budget_mixture``       (beside this package) the trade-off curve, and the mixtures that spend a budget
 ``contents``             what a plan keeps, and what its arrays promise each other; ``plan`` how it answers
 =======================  =====================================================================================
 """

@@ -27,8 +27,8 @@ from models.arrays import Floats, Int16s, Int64s
 from models.policy import PolicyOptions, TrafficCounts
 from solvers.alternatives import Replay
 from solvers.base import Fitted, Run
+from solvers.budget_mixture import lower_hull
 from solvers.policy.boosting import Growth
-from solvers.policy.budget_mixture import lower_hull
 from solvers.policy.classifier_training import TrainingRows, cut, in_parallel, train
 from solvers.policy.filter_tree import Tournament, learn_by_filter_tree
 from solvers.policy.graph import Graph

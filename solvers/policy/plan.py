@@ -21,7 +21,7 @@ from models.policy import (
     Rollouts,
 )
 from solvers.base import complete
-from solvers.policy.budget_mixture import Mixture
+from solvers.budget_mixture import Mixture, lot_of
 from solvers.policy.contents import PolicyContents
 from solvers.policy.graph import Graph
 from solvers.policy.node_classifiers import Classifiers, tree_inputs
@@ -316,4 +316,4 @@ class ItemDraw:
         if item is None:
             return cls(0, 1.0)
         digest = sha256(item.encode("utf-8", "surrogatepass")).digest()
-        return cls(int.from_bytes(digest[:8]) % members, int.from_bytes(digest[8:14]) / 2**48)
+        return cls(int.from_bytes(digest[:8]) % members, lot_of(item))

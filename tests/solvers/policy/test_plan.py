@@ -19,7 +19,7 @@ from models.policy import (
 )
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
-from solvers.policy.budget_mixture import Mixture
+from solvers.budget_mixture import Mixture
 from tests.solvers.policy.problems import QUICK, build, features, items_of, many_features, trace
 
 BOOSTED = PolicyOptions(learner="regression", points=8, folds=3, trees=12, depth=3)

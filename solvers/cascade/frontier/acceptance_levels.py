@@ -1,0 +1,126 @@
+"""Cascades with one acceptance level: an answer is taken if it is as likely right as the level says, whoever gives it.
+
+For a level the rows that a set S of classifiers leaves are known, and with them what it costs to ask k next, how much
+of what k then answers is wrong, and how wrong a last classifier is about what is left. So
+
+    V(∅) = 0,   V(S) = min over k in S of  V(S less k) + price · cost of k + error of k, among what S less k leaves
+
+is exact over all subsets and orders (``subset_search``, with an error), and V(S) + price · cost + error of the last
+completes it. One level serves all classifiers, so it is learned from few rows.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.arrays import Bools, Floats, Int8s
+from solvers.cascade.frontier.rows import Cascade, Rows
+from solvers.cascade.groups.pareto import undominated
+from solvers.cascade.subset_search import by_size
+
+LEVELS, PRICES = 60, 50
+COARSE = 5
+"""Every so many levels and prices the best under every deadline is sought, too."""
+
+
+def candidates(rows: Rows, prices: Floats) -> set[Cascade]:
+    """Find, for each level and price, the best cascade; for some of them also the best under every deadline.
+
+    O(L (N n + n² 2^n P)) time for N rows, n classifiers, L levels and P prices, O(n 2^n P) memory.
+    """
+    every: set[Cascade] = set()
+    maxima = _maxima(rows).ravel()
+    for at, level in enumerate(levels_of(rows)):
+        programme = Programme.of(rows, (rows.chances >= level) & rows.unsure)
+        value, previous = programme.values(prices)
+        for i in range(len(prices)):
+            objective = programme.completed(value[:, i], float(prices[i])).ravel()
+            ends = [int(objective.argmin())]
+            if at % COARSE == 0 and i % COARSE == 0:
+                ends += undominated(maxima, objective).tolist()
+            every |= {_cascade(end, previous[:, i], level, rows.costs.shape[1]) for end in ends}
+    return every
+
+
+def levels_of(rows: Rows) -> list[float]:
+    """Take levels between which the chances lie evenly."""
+    chances = rows.chances[:, rows.unsure]
+    return np.unique(np.quantile(chances, np.linspace(0, 1, LEVELS))).tolist() if chances.size else [1.0]
+
+
+def prices_of(rows: Rows, count: int = PRICES) -> Floats:
+    """Take prices of cost, from one at which nothing is too dear to one at which only the cheapest is bought."""
+    means = rows.costs.mean(axis=0)
+    differences = np.diff(np.sort(means))
+    least = float(differences[differences > 0].min()) if np.any(differences > 0) else 1.0
+    return np.geomspace(1e-3 / max(float(means.max()), least), 1 / least, count)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Programme:
+    """Means over rows, (n, 2^n) each, of what classifier k does with the rows that all of a set S leave: what it costs,
+    how wrong its accepted answers are, and how wrong all of its answers are."""
+
+    cost: Floats
+    wrong: Floats
+    wrong_as_last: Floats
+
+    @classmethod
+    def of(cls, rows: Rows, accepts: Bools) -> "Programme":
+        """Count for all sets at once: rows are sorted by the classifiers that leave them, and summed over supersets."""
+        n = accepts.shape[1]
+        left_by = (~accepts * (1 << np.arange(n))).sum(axis=1)
+        weights = (rows.costs, rows.wrong * accepts, rows.wrong)
+        sums = [
+            np.stack([np.bincount(left_by, weight[:, k], 1 << n) for k in range(n)]) / len(left_by)
+            for weight in weights
+        ]
+        for each in sums:
+            for j in range(n):
+                halves = each.reshape(n, -1, 2, 1 << j)
+                halves[:, :, 0] += halves[:, :, 1]
+        return cls(*sums)
+
+    def values(self, prices: Floats) -> tuple[Floats, Int8s]:
+        """V of every set at P prices, (2^n, P), and the member that is asked last."""
+        n = len(self.cost)
+        value = np.full((1 << n, len(prices)), np.inf)
+        value[0] = 0.0
+        previous = np.zeros(value.shape, dtype=np.int8)
+        for sets in by_size(n)[1:]:
+            for k in range(n):
+                having = sets[(sets >> k) & 1 == 1]
+                without = having ^ (1 << k)
+                asked = value[without] + self.cost[k, without, None] * prices + self.wrong[k, without, None]
+                better = asked < value[having]
+                value[having] = np.where(better, asked, value[having])
+                previous[having] = np.where(better, k, previous[having])
+        return value, previous
+
+    def completed(self, value: Floats, price: float) -> Floats:
+        """Add each classifier as the last, (2^n, n); infinite where it was asked already."""
+        whole = value[:, None] + (price * self.cost + self.wrong_as_last).T
+        whole[_holds(len(self.cost))] = np.inf
+        return np.asarray(whole)
+
+
+def _holds(n: int) -> Bools:
+    """Tell which sets hold which member, (2^n, n)."""
+    return np.asarray((np.arange(1 << n)[:, None] >> np.arange(n)) & 1 == 1)
+
+
+def _maxima(rows: Rows) -> Floats:
+    """Add up what a deadline counts, of each set and each last classifier, (2^n, n)."""
+    holds = _holds(len(rows.worst))
+    return np.asarray((holds @ rows.worst)[:, None] + rows.worst)
+
+
+def _cascade(end: int, previous: Int8s, level: float, n: int) -> Cascade:
+    """Read a cascade from its end backwards: its set and its last classifier."""
+    rest, last = divmod(end, n)
+    members = [last]
+    while rest:
+        members.append(int(previous[rest]))
+        rest ^= 1 << members[-1]
+    members.reverse()
+    return Cascade(tuple(members), (level,) * (len(members) - 1))

@@ -1,0 +1,99 @@
+"""Picking from the frontier: the cascade, or the two that share items, that keep a deadline, a cost and an accuracy."""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+
+from models import Fault, InvalidRequest
+from models.arrays import Floats, Int64s
+from models.cascade import CascadeQuery
+from models.errors import Infeasible
+from solvers.budget_mixture import Mixture, lot_of, lower_hull
+from solvers.cascade.frontier.contents import FrontierContents
+from solvers.cascade.solve import number
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Two points, and the share of all items that the second, dearer one is for: 0 where one serves all."""
+
+    first: int
+    second: int
+    share: float
+
+    def of_item(self, item: str | None) -> int:
+        """Say which of the two an item gets, always the same one."""
+        return self.second if self.share and item is not None and lot_of(item) < self.share else self.first
+
+    def mean(self, values: Floats) -> float:
+        """Mix what is known of the two; of standard errors this is a bound, for the two err together."""
+        return float((1 - self.share) * values[self.first] + self.share * values[self.second])
+
+
+class Choice:
+    """The points of a plan, and their hulls under the deadlines that were asked for."""
+
+    def __init__(self, contents: FrontierContents) -> None:
+        self._points = contents
+        self._maxima: list[float] = np.unique(contents.point_maxima).tolist()
+        self._hulls: list[Int64s | None] = [None] * len(self._maxima)
+        self._safe_costs = contents.point_costs + contents.point_cost_errors
+        self._safe_accuracies = contents.point_accuracies - contents.point_accuracy_errors
+
+    def hull(self, deadline: float | None) -> Int64s:
+        """List the points by rising cost and accuracy, on held-out rows, below which no mixture lies, among those that
+        always keep a deadline; raises Infeasible if none does. Found once for each deadline that makes a difference."""
+        if not self._maxima:
+            asked = Fault(("max_cost",), "is not known of this artifact, which an older version built: build it again")
+            raise InvalidRequest.at(asked)
+        place = len(self._maxima) if deadline is None else bisect_right(self._maxima, deadline)
+        if not place:
+            fastest = f"the fastest cascade takes at most {number(self._maxima[0])}"
+            raise Infeasible(f"{fastest}, the deadline is {number(deadline or 0.0)}")
+        hull = self._hulls[place - 1]
+        if hull is None:
+            within = np.flatnonzero(self._points.point_maxima <= self._maxima[place - 1])
+            hull = within[lower_hull(self._safe_costs[within], 1 - self._points.point_accuracies[within])]
+            self._hulls[place - 1] = hull
+        return hull
+
+    def choose(self, query: CascadeQuery) -> Chosen:
+        """Choose the most accurate within ``max_cost``, or the cheapest that reaches ``min_accuracy``: both are kept
+        with a standard error to spare, by held-out rows. Two neighbours share the items where the query says which item
+        it is; else the one is taken that keeps the limits alone. Raises Infeasible, with the numbers. O(log p), or O(p)
+        for an accuracy."""
+        hull = self.hull(query.deadline)
+        if query.min_accuracy is None:
+            chosen = self._within(hull, np.inf if query.max_cost is None else query.max_cost)
+            return chosen if query.item is not None else Chosen(chosen.first, chosen.first, 0.0)
+        chosen = self._reaching(hull, query.min_accuracy)
+        if query.item is None and chosen.share:
+            chosen = Chosen(chosen.second, chosen.second, 0.0)
+        needed = chosen.mean(self._safe_costs)
+        if query.max_cost is not None and needed > query.max_cost:
+            wanted = f"an accuracy of {query.min_accuracy:g} needs {needed:.6g} an item"
+            raise Infeasible(
+                f"{wanted}, asked is at most {number(query.max_cost)}; both with a standard error to spare"
+            )
+        return chosen
+
+    def _within(self, hull: Int64s, most: float) -> Chosen:
+        costs = self._safe_costs[hull]
+        if most < costs[0]:
+            least = f"the cheapest cascade costs {costs[0]:.6g} an item, a standard error included"
+            raise Infeasible(f"{least}; asked is at most {number(most)}")
+        mixture = Mixture.of(costs, most)
+        return Chosen(int(hull[mixture.first]), int(hull[mixture.second]), mixture.share)
+
+    def _reaching(self, hull: Int64s, wanted: float) -> Chosen:
+        accuracies = self._safe_accuracies[hull]
+        able = np.flatnonzero(accuracies >= wanted)
+        if not len(able):
+            best = f"the most accurate cascade is right {accuracies.max():.4g} of the time, a standard error to spare"
+            raise Infeasible(f"{best}; asked is {wanted:g}")
+        j = int(able[0])
+        if not j:
+            return Chosen(int(hull[0]), int(hull[0]), 0.0)
+        share = (wanted - accuracies[j - 1]) / (accuracies[j] - accuracies[j - 1])
+        return Chosen(int(hull[j - 1]), int(hull[j]), float(share))

@@ -1,0 +1,78 @@
+"""What a plan keeps of its frontier, and what the arrays promise each other."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from models import InvalidRequest
+from models.arrays import Floats, Int32s, Int64s
+
+
+def _none() -> Floats:
+    return np.empty(0)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class FrontierContents:
+    """p points, which are cascades with their thresholds, by rising cost on the build half; p = 0: built by an older
+    version. They call any of n classifiers, r times together."""
+
+    point_names: tuple[str, ...] = ()
+    """n different names."""
+    point_times: Floats = field(default_factory=_none)
+    """(n,) the time, or cost, that each classifier takes on average."""
+    point_worst_times: Floats = field(default_factory=_none)
+    """(n,) the time that each takes at most."""
+    point_offsets: Int64s = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    """(p + 1,) cuts the three that follow into points."""
+    point_members: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    """(r,) the classifiers in calling order, as places in ``point_names``."""
+    point_thresholds: Floats = field(default_factory=_none)
+    """(r,) the confidence from which on an answer is accepted, NaN where every answer is."""
+    point_reaching: Floats = field(default_factory=_none)
+    """(r,) how likely it is that the call is made."""
+    point_maxima: Floats = field(default_factory=_none)
+    """(p,) how long each takes at most."""
+    point_expected: Floats = field(default_factory=_none)
+    """(p,) what it costs on average on the build half."""
+    point_costs: Floats = field(default_factory=_none)
+    """(p,) what it costs on average on held-out rows."""
+    point_cost_errors: Floats = field(default_factory=_none)
+    """(p,) the standard errors of these."""
+    point_accuracies: Floats = field(default_factory=_none)
+    """(p,) the share of held-out rows that it answers rightly."""
+    point_accuracy_errors: Floats = field(default_factory=_none)
+    """(p,) the standard errors of these."""
+
+    def check_frontier(self) -> None:
+        """Raise InvalidRequest if the arrays do not fit each other: a plan may come from anybody's bytes."""
+        n, p, r = len(self.point_names), len(self.point_maxima), len(self.point_members)
+        of_points = (
+            *(self.point_maxima, self.point_expected, self.point_costs),
+            *(self.point_cost_errors, self.point_accuracies, self.point_accuracy_errors),
+        )
+        of_classifiers = self.point_times, self.point_worst_times
+        ends = self.point_offsets
+        promises = {
+            "different names": len(set(self.point_names)) == n,
+            "times of each name": all(each.shape == (n,) for each in of_classifiers) and _amounts(*of_classifiers),
+            "figures of each point": all(each.shape == (p,) for each in of_points) and _amounts(*of_points),
+            "accuracies from 0 to 1": bool(np.all(self.point_accuracies <= 1)),
+            "offsets that cut the members into points": ends.shape == (p + 1,)
+            and ends.dtype == np.int64
+            and int(ends[0]) == 0
+            and int(ends[-1]) == r
+            and bool(np.all(np.diff(ends) > 0)),
+            "members that are names": self.point_members.dtype == np.int32
+            and self.point_members.shape == self.point_thresholds.shape == self.point_reaching.shape == (r,)
+            and bool(np.all((self.point_members >= 0) & (self.point_members < n))),
+            "thresholds that can be reached": not bool(np.any(np.isinf(self.point_thresholds))),
+            "shares from 0 to 1": bool(np.all((self.point_reaching >= 0) & (self.point_reaching <= 1))),
+        }
+        broken = [promise for promise, kept in promises.items() if not kept]
+        if broken:
+            raise InvalidRequest(f"this is no frontier of cascades: it lacks {', '.join(broken)}")
+
+
+def _amounts(*arrays: Floats) -> bool:
+    return all(bool(np.all(np.isfinite(each) & (each >= 0))) for each in arrays)

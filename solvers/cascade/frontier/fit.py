@@ -1,0 +1,95 @@
+"""From a trace to the points of a frontier: searched on the build half, measured on the held-out half."""
+
+from typing import Any
+
+import numpy as np
+
+from models import Trace
+from models.arrays import Floats, Int64s
+from models.cascade import CascadeOptions
+from solvers.cascade.frontier.calibration import Chances, calibrate
+from solvers.cascade.frontier.rows import Cascade, Rows
+from solvers.cascade.frontier.search import search
+from solvers.cascade.thresholds import mean_and_worst
+from solvers.statistics import standard_error_of_mean
+
+MOST_CLASSIFIERS = 12
+"""Classifiers among whose sets the best are sought; of more, those that no other beats, then the most accurate."""
+
+
+def fit_frontier(
+    dataset: Trace, options: CascadeOptions, build: Int64s, held_out: Int64s
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Find the points: the fields of ``FrontierContents``, and what a summary says of them."""
+    columns = _columns(dataset, build)
+    times = [mean_and_worst(dataset.costs[build, j], options.worst_case_quantile) for j in columns.tolist()]
+    worst = np.array([each[1] for each in times])
+    chances = [_chances(dataset, build, j) for j in columns.tolist()]
+    values = np.column_stack([np.full(len(build), np.nan) if one is None else one.values for one in chances])
+    unsure = np.array([one is not None for one in chances])
+    rows = Rows(
+        values, 1 - dataset.quality[np.ix_(build, columns)], dataset.costs[np.ix_(build, columns)], worst, unsure
+    )
+    kept = search(rows)
+    asked = [_in_confidences(one, rows, dataset.confidences[np.ix_(build, columns)]) for one in kept.cascades]
+    names = [dataset.spec.classifiers[j].name for j in columns.tolist()]
+    summary = {
+        "points": len(asked),
+        "thresholds": "separate" if kept.separate else "one acceptance level",
+        "calibration": {name: one.kind for name, one in zip(names, chances, strict=True) if one is not None},
+        "not_considered": [one.name for one in dataset.spec.classifiers if one.name not in names],
+    }
+    fields = {"point_names": tuple(names), "point_times": np.array([each[0] for each in times])}
+    by_half = [_rows(dataset, half, columns, worst, unsure) for half in (build, held_out)]
+    return {**fields, "point_worst_times": worst, **_points(asked, *by_half)}, summary
+
+
+def _columns(dataset: Trace, build: Int64s) -> Int64s:
+    """Take the classifiers, in the order of the trace."""
+    errors, costs = 1 - dataset.quality[build].mean(axis=0), dataset.costs[build].mean(axis=0)
+    beaten = [
+        bool(np.any((errors < e) & (costs <= c) | (errors <= e) & (costs < c)))
+        for e, c in zip(errors, costs, strict=True)
+    ]
+    ranked = sorted(
+        range(len(errors)), key=lambda j: (beaten[j], errors[j], costs[j], dataset.spec.classifiers[j].name)
+    )
+    return np.sort(np.array(ranked[:MOST_CLASSIFIERS]))
+
+
+def _chances(dataset: Trace, build: Int64s, j: int) -> Chances | None:
+    if dataset.spec.classifiers[j].confidence is None:
+        return None
+    return calibrate(dataset.confidences[build, j], dataset.quality[build, j])
+
+
+def _rows(dataset: Trace, half: Int64s, columns: Int64s, worst: Floats, unsure: Any) -> Rows:
+    where = np.ix_(half, columns)
+    return Rows(dataset.confidences[where], 1 - dataset.quality[where], dataset.costs[where], worst, unsure)
+
+
+def _in_confidences(cascade: Cascade, rows: Rows, confidences: Floats) -> Cascade:
+    """Say from what confidence on an answer is accepted, instead of what chance: the least one that has it."""
+    asked = [
+        float(confidences[rows.chances[:, k] >= chance, k].min())
+        for k, chance in zip(cascade.members, cascade.thresholds, strict=False)
+    ]
+    return Cascade(cascade.members, tuple(asked))
+
+
+def _points(cascades: list[Cascade], build: Rows, held_out: Rows) -> dict[str, Any]:
+    """Measure each cascade on both halves."""
+    learned, fresh = [build.walk(one) for one in cascades], [held_out.walk(one) for one in cascades]
+    right = [1 - wrong for _, wrong, _ in fresh]
+    return {
+        "point_offsets": np.cumsum([0, *(len(one.members) for one in cascades)], dtype=np.int64),
+        "point_members": np.array([k for one in cascades for k in one.members], dtype=np.int32),
+        "point_thresholds": np.array([t for one in cascades for t in (*one.thresholds, np.nan)]),
+        "point_reaching": np.array([share for _, _, reaching in learned for share in reaching]),
+        "point_maxima": np.array([build.longest(one.members) for one in cascades]),
+        "point_expected": np.array([float(cost.mean()) for cost, _, _ in learned]),
+        "point_costs": np.array([float(cost.mean()) for cost, _, _ in fresh]),
+        "point_cost_errors": np.array([float(standard_error_of_mean(cost)) for cost, _, _ in fresh]),
+        "point_accuracies": np.array([float(each.mean()) for each in right]),
+        "point_accuracy_errors": np.array([float(standard_error_of_mean(each)) for each in right]),
+    }

@@ -1,0 +1,114 @@
+"""Which cascades are worth keeping: both families, the one that the rows can carry, and the hull for every deadline."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.arrays import Floats
+from solvers.budget_mixture import lower_hull
+from solvers.cascade.frontier.acceptance_levels import candidates, prices_of
+from solvers.cascade.frontier.rows import Cascade, Rows
+from solvers.cascade.frontier.separate_thresholds import Ranked, neighbours
+
+FOLDS, TRIED = 3, 8
+"""Parts of the rows and prices by which the family is chosen."""
+MOST_DEADLINES = 12
+"""Worst-case times, of all that there are, under which a hull is kept."""
+LEAST_ROWS = 200
+"""With fewer, one level is all that is learned."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """Cascades that are worth keeping, by rising cost; and whether their thresholds are their own."""
+
+    cascades: tuple[Cascade, ...]
+    separate: bool
+
+
+def search(rows: Rows) -> Kept:
+    """Find the cascades of least error for every cost, within every worst-case time.
+
+    O(L (N n + n² 2^n P)) of ``acceptance_levels``, and O(P n² N) of ``separate_thresholds`` for each sweep.
+    """
+    prices = prices_of(rows)
+    every = candidates(rows, prices)
+    singles = {Cascade((k,), ()) for k in range(rows.costs.shape[1])}
+    kept = worth_keeping(rows, sorted(every | singles, key=_by_form))
+    separate = len(rows.wrong) >= LEAST_ROWS and _carries_separate(rows, prices)
+    if separate:
+        improved = _improved(Ranked.of(rows), kept, prices)
+        kept = worth_keeping(rows, sorted({*kept, *improved}, key=_by_form))
+    return Kept(tuple(kept), separate)
+
+
+def _by_form(cascade: Cascade) -> tuple[int, tuple[int, ...], tuple[float, ...]]:
+    return len(cascade.members), cascade.members, cascade.thresholds
+
+
+def worth_keeping(rows: Rows, cascades: list[Cascade]) -> list[Cascade]:
+    """Take those that are on the hull of cost and error among all within some worst-case time; by rising cost."""
+    measured = np.array([rows.means(one) for one in cascades])
+    longest = np.array([rows.longest(one.members) for one in cascades])
+    chosen: set[int] = set()
+    for limit in _limits(longest):
+        within = np.flatnonzero(longest <= limit)
+        hull = lower_hull(measured[within, 0], measured[within, 1])
+        chosen |= {int(within[i]) for i in hull}
+    return [cascades[i] for i in sorted(chosen, key=lambda i: (measured[i, 0], -measured[i, 1], longest[i]))]
+
+
+def _limits(longest: Floats) -> Floats:
+    """Take the worst-case times under which hulls are kept: the least and the largest, and some between."""
+    distinct = np.unique(longest)
+    places = np.unique(np.linspace(0, len(distinct) - 1, MOST_DEADLINES).round().astype(np.int64))
+    return np.asarray(distinct[places])
+
+
+def _improved(ranked: Ranked, kept: list[Cascade], prices: Floats) -> set[Cascade]:
+    """Improve what one level has found: at each price the best, with its neighbours; and all that are kept for some
+    deadline with their own thresholds, as far as their classifiers go."""
+    best = {_descended(ranked, kept, float(price)) for price in prices[:: len(prices) // 25 or 1]}
+    hull = worth_keeping(ranked.rows, list(kept))
+    steep = _slopes(ranked.rows, hull)
+    return best | {ranked.improved(one, price) for one, price in zip(hull, steep, strict=True)}
+
+
+def _slopes(rows: Rows, cascades: list[Cascade]) -> list[float]:
+    """Tell at about what price each is the best, by the line to those beside it on the hull of all."""
+    measured = np.array([rows.means(one) for one in cascades])
+    hull = lower_hull(measured[:, 0], measured[:, 1])
+    ends = measured[hull]
+    rise = np.append(-np.diff(ends[:, 1]) / np.maximum(np.diff(ends[:, 0]), 1e-300), 0.0)
+    place = np.minimum(np.searchsorted(ends[:, 0], measured[:, 0]), len(hull) - 1)
+    slopes: list[float] = rise[place].tolist()
+    return slopes
+
+
+def _descended(ranked: Ranked, starts: list[Cascade], price: float) -> Cascade:
+    """Improve the best of some cascades at a price, then by its neighbours, as long as that helps."""
+    best = ranked.improved(min(starts, key=lambda one: ranked.objective(one, price)), price)
+    value = ranked.objective(best, price)
+    while True:
+        near = [ranked.improved(one, price) for one in neighbours(best, ranked.rows)]
+        values = [ranked.objective(one, price) for one in near]
+        if not near or min(values) >= value - 1e-9:
+            return best
+        best, value = near[int(np.argmin(values))], min(values)
+
+
+def _carries_separate(rows: Rows, prices: Floats) -> bool:
+    """Tell whether thresholds of their own do better on rows that they were not learned from (three folds)."""
+    part = np.arange(len(rows.wrong)) % FOLDS
+    tried = prices[np.linspace(0, len(prices) - 1, TRIED).round().astype(np.int64)]
+    gained = 0.0
+    for fold in range(FOLDS):
+        learned, fresh = rows.take(np.flatnonzero(part != fold)), rows.take(np.flatnonzero(part == fold))
+        starts = sorted(candidates(learned, tried), key=_by_form)
+        ranked, measured = Ranked.of(learned), np.array([learned.means(one) for one in starts])
+        for price in tried.tolist():
+            one = starts[int((measured[:, 1] + price * measured[:, 0]).argmin())]
+            own = _descended(ranked, [one], price)
+            before, after = (np.dot(fresh.means(each), (price, 1.0)) for each in (one, own))
+            gained += float(before - after) / max(float(before), 1e-12)
+    return gained > 0.0

@@ -1,0 +1,100 @@
+"""Cascades with a threshold for each classifier, improved one at a time until none can be.
+
+Whoever answers a row that reaches step j makes its error; whoever leaves it pays for what the later steps do with it.
+With all other thresholds as they are, both are known for every row, so the best threshold of step j is found by one
+pass over its rows by falling chance. No step of this raises ``error + price · cost`` on the rows, and it ends.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from models.arrays import Bools, Floats, Int64s
+from solvers.cascade.frontier.rows import NEVER, Cascade, Rows
+
+SWEEPS = 6
+TIE = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranked:
+    """Rows, and for each classifier their order by falling chance and where in it equal chances end: (N, n) both."""
+
+    rows: Rows
+    order: Int64s
+    ends: Bools
+
+    @classmethod
+    def of(cls, rows: Rows) -> "Ranked":
+        """Sort once. O(n N log N)."""
+        order = np.argsort(-rows.chances, axis=0, kind="stable")
+        ranked = np.take_along_axis(rows.chances, order, axis=0)
+        ends = np.ones(ranked.shape, dtype=bool)
+        ends[:-1] = ranked[1:] != ranked[:-1]
+        return cls(rows, order, ends)
+
+    def objective(self, cascade: Cascade, price: float) -> float:
+        """Reckon error + price · cost on the rows."""
+        cost, error = self.rows.means(cascade)
+        return error + price * cost
+
+    def improved(self, cascade: Cascade, price: float) -> Cascade:
+        """Improve the thresholds from the last to the first, and leave out who never answers, until nothing changes.
+
+        O(N) a threshold and sweep.
+        """
+        for _ in range(SWEEPS):
+            better = self._swept(cascade, price)
+            if better == cascade:
+                break
+            cascade = better
+        return cascade
+
+    def _swept(self, cascade: Cascade, price: float) -> Cascade:
+        members, thresholds = cascade.members, list(cascade.thresholds)
+        waiting = self._waiting(members, thresholds)
+        later = self.rows.wrong[:, members[-1]] + price * self.rows.costs[:, members[-1]]
+        for j in reversed(range(len(thresholds))):
+            k = members[j]
+            gain = np.where(waiting[j], later - self.rows.wrong[:, k], 0.0)
+            thresholds[j] = self._best_threshold(k, gain, thresholds[j])
+            accepted = self.rows.chances[:, k] >= thresholds[j]
+            later = price * self.rows.costs[:, k] + np.where(accepted, self.rows.wrong[:, k], later)
+        kept = [j for j, threshold in enumerate(thresholds) if threshold < NEVER]
+        return Cascade((*(members[j] for j in kept), members[-1]), tuple(thresholds[j] for j in kept))
+
+    def _waiting(self, members: tuple[int, ...], thresholds: list[float]) -> list[Bools]:
+        """Tell which rows reach each step but the last."""
+        waiting, here = [], np.ones(len(self.rows.wrong), dtype=bool)
+        for k, threshold in zip(members[:-1], thresholds, strict=True):
+            waiting.append(here)
+            here = here & (self.rows.chances[:, k] < threshold)
+        return waiting
+
+    def _best_threshold(self, k: int, gain: Floats, present: float) -> float:
+        """Find from what chance on answers of a classifier are to be accepted, given what each acceptance gains; the
+        present one if none is better."""
+        order, ends = self.order[:, k], self.ends[:, k]
+        sums = np.cumsum(gain[order])[ends]
+        best = int(sums.argmax())
+        now = float(gain[self.rows.chances[:, k] >= present].sum())
+        if max(float(sums[best]), 0.0) <= now + TIE * len(gain):
+            return present
+        return float(self.rows.chances[order[np.flatnonzero(ends)[best]], k]) if sums[best] > 0 else NEVER
+
+
+def neighbours(cascade: Cascade, rows: Rows) -> list[Cascade]:
+    """List the cascades that differ by one classifier: one more where its cost is in order, one less, another last."""
+    members, thresholds = cascade.members, cascade.thresholds
+    means = rows.costs.mean(axis=0)
+    level = float(np.median(thresholds or rows.chances[:, rows.unsure])) if np.any(rows.unsure) else NEVER
+    near = [
+        replace(cascade, members=members[:j] + members[j + 1 :], thresholds=thresholds[:j] + thresholds[j + 1 :])
+        for j in range(len(thresholds))
+    ]
+    for k in np.flatnonzero(np.isin(np.arange(len(means)), members, invert=True)).tolist():
+        near.append(replace(cascade, members=(*members[:-1], k)))
+        if rows.unsure[k]:
+            at = sum(bool(means[one] < means[k]) for one in members[:-1])
+            near.append(Cascade((*members[:at], k, *members[at:]), (*thresholds[:at], level, *thresholds[at:])))
+    return near
