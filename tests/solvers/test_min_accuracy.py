@@ -29,31 +29,38 @@ def plan(solver: str) -> Any:
     return built(solver, World.of(3, 400).dataset(solver), 1, **PARAMS.get(solver, {})).plan
 
 
-def test_a_cascade_is_the_quickest_that_is_accurate_enough_within_the_deadline() -> None:
+def test_a_cascade_is_the_cheapest_that_is_accurate_enough_within_the_deadline() -> None:
     made: CascadePlan = plan("cascade")
-    steps = list(zip(made.ranges(), made.accuracies.tolist(), strict=True))
-    for deadline in (*made.maximum_durations.tolist(), None):
+    safe = (made.point_accuracies - made.point_accuracy_errors).tolist()
+    costs = (made.point_costs + made.point_cost_errors).tolist()
+    for deadline in (*np.unique(made.point_maxima).tolist(), None):
+        hull = [i for limits, i in made.askable() if limits.get("deadline", 0.0) <= (deadline or np.inf)]
         for wanted in LEVELS:
-            able = [
-                one.expected_duration
-                for one, accuracy in steps
-                if accuracy >= wanted and (deadline is None or one.maximum_duration <= deadline)
-            ]
+            able = [costs[i] for i in hull if safe[i] >= wanted and made.point_maxima[i] <= (deadline or np.inf)]
             query = CascadeQuery(deadline=deadline, min_accuracy=wanted)
             if able:
-                assert made.decide(query).expected_duration == min(able)
+                chosen = made.chosen(query)
+                assert chosen is not None
+                assert costs[chosen.first] == pytest.approx(min(able))
+                assert safe[chosen.first] >= wanted
+                assert made.decide(query).maximum_duration <= (deadline or np.inf)
             else:
                 with pytest.raises(Infeasible, match=f"asked is {wanted:g}"):
                     made.decide(query)
 
 
-def test_a_cascade_of_an_older_version_says_what_it_lacks() -> None:
+def test_a_cascade_of_an_older_version_asks_those_of_its_deadlines_or_says_what_it_lacks() -> None:
     made: CascadePlan = plan("cascade")
-    kept = {name: getattr(made, name) for name in made.__dataclass_fields__ if not name.startswith("_")}
-    old = CascadePlan(**{**kept, "accuracies": np.empty(0)})
-    assert old.decide(CascadeQuery()).cascade == made.decide(CascadeQuery()).cascade
+    kept = {name: getattr(made, name) for name in made.__dataclass_fields__ if name[0] != "_" and name[:6] != "point_"}
+    older = CascadePlan(**kept)
+    for step, item in enumerate(older.ranges()):
+        wanted = float(older.accuracies[step])
+        decision = older.decide(CascadeQuery(deadline=item.deadline_from, min_accuracy=wanted))
+        assert decision.expected_duration <= older.expected_durations[0]
+    oldest = CascadePlan(**{**kept, "accuracies": np.empty(0)})
+    assert oldest.decide(CascadeQuery()).cascade == made.decide(CascadeQuery()).cascade
     with pytest.raises(InvalidRequest, match="build it again"):
-        old.decide(CascadeQuery(min_accuracy=0.5))
+        oldest.decide(CascadeQuery(min_accuracy=0.5))
 
 
 def test_a_policy_takes_its_cheapest_point_that_is_accurate_enough() -> None:

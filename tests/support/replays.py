@@ -114,8 +114,13 @@ class Replayed(NamedTuple):
 
 
 def replay_cascade(live: Live[Any], fresh: World) -> list[Replayed]:
-    """Walk fresh rows through the cascade without a deadline."""
-    decision = live.plan.decide(CascadeQuery())
+    """Walk fresh rows through the cascade without a deadline, and through those within costs."""
+    replayed = _walked(live, CascadeQuery(), fresh, "time")
+    return replayed + [one for most in (2.5, 6.0) for one in _walked(live, CascadeQuery(max_cost=most), fresh, "cost")]
+
+
+def _walked(live: Live[Any], query: CascadeQuery, fresh: World, paid: str) -> list[Replayed]:
+    decision = live.plan.decide(query)
     n = len(fresh.correct)
     right, waiting, times = np.zeros(n, dtype=bool), np.ones(n, dtype=bool), np.zeros(n)
     for step in decision.steps:
@@ -128,7 +133,7 @@ def replay_cascade(live: Live[Any], fresh: World) -> list[Replayed]:
         times += waiting * fresh.costs[:, k]
         right |= waiting & sure & fresh.correct[:, k]
         waiting &= ~sure
-    return _held(live, CascadeQuery(), decision, accuracy=right, time=times)
+    return _held(live, query, decision, accuracy=right, **{paid: times})
 
 
 def replay_index(live: Live[Any], fresh: World) -> list[Replayed]:

@@ -42,6 +42,21 @@ def candidates(rows: Rows, prices: Floats) -> set[Cascade]:
     return every
 
 
+def best_at(rows: Rows, prices: Floats) -> list[Cascade]:
+    """Find, for each price, the best cascade over all levels."""
+    least = np.full(len(prices), np.inf)
+    best = [Cascade((0,), ())] * len(prices)
+    for level in levels_of(rows):
+        programme = Programme.of(rows, (rows.chances >= level) & rows.unsure)
+        value, previous = programme.values(prices)
+        for i in range(len(prices)):
+            objective = programme.completed(value[:, i], float(prices[i])).ravel()
+            end = int(objective.argmin())
+            if objective[end] < least[i]:
+                least[i], best[i] = objective[end], _cascade(end, previous[:, i], level, rows.costs.shape[1])
+    return best
+
+
 def levels_of(rows: Rows) -> list[float]:
     """Take levels between which the chances lie evenly."""
     chances = rows.chances[:, rows.unsure]

@@ -70,7 +70,8 @@ def _logistic(confidences: Floats, quality: Floats, asked: Floats) -> Floats:
         return np.full(len(asked), mean)
     scaled, wanted = ((x - confidences.mean()) / spread for x in (confidences, asked))
     twice, is_right = np.concatenate((scaled, scaled))[:, None], np.repeat([1, 0], len(quality))
-    curve = LogisticRegression(C=10.0).fit(twice, is_right, sample_weight=np.concatenate((quality, 1 - quality)))
+    weights = np.concatenate((quality, 1 - quality))
+    curve = LogisticRegression(C=10.0, solver="newton-cholesky").fit(twice, is_right, sample_weight=weights)
     if float(curve.coef_[0, 0]) <= 0.0:
         return np.full(len(asked), mean)
     return np.asarray(curve.predict_proba(wanted[:, None])[:, 1])

@@ -6,12 +6,14 @@ import numpy as np
 
 from models.arrays import Floats
 from solvers.budget_mixture import lower_hull
-from solvers.cascade.frontier.acceptance_levels import candidates, prices_of
+from solvers.cascade.frontier.acceptance_levels import best_at, candidates, prices_of
 from solvers.cascade.frontier.rows import Cascade, Rows
 from solvers.cascade.frontier.separate_thresholds import Ranked, neighbours
 
 FOLDS, TRIED = 3, 8
 """Parts of the rows and prices by which the family is chosen."""
+PRICE_STEP = 2
+"""Every so many prices cascades are improved from their thresholds on."""
 MOST_DEADLINES = 12
 """Worst-case times, of all that there are, under which a hull is kept."""
 LEAST_ROWS = 200
@@ -68,15 +70,15 @@ def _limits(longest: Floats) -> Floats:
 def _improved(ranked: Ranked, kept: list[Cascade], prices: Floats) -> set[Cascade]:
     """Improve what one level has found: at each price the best, with its neighbours; and all that are kept for some
     deadline with their own thresholds, as far as their classifiers go."""
-    best = {_descended(ranked, kept, float(price)) for price in prices[:: len(prices) // 25 or 1]}
-    hull = worth_keeping(ranked.rows, list(kept))
-    steep = _slopes(ranked.rows, hull)
-    return best | {ranked.improved(one, price) for one, price in zip(hull, steep, strict=True)}
+    measured = np.array([ranked.rows.means(one) for one in kept])
+    starts = [(kept[int((measured @ (price, 1.0)).argmin())], price) for price in prices[::PRICE_STEP].tolist()]
+    best = {_descended(ranked, one, price) for one, price in starts}
+    return best | {ranked.improved(one, price) for one, price in zip(kept, _slopes(measured), strict=True)}
 
 
-def _slopes(rows: Rows, cascades: list[Cascade]) -> list[float]:
-    """Tell at about what price each is the best, by the line to those beside it on the hull of all."""
-    measured = np.array([rows.means(one) for one in cascades])
+def _slopes(measured: Floats) -> list[float]:
+    """Tell at about what price each cascade is the best, by the line to the next on the hull of all: from mean costs
+    and errors, (n, 2)."""
     hull = lower_hull(measured[:, 0], measured[:, 1])
     ends = measured[hull]
     rise = np.append(-np.diff(ends[:, 1]) / np.maximum(np.diff(ends[:, 0]), 1e-300), 0.0)
@@ -85,9 +87,9 @@ def _slopes(rows: Rows, cascades: list[Cascade]) -> list[float]:
     return slopes
 
 
-def _descended(ranked: Ranked, starts: list[Cascade], price: float) -> Cascade:
-    """Improve the best of some cascades at a price, then by its neighbours, as long as that helps."""
-    best = ranked.improved(min(starts, key=lambda one: ranked.objective(one, price)), price)
+def _descended(ranked: Ranked, start: Cascade, price: float) -> Cascade:
+    """Improve a cascade at a price, then by its neighbours, as long as that helps."""
+    best = ranked.improved(start, price)
     value = ranked.objective(best, price)
     while True:
         near = [ranked.improved(one, price) for one in neighbours(best, ranked.rows)]
@@ -104,11 +106,9 @@ def _carries_separate(rows: Rows, prices: Floats) -> bool:
     gained = 0.0
     for fold in range(FOLDS):
         learned, fresh = rows.take(np.flatnonzero(part != fold)), rows.take(np.flatnonzero(part == fold))
-        starts = sorted(candidates(learned, tried), key=_by_form)
-        ranked, measured = Ranked.of(learned), np.array([learned.means(one) for one in starts])
-        for price in tried.tolist():
-            one = starts[int((measured[:, 1] + price * measured[:, 0]).argmin())]
-            own = _descended(ranked, [one], price)
+        ranked = Ranked.of(learned)
+        for one, price in zip(best_at(learned, tried), tried.tolist(), strict=True):
+            own = _descended(ranked, one, price)
             before, after = (np.dot(fresh.means(each), (price, 1.0)) for each in (one, own))
             gained += float(before - after) / max(float(before), 1e-12)
     return gained > 0.0

@@ -57,7 +57,10 @@ class Ranked:
         for j in reversed(range(len(thresholds))):
             k = members[j]
             gain = np.where(waiting[j], later - self.rows.wrong[:, k], 0.0)
-            thresholds[j] = self._best_threshold(k, gain, thresholds[j])
+            asking = price * float(self.rows.costs[waiting[j], k].sum())
+            thresholds[j] = self._best_threshold(k, gain, asking, thresholds[j])
+            if thresholds[j] == NEVER:
+                continue
             accepted = self.rows.chances[:, k] >= thresholds[j]
             later = price * self.rows.costs[:, k] + np.where(accepted, self.rows.wrong[:, k], later)
         kept = [j for j, threshold in enumerate(thresholds) if threshold < NEVER]
@@ -71,13 +74,13 @@ class Ranked:
             here = here & (self.rows.chances[:, k] < threshold)
         return waiting
 
-    def _best_threshold(self, k: int, gain: Floats, present: float) -> float:
-        """Find from what chance on answers of a classifier are to be accepted, given what each acceptance gains; the
-        present one if none is better."""
+    def _best_threshold(self, k: int, gain: Floats, asking: float, present: float) -> float:
+        """Find from what chance on answers of a classifier are to be accepted, given what each acceptance gains and
+        what asking costs; the present one if none is better, ``NEVER`` if it is not worth asking."""
         order, ends = self.order[:, k], self.ends[:, k]
-        sums = np.cumsum(gain[order])[ends]
+        sums = np.cumsum(gain[order])[ends] - asking
         best = int(sums.argmax())
-        now = float(gain[self.rows.chances[:, k] >= present].sum())
+        now = float(gain[self.rows.chances[:, k] >= present].sum()) - asking
         if max(float(sums[best]), 0.0) <= now + TIE * len(gain):
             return present
         return float(self.rows.chances[order[np.flatnonzero(ends)[best]], k]) if sums[best] > 0 else NEVER

@@ -1,0 +1,301 @@
+"""The frontier of cost, error and worst-case time: exact where it says so, and true of rows that it has not seen."""
+
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models import InvalidRequest, Trace
+from models.cascade import CascadeOptions, CascadeQuery
+from models.errors import Infeasible
+from solvers.base import Run
+from solvers.cascade import CascadePlan, fit
+from solvers.cascade.frontier.acceptance_levels import Programme, candidates, levels_of, prices_of
+from solvers.cascade.frontier.calibration import calibrate
+from solvers.cascade.frontier.rows import Cascade, Rows
+from solvers.cascade.frontier.search import search, worth_keeping
+from solvers.cascade.frontier.separate_thresholds import Ranked
+from tests.support.replays import NAMES, World
+from tests.support.strategies import random_trace
+
+
+def random_rows(seed: int, count: int, n: int, *, measured: bool = False) -> Rows:
+    """Draw rows on which dearer classifiers are right more often, and surer of it."""
+    rng = np.random.default_rng(seed)
+    skill = np.sort(rng.uniform(0.4, 0.95, n))
+    chances = np.clip(skill + 0.25 * rng.normal(size=(count, n)), 0.01, 0.99).round(2)
+    wrong = (rng.random((count, n)) > chances).astype(np.float64)
+    costs = np.tile(np.sort(rng.uniform(1, 20, n)), (count, 1))
+    costs *= 1 + 0.5 * rng.random(costs.shape) * measured
+    return Rows(chances, wrong, costs, costs.max(axis=0), np.ones(n, dtype=bool))
+
+
+def all_cascades(n: int, level: float) -> list[Cascade]:
+    """List every order of every subset."""
+    orders = [order for size in range(1, n + 1) for order in permutations(range(n), size)]
+    return [Cascade(order, (level,) * (len(order) - 1)) for order in orders]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_one_level_is_exact_over_all_subsets_orders_and_last_classifiers(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 5))
+    rows = random_rows(seed, int(rng.integers(3, 40)), n, measured=bool(seed % 2))
+    level, prices = float(rng.uniform(0.3, 1.0)), np.geomspace(1e-3, 1.0, 5)
+    programme = Programme.of(rows, rows.chances >= level)
+    value, _ = programme.values(prices)
+    for i, price in enumerate(prices.tolist()):
+        found = programme.completed(value[:, i], price).min()
+        every = [np.dot(rows.means(one), (price, 1.0)) for one in all_cascades(n, level)]
+        assert found == pytest.approx(min(every), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_a_level_finds_is_the_best_that_any_order_of_it_reaches_for_every_price(seed: int) -> None:
+    rows = random_rows(seed, 40, 3)
+    prices = prices_of(rows, 7)
+    found = [np.array(rows.means(one)) for one in candidates(rows, prices)]
+    every = [np.array(rows.means(one)) for level in levels_of(rows) for one in all_cascades(3, level)]
+    for price in prices.tolist():
+        assert min(m @ (price, 1.0) for m in found) == pytest.approx(min(m @ (price, 1.0) for m in every), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_threshold_is_the_best_of_all_where_the_others_stay(seed: int) -> None:
+    rows = random_rows(seed, 50, 2)
+    price = float(np.random.default_rng(seed).choice([1e-3, 0.01, 0.05]))
+    ranked = Ranked.of(rows)
+    found = ranked.improved(Cascade((0, 1), (0.5,)), price)
+    every = [Cascade((1,), ())] + [Cascade((0, 1), (t,)) for t in np.unique(rows.chances[:, 0]).tolist()]
+    assert ranked.objective(found, price) == pytest.approx(min(ranked.objective(one, price) for one in every), abs=1e-9)
+
+
+@given(st.integers(0, 10_000), st.floats(1e-4, 1.0))
+@settings(max_examples=60, deadline=None)
+def test_improving_never_harms(seed: int, price: float) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 6))
+    rows = random_rows(seed, 60, n, measured=True)
+    start = Cascade(tuple(rng.permutation(n).tolist()), tuple(rng.uniform(0.2, 1.0, n - 1).tolist()))
+    ranked = Ranked.of(rows)
+    assert ranked.objective(ranked.improved(start, price), price) <= ranked.objective(start, price) + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_is_kept_is_the_best_for_every_price_within_the_tightest_and_without_a_deadline(seed: int) -> None:
+    rows = random_rows(seed, 60, 4)
+    every = sorted(candidates(rows, prices_of(rows, 9)), key=lambda one: (one.members, one.thresholds))
+    kept = worth_keeping(rows, every)
+    longest = [rows.longest(one.members) for one in every]
+    for limit in (min(longest), max(longest)):
+        for price in np.geomspace(1e-4, 1.0, 12).tolist():
+            of_all, of_kept = (
+                min(np.dot(rows.means(one), (price, 1.0)) for one in some if rows.longest(one.members) <= limit)
+                for some in (every, kept)
+            )
+            assert of_kept == pytest.approx(of_all, abs=1e-12)
+
+
+def test_separate_thresholds_are_kept_where_rows_carry_them_and_not_where_they_are_few() -> None:
+    assert not search(random_rows(1, 100, 4)).separate
+    rng = np.random.default_rng(0)
+    chances = rng.random((4000, 3))
+    right = np.column_stack((chances[:, 0] > 0.7, chances[:, 1] > 0.2, np.ones(4000)))
+    wrong = 1 - right.astype(np.float64)
+    rows = Rows(chances, wrong, np.tile([1.0, 2.0, 20.0], (4000, 1)), np.array([1.0, 2.0, 20.0]), np.ones(3, bool))
+    kept = search(rows)
+    assert kept.separate
+    assert any(rows.means(one)[1] == 0 and rows.means(one)[0] < 12 for one in kept.cascades)
+
+
+@pytest.mark.parametrize(("rows", "kinds"), [(60, {"logistic", "constant"}), (5000, {"isotonic", "logistic"})])
+def test_chances_rise_with_the_confidence_whatever_its_scale(rows: int, kinds: set[str]) -> None:
+    rng = np.random.default_rng(rows)
+    confidences = rng.random(rows)
+    quality = (rng.random(rows) < confidences**2).astype(np.float64)
+    plain, percent = calibrate(confidences, quality), calibrate(100 * confidences, quality)
+    ordered = plain.values[np.argsort(confidences)]
+    assert plain.kind in kinds
+    assert np.all(np.diff(ordered) >= -1e-12)
+    assert ordered.min() >= 0
+    assert ordered.max() <= 1
+    assert percent.values == pytest.approx(plain.values, abs=1e-6)
+    assert np.abs(plain.values - confidences**2).mean() < 0.12
+
+
+def test_a_confidence_that_tells_nothing_or_the_contrary_gives_one_chance() -> None:
+    quality = np.array([1.0, 0.0] * 30)
+    assert set(calibrate(np.full(60, 0.7), quality).values.tolist()) == {0.5}
+    contrary = calibrate(np.linspace(1, 0, 60), np.sort(np.random.default_rng(0).random(60)))
+    assert np.ptp(contrary.values) == 0
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return World.of(3, 3000)
+
+
+@pytest.fixture(scope="module")
+def plan(world: World) -> CascadePlan:
+    return build(world.dataset("cascade", measured=True))
+
+
+def build(trace: Any, **options: Any) -> CascadePlan:
+    return fit(trace, CascadeOptions(**options), np.random.default_rng(7), Run()).plan
+
+
+def safe(plan: CascadePlan, query: CascadeQuery) -> tuple[float, float]:
+    """Reckon the cost and the accuracy of a decision, each with a standard error to spare."""
+    chosen = plan.chosen(query)
+    assert chosen is not None
+    accuracy = plan.point_accuracies - plan.point_accuracy_errors
+    return chosen.mean(plan.point_costs + plan.point_cost_errors), chosen.mean(accuracy)
+
+
+def test_figures_of_points_are_those_of_held_out_rows_walked_one_by_one(world: World, plan: CascadePlan) -> None:
+    held_out = np.random.default_rng(7).permutation(3000)[1500:]
+    for point in plan.points(None):
+        right, spent = [], []
+        for row in held_out.tolist():
+            paid = 0.0
+            for name, threshold in zip(point.cascade, point.thresholds, strict=True):
+                k = NAMES.index(name)
+                paid += world.costs[row, k]
+                if threshold is None or world.confidences[row, k] >= threshold:
+                    right.append(world.correct[row, k])
+                    break
+            spent.append(paid)
+        assert point.accuracy == pytest.approx(np.mean(right))
+        assert point.cost == pytest.approx(np.mean(spent))
+        assert point.maximum_duration >= max(spent) * 0.9
+        assert point.cost_interval[0] <= point.cost <= point.cost_interval[1]
+
+
+def test_more_cost_is_never_less_accurate_and_no_limit_is_broken(plan: CascadePlan) -> None:
+    maxima = np.unique(plan.point_maxima).tolist()
+    for deadline in (maxima[0], maxima[len(maxima) // 2], None):
+        before = 0.0
+        for most in np.linspace(0.5, 20, 60).tolist():
+            query = CascadeQuery(max_cost=most, deadline=deadline, item="some")
+            try:
+                decision = plan.decide(query)
+            except Infeasible as refusal:
+                assert f"asked is at most {most:g}"[:20] in str(refusal)
+                assert before == 0.0
+                continue
+            cost, accuracy = safe(plan, query)
+            assert cost <= most + 1e-9
+            assert decision.maximum_duration <= (deadline or np.inf)
+            chosen = plan.chosen(query)
+            assert chosen is not None
+            assert chosen.mean(plan.point_accuracies) >= before - 1e-12
+            before = chosen.mean(plan.point_accuracies)
+            del accuracy
+
+
+def test_an_accuracy_is_reached_at_the_least_cost_and_a_budget_that_it_breaks_is_named(plan: CascadePlan) -> None:
+    for wanted in np.linspace(0.5, 0.99, 30).tolist():
+        query = CascadeQuery(min_accuracy=wanted, item="some")
+        try:
+            plan.decide(query)
+        except Infeasible as refusal:
+            assert f"asked is {wanted:g}" in str(refusal)
+            continue
+        cost, accuracy = safe(plan, query)
+        assert accuracy >= wanted - 1e-9
+        cheaper = CascadeQuery(max_cost=cost * 0.999, item="some")
+        try:
+            assert safe(plan, cheaper)[1] < wanted
+        except Infeasible:
+            pass
+        with pytest.raises(Infeasible, match=r"needs .* an item, asked is at most"):
+            plan.decide(CascadeQuery(min_accuracy=wanted, max_cost=cost * 0.9, item="some"))
+        alone = plan.decide(CascadeQuery(min_accuracy=wanted))
+        assert not alone.shares
+        assert safe(plan, CascadeQuery(min_accuracy=wanted))[1] >= wanted
+
+
+def test_two_cascades_share_the_items_by_their_ids(plan: CascadePlan) -> None:
+    for most in (2.2, 3.7, 5.1):
+        decisions = [plan.decide(CascadeQuery(max_cost=most, item=f"image-{i}")) for i in range(4000)]
+        assert decisions[5] == plan.decide(CascadeQuery(max_cost=most, item="image-5"))
+        (first, second) = decisions[0].shares
+        assert first.share + second.share == pytest.approx(1)
+        dearer = np.mean([one.steps != decisions[0].steps for one in decisions])
+        assert min(abs(dearer - first.share), abs(dearer - second.share)) < 0.03
+        without = plan.decide(CascadeQuery(max_cost=most))
+        assert without.shares == ()
+        assert without.cascade == first.cascade
+
+
+def test_no_deadline_that_is_too_tight_and_no_cost_that_is_too_low_is_answered(plan: CascadePlan) -> None:
+    with pytest.raises(Infeasible, match="fastest cascade takes at most"):
+        plan.decide(CascadeQuery(max_cost=5.0, deadline=0.5))
+    with pytest.raises(Infeasible, match="cheapest cascade costs"):
+        plan.decide(CascadeQuery(max_cost=0.5))
+
+
+def test_the_frontier_is_nowhere_behind_single_classifiers(world: World, plan: CascadePlan) -> None:
+    held_out = np.random.default_rng(7).permutation(3000)[1500:]
+    costs, accuracies = plan.point_costs, plan.point_accuracies
+    for k in range(3):
+        cost, right = world.costs[held_out, k].mean(), world.correct[held_out, k].mean()
+        assert accuracies[costs <= cost * 1.02].max() >= right - 0.01
+
+
+def test_permuting_the_classifiers_changes_no_figure(world: World, plan: CascadePlan) -> None:
+    trace = world.dataset("cascade", measured=True)
+    assert isinstance(trace, Trace)
+    order = [2, 0, 1]
+    spec = trace.spec.model_copy(update={"classifiers": tuple(trace.spec.classifiers[k] for k in order)})
+    columns = {name: getattr(trace, name)[:, order] for name in ("predictions", "quality", "confidences", "costs")}
+    other = build(replace(trace, spec=spec, **columns))
+    assert other.point_costs == pytest.approx(plan.point_costs)
+    assert other.point_accuracies == pytest.approx(plan.point_accuracies)
+
+
+def test_classifiers_without_confidence_come_last_or_alone() -> None:
+    trace = random_trace(np.random.default_rng(0), 600, 4)
+    silent = tuple(k.model_copy(update={"confidence": None}) for k in trace.spec.classifiers)
+    plan = build(replace(trace, spec=trace.spec.model_copy(update={"classifiers": silent})))
+    assert all(len(point.cascade) == 1 for point in plan.points(None))
+    half = (silent[0], *trace.spec.classifiers[1:])
+    plan = build(replace(trace, spec=trace.spec.model_copy(update={"classifiers": half})))
+    assert all(silent[0].name not in point.cascade[:-1] for point in plan.points(None))
+
+
+def test_of_many_classifiers_the_unbeaten_are_considered_and_the_others_named() -> None:
+    trace = random_trace(np.random.default_rng(0), 400, 14)
+    fitted = fit(trace, CascadeOptions(dependence="independent"), np.random.default_rng(0), Run())
+    assert len(fitted.plan.point_names) == 12
+    assert len(fitted.summary["frontier"]["not_considered"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("field", "forged"),
+    [
+        ("point_members", np.array([9] * 1, dtype=np.int32)),
+        ("point_offsets", np.array([0, 5], dtype=np.int64)),
+        ("point_costs", np.array([np.nan])),
+        ("point_accuracies", np.array([1.5])),
+        ("point_thresholds", np.array([np.inf])),
+        ("point_names", ("a", "a")),
+        ("point_reaching", np.array([2.0])),
+    ],
+)
+def test_a_forged_frontier_is_refused(plan: CascadePlan, field: str, forged: Any) -> None:
+    with pytest.raises(InvalidRequest, match="this is no frontier of cascades"):
+        replace(plan, **{field: forged})
+
+
+def test_an_older_version_refuses_a_cost_and_says_what_to_do(plan: CascadePlan) -> None:
+    kept = {name: getattr(plan, name) for name in plan.__dataclass_fields__ if name[0] != "_" and name[:6] != "point_"}
+    old = CascadePlan(**kept)
+    assert old.decide(CascadeQuery()) == plan.decide(CascadeQuery())
+    assert old.askable() == []
+    with pytest.raises(InvalidRequest, match="build it again"):
+        old.decide(CascadeQuery(max_cost=3.0))
