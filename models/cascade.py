@@ -17,6 +17,7 @@ Dependence = Literal["independent", "dependent", "grouped", "joint"]
 Algorithm = Literal[
     "ratio-order", "ratio-frontier", "power-order", "power-frontier", "group-states", "group-beam", "set-states"
 ]
+ItemId = Annotated[str, Field(min_length=1, max_length=200)]
 PlanAlgorithm = Literal[Algorithm, "frontier"]
 
 
@@ -144,7 +145,7 @@ class CascadeQuery(Value):
         "spare; the most accurate such cascade of the frontier is the answer",
         examples=[14.0],
     )
-    item: Label | None = Field(
+    item: ItemId | None = Field(
         default=None,
         description="the item's id: two cascades then share the items so that max_cost is spent in full, or "
         "min_accuracy just reached; the same id always gets the same one. Without it one cascade serves all",

@@ -4,9 +4,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from app.pictures.canvas import COLOURS, QUIET, logarithmic, panels, shown, spread_widely
+from app.pictures.canvas import COLOURS, QUIET, logarithmic, panels, percents, shown, spread_widely
 from app.serving.catalog import Live
-from models.cascade import CascadeQuery, CascadeRunDecision, DeadlineRange
+from models import ArtifactRecord
+from models.cascade import CascadeQuery, CascadeRunDecision, DeadlineRange, FrontierPoint
 from solvers.cascade import CascadePlan
 
 BEYOND = 1.15
@@ -14,12 +15,39 @@ BEYOND = 1.15
 
 
 def draw(live: Live[CascadePlan]) -> Figure:
-    """Draw the step function above the timeline."""
+    """Draw the step function above the timeline, and the frontier below."""
     decision: CascadeRunDecision = live.plan.decide(CascadeQuery())
-    picture, (above, below) = panels(live.record, 2.4, 0.8 + 0.26 * len(decision.steps))
+    has_frontier = len(live.plan.point_maxima) > 0
+    picture, (above, below, *rest) = panels(
+        live.record, 2.4, 0.8 + 0.26 * len(decision.steps), *([2.6] if has_frontier else [])
+    )
+    for axes in rest:
+        _frontier(axes, live.plan.points(None), live.record)
     _step_function(above, live.plan.ranges(), live.record.unit)
     _timeline(below, decision, live.record.unit)
     return picture
+
+
+def _frontier(axes: Axes, points: tuple[FrontierPoint, ...], record: ArtifactRecord) -> None:
+    """Draw accuracy over cost, with where each lies, and each classifier alone."""
+    costs, accuracies = (np.array([getattr(one, what) for one in points]) for what in ("cost", "accuracy"))
+    off = [
+        np.abs(np.array([getattr(one, f"{what}_interval") for one in points]) - values[:, None]).T
+        for what, values in (("cost", costs), ("accuracy", accuracies))
+    ]
+    axes.errorbar(
+        *(costs, accuracies, off[1], off[0]), fmt="-o", color=COLOURS[0], markersize=4, ecolor=QUIET, elinewidth=0.6
+    )
+    for one in record.worth.alternatives if record.worth else ():
+        axes.plot(one.cost, one.accuracy, "x", color=COLOURS[1])
+        axes.annotate(shown(one.name), (one.cost, one.accuracy), (4, -9), textcoords="offset points", fontsize=8)
+    percents(axes)
+    axes.set(
+        title="Accuracy against cost, on held-out rows",
+        xlabel=f"cost of an item on average, {record.unit}",
+        ylabel="accuracy",
+    )
+    logarithmic(axes, "x", costs)
 
 
 def _step_function(axes: Axes, ranges: tuple[DeadlineRange, ...], unit: str) -> None:

@@ -109,7 +109,7 @@ def query_field(kind: type[Value], name: str, prefix: str = "") -> Any:
     return Query(description=f"{prefix}{field.description}", **options)
 
 
-_LIMITS = ("gt", "ge", "lt", "le")
+_LIMITS = ("gt", "ge", "lt", "le", "min_length", "max_length")
 
 
 def _inside(annotation: Any) -> Iterator[Any]:

@@ -136,7 +136,7 @@ def test_a_new_user_uploads_builds_watches_asks_and_runs_the_curl(
         steps = server.client.get("/v1/cascades/first/deadlines").json()["items"]
         expect(answer.locator("strong")).to_have_text(steps[-1]["cascade"])
         assert steps[-1]["cascade"] != steps[0]["cascade"]
-        page.get_by_role("slider").press("Home")
+        page.get_by_role("slider", name="Deadline").press("Home")
         expect(page.locator(".card .copyable pre").first).to_contain_text("deadline=")
         wait_for(lambda: answer.locator("strong").all_inner_texts() == steps[0]["cascade"], 10)
         page.get_by_role("button", name="Copy curl").first.click()
@@ -145,6 +145,14 @@ def test_a_new_user_uploads_builds_watches_asks_and_runs_the_curl(
         reply = json.loads(subprocess.run(["bash", "-c", command], capture_output=True, check=True).stdout)
         assert [step["classifier"] for step in reply["steps"]] == answer.locator("strong").all_inner_texts()
         assert steps[0]["deadline_from"] <= reply["deadline"] < steps[1]["deadline_from"]
+        page.get_by_role("slider", name="Deadline").press("End")
+        page.get_by_label("Deadline (ms)", exact=True).fill("")
+        page.get_by_role("slider", name="Least accuracy").press("End")
+        expect(answer).to_contain_text("asked is 1")
+        page.get_by_label("Least accuracy", exact=True).fill("")
+        most = server.client.get("/v1/cascades/first/frontier").json()["items"][-1]
+        page.get_by_role("slider", name="Most that an item may cost").press("End")
+        wait_for(lambda: answer.locator("strong").all_inner_texts() == most["cascade"], 10)
         assert (visit.outside, visit.complaints) == ([], [])
 
 

@@ -136,10 +136,10 @@ def test_every_subject_says_what_it_would_decide_or_why_not(all_subjects: Server
     assert all(one["worth"]["headline"] for one in by_solver.values())
     strict = all_subjects.client.get("/v1/decisions", params=asked | {"min_accuracy": 1.0}).json()["items"]
     refusals = {one["artifact"]["solver"]: one["refusal"] for one in strict}
-    for solver in ("cascade", "index"):
-        assert "asked is 1" in refusals[solver]
+    assert "asked is 1" in refusals["index"]
+    assert "asked is" in refusals["cascade"]
     for solver, path in {
-        "cascade": "cascades/plan/decision?deadline=13",
+        "cascade": "cascades/plan/decision?deadline=13&max_cost=4",
         "index": "indexes/plan/decision?size=64&budget=4",
         "pipeline": "pipelines/plan/decision?max_cost=4",
     }.items():

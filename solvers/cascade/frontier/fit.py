@@ -81,6 +81,7 @@ def _points(cascades: list[Cascade], build: Rows, held_out: Rows) -> dict[str, A
     """Measure each cascade on both halves."""
     learned, fresh = [build.walk(one) for one in cascades], [held_out.walk(one) for one in cascades]
     right = [1 - wrong for _, wrong, _ in fresh]
+    no_failure = 1 / (len(held_out.wrong) + 2)  # of rows that were all right, one may have been wrong
     return {
         "point_offsets": np.cumsum([0, *(len(one.members) for one in cascades)], dtype=np.int64),
         "point_members": np.array([k for one in cascades for k in one.members], dtype=np.int32),
@@ -91,5 +92,5 @@ def _points(cascades: list[Cascade], build: Rows, held_out: Rows) -> dict[str, A
         "point_costs": np.array([float(cost.mean()) for cost, _, _ in fresh]),
         "point_cost_errors": np.array([float(standard_error_of_mean(cost)) for cost, _, _ in fresh]),
         "point_accuracies": np.array([float(each.mean()) for each in right]),
-        "point_accuracy_errors": np.array([float(standard_error_of_mean(each)) for each in right]),
+        "point_accuracy_errors": np.array([max(float(standard_error_of_mean(each)), no_failure) for each in right]),
     }

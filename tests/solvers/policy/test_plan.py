@@ -18,8 +18,8 @@ from models.policy import (
     RolloutItem,
 )
 from solvers import Run
-from solvers.policy import PolicyPlan, fit
 from solvers.budget_mixture import Mixture
+from solvers.policy import PolicyPlan, fit
 from tests.solvers.policy.problems import QUICK, build, features, items_of, many_features, trace
 
 BOOSTED = PolicyOptions(learner="regression", points=8, folds=3, trees=12, depth=3)

@@ -3,19 +3,21 @@ import { showArtifact, under } from "../artifact.js";
 import { fill, h, number, page, percent } from "../dom.js";
 import { decisionPanel } from "../decision.js";
 import { figure } from "../figures.js";
-import { hover, palette } from "../theme.js";
+import { colour, hover, palette } from "../theme.js";
 
 const arrow = (names) => names.join(" → ");
 
+const told = ({ accuracy }) => (accuracy === undefined ? "" : ` ${percent(accuracy)} of answers are right.`);
+
 /** The cascade as a timeline: each classifier, what it takes, and the share of items that come to it. */
-function timeline({ steps, expected_duration: expected, maximum_duration: most }, unit) {
+function timeline({ steps, expected_duration: expected, maximum_duration: most, expected: facts }, unit) {
   const bar = (share) => {
     const filled = h("span");
     filled.style.width = `${100 * share}%`;
     return h("div", { class: "bar", "aria-hidden": "true" }, filled);
   };
   return [
-    h("p", {}, `Expected: ${number(expected)} ${unit}; at most ${number(most)} ${unit}.`),
+    h("p", {}, `Expected: ${number(expected)} ${unit}; at most ${number(most)} ${unit}.${told(facts)}`),
     h(
       "ol",
       { class: "timeline" },
@@ -142,16 +144,80 @@ function deadlinesFigure(call) {
   ];
 }
 
+const isPoint = (reply) => (one) =>
+  arrow(one.cascade) === arrow(reply.cascade) &&
+  one.thresholds.every((threshold, at) => threshold === reply.steps[at].confidence_threshold);
+
+/** Accuracy over cost: the cascades that no mixture of others beats, and each classifier alone. */
+function frontierFigure(call, alternatives) {
+  const made = figure({
+    title: "Accuracy against cost",
+    hint: "each dot is a cascade with thresholds of its own; a budget between two is spent by sharing the items out. Bars hold what is true with 95 % confidence.",
+    call,
+    wide: true,
+  });
+  const bars = (items, key) => ({
+    type: "data",
+    symmetric: false,
+    array: items.map((one) => one[`${key}_interval`][1] - one[key]),
+    arrayminus: items.map((one) => one[key] - one[`${key}_interval`][0]),
+    thickness: 1,
+    width: 2,
+    color: colour("--muted"),
+  });
+  return [
+    made,
+    ({ items, unit }, reply) => () => ({
+      data: [
+        {
+          x: items.map((one) => one.cost),
+          y: items.map((one) => one.accuracy),
+          error_x: bars(items, "cost"),
+          error_y: bars(items, "accuracy"),
+          mode: "lines+markers",
+          name: "cascades",
+          marker: { size: items.map((one) => (reply && isPoint(reply)(one) ? 15 : 7)) },
+          customdata: items.map((one) => arrow(one.cascade)),
+          hovertemplate: hover`%{customdata}<br>%{y:.1%} right for %{x:.4g} ${unit}<extra></extra>`,
+        },
+        {
+          x: alternatives.map((one) => one.cost),
+          y: alternatives.map((one) => one.accuracy),
+          mode: "markers",
+          name: "one classifier always",
+          marker: { symbol: "x", size: 9 },
+          customdata: alternatives.map((one) => one.name),
+          hovertemplate: hover`%{customdata}<br>%{y:.1%} right for %{x:.4g} ${unit}<extra></extra>`,
+        },
+      ],
+      layout: {
+        xaxis: { title: { text: `mean cost of an item (${unit})` }, rangemode: "tozero" },
+        yaxis: { title: { text: "items answered rightly" }, tickformat: "~%" },
+      },
+      columns: [
+        { title: "cascade", value: (one) => arrow(one.cascade) },
+        { title: `cost (${unit})`, key: "cost" },
+        { title: "right, of held-out rows", key: "accuracy", show: percent },
+        { title: `at most (${unit})`, key: "maximum_duration" },
+      ],
+      rows: items,
+    }),
+  ];
+}
+
 page(async ({ solver, name }) => {
   const path = under("cascades", name);
   const record = await showArtifact({ solver, name });
   const { unit } = record;
+  const frontier = record.summary.frontier ? await get(path("frontier")) : null;
+  const [dots, drawDots] = frontierFigure({ path: path("frontier") }, record.worth?.alternatives ?? []);
+  const costs = frontier?.items.map((one) => one.cost_interval[1]);
   const { items } = await get(path("deadlines"));
   const [steps, drawSteps] = deadlinesFigure({ path: path("deadlines") });
   const [line, drawLine] = timelineFigure({ path: path("decision") });
   const [tightest, loosest] = [items[0].deadline_from, items.at(-1).deadline_from];
   const panel = decisionPanel({
-    title: "Try a deadline",
+    title: frontier ? "Try your limits" : "Try a deadline",
     inputs: [
       {
         name: "deadline",
@@ -161,16 +227,37 @@ page(async ({ solver, name }) => {
         max: loosest * 1.05,
         hint: `the tightest that can be met is ${number(tightest)} ${unit}`,
       },
+      ...(frontier
+        ? [
+            {
+              name: "max_cost",
+              label: "Most that an item may cost on average",
+              unit,
+              min: costs[0],
+              max: costs.at(-1) * 1.05,
+              hint: "then the most accurate cascade within it is taken",
+            },
+            {
+              name: "min_accuracy",
+              label: "Least accuracy",
+              min: 0.5,
+              max: 1,
+              least: true,
+              hint: "then the cheapest that reaches it, from 0 to 1",
+            },
+          ]
+        : []),
     ],
-    ask: ({ deadline }) => ({ path: path("decision", { deadline }) }),
+    ask: (limits) => ({ path: path("decision", limits) }),
     show: (reply) => timeline(reply, unit),
-    after: (reply, { deadline }) => {
-      steps.draw(drawSteps(items, unit, Number(deadline)));
-      line.retold({ path: path("decision", { deadline }) });
+    after: (reply, limits) => {
+      steps.draw(drawSteps(items, unit, Number(limits.deadline)));
+      if (frontier) dots.draw(drawDots(frontier, reply));
+      line.retold({ path: path("decision", limits) });
       if (reply) line.draw(drawLine(reply, unit));
-      else line.blank("No cascade meets this deadline.");
+      else line.blank(frontier ? "No cascade keeps these limits." : "No cascade meets this deadline.");
     },
   });
-  fill("figures", panel.element, line.element, steps.element);
+  fill("figures", panel.element, line.element, ...(frontier ? [dots.element] : []), steps.element);
   await panel.question();
 });
