@@ -9,9 +9,9 @@ module                   what of the paper
 =======================  =====================================================================================
 ``graph``                the DAG of acquired sets, step costs (Section 2, Equation 5; Section 3.2)
 ``sensors``              what sensors tell, and cost (Equation 10), as one table of numbers
-``node_classifiers``     one classifier for each set, of ``piecewise_basis`` functions and ``oblivious_trees``
+``node_classifiers``     one classifier for each set, of ``piecewise_basis`` functions and trees
 ``classifier_training``  how they are trained
-``boosting``             gradient boosting of oblivious trees, for classifiers and for decisions
+``solvers.trees``        (beside this package) gradient boosting of oblivious trees
 ``losses``               the losses of stopping (Equations 1 and 10)
 ``graph_reduce``         graph reduce (Algorithm 1, Lemma 2.1)
 ``node_features``        what a node decides by; ``node_policies`` what it learned

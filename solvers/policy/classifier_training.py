@@ -11,10 +11,10 @@ from threadpoolctl import threadpool_limits
 
 from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from models.policy import PolicyOptions
-from solvers.policy.boosting import Binned, Growth, boost_classes
 from solvers.policy.node_classifiers import Member, tree_inputs, tree_owners, weigh
-from solvers.policy.oblivious_trees import STAGE, Forest
 from solvers.policy.piecewise_basis import Basis
+from solvers.trees.boosting import Binned, Growth, boost_classes
+from solvers.trees.oblivious_trees import STAGE, Forest
 
 R = TypeVar("R")
 

@@ -28,7 +28,6 @@ from models.policy import PolicyOptions, TrafficCounts
 from solvers.alternatives import Replay
 from solvers.base import Fitted, Run
 from solvers.budget_mixture import lower_hull
-from solvers.policy.boosting import Growth
 from solvers.policy.classifier_training import TrainingRows, cut, in_parallel, train
 from solvers.policy.filter_tree import Tournament, learn_by_filter_tree
 from solvers.policy.graph import Graph
@@ -37,7 +36,6 @@ from solvers.policy.losses import Losses
 from solvers.policy.node_classifiers import Classifiers, Member
 from solvers.policy.node_features import node_features
 from solvers.policy.node_policies import from_regression, from_tournaments
-from solvers.policy.oblivious_trees import STAGE
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.regression import RATE, RIDGE, NodeTraining, Regressed, learn_by_regression
@@ -49,6 +47,8 @@ from solvers.policy.summary import summarize
 from solvers.policy.traffic import Passed, counts_of
 from solvers.policy.worth import worth
 from solvers.statistics import standard_error_of_mean
+from solvers.trees.boosting import Growth
+from solvers.trees.oblivious_trees import STAGE
 
 Learner = Literal["regression", "filter_tree"]
 

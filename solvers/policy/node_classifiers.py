@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from models.arrays import Bools, Floats, Int32s, Int64s, Singles
-from solvers.policy.oblivious_trees import Forest
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.sensors import Sensors
+from solvers.trees.oblivious_trees import Forest
 
 _AT_ONCE = 1 << 21
 """Weights that are gathered at once."""

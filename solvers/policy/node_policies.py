@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from models.arrays import Floats, Int16s, Int32s, Singles
 from solvers.policy.filter_tree import Tournament, monomials, play, standardize
-from solvers.policy.oblivious_trees import Forest
 from solvers.policy.regression import Regressed, least
+from solvers.trees.oblivious_trees import Forest
 
 
 @dataclass(frozen=True, slots=True, eq=False)

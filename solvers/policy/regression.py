@@ -12,8 +12,8 @@ from functools import partial
 import numpy as np
 
 from models.arrays import Floats, Int16s, Int32s, Int64s, Singles
-from solvers.policy.boosting import Binned, Growth, boost
-from solvers.policy.oblivious_trees import STAGE, Forest
+from solvers.trees.boosting import Binned, Growth, boost
+from solvers.trees.oblivious_trees import STAGE, Forest
 
 RATE, RIDGE = 0.06, 30.0
 """How fast forests of advantages learn, and how strongly their small leaves are pulled to 0."""

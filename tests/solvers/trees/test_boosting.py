@@ -5,8 +5,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from solvers.policy.boosting import Binned, Growth, boost, boost_classes
-from solvers.policy.oblivious_trees import STAGE, Forest
+from solvers.trees.boosting import Binned, Growth, boost, boost_classes
+from solvers.trees.oblivious_trees import STAGE, Forest
 
 GROWTH = Growth(trees=60, depth=3, rate=0.2, ridge=1.0)
 

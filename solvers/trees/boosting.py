@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.arrays import Bools, Floats, Singles, UInt8s
-from solvers.policy.oblivious_trees import Forest
+from solvers.trees.oblivious_trees import Forest
 
 BINS, COLUMNS = 48, 32
 
@@ -58,7 +58,7 @@ def _edges(column: Floats) -> Floats:
 
 def boost(binned: Binned, targets: Floats, growth: Growth, rng: np.random.Generator) -> Forest:
     """Regress targets, (n, L), by least squares. O(T D n d) for the questions and O(T n L) for the leaves."""
-    from solvers.policy.boosting_kernel import regress  # here, so that only a fit loads numba
+    from solvers.trees.boosting_kernel import regress  # here, so that only a fit loads numba
 
     residuals = targets.astype(np.float32)
     base = residuals.mean(axis=0, dtype=np.float64).astype(np.float32)
@@ -70,7 +70,7 @@ def boost_classes(
     binned: Binned, labels: NDArray[Any], classes: int, growth: Growth, rng: np.random.Generator
 ) -> Forest:
     """Fit the logits of class probabilities to labels, (n,), below ``classes``, by the logarithmic loss."""
-    from solvers.policy.boosting_kernel import classify
+    from solvers.trees.boosting_kernel import classify
 
     counts = np.bincount(labels, minlength=classes) + 0.5
     base = np.log(counts / counts.sum()).astype(np.float32)
