@@ -14,6 +14,7 @@ from models.base import LARGEST, Items, Label, Name, Sent, Value
 Metric = Literal["linf", "l1", "l2"]
 Objective = Literal["mean", "min"]
 Sampling = Literal["iid", "disjoint"]
+EstimatorName = Literal["occam", "neighbours", "forest", "boosting", "logistic", "stacked"]
 Cost = Annotated[float, Field(ge=0, le=LARGEST)]
 Coordinate = Annotated[float, Field(ge=-1e30, le=1e30)]
 Query = Annotated[Items[Coordinate], Field(min_length=1, max_length=100_000)]
@@ -30,6 +31,19 @@ class Samples(Value):
 class PortfolioOptions(Value):
     """How to build a portfolio from a trace with embeddings (``params`` of a build)."""
 
+    estimator: Literal["auto"] | EstimatorName = Field(
+        default="auto",
+        description="what says how likely each classifier is right: occam, the mean over samples of labelled items; "
+        "neighbours, forest, boosting or logistic, a regression on the embedding; stacked, the mean of these four; "
+        "auto: of the last five the one that routes best, by rows that it had not seen. The options on samples, metric "
+        "and temperature are for occam",
+    )
+    confidence: float = Field(
+        default=0.9,
+        ge=0.5,
+        lt=1,
+        description="not for occam: how sure it is to be that single queries cost no more on average than the budget",
+    )
     samples: Literal["auto"] | Samples = Field(
         default="auto", description="the samples; auto: those that route the validation part most accurately"
     )
@@ -52,7 +66,7 @@ class PortfolioOptions(Value):
     regularization: Literal["auto"] | Regularization = Field(
         default="auto",
         description="how many standard deviations of its error are taken off an estimate; auto: as many as route the "
-        "validation part most accurately",
+        "validation part most accurately; but for occam none",
     )
     feature_classifier: Label | None = Field(
         default=None,

@@ -191,7 +191,7 @@ def _compare(
     with training_on(None):
         forests = forest_values(plan.items, plan.success.astype(np.float64), plan.scaled(vectors), SEED)
     methods = methods_of(
-        estimates, plan.values(estimates), plan.route_each(estimates), known, plain, accuracies, forests,
+        estimates, plan.values(estimates), plan.route_each(estimates, vectors), known, plain, accuracies, forests,
         np.random.default_rng(SEED),
     )  # fmt: skip
     budgets = np.array(FRACTIONS) * plan.dearest

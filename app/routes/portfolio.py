@@ -164,21 +164,21 @@ async def _routed(
     else:
         estimates = await solved(context, plan.estimate_one, request.query)
     if request.budget_pacing is None:
-        return plan.route(estimates, budget), None
-    return await _paced(live, (estimates, budget), request.budget_pacing, context)
+        return plan.route(estimates, budget, lot=plan.lot_of(request.query)), None
+    return await _paced(live, (estimates, budget, plan.lot_of(request.query)), request.budget_pacing, context)
 
 
 async def _paced(
-    live: Live[PortfolioPlan], query: tuple[Any, float], pacing: Pacing, context: Context
+    live: Live[PortfolioPlan], query: tuple[Any, float, float], pacing: Pacing, context: Context
 ) -> tuple[RouteDecision, LedgerState]:
-    """Route one query of a stream, given its estimates and budget; by the uncorrected price if the store is away."""
+    """Route one query of a stream, given its estimates, budget and lot; by the plain price if the store is away."""
     plan = live.plan
     stream = Stream(pacing.total, pacing.queries, plan.cheapest)
     stream.refuse_if_hopeless(plan.unit)
-    estimates, budget = query
+    estimates, budget, lot = query
 
     def choose(now: float, most: float) -> RouteDecision:
-        decision: RouteDecision = plan.route(estimates, budget, budget_now=now, most=most)
+        decision: RouteDecision = plan.route(estimates, budget, budget_now=now, most=most, lot=lot)
         return decision
 
     uncorrected = LedgerState(ledger=pacing.ledger, corrected=False, spent=None, queries=None)

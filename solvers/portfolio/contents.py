@@ -8,6 +8,8 @@ from models import InvalidRequest
 from models.arrays import Floats, Int32s, Int64s, Singles
 from models.portfolio import Metric
 from solvers.portfolio.knapsack.programme import LARGEST
+from solvers.portfolio.learned import contents as learned
+from solvers.portfolio.learned.contents import LearnedContents, promises
 
 MOST_SAMPLES, MOST_NUMBERS = 1000, 500_000_000
 """Samples, and coordinates in all of them, that a plan may have: 2 GB in memory."""
@@ -21,12 +23,13 @@ _DIMENSIONS = {
     "curve_usage": 3,
     "curve_cost_errors": 2,
     "curve_too_high": 3,
+    **learned.DIMENSIONS,
 }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PortfolioContents:
-    """Labelled samples that tell how likely each of m classifiers is right. Costs are in ``unit``."""
+class PortfolioContents(LearnedContents):
+    """Labelled samples, or regressions, that tell how likely each of m classifiers is right. Costs are in ``unit``."""
 
     classifiers: tuple[str, ...]
     """m names."""
@@ -78,10 +81,19 @@ class PortfolioContents:
     """(q, p) the standard errors of what a query cost beyond what was planned; (0, 0): built before these were kept."""
     curve_too_high: Floats = field(default_factory=lambda: np.empty((0, 0, 0)))
     """(q, p, m) how far the estimates of a classifier were too high when it was chosen; (0, 0, 0): as above."""
+    price_shares: Floats = field(default_factory=lambda: np.empty(0))
+    """(b,) of queries for which two classifiers are equal at the price, the share that gets the dearer; (0,): none."""
 
     def check(self) -> None:
         """Raise InvalidRequest if the arrays do not fit each other."""
-        for group in (_dimensions, _numbers, _items, _prices, _curve):  # a later group relies on those before it
+        for group in (
+            _dimensions,
+            _numbers,
+            _items,
+            _learned,
+            _prices,
+            _curve,
+        ):  # a later group relies on those before it
             broken = [promise for promise, kept in group(self).items() if not kept]
             if broken:
                 raise InvalidRequest(f"this is no portfolio plan: it lacks {', '.join(broken)}")
@@ -130,12 +142,18 @@ def _items(plan: PortfolioContents) -> dict[str, bool]:
     }
 
 
+def _learned(plan: PortfolioContents) -> dict[str, bool]:
+    return promises(plan, plan.items.shape[1], len(plan.classifiers))
+
+
 def _prices(plan: PortfolioContents) -> dict[str, bool]:
     return {
         "prices that fall as budgets rise": plan.prices.shape == plan.price_budgets.shape
         and len(plan.prices) > 0
         and bool(np.all(np.diff(plan.price_budgets) > 0))
         and bool(np.all(np.diff(plan.prices) <= 0)),
+        "shares from 0 to 1 for each price or none": plan.price_shares.shape in ((0,), plan.prices.shape)
+        and bool(np.all((plan.price_shares >= 0) & (plan.price_shares <= 1))),
     }
 
 

@@ -13,6 +13,7 @@ method          how it chooses
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +49,12 @@ class Drawn:
     cost_errors: Floats
     usage: Int64s
     too_high: Floats
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Name them as a plan does."""
+        names = ("budgets", "estimates", "accuracies", "costs", "cost_errors", "usage", "too_high")
+        return {f"curve_{name}": getattr(self, name) for name in names}
 
 
 def methods_of(

@@ -8,24 +8,25 @@ The rows are cut at random: one half is drawn from (the build half), one quarter
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from models import DatasetFacts, Fault, InvalidRequest, Trace
-from models.arrays import Floats, Int64s, Singles
+from models.arrays import Floats, Singles
 from models.portfolio import PortfolioOptions, Samples
 from solvers.base import Fitted, Run
-from solvers.portfolio.baselines import beaten, forest_values
+from solvers.portfolio.baselines import forest_values
 from solvers.portfolio.contents import MOST_NUMBERS
 from solvers.portfolio.curve import Drawn, curve_budgets, draw_curve, methods_of
+from solvers.portfolio.learned.fit import fit_learned, whole
 from solvers.portfolio.neighbours.samples import refuse_impossible
 from solvers.portfolio.plan import PortfolioPlan
 from solvers.portfolio.routing_outcome import Known
 from solvers.portfolio.shadow_prices import ShadowPrices
 from solvers.portfolio.success_estimator import Estimator, Scaling
 from solvers.portfolio.summary import summarize
+from solvers.portfolio.table import Table, cut
 from solvers.portfolio.tuning import Examples, Tuned, tune
 from solvers.portfolio.worth import worth
 
@@ -34,44 +35,8 @@ MIN_ROWS = 40
 STEPS = 5
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Table:
-    """The trace as it is used. names: the m classifiers that are; losers: those that another one beats, and by whom;
-    build, validation, held_out: rows; success: of the build half, how likely each classifier is right; right, costs:
-    (n, m) of all rows, whether it was, and its cost; accuracies, means: (m,) on the build half; feature: place of the
-    feature classifier, None if there is none; embedding_costs: (n,) what it costs."""
-
-    names: tuple[str, ...]
-    losers: dict[str, str]
-    vectors: Singles
-    build: Int64s
-    validation: Int64s
-    held_out: Int64s
-    success: Floats
-    right: Floats
-    costs: Floats
-    accuracies: Floats
-    means: Floats
-    feature: int | None
-    embedding_costs: Floats
-
-    @property
-    def embedding_mean(self) -> float:
-        """What the embedding of an item costs on average."""
-        return float(self.embedding_costs[self.build].mean())
-
-    def known(self, rows: Int64s, *, embeds: bool) -> Known:
-        """Take some rows; with ``embeds`` the feature classifier's own answers are free, its embeddings cost."""
-        costs, means = self.costs[rows], self.means.copy()
-        embedding = self.embedding_costs[rows] if embeds else np.zeros(len(rows))
-        if embeds and self.feature is not None:
-            costs[:, self.feature] = means[self.feature] = 0.0
-        mean = self.embedding_mean if embeds else 0.0
-        return Known(self.vectors[rows], self.right[rows], costs, embedding, means, mean)
-
-
 def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run: Run) -> Fitted[PortfolioPlan]:
-    """Build a portfolio from a trace with embeddings.
+    """Build a portfolio from a trace with embeddings; unless the estimator is OCCAM's, by ``learned.fit``.
 
     A classifier's cost is its mean on the build half; the curve shows what was measured on the held-out part. Raises
     InvalidRequest for a trace without embeddings or with fewer than 40 rows, samples that there are too few items for,
@@ -82,7 +47,9 @@ def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run
     """
     check(DatasetFacts.of(dataset), options)
     run.progress(0, STEPS, "cutting the trace")
-    table = _cut(dataset, options, rng)
+    table = cut(dataset, options, rng)
+    if options.estimator != "occam":
+        return fit_learned(dataset, options, whole(table), rng, run)
     scaling = Scaling.of(table.vectors[table.build])
     items = scaling.apply(table.vectors[table.build])
     validation = table.known(table.validation, embeds=True)
@@ -109,37 +76,6 @@ def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run
     run.progress(STEPS, STEPS, "done")
     summary = summarize(plan, tuned, table.losers, (table.accuracies, table.means), _sizes(table))
     return Fitted(plan, summary, worth_here)
-
-
-def _cut(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator) -> Table:
-    """Cut the rows into parts, and take the classifiers that are used."""
-    names = [classifier.name for classifier in dataset.spec.classifiers]
-    order = rng.permutation(dataset.rows)
-    build, validation, held_out = (np.sort(rows) for rows in np.split(order, [len(order) // 2, len(order) * 3 // 4]))
-    success, right = dataset.likelihoods(options.temperature), dataset.quality
-    accuracies, means = right[build].mean(axis=0), dataset.costs[build].mean(axis=0)
-    losers = beaten(names, accuracies, means)
-    used = [i for i, name in enumerate(names) if not (options.pareto_only and name in losers)]
-    feature, embedding = None, np.zeros(dataset.rows)
-    if options.feature_classifier is not None:
-        place = names.index(options.feature_classifier)
-        used = sorted({*used, place})  # its answers are free
-        feature, embedding = used.index(place), dataset.costs[:, place]
-    return Table(
-        tuple(names[i] for i in used),
-        losers,
-        dataset.embeddings,
-        build,
-        validation,
-        held_out,
-        success[build][:, used],
-        right[:, used],
-        dataset.costs[:, used],
-        accuracies[used],
-        means[used],
-        feature,
-        embedding,
-    )
 
 
 def check(facts: DatasetFacts, options: PortfolioOptions) -> None:
@@ -230,11 +166,5 @@ def _plan(
         prices=prices.prices,
         methods=drawn.methods,
         held_out=len(table.held_out),
-        curve_budgets=drawn.budgets,
-        curve_estimates=drawn.estimates,
-        curve_accuracies=drawn.accuracies,
-        curve_costs=drawn.costs,
-        curve_usage=drawn.usage,
-        curve_cost_errors=drawn.cost_errors,
-        curve_too_high=drawn.too_high,
+        **drawn.fields,
     )

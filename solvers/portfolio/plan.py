@@ -23,16 +23,20 @@ from solvers.portfolio.baselines import Choose
 from solvers.portfolio.contents import PortfolioContents
 from solvers.portfolio.knapsack import Assignment as Solution
 from solvers.portfolio.knapsack import assign, assign_min
+from solvers.portfolio.learned.contents import estimator_of
+from solvers.portfolio.learned.estimator import LearnedEstimator
 from solvers.portfolio.neighbours.samples import COUNTS
-from solvers.portfolio.shadow_prices import ROUNDING, ShadowPrices
+from solvers.portfolio.shadow_prices import ROUNDING, ShadowPrices, lots_of
 from solvers.portfolio.success_estimator import Estimator, Scaling
+from solvers.statistics import standard_error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PortfolioPlan(PortfolioContents):
-    """Labelled samples that tell how likely each classifier is right, and prices that say what that is worth."""
+    """An estimator that tells how likely each classifier is right, and prices that say what that is worth."""
 
     _estimator: Estimator = field(init=False, repr=False, metadata={"derived": True})
+    _learned: LearnedEstimator | None = field(init=False, repr=False, metadata={"derived": True})
     _prices: ShadowPrices = field(init=False, repr=False, metadata={"derived": True})
 
     def __post_init__(self) -> None:
@@ -40,7 +44,8 @@ class PortfolioPlan(PortfolioContents):
         scaling = Scaling(self.low, self.span)
         estimator = Estimator.of(scaling, self.items, self.success, self.samples, self.metric)
         estimator.neighbours.warm()  # a server answers its first query as fast as its last
-        complete(self, {"_estimator": estimator, "_prices": ShadowPrices(self.price_budgets, self.prices)})
+        prices = ShadowPrices(self.price_budgets, self.prices, self.price_shares)
+        complete(self, {"_estimator": estimator, "_learned": estimator_of(self), "_prices": prices})
 
     @property
     def cheapest(self) -> float:
@@ -49,7 +54,12 @@ class PortfolioPlan(PortfolioContents):
 
     def estimate(self, queries: ArrayLike) -> Floats:
         """Estimate for each of n queries, (n, d), how likely each classifier is right: (n, m), from 0 to 1."""
-        return self._estimator.estimate(queries)
+        return self._estimated(queries, "queries")
+
+    def _estimated(self, queries: ArrayLike, where: str) -> Floats:
+        if self._learned is None:
+            return self._estimator.estimate(queries, where)
+        return self._learned.estimate(self._estimator.scaling.apply(queries, where))
 
     def scaled(self, queries: ArrayLike) -> Singles:
         """Scale queries, (n, d), as the items are."""
@@ -60,10 +70,10 @@ class PortfolioPlan(PortfolioContents):
         lam = self.regularization if regularization is None else regularization
         return estimates - lam * self.sigmas
 
-    def route_each(self, estimates: Floats) -> Choose:
-        """Route each of n queries on its own, by its estimates, (n, m): what to call with the budget of all of them."""
-        values = self.values(estimates)
-        return lambda budget: self._prices.choose_each(values, self.costs, budget / len(values))
+    def route_each(self, estimates: Floats, queries: ArrayLike) -> Choose:
+        """Route each of n queries, (n, d), on its own, by its estimates, (n, m): call it with the budget of all."""
+        values, lots = self.values(estimates), lots_of(queries)
+        return lambda budget: self._prices.choose_each(values, self.costs, budget / len(values), lots)
 
     def decide(self, query: RouteQuery) -> RouteDecision:
         """Route a single query: the classifier whose estimate, less the price of its cost, is the highest.
@@ -71,25 +81,35 @@ class PortfolioPlan(PortfolioContents):
         Raises Infeasible, with the numbers, if not even the cheapest classifier is within the budget.
         """
         budget = self.budget_of(query)
-        return self.route(self.estimate_one(query.query), budget)
+        return self.route(self.estimate_one(query.query), budget, lot=self.lot_of(query.query))
 
     def estimate_one(self, query: Sequence[float]) -> Floats:
         """Estimate for a single query, d numbers, how likely each classifier is right: (m,)."""
-        estimates: Floats = self._estimator.estimate(np.array([query]), "query")[0]
+        estimates: Floats = self._estimated(np.array([query]), "query")[0]
         return estimates
+
+    def lot_of(self, query: Sequence[float]) -> float:
+        """Draw for a single query, by its numbers: which of two classifiers that are equal at a price it gets."""
+        return float(lots_of([query])[0]) if len(self.price_shares) else 1.0
 
     @property
     def answers_at_once(self) -> bool:
         """Whether a single query takes well under a millisecond."""
-        return self.metric == "linf" and len(self.samples) <= COUNTS[-1]
+        return self._learned is not None or (self.metric == "linf" and len(self.samples) <= COUNTS[-1])
 
     def route(
-        self, estimates: Floats, budget: float, *, budget_now: float | None = None, most: float = np.inf
+        self,
+        estimates: Floats,
+        budget: float,
+        *,
+        budget_now: float | None = None,
+        most: float = np.inf,
+        lot: float = 1.0,
     ) -> RouteDecision:
         """Route a query by its estimates, (m,): by the price at ``budget_now``, else at ``budget``; none dearer than
-        ``most``. Among equals the cheapest."""
+        ``most``. Among equals the cheapest, unless the query's lot says otherwise."""
         net = (budget if budget_now is None else budget_now) - self.embedding_cost
-        choice = self._prices.choose(self.values(estimates), self.costs, net, most - self.embedding_cost)
+        choice = self._prices.choose(self.values(estimates), self.costs, net, most - self.embedding_cost, lot)
         return RouteDecision(
             classifier=self.classifiers[choice],
             estimated_accuracy=_corrected(float(estimates[choice]), float(self.optimism("route", budget)[choice])),
@@ -115,11 +135,14 @@ class PortfolioPlan(PortfolioContents):
 
     def _least_budget(self, method: str, wanted: float, most: float) -> float:
         """Find the least budget of a query at which a method reached an accuracy on held-out items, between the budgets
-        of the curve on a line; raises Infeasible if that is above the most it may be, or no budget does."""
-        levels = np.maximum.accumulate(self.curve_accuracies[self.methods.index(method)])
+        of the curve on a line, with a standard error to spare; raises Infeasible if that is above the most it may be,
+        or no budget does."""
+        reached = self.curve_accuracies[self.methods.index(method)]
+        levels = np.maximum.accumulate(reached - standard_error(reached, self.held_out))
         best, place = float(levels[-1]), int(np.searchsorted(levels, wanted))
         if place == len(levels):
-            raise Infeasible(f"at no budget are more than {best:.4g} of the answers right, asked is {wanted:g}")
+            most_accurate = f"at no budget are more than {best:.4g} of the answers right, a standard error to spare"
+            raise Infeasible(f"{most_accurate}; asked is {wanted:g}")
         least = float(self.curve_budgets[place])
         if place:
             least = float(np.interp(wanted, levels[place - 1 : place + 1], self.curve_budgets[place - 1 : place + 1]))

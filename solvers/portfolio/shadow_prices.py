@@ -1,14 +1,22 @@
 """Shadow prices over budgets: what single queries are routed by, one at a time (the dual of OCCAM, Equation 4)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import sha256
+from math import sqrt
+from statistics import NormalDist
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from models.arrays import Floats, Int64s
+from models.arrays import Bools, Floats, Int64s
 from solvers.portfolio.knapsack import shadow_prices
+from solvers.portfolio.knapsack.programme import Programme
+from solvers.portfolio.knapsack.relaxation import climb
 
 POINTS = 257
 """Budgets at which prices are kept."""
+ERRORS = 33
+"""Prices at which the standard error of costs is reckoned."""
 ROUNDING = 1e-12
 """A budget that is below the cheapest cost by less than this share still counts as that cost."""
 
@@ -18,10 +26,15 @@ TIE = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShadowPrices:
-    """The price of cost, linear between budgets: (b,) budgets of a query, rising, and (b,) prices, falling to 0."""
+    """The price of cost, linear between budgets: (b,) budgets of a query, rising, and (b,) prices, falling to 0.
+
+    shares: (b,) of the queries for which two classifiers are equal at the price, how many get the dearer one; (0,):
+    none do.
+    """
 
     budgets: Floats
     prices: Floats
+    shares: Floats = field(default_factory=lambda: np.empty(0))
 
     @classmethod
     def of(cls, values: Floats, costs: Floats) -> "ShadowPrices":
@@ -40,25 +53,84 @@ class ShadowPrices:
         prices[-1] = 0.0
         return cls(budgets, np.minimum.accumulate(prices))
 
+    @classmethod
+    def kept(cls, values: Floats, means: Floats, costs: Floats, confidence: float) -> "ShadowPrices":
+        """Solve it so that the mean of what items to come cost is within the budget with some confidence, and as near
+        to it as that allows: where classifiers are equal at a price, a share of the items gets the dearer one.
+
+        means: (m,) to plan with; costs: (n, m) as they were for these items. O(n m h + n m log(n m)) as of
+        ``knapsack.shadow_prices``.
+        """
+        n, least, z = len(values), float(means.min()), NormalDist().inv_cdf(confidence)
+        best = np.where(values == values.max(axis=1, keepdims=True), means, np.inf).min(axis=1)
+        ceiling = float(best.mean()) + z * float(costs.std(axis=0).max() + means.max() - least) / sqrt(n)
+        budgets = np.unique(np.linspace(least, ceiling, POINTS))
+        programme = Programme.checked(values, means, n * least)
+        steps, start = climb(programme), n * least
+        plain = np.minimum.accumulate(steps.prices(budgets * n - start))
+        targets = np.maximum.accumulate(np.maximum(budgets - z * _errors(values, means, costs, plain), least))
+        prices = np.minimum.accumulate(steps.prices(targets * n - start))
+        prices[-1] = 0.0
+        low, high = (least + np.append(0.0, steps.spent)[count] / n for count in _counts(steps.slopes, prices))
+        return cls(budgets, prices, np.clip((targets - low) / np.where(high > low, high - low, np.inf), 0.0, 1.0))
+
     def at(self, budget: float) -> float:
         """Give the price at a budget of a query."""
         return float(np.interp(budget, self.budgets, self.prices))
 
-    def choose(self, values: Floats, costs: Floats, budget: float, most: float = np.inf) -> int:
+    def share_at(self, budget: float) -> float:
+        """Tell of how many queries the dearer of equals is taken, at a budget of a query."""
+        return float(np.interp(budget, self.budgets, self.shares)) if len(self.shares) else 0.0
+
+    def choose(self, values: Floats, costs: Floats, budget: float, most: float = np.inf, lot: float = 1.0) -> int:
         """Choose for one item: the classifier whose value, less the price of its cost, is the highest.
 
         values, costs: (m,). None dearer than ``most``, and none but the cheapest where the budget affords no other for
-        any item. Among equals the cheapest, then the first.
+        any item. Among equals the cheapest, or, for a lot below the share at the budget, the dearest; then the first.
         """
-        able = costs <= most
-        if budget <= float(costs.min()) * (1 + ROUNDING):
-            able = costs == costs.min()
-        price = self.at(budget)
-        worth = np.where(able, values - price * costs, -np.inf)
-        highest = float(worth.max())
-        best = np.flatnonzero(worth >= highest - TIE * (abs(highest) + price * float(costs.max()) + 1.0))
-        return int(best[np.argmin(costs[best])])
+        able = self._affordable(costs, budget) & (costs <= most)
+        dearer = np.array([lot < self.share_at(budget)])
+        return int(each_best(np.where(able, values, -np.inf)[None], costs, self.at(budget), dearer)[0])
 
-    def choose_each(self, values: Floats, costs: Floats, budget: float) -> Int64s:
-        """Choose for each of (n, m) items on its own: (n,)."""
-        return np.array([self.choose(row, costs, budget) for row in values], dtype=np.int64)
+    def choose_each(self, values: Floats, costs: Floats, budget: float, lots: Floats | None = None) -> Int64s:
+        """Choose for each of (n, m) items on its own: (n,). lots: (n,) of the items."""
+        able = np.where(self._affordable(costs, budget), values, -np.inf)
+        return each_best(able, costs, self.at(budget), None if lots is None else lots < self.share_at(budget))
+
+    @staticmethod
+    def _affordable(costs: Floats, budget: float) -> Bools:
+        return costs == costs.min() if budget <= float(costs.min()) * (1 + ROUNDING) else costs >= 0
+
+
+def _errors(values: Floats, means: Floats, costs: Floats, prices: Floats) -> Floats:
+    """Reckon the standard error of what items cost on average when they are routed at each of (b,) prices, from some of
+    these and lines between them: (b,)."""
+    some = np.unique(np.linspace(0, len(prices) - 1, ERRORS).astype(np.int64))
+    rows = np.arange(len(values))
+    errors = [float(costs[rows, each_best(values, means, prices[i])].std()) / sqrt(len(values)) for i in some]
+    return np.interp(np.arange(len(prices)), some, errors)
+
+
+def _counts(slopes: Floats, prices: Floats) -> tuple[Int64s, Int64s]:
+    """Count the steps, of falling slopes, that are steeper than each price, and those that are no less steep."""
+    rising = -slopes
+    slack = TIE * (1 + prices)
+    return np.searchsorted(rising, -(prices + slack)), np.searchsorted(rising, -(prices - slack), side="right")
+
+
+def each_best(values: Floats, costs: Floats, price: float, dearer: Bools | None = None) -> Int64s:
+    """Choose for each of (n, m) items the classifier whose value, less the price of its cost, is the highest: (n,).
+    Among equals the cheapest, or the dearest for items of which that is told, (n,); then the first."""
+    worth = values - price * costs
+    highest = worth.max(axis=1, keepdims=True)
+    equal = worth >= highest - TIE * (np.abs(highest) + price * float(costs.max()) + 1.0)
+    cheapest = np.where(equal, costs, np.inf).argmin(axis=1)
+    if dearer is None or not dearer.any():
+        return np.asarray(cheapest)
+    return np.asarray(np.where(dearer, np.where(equal, costs, -np.inf).argmax(axis=1), cheapest))
+
+
+def lots_of(queries: ArrayLike) -> Floats:
+    """Draw from 0 to below 1 for each of n queries, (n, d), by its numbers alone: (n,)."""
+    rows = np.ascontiguousarray(queries, dtype=np.float32)
+    return np.array([int.from_bytes(sha256(row.tobytes()).digest()[:6]) / 2**48 for row in rows])

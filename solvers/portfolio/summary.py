@@ -1,10 +1,12 @@
 """What a build tells people: classifiers, samples that were tried, λ, and the results on held-out items."""
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from models.arrays import Floats
+from solvers.portfolio.learned.cross_fit import CrossFitted
 from solvers.portfolio.plan import PortfolioPlan
 from solvers.portfolio.tuning import Tuned
 
@@ -22,22 +24,10 @@ def summarize(
     """Put into plain JSON what a build found. measured: (m,) accuracies and costs on the build half; rows: by part."""
     count, size = plan.samples.shape
     return {
-        "unit": plan.unit,
+        **_of_all(plan, losers, measured),
         "rows": rows,
-        "dimensions": plan.items.shape[1],
         "metric": plan.metric,
         "samples": {"count": count, "size": size},
-        "regularization": plan.regularization,
-        "feature_classifier": plan.feature_classifier,
-        "embedding_cost": plan.embedding_cost,
-        "classifiers": [
-            {"name": name, "accuracy": accuracy, "cost": cost, "sigma": sigma}
-            for name, accuracy, cost, sigma in zip(
-                plan.classifiers, *(each.tolist() for each in measured), plan.sigmas.tolist(), strict=True
-            )
-        ],
-        "beaten": [{"name": name, "by": winner} for name, winner in losers.items()],
-        "held_out": [_at(plan, reduction) for reduction in REDUCTIONS],
         "lambdas": [{"lambda": lam, "validation_accuracy": reached} for lam, reached in tuned.lambdas.items()],
         "trials": [
             {
@@ -49,6 +39,38 @@ def summarize(
             }
             for trial in tuned.trials
         ],
+    }
+
+
+def summarize_learned(
+    plan: PortfolioPlan, crossed: CrossFitted, losers: dict[str, str], measured: tuple[Floats, Floats]
+) -> dict[str, Any]:
+    """Put into plain JSON what a build with a learned estimator found; all rows are cross-fitted and report."""
+    return {
+        **_of_all(plan, losers, measured),
+        "rows": {"held_out": plan.held_out},
+        "shrinks": {"in_common": float(plan.shrinks[0]), "of_each": float(plan.shrinks[1])},
+        "compared": [asdict(one) for one in crossed.compared],
+    }
+
+
+def _of_all(plan: PortfolioPlan, losers: dict[str, str], measured: tuple[Floats, Floats]) -> dict[str, Any]:
+    """Tell what there is to tell of every portfolio."""
+    return {
+        "unit": plan.unit,
+        "estimator": plan.estimator,
+        "dimensions": plan.items.shape[1],
+        "regularization": plan.regularization,
+        "feature_classifier": plan.feature_classifier,
+        "embedding_cost": plan.embedding_cost,
+        "classifiers": [
+            {"name": name, "accuracy": accuracy, "cost": cost, "sigma": sigma}
+            for name, accuracy, cost, sigma in zip(
+                plan.classifiers, *(each.tolist() for each in measured), plan.sigmas.tolist(), strict=True
+            )
+        ],
+        "beaten": [{"name": name, "by": winner} for name, winner in losers.items()],
+        "held_out": [_at(plan, reduction) for reduction in REDUCTIONS],
     }
 
 

@@ -14,7 +14,7 @@ def trade_offs(plan: PortfolioPlan, dataset: Trace) -> list[TradeOff]:
     names = [classifier.name for classifier in dataset.spec.classifiers]
     columns, rows = np.array([names.index(name) for name in plan.classifiers]), np.arange(dataset.rows)
     right, costs = dataset.quality[:, columns], dataset.costs[:, columns]
-    route = plan.route_each(plan.estimate(dataset.embeddings))
+    route = plan.route_each(plan.estimate(dataset.embeddings), dataset.embeddings)
     budgets = np.linspace(plan.cheapest, plan.embedding_cost + float(plan.price_budgets[-1]), POINTS)
     points = []
     for budget in np.unique(budgets).tolist():

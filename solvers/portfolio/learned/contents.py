@@ -1,0 +1,190 @@
+"""What a plan keeps of a learned estimator: arrays alone, and what these promise each other."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.arrays import Floats, Int32s, Singles
+from models.portfolio import EstimatorName
+from solvers.portfolio.learned.embedding import Embedding
+from solvers.portfolio.learned.estimator import LearnedEstimator
+from solvers.portfolio.learned.forest import RandomForest
+from solvers.portfolio.learned.mixture import Mixture
+from solvers.portfolio.learned.regressions import COLUMNS, Boosted, Forests, Logistic, Neighbours, Regression
+from solvers.trees.oblivious_trees import Forest
+
+DIMENSIONS = {
+    "embedding_axes": 2,
+    "logistic_weights": 3,
+    "logistic_intercepts": 2,
+    "neighbour_items": 2,
+    "neighbour_success": 2,
+    "forest_values": 2,
+    "boosted_columns": 2,
+    "boosted_thresholds": 2,
+    "boosted_leaves": 3,
+}
+"""Of arrays with more than one."""
+
+
+def _empty(*shape: int, dtype: Any = np.float64) -> Callable[[], NDArray[Any]]:
+    return lambda: np.zeros(shape, dtype=dtype)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LearnedContents:
+    """Regressions on embeddings of d numbers, reduced to e, that say how likely each of m classifiers is right. Arrays
+    of regressions that are not used are empty."""
+
+    estimator: EstimatorName = "occam"
+    """What estimates; occam: the mean over samples, and nothing of the following is there."""
+    kinds: tuple[str, ...] = ()
+    """The kinds of regressions that are used."""
+    means: Floats = field(default_factory=_empty(0))
+    """(m,) how often each classifier is right."""
+    shrinks: Floats = field(default_factory=_empty(0))
+    """(2,) what is kept of how far estimates are above these: in common, and of each."""
+    embedding_centre: Floats = field(default_factory=_empty(0))
+    """(d,) what is taken off an embedding."""
+    embedding_axes: Floats = field(default_factory=_empty(0, 0))
+    """(d, e) what is multiplied with then."""
+    logistic_weights: Singles = field(default_factory=_empty(0, 0, 0, dtype=np.float32))
+    """(k, e, m) linear logits for each of k strengths."""
+    logistic_intercepts: Singles = field(default_factory=_empty(0, 0, dtype=np.float32))
+    """(k, m)"""
+    neighbour_items: Singles = field(default_factory=_empty(0, 0, dtype=np.float32))
+    """(r, e) rows among which neighbours are sought."""
+    neighbour_success: Singles = field(default_factory=_empty(0, 0, dtype=np.float32))
+    """(r, m) how right each classifier was about these."""
+    forest_roots: Int32s = field(default_factory=_empty(0, dtype=np.int32))
+    """(T,) where each tree of the forest begins in the list of its v nodes."""
+    forest_columns: Int32s = field(default_factory=_empty(0, dtype=np.int32))
+    """(v,) what a node asks about; -1: it is a leaf."""
+    forest_thresholds: Singles = field(default_factory=_empty(0, dtype=np.float32))
+    """(v,) above which a row goes to the right."""
+    forest_left: Int32s = field(default_factory=_empty(0, dtype=np.int32))
+    """(v,) the node to the left; that to the right stands after it."""
+    forest_values: Singles = field(default_factory=_empty(0, 0, dtype=np.float32))
+    """(v, m) what leaves say."""
+    boosted_base: Singles = field(default_factory=_empty(0, dtype=np.float32))
+    """(m,) what boosting begins with."""
+    boosted_columns: Int32s = field(default_factory=_empty(0, 0, dtype=np.int32))
+    """(B, D) what level D of tree B asks about."""
+    boosted_thresholds: Floats = field(default_factory=_empty(0, 0))
+    """(B, D) above which the answer is yes."""
+    boosted_leaves: Singles = field(default_factory=_empty(0, 0, 0, dtype=np.float32))
+    """(B, 2^D, m) what is added."""
+
+
+def fields_of(estimator: LearnedEstimator, name: str) -> dict[str, Any]:
+    """Put an estimator into arrays."""
+    arrays: dict[str, Any] = {
+        "estimator": name,
+        "kinds": estimator.mixture.kinds,
+        "means": estimator.mixture.means,
+        "shrinks": estimator.mixture.shrinks,
+        "embedding_centre": estimator.embedding.centre,
+        "embedding_axes": estimator.embedding.axes,
+    }
+    for one in estimator.regressions.values():
+        match one:
+            case Logistic():
+                arrays |= {"logistic_weights": one.weights, "logistic_intercepts": one.intercepts}
+            case Neighbours():
+                arrays |= {"neighbour_items": one.items, "neighbour_success": one.success}
+            case Forests():
+                arrays |= {f"forest_{each.name}": getattr(one.trees, each.name) for each in fields(one.trees)}
+            case Boosted():
+                arrays |= {f"boosted_{each.name}": getattr(one.trees, each.name) for each in fields(one.trees)}
+    return arrays
+
+
+def estimator_of(plan: LearnedContents) -> LearnedEstimator | None:
+    """Make the estimator of a plan; None where samples estimate."""
+    if plan.estimator == "occam":
+        return None
+    regressions = {kind: _regression(plan, kind) for kind in plan.kinds}
+    embedding = Embedding(plan.embedding_centre, plan.embedding_axes)
+    return LearnedEstimator(embedding, regressions, Mixture(plan.kinds, plan.means, plan.shrinks))
+
+
+def _regression(plan: LearnedContents, kind: str) -> Regression:
+    match kind:
+        case "logistic":
+            return Logistic(plan.logistic_weights, plan.logistic_intercepts)
+        case "neighbours":
+            return Neighbours(plan.neighbour_items, plan.neighbour_success)
+        case "forest":
+            nodes = plan.forest_columns, plan.forest_thresholds, plan.forest_left, plan.forest_values
+            return Forests(RandomForest(plan.forest_roots, *nodes))
+        case _:
+            trees = plan.boosted_base, plan.boosted_columns, plan.boosted_thresholds, plan.boosted_leaves
+            return Boosted(Forest(*trees))
+
+
+def promises(plan: LearnedContents, d: int, m: int) -> dict[str, bool]:
+    """Tell which promises the arrays keep; a plan may come from anybody's bytes."""
+    if plan.estimator == "occam":
+        return {}
+    e = plan.embedding_axes.shape[1]
+    kept = {
+        "kinds of regressions that there are": 0 < len(plan.kinds) == len(set(plan.kinds))
+        and set(plan.kinds) <= set(COLUMNS),
+        "a mean of each classifier": plan.means.shape == (m,) and _within(plan.means),
+        "two shares of what is kept": plan.shrinks.shape == (2,) and _within(plan.shrinks),
+        "a reduction of embeddings": plan.embedding_centre.shape == (d,)
+        and plan.embedding_axes.shape == (d, e)
+        and e > 0
+        and _finite(plan.embedding_centre, plan.embedding_axes),
+    }
+    checks = {"logistic": _logistic, "neighbours": _neighbours, "forest": _forest, "boosting": _boosted}
+    return kept | {
+        f"a regression of the kind {kind}": checks[kind](plan, e, m) for kind in plan.kinds if kind in checks
+    }
+
+
+def _finite(*arrays: NDArray[Any]) -> bool:
+    return all(bool(np.all(np.isfinite(each))) for each in arrays)
+
+
+def _within(*arrays: NDArray[Any]) -> bool:
+    return all(bool(np.all((each >= 0) & (each <= 1))) for each in arrays)
+
+
+def _logistic(plan: LearnedContents, e: int, m: int) -> bool:
+    k = len(plan.logistic_weights)
+    shapes = plan.logistic_weights.shape == (k, e, m) and plan.logistic_intercepts.shape == (k, m)
+    return k > 0 and shapes and _finite(plan.logistic_weights, plan.logistic_intercepts)
+
+
+def _neighbours(plan: LearnedContents, e: int, m: int) -> bool:
+    r = len(plan.neighbour_items)
+    shapes = plan.neighbour_items.shape == (r, e) and plan.neighbour_success.shape == (r, m)
+    return r > 0 and shapes and _finite(plan.neighbour_items) and _within(plan.neighbour_success)
+
+
+def _forest(plan: LearnedContents, e: int, m: int) -> bool:
+    v, roots, left, columns = len(plan.forest_columns), plan.forest_roots, plan.forest_left, plan.forest_columns
+    if not (plan.forest_thresholds.shape == left.shape == (v,) and plan.forest_values.shape == (v, m)):
+        return False
+    inner = columns >= 0
+    onwards = bool(np.all(left[inner] > np.flatnonzero(inner))) and bool(np.all(left[inner] + 1 < v))
+    places = len(roots) > 0 and bool(np.all((roots >= 0) & (roots < v)))
+    asks = bool(np.all((columns >= -1) & (columns < e))) and _finite(plan.forest_thresholds)
+    return places and onwards and asks and _within(plan.forest_values)
+
+
+def _boosted(plan: LearnedContents, e: int, m: int) -> bool:
+    trees, depth = plan.boosted_columns.shape
+    shapes = plan.boosted_thresholds.shape == (trees, depth) and plan.boosted_leaves.shape == (trees, 1 << depth, m)
+    asks = bool(np.all((plan.boosted_columns >= 0) & (plan.boosted_columns < e)))
+    return (
+        depth <= 16
+        and plan.boosted_base.shape == (m,)
+        and shapes
+        and asks
+        and _finite(plan.boosted_base, plan.boosted_leaves, plan.boosted_thresholds)
+    )

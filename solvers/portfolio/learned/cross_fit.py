@@ -1,0 +1,110 @@
+"""Which mixture routes best, told by rows that its regressions had not seen; and what that is worth on others still.
+
+Every row is estimated by regressions that were fitted without it (ten folds). The mixture for a fold's rows, and the
+prices that route them, are learned from the estimates of the other folds: so all rows can report, and none has chosen
+what it reports on.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.arrays import Floats, Int64s, Singles
+from solvers.portfolio.baselines import by_values
+from solvers.portfolio.learned.embedding import Embedding
+from solvers.portfolio.learned.mixture import Mixture
+from solvers.portfolio.learned.regressions import COLUMNS, fit
+from solvers.portfolio.tuning import BUDGETS, GAP
+
+FOLDS = 10
+"""With fewer, regressions that have seen all rows would differ so much from those of the folds, whose prices are used,
+that budgets were exceeded by some percent."""
+STACKED = "stacked"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What a mixture did with rows that it had not seen: the share answered rightly over budgets, and the mean squared
+    error of its estimates."""
+
+    estimator: str
+    accuracy: float
+    squared_error: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CrossFitted:
+    """mixture: the one to use; compared: all that were; values: (n, m) estimates of every row by the mixture that its
+    own fold did not choose; fold: (n,); forests: (n, m) those of forests alone, to compare with."""
+
+    mixture: Mixture
+    chosen: str
+    compared: tuple[Compared, ...]
+    values: Floats
+    fold: Int64s
+    forests: Floats
+
+
+def cross_fit(
+    vectors: Singles,
+    right: Floats,
+    costs: Floats,
+    estimator: str,
+    rng: np.random.Generator,
+    report: Callable[[int, str], None],
+) -> CrossFitted:
+    """Estimate every row without it, and choose a mixture: by name, or for ``auto`` the one that routes best.
+
+    vectors: (n, d); right: (n, m), from 0 to 1; costs: (m,). ``report`` hears how many folds are done.
+    """
+    fold = rng.permutation(len(right)) % FOLDS
+    estimates = {kind: np.empty(right.shape) for kind in COLUMNS}
+    for part in range(FOLDS):
+        report(part, f"fitting regressions, part {part + 1} of {FOLDS}")
+        learned, fresh = fold != part, fold == part
+        embedding = Embedding.of(vectors[learned])
+        inputs, asked = embedding.apply(vectors[learned]), embedding.apply(vectors[fresh])
+        for kind, its in estimates.items():
+            its[fresh] = fit(kind, inputs, right[learned], rng).estimate(asked).mean(axis=0)
+    report(FOLDS, "choosing the estimator")
+    values = np.empty(right.shape)
+    for part in range(FOLDS):
+        others = {kind: each[fold != part] for kind, each in estimates.items()}
+        mixture, _, _ = _choose(estimator, others, right[fold != part], costs)
+        values[fold == part] = mixture.apply({kind: each[fold == part] for kind, each in estimates.items()})
+    mixture, chosen, compared = _choose(estimator, estimates, right, costs)
+    return CrossFitted(mixture, chosen, compared, values, fold, estimates["forest"])
+
+
+def _choose(
+    estimator: str, estimates: dict[str, Floats], right: Floats, costs: Floats
+) -> tuple[Mixture, str, tuple[Compared, ...]]:
+    """Choose among the kinds and their mean; those within a standard error of the best that routes are told apart by
+    the squared errors of their estimates."""
+    every = {kind: (kind,) for kind in COLUMNS} | {STACKED: tuple(COLUMNS)}
+    names = list(every) if estimator == "auto" else [estimator]
+    mixtures = {name: Mixture.of(every[name], estimates, right) for name in names}
+    if len(names) == 1:
+        return mixtures[estimator], estimator, ()
+    said = {name: mixtures[name].apply(estimates) for name in names}
+    routed = {name: routed_right(said[name], right, costs) for name in names}
+    missed = {name: float(((said[name] - right) ** 2).mean()) for name in names}
+    best = max(names, key=lambda name: (routed[name].mean(), -missed[name]))
+    able = [name for name in names if _is_as_good(routed[name], routed[best])]
+    chosen = min(able, key=lambda name: missed[name])
+    compared = tuple(Compared(name, float(routed[name].mean()), missed[name]) for name in names)
+    return mixtures[chosen], chosen, compared
+
+
+def _is_as_good(one: Floats, best: Floats) -> bool:
+    """Tell whether a mean is within a standard error of the best, by pairs of rows."""
+    off = best - one
+    return bool(off.mean() <= off.std() / np.sqrt(len(off)))
+
+
+def routed_right(values: Floats, right: Floats, costs: Floats) -> Floats:
+    """Route rows by their values, (n, m), at some budgets, and average over these how right each was answered: (n,)."""
+    choose, rows = by_values(values, costs, GAP), np.arange(len(values))
+    budgets = np.linspace(float(costs.min()), float(costs.max()), BUDGETS + 2)[1:-1].tolist()
+    return np.asarray(np.mean([right[rows, choose(budget * len(values))] for budget in budgets], axis=0))

@@ -1,0 +1,45 @@
+"""Embeddings as regressions take them: centred, scaled, and in their most telling directions where they are many."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.arrays import Floats, Singles
+
+MOST_DIRECTIONS = 64
+"""Principal directions that are kept of more coordinates."""
+FARTHEST = 1e6
+"""Coordinates beyond, some of a million times the usual spread, are as far as this."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Embedding:
+    """centre: (d,) what is taken off; axes: (d, e) what is multiplied with then."""
+
+    centre: Floats
+    axes: Floats
+
+    @classmethod
+    def of(cls, vectors: Singles) -> "Embedding":
+        """Fit to (n, d) vectors: each coordinate by its own spread, or, of many, the principal directions by that of
+        all. O(n d² + d³) for those.
+
+        >>> Embedding.of(np.array([[1, 5], [3, 5]], dtype=np.float32)).apply(np.array([[3.0, 6.0]])).tolist()
+        [[1.0, 1.0]]
+        """
+        given = vectors.astype(np.float64)
+        centre = given.mean(axis=0)
+        if given.shape[1] <= MOST_DIRECTIONS:
+            spread = given.std(axis=0)
+            return cls(centre, np.diag(1 / np.where(spread > 0, spread, 1.0)))
+        off = given - centre
+        _, directions = np.linalg.eigh(off.T @ off)
+        axes = directions[:, ::-1][:, :MOST_DIRECTIONS]
+        largest = axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])]
+        axes = axes * np.where(largest < 0, -1.0, 1.0)  # a direction's sign is chance
+        return cls(centre, axes / (float((off @ axes).std()) or 1.0))
+
+    def apply(self, vectors: Singles) -> Singles:
+        """Place (n, d) vectors: (n, e)."""
+        placed = (vectors.astype(np.float64) - self.centre) @ self.axes
+        return np.clip(placed, -FARTHEST, FARTHEST).astype(np.float32)

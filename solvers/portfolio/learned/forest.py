@@ -1,0 +1,105 @@
+"""Random forests as arrays: trained by scikit-learn, kept and evaluated without it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.arrays import Floats, Int32s, Int64s, Singles
+
+TREES, LEAVES, SMALLEST_LEAF = 100, 512, 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RandomForest:
+    """T trees in one list of v nodes. roots: (T,) where each begins; columns: (v,) what a node asks about, -1: a leaf;
+    thresholds: (v,) a row goes on at ``left`` if it is not above, else at the node after that; left: (v,); values:
+    (v, m) what leaves say."""
+
+    roots: Int32s
+    columns: Int32s
+    thresholds: Singles
+    left: Int32s
+    values: Singles
+
+    @classmethod
+    def fit(cls, inputs: Singles, targets: Floats, seed: int) -> "RandomForest":
+        """Train on (n, e) rows and their targets, (n, m). O(T n log n sqrt e)."""
+        from sklearn.ensemble import ExtraTreesRegressor
+
+        forest = ExtraTreesRegressor(
+            TREES,
+            min_samples_leaf=SMALLEST_LEAF,
+            max_leaf_nodes=LEAVES,
+            max_features=max(inputs.shape[1] // 3, 1),
+            bootstrap=True,
+            random_state=seed,
+            n_jobs=-1,
+        )
+        forest.fit(inputs, targets)
+        return cls._of([_in_order(one.tree_) for one in forest.estimators_])
+
+    @classmethod
+    def _of(cls, trees: "list[RandomForest]") -> "RandomForest":
+        """Put trees into one list."""
+        starts = np.cumsum([0, *(len(one.columns) for one in trees)])[:-1].astype(np.int32)
+        return cls(
+            starts,
+            np.concatenate([one.columns for one in trees]),
+            np.concatenate([one.thresholds for one in trees]),
+            np.concatenate([one.left + start for one, start in zip(trees, starts, strict=True)]).astype(np.int32),
+            np.concatenate([one.values for one in trees]),
+        )
+
+    def estimate(self, inputs: Singles) -> Floats:
+        """Average what the trees say about (n, e) rows: (n, m). O(T n (depth + m))."""
+        total = np.zeros((len(inputs), self.values.shape[1]))
+        if len(inputs) <= len(self.roots):
+            for row, values in zip(inputs, total, strict=True):
+                values += self.values[self._leaves(row)].mean(axis=0)
+            return total
+        for root in self.roots.tolist():
+            total += self.values[self._leaves_of(root, inputs)]
+        return total / len(self.roots)
+
+    def _leaves(self, row: Singles) -> Int64s:
+        """Find the leaf of every tree for one row, (T,)."""
+        at = self.roots.astype(np.int64)
+        while True:
+            columns = self.columns[at]
+            going = columns >= 0
+            if not going.any():
+                return at
+            at = np.where(going, self.left[at] + (row[columns] > self.thresholds[at]), at)
+
+    def _leaves_of(self, root: int, inputs: Singles) -> Int64s:
+        """Find one tree's leaf for every row, (n,)."""
+        at, going = np.full(len(inputs), root, dtype=np.int64), np.arange(len(inputs))
+        while len(going):
+            nodes = at[going]
+            inside = self.columns[nodes] >= 0
+            going, nodes = going[inside], nodes[inside]
+            at[going] = self.left[nodes] + (inputs[going, self.columns[nodes]] > self.thresholds[nodes])
+        return at
+
+
+def _in_order(tree: object) -> RandomForest:
+    """Number a tree's nodes level by level, so that the two that follow one stand side by side."""
+    left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)  # type: ignore[attr-defined]
+    order, at = [0], 0
+    while at < len(order):
+        node = order[at]
+        if left[node] >= 0:
+            order += [int(left[node]), int(right[node])]
+        at += 1
+    chosen = np.array(order)
+    place = np.empty(len(order), dtype=np.int32)
+    place[chosen] = np.arange(len(order))
+    inner = left[chosen] >= 0
+    values = np.where(inner[:, None], 0.0, np.asarray(tree.value)[chosen, :, 0])  # type: ignore[attr-defined]
+    return RandomForest(
+        np.zeros(1, dtype=np.int32),
+        np.where(inner, np.asarray(tree.feature)[chosen], -1).astype(np.int32),  # type: ignore[attr-defined]
+        np.asarray(tree.threshold)[chosen].astype(np.float32),  # type: ignore[attr-defined]
+        np.where(inner, place[left[chosen]], 0).astype(np.int32),
+        values.astype(np.float32),
+    )

@@ -1,0 +1,78 @@
+"""A trace as portfolios use it: its classifiers, its rows by their use, and what the embeddings cost."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models import Trace
+from models.arrays import Floats, Int64s, Singles
+from models.portfolio import PortfolioOptions
+from solvers.portfolio.baselines import beaten
+from solvers.portfolio.routing_outcome import Known
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """The trace as it is used. names: the m classifiers that are; losers: those that another one beats, and by whom;
+    build, validation, held_out: rows; success: of the build half, how likely each classifier is right; right, costs:
+    (n, m) of all rows, whether it was, and its cost; accuracies, means: (m,) on the build half; feature: place of the
+    feature classifier, None if there is none; embedding_costs: (n,) what it costs."""
+
+    names: tuple[str, ...]
+    losers: dict[str, str]
+    vectors: Singles
+    build: Int64s
+    validation: Int64s
+    held_out: Int64s
+    success: Floats
+    right: Floats
+    costs: Floats
+    accuracies: Floats
+    means: Floats
+    feature: int | None
+    embedding_costs: Floats
+
+    @property
+    def embedding_mean(self) -> float:
+        """What the embedding of an item costs on average."""
+        return float(self.embedding_costs[self.build].mean())
+
+    def known(self, rows: Int64s, *, embeds: bool) -> Known:
+        """Take some rows; with ``embeds`` the feature classifier's own answers are free, its embeddings cost."""
+        costs, means = self.costs[rows], self.means.copy()
+        embedding = self.embedding_costs[rows] if embeds else np.zeros(len(rows))
+        if embeds and self.feature is not None:
+            costs[:, self.feature] = means[self.feature] = 0.0
+        mean = self.embedding_mean if embeds else 0.0
+        return Known(self.vectors[rows], self.right[rows], costs, embedding, means, mean)
+
+
+def cut(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator) -> Table:
+    """Cut the rows into parts, and take the classifiers that are used."""
+    names = [classifier.name for classifier in dataset.spec.classifiers]
+    order = rng.permutation(dataset.rows)
+    build, validation, held_out = (np.sort(rows) for rows in np.split(order, [len(order) // 2, len(order) * 3 // 4]))
+    success, right = dataset.likelihoods(options.temperature), dataset.quality
+    accuracies, means = right[build].mean(axis=0), dataset.costs[build].mean(axis=0)
+    losers = beaten(names, accuracies, means)
+    used = [i for i, name in enumerate(names) if not (options.pareto_only and name in losers)]
+    feature, embedding = None, np.zeros(dataset.rows)
+    if options.feature_classifier is not None:
+        place = names.index(options.feature_classifier)
+        used = sorted({*used, place})  # its answers are free
+        feature, embedding = used.index(place), dataset.costs[:, place]
+    return Table(
+        tuple(names[i] for i in used),
+        losers,
+        dataset.embeddings,
+        build,
+        validation,
+        held_out,
+        success[build][:, used],
+        right[:, used],
+        dataset.costs[:, used],
+        accuracies[used],
+        means[used],
+        feature,
+        embedding,
+    )
