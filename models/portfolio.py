@@ -35,8 +35,8 @@ class PortfolioOptions(Value):
         default="auto",
         description="what says how likely each classifier is right: occam, the mean over samples of labelled items; "
         "neighbours, forest, boosting or logistic, a regression on the embedding; stacked, the mean of these four; "
-        "auto: of the last five the one that routes best, by rows that it had not seen. The options on samples, metric "
-        "and temperature are for occam",
+        "auto: of the last five the one that routes best, by rows that it had not seen, or occam where samples are "
+        "given. The options on samples, metric and temperature are for occam",
     )
     confidence: float = Field(
         default=0.9,
@@ -77,6 +77,11 @@ class PortfolioOptions(Value):
         default=False, description="whether to leave out classifiers that another one beats in cost and accuracy"
     )
     curve_points: int = Field(default=21, ge=2, le=201, description="budgets at which the curve is drawn")
+
+    @property
+    def takes_samples(self) -> bool:
+        """Whether the paper's estimator was asked for, by its name or by its samples."""
+        return self.estimator == "occam" or (self.estimator == "auto" and self.samples != "auto")
 
 
 class Budget(Value):

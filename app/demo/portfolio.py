@@ -119,7 +119,9 @@ def run(repos: Repositories, records: list[ArtifactRecord], stage: Stage, progre
     classifiers, final = stage.classifiers(progress), moved_images(stage.split)[1]
     plan: PortfolioPlan = repos.artifacts.plan(record)
     progress(0, 2, f"comparing on {len(final[0])} images")
-    rows = _compare(plan, record, classifiers, final, _measured(repos))
+    learned = repos.datasets.load(repos.datasets.info(DATASET))
+    assert isinstance(learned, Trace)
+    rows = _compare(plan, record, classifiers, final, _measured(repos), learned)
     progress(1, 2, f"routing {len(stage.split.final[0])} images")
     single = final[0][::COPIES], final[1][::COPIES]
     budget, mean, accuracy = _route(plan, {k.name: k for k in classifiers}, single)
@@ -175,8 +177,9 @@ def _compare(
     classifiers: list[DigitClassifier],
     data: tuple[Floats, NDArray[np.int64]],
     means: dict[str, float],
+    learned: Trace,
 ) -> tuple[MethodRow, ...]:
-    """Let every method assign the images at every budget."""
+    """Let every method assign the images at every budget; forests learn from the trace that the portfolio did."""
     by_name = {k.name: k for k in classifiers}
     votes = [probabilities(by_name[name], data[0]) for name in plan.classifiers]
     labels = np.stack(
@@ -189,7 +192,8 @@ def _compare(
     estimates = plan.estimate(vectors)
     accuracies = np.array([each["accuracy"] for each in record.summary["classifiers"]])
     with training_on(None):
-        forests = forest_values(plan.items, plan.success.astype(np.float64), plan.scaled(vectors), SEED)
+        columns = [[k.name for k in learned.spec.classifiers].index(name) for name in plan.classifiers]
+        forests = forest_values(learned.embeddings, learned.quality[:, columns], vectors, SEED)
     methods = methods_of(
         estimates, plan.values(estimates), plan.route_each(estimates, vectors), known, plain, accuracies, forests,
         np.random.default_rng(SEED),

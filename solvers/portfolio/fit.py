@@ -48,7 +48,7 @@ def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run
     check(DatasetFacts.of(dataset), options)
     run.progress(0, STEPS, "cutting the trace")
     table = cut(dataset, options, rng)
-    if options.estimator != "occam":
+    if not options.takes_samples:
         return fit_learned(dataset, options, whole(table), rng, run)
     scaling = Scaling.of(table.vectors[table.build])
     items = scaling.apply(table.vectors[table.build])

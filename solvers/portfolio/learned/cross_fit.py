@@ -35,15 +35,23 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CrossFitted:
-    """mixture: the one to use; compared: all that were; values: (n, m) estimates of every row by the mixture that its
-    own fold did not choose; fold: (n,); forests: (n, m) those of forests alone, to compare with."""
+    """mixture: the one to use; compared: all that were; fold: (n,); of_folds: for each fold the mixture that the others
+    have chosen; estimates: (n, m) of each kind of regression, for every row by those that had not seen it."""
 
     mixture: Mixture
     chosen: str
     compared: tuple[Compared, ...]
-    values: Floats
     fold: Int64s
-    forests: Floats
+    of_folds: tuple[Mixture, ...]
+    estimates: dict[str, Floats]
+
+    @property
+    def values(self) -> Floats:
+        """Estimate every row, (n, m), by the mixture that the other folds have chosen."""
+        values = np.empty(next(iter(self.estimates.values())).shape)
+        for part, mixture in enumerate(self.of_folds):
+            values[self.fold == part] = mixture.apply(self.estimates)[self.fold == part]
+        return values
 
 
 def cross_fit(
@@ -58,7 +66,7 @@ def cross_fit(
 
     vectors: (n, d); right: (n, m), from 0 to 1; costs: (m,). ``report`` hears how many folds are done.
     """
-    fold = rng.permutation(len(right)) % FOLDS
+    fold = folds_of(vectors, rng)
     estimates = {kind: np.empty(right.shape) for kind in COLUMNS}
     for part in range(FOLDS):
         report(part, f"fitting regressions, part {part + 1} of {FOLDS}")
@@ -68,13 +76,19 @@ def cross_fit(
         for kind, its in estimates.items():
             its[fresh] = fit(kind, inputs, right[learned], rng).estimate(asked).mean(axis=0)
     report(FOLDS, "choosing the estimator")
-    values = np.empty(right.shape)
+    of_folds = []
     for part in range(FOLDS):
         others = {kind: each[fold != part] for kind, each in estimates.items()}
-        mixture, _, _ = _choose(estimator, others, right[fold != part], costs)
-        values[fold == part] = mixture.apply({kind: each[fold == part] for kind, each in estimates.items()})
+        of_folds.append(_choose(estimator, others, right[fold != part], costs)[0])
     mixture, chosen, compared = _choose(estimator, estimates, right, costs)
-    return CrossFitted(mixture, chosen, compared, values, fold, estimates["forest"])
+    return CrossFitted(mixture, chosen, compared, fold, tuple(of_folds), estimates)
+
+
+def folds_of(vectors: Singles, rng: np.random.Generator) -> Int64s:
+    """Deal rows into folds, (n,); equal embeddings into one, for who has seen the one has seen the other."""
+    _, place = np.unique(vectors, axis=0, return_inverse=True)
+    place = place.ravel()
+    return np.asarray((rng.permutation(int(place.max()) + 1) % FOLDS)[place], dtype=np.int64)
 
 
 def _choose(

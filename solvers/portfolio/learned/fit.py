@@ -45,9 +45,9 @@ def fit_learned(
     report(FOLDS + 1, "pricing budgets")
     lam = 0.0 if options.regularization == "auto" else options.regularization
     sigmas = sigmas_of(crossed.values, known.right)
-    values = crossed.values - lam * sigmas
+    values = crossed.mixture.apply(crossed.estimates) - lam * sigmas
     prices = ShadowPrices.kept(values, known.means, known.costs, options.confidence)
-    by_fold = _Folds(crossed, values, known, options.confidence)
+    by_fold = _Folds(crossed, lam * sigmas, known, options.confidence)
     report(FOLDS + 2, "comparing on rows that chose nothing")
     part = part_of(run.progress, FOLDS + 2, FOLDS + 3, STEPS)
     drawn = _drawn(table, crossed, by_fold, (known, plain), rng, options.curve_points, part)
@@ -62,13 +62,14 @@ def fit_learned(
 class _Folds:
     """How each fold's rows are routed: by prices that the others have taught."""
 
-    def __init__(self, crossed: CrossFitted, values: Floats, known: Known, confidence: float) -> None:
+    def __init__(self, crossed: CrossFitted, penalties: Floats, known: Known, confidence: float) -> None:
         self.rows = [np.flatnonzero(crossed.fold == part) for part in range(FOLDS)]
-        self.values, self.known, self.lots = values, known, lots_of(known.vectors)
-        self.prices = [
-            ShadowPrices.kept(values[others], known.means, known.costs[others], confidence)
-            for others in (np.flatnonzero(crossed.fold != part) for part in range(FOLDS))
-        ]
+        self.estimates, self.known, self.lots = crossed.values, known, lots_of(known.vectors)
+        self.values, self.prices = self.estimates - penalties, []
+        for part, mixture in enumerate(crossed.of_folds):
+            others = np.flatnonzero(crossed.fold != part)
+            values = mixture.apply({kind: each[others] for kind, each in crossed.estimates.items()}) - penalties
+            self.prices.append(ShadowPrices.kept(values, known.means, known.costs[others], confidence))
 
     def route(self, total: float) -> Any:
         """Route each row on its own, given the budget of all."""
@@ -103,13 +104,14 @@ def _drawn(
     """Let the portfolio and its baselines route all rows."""
     known, plain = rows
     n, m = known.right.shape
+    forests = crossed.estimates["forest"]
     best = single_best(table.accuracies, plain.means, n)
     methods = (
-        Method("occam", by_fold.assign(by_fold.values, known.means), crossed.values, True),
-        Method("route", by_fold.route, crossed.values, True),
+        Method("occam", by_fold.assign(by_fold.values, known.means), by_fold.estimates, True),
+        Method("route", by_fold.route, by_fold.estimates, True),
         Method("single_best", best, np.tile(table.accuracies, (n, 1)), False),
         Method("random", by_values(uniform_values(rng, n, m), plain.means), None, False),
-        Method("frugal_mct", by_fold.assign(crossed.forests, known.means), crossed.forests, True),
+        Method("frugal_mct", by_fold.assign(forests, known.means), forests, True),
         Method("oracle", by_values(plain.right, plain.means), plain.right, False),
     )
     return draw_curve(methods, curve_budgets(known, plain, points), known, plain, lambda said: progress(0, 1, said))

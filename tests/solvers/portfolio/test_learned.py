@@ -1,0 +1,279 @@
+"""Learned estimators: never worse than single classifiers, within their budgets, reproducible, and arrays alone."""
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.ensemble import ExtraTreesRegressor
+
+from app.store import codec
+from models import InvalidRequest, Trace, TraceSpec
+from models.errors import Infeasible
+from models.portfolio import AssignmentOptions, Budget, PortfolioOptions, RouteBudget, RouteQuery
+from solvers.base import Fitted, Run
+from solvers.portfolio import PortfolioPlan, fit
+from solvers.portfolio.baselines import by_values
+from solvers.portfolio.learned import cross_fit, regressions
+from solvers.portfolio.learned.embedding import FARTHEST, Embedding
+from solvers.portfolio.learned.forest import RandomForest
+from solvers.portfolio.learned.mixture import Mixture
+from solvers.portfolio.shadow_prices import ShadowPrices, each_best, lots_of
+
+COSTS = (1.0, 3.0, 20.0)
+KINDS = ("neighbours", "forest", "boosting", "logistic", "stacked")
+
+
+def drawn(seed: int, rows: int, *, useless: bool = False, dimensions: int = 4) -> tuple[Any, Any]:
+    """Draw embeddings, (n, d), and how right three classifiers are, (n, 3); useless: the former tell nothing."""
+    rng = np.random.default_rng(seed)
+    vectors = rng.normal(size=(rows, dimensions)).astype(np.float32)
+    ease = 1 / (1 + np.exp(-2 * vectors[:, 0]))
+    chances = np.column_stack((0.2 + 0.7 * ease, 0.9 - 0.5 * (vectors[:, 1] > 0.5), np.full(rows, 0.93)))
+    right = (rng.random((rows, 3)) < chances).astype(np.float64)
+    return (rng.normal(size=vectors.shape).astype(np.float32) if useless else vectors), right
+
+
+def trace_of(vectors: Any, right: Any, costs: tuple[float, ...] = COSTS) -> Trace:
+    names = [f"m{j}" for j in range(right.shape[1])]
+    classifiers = [{"name": name, "quality": name, "cost": cost} for name, cost in zip(names, costs, strict=True)]
+    spec = TraceSpec.model_validate({"kind": "trace", "unit": "USD", "classifiers": classifiers})
+    return Trace.from_columns(spec, {name: right[:, j] for j, name in enumerate(names)}, vectors)
+
+
+@cache
+def built(seed: int = 0, rows: int = 1500, useless: bool = False, **options: Any) -> Fitted[PortfolioPlan]:
+    vectors, right = drawn(seed, rows, useless=useless)
+    given = PortfolioOptions.model_validate({"curve_points": 5, **options})
+    return fit(trace_of(vectors, right), given, np.random.default_rng(seed), Run())
+
+
+def reached(plan: PortfolioPlan, vectors: Any, right: Any, budget: float) -> float:
+    """Assign a batch, and say how often it was right."""
+    assigned = plan.assign(plan.estimate(vectors), AssignmentOptions(budget=Budget(per_query=budget)))
+    return float(right[np.arange(len(right)), [int(name[1:]) for name in assigned.assignments]].mean())
+
+
+def hull(right_then: Any, right: Any, budget: float) -> float:
+    """Say how often the best coin between two classifiers, chosen by rows of the past, is right."""
+    values = np.tile(right_then.mean(axis=0), (len(right), 1))
+    return float(right[np.arange(len(right)), by_values(values, np.array(COSTS))(budget * len(right))].mean())
+
+
+@pytest.mark.parametrize("estimator", KINDS)
+def test_every_kind_is_ahead_of_single_classifiers_where_embeddings_tell(estimator: str) -> None:
+    plan, (vectors, right) = built(estimator=estimator).plan, drawn(1, 4000)
+    assert plan.estimator == estimator
+    gained = [reached(plan, vectors, right, budget) - hull(drawn(0, 1500)[1], right, budget) for budget in (2, 4, 8)]
+    assert np.mean(gained) > 0.03
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_embedding_that_tells_nothing_ends_at_single_classifiers(seed: int) -> None:
+    plan = built(seed=seed, rows=600, useless=True).plan
+    vectors, right = drawn(50 + seed, 8000, useless=True)
+    for budget in (2.0, 5.0, 12.0):
+        assert reached(plan, vectors, right, budget) > hull(drawn(seed, 600, useless=True)[1], right, budget) - 0.015
+
+
+def test_auto_takes_the_kind_that_routes_best_and_says_what_it_compared() -> None:
+    fitted = built()
+    compared = {one["estimator"]: one["accuracy"] for one in fitted.summary["compared"]}
+    assert set(compared) == set(KINDS)
+    assert compared[fitted.plan.estimator] > max(compared.values()) - 0.01
+    assert fitted.summary["estimator"] == fitted.plan.estimator
+    assert fitted.summary["rows"] == {"held_out": 1500}
+
+
+def test_every_row_reports_and_what_is_said_comes_true() -> None:
+    plan, (vectors, right) = built().plan, drawn(9, 6000)
+    assert plan.held_out == 1500
+    for budget in (2.0, 4.0, 8.0, 16.0):
+        assigned = plan.assign(plan.estimate(vectors), AssignmentOptions(budget=Budget(per_query=budget)))
+        true = right[np.arange(6000), [int(name[1:]) for name in assigned.assignments]].mean()
+        assert assigned.estimated_accuracy == pytest.approx(true, abs=3 * (0.25 / 1500) ** 0.5)
+
+
+@pytest.mark.parametrize("useless", [False, True])
+def test_single_queries_keep_their_budget_on_average_and_spend_nearly_all_of_it(useless: bool) -> None:
+    spent = []
+    for seed in range(4):
+        plan, (vectors, _) = built(seed=seed, useless=useless).plan, drawn(70 + seed, 5000, useless=useless)
+        route = plan.route_each(plan.estimate(vectors), vectors)
+        spent += [np.array(COSTS)[route(budget * 5000)].mean() / budget for budget in (1.5, 2.5, 6.0, 10.0)]
+    assert np.mean(np.array(spent) <= 1.02) > 0.85
+    assert 0.85 < np.mean(spent) < 1.01
+
+
+def test_one_query_is_routed_as_it_would_be_among_others() -> None:
+    plan, (vectors, _) = built(useless=True).plan, drawn(5, 60, useless=True)
+    for budget in (2.0, 9.0):
+        among = plan.route_each(plan.estimate(vectors), vectors)(budget * 60)
+        alone = [
+            plan.decide(RouteQuery(query=tuple(map(float, v)), budget=RouteBudget(per_query=budget))) for v in vectors
+        ]
+        assert [one.classifier for one in alone] == [f"m{k}" for k in among]
+
+
+def test_more_budget_is_never_estimated_worse() -> None:
+    plan, (vectors, _) = built().plan, drawn(5, 500)
+    estimates = plan.estimate(vectors)
+    said = [
+        plan.assign(estimates, AssignmentOptions(budget=Budget(per_query=budget), gap=0.0)).raw_estimate
+        for budget in np.linspace(1, 20, 12).tolist()
+    ]
+    assert np.all(np.diff(said) >= -1e-9)
+    with pytest.raises(Infeasible, match=r"the budget is 0\.5"):
+        plan.decide(RouteQuery(query=(0.0,) * 4, budget=RouteBudget(per_query=0.5)))
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_others() -> None:
+    vectors, right = drawn(3, 300)
+    plans = [fit(trace_of(vectors, right), PortfolioOptions(), np.random.default_rng(s), Run()).plan for s in (1, 1, 2)]
+    one, same, other = (codec.encode(plan, {}) for plan in plans)
+    assert one == same != other
+
+
+def test_what_is_kept_says_the_same_after_a_journey_and_is_small() -> None:
+    plan, (vectors, _) = built(estimator="stacked").plan, drawn(5, 200)
+    sent = codec.encode(plan, {})
+    back = codec.decode(sent, PortfolioPlan)
+    assert np.array_equal(back.estimate(vectors), plan.estimate(vectors))
+    assert len(sent) < 4e6
+
+
+def test_equal_embeddings_are_never_in_two_folds() -> None:
+    vectors = np.repeat(drawn(0, 100)[0], 3, axis=0)
+    fold = cross_fit.folds_of(vectors, np.random.default_rng(0))
+    assert np.array_equal(fold.reshape(100, 3).min(axis=1), fold.reshape(100, 3).max(axis=1))
+    assert np.bincount(fold, minlength=cross_fit.FOLDS).min() >= 27
+
+
+def test_repeated_rows_do_not_make_estimates_look_better_than_they_are() -> None:
+    vectors, right = drawn(0, 400, useless=True)
+    data = trace_of(np.repeat(vectors, 4, axis=0), np.repeat(right, 4, axis=0))
+    plan = fit(data, PortfolioOptions(estimator="forest"), np.random.default_rng(0), Run()).plan
+    assert plan.shrinks.max() < 0.35
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_shrinking_is_least_squares_between_nothing_and_all(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    right = (rng.random((200, 3)) < 0.6).astype(np.float64)
+    estimates = {"a": np.clip(right * rng.uniform(0, 1) + rng.normal(0, 0.4, right.shape), 0, 1)}
+    mixture = Mixture.of(("a",), estimates, right)
+    off = estimates["a"] - right.mean(axis=0)
+    common = off.mean(axis=1, keepdims=True)
+
+    def missed(shrinks: Any) -> float:
+        said = right.mean(axis=0) + shrinks[0] * common + shrinks[1] * (off - common)
+        return float(((said - right) ** 2).sum())
+
+    tried = [missed((a, b)) for a in np.linspace(0, 1, 21) for b in np.linspace(0, 1, 21)]
+    assert missed(mixture.shrinks) <= min(tried) + 0.2
+    assert mixture.shrinks.min() >= 0
+    assert mixture.shrinks.max() <= 1
+
+
+def test_a_forest_in_arrays_says_what_scikit_learn_says() -> None:
+    vectors, right = drawn(0, 500)
+    own = RandomForest.fit(vectors, right, 3)
+    theirs = ExtraTreesRegressor(
+        100, min_samples_leaf=3, max_leaf_nodes=512, max_features=1, bootstrap=True, random_state=3
+    ).fit(vectors, right)
+    asked = drawn(1, 300)[0]
+    assert own.estimate(asked) == pytest.approx(theirs.predict(asked), abs=1e-6)
+    assert own.estimate(asked[:7]) == pytest.approx(own.estimate(asked)[:7], abs=1e-6)
+
+
+def test_neighbours_are_the_nearest_and_fewer_rows_than_that_are_all() -> None:
+    vectors, right = drawn(0, 200)
+    own = regressions.Neighbours.fit(vectors, right, np.random.default_rng(0))
+    asked = drawn(1, 20)[0]
+    far = ((asked[:, None] - vectors) ** 2).sum(axis=2)
+    for column, count in zip(own.estimate(asked), regressions.NEIGHBOURS, strict=True):
+        assert column == pytest.approx(right[np.argsort(far, axis=1)[:, :count]].mean(axis=1), abs=1e-6)
+    few = regressions.Neighbours.fit(vectors[:5], right[:5], np.random.default_rng(0))
+    assert few.estimate(asked)[2] == pytest.approx(np.tile(right[:5].mean(axis=0), (20, 1)), abs=1e-6)
+
+
+def test_many_coordinates_are_reduced_and_far_ones_bounded() -> None:
+    rng = np.random.default_rng(0)
+    vectors = (rng.normal(size=(300, 5)) @ rng.normal(size=(5, 200))).astype(np.float32)
+    embedding = Embedding.of(vectors)
+    assert embedding.axes.shape == (200, 64)
+    assert np.linalg.matrix_rank(embedding.apply(vectors), tol=1e-2) == 5
+    assert np.abs(embedding.apply(np.full((1, 200), 1e30, dtype=np.float32))).max() == FARTHEST
+    plan = built().plan
+    assert np.isfinite(plan.estimate(np.full((2, 4), 1e30))).all()
+
+
+def test_quality_between_0_and_1_and_classifiers_that_never_fail_are_learned_from() -> None:
+    vectors, right = drawn(0, 400)
+    graded = 0.3 + 0.5 * right
+    graded[:, 2] = 1.0
+    plan = fit(trace_of(vectors, graded), PortfolioOptions(), np.random.default_rng(0), Run()).plan
+    assert plan.estimate(vectors)[:, 2] == pytest.approx(1.0, abs=0.02)
+    assert 0.3 < plan.estimate(vectors)[:, 0].mean() < 0.8
+
+
+def test_lots_are_drawn_evenly_and_by_the_numbers_alone() -> None:
+    vectors = drawn(0, 4000)[0]
+    lots = lots_of(vectors)
+    assert np.histogram(lots, bins=10, range=(0, 1))[0].min() > 320
+    assert np.array_equal(lots_of(vectors[::-1]), lots[::-1])
+
+
+def test_equals_are_shared_so_that_the_budget_is_spent() -> None:
+    means, values = np.array([1.0, 5.0]), np.tile([0.5, 0.9], (2000, 1))
+    prices = ShadowPrices.kept(values, means, np.tile(means, (2000, 1)), 0.5)
+    lots = np.random.default_rng(0).random(2000)
+    for budget in (1.0, 2.0, 3.0, 4.5):
+        choice = prices.choose_each(values, means, budget, lots)
+        assert means[choice].mean() == pytest.approx(budget, abs=0.15)
+        one = [prices.choose(values[i], means, budget, lot=lots[i]) for i in range(50)]
+        assert one == choice[:50].tolist()
+
+
+def test_of_equals_the_cheapest_is_taken_or_the_dearest_and_none_that_is_not_affordable() -> None:
+    values, costs = np.array([[0.5, 0.7, 0.9], [0.9, 0.7, 0.5]]), np.array([1.0, 2.0, 3.0])
+    assert each_best(values, costs, 0.2).tolist() == [0, 0]
+    assert each_best(values, costs, 0.2, np.array([True, True])).tolist() == [2, 0]
+    prices = ShadowPrices(np.array([1.0, 3.0]), np.array([0.2, 0.0]), np.array([1.0, 1.0]))
+    assert prices.choose(values[0], costs, 1.5, most=2.0, lot=0.0) == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "forged"),
+    [
+        ("kinds", ("forest", "oracle")),
+        ("shrinks", np.array([0.5, np.nan])),
+        ("means", np.array([0.5, 0.5, 1.5])),
+        ("embedding_centre", np.zeros(3)),
+        ("embedding_axes", np.zeros((4, 0))),
+        ("forest_left", None),
+        ("forest_columns", None),
+        ("forest_roots", np.array([10**6], dtype=np.int32)),
+        ("boosted_columns", None),
+        ("logistic_weights", np.zeros((0, 4, 3), dtype=np.float32)),
+        ("neighbour_success", None),
+        ("price_shares", np.array([2.0])),
+    ],
+)
+def test_forged_arrays_are_refused_before_they_can_hang_or_crash(field: str, forged: Any) -> None:
+    plan = built(estimator="stacked").plan
+    if forged is None:
+        forged = np.array(getattr(plan, field))
+        forged[...] = {"forest_left": 0, "forest_columns": 99, "boosted_columns": -5, "neighbour_success": 7}[field]
+    with pytest.raises(InvalidRequest, match="this is no portfolio plan"):
+        replace(plan, **{field: forged})
+
+
+def test_given_samples_mean_the_papers_estimator() -> None:
+    vectors, right = drawn(0, 1500)
+    options = PortfolioOptions.model_validate({"samples": {"count": 4, "size": 50}, "curve_points": 3})
+    fitted = fit(trace_of(vectors, right), options, np.random.default_rng(0), Run())
+    assert fitted.plan.estimator == "occam"
+    assert fitted.plan.samples.shape == (4, 50)
+    assert fitted.summary["rows"]["held_out"] == 375
