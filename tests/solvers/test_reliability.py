@@ -33,14 +33,17 @@ def fresh(rows: int) -> World:
     return World.of(10_000, rows)
 
 
-@pytest.mark.parametrize("solver", REPLAYS)
-def test_intervals_hold_what_comes_true(solver: str) -> None:
+@pytest.mark.parametrize(
+    ("solver", "params"),
+    [*((solver, PARAMS.get(solver, {})) for solver in REPLAYS), ("portfolio", {"estimator": "boosting"})],
+)
+def test_intervals_hold_what_comes_true(solver: str, params: dict[str, Any]) -> None:
     """As many miss as chance allows: of decisions of one build all may miss together, so each build counts once."""
     misses: Counter[str] = Counter()
     replayed_on = fresh(200_000 if solver == "cascade" else FRESH)
     for seed in range(SEEDS[solver]):
         dataset = World.of(seed, ROWS[solver]).dataset(solver, measured=True)
-        live = built(solver, dataset, seed, **PARAMS.get(solver, {}))
+        live = built(solver, dataset, seed, **params)
         of_quantity = defaultdict(list)
         for replayed in REPLAYS[solver](live, replayed_on):
             of_quantity[replayed.quantity].append(_holds(replayed, len(replayed_on.correct)))

@@ -21,6 +21,8 @@ FOLDS = 10
 """With fewer, regressions that have seen all rows would differ so much from those of the folds, whose prices are used,
 that budgets were exceeded by some percent."""
 STACKED = "stacked"
+BASELINE = "forest"
+"""What a portfolio is compared with on its curve, whatever estimates (FrugalMCT)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,8 @@ def cross_fit(
     vectors: (n, d); right: (n, m), from 0 to 1; costs: (m,). ``report`` hears how many folds are done.
     """
     fold = folds_of(vectors, rng)
-    estimates = {kind: np.empty(right.shape) for kind in COLUMNS}
+    used = COLUMNS if estimator in ("auto", STACKED) else (estimator, BASELINE)
+    estimates = {kind: np.empty(right.shape) for kind in COLUMNS if kind in used}
     for part in range(FOLDS):
         report(part, f"fitting regressions, part {part + 1} of {FOLDS}")
         learned, fresh = fold != part, fold == part

@@ -15,7 +15,7 @@ from solvers.base import Fitted, Run, part_of
 from solvers.portfolio.baselines import Choose, by_values, single_best, uniform_values
 from solvers.portfolio.curve import Drawn, Method, curve_budgets, draw_curve
 from solvers.portfolio.learned.contents import fields_of
-from solvers.portfolio.learned.cross_fit import FOLDS, CrossFitted, cross_fit
+from solvers.portfolio.learned.cross_fit import BASELINE, FOLDS, CrossFitted, cross_fit
 from solvers.portfolio.learned.estimator import LearnedEstimator
 from solvers.portfolio.plan import PortfolioPlan
 from solvers.portfolio.routing_outcome import Known
@@ -104,7 +104,7 @@ def _drawn(
     """Let the portfolio and its baselines route all rows."""
     known, plain = rows
     n, m = known.right.shape
-    forests = crossed.estimates["forest"]
+    forests = crossed.estimates[BASELINE]
     best = single_best(table.accuracies, plain.means, n)
     methods = (
         Method("occam", by_fold.assign(by_fold.values, known.means), by_fold.estimates, True),
