@@ -112,6 +112,13 @@ def _kind_of_cost(cost: Any) -> str | None:
     return "amount" if isinstance(cost, int | float) else None
 
 
+def size_columns_of(size: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    """List the columns of an item's size: none, one, or one for each dimension."""
+    if size is None:
+        return ()
+    return (size,) if isinstance(size, str) else size
+
+
 Cost = Annotated[
     Annotated[Amount, Tag("amount")]
     | Annotated[Polynomial, Tag("polynomial")]

@@ -25,7 +25,7 @@ from models.columns import (
     side_by_side,
     texts,
 )
-from models.cost import Cost
+from models.cost import Cost, size_columns_of
 from models.errors import Fault
 from models.trace import Trace, TraceSpec
 
@@ -70,9 +70,7 @@ class FeaturesSpec(Value):
     @property
     def size_columns(self) -> tuple[str, ...]:
         """The columns of the item's size: none, one, or one for each dimension."""
-        if self.size is None:
-            return ()
-        return (self.size,) if isinstance(self.size, str) else self.size
+        return size_columns_of(self.size)
 
     @property
     def used_columns(self) -> tuple[str, ...]:

@@ -53,7 +53,8 @@ def _limits(spec: Spec, name: str) -> dict[str, Any]:
     if isinstance(spec, FeaturesSpec):
         within = {"at_least": -FARTHEST, "at_most": FARTHEST} if name in spec.feature_columns else {}
         return within | ({"above": 0.0} if name in spec.size_columns else {})
-    if any(isinstance(each.cost, CostColumn) and each.cost.column == name for each in spec.classifiers):
+    measured = any(isinstance(each.cost, CostColumn) and each.cost.column == name for each in spec.classifiers)
+    if measured or name in spec.size_columns:
         return {"at_least": 0.0, "at_most": LARGEST}
     if any(name in (each.correct, each.quality) for each in spec.classifiers):
         return {"at_least": 0.0, "at_most": 1.0}
@@ -117,6 +118,7 @@ def _categories(names: tuple[str, ...], codes: NDArray[np.float64]) -> NDArray[A
 def _trace_columns(trace: Trace) -> dict[str, NDArray[Any]]:
     label = trace.spec.label
     columns = {} if label is None else {label: _texts(trace.classes, trace.labels)}
+    columns |= {name: trace.sizes[:, j] for j, name in enumerate(trace.spec.size_columns)}
     for j, classifier in enumerate(trace.spec.classifiers):
         if classifier.prediction is not None:
             columns[classifier.prediction] = _texts(trace.classes, trace.predictions[:, j])

@@ -4,12 +4,12 @@ A classifier tells its answer, which is right if it is the item's label, or it i
 was right (``correct``) or how good it was (``quality``, graded by a judge, a test, a person): then no label is needed.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from models.arrays import Floats, Int32s, Int64s, Singles
 from models.base import LARGEST, Items, Label, Value
@@ -25,6 +25,7 @@ from models.columns import (
     texts,
     truths,
 )
+from models.cost import Amount, CostFunction, Polynomial, Terms, cost_function, size_columns_of
 from models.errors import Fault
 
 ROUNDED, FEW = 1e-3, 0.05
@@ -41,12 +42,35 @@ class CostColumn(Value):
     column: Label = Field(description="the column of the measured costs")
 
 
+def _kind_of_cost(cost: Any) -> str | None:
+    """Tell which kind of cost was meant, so that a fault is told of that one only."""
+    if isinstance(cost, Value):
+        return {"CostColumn": "column"}.get(type(cost).__name__, type(cost).__name__.lower())
+    if isinstance(cost, dict):
+        return next((kind for kind in ("column", "polynomial", "terms") if kind in cost), None)
+    return "amount" if isinstance(cost, int | float) else None
+
+
+TraceCost = Annotated[
+    Annotated[Amount, Tag("amount")]
+    | Annotated[CostColumn, Tag("column")]
+    | Annotated[Polynomial, Tag("polynomial")]
+    | Annotated[Terms, Tag("terms")],
+    Discriminator(
+        _kind_of_cost,
+        custom_error_type="cost",
+        custom_error_message="must be a number, or have column, polynomial or terms",
+    ),
+]
+
+
 class TraceClassifier(Value):
     """One classifier of a trace: where its answers, confidences and costs stand."""
 
     name: Label = Field(description="the classifier's name")
-    cost: Annotated[float, Field(ge=0, le=LARGEST)] | CostColumn = Field(
-        description="its cost or execution time for one item: a number, or the column of the measured ones"
+    cost: TraceCost = Field(
+        description="its cost or execution time for one item: a number, the column of the measured ones, or a function "
+        "of the item's size, for example of its tokens"
     )
     prediction: Label | None = Field(
         default=None, description="the column of its answers, which are right where they are the label"
@@ -85,6 +109,9 @@ class TraceSpec(Value):
         default=None, description="the column of the true class; null where all classifiers tell correct or quality"
     )
     unit: Label = Field(description="the unit of all costs, for example USD or ms")
+    size: Label | Items[Label] | None = Field(
+        default=None, description="the column, or columns, that give an item's size; null if no cost depends on it"
+    )
     classifiers: Annotated[Items[TraceClassifier], Field(min_length=1, max_length=200)] = Field(
         description="the classifiers"
     )
@@ -93,6 +120,7 @@ class TraceSpec(Value):
     def _fits_together(self) -> "TraceSpec":
         refuse_repeated("classifier name", (classifier.name for classifier in self.classifiers))
         for classifier in self.classifiers:
+            self._refuse_other_sizes(classifier)
             told = next(name for name in TOLD if getattr(classifier, name) is not None)
             if getattr(classifier, told) == self.label:
                 raise ValueError(f"the {told} of {classifier.name!r} is the label's own column {self.label!r}")
@@ -103,10 +131,21 @@ class TraceSpec(Value):
                 )
         return self
 
+    def _refuse_other_sizes(self, classifier: TraceClassifier) -> None:
+        dimensions = function_of(classifier).dimensions
+        if dimensions not in (0, len(self.size_columns)):
+            has = f"size names {len(self.size_columns)} columns"
+            raise ValueError(f"the cost of {classifier.name!r} is a function of {dimensions} numbers, {has}")
+
+    @property
+    def size_columns(self) -> tuple[str, ...]:
+        """The columns of the item's size: none, one, or one for each dimension."""
+        return size_columns_of(self.size)
+
     @property
     def used_columns(self) -> tuple[str, ...]:
         """Every column that is read, each once."""
-        used = [self.label]
+        used = [self.label, *self.size_columns]
         for classifier in self.classifiers:
             used += [classifier.prediction, classifier.correct, classifier.quality, classifier.confidence]
             used += (classifier.scores or {}).values()
@@ -134,7 +173,8 @@ class Trace:
     float64 from 0 to 1, how good each answer is: 1 or 0 where it is right or wrong. confidences: (n, m) float64, NaN in
     the columns of classifiers without. costs: (n, m) float64, at least 0. embeddings: (n, d) float32, d = 0 where there
     are none. margins: (n, m, c) float32, the score of each of c classes less that of the true class; NaN for
-    classifiers without scores, -∞ beyond the classes of one with fewer, c = 0 if none has scores.
+    classifiers without scores, -∞ beyond the classes of one with fewer, c = 0 if none has scores. sizes: (n, k)
+    float64, k = number of size columns, at least 0; (0, 0): stored before there were any.
     """
 
     spec: TraceSpec
@@ -146,6 +186,7 @@ class Trace:
     costs: Floats
     embeddings: Singles
     margins: Singles
+    sizes: Floats = field(default_factory=lambda: np.empty((0, 0)))
 
     @property
     def rows(self) -> int:
@@ -154,7 +195,8 @@ class Trace:
 
     def take(self, rows: Int64s) -> "Trace":
         """Take some of the rows, with all classes."""
-        names = ("labels", "predictions", "quality", "confidences", "costs", "embeddings", "margins")
+        names = ["labels", "predictions", "quality", "confidences", "costs", "embeddings", "margins"]
+        names += ["sizes"] if len(self.sizes) else []
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     def likelihoods(self, temperature: float) -> Floats:
@@ -177,11 +219,15 @@ class Trace:
         label = None if spec.label is None else texts(columns, spec.label, faults)
         told = [_told(columns, classifier, faults) for classifier in spec.classifiers]
         confidences = [_confidence(columns, classifier, faults) for classifier in spec.classifiers]
-        costs = [_cost(columns, classifier, faults) for classifier in spec.classifiers]
+        measured = [_measured_cost(columns, classifier, faults) for classifier in spec.classifiers]
+        sizes = [numbers(columns, name, faults, at_least=0.0, at_most=LARGEST) for name in spec.size_columns]
         rows = max((len(column) for column in columns.values()), default=0)
         none: tuple[tuple[str, ...], Int32s] = ((), np.zeros(rows, dtype=np.int32))
         classes, codes = none if label is None else codes_of(str(spec.label), label, faults)
         vectors = embeddings_of(embeddings, rows, faults)
+        raise_if_any(faults)
+        at = side_by_side(sizes, rows)
+        costs = [_cost_at(at, k, faults) if c is None else c for k, c in zip(spec.classifiers, measured, strict=True)]
         raise_if_any(faults)
         every, predictions = _predictions(classes, spec, told, faults)
         margins = _margins(columns, spec, classes, codes, faults)
@@ -189,7 +235,7 @@ class Trace:
         n, right = len(codes), np.equal(predictions, codes[:, None]).astype(np.float64)
         graded = [told[j] if c.prediction is None else right[:, j] for j, c in enumerate(spec.classifiers)]
         quality, sure, prices = (side_by_side(each, n) for each in (graded, confidences, costs))
-        return cls(spec, every, codes, predictions, quality, sure, prices, vectors, margins)
+        return cls(spec, every, codes, predictions, quality, sure, prices, vectors, margins, at)
 
 
 def _told(columns: Columns, classifier: TraceClassifier, faults: list[Fault]) -> NDArray[Any]:
@@ -259,7 +305,27 @@ def _margins(
     return margins
 
 
-def _cost(columns: Columns, classifier: TraceClassifier, faults: list[Fault]) -> Floats | float:
-    if isinstance(classifier.cost, CostColumn):
-        return numbers(columns, classifier.cost.column, faults, at_least=0.0, at_most=LARGEST)
-    return classifier.cost
+def function_of(classifier: TraceClassifier) -> CostFunction:
+    """Say what a classifier's cost is a function of; 0 stands for a measured one."""
+    return cost_function(0.0 if isinstance(classifier.cost, CostColumn) else classifier.cost)[0]
+
+
+def _measured_cost(columns: Columns, classifier: TraceClassifier, faults: list[Fault]) -> Floats | float | None:
+    """Read a cost that is a number or was measured; None for a function of the size."""
+    match classifier.cost:
+        case CostColumn(column=column):
+            return numbers(columns, column, faults, at_least=0.0, at_most=LARGEST)
+        case Polynomial() | Terms():
+            return None
+        case amount:
+            return amount
+
+
+def _cost_at(sizes: Floats, classifier: TraceClassifier, faults: list[Fault]) -> Floats:
+    """Evaluate a cost that is a function of the size."""
+    costs = function_of(classifier)(sizes)
+    beyond = np.flatnonzero(~(costs <= LARGEST))
+    if len(beyond):
+        said = f"of {classifier.name!r} in row {int(beyond[0]) + 1} is more than {LARGEST:g}"
+        faults.append(Fault(("spec", "classifiers"), f"the cost {said}"))
+    return costs

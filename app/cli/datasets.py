@@ -20,7 +20,9 @@ dataset = command_group("Datasets: what builds learn from.")
 @dataset.command("add")
 def dataset_add(
     name: NameArgument,
-    table: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="CSV, gzipped CSV or Parquet.")],
+    table: Annotated[
+        Path, typer.Argument(exists=True, dir_okay=False, help="CSV or JSON Lines, also gzipped, or Parquet.")
+    ],
     spec: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="How to read the table, a JSON file.")],
     embeddings: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="A .npy file, float32.")] = None,
     as_json: AsJson = False,
@@ -36,7 +38,9 @@ def dataset_add(
 
 @dataset.command("draft")
 def dataset_draft(
-    table: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="CSV, gzipped CSV or Parquet.")],
+    table: Annotated[
+        Path, typer.Argument(exists=True, dir_okay=False, help="CSV or JSON Lines, also gzipped, or Parquet.")
+    ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The spec to write, a JSON file.")] = None,
 ) -> None:
     """Draft a spec from a table's columns: look at its costs and its unit before the table is added."""

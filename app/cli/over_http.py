@@ -14,6 +14,8 @@ from app.http.json_bodies import NPY
 from app.routes.artifacts import MEDIA_TYPE
 from app.routes.subject import all_subjects
 from app.store.datasets import DatasetInfo, DeletedDataset, StoredDataset
+from app.store.json_lines import JSON_LINES_TYPES
+from app.store.uploads import CSV_TYPES, PARQUET_TYPES
 from models import ArtifactRecord, Build, BuildRequest
 from models.advice import Advice, AdviceRequest
 from models.errors import ParsimonyError
@@ -43,7 +45,8 @@ class HttpService:
 
     def put_dataset(self, name: str, table: Path, spec: Path, embeddings: Path | None) -> StoredDataset:
         """Upload a table, whose name says what it is."""
-        kind = "application/vnd.apache.parquet" if table.suffix == ".parquet" else "text/csv"
+        kinds = {".parquet": PARQUET_TYPES[0], ".jsonl": JSON_LINES_TYPES[0], ".ndjson": JSON_LINES_TYPES[0]}
+        kind = kinds.get(table.suffix, CSV_TYPES[0])
         with ExitStack() as stack:
             files = {"table": (table.name, stack.enter_context(table.open("rb")), kind)}
             if embeddings is not None:

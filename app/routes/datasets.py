@@ -18,6 +18,7 @@ from app.clock import now
 from app.routes.dependencies import Context, InContext, PathName, errors, media_type, needs_store, solved
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
 from app.store.datasets import DatasetInfo, DeletedDataset, Replaced, ShownDataset, StoredDataset
+from app.store.json_lines import JSON_LINES_TYPES
 from app.store.table_heads import head_of
 from app.store.uploads import CSV_TYPES, PARQUET_TYPES, parse_spec, read_dataset
 from models import Fault, InvalidRequest
@@ -60,7 +61,7 @@ _UPLOAD: dict[str, Any] = {
                         "table": {
                             "type": "string",
                             "format": "binary",
-                            "description": "text/csv, gzipped or not, or application/vnd.apache.parquet",
+                            "description": "text/csv or application/jsonl, also gzipped, or Parquet",
                         },
                         "embeddings": {
                             "type": "string",
@@ -72,7 +73,7 @@ _UPLOAD: dict[str, Any] = {
                 "example": {"spec": EXAMPLE_SPEC, "table": "(file)"},
                 "encoding": {
                     "spec": {"contentType": "application/json"},
-                    "table": {"contentType": "text/csv, application/vnd.apache.parquet"},
+                    "table": {"contentType": "text/csv, application/jsonl, application/vnd.apache.parquet"},
                 },
             }
         },
@@ -172,17 +173,17 @@ def delete(name: PathName, context: InContext) -> Response:
     openapi_extra={
         "requestBody": {
             "required": True,
-            "description": "the table itself; of a CSV its first lines are enough",
+            "description": "the table itself; of a CSV, or of JSON Lines, its first lines are enough",
             "content": {
                 kind: {"schema": {"type": "string", "format": "binary"}, "example": "(file)"}
-                for kind in (CSV_TYPES[0], PARQUET_TYPES[0])
+                for kind in (CSV_TYPES[0], JSON_LINES_TYPES[0], PARQUET_TYPES[0])
             },
         }
     },
 )
 async def draft(request: Request, context: InContext) -> Response:
     """Say what a table's columns are likely to mean, from their names and the first rows; nothing is kept."""
-    kind = media_type(request, *CSV_TYPES, *PARQUET_TYPES)
+    kind = media_type(request, *CSV_TYPES, *JSON_LINES_TYPES, *PARQUET_TYPES)
     with _room_on_disk(), tempfile.TemporaryDirectory(prefix="parsimony-") as folder:
         path = Path(folder) / "table"
         with path.open("wb") as out:

@@ -6,42 +6,49 @@ import io
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
 
-from app.store.uploads import bounded, in_reader, is_parquet, refuse_many
+from app.store.json_lines import to_csv
+from app.store.uploads import MOST_COLUMNS, bounded, in_reader, is_json_lines, is_parquet, refuse_many
 from models.errors import Fault, InvalidRequest
 
 ROWS = 200
 _BYTES = 2**20
+_MOST_TIMES = 100
+"""As a table, lines may take so many times the bytes that were read: those of other fields each have an empty cell."""
 _LONGEST = 200
 """Letters of a cell that are shown."""
 Head = tuple[list[str], list[list[str]]]
 
 
 def head_of(table: Path, media_type: str, *, max_bytes: int, run_in: Callable[..., Head]) -> Head:
-    """Give the columns and up to 200 rows of a CSV (gzipped or not) or Parquet; raises InvalidRequest.
+    """Give the columns and up to 200 rows of a CSV, JSON Lines (gzipped or not) or Parquet; raises InvalidRequest.
 
     run_in: reads Parquet, in a process that it may end, as of ``read_dataset``.
     """
     parquet, magic = is_parquet(table, media_type)
     if parquet:
         return in_reader(run_in, _parquet_head, table, max_bytes)
-    return _csv_head(table, packed=magic.startswith(b"\x1f\x8b"))
+    return _text_head(table, media_type, packed=magic.startswith(b"\x1f\x8b"))
 
 
-def _csv_head(table: Path, *, packed: bool) -> Head:
-    """Read the lines that are whole in the first megabyte."""
+def _text_head(table: Path, media_type: str, *, packed: bool) -> Head:
+    """Read the lines that are whole in the first megabyte of a CSV or of JSON Lines."""
     try:
         with (gzip.open if packed else open)(table, "rb") as file:
             data = file.read(_BYTES)
             whole = not file.read(1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InvalidRequest.at(Fault(("table",), f"is no readable gzip: {error}")) from error
+    lines = data if whole else data[: data.rfind(b"\n") + 1]
+    if is_json_lines(lines, media_type):
+        lines = _as_csv(lines)
     try:
-        text = data.decode("utf-8-sig") if whole else data[: data.rfind(b"\n") + 1].decode("utf-8-sig")
+        text = lines.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         fault = f"is no CSV in UTF-8: it has the byte {error.object[error.start]:#04x}"
         raise InvalidRequest.at(Fault(("table",), fault)) from error
@@ -59,6 +66,15 @@ def _csv_head(table: Path, *, packed: bool) -> Head:
         raise InvalidRequest.at(Fault(("table",), named))
     width = len(rows[0])
     return rows[0], [(row + [""] * width)[:width] for row in rows[1 : ROWS + 1]]
+
+
+def _as_csv(lines: bytes) -> bytes:
+    """Write JSON Lines as a table."""
+    with TemporaryDirectory(prefix="parsimony-") as scratch:
+        source, target = Path(scratch) / "lines", Path(scratch) / "table.csv"
+        source.write_bytes(lines)
+        to_csv(source, target, max_bytes=_MOST_TIMES * _BYTES, most_columns=MOST_COLUMNS)
+        return target.read_bytes()
 
 
 def _parquet_head(table: Path, max_bytes: int) -> Head:

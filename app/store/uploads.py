@@ -1,4 +1,4 @@
-"""Tables as they are uploaded: CSV (also gzipped) and Parquet through pyarrow, embeddings as ``.npy``."""
+"""Tables as they are uploaded: CSV, JSON Lines (both also gzipped), Parquet through pyarrow; embeddings as ``.npy``."""
 
 import csv
 import gzip
@@ -22,6 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.processes.sandbox import NAME
 from app.store import codec
+from app.store.json_lines import JSON_LINES_TYPES, to_csv
 from models import Dataset, DatasetSpec, FeaturesSpec, TraceSpec, dataset_from_columns
 from models.columns import Columns, first_repeated
 from models.errors import (
@@ -33,7 +34,8 @@ from models.errors import (
     UnsupportedMediaType,
 )
 
-CSV_TYPES = ("text/csv", "application/csv", "application/gzip", "application/x-gzip")
+GZIP_TYPES = ("application/gzip", "application/x-gzip")
+CSV_TYPES = ("text/csv", "application/csv", *GZIP_TYPES)
 PARQUET_TYPES = ("application/vnd.apache.parquet", "application/x-parquet")
 UNTOLD_TYPES = ("", "application/octet-stream")
 """What clients send when they do not know: the bytes decide."""
@@ -112,16 +114,39 @@ def _read_table(
     parquet, magic = is_parquet(path, media_type)
     if parquet:
         return in_reader(run_in, _parquet_columns, spec, path, max_bytes)
-    return _columns(_read_csv(spec, _unpacked(path, magic, max_bytes, scratch)))
+    return _columns(_read_csv(spec, _plain_csv(path, magic, media_type, max_bytes, scratch)))
+
+
+def _plain_csv(path: Path, magic: bytes, media_type: str, max_bytes: int, scratch: Path) -> Path:
+    """Give the path of a plain CSV: what is packed is unpacked to the scratch folder, and JSON Lines are written there
+    as a table."""
+    plain = _unpacked(path, magic, max_bytes, scratch)
+    with plain.open("rb") as file:
+        if not is_json_lines(file.read(_CHUNK), media_type):
+            return plain
+    table = scratch / "lines.csv"
+    to_csv(plain, table, max_bytes=max_bytes, most_columns=MOST_COLUMNS)
+    return table
+
+
+def is_json_lines(text: bytes, media_type: str) -> bool:
+    """Tell JSON Lines from CSV: by what is said of them, or, where that may be either, by the first letter."""
+    kind = _kind_of(media_type)
+    return kind in JSON_LINES_TYPES or (kind in (*UNTOLD_TYPES, *GZIP_TYPES) and text.lstrip()[:1] == b"{")
+
+
+def _kind_of(media_type: str) -> str:
+    return media_type.partition(";")[0].strip().lower()
 
 
 def is_parquet(path: Path, media_type: str) -> tuple[bool, bytes]:
-    """Tell Parquet from CSV, and give the first bytes; raises UnsupportedMediaType for what is said to be neither."""
-    kind = media_type.partition(";")[0].strip().lower()
+    """Tell Parquet from text, and give the first bytes; raises UnsupportedMediaType for what is said to be neither."""
+    kind = _kind_of(media_type)
     with path.open("rb") as file:
         magic = file.read(4)
-    if kind not in (*CSV_TYPES, *PARQUET_TYPES, *UNTOLD_TYPES):
-        raise UnsupportedMediaType(f"the table is {kind}, must be text/csv or application/vnd.apache.parquet")
+    if kind not in (*CSV_TYPES, *PARQUET_TYPES, *JSON_LINES_TYPES, *UNTOLD_TYPES):
+        must = "text/csv, application/jsonl or application/vnd.apache.parquet"
+        raise UnsupportedMediaType(f"the table is {kind}, must be {must}")
     return kind in PARQUET_TYPES or (kind in UNTOLD_TYPES and magic == b"PAR1"), magic
 
 

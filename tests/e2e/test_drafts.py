@@ -21,10 +21,22 @@ def _parquet(path: Path) -> bytes:
     return path.read_bytes()
 
 
-@pytest.mark.parametrize("kind", ["csv", "gzip", "parquet"])
+def _json_lines() -> bytes:
+    columns = trace_columns(60)
+    rows = zip(*columns.values(), strict=True)
+    return "".join(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows).encode()
+
+
+@pytest.mark.parametrize("kind", ["csv", "gzip", "parquet", "jsonl", "packed-jsonl"])
 def test_a_draft_of_a_table_is_a_spec_that_stores_it(kind: str, server: Server, tmp_path: Path) -> None:
-    data = {"csv": CSV, "gzip": gzip.compress(CSV), "parquet": _parquet(tmp_path / "t.parquet")}[kind]
-    media_type = "application/vnd.apache.parquet" if kind == "parquet" else "text/csv"
+    lines = {"jsonl": _json_lines(), "packed-jsonl": gzip.compress(_json_lines())}
+    data = {"csv": CSV, "gzip": gzip.compress(CSV), "parquet": _parquet(tmp_path / "t.parquet"), **lines}[kind]
+    kinds = {
+        "parquet": "application/vnd.apache.parquet",
+        "jsonl": "application/jsonl",
+        "packed-jsonl": "application/gzip",
+    }
+    media_type = kinds.get(kind, "text/csv")
     files = {"table": ("t", data, media_type)}
     reply = server.client.post("/v1/drafts", content=data, headers={"content-type": media_type})
     assert reply.status_code == 200, reply.text

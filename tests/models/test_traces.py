@@ -109,3 +109,61 @@ def test_log_probabilities_of_a_sure_model_are_no_mistake() -> None:
     sure = np.concatenate((np.full(98, -0.0005), [-2.0, -3.0]))
     columns = {name: np.resize(column, 100) for name, column in COLUMNS.items()} | {"small_sure": sure}
     assert Trace.from_columns(spec(), columns).confidences[:, 0].tolist() == sure.tolist()
+
+
+TOKENS: dict[str, Any] = {
+    "kind": "trace",
+    "unit": "USD",
+    "size": ["tokens_in", "tokens_out"],
+    "classifiers": [
+        {
+            "name": "small",
+            "correct": "small_ok",
+            "cost": {"terms": [{"coefficient": 0.001, "powers": [1, 0]}, {"coefficient": 0.002, "powers": [0, 1]}]},
+        },
+        {"name": "large", "correct": "large_ok", "cost": 5.0},
+    ],
+}
+COUNTED: dict[str, Any] = {
+    "tokens_in": np.array([100.0, 0.0]),
+    "tokens_out": np.array([10.0, 50.0]),
+    "small_ok": np.array([1.0, 0.0]),
+    "large_ok": np.array([1.0, 1.0]),
+}
+
+
+def test_costs_may_be_functions_of_an_items_size() -> None:
+    trace = Trace.from_columns(TraceSpec.model_validate(TOKENS), COUNTED)
+    assert trace.costs == pytest.approx(np.array([[0.12, 5.0], [0.1, 5.0]]))
+    assert trace.take(np.array([1])).sizes.tolist() == [[0.0, 50.0]]
+    again = Trace.from_columns(trace.spec, columns_of(trace))
+    assert again.costs.tolist() == trace.costs.tolist()
+    assert set(trace.spec.used_columns) == set(COUNTED)
+    more = with_rows(trace, [{"tokens_in": 1000, "tokens_out": 0, "small_ok": 1, "large_ok": 0}])
+    assert more.costs[-1].tolist() == pytest.approx([1.0, 5.0])  # type: ignore[union-attr]
+    one = TOKENS | {"size": "tokens_in", "classifiers": [TOKENS["classifiers"][0] | {"cost": {"polynomial": [1, 0.5]}}]}
+    assert Trace.from_columns(TraceSpec.model_validate(one), COUNTED).costs[:, 0].tolist() == [51.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"size": None}, "the cost of 'small' is a function of 2 numbers, size names 0 columns"),
+        ({"size": "tokens_in"}, "size names 1 columns"),
+        ({"classifiers": [{"name": "a", "correct": "small_ok", "cost": {"timings": []}}]}, "must be a number, or have"),
+        ({"classifiers": [{"name": "a", "correct": "small_ok", "cost": "dear"}]}, "must be a number, or have"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(changes: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ValidationError, match=fault):
+        TraceSpec.model_validate(TOKENS | changes)
+
+
+def test_sizes_are_numbers_from_0_on_and_costs_of_them_can_be_reckoned_with() -> None:
+    spec_of = TraceSpec.model_validate(TOKENS)
+    with pytest.raises(InvalidRequest, match="tokens_in"):
+        Trace.from_columns(spec_of, COUNTED | {"tokens_in": np.array([1.0, -1.0])})
+    steep = TOKENS["classifiers"][0] | {"cost": {"terms": [{"coefficient": 1e90, "powers": [9, 0]}]}}
+    huge = TraceSpec.model_validate(TOKENS | {"classifiers": [steep]})
+    with pytest.raises(InvalidRequest, match=r"the cost of 'small' in row 1 is more than 1e\+100"):
+        Trace.from_columns(huge, COUNTED)

@@ -115,7 +115,9 @@ def test_the_parameters_and_the_case_of_a_media_type_do_not_matter(media_type: s
 
 @pytest.mark.parametrize("media_type", ["application/json", "text/plain", "image/png", "text/csvx"])
 def test_another_media_type_is_refused_by_its_name(media_type: str) -> None:
-    with pytest.raises(UnsupportedMediaType, match=f"the table is {media_type}, must be text/csv or"):
+    with pytest.raises(
+        UnsupportedMediaType, match=f"the table is {media_type}, must be text/csv, application/jsonl or"
+    ):
         read(GOOD, media_type)
 
 
@@ -420,3 +422,49 @@ def test_a_fault_in_a_spec_stands_where_the_caller_wrote_it(cost: str, loc: tupl
         parse_spec(f'{{"kind": "trace", "label": "y", "unit": "ms", "classifiers": [{classifier}]}}')
     assert loc in [fault.loc for fault in caught.value.faults]
     assert all(fault.loc[: len(loc) - 1] == loc[:-1] for fault in caught.value.faults)
+
+
+LINES = "application/jsonl"
+GOOD_LINES = b'{"y": "a", "x": 1}\n\n{"x": 2.5, "y": "b", "more": null}\n'
+
+
+@pytest.mark.parametrize("media_type", [LINES, "application/x-ndjson", "", "application/octet-stream"])
+def test_json_lines_are_read_as_a_table_would_be(media_type: str) -> None:
+    for data in (GOOD_LINES, b"\xef\xbb\xbf"[:0] + GOOD_LINES.rstrip()):
+        table = read(data, media_type)
+        assert table.values[:, 0].tolist() == [1.0, 2.5]
+        assert table.classes == ("a", "b")
+    packed = read(gzip.compress(GOOD_LINES), "application/gzip")
+    assert packed.values[:, 0].tolist() == [1.0, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    [
+        (b'{"y": "a", "x": 1}\n{"y": "b", "x": \n', "line 2 is no JSON"),
+        (b"[1, 2]\n", "line 1 is no JSON object"),
+        (b'{"y": "a", "x": [1]}\n', "line 1 has the list 'x': only texts, numbers"),
+        (b'{"y": "a", "x": {"z": 1}}\n', "line 1 has the object 'x'"),
+        (b'{"y": "a", "y": "b", "x": 1}\n', "line 1 has a name twice"),
+        (b"\n\n", "is empty: each line has to be a JSON object"),
+        (b'{"y": "a", "x": "one"}\n{"y": "b", "x": 2}\n', "'one'"),
+        (b'{"y": "a", "x": NaN}\n{"y": "b", "x": 2}\n', "x"),
+        (b'{"y": "a"}\n', "x"),
+    ],
+)
+def test_json_lines_that_are_no_table_are_refused_with_the_line(data: bytes, fault: str) -> None:
+    assert fault in refusal(data, LINES)
+
+
+def test_json_lines_of_many_names_or_that_grow_beyond_the_limit_are_refused() -> None:
+    many = b"".join(b'{"y": "a", "x": 1, "n%d": 1}\n' % i for i in range(20_001))
+    with pytest.raises(InvalidRequest, match=r"at most 20000 are read"):
+        read(many, LINES, max_bytes=2**30)
+    wide = b"".join(b'{"y": "a", "x": 1, "n%d": 1}\n' % i for i in range(3000))
+    with pytest.raises(PayloadTooLarge, match="as a table, the lines take more than"):
+        read(wide, LINES, max_bytes=10**6)
+
+
+def test_texts_in_json_lines_keep_commas_quotes_and_line_breaks() -> None:
+    data = b"".join(json.dumps({"y": text, "x": 1}).encode() + b"\n" for text in ('a,"b"', "c\nd"))
+    assert set(read(data, LINES).classes) == {'a,"b"', "c\nd"}

@@ -40,9 +40,11 @@ function showDraft() {
 }
 
 const isParquet = (file) => /\.parquet$/i.test(file.name);
-const typeOf = (file) => (isParquet(file) ? "application/vnd.apache.parquet" : "text/csv");
+const isLines = (file) => /\.(jsonl|ndjson)(\.gz)?$/i.test(file.name);
+const typeOf = (file) =>
+  isParquet(file) ? "application/vnd.apache.parquet" : isLines(file) ? "application/jsonl" : "text/csv";
 
-/** Ask the service for a draft: of a CSV by its first lines. */
+/** Ask the service for a draft: of a CSV or of JSON Lines by its first lines. */
 async function draftOf(file) {
   const whole = isParquet(file) || /\.gz$/i.test(file.name) || file.size <= HEAD;
   const some = whole ? file : (await file.slice(0, HEAD).text()).replace(/\n[^\n]*$/, "\n");

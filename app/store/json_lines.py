@@ -1,0 +1,70 @@
+"""JSON Lines as they are uploaded: one flat object a line, written as CSV, which is then read and checked like any."""
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from models.errors import Fault, InvalidRequest, PayloadTooLarge
+
+JSON_LINES_TYPES = ("application/jsonl", "application/x-ndjson", "application/x-jsonlines", "application/jsonlines")
+
+
+def to_csv(source: Path, target: Path, *, max_bytes: int, most_columns: int) -> None:
+    """Write the objects' fields as columns, in the order in which they first appear; a field that an object lacks, or
+    that is null, is an empty cell. Raises InvalidRequest, with the line, for what is no flat object."""
+    names: dict[str, None] = {}
+    for number, record in _records(source):
+        names |= dict.fromkeys(record)
+        if len(names) > most_columns:
+            raise _wrong(number, f"is the {len(names)}th column, at most {most_columns} are read")
+    if not names:
+        raise InvalidRequest.at(Fault(("table",), "is empty: each line has to be a JSON object"))
+    with target.open("w", encoding="utf-8", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(names)
+        for _, record in _records(source):
+            out.writerow([record.get(name, "") for name in names])
+            if file.tell() > max_bytes:
+                raise PayloadTooLarge(f"as a table, the lines take more than {max_bytes} bytes")
+
+
+def _records(source: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Read the lines that are not empty, with their numbers."""
+    with source.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                yield number, _record(number, line)
+
+
+def _record(number: int, line: bytes) -> dict[str, str]:
+    try:
+        pairs = json.loads(line, object_pairs_hook=_Pairs)
+    except (ValueError, RecursionError) as error:
+        raise _wrong(number, f"is no JSON: {error}") from error
+    if not isinstance(pairs, _Pairs):
+        raise _wrong(number, "is no JSON object")
+    record = {name: _cell(number, name, value) for name, value in pairs}
+    if len(record) < len(pairs):
+        raise _wrong(number, "has a name twice")
+    return record
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """The fields of an object, as they stand."""
+
+
+def _cell(number: int, name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        kind = "object" if isinstance(value, _Pairs) else "list"
+        raise _wrong(number, f"has the {kind} {name!r}: only texts, numbers, truths and nulls are read")
+    if isinstance(value, str):
+        return value
+    return json.dumps(value)
+
+
+def _wrong(number: int, what: str) -> InvalidRequest:
+    return InvalidRequest.at(Fault(("table",), f"is no readable JSON Lines: line {number} {what}"))
