@@ -67,6 +67,7 @@ bench: install  ## the benchmarks
 	$(BIN)/parsimony bench portfolio
 	$(BIN)/parsimony bench pipeline
 	$(BIN)/parsimony bench policy
+	$(BIN)/parsimony bench routing
 
 docs: install  ## the documentation as a site, in site/
 	$(BIN)/mkdocs build --quiet
