@@ -18,6 +18,8 @@ EstimatorName = Literal["occam", "neighbours", "forest", "boosting", "logistic",
 Cost = Annotated[float, Field(ge=0, le=LARGEST)]
 Coordinate = Annotated[float, Field(ge=-1e30, le=1e30)]
 Query = Annotated[Items[Coordinate], Field(min_length=1, max_length=100_000)]
+QuerySize = Annotated[float, Field(ge=0, le=LARGEST)]
+QuerySizes = QuerySize | Annotated[Items[QuerySize], Field(min_length=1, max_length=8)]
 Regularization = Annotated[float, Field(ge=0, le=1e6)]
 
 
@@ -200,6 +202,18 @@ class AssignmentRequest(AssignmentOptions):
     )
 
     queries: Annotated[Items[Query], Field(min_length=1)] = Field(description="the embedding of each query")
+    sizes: Items[QuerySizes] | None = Field(
+        default=None,
+        description="the size of each query, a number or one for each of the dataset's size columns, where costs are "
+        "functions of it; null: they cost what they cost on average",
+        examples=[None],
+    )
+
+    @model_validator(mode="after")
+    def _has_a_size_for_each(self) -> "AssignmentRequest":
+        if self.sizes is not None and len(self.sizes) != len(self.queries):
+            raise ValueError(f"there are {len(self.sizes)} sizes for {len(self.queries)} queries")
+        return self
 
 
 class Assignment(Value):
@@ -244,6 +258,12 @@ class RouteQuery(Sent):
     )
 
     query: Query = Field(description="the embedding of the query")
+    size: QuerySizes | None = Field(
+        default=None,
+        description="the query's size, a number or one for each of the dataset's size columns, where costs are "
+        "functions of it; null: it costs what queries cost on average",
+        examples=[None],
+    )
     budget: RouteBudget | None = Field(
         default=None,
         description="what a query may cost on average; null: what min_accuracy needs",
@@ -274,8 +294,15 @@ class RouteRequest(RouteQuery):
 
     budget_pacing: Pacing | None = Field(
         default=None,
-        description="a stream's ledger, whose total then counts and not the budget, unless the store is away",
+        description="a stream's ledger, whose total then counts and not the budget, unless the store is away; it "
+        "plans with mean costs, so no size goes with it",
     )
+
+    @model_validator(mode="after")
+    def _is_paced_by_mean_costs(self) -> "RouteRequest":
+        if self.budget_pacing is not None and self.size is not None:
+            raise ValueError("budget_pacing plans with mean costs: leave size out, or budget_pacing")
+        return self
 
 
 class RouteDecision(Value):

@@ -23,8 +23,9 @@ itself takes seconds."""
 
 
 def by_values(values: Floats, costs: Floats, gap: float = 1e-6) -> Choose:
-    """Solve the programme for values, (n, m), and costs, (m,); the least budget is that of the cheapest assignment."""
-    least = len(values) * float(costs.min()) * (1 + ROUNDING)
+    """Solve the programme for values, (n, m), and costs, (m,) or (n, m); the least budget is that of the cheapest
+    assignment."""
+    least = float(np.broadcast_to(costs, values.shape).min(axis=1).sum()) * (1 + ROUNDING)
     return lambda budget: assign(values, costs, max(budget, least), gap=gap).choice
 
 

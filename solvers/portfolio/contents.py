@@ -13,6 +13,8 @@ from solvers.portfolio.learned.contents import LearnedContents, promises
 
 MOST_SAMPLES, MOST_NUMBERS = 1000, 500_000_000
 """Samples, and coordinates in all of them, that a plan may have: 2 GB in memory."""
+MOST_POWER = 15
+"""As in ``models.cost``."""
 _DIMENSIONS = {
     "items": 2,
     "success": 2,
@@ -23,6 +25,8 @@ _DIMENSIONS = {
     "curve_usage": 3,
     "curve_cost_errors": 2,
     "curve_too_high": 3,
+    "cost_powers": 2,
+    "cost_coefficients": 2,
     **learned.DIMENSIONS,
 }
 
@@ -81,6 +85,10 @@ class PortfolioContents(LearnedContents):
     """(q, p) the standard errors of what a query cost beyond what was planned; (0, 0): built before these were kept."""
     curve_too_high: Floats = field(default_factory=lambda: np.empty((0, 0, 0)))
     """(q, p, m) how far the estimates of a classifier were too high when it was chosen; (0, 0, 0): as above."""
+    cost_powers: Int64s = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
+    """(t, k) powers of the k numbers of a query's size in each of t terms; (0, 0): no cost depends on it."""
+    cost_coefficients: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    """(m, t) what a query costs is the sum of these times the terms; ``costs`` are its means."""
     price_shares: Floats = field(default_factory=lambda: np.empty(0))
     """(b,) of queries for which two classifiers are equal at the price, the share that gets the dearer; (0,): none."""
 
@@ -124,7 +132,17 @@ def _numbers(plan: PortfolioContents) -> dict[str, bool]:
         )
         and not bool(np.any(np.abs(plan.curve_estimates) > 1)),
         "a feature classifier whose answers are free": free,
+        "costs that are functions of the size": _are_functions(plan),
     }
+
+
+def _are_functions(plan: PortfolioContents) -> bool:
+    (terms, dimensions), each = plan.cost_powers.shape, plan.cost_coefficients
+    if not terms:
+        return each.size == 0
+    within = bool(np.all((each >= 0) & (each <= LARGEST)))
+    powers = bool(np.all((plan.cost_powers >= 0) & (plan.cost_powers <= MOST_POWER)))
+    return dimensions > 0 and each.shape == (len(plan.classifiers), terms) and within and powers
 
 
 def _items(plan: PortfolioContents) -> dict[str, bool]:

@@ -16,11 +16,13 @@ def estimates(
 
     Whichever looks best is estimated too high; what that came to on held-out items at the budget is taken off already.
     Where costs differ from item to item, a batch is expected to cost more or less than planned by what held-out items
-    did at its budget.
+    did at its budget; where their sizes tell what they cost, that is what they cost.
     """
     if not isinstance(decision, Assignment):
         return Expectations.of(accuracy=decision.estimated_accuracy, cost=decision.cost)
     queries = len(decision.assignments)
+    if getattr(query, "sizes", None) is not None:
+        return Expectations.of(accuracy=decision.estimated_accuracy, cost=decision.cost / queries)
     beyond, error = plan.beyond_planned("occam", decision.budget / queries)
     cost = max(decision.cost / queries + beyond, 0.0)
     return Expectations.of(accuracy=decision.estimated_accuracy, cost=cost, cost_error=error)

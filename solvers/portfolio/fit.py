@@ -22,6 +22,7 @@ from solvers.portfolio.curve import Drawn, curve_budgets, draw_curve, methods_of
 from solvers.portfolio.learned.fit import fit_learned, whole
 from solvers.portfolio.neighbours.samples import refuse_impossible
 from solvers.portfolio.plan import PortfolioPlan
+from solvers.portfolio.query_costs import functions_of
 from solvers.portfolio.routing_outcome import Known
 from solvers.portfolio.shadow_prices import ShadowPrices
 from solvers.portfolio.success_estimator import Estimator, Scaling
@@ -147,6 +148,7 @@ def _plan(
     prices: ShadowPrices,
     drawn: Drawn,
 ) -> PortfolioPlan:
+    powers, coefficients = functions_of(dataset, table.names, table.means)
     return PortfolioPlan(
         classifiers=table.names,
         unit=dataset.spec.unit,
@@ -164,6 +166,8 @@ def _plan(
         regularization=tuned.regularization,
         price_budgets=prices.budgets,
         prices=prices.prices,
+        cost_powers=powers,
+        cost_coefficients=coefficients,
         methods=drawn.methods,
         held_out=len(table.held_out),
         **drawn.fields,

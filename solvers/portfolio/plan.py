@@ -11,6 +11,7 @@ from models.errors import Infeasible
 from models.portfolio import (
     Assignment,
     AssignmentOptions,
+    AssignmentRequest,
     Budget,
     Curve,
     CurvePoint,
@@ -26,6 +27,7 @@ from solvers.portfolio.knapsack import assign, assign_min
 from solvers.portfolio.learned.contents import estimator_of
 from solvers.portfolio.learned.estimator import LearnedEstimator
 from solvers.portfolio.neighbours.samples import COUNTS
+from solvers.portfolio.query_costs import Size, costs_at
 from solvers.portfolio.shadow_prices import ROUNDING, ShadowPrices, lots_of
 from solvers.portfolio.success_estimator import Estimator, Scaling
 from solvers.statistics import standard_error
@@ -80,8 +82,16 @@ class PortfolioPlan(PortfolioContents):
 
         Raises Infeasible, with the numbers, if not even the cheapest classifier is within the budget.
         """
+        costs = None if query.size is None else self.costs_of([query.size], "size")[0]
         budget = self.budget_of(query)
-        return self.route(self.estimate_one(query.query), budget, lot=self.lot_of(query.query))
+        return self.route(self.estimate_one(query.query), budget, lot=self.lot_of(query.query), costs=costs)
+
+    def costs_of(self, sizes: Sequence[Size], where: str = "sizes") -> Floats:
+        """Reckon what each of n queries costs each classifier, beside its embedding: (n, m). Raises InvalidRequest."""
+        costs = costs_at(self.cost_powers, self.cost_coefficients, sizes, where)
+        if self.feature_classifier is not None:
+            costs[:, self.classifiers.index(self.feature_classifier)] = 0.0
+        return costs
 
     def estimate_one(self, query: Sequence[float]) -> Floats:
         """Estimate for a single query, d numbers, how likely each classifier is right: (m,)."""
@@ -105,16 +115,18 @@ class PortfolioPlan(PortfolioContents):
         budget_now: float | None = None,
         most: float = np.inf,
         lot: float = 1.0,
+        costs: Floats | None = None,
     ) -> RouteDecision:
         """Route a query by its estimates, (m,): by the price at ``budget_now``, else at ``budget``; none dearer than
-        ``most``. Among equals the cheapest, unless the query's lot says otherwise."""
+        ``most``. Among equals the cheapest, unless the query's lot says otherwise. costs: (m,) its own; else means."""
+        own = self.costs if costs is None else costs
         net = (budget if budget_now is None else budget_now) - self.embedding_cost
-        choice = self._prices.choose(self.values(estimates), self.costs, net, most - self.embedding_cost, lot)
+        choice = self._prices.choose(self.values(estimates), own, net, most - self.embedding_cost, lot)
         return RouteDecision(
             classifier=self.classifiers[choice],
             estimated_accuracy=_corrected(float(estimates[choice]), float(self.optimism("route", budget)[choice])),
             raw_estimate=float(estimates[choice]),
-            cost=self.embedding_cost + float(self.costs[choice]),
+            cost=self.embedding_cost + float(own[choice]),
             price=self._prices.at(net),
             budget=budget,
         )
@@ -152,30 +164,33 @@ class PortfolioPlan(PortfolioContents):
         return max(least, self.cheapest)
 
     def assign(self, estimates: Floats, options: AssignmentOptions, time_limit_s: float | None = None) -> Assignment:
-        """Assign a batch by its estimates, (n, m), so that these add up to the most within the budget.
+        """Assign a batch by its estimates, (n, m), so that these add up to the most within the budget. What queries
+        cost is what their sizes say, if these are given, else the means.
 
         Raises Infeasible, with the cost of the cheapest assignment, if the budget is below it. After time_limit_s, or
         the options' own limit, the best assignment so far is the answer, with what is proved of it.
         """
         n = len(estimates)
-        total = np.inf if options.budget is None else self._total(options.budget, n)
+        sizes = options.sizes if isinstance(options, AssignmentRequest) else None
+        costs = self.costs if sizes is None else self.costs_of(sizes)
+        least = n * self.embedding_cost + float(np.broadcast_to(costs, estimates.shape).min(axis=1).sum())
+        total = np.inf if options.budget is None else self._total(options.budget, n, least)
         if options.min_accuracy is not None:
             total = n * self._least_budget("occam", options.min_accuracy, total / n)
         solve = assign if options.objective == "mean" else assign_min
-        room = max(total - n * self.embedding_cost, n * float(self.costs.min()))
+        room = max(total, least * (1 + ROUNDING)) - n * self.embedding_cost
         limits = [limit for limit in (options.time_limit_s, time_limit_s) if limit is not None]
         values, limit = self.values(estimates, options.regularization), min(limits, default=None)
-        solution = solve(values, self.costs, room, gap=options.gap, time_limit_s=limit)
+        solution = solve(values, costs, room, gap=options.gap, time_limit_s=limit)
         return self._assignment(solution, estimates, total)
 
-    def _total(self, budget: Budget, n: int) -> float:
+    def _total(self, budget: Budget, n: int, least: float) -> float:
         if budget.total is not None:
             total = budget.total
         elif budget.per_query is not None:
             total = budget.per_query * n
         else:
             total = (budget.fraction or 0.0) * self.dearest * n
-        least = n * self.cheapest
         if total < least * (1 - ROUNDING):
             asked = f"the cheapest assignment of {n} queries costs {least:g} {self.unit}, the budget is {total:g}"
             raise Infeasible(asked)

@@ -12,7 +12,8 @@ from solvers.statistics import standard_error_of_mean
 class Known:
     """Items and the truth about them. vectors: (n, d) float32 embeddings as they came; right: (n, m) 1 where a
     classifier is right, else 0; costs: (n, m), measured; embedding_costs: (n,) of the embeddings; means: (m,) the costs
-    to plan with; embedding_mean: the same of the embeddings."""
+    to plan with; embedding_mean: the same of the embeddings; planned: (n, m) to plan with, where each item has its own:
+    what its size says."""
 
     vectors: Singles
     right: Floats
@@ -20,6 +21,12 @@ class Known:
     embedding_costs: Floats
     means: Floats
     embedding_mean: float
+    planned: Floats | None = None
+
+    @property
+    def plan_costs(self) -> Floats:
+        """What to plan with, (m,) or (n, m)."""
+        return self.means if self.planned is None else self.planned
 
     def __len__(self) -> int:
         return len(self.right)
@@ -39,7 +46,7 @@ class Outcome:
     def of(cls, choice: Int64s, known: Known, *, embeds: bool) -> "Outcome":
         """Look up what a choice, (n,) classifiers, achieves. embeds: whether it needed the embeddings."""
         rows = np.arange(len(choice))
-        costs, planned = known.costs[rows, choice], known.means[choice]
+        costs, planned = known.costs[rows, choice], np.broadcast_to(known.plan_costs, known.costs.shape)[rows, choice]
         if embeds:
             costs, planned = costs + known.embedding_costs, planned + known.embedding_mean
         return cls(

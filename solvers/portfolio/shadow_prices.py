@@ -58,14 +58,16 @@ class ShadowPrices:
         """Solve it so that the mean of what items to come cost is within the budget with some confidence, and as near
         to it as that allows: where classifiers are equal at a price, a share of the items gets the dearer one.
 
-        means: (m,) to plan with; costs: (n, m) as they were for these items. O(n m h + n m log(n m)) as of
-        ``knapsack.shadow_prices``.
+        means: (m,), or (n, m) of each item, to plan with; costs: (n, m) as they were for these items.
+        O(n m h + n m log(n m)) as of ``knapsack.shadow_prices``.
         """
-        n, least, z = len(values), float(means.min()), NormalDist().inv_cdf(confidence)
+        n, z, planned = len(values), NormalDist().inv_cdf(confidence), np.broadcast_to(means, values.shape)
+        least = float(planned.min(axis=1).mean())
         best = np.where(values == values.max(axis=1, keepdims=True), means, np.inf).min(axis=1)
-        ceiling = float(best.mean()) + z * float(costs.std(axis=0).max() + means.max() - least) / sqrt(n)
+        spread = float(costs.std(axis=0).max()) + float(np.ptp(planned.mean(axis=0)))
+        ceiling = float(best.mean()) + z * spread / sqrt(n)
         budgets = np.unique(np.linspace(least, ceiling, POINTS))
-        programme = Programme.checked(values, means, n * least)
+        programme = Programme.checked(values, planned, n * least * (1 + ROUNDING))
         steps, start = climb(programme), n * least
         plain = np.minimum.accumulate(steps.prices(budgets * n - start))
         targets = np.maximum.accumulate(np.maximum(budgets - z * _errors(values, means, costs, plain), least))
@@ -85,21 +87,23 @@ class ShadowPrices:
     def choose(self, values: Floats, costs: Floats, budget: float, most: float = np.inf, lot: float = 1.0) -> int:
         """Choose for one item: the classifier whose value, less the price of its cost, is the highest.
 
-        values, costs: (m,). None dearer than ``most``, and none but the cheapest where the budget affords no other for
-        any item. Among equals the cheapest, or, for a lot below the share at the budget, the dearest; then the first.
+        values, costs: (m,) of the item. None dearer than ``most``, and none but the cheapest where the budget affords
+        no other for any item. Among equals the cheapest, or, for a lot below the share at the budget, the dearest; then
+        the first.
         """
         able = self._affordable(costs, budget) & (costs <= most)
         dearer = np.array([lot < self.share_at(budget)])
         return int(each_best(np.where(able, values, -np.inf)[None], costs, self.at(budget), dearer)[0])
 
     def choose_each(self, values: Floats, costs: Floats, budget: float, lots: Floats | None = None) -> Int64s:
-        """Choose for each of (n, m) items on its own: (n,). lots: (n,) of the items."""
+        """Choose for each of (n, m) items on its own: (n,). costs: (m,), or (n, m) of each; lots: (n,) of the items."""
         able = np.where(self._affordable(costs, budget), values, -np.inf)
         return each_best(able, costs, self.at(budget), None if lots is None else lots < self.share_at(budget))
 
     @staticmethod
     def _affordable(costs: Floats, budget: float) -> Bools:
-        return costs == costs.min() if budget <= float(costs.min()) * (1 + ROUNDING) else costs >= 0
+        cheapest = costs.min(axis=-1, keepdims=True)
+        return np.where(budget <= cheapest * (1 + ROUNDING), costs == cheapest, True)
 
 
 def _errors(values: Floats, means: Floats, costs: Floats, prices: Floats) -> Floats:
@@ -120,7 +124,8 @@ def _counts(slopes: Floats, prices: Floats) -> tuple[Int64s, Int64s]:
 
 def each_best(values: Floats, costs: Floats, price: float, dearer: Bools | None = None) -> Int64s:
     """Choose for each of (n, m) items the classifier whose value, less the price of its cost, is the highest: (n,).
-    Among equals the cheapest, or the dearest for items of which that is told, (n,); then the first."""
+    Among equals the cheapest, or the dearest for items of which that is told, (n,); then the first. costs: (m,), or
+    (n, m) of each item."""
     worth = values - price * costs
     highest = worth.max(axis=1, keepdims=True)
     equal = worth >= highest - TIE * (np.abs(highest) + price * float(costs.max()) + 1.0)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from models import Trace
-from models.arrays import Floats, Int32s
+from models.arrays import Floats, Int32s, Int64s
 from models.portfolio import PortfolioOptions
 from models.worth import Worth
 from solvers.alternatives import Alternatives, Replay, each_alone, halves, worth_of_most_useful
@@ -18,6 +18,7 @@ from solvers.portfolio.learned.contents import fields_of
 from solvers.portfolio.learned.cross_fit import BASELINE, FOLDS, CrossFitted, cross_fit
 from solvers.portfolio.learned.estimator import LearnedEstimator
 from solvers.portfolio.plan import PortfolioPlan
+from solvers.portfolio.query_costs import costs_at, functions_of
 from solvers.portfolio.routing_outcome import Known
 from solvers.portfolio.shadow_prices import ShadowPrices, lots_of
 from solvers.portfolio.summary import summarize_learned
@@ -36,7 +37,7 @@ def fit_learned(
     anything by; what is kept has learned from all of them. The summary: as of ``fit``, with what was compared instead
     of samples.
     """
-    known, plain = (table.known(table.build, embeds=embeds) for embeds in (True, False))
+    known, plain = (_planned(dataset, table, embeds=embeds) for embeds in (True, False))
 
     def report(done: int, message: str) -> None:
         run.progress(done, STEPS, message)
@@ -46,7 +47,7 @@ def fit_learned(
     lam = 0.0 if options.regularization == "auto" else options.regularization
     sigmas = sigmas_of(crossed.values, known.right)
     values = crossed.mixture.apply(crossed.estimates) - lam * sigmas
-    prices = ShadowPrices.kept(values, known.means, known.costs, options.confidence)
+    prices = ShadowPrices.kept(values, known.plan_costs, known.costs, options.confidence)
     by_fold = _Folds(crossed, lam * sigmas, known, options.confidence)
     report(FOLDS + 2, "comparing on rows that chose nothing")
     part = part_of(run.progress, FOLDS + 2, FOLDS + 3, STEPS)
@@ -59,6 +60,17 @@ def fit_learned(
     return Fitted(plan, summarize_learned(plan, crossed, table.losers, (table.accuracies, table.means)), worth)
 
 
+def _planned(dataset: Trace, table: Table, *, embeds: bool) -> Known:
+    """Take all rows; where costs are functions of the size, each is planned with its own."""
+    known = table.known(table.build, embeds=embeds)
+    powers, coefficients = functions_of(dataset, table.names, table.means)
+    if not len(powers):
+        return known
+    planned = costs_at(powers, coefficients, dataset.sizes.tolist(), "size")
+    planned[:, known.means == 0] = 0.0
+    return replace(known, planned=planned)
+
+
 class _Folds:
     """How each fold's rows are routed: by prices that the others have taught."""
 
@@ -69,19 +81,23 @@ class _Folds:
         for part, mixture in enumerate(crossed.of_folds):
             others = np.flatnonzero(crossed.fold != part)
             values = mixture.apply({kind: each[others] for kind, each in crossed.estimates.items()}) - penalties
-            self.prices.append(ShadowPrices.kept(values, known.means, known.costs[others], confidence))
+            self.prices.append(ShadowPrices.kept(values, self._of(others), known.costs[others], confidence))
+
+    def _of(self, rows: Int64s) -> Floats:
+        """Give what to plan with for some rows."""
+        return self.known.means if self.known.planned is None else self.known.planned[rows]
 
     def route(self, total: float) -> Any:
         """Route each row on its own, given the budget of all."""
         choice = np.empty(len(self.values), dtype=np.int64)
         for rows, prices in zip(self.rows, self.prices, strict=True):
             budget = total / len(self.values)
-            choice[rows] = prices.choose_each(self.values[rows], self.known.means, budget, self.lots[rows])
+            choice[rows] = prices.choose_each(self.values[rows], self._of(rows), budget, self.lots[rows])
         return choice
 
-    def assign(self, values: Floats, means: Floats) -> Choose:
+    def assign(self, values: Floats) -> Choose:
         """Assign each fold's rows as a batch of their own: what to call with the budget of all."""
-        batches = [by_values(values[rows], means) for rows in self.rows]
+        batches = [by_values(values[rows], self._of(rows)) for rows in self.rows]
 
         def choose(total: float) -> Any:
             choice = np.empty(len(values), dtype=np.int64)
@@ -107,11 +123,11 @@ def _drawn(
     forests = crossed.estimates[BASELINE]
     best = single_best(table.accuracies, plain.means, n)
     methods = (
-        Method("occam", by_fold.assign(by_fold.values, known.means), by_fold.estimates, True),
+        Method("occam", by_fold.assign(by_fold.values), by_fold.estimates, True),
         Method("route", by_fold.route, by_fold.estimates, True),
         Method("single_best", best, np.tile(table.accuracies, (n, 1)), False),
         Method("random", by_values(uniform_values(rng, n, m), plain.means), None, False),
-        Method("frugal_mct", by_fold.assign(forests, known.means), forests, True),
+        Method("frugal_mct", by_fold.assign(forests), forests, True),
         Method("oracle", by_values(plain.right, plain.means), plain.right, False),
     )
     return draw_curve(methods, curve_budgets(known, plain, points), known, plain, lambda said: progress(0, 1, said))
@@ -142,6 +158,7 @@ def _plan(
 ) -> PortfolioPlan:
     d = known.vectors.shape[1]
     nothing: Int32s = np.zeros((1, 1), dtype=np.int32)
+    powers, coefficients = functions_of(dataset, table.names, known.means)
     return PortfolioPlan(
         classifiers=table.names,
         unit=dataset.spec.unit,
@@ -160,6 +177,8 @@ def _plan(
         price_budgets=prices.budgets,
         prices=prices.prices,
         price_shares=prices.shares,
+        cost_powers=powers,
+        cost_coefficients=coefficients,
         methods=drawn.methods,
         held_out=len(known),
         **drawn.fields,

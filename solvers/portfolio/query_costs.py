@@ -1,0 +1,55 @@
+"""What queries cost each classifier, where that is a function of their size."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from models import Fault, InvalidRequest, Trace
+from models.arrays import Floats, Int64s
+from models.trace import CostColumn, function_of
+
+Size = float | Sequence[float]
+
+
+def functions_of(dataset: Trace, names: tuple[str, ...], means: Floats) -> tuple[Int64s, Floats]:
+    """Give the terms, (t, k), and each classifier's coefficients, (m, t); a cost that was measured is its mean, of
+    (m,). Nothing, (0, 0) both, where no cost depends on the size."""
+    by_name = {classifier.name: classifier for classifier in dataset.spec.classifiers}
+    functions = [function_of(by_name[name]) for name in names]
+    dimensions = len(dataset.spec.size_columns)
+    if not any(function.dimensions for function in functions):
+        return np.empty((0, 0), dtype=np.int64), np.empty((0, 0))
+    rows: dict[tuple[int, ...], int] = {(0,) * dimensions: 0}
+    for function in functions:
+        for powers in function.powers.tolist() if function.dimensions else []:
+            rows.setdefault(tuple(powers), len(rows))
+    coefficients = np.zeros((len(names), len(rows)))
+    for k, (name, function) in enumerate(zip(names, functions, strict=True)):
+        if isinstance(by_name[name].cost, CostColumn):
+            coefficients[k, 0] = means[k]
+        elif not function.dimensions:
+            coefficients[k, 0] = float(function.coefficients.sum())
+        else:
+            coefficients[k, [rows[tuple(powers)] for powers in function.powers.tolist()]] = function.coefficients
+    return np.array(list(rows), dtype=np.int64), coefficients
+
+
+def costs_at(powers: Int64s, coefficients: Floats, sizes: Sequence[Size], where: str) -> Floats:
+    """Reckon what each of n queries costs each classifier, (n, m); raises InvalidRequest for sizes of another number
+    of dimensions, or too large to reckon with. where: the field that is told to be wrong."""
+    if not len(powers):
+        raise InvalidRequest.at(Fault((where,), "is given, but no cost of this portfolio depends on it: leave it out"))
+    given = [(size,) if isinstance(size, int | float) else tuple(size) for size in sizes]
+    wrong = next((size for size in given if len(size) != powers.shape[1]), None)
+    if wrong is not None:
+        raise InvalidRequest.at(Fault((where,), f"has {len(wrong)} numbers, sizes have {powers.shape[1]} here"))
+    points = np.array(given, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        costs = np.prod(points[:, None, :] ** powers, axis=2) @ coefficients.T
+    if not np.all(costs <= MOST):
+        raise InvalidRequest.at(Fault((where,), f"makes a query cost more than {MOST:g}"))
+    return np.asarray(costs)
+
+
+MOST = 1e60
+"""Costs beyond are refused: sums of many of them are still finite."""

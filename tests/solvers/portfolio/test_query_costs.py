@@ -1,0 +1,128 @@
+"""Costs of each query: what its size says, in single routes and in batches, kept and told."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from app.store import codec
+from models import InvalidRequest, Trace, TraceSpec
+from models.errors import Infeasible
+from models.portfolio import AssignmentRequest, Budget, PortfolioOptions, RouteBudget, RouteQuery, RouteRequest
+from solvers import SOLVERS
+from solvers.base import Run
+from solvers.portfolio import PortfolioPlan, fit
+
+PRICES = (0.01, 0.1)
+SPEC: dict[str, Any] = {
+    "kind": "trace",
+    "unit": "USD",
+    "size": "tokens",
+    "classifiers": [
+        {"name": "small", "correct": "small_ok", "cost": {"polynomial": [0.5, PRICES[0]]}},
+        {"name": "large", "correct": "large_ok", "cost": {"polynomial": [0, PRICES[1]]}},
+        {"name": "flat", "correct": "flat_ok", "cost": 2.0},
+    ],
+}
+
+
+def drawn(seed: int, rows: int) -> tuple[Any, dict[str, Any]]:
+    """Draw embeddings and a table: small is right about the easy, flat about half of all."""
+    rng = np.random.default_rng(seed)
+    vectors = rng.normal(size=(rows, 3)).astype(np.float32)
+    chances: dict[str, Any] = {"small_ok": 1 / (1 + np.exp(-2 * vectors[:, 0])), "large_ok": 0.95, "flat_ok": 0.6}
+    columns = {name: (rng.random(rows) < chance).astype(float) for name, chance in chances.items()}
+    return vectors, columns | {"tokens": rng.integers(10, 400, rows).astype(float)}
+
+
+def costs_of(tokens: Any) -> Any:
+    """Reckon what queries cost."""
+    tokens = np.asarray(tokens, dtype=float)
+    return np.column_stack((0.5 + PRICES[0] * tokens, PRICES[1] * tokens, np.full(len(tokens), 2.0)))
+
+
+@cache
+def plan(estimator: str = "logistic") -> PortfolioPlan:
+    vectors, columns = drawn(0, 900)
+    trace = Trace.from_columns(TraceSpec.model_validate(SPEC), columns, vectors)
+    options = PortfolioOptions.model_validate({"estimator": estimator, "curve_points": 4})
+    return fit(trace, options, np.random.default_rng(0), Run()).plan
+
+
+def test_a_query_costs_what_its_size_says_and_without_one_what_queries_cost_on_average() -> None:
+    query: dict[str, Any] = {"query": (2.0, 0.0, 0.0), "budget": RouteBudget(per_query=50.0)}
+    for tokens in (10.0, 100.0, 400.0):
+        decision = plan().decide(RouteQuery(size=tokens, **query))
+        place = ["small", "large", "flat"].index(decision.classifier)
+        assert decision.cost == pytest.approx(costs_of([tokens])[0, place])
+    mean = plan().decide(RouteQuery(**query))
+    assert mean.cost == pytest.approx(plan().costs[["small", "large", "flat"].index(mean.classifier)])
+
+
+@pytest.mark.parametrize("estimator", ["logistic", "occam"])
+def test_a_batch_keeps_its_budget_by_the_costs_of_its_own_queries(estimator: str) -> None:
+    vectors, columns = drawn(1, 300)
+    made, sizes = plan(estimator), tuple(columns["tokens"].tolist())
+    queries = tuple(map(tuple, vectors.astype(float).tolist()))
+    for per_query in (1.9, 4.0, 15.0):
+        asked = AssignmentRequest(queries=queries, sizes=sizes, budget=Budget(per_query=per_query))
+        assigned = made.assign(made.estimate(vectors), asked)
+        places = [["small", "large", "flat"].index(name) for name in assigned.assignments]
+        paid = costs_of(columns["tokens"])[np.arange(300), places].sum()
+        assert assigned.cost == pytest.approx(paid)
+        assert paid <= 300 * per_query * (1 + 1e-9)
+        expected = SOLVERS["portfolio"].estimates(made, {}, asked, assigned)
+        assert expected.cost == pytest.approx(paid / 300)
+        assert expected.cost_error is None
+    blind = made.assign(made.estimate(vectors), AssignmentRequest(queries=queries, budget=Budget(per_query=4.0)))
+    aware = made.assign(
+        made.estimate(vectors), AssignmentRequest(queries=queries, sizes=sizes, budget=Budget(per_query=4.0))
+    )
+    assert aware.raw_estimate > blind.raw_estimate  # who knows the sizes buys more for the same
+
+
+def test_single_queries_keep_their_budget_by_their_own_costs() -> None:
+    vectors, columns = drawn(2, 1500)
+    for per_query in (2.0, 6.0, 15.0):
+        spent = [
+            plan().decide(RouteQuery(query=tuple(v), size=tokens, budget=RouteBudget(per_query=per_query))).cost
+            for v, tokens in zip(vectors.astype(float).tolist(), columns["tokens"].tolist(), strict=True)
+        ]
+        assert np.mean(spent) <= 1.05 * per_query
+    assert np.mean(spent) > 10
+
+
+def test_sizes_that_do_not_fit_are_refused_and_too_little_is_infeasible() -> None:
+    query: dict[str, Any] = {"query": (0.0, 0.0, 0.0), "budget": RouteBudget(per_query=5.0)}
+    pacing = {"ledger": "today", "total": 10, "queries": 5}
+    with pytest.raises(InvalidRequest, match="size: has 2 numbers, sizes have 1 here"):
+        plan().decide(RouteQuery(size=(1.0, 2.0), **query))
+    with pytest.raises(InvalidRequest, match=r"makes a query cost more than 1e\+60"):
+        plan().decide(RouteQuery(size=1e99, **query))
+    with pytest.raises(ValidationError, match="there are 1 sizes for 2 queries"):
+        AssignmentRequest(queries=((0.0,), (1.0,)), sizes=(1.0,), budget=Budget(total=1.0))
+    with pytest.raises(ValidationError, match="plans with mean costs"):
+        RouteRequest.model_validate({"query": [0], "budget": {"fraction": 1}, "size": 3, "budget_pacing": pacing})
+    two = AssignmentRequest(queries=((0.0,) * 3,) * 2, sizes=(400.0, 400.0), budget=Budget(total=3.9))
+    with pytest.raises(Infeasible, match=r"the cheapest assignment of 2 queries costs 4 USD, the budget is 3\.9"):
+        plan().assign(plan().estimate(np.zeros((2, 3))), two)
+
+
+def test_a_portfolio_whose_costs_are_numbers_takes_no_size() -> None:
+    vectors, columns = drawn(0, 200)
+    numbers = [one | {"cost": cost} for one, cost in zip(SPEC["classifiers"], (1.0, 9.0, 2.0), strict=True)]
+    trace = Trace.from_columns(TraceSpec.model_validate(SPEC | {"classifiers": numbers}), columns, vectors)
+    made = fit(trace, PortfolioOptions(estimator="logistic"), np.random.default_rng(0), Run()).plan
+    with pytest.raises(InvalidRequest, match="no cost of this portfolio depends on it"):
+        made.decide(RouteQuery(query=(0.0, 0.0, 0.0), size=3.0, budget=RouteBudget(fraction=1.0)))
+
+
+def test_the_functions_travel_and_forged_ones_are_refused() -> None:
+    back = codec.decode(codec.encode(plan(), {}), PortfolioPlan)
+    assert np.array_equal(back.costs_of([7.0]), plan().costs_of([7.0]))
+    for forged in (np.array([[99]]), np.array([[-1]])):
+        changed = {name: getattr(plan(), name) for name in plan().__dataclass_fields__ if not name.startswith("_")}
+        with pytest.raises(InvalidRequest, match="costs that are functions of the size"):
+            PortfolioPlan(**(changed | {"cost_powers": forged, "cost_coefficients": np.ones((3, 1))}))
