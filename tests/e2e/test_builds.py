@@ -20,7 +20,7 @@ from tests.support.servers import Server, running_server, wait_for
 from tests.support.services import Asked
 
 CLASSIFIERS = 20
-ROWS = 100_000
+ROWS = 20_000
 
 
 @pytest.fixture(scope="module")

@@ -211,7 +211,7 @@ def test_the_curve_shows_every_method_over_budgets(portfolio: Server) -> None:
     for each in curve["curves"]:
         budgets = [point["budget"] for point in each["points"]]
         assert budgets == sorted(budgets)
-        assert all(sum(point["usage"].values()) == curve["items"] == 100 for point in each["points"])
+        assert all(sum(point["usage"].values()) == curve["items"] == 400 for point in each["points"])
         assert [point["estimated_accuracy"] is None for point in each["points"]] == [each["method"] == "random"] * 5
     prices = [price["price"] for price in curve["prices"]]
     assert prices == sorted(prices, reverse=True)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,7 +75,8 @@ class Server:
         self.client.close()
         doomed = self.tree() if whole_tree else [psutil.Process(self.process.pid)]
         for process in doomed:
-            process.kill()
+            with suppress(psutil.NoSuchProcess):  # some end because others did
+                process.kill()
         self.process.wait(timeout=patient(10))
         psutil.wait_procs(doomed, timeout=patient(10))
 

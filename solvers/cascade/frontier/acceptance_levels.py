@@ -9,6 +9,7 @@ is exact over all subsets and orders (``subset_search``, with an error), and V(S
 completes it. One level serves all classifiers, so it is learned from few rows.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,18 +20,27 @@ from solvers.cascade.groups.pareto import undominated
 from solvers.cascade.subset_search import by_size
 
 LEVELS, PRICES = 60, 50
+Report = Callable[[str], None]
+"""Hears what is being done; it raises Cancelled if that is to stop."""
 COARSE = 5
 """Every so many levels and prices the best under every deadline is sought, too."""
 
 
-def candidates(rows: Rows, prices: Floats) -> set[Cascade]:
+def quietly(message: str) -> None:
+    """Report to nobody."""
+
+
+def candidates(rows: Rows, prices: Floats, report: Report = quietly) -> set[Cascade]:
     """Find, for each level and price, the best cascade; for some of them also the best under every deadline.
+    ``report`` hears how far that is.
 
     O(L (N n + n² 2^n P)) time for N rows, n classifiers, L levels and P prices, O(n 2^n P) memory.
     """
     every: set[Cascade] = set()
     maxima = _maxima(rows).ravel()
-    for at, level in enumerate(levels_of(rows)):
+    levels = levels_of(rows)
+    for at, level in enumerate(levels):
+        report(f"cascades of {at} of {len(levels)} acceptance levels are tried")
         programme = Programme.of(rows, (rows.chances >= level) & rows.unsure)
         value, previous = programme.values(prices)
         for i in range(len(prices)):
@@ -42,11 +52,12 @@ def candidates(rows: Rows, prices: Floats) -> set[Cascade]:
     return every
 
 
-def best_at(rows: Rows, prices: Floats) -> list[Cascade]:
+def best_at(rows: Rows, prices: Floats, report: Report = quietly) -> list[Cascade]:
     """Find, for each price, the best cascade over all levels."""
     least = np.full(len(prices), np.inf)
     best = [Cascade((0,), ())] * len(prices)
     for level in levels_of(rows):
+        report("asking whether the rows carry thresholds of their own")
         programme = Programme.of(rows, (rows.chances >= level) & rows.unsure)
         value, previous = programme.values(prices)
         for i in range(len(prices)):

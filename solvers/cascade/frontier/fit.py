@@ -7,20 +7,24 @@ import numpy as np
 from models import Trace
 from models.arrays import Floats, Int64s
 from models.cascade import CascadeOptions
+from solvers.cascade.frontier.acceptance_levels import Report
 from solvers.cascade.frontier.calibration import Chances, calibrate
 from solvers.cascade.frontier.rows import Cascade, Rows
 from solvers.cascade.frontier.search import search
 from solvers.cascade.thresholds import mean_and_worst
 from solvers.statistics import standard_error_of_mean
 
+MOST_ROWS = 10_000
+"""Rows by which the points are sought; more would choose hardly better, and take their time."""
 MOST_CLASSIFIERS = 12
 """Classifiers among whose sets the best are sought; of more, those that no other beats, then the most accurate."""
 
 
 def fit_frontier(
-    dataset: Trace, options: CascadeOptions, build: Int64s, held_out: Int64s
+    dataset: Trace, options: CascadeOptions, build: Int64s, held_out: Int64s, report: Report
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Find the points: the fields of ``FrontierContents``, and what a summary says of them."""
+    """Find the points: the fields of ``FrontierContents``, and what a summary says of them. Of many rows some thousands
+    are searched by; all are measured."""
     columns = _columns(dataset, build)
     times = [mean_and_worst(dataset.costs[build, j], options.worst_case_quantile) for j in columns.tolist()]
     worst = np.array([each[1] for each in times])
@@ -30,7 +34,8 @@ def fit_frontier(
     rows = Rows(
         values, 1 - dataset.quality[np.ix_(build, columns)], dataset.costs[np.ix_(build, columns)], worst, unsure
     )
-    kept = search(rows)
+    some = np.linspace(0, len(build) - 1, min(MOST_ROWS, len(build))).astype(np.int64)
+    kept = search(rows.take(some), report)
     asked = [_in_confidences(one, rows, dataset.confidences[np.ix_(build, columns)]) for one in kept.cascades]
     names = [dataset.spec.classifiers[j].name for j in columns.tolist()]
     summary = {

@@ -6,7 +6,7 @@ import numpy as np
 
 from models.arrays import Floats
 from solvers.budget_mixture import lower_hull
-from solvers.cascade.frontier.acceptance_levels import best_at, candidates, prices_of
+from solvers.cascade.frontier.acceptance_levels import Report, best_at, candidates, prices_of, quietly
 from solvers.cascade.frontier.rows import Cascade, Rows
 from solvers.cascade.frontier.separate_thresholds import Ranked, neighbours
 
@@ -28,18 +28,18 @@ class Kept:
     separate: bool
 
 
-def search(rows: Rows) -> Kept:
-    """Find the cascades of least error for every cost, within every worst-case time.
+def search(rows: Rows, report: Report = quietly) -> Kept:
+    """Find the cascades of least error for every cost, within every worst-case time; ``report`` hears how far that is.
 
     O(L (N n + n² 2^n P)) of ``acceptance_levels``, and O(P n² N) of ``separate_thresholds`` for each sweep.
     """
     prices = prices_of(rows)
-    every = candidates(rows, prices)
+    every = candidates(rows, prices, report)
     singles = {Cascade((k,), ()) for k in range(rows.costs.shape[1])}
     kept = worth_keeping(rows, sorted(every | singles, key=_by_form))
-    separate = len(rows.wrong) >= LEAST_ROWS and _carries_separate(rows, prices)
+    separate = len(rows.wrong) >= LEAST_ROWS and _carries_separate(rows, prices, report)
     if separate:
-        improved = _improved(Ranked.of(rows), kept, prices)
+        improved = _improved(Ranked.of(rows), kept, prices, report)
         kept = worth_keeping(rows, sorted({*kept, *improved}, key=_by_form))
     return Kept(tuple(kept), separate)
 
@@ -67,12 +67,15 @@ def _limits(longest: Floats) -> Floats:
     return np.asarray(distinct[places])
 
 
-def _improved(ranked: Ranked, kept: list[Cascade], prices: Floats) -> set[Cascade]:
+def _improved(ranked: Ranked, kept: list[Cascade], prices: Floats, report: Report) -> set[Cascade]:
     """Improve what one level has found: at each price the best, with its neighbours; and all that are kept for some
     deadline with their own thresholds, as far as their classifiers go."""
     measured = np.array([ranked.rows.means(one) for one in kept])
     starts = [(kept[int((measured @ (price, 1.0)).argmin())], price) for price in prices[::PRICE_STEP].tolist()]
-    best = {_descended(ranked, one, price) for one, price in starts}
+    best = set[Cascade]()
+    for at, (one, price) in enumerate(starts):
+        report(f"thresholds of their own: {at} of {len(starts)} prices are done")
+        best.add(_descended(ranked, one, price))
     return best | {ranked.improved(one, price) for one, price in zip(kept, _slopes(measured), strict=True)}
 
 
@@ -99,7 +102,7 @@ def _descended(ranked: Ranked, start: Cascade, price: float) -> Cascade:
         best, value = near[int(np.argmin(values))], min(values)
 
 
-def _carries_separate(rows: Rows, prices: Floats) -> bool:
+def _carries_separate(rows: Rows, prices: Floats, report: Report) -> bool:
     """Tell whether thresholds of their own do better on rows that they were not learned from (three folds)."""
     part = np.arange(len(rows.wrong)) % FOLDS
     tried = prices[np.linspace(0, len(prices) - 1, TRIED).round().astype(np.int64)]
@@ -107,7 +110,7 @@ def _carries_separate(rows: Rows, prices: Floats) -> bool:
     for fold in range(FOLDS):
         learned, fresh = rows.take(np.flatnonzero(part != fold)), rows.take(np.flatnonzero(part == fold))
         ranked = Ranked.of(learned)
-        for one, price in zip(best_at(learned, tried), tried.tolist(), strict=True):
+        for one, price in zip(best_at(learned, tried, report), tried.tolist(), strict=True):
             own = _descended(ranked, one, price)
             before, after = (np.dot(fresh.means(each), (price, 1.0)) for each in (one, own))
             gained += float(before - after) / max(float(before), 1e-12)
