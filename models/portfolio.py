@@ -18,6 +18,7 @@ EstimatorName = Literal["occam", "neighbours", "forest", "boosting", "logistic",
 Cost = Annotated[float, Field(ge=0, le=LARGEST)]
 Coordinate = Annotated[float, Field(ge=-1e30, le=1e30)]
 Query = Annotated[Items[Coordinate], Field(min_length=1, max_length=100_000)]
+ItemId = Annotated[str, Field(min_length=1, max_length=200)]
 QuerySize = Annotated[float, Field(ge=0, le=LARGEST)]
 QuerySizes = QuerySize | Annotated[Items[QuerySize], Field(min_length=1, max_length=8)]
 Regularization = Annotated[float, Field(ge=0, le=1e6)]
@@ -262,6 +263,12 @@ class RouteQuery(Sent):
         default=None,
         description="the query's size, a number or one for each of the dataset's size columns, where costs are "
         "functions of it; null: it costs what queries cost on average",
+        examples=[None],
+    )
+    item: ItemId | None = Field(
+        default=None,
+        description="the query's id: where two classifiers are equal at a price it draws one, always the same; "
+        "null: the embedding's numbers do, which share a budget evenly only where embeddings differ",
         examples=[None],
     )
     budget: RouteBudget | None = Field(

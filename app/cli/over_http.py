@@ -46,7 +46,7 @@ class HttpService:
     def put_dataset(self, name: str, table: Path, spec: Path, embeddings: Path | None) -> StoredDataset:
         """Upload a table, whose name says what it is."""
         kinds = {".parquet": PARQUET_TYPES[0], ".jsonl": JSON_LINES_TYPES[0], ".ndjson": JSON_LINES_TYPES[0]}
-        kind = kinds.get(table.suffix, CSV_TYPES[0])
+        kind = kinds.get(Path(table.name.removesuffix(".gz")).suffix, CSV_TYPES[0])
         with ExitStack() as stack:
             files = {"table": (table.name, stack.enter_context(table.open("rb")), kind)}
             if embeddings is not None:

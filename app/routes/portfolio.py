@@ -165,8 +165,8 @@ async def _routed(
         estimates = await solved(context, plan.estimate_one, request.query)
     if request.budget_pacing is None:
         costs = None if request.size is None else plan.costs_of([request.size], "size")[0]
-        return plan.route(estimates, budget, lot=plan.lot_of(request.query), costs=costs), None
-    return await _paced(live, (estimates, budget, plan.lot_of(request.query)), request.budget_pacing, context)
+        return plan.route(estimates, budget, lot=plan.lot_of(request), costs=costs), None
+    return await _paced(live, (estimates, budget, plan.lot_of(request)), request.budget_pacing, context)
 
 
 async def _paced(

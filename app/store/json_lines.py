@@ -8,12 +8,14 @@ from typing import Any
 
 from models.errors import Fault, InvalidRequest, PayloadTooLarge
 
+BOM = b"\xef\xbb\xbf"
 JSON_LINES_TYPES = ("application/jsonl", "application/x-ndjson", "application/x-jsonlines", "application/jsonlines")
 
 
-def to_csv(source: Path, target: Path, *, max_bytes: int, most_columns: int) -> None:
+def to_csv(source: Path, target: Path, *, max_bytes: int, most_columns: int, longest: int | None = None) -> None:
     """Write the objects' fields as columns, in the order in which they first appear; a field that an object lacks, or
-    that is null, is an empty cell. Raises InvalidRequest, with the line, for what is no flat object."""
+    that is null, is an empty cell. longest: letters of a cell, of which the rest is cut off. Raises InvalidRequest,
+    with the line, for what is no flat object."""
     names: dict[str, None] = {}
     for number, record in _records(source):
         names |= dict.fromkeys(record)
@@ -25,7 +27,7 @@ def to_csv(source: Path, target: Path, *, max_bytes: int, most_columns: int) -> 
         out = csv.writer(file)
         out.writerow(names)
         for _, record in _records(source):
-            out.writerow([record.get(name, "") for name in names])
+            out.writerow([record.get(name, "")[:longest] for name in names])
             if file.tell() > max_bytes:
                 raise PayloadTooLarge(f"as a table, the lines take more than {max_bytes} bytes")
 
@@ -34,8 +36,9 @@ def _records(source: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """Read the lines that are not empty, with their numbers."""
     with source.open("rb") as file:
         for number, line in enumerate(file, start=1):
-            if line.strip():
-                yield number, _record(number, line)
+            text = line.removeprefix(BOM) if number == 1 else line
+            if text.strip():
+                yield number, _record(number, text)
 
 
 def _record(number: int, line: bytes) -> dict[str, str]:
@@ -45,7 +48,7 @@ def _record(number: int, line: bytes) -> dict[str, str]:
         raise _wrong(number, f"is no JSON: {error}") from error
     if not isinstance(pairs, _Pairs):
         raise _wrong(number, "is no JSON object")
-    record = {name: _cell(number, name, value) for name, value in pairs}
+    record = {_text(number, name): _cell(number, name, value) for name, value in pairs}
     if len(record) < len(pairs):
         raise _wrong(number, "has a name twice")
     return record
@@ -61,9 +64,16 @@ def _cell(number: int, name: str, value: Any) -> str:
     if isinstance(value, list):
         kind = "object" if isinstance(value, _Pairs) else "list"
         raise _wrong(number, f"has the {kind} {name!r}: only texts, numbers, truths and nulls are read")
-    if isinstance(value, str):
-        return value
-    return json.dumps(value)
+    return _text(number, value) if isinstance(value, str) else json.dumps(value)
+
+
+def _text(number: int, text: str) -> str:
+    """Refuse what no file can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise _wrong(number, f"has half of a surrogate pair, {text[error.start]!a}") from error
+    return text
 
 
 def _wrong(number: int, what: str) -> InvalidRequest:

@@ -73,7 +73,7 @@ def _as_csv(lines: bytes) -> bytes:
     with TemporaryDirectory(prefix="parsimony-") as scratch:
         source, target = Path(scratch) / "lines", Path(scratch) / "table.csv"
         source.write_bytes(lines)
-        to_csv(source, target, max_bytes=_MOST_TIMES * _BYTES, most_columns=MOST_COLUMNS)
+        to_csv(source, target, max_bytes=_MOST_TIMES * _BYTES, most_columns=MOST_COLUMNS, longest=_LONGEST)
         return target.read_bytes()
 
 

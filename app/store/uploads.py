@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.processes.sandbox import NAME
 from app.store import codec
-from app.store.json_lines import JSON_LINES_TYPES, to_csv
+from app.store.json_lines import BOM, JSON_LINES_TYPES, to_csv
 from models import Dataset, DatasetSpec, FeaturesSpec, TraceSpec, dataset_from_columns
 from models.columns import Columns, first_repeated
 from models.errors import (
@@ -132,7 +132,8 @@ def _plain_csv(path: Path, magic: bytes, media_type: str, max_bytes: int, scratc
 def is_json_lines(text: bytes, media_type: str) -> bool:
     """Tell JSON Lines from CSV: by what is said of them, or, where that may be either, by the first letter."""
     kind = _kind_of(media_type)
-    return kind in JSON_LINES_TYPES or (kind in (*UNTOLD_TYPES, *GZIP_TYPES) and text.lstrip()[:1] == b"{")
+    maybe = kind in (*UNTOLD_TYPES, *GZIP_TYPES) and text.removeprefix(BOM).lstrip()[:1] == b"{"
+    return kind in JSON_LINES_TYPES or maybe
 
 
 def _kind_of(media_type: str) -> str:

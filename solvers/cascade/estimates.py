@@ -47,4 +47,4 @@ def judged_on(summary: Mapping[str, Any]) -> int:
 
 def classifiers(plan: CascadePlan) -> tuple[str, ...]:
     """Name the classifiers whose answers can be taken in the end."""
-    return plan.names
+    return tuple(dict.fromkeys((*plan.names, *plan.point_names)))

@@ -172,17 +172,23 @@ class CascadePlan(FrontierContents):
 
     def points(self, deadline: float | None) -> tuple[FrontierPoint, ...]:
         """List the points on the hull among those that always keep a deadline; raises Infeasible if none does."""
-        return tuple(self._point(i) for i in self._choice.hull(deadline).tolist())
+        return tuple(self._point(i) for i in self.hull(deadline))
+
+    def hull(self, deadline: float | None) -> list[int]:
+        """List the same by their places."""
+        places: list[int] = self._choice.hull(deadline).tolist()
+        return places
 
     def askable(self) -> list[tuple[dict[str, float], int]]:
         """List points with the limits that they are the answer to: those on the hull of all by their cost, and those
         on the hull of what keeps their own maximum by that, too."""
         if not len(self.point_maxima):
             return []
-        costs, maxima = (self.point_costs + self.point_cost_errors).tolist(), self.point_maxima.tolist()
-        by_cost = [({"max_cost": costs[i]}, i) for i in self._choice.hull(None).tolist()]
-        own = [i for i, most in enumerate(maxima) if i in self._choice.hull(most)]
-        return by_cost + [({"deadline": maxima[i], "max_cost": costs[i]}, i) for i in own]
+        asked: list[tuple[dict[str, float], int]] = [({"max_cost": cost}, i) for cost, i in self._choice.limits(None)]
+        for most in np.unique(self.point_maxima[self.point_maxima > 0]).tolist():
+            own = ((cost, i) for cost, i in self._choice.limits(most) if self.point_maxima[i] == most)
+            asked += [({"deadline": most, "max_cost": cost}, i) for cost, i in own]
+        return asked
 
     def _point(self, i: int) -> FrontierPoint:
         accuracy, cost = float(self.point_accuracies[i]), float(self.point_costs[i])

@@ -90,6 +90,8 @@ def check(facts: DatasetFacts, options: PortfolioOptions) -> None:
     if options.feature_classifier is not None and options.feature_classifier not in names:
         asked = f"is {options.feature_classifier!r}, the trace has the classifiers {', '.join(names)}"
         raise InvalidRequest.at(Fault(("feature_classifier",), asked))
+    if not options.takes_samples:
+        return
     if isinstance(options.samples, Samples):
         refuse_impossible(facts.rows // 2, options.samples.count, options.samples.size, options.sampling)
     _refuse_huge(options, facts.embedding_dimensions)

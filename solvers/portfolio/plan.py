@@ -20,6 +20,7 @@ from models.portfolio import (
     ShadowPrice,
 )
 from solvers.base import complete
+from solvers.budget_mixture import lot_of
 from solvers.portfolio.baselines import Choose
 from solvers.portfolio.contents import PortfolioContents
 from solvers.portfolio.knapsack import Assignment as Solution
@@ -84,7 +85,7 @@ class PortfolioPlan(PortfolioContents):
         """
         costs = None if query.size is None else self.costs_of([query.size], "size")[0]
         budget = self.budget_of(query)
-        return self.route(self.estimate_one(query.query), budget, lot=self.lot_of(query.query), costs=costs)
+        return self.route(self.estimate_one(query.query), budget, lot=self.lot_of(query), costs=costs)
 
     def costs_of(self, sizes: Sequence[Size], where: str = "sizes") -> Floats:
         """Reckon what each of n queries costs each classifier, beside its embedding: (n, m). Raises InvalidRequest."""
@@ -98,9 +99,12 @@ class PortfolioPlan(PortfolioContents):
         estimates: Floats = self._estimated(np.array([query]), "query")[0]
         return estimates
 
-    def lot_of(self, query: Sequence[float]) -> float:
-        """Draw for a single query, by its numbers: which of two classifiers that are equal at a price it gets."""
-        return float(lots_of([query])[0]) if len(self.price_shares) else 1.0
+    def lot_of(self, query: RouteQuery) -> float:
+        """Draw for a single query, by its id or its numbers: which of two classifiers that are equal at a price it
+        gets."""
+        if not len(self.price_shares):
+            return 1.0
+        return float(lots_of([query.query])[0]) if query.item is None else lot_of(query.item)
 
     @property
     def answers_at_once(self) -> bool:

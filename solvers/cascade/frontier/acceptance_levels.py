@@ -76,9 +76,9 @@ def levels_of(rows: Rows) -> list[float]:
 
 def prices_of(rows: Rows, count: int = PRICES) -> Floats:
     """Take prices of cost, from one at which nothing is too dear to one at which only the cheapest is bought."""
-    means = rows.costs.mean(axis=0)
-    differences = np.diff(np.sort(means))
-    least = float(differences[differences > 0].min()) if np.any(differences > 0) else 1.0
+    means = np.sort(rows.costs.mean(axis=0))
+    told_apart = np.concatenate((means, np.diff(means)))
+    least = float(told_apart[told_apart > 0].min()) if np.any(told_apart > 0) else 1.0
     return np.geomspace(1e-3 / max(float(means.max()), least), 1 / least, count)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models import Fault, InvalidRequest
+from models import InvalidRequest
 from models.arrays import Floats, Int64s
 from models.cascade import CascadeQuery
 from models.errors import Infeasible
@@ -42,11 +42,11 @@ class Choice:
         self._safe_accuracies = contents.point_accuracies - contents.point_accuracy_errors
 
     def hull(self, deadline: float | None) -> Int64s:
-        """List the points by rising cost and accuracy, on held-out rows, below which no mixture lies, among those that
-        always keep a deadline; raises Infeasible if none does. Found once for each deadline that makes a difference."""
+        """List the points below which no mixture lies on the build half, by rising cost and accuracy there, among those
+        that always keep a deadline; raises Infeasible if none does. Held-out rows choose none of them, so what these
+        say of them is true. Found once for each deadline that makes a difference."""
         if not self._maxima:
-            asked = Fault(("max_cost",), "is not known of this artifact, which an older version built: build it again")
-            raise InvalidRequest.at(asked)
+            raise InvalidRequest("this artifact has no frontier, for an older version built it: build it again")
         place = len(self._maxima) if deadline is None else bisect_right(self._maxima, deadline)
         if not place:
             fastest = f"the fastest cascade takes at most {number(self._maxima[0])}"
@@ -54,9 +54,17 @@ class Choice:
         hull = self._hulls[place - 1]
         if hull is None:
             within = np.flatnonzero(self._points.point_maxima <= self._maxima[place - 1])
-            hull = within[lower_hull(self._safe_costs[within], 1 - self._points.point_accuracies[within])]
+            learned = self._points.point_expected[within], 1 - self._points.point_learned_accuracies[within]
+            hull = within[lower_hull(*learned)]
             self._hulls[place - 1] = hull
         return hull
+
+    def limits(self, deadline: float | None) -> list[tuple[float, int]]:
+        """List the points that a cost alone can ask for, with the least such cost."""
+        hull = self.hull(deadline)
+        costs = np.maximum.accumulate(self._safe_costs[hull])
+        last = np.append(costs[1:] > costs[:-1], True)
+        return list(zip(costs[last].tolist(), hull[last].tolist(), strict=True))
 
     def choose(self, query: CascadeQuery) -> Chosen:
         """Choose the most accurate within ``max_cost``, or the cheapest that reaches ``min_accuracy``: both are kept
@@ -79,7 +87,7 @@ class Choice:
         return chosen
 
     def _within(self, hull: Int64s, most: float) -> Chosen:
-        costs = self._safe_costs[hull]
+        costs = np.maximum.accumulate(self._safe_costs[hull])
         if most < costs[0]:
             least = f"the cheapest cascade costs {costs[0]:.6g} an item, a standard error included"
             raise Infeasible(f"{least}; asked is at most {number(most)}")

@@ -1,11 +1,16 @@
 """What a plan keeps of its frontier, and what the arrays promise each other."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models import InvalidRequest
 from models.arrays import Floats, Int32s, Int64s
+
+MOST_POINTS = 10_000
+"""Points that a plan may have; some hundred are found."""
 
 
 def _none() -> Floats:
@@ -35,6 +40,8 @@ class FrontierContents:
     """(p,) how long each takes at most."""
     point_expected: Floats = field(default_factory=_none)
     """(p,) what it costs on average on the build half."""
+    point_learned_accuracies: Floats = field(default_factory=_none)
+    """(p,) the share of the build half that it answers rightly."""
     point_costs: Floats = field(default_factory=_none)
     """(p,) what it costs on average on held-out rows."""
     point_cost_errors: Floats = field(default_factory=_none)
@@ -44,12 +51,18 @@ class FrontierContents:
     point_accuracy_errors: Floats = field(default_factory=_none)
     """(p,) the standard errors of these."""
 
+    def _point_arrays(self) -> list[NDArray[Any]]:
+        every = [getattr(self, each.name) for each in fields(FrontierContents)]
+        return [each for each in every if isinstance(each, np.ndarray)]
+
     def check_frontier(self) -> None:
         """Raise InvalidRequest if the arrays do not fit each other: a plan may come from anybody's bytes."""
+        if any(array.ndim != 1 for array in self._point_arrays()):
+            raise InvalidRequest("this is no frontier of cascades: its arrays must have one dimension")
         n, p, r = len(self.point_names), len(self.point_maxima), len(self.point_members)
         of_points = (
             *(self.point_maxima, self.point_expected, self.point_costs),
-            *(self.point_cost_errors, self.point_accuracies, self.point_accuracy_errors),
+            *(self.point_cost_errors, self.point_accuracies, self.point_accuracy_errors, self.point_learned_accuracies),
         )
         of_classifiers = self.point_times, self.point_worst_times
         ends = self.point_offsets
@@ -57,7 +70,8 @@ class FrontierContents:
             "different names": len(set(self.point_names)) == n,
             "times of each name": all(each.shape == (n,) for each in of_classifiers) and _amounts(*of_classifiers),
             "figures of each point": all(each.shape == (p,) for each in of_points) and _amounts(*of_points),
-            "accuracies from 0 to 1": bool(np.all(self.point_accuracies <= 1)),
+            "accuracies from 0 to 1": bool(np.all((self.point_accuracies <= 1) & (self.point_learned_accuracies <= 1))),
+            f"at most {MOST_POINTS} points": p <= MOST_POINTS,
             "offsets that cut the members into points": ends.shape == (p + 1,)
             and ends.dtype == np.int64
             and int(ends[0]) == 0

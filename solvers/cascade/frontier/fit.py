@@ -17,7 +17,7 @@ from solvers.statistics import standard_error_of_mean
 MOST_ROWS = 10_000
 """Rows by which the points are sought; more would choose hardly better, and take their time."""
 MOST_CLASSIFIERS = 12
-"""Classifiers among whose sets the best are sought; of more, those that no other beats, then the most accurate."""
+"""Classifiers among whose sets the best are sought."""
 
 
 def fit_frontier(
@@ -50,16 +50,15 @@ def fit_frontier(
 
 
 def _columns(dataset: Trace, build: Int64s) -> Int64s:
-    """Take the classifiers, in the order of the trace."""
+    """Take the classifiers, in the order of the trace: all, or of too many those that no other beats, evenly from the
+    cheapest to the most accurate, and then the most accurate others."""
     errors, costs = 1 - dataset.quality[build].mean(axis=0), dataset.costs[build].mean(axis=0)
-    beaten = [
-        bool(np.any((errors < e) & (costs <= c) | (errors <= e) & (costs < c)))
-        for e, c in zip(errors, costs, strict=True)
-    ]
-    ranked = sorted(
-        range(len(errors)), key=lambda j: (beaten[j], errors[j], costs[j], dataset.spec.classifiers[j].name)
-    )
-    return np.sort(np.array(ranked[:MOST_CLASSIFIERS]))
+    names = [classifier.name for classifier in dataset.spec.classifiers]
+    ranked = sorted(range(len(names)), key=lambda j: (costs[j], errors[j], names[j]))
+    unbeaten = [j for i, j in enumerate(ranked) if all(errors[j] < errors[k] for k in ranked[:i])]
+    places = np.unique(np.linspace(0, len(unbeaten) - 1, min(len(unbeaten), MOST_CLASSIFIERS)).round().astype(int))
+    others = sorted(set(ranked) - set(unbeaten), key=lambda j: (errors[j], costs[j], names[j]))
+    return np.sort(np.array([*(unbeaten[i] for i in places.tolist()), *others][:MOST_CLASSIFIERS]))
 
 
 def _chances(dataset: Trace, build: Int64s, j: int) -> Chances | None:
@@ -94,6 +93,7 @@ def _points(cascades: list[Cascade], build: Rows, held_out: Rows) -> dict[str, A
         "point_reaching": np.array([share for _, _, reaching in learned for share in reaching]),
         "point_maxima": np.array([build.longest(one.members) for one in cascades]),
         "point_expected": np.array([float(cost.mean()) for cost, _, _ in learned]),
+        "point_learned_accuracies": np.array([1 - float(wrong.mean()) for _, wrong, _ in learned]),
         "point_costs": np.array([float(cost.mean()) for cost, _, _ in fresh]),
         "point_cost_errors": np.array([float(standard_error_of_mean(cost)) for cost, _, _ in fresh]),
         "point_accuracies": np.array([float(each.mean()) for each in right]),

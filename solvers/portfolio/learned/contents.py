@@ -9,13 +9,24 @@ from numpy.typing import NDArray
 
 from models.arrays import Floats, Int32s, Singles
 from models.portfolio import EstimatorName
-from solvers.portfolio.learned.embedding import Embedding
+from solvers.portfolio.learned.embedding import FARTHEST, Embedding
 from solvers.portfolio.learned.estimator import LearnedEstimator
-from solvers.portfolio.learned.forest import RandomForest
+from solvers.portfolio.learned.forest import DEPTH, RandomForest
 from solvers.portfolio.learned.mixture import Mixture
-from solvers.portfolio.learned.regressions import COLUMNS, Boosted, Forests, Logistic, Neighbours, Regression
+from solvers.portfolio.learned.regressions import (
+    COLUMNS,
+    MOST_ITEMS,
+    Boosted,
+    Forests,
+    Logistic,
+    Neighbours,
+    Regression,
+)
 from solvers.trees.oblivious_trees import Forest
 
+MOST_TREES, MOST_DEPTH = 2000, 16
+STEEPEST, LARGEST_AXIS = 1e6, 1e50
+"""Bounds of what a plan may hold, far beyond what is learned: within them every estimate is a number, and quick."""
 DIMENSIONS = {
     "embedding_axes": 2,
     "logistic_weights": 3,
@@ -138,7 +149,7 @@ def promises(plan: LearnedContents, d: int, m: int) -> dict[str, bool]:
         "a reduction of embeddings": plan.embedding_centre.shape == (d,)
         and plan.embedding_axes.shape == (d, e)
         and e > 0
-        and _finite(plan.embedding_centre, plan.embedding_axes),
+        and _bounded(LARGEST_AXIS, plan.embedding_centre, plan.embedding_axes),
     }
     checks = {"logistic": _logistic, "neighbours": _neighbours, "forest": _forest, "boosting": _boosted}
     return kept | {
@@ -150,6 +161,10 @@ def _finite(*arrays: NDArray[Any]) -> bool:
     return all(bool(np.all(np.isfinite(each))) for each in arrays)
 
 
+def _bounded(most: float, *arrays: NDArray[Any]) -> bool:
+    return all(bool(np.all(np.abs(each) <= most)) for each in arrays)
+
+
 def _within(*arrays: NDArray[Any]) -> bool:
     return all(bool(np.all((each >= 0) & (each <= 1))) for each in arrays)
 
@@ -157,13 +172,14 @@ def _within(*arrays: NDArray[Any]) -> bool:
 def _logistic(plan: LearnedContents, e: int, m: int) -> bool:
     k = len(plan.logistic_weights)
     shapes = plan.logistic_weights.shape == (k, e, m) and plan.logistic_intercepts.shape == (k, m)
-    return k > 0 and shapes and _finite(plan.logistic_weights, plan.logistic_intercepts)
+    return 0 < k <= MOST_TREES and shapes and _bounded(STEEPEST, plan.logistic_weights, plan.logistic_intercepts)
 
 
 def _neighbours(plan: LearnedContents, e: int, m: int) -> bool:
     r = len(plan.neighbour_items)
     shapes = plan.neighbour_items.shape == (r, e) and plan.neighbour_success.shape == (r, m)
-    return r > 0 and shapes and _finite(plan.neighbour_items) and _within(plan.neighbour_success)
+    bounded = _bounded(FARTHEST, plan.neighbour_items) and _within(plan.neighbour_success)
+    return 0 < r <= MOST_ITEMS and shapes and bounded
 
 
 def _forest(plan: LearnedContents, e: int, m: int) -> bool:
@@ -171,20 +187,26 @@ def _forest(plan: LearnedContents, e: int, m: int) -> bool:
     if not (plan.forest_thresholds.shape == left.shape == (v,) and plan.forest_values.shape == (v, m)):
         return False
     inner = columns >= 0
-    onwards = bool(np.all(left[inner] > np.flatnonzero(inner))) and bool(np.all(left[inner] + 1 < v))
-    places = len(roots) > 0 and bool(np.all((roots >= 0) & (roots < v)))
+    onwards = bool(np.all(left[inner] > np.flatnonzero(inner))) and bool(np.all(left[inner] < v - 1))
+    places = 0 < len(roots) <= MOST_TREES and bool(np.all((roots >= 0) & (roots < v)))
     asks = bool(np.all((columns >= -1) & (columns < e))) and _finite(plan.forest_thresholds)
-    return places and onwards and asks and _within(plan.forest_values)
+    return places and onwards and asks and _within(plan.forest_values) and _ends(roots, left, inner)
+
+
+def _ends(roots: Int32s, left: Int32s, inner: NDArray[np.bool_]) -> bool:
+    """Tell whether every way from a root ends at a leaf after as many questions as a tree may ask."""
+    at = np.unique(roots)
+    for _ in range(DEPTH + 1):
+        at = at[inner[at]]
+        at = np.unique(np.concatenate((left[at], left[at] + 1)))
+    return not len(at)
 
 
 def _boosted(plan: LearnedContents, e: int, m: int) -> bool:
     trees, depth = plan.boosted_columns.shape
+    if depth > MOST_DEPTH or trees > MOST_TREES:
+        return False
     shapes = plan.boosted_thresholds.shape == (trees, depth) and plan.boosted_leaves.shape == (trees, 1 << depth, m)
     asks = bool(np.all((plan.boosted_columns >= 0) & (plan.boosted_columns < e)))
-    return (
-        depth <= 16
-        and plan.boosted_base.shape == (m,)
-        and shapes
-        and asks
-        and _finite(plan.boosted_base, plan.boosted_leaves, plan.boosted_thresholds)
-    )
+    bounded = _bounded(STEEPEST, plan.boosted_base, plan.boosted_leaves) and _finite(plan.boosted_thresholds)
+    return plan.boosted_base.shape == (m,) and shapes and asks and bounded

@@ -20,6 +20,8 @@ from solvers.portfolio.tuning import BUDGETS, GAP
 FOLDS = 10
 """With fewer, regressions that have seen all rows would differ so much from those of the folds, whose prices are used,
 that budgets were exceeded by some percent."""
+FEWEST, MOST_COPIES = 100, 5
+"""Different embeddings, and rows for each of them on average, between which equal ones count as copies."""
 STACKED = "stacked"
 BASELINE = "forest"
 """What a portfolio is compared with on its curve, whatever estimates (FrugalMCT)."""
@@ -88,10 +90,14 @@ def cross_fit(
 
 
 def folds_of(vectors: Singles, rng: np.random.Generator) -> Int64s:
-    """Deal rows into folds, (n,); equal embeddings into one, for who has seen the one has seen the other."""
+    """Deal rows into folds, (n,). Where few embeddings are equal, those that are go into one fold: they are copies, and
+    who has seen the one has seen the other. Where many are, as those of kinds of tasks, rows are dealt one by one."""
+    n = len(vectors)
     _, place = np.unique(vectors, axis=0, return_inverse=True)
-    place = place.ravel()
-    return np.asarray((rng.permutation(int(place.max()) + 1) % FOLDS)[place], dtype=np.int64)
+    distinct = int(place.max()) + 1
+    if distinct < FEWEST or n > MOST_COPIES * distinct:
+        return np.asarray(rng.permutation(n) % FOLDS, dtype=np.int64)
+    return np.asarray((rng.permutation(distinct) % FOLDS)[place.ravel()], dtype=np.int64)
 
 
 def _choose(

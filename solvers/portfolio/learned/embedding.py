@@ -22,7 +22,7 @@ class Embedding:
     @classmethod
     def of(cls, vectors: Singles) -> "Embedding":
         """Fit to (n, d) vectors: each coordinate by its own spread, or, of many, the principal directions by that of
-        all. O(n d² + d³) for those.
+        all. O(n d min(n, d)) for those.
 
         >>> Embedding.of(np.array([[1, 5], [3, 5]], dtype=np.float32)).apply(np.array([[3.0, 6.0]])).tolist()
         [[1.0, 1.0]]
@@ -33,8 +33,10 @@ class Embedding:
             spread = given.std(axis=0)
             return cls(centre, np.diag(1 / np.where(spread > 0, spread, 1.0)))
         off = given - centre
-        _, directions = np.linalg.eigh(off.T @ off)
-        axes = directions[:, ::-1][:, :MOST_DIRECTIONS]
+        if len(off) < off.shape[1]:
+            axes = np.linalg.svd(off, full_matrices=False)[2].T[:, :MOST_DIRECTIONS]
+        else:
+            axes = np.linalg.eigh(off.T @ off)[1][:, ::-1][:, :MOST_DIRECTIONS]
         largest = axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])]
         axes = axes * np.where(largest < 0, -1.0, 1.0)  # a direction's sign is chance
         return cls(centre, axes / (float((off @ axes).std()) or 1.0))

@@ -6,7 +6,7 @@ import numpy as np
 
 from models.arrays import Floats, Int32s, Int64s, Singles
 
-TREES, LEAVES, SMALLEST_LEAF = 100, 512, 3
+TREES, LEAVES, SMALLEST_LEAF, DEPTH = 100, 512, 3, 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,12 +30,13 @@ class RandomForest:
             TREES,
             min_samples_leaf=SMALLEST_LEAF,
             max_leaf_nodes=LEAVES,
+            max_depth=DEPTH,
             max_features=max(inputs.shape[1] // 3, 1),
             bootstrap=True,
             random_state=seed,
             n_jobs=-1,
         )
-        forest.fit(inputs, targets)
+        forest.fit(inputs, targets[:, 0] if targets.shape[1] == 1 else targets)
         return cls._of([_in_order(one.tree_) for one in forest.estimators_])
 
     @classmethod

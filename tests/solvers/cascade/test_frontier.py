@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import InvalidRequest, Trace
+from models import InvalidRequest, Trace, TraceSpec
 from models.cascade import CascadeOptions, CascadeQuery
 from models.errors import Infeasible
 from solvers.base import Run
-from solvers.cascade import CascadePlan, fit
+from solvers.cascade import CascadePlan, fit, solver
 from solvers.cascade.frontier.acceptance_levels import Programme, candidates, levels_of, prices_of
 from solvers.cascade.frontier.calibration import calibrate
 from solvers.cascade.frontier.rows import Cascade, Rows
@@ -181,7 +181,7 @@ def test_figures_of_points_are_those_of_held_out_rows_walked_one_by_one(world: W
         assert point.cost_interval[0] <= point.cost <= point.cost_interval[1]
 
 
-def test_more_cost_is_never_less_accurate_and_no_limit_is_broken(plan: CascadePlan) -> None:
+def test_more_cost_is_never_less_accurate_where_it_was_learned_and_no_limit_is_broken(plan: CascadePlan) -> None:
     maxima = np.unique(plan.point_maxima).tolist()
     for deadline in (maxima[0], maxima[len(maxima) // 2], None):
         before = 0.0
@@ -193,11 +193,12 @@ def test_more_cost_is_never_less_accurate_and_no_limit_is_broken(plan: CascadePl
                 continue
             decision = plan.decide(query)
             assert safe(plan, query)[0] <= most + 1e-9
+            assert safe(plan, query)[0] >= min(most, safe(plan, CascadeQuery(max_cost=1e9, deadline=deadline))[0]) - 0.5
             assert decision.maximum_duration <= (deadline or np.inf)
             chosen = plan.chosen(query)
             assert chosen is not None
-            assert chosen.mean(plan.point_accuracies) >= before - 1e-12
-            before = chosen.mean(plan.point_accuracies)
+            assert chosen.mean(plan.point_learned_accuracies) >= before - 1e-12
+            before = chosen.mean(plan.point_learned_accuracies)
 
 
 def test_an_accuracy_is_reached_at_the_least_cost_and_a_budget_that_it_breaks_is_named(plan: CascadePlan) -> None:
@@ -283,11 +284,55 @@ def test_of_many_classifiers_the_unbeaten_are_considered_and_the_others_named() 
         ("point_thresholds", np.array([np.inf])),
         ("point_names", ("a", "a")),
         ("point_reaching", np.array([2.0])),
+        ("point_maxima", np.array(3.0)),
     ],
 )
 def test_a_forged_frontier_is_refused(plan: CascadePlan, field: str, forged: Any) -> None:
     with pytest.raises(InvalidRequest, match="this is no frontier of cascades"):
         replace(plan, **{field: forged})
+
+
+def test_what_is_said_of_points_is_true_where_all_are_alike() -> None:
+    """Rows that report choose no point, so the best of many noisy ones is not told."""
+    said = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        columns: dict[str, Any] = {}
+        for k in range(4):
+            columns |= {f"m{k}": (rng.random(400) < 0.7).astype(float), f"c{k}": rng.random(400)}
+        classifiers = [{"name": f"m{k}", "correct": f"m{k}", "confidence": f"c{k}", "cost": 1.0 + k} for k in range(4)]
+        spec = TraceSpec.model_validate({"kind": "trace", "unit": "ms", "classifiers": classifiers})
+        fitted = fit(Trace.from_columns(spec, columns), CascadeOptions(), rng, Run())
+        chosen = fitted.plan.chosen(CascadeQuery(max_cost=100.0))
+        assert chosen is not None
+        assert fitted.worth is not None
+        said.append((chosen.mean(fitted.plan.point_accuracies), fitted.worth.accuracy))
+    assert np.mean(said, axis=0) == pytest.approx(0.7, abs=3 * 0.46 / (40 * 200) ** 0.5)
+
+
+def test_a_classifier_that_only_the_frontier_calls_is_known_to_feedback(plan: CascadePlan) -> None:
+    world = World.of(3, 400)
+    strict = build(world.dataset("cascade"), target_precision=0.999)
+    decided = strict.decide(CascadeQuery(max_cost=4.0))
+    assert set(decided.cascade) <= set(solver.classifiers(strict))
+    assert set(decided.cascade) - set(strict.names)
+
+
+def test_of_many_unbeaten_classifiers_the_cheapest_and_the_most_accurate_stay() -> None:
+    rng = np.random.default_rng(0)
+    columns = {f"m{k}": (rng.random(2000) < 0.3 + 0.045 * k).astype(float) for k in range(15)}
+    classifiers = [{"name": f"m{k}", "correct": f"m{k}", "cost": 1.0 + k} for k in range(15)]
+    spec = TraceSpec.model_validate({"kind": "trace", "unit": "ms", "classifiers": classifiers})
+    plan = build(Trace.from_columns(spec, columns))
+    assert {"m0", "m14"} <= set(plan.point_names)
+    assert len(plan.point_names) == 12
+
+
+def test_prices_do_not_depend_on_the_unit() -> None:
+    rows = random_rows(0, 60, 4)
+    for scale in (1e-6, 1e6):
+        other = replace(rows, costs=rows.costs * scale)
+        assert prices_of(other) * scale == pytest.approx(prices_of(rows))
 
 
 def test_an_older_version_refuses_a_cost_and_says_what_to_do(plan: CascadePlan) -> None:

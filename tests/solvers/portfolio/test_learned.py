@@ -150,6 +150,29 @@ def test_equal_embeddings_are_never_in_two_folds() -> None:
     assert np.bincount(fold, minlength=cross_fit.FOLDS).min() >= 27
 
 
+@pytest.mark.parametrize("kinds", [1, 3, 12, 60])
+def test_queries_of_a_few_kinds_are_told_apart(kinds: int) -> None:
+    rng = np.random.default_rng(kinds)
+    centres, chances = rng.normal(size=(kinds, 8)), rng.choice([0.1, 0.95], size=(kinds, 3))
+    chances[:, 2] = 0.96
+    for rows in (40, 900):
+        kind = np.arange(rows) % kinds
+        vectors, right = centres[kind].astype(np.float32), (rng.random((rows, 3)) < chances[kind]).astype(float)
+        plan = fit(trace_of(vectors, right), PortfolioOptions(curve_points=3), np.random.default_rng(0), Run()).plan
+    if kinds > 1:
+        own = plan.estimate(centres.astype(np.float32))
+        assert np.abs(own - chances).mean() < 0.2
+
+
+def test_one_classifier_alone_and_more_coordinates_than_rows_are_no_fault() -> None:
+    rng = np.random.default_rng(0)
+    one = trace_of(rng.normal(size=(60, 3)).astype(np.float32), rng.integers(0, 2, (60, 1)).astype(float), (2.0,))
+    wide = trace_of(rng.normal(size=(60, 3000)).astype(np.float32), rng.integers(0, 2, (60, 3)).astype(float))
+    for data in (one, wide):
+        plan = fit(data, PortfolioOptions(curve_points=3), np.random.default_rng(0), Run()).plan
+        assert np.isfinite(plan.estimate(data.embeddings)).all()
+
+
 def test_repeated_rows_do_not_make_estimates_look_better_than_they_are() -> None:
     vectors, right = drawn(0, 400, useless=True)
     data = trace_of(np.repeat(vectors, 4, axis=0), np.repeat(right, 4, axis=0))
@@ -255,6 +278,9 @@ def test_of_equals_the_cheapest_is_taken_or_the_dearest_and_none_that_is_not_aff
         ("forest_left", None),
         ("forest_columns", None),
         ("forest_roots", np.array([10**6], dtype=np.int32)),
+        ("forest_roots", np.zeros(5000, dtype=np.int32)),
+        ("boosted_leaves", np.full((400, 32, 3), 3e38, dtype=np.float32)),
+        ("embedding_axes", np.full((4, 4), 1e300)),
         ("boosted_columns", None),
         ("logistic_weights", np.zeros((0, 4, 3), dtype=np.float32)),
         ("neighbour_success", None),
@@ -268,6 +294,31 @@ def test_forged_arrays_are_refused_before_they_can_hang_or_crash(field: str, for
         forged[...] = {"forest_left": 0, "forest_columns": 99, "boosted_columns": -5, "neighbour_success": 7}[field]
     with pytest.raises(InvalidRequest, match="this is no portfolio plan"):
         replace(plan, **{field: forged})
+
+
+def test_a_forest_that_asks_too_much_or_wraps_around_is_refused() -> None:
+    plan = built(estimator="forest").plan
+    chain = 20_001
+    columns = np.zeros(chain, dtype=np.int32)
+    columns[-2:] = -1
+    left = np.minimum(np.arange(1, chain + 1), chain - 2).astype(np.int32)
+    nodes: dict[str, Any] = {
+        "forest_columns": columns,
+        "forest_left": left,
+        "forest_roots": np.zeros(1, dtype=np.int32),
+    }
+    values: dict[str, Any] = {
+        "forest_thresholds": np.zeros(chain, np.float32),
+        "forest_values": np.zeros((chain, 3), np.float32),
+    }
+    with pytest.raises(InvalidRequest, match="a regression of the kind forest"):
+        replace(plan, **nodes, **values)
+    wrapped = np.array(plan.forest_left)
+    wrapped[plan.forest_columns >= 0] = 2**31 - 1
+    with pytest.raises(InvalidRequest, match="a regression of the kind forest"):
+        replace(plan, forest_left=wrapped)
+    with pytest.raises(InvalidRequest, match="a regression of the kind boosting"):
+        replace(plan, kinds=("boosting",), boosted_columns=np.zeros((0, 2**34), np.int32))
 
 
 def test_given_samples_mean_the_papers_estimator() -> None:
