@@ -223,7 +223,7 @@ def test_the_key_is_asked_once_and_kept_for_the_tab_only(browser: Browser, serve
         page.get_by_role("link", name="plan").first.click()
         settle(page)
         expect(page.locator("#key")).to_be_hidden()
-        assert "$PARSIMONY_KEY" in page.locator(".copyable pre").first.inner_text()
+        expect(page.locator(".copyable pre").first).to_contain_text("$PARSIMONY_KEY")
         assert page.evaluate("[Object.keys(localStorage).length, document.cookie]") == [0, ""]
     with visits.visit(browser, server.url) as visit:
         visit.page.goto("/")
