@@ -25,6 +25,8 @@ _LEVEL = 0.95
 NEARLY = 0.01
 """How much less accurate than the most accurate alternative a point may be that a headline speaks of."""
 _DOUBT = 1e-12
+ROUNDED = 1e-9
+"""Shares that differ by less are equal: sums of the same rows round differently."""
 _MOST_NAMES = 3
 LEAST_SAVED = -1000.0
 """What a plan is said to save that costs anything where an alternative is free."""
@@ -241,11 +243,11 @@ def _interval(value: float, resampled: Floats) -> Interval:
 
 
 def _verdict(saved: Interval | None, gained: Interval) -> Verdict:
-    if saved is not None and saved[0] > 0:
+    if saved is not None and saved[0] > ROUNDED:
         return "saves"
-    if gained[0] > 0:
+    if gained[0] > ROUNDED:
         return "gains"
-    return "worse" if (gained[1] if saved is None else saved[1]) < 0 else "nothing"
+    return "worse" if (gained[1] if saved is None else saved[1]) < -ROUNDED else "nothing"
 
 
 def _headline(worth: Worth) -> str:
@@ -287,7 +289,7 @@ def _doubt(worth: Worth) -> str:
 def is_same(worth: Worth) -> bool:
     """Tell whether the plan does what the alternative does: nothing is saved or gained on any resampling."""
     bounds = (*(worth.saved_interval or (0.0, 0.0)), *worth.gained_interval)
-    return max(abs(bound) for bound in bounds) < 1e-9
+    return max(abs(bound) for bound in bounds) < ROUNDED
 
 
 def _advice(worth: Worth) -> str | None:

@@ -177,3 +177,16 @@ def test_a_plan_that_costs_more_for_nothing_that_can_be_shown_is_said_to_be_wors
     assert free.headline.startswith(
         "costs 3 an item where nothing is free, and as accurate by what these rows can show"
     )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_plan_that_is_an_alternative_is_never_worse_by_rounding(seed: int) -> None:
+    """Sums of the same rows differ in their last digits."""
+    rng = np.random.default_rng(seed)
+    right, costs = (rng.random(360) < 0.98).astype(float), 1.5 + 0.3 * rng.random(360)
+    same = Replay(right, costs)
+    beside = Alternatives.of({"always a": same, "always b": Replay((rng.random(360) < 0.7).astype(float), costs / 3)})
+    worth = worth_of("it", same, beside, rng)
+    assert worth.verdict == "nothing"
+    assert worth.advice is not None
+    assert "it does what always a does" in worth.advice

@@ -41,7 +41,7 @@ class FrontierContents:
     point_expected: Floats = field(default_factory=_none)
     """(p,) what it costs on average on the build half."""
     point_learned_accuracies: Floats = field(default_factory=_none)
-    """(p,) the share of the build half that it answers rightly."""
+    """(p,) the share of the build half that it answers rightly, less a charge for each further classifier."""
     point_costs: Floats = field(default_factory=_none)
     """(p,) what it costs on average on held-out rows."""
     point_cost_errors: Floats = field(default_factory=_none)

@@ -10,7 +10,7 @@ from models.cascade import CascadeOptions
 from solvers.cascade.frontier.acceptance_levels import Report
 from solvers.cascade.frontier.calibration import Chances, calibrate
 from solvers.cascade.frontier.rows import Cascade, Rows
-from solvers.cascade.frontier.search import search
+from solvers.cascade.frontier.search import charge, search
 from solvers.cascade.thresholds import mean_and_worst
 from solvers.statistics import standard_error_of_mean
 
@@ -93,7 +93,12 @@ def _points(cascades: list[Cascade], build: Rows, held_out: Rows) -> dict[str, A
         "point_reaching": np.array([share for _, _, reaching in learned for share in reaching]),
         "point_maxima": np.array([build.longest(one.members) for one in cascades]),
         "point_expected": np.array([float(cost.mean()) for cost, _, _ in learned]),
-        "point_learned_accuracies": np.array([1 - float(wrong.mean()) for _, wrong, _ in learned]),
+        "point_learned_accuracies": np.array(
+            [
+                max(1 - float(wrong.mean()) - charge(one, len(wrong)), 0.0)
+                for one, (_, wrong, _) in zip(cascades, learned, strict=True)
+            ]
+        ),
         "point_costs": np.array([float(cost.mean()) for cost, _, _ in fresh]),
         "point_cost_errors": np.array([float(standard_error_of_mean(cost)) for cost, _, _ in fresh]),
         "point_accuracies": np.array([float(each.mean()) for each in right]),

@@ -16,6 +16,8 @@ PRICE_STEP = 2
 """Every so many prices cascades are improved from their thresholds on."""
 MOST_DEADLINES = 12
 """Worst-case times, of all that there are, under which a hull is kept."""
+CHARGED = 2.0
+"""Rows that a further classifier has to set right before it counts."""
 LEAST_ROWS = 200
 """With fewer, one level is all that is learned."""
 
@@ -49,8 +51,10 @@ def _by_form(cascade: Cascade) -> tuple[int, tuple[int, ...], tuple[float, ...]]
 
 
 def worth_keeping(rows: Rows, cascades: list[Cascade]) -> list[Cascade]:
-    """Take those that are on the hull of cost and error among all within some worst-case time; by rising cost."""
+    """Take those that are on the hull of cost and error among all within some worst-case time; by rising cost. Errors
+    have what ``charge`` adds."""
     measured = np.array([rows.means(one) for one in cascades])
+    measured[:, 1] += [charge(one, len(rows.wrong)) for one in cascades]
     longest = np.array([rows.longest(one.members) for one in cascades])
     chosen: set[int] = set()
     for limit in _limits(longest):
@@ -58,6 +62,12 @@ def worth_keeping(rows: Rows, cascades: list[Cascade]) -> list[Cascade]:
         hull = lower_hull(measured[within, 0], measured[within, 1])
         chosen |= {int(within[i]) for i in hull}
     return [cascades[i] for i in sorted(chosen, key=lambda i: (measured[i, 0], -measured[i, 1], longest[i]))]
+
+
+def charge(cascade: Cascade, rows: int) -> float:
+    """Reckon what a cascade owes its fit to the rows: a further classifier, with its threshold, is chosen among so many
+    that it sets some of them right by chance."""
+    return CHARGED * (len(cascade.members) - 1) / rows
 
 
 def _limits(longest: Floats) -> Floats:

@@ -17,7 +17,7 @@ from solvers.cascade import CascadePlan, fit, solver
 from solvers.cascade.frontier.acceptance_levels import Programme, candidates, levels_of, prices_of
 from solvers.cascade.frontier.calibration import calibrate
 from solvers.cascade.frontier.rows import Cascade, Rows
-from solvers.cascade.frontier.search import search, worth_keeping
+from solvers.cascade.frontier.search import charge, search, worth_keeping
 from solvers.cascade.frontier.separate_thresholds import Ranked
 from tests.support.replays import NAMES, World
 from tests.support.strategies import random_trace
@@ -94,7 +94,11 @@ def test_what_is_kept_is_the_best_for_every_price_within_the_tightest_and_withou
     for limit in (min(longest), max(longest)):
         for price in np.geomspace(1e-4, 1.0, 12).tolist():
             of_all, of_kept = (
-                min(np.dot(rows.means(one), (price, 1.0)) for one in some if rows.longest(one.members) <= limit)
+                min(
+                    np.dot(rows.means(one), (price, 1.0)) + charge(one, 60)
+                    for one in some
+                    if rows.longest(one.members) <= limit
+                )
                 for some in (every, kept)
             )
             assert of_kept == pytest.approx(of_all, abs=1e-12)
@@ -326,6 +330,21 @@ def test_of_many_unbeaten_classifiers_the_cheapest_and_the_most_accurate_stay() 
     plan = build(Trace.from_columns(spec, columns))
     assert {"m0", "m14"} <= set(plan.point_names)
     assert len(plan.point_names) == 12
+
+
+def test_a_further_classifier_has_to_set_more_rows_right_than_chance_would() -> None:
+    rng = np.random.default_rng(0)
+    right = np.column_stack((np.arange(200) % 50 > 0, rng.random(200) < 0.9))
+    right[:1, 1] = True  # of the four rows that the first is wrong about, the second is right about one
+    right[50::50, 1] = False
+    chances = np.column_stack((np.where(np.arange(200) % 50 > 0, 0.9, 0.1), np.full(200, 0.5)))
+    costs = np.tile([1.0, 1.1], (200, 1))
+    rows = Rows(chances, 1 - right.astype(float), costs, costs.max(axis=0), np.ones(2, bool))
+    pair = Cascade((0, 1), (0.5,))
+    assert rows.means(pair)[1] < rows.means(Cascade((0,), ()))[1]
+    assert pair not in worth_keeping(rows, [Cascade((0,), ()), pair])
+    many = replace(rows, wrong=np.where(np.arange(200)[:, None] % 50 == 0, [1.0, 0.0], rows.wrong))
+    assert pair in worth_keeping(many, [Cascade((0,), ()), pair])
 
 
 def test_prices_do_not_depend_on_the_unit() -> None:
