@@ -36,7 +36,8 @@ EMBEDDER = "gradients-logistic"
 MOVED = 0.25
 """The share of images that are moved, by up to one pixel each way."""
 COPIES = 3
-"""Each image stands so often in the trace, and in the comparison, each time moved anew or left alone."""
+"""Each image stands so often in the comparison, each time moved anew or left alone; in the trace it stands once, for
+who has seen one copy has seen the others."""
 FRACTIONS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Budgets, as shares of what the dearest classifier takes; at a tenth the embedding alone would take nearly all."""
 ROUTED = 0.3
@@ -140,17 +141,17 @@ Images = tuple[Floats, NDArray[np.int64]]
 
 
 def moved_images(split: Split) -> tuple[Images, Images]:
-    """Give the images of the trace, and those of the comparison, each several times, some of them moved."""
+    """Give the images of the trace, and those of the comparison, these each several times, some of them moved."""
     rng = np.random.default_rng(SEED)
-    return _moved(*split.trace, rng), _moved(*split.final, rng)
+    return _moved(*split.trace, 1, rng), _moved(*split.final, COPIES, rng)
 
 
-def _moved(images: Floats, labels: NDArray[np.int64], rng: np.random.Generator) -> Images:
-    """Copy each image, and move some of the copies."""
-    copies = np.repeat(images, COPIES, axis=0)
+def _moved(images: Floats, labels: NDArray[np.int64], times: int, rng: np.random.Generator) -> Images:
+    """Copy each image so many times, and move some of the copies."""
+    copies = np.repeat(images, times, axis=0)
     for place in np.flatnonzero(rng.random(len(copies)) < MOVED):
         copies[place] = np.roll(copies[place], rng.integers(-1, 2, 2), axis=(0, 1))
-    return copies, np.repeat(labels, COPIES)
+    return copies, np.repeat(labels, times)
 
 
 def _trace(
