@@ -16,6 +16,8 @@ from pydantic import (
 
 T = TypeVar("T")
 
+ItemId = Annotated[str, Field(min_length=1, max_length=200)]
+"""An item's id, as callers have it."""
 LARGEST = 1e100
 """The largest time or cost: sums and products of several hundred are still finite."""
 

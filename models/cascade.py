@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from models.artifact import ArtifactRef, DecisionFacts
-from models.base import LARGEST, Items, Label, Sent, Value
+from models.base import LARGEST, ItemId, Items, Label, Sent, Value
 from models.worth import Interval
 
 SolveDependence = Literal["independent", "dependent", "grouped"]
@@ -17,7 +17,6 @@ Dependence = Literal["independent", "dependent", "grouped", "joint"]
 Algorithm = Literal[
     "ratio-order", "ratio-frontier", "power-order", "power-frontier", "group-states", "group-beam", "set-states"
 ]
-ItemId = Annotated[str, Field(min_length=1, max_length=200)]
 PlanAlgorithm = Literal[Algorithm, "frontier"]
 
 

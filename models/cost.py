@@ -7,7 +7,7 @@ Sensitive Prediction*).
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any
@@ -103,13 +103,20 @@ class Timings(Value):
         return len(self.timings[0]) - 1
 
 
-def _kind_of_cost(cost: Any) -> str | None:
-    """Tell which kind of cost was meant, so that a fault is told of that one only."""
-    if isinstance(cost, Value):
-        return type(cost).__name__.lower()
-    if isinstance(cost, dict):
-        return next((kind for kind in ("polynomial", "terms", "timings") if kind in cost), None)
-    return "amount" if isinstance(cost, int | float) else None
+def told_by(kinds: Mapping[str, type[Value]]) -> Discriminator:
+    """Tell costs apart by the one field that each kind has, a number beside them: so a fault is told of the kind that
+    was meant only."""
+
+    def kind_of(cost: Any) -> str | None:
+        if isinstance(cost, Value):
+            return next((name for name, kind in kinds.items() if isinstance(cost, kind)), None)
+        if isinstance(cost, dict):
+            return next((name for name in kinds if name in cost), None)
+        return "amount" if isinstance(cost, int | float) else None
+
+    *others, last = kinds
+    message = f"must be a number, or have {', '.join(others)} or {last}"
+    return Discriminator(kind_of, custom_error_type="cost", custom_error_message=message)
 
 
 def size_columns_of(size: str | tuple[str, ...] | None) -> tuple[str, ...]:
@@ -124,11 +131,7 @@ Cost = Annotated[
     | Annotated[Polynomial, Tag("polynomial")]
     | Annotated[Terms, Tag("terms")]
     | Annotated[Timings, Tag("timings")],
-    Discriminator(
-        _kind_of_cost,
-        custom_error_type="cost",
-        custom_error_message="must be a number, or have polynomial, terms or timings",
-    ),
+    told_by({"polynomial": Polynomial, "terms": Terms, "timings": Timings}),
 ]
 
 

@@ -9,14 +9,13 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from models.artifact import ArtifactRef, DecisionFacts
-from models.base import LARGEST, Items, Label, Sent, Value
+from models.base import LARGEST, ItemId, Items, Label, Sent, Value
 
 Learner = Literal["auto", "filter_tree", "regression"]
 Answers = Literal["linear", "boosted", "both"]
 Weight = Annotated[float, Field(ge=0, le=LARGEST)]
 Budget = Annotated[float, Field(ge=0, le=LARGEST)]
 Number = Annotated[float, Field(ge=-1e30, le=1e30)]
-Item = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class PolicyOptions(Value):
@@ -139,7 +138,7 @@ class PolicyQuery(Sent, PolicyTarget):
         }
     )
 
-    item: Item | None = Field(
+    item: ItemId | None = Field(
         default=None,
         description="the item's id: the same one always takes the same path; a budget is spent in full only by items "
         "with ids, each of which draws its own share of luck",
@@ -185,7 +184,7 @@ PolicyDecision = Annotated[AcquireDecision | ClassifyDecision, Field(discriminat
 class RolloutItem(Value):
     """A complete item."""
 
-    item: Item | None = Field(default=None, description="the item's id; null: its place in the list, from 0, as text")
+    item: ItemId | None = Field(default=None, description="the item's id; null: its place in the list, from 0, as text")
     sensors: dict[Label, Acquired] = Field(description="what every sensor tells of it, acquired or not")
 
 

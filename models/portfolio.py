@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from models.artifact import ArtifactRef, DecisionFacts
-from models.base import LARGEST, Items, Label, Name, Sent, Value
+from models.base import LARGEST, ItemId, Items, Label, Name, Sent, Value
 
 Metric = Literal["linf", "l1", "l2"]
 Objective = Literal["mean", "min"]
@@ -18,7 +18,6 @@ EstimatorName = Literal["occam", "neighbours", "forest", "boosting", "logistic",
 Cost = Annotated[float, Field(ge=0, le=LARGEST)]
 Coordinate = Annotated[float, Field(ge=-1e30, le=1e30)]
 Query = Annotated[Items[Coordinate], Field(min_length=1, max_length=100_000)]
-ItemId = Annotated[str, Field(min_length=1, max_length=200)]
 QuerySize = Annotated[float, Field(ge=0, le=LARGEST)]
 QuerySizes = QuerySize | Annotated[Items[QuerySize], Field(min_length=1, max_length=8)]
 Regularization = Annotated[float, Field(ge=0, le=1e6)]

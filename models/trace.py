@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Field, Tag, model_validator
 
 from models.arrays import Floats, Int32s, Int64s, Singles
 from models.base import LARGEST, Items, Label, Value
@@ -25,7 +25,7 @@ from models.columns import (
     texts,
     truths,
 )
-from models.cost import Amount, CostFunction, Polynomial, Terms, cost_function, size_columns_of
+from models.cost import Amount, CostFunction, Polynomial, Terms, cost_function, size_columns_of, told_by
 from models.errors import Fault
 
 ROUNDED, FEW = 1e-3, 0.05
@@ -42,25 +42,12 @@ class CostColumn(Value):
     column: Label = Field(description="the column of the measured costs")
 
 
-def _kind_of_cost(cost: Any) -> str | None:
-    """Tell which kind of cost was meant, so that a fault is told of that one only."""
-    if isinstance(cost, Value):
-        return {"CostColumn": "column"}.get(type(cost).__name__, type(cost).__name__.lower())
-    if isinstance(cost, dict):
-        return next((kind for kind in ("column", "polynomial", "terms") if kind in cost), None)
-    return "amount" if isinstance(cost, int | float) else None
-
-
 TraceCost = Annotated[
     Annotated[Amount, Tag("amount")]
     | Annotated[CostColumn, Tag("column")]
     | Annotated[Polynomial, Tag("polynomial")]
     | Annotated[Terms, Tag("terms")],
-    Discriminator(
-        _kind_of_cost,
-        custom_error_type="cost",
-        custom_error_message="must be a number, or have column, polynomial or terms",
-    ),
+    told_by({"column": CostColumn, "polynomial": Polynomial, "terms": Terms}),
 ]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from models.arrays import Floats, Singles
+from models.arrays import Floats
 from models.errors import Infeasible
 from models.portfolio import (
     Assignment,
@@ -63,10 +63,6 @@ class PortfolioPlan(PortfolioContents):
         if self._learned is None:
             return self._estimator.estimate(queries, where)
         return self._learned.estimate(self._estimator.scaling.apply(queries, where))
-
-    def scaled(self, queries: ArrayLike) -> Singles:
-        """Scale queries, (n, d), as the items are."""
-        return self._estimator.scaling.apply(queries)
 
     def values(self, estimates: Floats, regularization: float | None = None) -> Floats:
         """Take λ times sigma off estimates, (n, m); λ as built, unless another is given."""

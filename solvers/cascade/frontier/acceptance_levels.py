@@ -9,7 +9,7 @@ is exact over all subsets and orders (``subset_search``, with an error), and V(S
 completes it. One level serves all classifiers, so it is learned from few rows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,17 +38,11 @@ def candidates(rows: Rows, prices: Floats, report: Report = quietly) -> set[Casc
     """
     every: set[Cascade] = set()
     maxima = _maxima(rows).ravel()
-    levels = levels_of(rows)
-    for at, level in enumerate(levels):
-        report(f"cascades of {at} of {len(levels)} acceptance levels are tried")
-        programme = Programme.of(rows, (rows.chances >= level) & rows.unsure)
-        value, previous = programme.values(prices)
-        for i in range(len(prices)):
-            objective = programme.completed(value[:, i], float(prices[i])).ravel()
-            ends = [int(objective.argmin())]
-            if at % COARSE == 0 and i % COARSE == 0:
-                ends += undominated(maxima, objective).tolist()
-            every |= {_cascade(end, previous[:, i], level, rows.costs.shape[1]) for end in ends}
+    for at, i, found in _solved(rows, prices, report):
+        ends = [found.best]
+        if at % COARSE == 0 and i % COARSE == 0:
+            ends += undominated(maxima, found.objective).tolist()
+        every |= {found.cascade(end) for end in ends}
     return every
 
 
@@ -56,16 +50,48 @@ def best_at(rows: Rows, prices: Floats, report: Report = quietly) -> list[Cascad
     """Find, for each price, the best cascade over all levels."""
     least = np.full(len(prices), np.inf)
     best = [Cascade((0,), ())] * len(prices)
-    for level in levels_of(rows):
-        report("asking whether the rows carry thresholds of their own")
+    for _, i, found in _solved(rows, prices, report):
+        end = found.best
+        if found.objective[end] < least[i]:
+            least[i], best[i] = found.objective[end], found.cascade(end)
+    return best
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Solved:
+    """The programme of one level at one price: error + price · cost of each set and last classifier, (2^n n,), and the
+    member that is asked last in each set, (2^n,)."""
+
+    objective: Floats
+    previous: Int8s
+    level: float
+
+    @property
+    def best(self) -> int:
+        """The place of the least."""
+        return int(self.objective.argmin())
+
+    def cascade(self, end: int) -> Cascade:
+        """Read a cascade from its end backwards: its set and its last classifier."""
+        rest, last = divmod(end, len(self.objective) // len(self.previous))
+        members = [last]
+        while rest:
+            members.append(int(self.previous[rest]))
+            rest ^= 1 << members[-1]
+        members.reverse()
+        return Cascade(tuple(members), (self.level,) * (len(members) - 1))
+
+
+def _solved(rows: Rows, prices: Floats, report: Report) -> Iterator[tuple[int, int, _Solved]]:
+    """Solve the programme of every level for every price: the places of both, and what comes of it."""
+    levels = levels_of(rows)
+    for at, level in enumerate(levels):
+        report(f"cascades of {at} of {len(levels)} acceptance levels are tried")
         programme = Programme.of(rows, (rows.chances >= level) & rows.unsure)
         value, previous = programme.values(prices)
         for i in range(len(prices)):
             objective = programme.completed(value[:, i], float(prices[i])).ravel()
-            end = int(objective.argmin())
-            if objective[end] < least[i]:
-                least[i], best[i] = objective[end], _cascade(end, previous[:, i], level, rows.costs.shape[1])
-    return best
+            yield at, i, _Solved(objective, previous[:, i], level)
 
 
 def levels_of(rows: Rows) -> list[float]:
@@ -139,14 +165,3 @@ def _maxima(rows: Rows) -> Floats:
     """Add up what a deadline counts, of each set and each last classifier, (2^n, n)."""
     holds = _holds(len(rows.worst))
     return np.asarray((holds @ rows.worst)[:, None] + rows.worst)
-
-
-def _cascade(end: int, previous: Int8s, level: float, n: int) -> Cascade:
-    """Read a cascade from its end backwards: its set and its last classifier."""
-    rest, last = divmod(end, n)
-    members = [last]
-    while rest:
-        members.append(int(previous[rest]))
-        rest ^= 1 << members[-1]
-    members.reverse()
-    return Cascade(tuple(members), (level,) * (len(members) - 1))

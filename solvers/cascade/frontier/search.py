@@ -115,12 +115,16 @@ def _descended(ranked: Ranked, start: Cascade, price: float) -> Cascade:
 def _carries_separate(rows: Rows, prices: Floats, report: Report) -> bool:
     """Tell whether thresholds of their own do better on rows that they were not learned from (three folds)."""
     part = np.arange(len(rows.wrong)) % FOLDS
+
+    def asking(_: str) -> None:
+        report("asking whether the rows carry thresholds of their own")
+
     tried = prices[np.linspace(0, len(prices) - 1, TRIED).round().astype(np.int64)]
     gained = 0.0
     for fold in range(FOLDS):
         learned, fresh = rows.take(np.flatnonzero(part != fold)), rows.take(np.flatnonzero(part == fold))
         ranked = Ranked.of(learned)
-        for one, price in zip(best_at(learned, tried, report), tried.tolist(), strict=True):
+        for one, price in zip(best_at(learned, tried, asking), tried.tolist(), strict=True):
             own = _descended(ranked, one, price)
             before, after = (np.dot(fresh.means(each), (price, 1.0)) for each in (one, own))
             gained += float(before - after) / max(float(before), 1e-12)
