@@ -28,9 +28,11 @@ from app.metrics import Metrics
 from app.processes.parent_death import die_with_parent
 from app.processes.priority import give_way, look_ups_first
 from app.processes.sandbox import Sandbox
-from app.routes import advice, artifacts, builds, datasets, docs, feedback, health, pages, what_if
+from app.routes import advice, artifacts, builds, datasets, docs, endpoints, feedback, health, pages, runs, what_if
 from app.routes.dependencies import Context, errors, known_query_only
 from app.routes.subject import Subject, all_subjects
+from app.running.caller import Caller
+from app.running.hosts import Hosts
 from app.serving.catalog import Catalog
 from app.serving.refresh import CatalogThread, Chores
 from app.settings import Settings
@@ -101,9 +103,9 @@ def create_api(settings: Settings, metrics: Metrics, subjects: Mapping[str, Subj
         separate_input_output_schemas=False,
     )
     api.include_router(health.router)
-    resources = (datasets.router, datasets.drafts, builds.router, advice.router, artifacts.router)
+    resources = (datasets.router, datasets.drafts, builds.router, advice.router, artifacts.router, endpoints.router)
     each_subject = (subject.router for subject in subjects.values())
-    for router in (*resources, *each_subject, what_if.router_for(subjects), feedback.router):
+    for router in (*resources, *each_subject, runs.router_for(subjects), what_if.router_for(subjects), feedback.router):
         api.include_router(router, dependencies=[Security(BEARER)], responses=errors(401, 403, 429))
     docs.install(api)
     missing = pages.install(api)
@@ -132,6 +134,7 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
             solving = ThreadPoolExecutor(SOLVERS_AT_ONCE, thread_name_prefix="solving", initializer=give_way)
             sandbox = Sandbox(settings.solve_timeout_s, imports=("skops.io",))
             upload_sandbox = Sandbox(READING_S, imports=("app.store.uploads",))
+            caller = Caller(Hosts(settings.callable_hosts()), metrics)
             try:
                 context = Context(
                     settings,
@@ -143,11 +146,13 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
                     upload_sandbox,
                     Ledgers(repos.store),
                     chores,
+                    caller,
                 )
                 gc.collect()
                 gc.freeze()  # what is loaded stays: no look-up waits while all of it is gone through again
                 yield {"context": context}
             finally:
+                await caller.close()
                 solving.shutdown(wait=False, cancel_futures=True)
                 for process in (sandbox, upload_sandbox):
                     await asyncio.to_thread(process.close)

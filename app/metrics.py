@@ -82,6 +82,17 @@ class Metrics:
         self.builds = self._gauge("parsimony_builds", "Builds by what became of them", "status")
         self.builds_ended = self._gauge("parsimony_builds_ended", "Builds that ended after they ran", "solver")
         self.building_seconds = self._gauge("parsimony_building_seconds", "Time that ended builds ran", "solver")
+        self.calls = Counter(
+            "parsimony_calls_total", "Calls of endpoints", ["endpoint", "outcome"], registry=self.registry
+        )
+        self.call_seconds = Histogram(
+            "parsimony_call_seconds",
+            "Time of a call, tries included",
+            ["endpoint"],
+            registry=self.registry,
+            buckets=_BUCKETS,
+        )
+        self.circuit = self._gauge("parsimony_circuit_open", "Whether an endpoint is left out for failing", "endpoint")
         self.feedback = Counter(
             "parsimony_feedback_total", "Outcomes of decisions told", ["solver", "name"], registry=self.registry
         )

@@ -105,6 +105,11 @@ class Settings(BaseSettings):
         description="modules, comma-separated, that learners may come from beside scikit-learn; a server "
         "trusts their classes with whatever state an artifact gives them",
     )
+    endpoint_hosts: str = Field(
+        default="",
+        description="hosts, comma-separated, that runs may call: names or addresses, * for any part, each with a port "
+        "if only that one may be; loopback and private addresses only if named; unset: every public address",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="least level logged")
     log_format: Literal["text", "json"] = Field(default="text", description="how a line of the log looks")
 
@@ -139,9 +144,21 @@ class Settings(BaseSettings):
                 raise ValueError(f"{origin!r} is no origin like https://example.org; name each, without a path")
         return value
 
+    @field_validator("endpoint_hosts")
+    @classmethod
+    def _are_hosts(cls, value: str) -> str:
+        for pattern in _listed(value):
+            if "/" in pattern or " " in pattern or "@" in pattern:
+                raise ValueError(f"{pattern!r} is no host like models.example, *.models.example or 127.0.0.1:9000")
+        return value
+
     def origins(self) -> tuple[str, ...]:
         """Give the origins whose pages may ask in a browser."""
         return _listed(self.cors_origins)
+
+    def callable_hosts(self) -> tuple[str, ...]:
+        """Give the patterns of hosts that runs may call."""
+        return _listed(self.endpoint_hosts)
 
     def allowed_modules(self) -> tuple[str, ...]:
         """Give the modules that learners may come from beside scikit-learn."""

@@ -10,7 +10,8 @@
     │   ├── UnknownBuild
     │   ├── UnknownAdvice
     │   ├── UnknownArtifact
-    │   └── UnknownVersion
+    │   ├── UnknownVersion
+    │   └── UnknownEndpoint
     ├── Infeasible              no answer can satisfy the deadline or budget asked for
     ├── Conflict                what is in use cannot be deleted
     ├── PayloadTooLarge
@@ -23,6 +24,8 @@
     ├── StoreUnavailable        the store is needed and cannot be reached
     ├── StoreRefused            the store is there and cannot take it: full, read-only
     ├── SolverTimeout           no feasible answer inside the time limit
+    ├── EndpointFailed          a run has no answer: what it called failed
+    │   └── RunTimeout          its time was over before there was one
     └── Cancelled               a build was told to stop
 """
 
@@ -161,6 +164,10 @@ class UnknownVersion(NotFound):
     """The artifact has no such version."""
 
 
+class UnknownEndpoint(NotFound):
+    """No endpoint has this name."""
+
+
 class Infeasible(ParsimonyError):
     """No answer can satisfy the deadline or budget asked for."""
 
@@ -211,6 +218,14 @@ class StoreRefused(ParsimonyError):
 
 class SolverTimeout(ParsimonyError):
     """No feasible answer was found inside the time limit."""
+
+
+class EndpointFailed(ParsimonyError):
+    """No classifier that a run called gave an answer."""
+
+
+class RunTimeout(EndpointFailed):
+    """The time of a run was over before any classifier gave an answer."""
 
 
 class Cancelled(ParsimonyError):

@@ -75,6 +75,10 @@ class PortfolioOptions(Value):
         description="the classifier that the embeddings come from: it is called for every query, so its cost is taken "
         "off the budget and its own answers are free; null: embeddings cost nothing",
     )
+    embedder: Label | None = Field(
+        default=None,
+        description="the endpoint that makes an item's embedding of its text, for runs; null: callers send embeddings",
+    )
     pareto_only: bool = Field(
         default=False, description="whether to leave out classifiers that another one beats in cost and accuracy"
     )

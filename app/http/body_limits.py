@@ -10,7 +10,9 @@ from app.http.problems import problem_of
 from models.errors import ParsimonyError, PayloadTooLarge, RequestTimeout, UnsupportedMediaType
 
 PATIENCE_S = 15.0
-SMALL = re.compile(r"/v1/(cascades/solve|builds|artifacts/[^/]+/[^/]+/active)")
+SMALL = re.compile(
+    r"/v1/(cascades/solve|builds|artifacts/[^/]+/[^/]+/active|endpoints/.+|[^/]+/[^/]+/runs|chat/completions)|/v2/.+"
+)
 SMALL_BYTES = 2**20
 """What else is read where everybody waits, and how long it may be."""
 LEAST_RATE = 16 * 1024

@@ -28,6 +28,7 @@ PROBLEMS: dict[type[ParsimonyError], tuple[int, str]] = {
     errors.UnknownAdvice: (404, "unknown-advice"),
     errors.UnknownArtifact: (404, "unknown-artifact"),
     errors.UnknownVersion: (404, "unknown-version"),
+    errors.UnknownEndpoint: (404, "unknown-endpoint"),
     errors.Infeasible: (409, "infeasible"),
     errors.Conflict: (409, "conflict"),
     errors.PayloadTooLarge: (413, "payload-too-large"),
@@ -40,6 +41,8 @@ PROBLEMS: dict[type[ParsimonyError], tuple[int, str]] = {
     errors.StoreUnavailable: (503, "store-unavailable"),
     errors.StoreRefused: (503, "store-unavailable"),
     errors.SolverTimeout: (504, "solver-timeout"),
+    errors.EndpointFailed: (502, "endpoint-failed"),
+    errors.RunTimeout: (504, "run-timeout"),
 }
 _METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 HTTP_CODES = {
@@ -102,9 +105,19 @@ def problem(
 
 def problem_of(error: ParsimonyError, request_id: str) -> JSONResponse:
     """Make the reply to one of our errors, by the nearest of its classes that the table knows."""
-    status, code = next(PROBLEMS[kind] for kind in type(error).__mro__ if kind in PROBLEMS)
+    status, code = _problem_of_kind(error)
     faults = error.faults if isinstance(error, InvalidRequest) else ()
     return problem(status, code, str(error), request_id, faults)
+
+
+def status_of(error: ParsimonyError) -> int:
+    """Give the HTTP status of one of our errors."""
+    return _problem_of_kind(error)[0]
+
+
+def _problem_of_kind(error: ParsimonyError) -> tuple[int, str]:
+    """Find status and code, by the nearest of its classes that the table knows."""
+    return next(PROBLEMS[kind] for kind in type(error).__mro__ if kind in PROBLEMS)
 
 
 def internal_problem(request_id: str) -> JSONResponse:

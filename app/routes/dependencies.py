@@ -5,7 +5,7 @@ What never blocks is ``async``: a plain function would wait for one of the forty
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,6 +17,7 @@ from app.http.json_bodies import in_pieces, items_in, parsed, repeated_name
 from app.http.problems import Problem
 from app.metrics import Metrics
 from app.processes.sandbox import Sandbox
+from app.running.caller import Caller
 from app.serving.catalog import Catalog, Live
 from app.settings import Settings
 from app.store.demo_progress import DemoProgress
@@ -24,6 +25,7 @@ from app.store.ledgers import Ledgers
 from app.store.repositories import Repositories
 from models import Fault, InvalidRequest, Value
 from models.base import NAME_PATTERN
+from models.endpoint import Endpoint
 from models.errors import PayloadTooLarge, SolverTimeout, StoreRefused, UnknownArtifact, UnsupportedMediaType
 from solvers.base import Plan, Solver
 
@@ -41,6 +43,11 @@ class Seen(Protocol):
     """Why the store takes no writes, if it takes none."""
     demo: DemoProgress | None
     """How far the demo is, if it was begun."""
+    endpoints: Mapping[str, Endpoint]
+    """Where classifiers are."""
+
+    def look_at_endpoints(self) -> None:
+        """Read them anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,8 @@ class Context:
     """The same for tables that are uploaded, which take longer."""
     ledgers: Ledgers
     seen: Seen
+    caller: Caller
+    """Calls the endpoints of runs."""
     log_fields: dict[str, Any] = field(default_factory=dict)
     """What the log is to tell of the request."""
 
@@ -225,6 +234,7 @@ _WORDS = {
     422: "a field is missing, out of range, not finite or of the wrong shape",
     429: "too many builds are waiting, or too many requests came",
     500: "a bug",
+    502: "no classifier that was called gave an answer",
     503: "the store cannot be reached, or refuses",
-    504: "no feasible answer inside the time limit",
+    504: "no answer inside the time limit",
 }

@@ -1,10 +1,8 @@
 """Portfolios: assign a batch of queries to classifiers, route a single one, show accuracy against budget."""
 
-import asyncio
 from time import monotonic
 from typing import Annotated, Any
 
-import numpy as np
 from fastapi import APIRouter, Depends, Request, Response
 
 from app.http.json_bodies import NPY, read_json, read_npy
@@ -25,7 +23,7 @@ from app.routes.dependencies import (
 from app.routes.subject import Limits, Subject
 from app.serving.answers import LookUp, counted, encode, facts_of
 from app.serving.catalog import Live
-from models.errors import StoreRefused, StoreUnavailable
+from app.serving.pacing import paced
 from models.portfolio import (
     AssignmentOptions,
     AssignmentReply,
@@ -34,20 +32,16 @@ from models.portfolio import (
     CurveReply,
     LedgerState,
     Objective,
-    Pacing,
     RouteDecision,
     RouteReply,
     RouteRequest,
 )
 from solvers.portfolio import PortfolioPlan, solver
-from solvers.portfolio.pacing import Stream
 
 router = APIRouter(prefix="/v1/portfolios", tags=["portfolio"])
 PortfolioName = Annotated[str, path_name("digits-moved")]
 SHARE, LEAST_S = 0.8, 0.1
 """The programme may take this share of the server's limit, less what came before it, and at least so many seconds."""
-LEDGER_WAIT_S = 0.5
-"""A stream's price stays uncorrected if the store does not answer within this time."""
 WITH_NPY = f"with a body of {NPY} only: "
 
 
@@ -166,31 +160,8 @@ async def _routed(
     if request.budget_pacing is None:
         costs = None if request.size is None else plan.costs_of([request.size], "size")[0]
         return plan.route(estimates, budget, lot=plan.lot_of(request), costs=costs), None
-    return await _paced(live, (estimates, budget, plan.lot_of(request)), request.budget_pacing, context)
-
-
-async def _paced(
-    live: Live[PortfolioPlan], query: tuple[Any, float, float], pacing: Pacing, context: Context
-) -> tuple[RouteDecision, LedgerState]:
-    """Route one query of a stream, given its estimates, budget and lot; by the plain price if the store is away."""
-    plan = live.plan
-    stream = Stream(pacing.total, pacing.queries, plan.cheapest)
-    stream.refuse_if_hopeless(plan.unit)
-    estimates, budget, lot = query
-
-    def choose(now: float, most: float) -> RouteDecision:
-        decision: RouteDecision = plan.route(estimates, budget, budget_now=now, most=most, lot=lot)
-        return decision
-
-    uncorrected = LedgerState(ledger=pacing.ledger, corrected=False, spent=None, queries=None)
-    if not context.catalog.store_up:
-        return choose(budget, np.inf), uncorrected
-    counting = asyncio.to_thread(context.ledgers.count, live.ref.name, pacing.ledger, stream, choose)
-    try:
-        decision, state = await asyncio.wait_for(counting, LEDGER_WAIT_S)
-    except (StoreUnavailable, StoreRefused, TimeoutError):
-        return choose(budget, np.inf), uncorrected
-    return decision, LedgerState(ledger=pacing.ledger, corrected=True, spent=state.spent, queries=state.queries)
+    query = (estimates, budget, plan.lot_of(request))
+    return await paced(live, query, request.budget_pacing, context.ledgers, is_up=context.catalog.store_up)
 
 
 @router.get(

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import get_args
 
 from app.building.watchdog import Watchdog
@@ -14,6 +14,7 @@ from app.store.demo_progress import DemoProgress, demo_progress
 from app.store.pointers import Id
 from app.store.repositories import Repositories
 from models import BuildStatus
+from models.endpoint import Endpoint
 from models.errors import ParsimonyError, StoreRefused
 
 logger = logging.getLogger("parsimony.catalog")
@@ -103,6 +104,7 @@ class Chores:
         self.workers = 0
         self.refusal: str | None = None
         self.demo: DemoProgress | None = None
+        self.endpoints: Mapping[str, Endpoint] = {}
 
     def note(self) -> None:
         """Bring the gauges up to date, whether or not the store was reached."""
@@ -128,6 +130,7 @@ class Chores:
 
     def _look(self) -> None:
         self.demo = demo_progress(self._repos.store)
+        self.look_at_endpoints()
         self._watch.look()
         self.workers = self._repos.builds.workers()
         counts = self._repos.builds.counts()
@@ -140,6 +143,10 @@ class Chores:
         if time.monotonic() >= self._mend_due:
             self._mend_due = time.monotonic() + FULL_LOOK_S
             self._repos.datasets.mend()
+
+    def look_at_endpoints(self) -> None:
+        """Read where classifiers are."""
+        self.endpoints = self._repos.endpoints.all()
 
     def _note_drift(self) -> None:
         """Say of the versions in service whether outcomes have parted from what was estimated, where that is new."""

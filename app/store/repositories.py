@@ -10,6 +10,7 @@ from app.store.builds import Builds
 from app.store.client import TIMEOUT_S, Store
 from app.store.datasets import Datasets
 from app.store.embedded import EmbeddedRedis
+from app.store.endpoints import Endpoints
 from app.store.feedback import Feedback
 
 
@@ -24,6 +25,7 @@ class Repositories:
     datasets: Datasets
     builds: Builds
     feedback: Feedback
+    endpoints: Endpoints
 
     def lacking_room(self, more: int = 0) -> str | None:
         """Say that the embedded server has no room for so many bytes more; None if it has, or is not ours."""
@@ -59,6 +61,7 @@ def _connected(
     store = Store(url, client_name=client_name, timeout_s=timeout_s)
     try:
         builds = Builds(store, queue_limit=settings.build_queue_limit, timeout_s=settings.build_timeout_s)
-        yield Repositories(settings, embedded, store, Artifacts(store), Datasets(store), builds, Feedback(store))
+        artifacts, datasets, feedback, endpoints = Artifacts(store), Datasets(store), Feedback(store), Endpoints(store)
+        yield Repositories(settings, embedded, store, artifacts, datasets, builds, feedback, endpoints)
     finally:
         store.close()

@@ -1,6 +1,7 @@
 """What a cascade build keeps, and how it answers: the step function from deadlines to cascades."""
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context
 from math import isnan
@@ -23,6 +24,7 @@ from models.cascade import (
 )
 from models.errors import Infeasible
 from solvers.base import complete
+from solvers.cascade.continuation import Continuations
 from solvers.cascade.frontier.choice import Choice, Chosen
 from solvers.cascade.frontier.contents import FrontierContents
 from solvers.cascade.solve import number
@@ -88,6 +90,8 @@ class CascadePlan(FrontierContents):
     """What each of the k steps answers, from when it was first asked."""
     _choice: Choice = field(init=False, repr=False, metadata={"derived": True})
     """Picks from the points of the frontier."""
+    _continuations: list[Continuations] = field(init=False, repr=False, metadata={"derived": True})
+    """How a run may go on from where it is, from when that was first asked."""
     _point_answers: dict[int, dict[str, Any]] = field(init=False, repr=False, metadata={"derived": True})
     """What points answer, from when they were first asked."""
 
@@ -95,7 +99,7 @@ class CascadePlan(FrontierContents):
         self.check()
         maxima = self.maximum_durations.tolist()
         measured = {self._cascade(step): self._held_out(step) for step in range(len(self.accuracies))}
-        frontier = {"_choice": Choice(self), "_point_answers": {}}
+        frontier = {"_choice": Choice(self), "_point_answers": {}, "_continuations": []}
         complete(self, {"_maxima": maxima, "_measured": measured, "_answers": [None] * len(maxima), **frontier})
 
     def _arrays(self) -> tuple[NDArray[Any], ...]:
@@ -266,6 +270,22 @@ class CascadePlan(FrontierContents):
             within = f"of those that take at most {number(self._maxima[latest])} {self.unit} "
             raise Infeasible(f"{within}the most accurate cascade is right {best:.4g} of the time, asked is {wanted:g}")
         return int(able[-1])
+
+    def continue_from(self, called: Sequence[str], left: float) -> tuple[CascadeStep, ...] | None:
+        """Say how to go on when these were called and so much time is left, in the plan's unit, so that the rest is
+        expected to take the least; None if not even the deterministic classifier surely fits. See ``continuation``."""
+        if not self._continuations:
+            self._continuations.append(Continuations.of(self))
+        ways = self._continuations[0]
+        state = frozenset(self.names.index(name) for name in called)
+        way = ways.best(state, left)
+        if way is None:
+            return None
+        steps: list[CascadeStep] = []
+        for k in way:
+            steps.append(self._step(k, ways.reaching.get(state, 1.0)))
+            state |= {k}
+        return tuple(steps)
 
     def ranges(self) -> tuple[DeadlineRange, ...]:
         """List the whole step function, from the tightest deadline on."""

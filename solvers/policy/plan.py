@@ -116,6 +116,18 @@ class PolicyPlan(PolicyContents):
             return self._classify(node, known, rows, inputs, point)
         return self._acquire(node, known, target, loss, point)
 
+    def classify(self, query: PolicyQuery) -> ClassifyDecision:
+        """Stop here, whatever ``decide`` would go on with: the answer of the largest node that is known in full."""
+        cells, known = self._sensors.read(query.acquired)
+        self._refuse_other_scale(cells, known, "acquired")
+        rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
+        point = self._point(self.mixture(query), ItemDraw.of(query.item, self.weights.shape[1]))
+        return self._classify(self._graph.node_within(known), known, rows, inputs, point)
+
+    def is_labelled(self, sensor: str) -> bool:
+        """Tell whether a sensor is a classifier, which answers a label; raises ValueError for what is no sensor."""
+        return bool(self.labelled[self.owners == self.sensors.index(sensor)].any())
+
     def _choice(self, node: int, member: int, point: int, rows: Floats, inputs: Floats) -> tuple[int, float]:
         """Choose at a node: the node to go to and the loss to expect, or -1 to stop."""
         targets = self._graph.actions_of(node)

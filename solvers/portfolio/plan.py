@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from models.arrays import Floats
+from models.arrays import Bools, Floats
 from models.errors import Infeasible
 from models.portfolio import (
     Assignment,
@@ -116,12 +116,17 @@ class PortfolioPlan(PortfolioContents):
         most: float = np.inf,
         lot: float = 1.0,
         costs: Floats | None = None,
+        among: Bools | None = None,
     ) -> RouteDecision:
         """Route a query by its estimates, (m,): by the price at ``budget_now``, else at ``budget``; none dearer than
-        ``most``. Among equals the cheapest, unless the query's lot says otherwise. costs: (m,) its own; else means."""
+        ``most``. Among equals the cheapest, unless the query's lot says otherwise. costs: (m,) its own; else means.
+        among: (m,) those that can be had; the others are as if they were always wrong."""
         own = self.costs if costs is None else costs
         net = (budget if budget_now is None else budget_now) - self.embedding_cost
-        choice = self._prices.choose(self.values(estimates), own, net, most - self.embedding_cost, lot)
+        values = self.values(estimates)
+        if among is not None:
+            net, values = max(net, float(own[among].min())), np.where(among, values, -np.inf)
+        choice = self._prices.choose(values, own, net, most - self.embedding_cost, lot)
         return RouteDecision(
             classifier=self.classifiers[choice],
             estimated_accuracy=_corrected(float(estimates[choice]), float(self.optimism("route", budget)[choice])),

@@ -1,0 +1,133 @@
+"""Endpoints: where classifiers, sensors and embedders are."""
+
+import asyncio
+import time
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, Path, Request, Response
+from pydantic import Field, TypeAdapter, ValidationError
+
+from app.routes.dependencies import Context, InContext, each_name_once, errors, json_only, needs_store
+from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
+from app.routes.runs import tools_of, unless_gone
+from app.running.hosts import Hosts
+from models import InvalidRequest
+from models.endpoint import Endpoint, EndpointName, ProbeReply, ProbeRequest, ShownEndpoint
+from models.errors import UnknownEndpoint
+
+router = APIRouter(prefix="/v1/endpoints", tags=["endpoint"])
+PathEndpoint = Annotated[str, Path(description="the classifier's name in traces and artifacts", examples=["mlp"])]
+_NAME: TypeAdapter[str] = TypeAdapter(EndpointName)
+_REPLACED: dict[int | str, dict[str, Any]] = {
+    200: {"model": ShownEndpoint, "description": "it took the place of an older one"}
+}
+_EXAMPLES = [
+    {
+        "protocol": "json",
+        "url": "https://models.example/mlp",
+        "body": {"pixels": "{{item}}"},
+        "label": "/label",
+        "confidence": "/confidence",
+    },
+    {
+        "protocol": "openai-chat",
+        "url": "https://api.openai.com/v1",
+        "model": "gpt-4o-mini",
+        "secret": "PARSIMONY_SECRET_OPENAI",
+        "prices": {"per_input_token": 1.5e-7, "per_output_token": 6e-7},
+        "answer": {"kind": "choice", "labels": ["spam", "no spam"]},
+    },
+]
+
+
+class EndpointList(Listed):
+    """A page of endpoints."""
+
+    items: list[ShownEndpoint] = Field(description="the endpoints by name")
+
+
+@router.put(
+    "/{name}",
+    summary="Register where a classifier is",
+    status_code=201,
+    dependencies=[Depends(needs_store), Depends(json_only), Depends(each_name_once)],
+    responses=errors(413, 415, 503) | _REPLACED,
+)
+async def put(
+    name: PathEndpoint,
+    endpoint: Annotated[Endpoint, Body(examples=_EXAMPLES)],
+    context: InContext,
+    response: Response,
+) -> ShownEndpoint:
+    """Keep an endpoint under the classifier's name; runs find it by that.
+
+    Keys stay in the environment: ``secret`` names the variable. Which hosts may be called is
+    PARSIMONY_ENDPOINT_HOSTS; loopback and private addresses only if they are named there.
+    """
+    try:
+        _NAME.validate_python(name)
+    except ValidationError as error:
+        raise InvalidRequest.of(error, "name") from error
+    Hosts(context.settings.callable_hosts()).refuse_url(endpoint.url)
+    is_new = await asyncio.to_thread(context.repos.endpoints.put, name, endpoint)
+    response.status_code = 201 if is_new else 200
+    await _look_again(context)
+    return _shown(context, name, endpoint)
+
+
+@router.get("", summary="List endpoints", responses=errors(503), dependencies=[Depends(needs_store)])
+async def listed(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> EndpointList:
+    """List the endpoints by name, with the state of each one's circuit."""
+    page = await asyncio.to_thread(lambda: context.repos.endpoints.page(limit=limit, cursor=cursor))
+    items = [_shown(context, name, endpoint) for name, endpoint in page.items]
+    return EndpointList(items=items, next=page.next, total=page.total)
+
+
+@router.get("/{name}", summary="Show an endpoint", responses=errors(404, 503), dependencies=[Depends(needs_store)])
+async def show(name: PathEndpoint, context: InContext) -> ShownEndpoint:
+    """Show where a classifier is."""
+    return _shown(context, name, await asyncio.to_thread(context.repos.endpoints.get, name))
+
+
+@router.delete(
+    "/{name}",
+    summary="Forget an endpoint",
+    status_code=204,
+    responses=errors(404, 503),
+    dependencies=[Depends(needs_store)],
+)
+async def delete(name: PathEndpoint, context: InContext) -> None:
+    """Forget an endpoint; runs that need it go on without."""
+    await asyncio.to_thread(context.repos.endpoints.delete, name)
+    await _look_again(context)
+
+
+@router.post(
+    "/{name}/probe",
+    summary="Try an endpoint with an item",
+    dependencies=[Depends(json_only), Depends(each_name_once)],
+    responses=errors(404, 413, 415, 503),
+)
+async def probe(name: PathEndpoint, request: ProbeRequest, http: Request, context: InContext) -> ProbeReply:
+    """Call an endpoint once, as a run would, and tell what it said or why it said nothing."""
+    tools = tools_of(context)
+    endpoint = tools.caller.endpoint(name)
+    if endpoint is None:
+        raise UnknownEndpoint(f"there is no endpoint called {name!r}")
+    started = time.monotonic()
+    heard = await unless_gone(http, tools.caller.call(name, request.item, endpoint.timeout_s))
+    fields = {field: getattr(heard, field) for field in ProbeReply.model_fields if field != "seconds"}
+    return ProbeReply(**fields, seconds=time.monotonic() - started)
+
+
+async def _look_again(context: Context) -> None:
+    await asyncio.to_thread(context.seen.look_at_endpoints)
+
+
+def _shown(context: Context, name: str, endpoint: Endpoint) -> ShownEndpoint:
+    return ShownEndpoint(
+        name=name,
+        endpoint=endpoint,
+        circuit=context.caller.state(name),
+        secret_known=context.caller.secret_known(endpoint),
+    )

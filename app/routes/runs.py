@@ -1,0 +1,107 @@
+"""Runs: the service calls the classifiers itself, for every subject that can be run."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, Depends, Request, Response
+from starlette.requests import ClientDisconnect
+
+from app.http.problems import status_of
+from app.routes.dependencies import Context, InContext, PathName, Version, each_name_once, errors, json_only, plan_of
+from app.routes.subject import Subject
+from app.running.runs import Done, Undone, failed, run_each, run_one
+from app.running.start import STARTS, Tools
+from app.serving.answers import counted
+from models.run import RunReply, RunRequest, RunsReply, Spent
+from solvers import SOLVERS
+
+T = TypeVar("T")
+
+
+def tools_of(context: Context) -> Tools:
+    """Give what runs need, with the endpoints as they are registered now."""
+    context.caller.follow(context.seen.endpoints)
+    return Tools(
+        context.settings,
+        context.caller,
+        context.sandbox,
+        context.ledgers,
+        lambda: context.catalog.store_up,
+    )
+
+
+def router_for(subjects: Mapping[str, Subject]) -> APIRouter:
+    """Make the routes of all subjects that can be run."""
+    router = APIRouter()
+    for name in STARTS:
+        if name in subjects:
+            _add(router, name, subjects[name].router.prefix)
+    return router
+
+
+def _add(router: APIRouter, solver: str, prefix: str) -> None:
+    @router.post(
+        f"{prefix}/{{name}}/runs",
+        tags=[solver],
+        summary="Run an item: the classifiers are called",
+        operation_id=f"run_{solver}",
+        response_model=RunReply | RunsReply,
+        dependencies=[Depends(json_only), Depends(each_name_once)],
+        responses=errors(404, 409, 413, 415, 502, 503, 504),
+    )
+    async def runs(
+        name: PathName, request: RunRequest, http: Request, context: InContext, version: Version = None
+    ) -> Response:
+        """Decide, call the endpoints of that name in the order decided, and give the answer with the way to it.
+
+        Budget and deadline hold; what fails is left out and told as ``degraded``. With ``items`` each item has its own
+        reply. 502 if no endpoint gave an answer, 504 if the time was over before one did.
+        """
+        live = await plan_of(context, SOLVERS[solver], name, version)
+        tools = tools_of(context)
+        with counted(live, context.metrics):
+            if request.items is None:
+                done = await unless_gone(http, run_one(live, request.each()[0], request, tools))
+                reply: RunReply | RunsReply = reply_of(live, done)
+            else:
+                outcomes, seconds = await unless_gone(http, run_each(live, request.items, request, tools))
+                reply = _replies(live, outcomes, seconds)
+        return Response(reply.model_dump_json(), media_type="application/json")
+
+
+def reply_of(live: Any, done: Done) -> RunReply:
+    """Tell a run together with the artifact that decided it."""
+    return RunReply(**dict(done.run), artifact=live.ref, **done.facts)
+
+
+def _replies(live: Any, outcomes: list[Done | Undone], seconds: float) -> RunsReply:
+    """Tell the runs of several items."""
+    items = tuple(
+        reply_of(live, one) if isinstance(one, Done) else failed(one, status_of(one.error)) for one in outcomes
+    )
+    cost = sum(step.cost for one in items for step in one.steps)
+    return RunsReply(items=items, spent=Spent(cost=cost, seconds=seconds, unit=live.record.unit))
+
+
+async def unless_gone(http: Request, work: Awaitable[T]) -> T:
+    """Do work as long as the caller waits for it; when it goes away, the work is cancelled, and its calls with it."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_left(http))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            working.cancel()
+            await asyncio.wait({working})
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
+
+
+async def _left(http: Request) -> None:
+    """Wait until the caller has gone away."""
+    receive: Callable[[], Awaitable[Mapping[str, Any]]] = http.receive
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,1 @@
+"""Runs: the classifiers are called here. ``solvers`` decide what is called, these modules call it."""

@@ -1,0 +1,118 @@
+"""Drives a runner: makes the calls it asks for, those of a step at the same time, and hands back what was said."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from app.running.caller import Caller
+from models.run import Run, RunStep, Spent
+from solvers.running import Answer, Back, Call, Heard, Runner
+
+
+@dataclass(frozen=True, slots=True)
+class Tariff:
+    """How the costs of calls are reckoned where no endpoint tells them. planned: by name; unit_s: seconds of a unit,
+    None where the artifact's unit is none of time."""
+
+    planned: Callable[[str], float]
+    unit: str
+    unit_s: float | None
+
+    def of(self, heard: Heard) -> float:
+        """Give what a call cost: as it was told, else how long it took, else what was planned with, if it answered."""
+        if heard.cost is not None:
+            return heard.cost
+        if not heard.attempts:
+            return 0.0
+        if self.unit_s is not None:
+            return heard.seconds / self.unit_s
+        return 0.0 if heard.error else self.planned(heard.name)
+
+
+@dataclass(slots=True)
+class Ran:
+    """A run as it went."""
+
+    answer: Answer
+    heard: list[Heard]
+    seconds: float
+
+
+async def drive(
+    runner: Runner, caller: Caller, item: Any, ends_at: float, *, off_loop: bool, heard: list[Heard]
+) -> Ran:
+    """Drive a runner to its end; raises what it raises, and cancels its calls when it is cancelled itself.
+
+    ends_at: when its time is over, on the clock ``time.monotonic``. off_loop: whether a step takes so long that others
+    would wait for it. heard: what was heard, filled as it comes, so that it is known if the run fails.
+    """
+    started = time.monotonic()
+
+    def begin() -> Call:
+        return next(runner)
+
+    async def advance(step: Callable[[], Call]) -> Call | Answer:
+        try:
+            return await asyncio.to_thread(_stepped, step) if off_loop else _stepped(step)
+        except _Ended as end:
+            return end.answer
+
+    following = await advance(begin)
+    while isinstance(following, Call):
+        within = min(following.within, ends_at - time.monotonic())
+        names = following.names
+        said = await asyncio.gather(*(caller.call(name, item, max(within, 0.0)) for name in names))
+        heard += said
+        back = Back(tuple(said), ends_at - time.monotonic())
+        following = await advance(lambda back=back: runner.send(back))  # type: ignore[misc]  # mypy knows no such default
+    return Ran(following, heard, time.monotonic() - started)
+
+
+class _Ended(Exception):
+    """A runner ended: StopIteration may not pass a thread or a coroutine."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__()
+        self.answer = answer
+
+
+def _stepped(step: Callable[[], Call]) -> Call:
+    try:
+        return step()
+    except StopIteration as end:
+        raise _Ended(end.value) from None
+
+
+def told(ran: Ran, tariff: Tariff, item_id: str | None) -> Run:
+    """Tell a run as replies do."""
+    steps = steps_of(ran.heard, tariff, ran.answer.taken)
+    spent = Spent(cost=sum(step.cost for step in steps), seconds=ran.seconds, unit=tariff.unit)
+    answer = ran.answer
+    return Run(
+        label=answer.label,
+        confidence=answer.confidence,
+        probabilities=answer.probabilities,
+        steps=steps,
+        spent=spent,
+        degraded=answer.degraded,
+        id=item_id,
+    )
+
+
+def steps_of(heard: list[Heard], tariff: Tariff, taken: str | None) -> tuple[RunStep, ...]:
+    """Tell the calls of a run."""
+    return tuple(
+        RunStep(
+            classifier=one.name,
+            label=one.label,
+            confidence=one.confidence,
+            accepted=one.name == taken and one.label is not None,
+            cost=tariff.of(one),
+            seconds=one.seconds,
+            attempts=one.attempts,
+            error=one.error,
+        )
+        for one in heard
+    )

@@ -1,0 +1,130 @@
+"""Which hosts may be called: what PARSIMONY_ENDPOINT_HOSTS names, public addresses where it names none.
+
+A name is resolved once, by the connection itself, and what it resolves to is checked: a name that changes its address
+between a check and a call has only the one.
+"""
+
+import socket
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from urllib.parse import urlsplit
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.resolver import ThreadedResolver
+
+from models.errors import Fault, InvalidRequest
+
+Address = IPv4Address | IPv6Address
+_NEVER = tuple(
+    ip_network(each)
+    for each in (
+        "169.254.0.0/16",  # link-local, and what clouds tell their machines
+        "fe80::/10",
+        "fd00:ec2::/32",  # the same of one cloud
+        "100.100.100.200/32",  # and of another
+        "192.0.0.192/32",  # and of a third
+        "168.63.129.16/32",  # and of a fourth
+        "0.0.0.0/8",
+        "::/128",
+        "224.0.0.0/4",
+        "ff00::/8",
+        "240.0.0.0/4",
+        "64:ff9b::/96",  # IPv4 in other clothes
+        "64:ff9b:1::/48",
+        "2002::/16",
+        "2001::/32",
+    )
+)
+
+
+class HostRefused(OSError):
+    """A host that must not be called."""
+
+
+class Hosts:
+    """Which hosts may be called. patterns: names or addresses, with ``*`` for any part, each with a port if only that
+    one may be; none: every public address."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self._patterns = [_parted(pattern) for pattern in patterns]
+
+    def refuse_url(self, url: str) -> None:
+        """Raise InvalidRequest for an address that must not be called, as far as that can be told without resolving."""
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+        try:
+            self.check(host, port, [host] if _literal(host) else [])
+        except HostRefused as error:
+            raise InvalidRequest.at(Fault(("url",), str(error))) from error
+
+    def check(self, host: str, port: int, addresses: Sequence[str]) -> None:
+        """Raise HostRefused unless a host, of these addresses, may be called."""
+        is_named = self._names(host, port)
+        if self._patterns and not is_named:
+            raise HostRefused(f"{host}:{port} is none of the hosts that may be called (PARSIMONY_ENDPOINT_HOSTS)")
+        is_named_closely = self._names(host, port, but="*")
+        for text in addresses:
+            address = _plain(ip_address(text.partition("%")[0]))
+            if any(address in network for network in _NEVER):
+                raise HostRefused(f"{host} is {address}, which is never called")
+            if not address.is_global and not is_named_closely:
+                raise HostRefused(
+                    f"{host} is {address}, which is not public: PARSIMONY_ENDPOINT_HOSTS must name the host"
+                )
+
+    def _names(self, host: str, port: int, but: str = "") -> bool:
+        """Tell whether a pattern, other than ``but``, names a host."""
+        lower = host.lower().rstrip(".")
+        return any(
+            fnmatchcase(lower, name) and wanted in (None, port) for name, wanted in self._patterns if name != but
+        )
+
+
+class GuardedResolver(AbstractResolver):
+    """Resolves names, and refuses those that lead where nothing may be called."""
+
+    def __init__(self, hosts: Hosts) -> None:
+        self._hosts, self._inner = hosts, ThreadedResolver()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Give a name's addresses; raises HostRefused if one of them must not be called."""
+        found = await self._inner.resolve(host, port, family)
+        self._hosts.check(host, port, [one["host"] for one in found])
+        return found
+
+    async def close(self) -> None:
+        """Close what resolves."""
+        await self._inner.close()
+
+
+def _parted(pattern: str) -> tuple[str, int | None]:
+    """Part a pattern into name and port.
+
+    >>> _parted("*.models.example"), _parted("127.0.0.1:9000"), _parted("[::1]:80"), _parted("::1")
+    (('*.models.example', None), ('127.0.0.1', 9000), ('::1', 80), ('::1', None))
+    """
+    text = pattern.strip().lower()
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        return host, int(rest[1:]) if rest else None
+    host, colon, port = text.rpartition(":")
+    if colon and ":" not in host and port.isdecimal():
+        return host, int(port)
+    return text, None
+
+
+def _literal(host: str) -> bool:
+    try:
+        ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def _plain(address: Address) -> Address:
+    """Give the IPv4 address that one of IPv6 stands for, if it does."""
+    mapped = getattr(address, "ipv4_mapped", None)
+    return mapped or address

@@ -1,0 +1,35 @@
+"""How endpoints are spoken to: for each protocol what a request looks like, and what a reply says."""
+
+from typing import Any
+
+from app.running.protocols import json_service, open_inference, openai_chat, openai_embeddings
+from app.running.protocols.message import Request, Said
+from models.endpoint import ChatEndpoint, EmbeddingsEndpoint, Endpoint, JsonEndpoint, OpenInferenceEndpoint
+
+__all__ = ["Request", "Said", "read", "request"]
+
+
+def request(endpoint: Endpoint, item: Any) -> Request:
+    """Make the request for an item; raises WrongShape if the item lacks what the endpoint's template asks for."""
+    match endpoint:
+        case JsonEndpoint():
+            return json_service.request(endpoint, item)
+        case OpenInferenceEndpoint():
+            return open_inference.request(endpoint, item)
+        case ChatEndpoint():
+            return openai_chat.request(endpoint, item)
+        case EmbeddingsEndpoint():
+            return openai_embeddings.request(endpoint, item)
+
+
+def read(endpoint: Endpoint, reply: Any) -> Said:
+    """Read a reply's JSON; raises WrongShape if it is none that the protocol or the pointers promise."""
+    match endpoint:
+        case JsonEndpoint():
+            return json_service.read(endpoint, reply)
+        case OpenInferenceEndpoint():
+            return open_inference.read(endpoint, reply)
+        case ChatEndpoint():
+            return openai_chat.read(endpoint, reply)
+        case EmbeddingsEndpoint():
+            return openai_embeddings.read(endpoint, reply)

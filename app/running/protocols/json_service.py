@@ -1,0 +1,52 @@
+"""Any HTTP service with JSON in and out."""
+
+from typing import Any
+
+from app.running.protocols.message import Request, Said, best_of, label, number
+from app.running.templates import WrongShape, fill, fill_url, part_of
+from models.endpoint import JsonEndpoint
+
+
+def request(endpoint: JsonEndpoint, item: Any) -> Request:
+    """Fill the endpoint's templates."""
+    body = None if endpoint.method == "GET" else fill(endpoint.body, item)
+    return Request(endpoint.method, fill_url(endpoint.url, item), body)
+
+
+def read(endpoint: JsonEndpoint, reply: Any) -> Said:
+    """Follow the endpoint's pointers."""
+    scores = None if endpoint.scores is None else _scores(part_of(reply, endpoint.scores))
+    told, confidence = (None, None) if scores is None else best_of(scores)
+    if endpoint.label is not None:
+        told = label(part_of(reply, endpoint.label))
+        confidence = None if scores is None else scores.get(told)
+    if endpoint.confidence is not None:
+        confidence = number(part_of(reply, endpoint.confidence), "the confidence")
+    return Said(
+        label=told,
+        confidence=confidence,
+        scores=scores,
+        values=None if endpoint.values is None else values_of(part_of(reply, endpoint.values)),
+        cost=None if endpoint.cost is None else _cost(part_of(reply, endpoint.cost)),
+    )
+
+
+def values_of(value: Any) -> tuple[float, ...]:
+    """Read a number or numbers."""
+    listed = value if isinstance(value, list) else [value]
+    if not listed:
+        raise WrongShape("there are no values")
+    return tuple(number(each, "a value") for each in listed)
+
+
+def _scores(value: Any) -> dict[str, float]:
+    if not isinstance(value, dict):
+        raise WrongShape("the scores must be an object of labels and numbers")
+    return {label(name): number(each, f"the score of {name}") for name, each in value.items()}
+
+
+def _cost(value: Any) -> float:
+    cost = number(value, "the cost")
+    if cost < 0:
+        raise WrongShape(f"the cost is {cost:g}, must be at least 0")
+    return cost

@@ -1,0 +1,69 @@
+"""What every protocol makes of an item and of a reply."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from app.running.templates import WrongShape
+
+MOST_TEXT = 200
+"""Characters of a label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request: body is JSON's value, None for none."""
+
+    method: str
+    url: str
+    body: Any | None
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a reply says; of tokens None where it does not tell."""
+
+    label: str | None = None
+    confidence: float | None = None
+    scores: dict[str, float] | None = None
+    values: tuple[float, ...] | None = None
+    cost: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    text: str | None = None
+
+
+def number(value: Any, what: str) -> float:
+    """Read a finite number; raises WrongShape."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise WrongShape(f"{what} is {shown(value)}, must be a number")
+    return float(value)
+
+
+def count(value: Any) -> int | None:
+    """Read a count of tokens; None for what is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
+
+
+def label(value: Any) -> str:
+    """Read a label: a text, or what can be written as one in a word; raises WrongShape."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise WrongShape(f"the label is {shown(value)}, must be a text or a number")
+    text = str(value)
+    if not text or len(text) > MOST_TEXT:
+        raise WrongShape(f"the label has {len(text)} characters, must have 1 to {MOST_TEXT}")
+    return text
+
+
+def shown(value: Any) -> str:
+    """Show a value in a message, cut short."""
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}…"
+
+
+def best_of(scores: dict[str, float]) -> tuple[str, float]:
+    """Give the label of the highest score; among equals the first by name. Raises WrongShape if there is none."""
+    if not scores:
+        raise WrongShape("there are no scores")
+    winner = min(scores, key=lambda name: (-scores[name], name))
+    return winner, scores[winner]

@@ -1,0 +1,66 @@
+"""The Open Inference Protocol (KServe v2): tensors in, label and probabilities out."""
+
+from typing import Any
+
+from app.running.protocols.message import Request, Said, best_of, label, number
+from app.running.templates import WrongShape
+from models.endpoint import OpenInferenceEndpoint
+
+
+def request(endpoint: OpenInferenceEndpoint, item: Any) -> Request:
+    """Send an item, a value or list of values, as a tensor of one row."""
+    data = item if isinstance(item, list) else [item]
+    if any(isinstance(each, list | dict) or each is None for each in data):
+        raise WrongShape("the item must be a value or a list of values")
+    tensor = {"name": endpoint.input, "datatype": endpoint.datatype, "shape": [1, len(data)], "data": data}
+    url = f"{endpoint.url.rstrip('/')}/v2/models/{endpoint.model}/infer"
+    return Request("POST", url, {"inputs": [tensor]})
+
+
+def read(endpoint: OpenInferenceEndpoint, reply: Any) -> Said:
+    """Find the tensors with the label and the probabilities."""
+    outputs = reply.get("outputs") if isinstance(reply, dict) else None
+    if not isinstance(outputs, list):
+        raise WrongShape("there are no outputs")
+    scores = told = confidence = None
+    if endpoint.probabilities_output is not None:
+        shares = _data(outputs, endpoint.probabilities_output)
+        if len(shares) != len(endpoint.labels):
+            raise WrongShape(f"there are {len(shares)} probabilities for {len(endpoint.labels)} labels")
+        scores = {name: number(share, "a probability") for name, share in zip(endpoint.labels, shares, strict=True)}
+        told, confidence = best_of(scores)
+    if endpoint.label_output is not None:
+        told = _label(endpoint, _data(outputs, endpoint.label_output))
+        confidence = None if scores is None else scores.get(told)
+    return Said(label=told, confidence=confidence, scores=scores)
+
+
+def _data(outputs: list[Any], name: str) -> list[Any]:
+    """Give a tensor's values, row by row."""
+    for output in outputs:
+        if isinstance(output, dict) and output.get("name") == name:
+            data = output.get("data")
+            if not isinstance(data, list):
+                raise WrongShape(f"the output {name!r} has no data that is JSON")
+            return _flat(data)
+    raise WrongShape(f"there is no output {name!r}")
+
+
+def _flat(data: list[Any]) -> list[Any]:
+    flat = data
+    while flat and isinstance(flat[0], list):
+        flat = [each for row in flat for each in (row if isinstance(row, list) else [row])]
+    return flat
+
+
+def _label(endpoint: OpenInferenceEndpoint, data: list[Any]) -> str:
+    if len(data) != 1:
+        raise WrongShape(f"the label's tensor has {len(data)} elements, must have 1")
+    value = data[0]
+    is_place = isinstance(value, int) and not isinstance(value, bool) and endpoint.labels
+    if is_place and str(value) not in endpoint.labels:
+        if not 0 <= value < len(endpoint.labels):
+            raise WrongShape(f"the label is {value}, there are {len(endpoint.labels)} labels")
+        named: str = endpoint.labels[value]
+        return named
+    return label(value)

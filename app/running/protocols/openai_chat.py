@@ -1,0 +1,104 @@
+"""OpenAI's chat API: a text or messages in, an answer out, from which the label is read."""
+
+import math
+import re
+from typing import Any
+
+import orjson
+import re2
+
+from app.running.protocols.message import Request, Said, count, label, number
+from app.running.templates import WrongShape, as_text, part_of
+from models.endpoint import ChatAnswer, ChatEndpoint, Choice, JsonField, Pattern
+
+PASSED_ON = "chat"
+"""An item of this one name holds a chat request as it came: its messages and how they are to be answered."""
+_SPACES = re.compile(r"\s+")
+
+
+def request(endpoint: ChatEndpoint, item: Any) -> Request:
+    """Ask for the answer to an item: a text, a list of messages, anything else as JSON; or a chat request."""
+    asked = _asked(item)
+    messages = asked.pop("messages")
+    if endpoint.system is not None:
+        messages = [{"role": "system", "content": endpoint.system}, *messages]
+    body: dict[str, Any] = {"temperature": endpoint.temperature}
+    if "max_completion_tokens" not in asked:
+        body["max_tokens"] = endpoint.max_tokens
+    body |= asked | {"model": endpoint.model, "messages": messages}
+    if endpoint.logprobs:
+        body["logprobs"] = True
+    return Request("POST", f"{endpoint.url.rstrip('/')}/chat/completions", body)
+
+
+def _asked(item: Any) -> dict[str, Any]:
+    if isinstance(item, dict) and list(item) == [PASSED_ON] and isinstance(item[PASSED_ON], dict):
+        asked = dict(item[PASSED_ON])
+        if not isinstance(asked.get("messages"), list):
+            raise WrongShape("a chat request needs messages")
+        return asked
+    if isinstance(item, list) and item and all(isinstance(each, dict) and "role" in each for each in item):
+        return {"messages": item}
+    return {"messages": [{"role": "user", "content": as_text(item)}]}
+
+
+def read(endpoint: ChatEndpoint, reply: Any) -> Said:
+    """Read label, confidence and usage."""
+    choice = part_of(reply, "/choices/0")
+    text = part_of(choice, "/message/content")
+    if not isinstance(text, str):
+        raise WrongShape("the answer is no text")
+    told, confidence = read_label(endpoint.answer, text)
+    usage = reply.get("usage") if isinstance(reply, dict) else None
+    usage = usage if isinstance(usage, dict) else {}
+    return Said(
+        label=told,
+        confidence=_mean_probability(choice) if confidence is None else confidence,
+        input_tokens=count(usage.get("prompt_tokens")),
+        output_tokens=count(usage.get("completion_tokens")),
+        text=text,
+    )
+
+
+def read_label(answer: ChatAnswer, text: str) -> tuple[str, float | None]:
+    """Read the label from an answer, and the confidence that it gives itself; raises WrongShape if it has none."""
+    match answer:
+        case Choice():
+            said = _plain(text)
+            found = next((name for name in answer.labels if _plain(name) == said), None)
+            if found is None:
+                raise WrongShape("the answer is none of the labels")
+            return found, None
+        case JsonField():
+            try:
+                document = orjson.loads(text)
+            except orjson.JSONDecodeError as error:
+                raise WrongShape("the answer is no JSON") from error
+            told = label(part_of(document, answer.label))
+            if answer.confidence is None:
+                return told, None
+            return told, number(part_of(document, answer.confidence), "the confidence")
+        case Pattern():
+            match = re2.search(answer.pattern, text)
+            if match is None:
+                raise WrongShape("the answer does not match the pattern")
+            return label(match[1] if match.re.groups else match[0]), None
+        case _:
+            if not text:
+                raise WrongShape("the answer is empty")
+            return text, None
+
+
+def _plain(text: str) -> str:
+    return _SPACES.sub(" ", text).strip().rstrip(".").casefold()
+
+
+def _mean_probability(choice: Any) -> float | None:
+    """Give the exponential of the mean log-probability of the answer's tokens; None where they are not told."""
+    logprobs = choice.get("logprobs") if isinstance(choice, dict) else None
+    tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
+    if not isinstance(tokens, list) or not tokens:
+        return None
+    said = [token.get("logprob") for token in tokens if isinstance(token, dict)]
+    numbers = [number(each, "a log-probability") for each in said]
+    return math.exp(min(sum(numbers) / len(numbers), 0.0)) if numbers else None

@@ -1,0 +1,248 @@
+"""How the run of an item begins, subject by subject: what is decided, and the runner that follows the decision."""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from app.processes.sandbox import Sandbox
+from app.running.caller import Caller
+from app.serving.answers import facts_of
+from app.serving.catalog import Live
+from app.serving.pacing import paced
+from app.settings import Settings
+from app.store.ledgers import Ledgers
+from models import InvalidRequest, Value
+from models.cascade import CascadeQuery
+from models.errors import EndpointFailed, Fault
+from models.index import IndexQuery
+from models.pipeline import PipelineQuery, Step
+from models.policy import PolicyQuery
+from models.portfolio import RouteBudget, RouteQuery
+from models.run import RunItem, RunLimits
+from models.units import seconds_in
+from solvers.cascade import CascadePlan
+from solvers.cascade import run as cascade_run
+from solvers.index import IndexPlan
+from solvers.index import run as index_run
+from solvers.pipeline import PipelinePlan
+from solvers.pipeline import run as pipeline_run
+from solvers.policy import PolicyPlan
+from solvers.policy import run as policy_run
+from solvers.portfolio import PortfolioPlan
+from solvers.portfolio import run as portfolio_run
+from solvers.running import Heard, Runner
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What the beginning of a run may need."""
+
+    settings: Settings
+    caller: Caller
+    sandbox: Sandbox
+    ledgers: Ledgers
+    is_store_up: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A run that was decided. facts: what the reply says beside it. planned: what a call is expected to cost.
+    off_loop: whether its steps take so long that others would wait. heard: what was called to decide it."""
+
+    runner: Runner
+    facts: dict[str, Any]
+    planned: Mapping[str, float]
+    off_loop: bool = False
+    heard: list[Heard] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked of a run. ends_at: when its time is over, on the clock ``time.monotonic``."""
+
+    item: RunItem
+    limits: RunLimits
+    ends_at: float
+    without: frozenset[str]
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left."""
+        return self.ends_at - time.monotonic()
+
+    def refuse(self, **words: str) -> None:
+        """Raise InvalidRequest for what a subject does not take, each with what it takes instead."""
+        for name, instead in words.items():
+            holder = self.limits if name in RunLimits.model_fields else self.item
+            if getattr(holder, name) is not None:
+                raise InvalidRequest.at(Fault((name,), f"means nothing here: {instead}"))
+
+    def amount(self) -> float | None:
+        """Give the budget as a number; raises InvalidRequest for one that only portfolios take."""
+        if isinstance(self.limits.budget, RouteBudget):
+            raise InvalidRequest.at(Fault(("budget",), "must be a number: per_query and fraction are of portfolios"))
+        return self.limits.budget
+
+
+def seconds_allowed(limits: RunLimits, unit: str) -> float:
+    """Give how many seconds a run may take; raises InvalidRequest for a deadline in a unit that is none of time."""
+    if limits.deadline is None:
+        return limits.timeout_s
+    unit_s = seconds_in(unit)
+    if unit_s is None:
+        fault = f"is {limits.deadline:g}, in {unit}, which is no unit of time: give timeout_s, in seconds"
+        raise InvalidRequest.at(Fault(("deadline",), fault))
+    return min(limits.timeout_s, limits.deadline * unit_s)
+
+
+def query_of(kind: type[Value], **fields: Any) -> Any:
+    """Make a query; raises InvalidRequest with what pydantic found."""
+    try:
+        return kind.model_validate({name: value for name, value in fields.items() if value is not None})
+    except ValidationError as error:
+        raise InvalidRequest.of(error) from error
+
+
+async def cascade(live: Live[CascadePlan], asked: Asked, tools: Tools) -> Started:
+    """Decide a cascade within the deadline, the budget or of the accuracy."""
+    asked.refuse(embedding="a cascade needs none", text="a cascade embeds nothing", budget_pacing="of portfolios")
+    limits, unit_s = asked.limits, seconds_in(live.record.unit)
+    query = query_of(
+        CascadeQuery,
+        deadline=limits.deadline,
+        min_accuracy=limits.min_accuracy,
+        max_cost=asked.amount(),
+        item=asked.item.id,
+    )
+    decision = live.plan.decide(query)
+    timed = unit_s if limits.deadline is not None else None
+    runner = cascade_run.run(live.plan, query, decision, left=asked.left, unit_s=timed, without=asked.without)
+    planned = dict(zip(live.plan.names, live.plan.execution_times.tolist(), strict=True))
+    planned |= {step.classifier: step.execution_time for step in decision.steps}
+    return Started(runner, facts_of(live, query, decision), planned)
+
+
+async def policy(live: Live[PolicyPlan], asked: Asked, tools: Tools) -> Started:
+    """Begin with nothing acquired."""
+    asked.refuse(embedding="a policy needs none", text="a policy embeds nothing", budget_pacing="of portfolios")
+    limits = asked.limits
+    query = query_of(PolicyQuery, budget=asked.amount(), min_accuracy=limits.min_accuracy, item=asked.item.id)
+    facts = facts_of(live, query, live.plan.decide(query))
+    planned = dict(zip(live.plan.sensors, live.plan.costs.tolist(), strict=True))
+    return Started(policy_run.run(live.plan, query, left=asked.left, without=asked.without), facts, planned)
+
+
+async def pipeline(live: Live[PipelinePlan], asked: Asked, tools: Tools) -> Started:
+    """Choose a configuration within the budget, or of the accuracy."""
+    asked.refuse(embedding="a pipeline needs none", text="a pipeline embeds nothing", budget_pacing="of portfolios")
+    plan = live.plan
+    query = query_of(PipelineQuery, max_cost=asked.amount(), min_accuracy=asked.limits.min_accuracy)
+    decision = plan.decide(query)
+    modules, run_in = tools.settings.allowed_modules(), tools.sandbox
+
+    def step(known: Mapping[str, Any]) -> Step:
+        return plan.step(decision.solution, known, modules, run_in)
+
+    widths = {name: len(columns) for name, columns in zip(plan.features, plan.columns, strict=True)}
+    runner = pipeline_run.run(step, widths, left=asked.left, without=asked.without)
+    planned = dict(zip(plan.features, plan.costs.tolist(), strict=True))
+    return Started(runner, facts_of(live, query, decision), planned, off_loop=True)
+
+
+async def index(live: Live[IndexPlan], asked: Asked, tools: Tools) -> Started:
+    """Choose the features for the item's size and budget."""
+    asked.refuse(embedding="an index needs none", text="an index embeds nothing", budget_pacing="of portfolios")
+    plan, amount = live.plan, asked.amount()
+    if amount is None:
+        raise InvalidRequest.at(Fault(("budget",), "is missing: an index chooses features within one"))
+    query = query_of(IndexQuery, size=asked.item.size, budget=amount, min_accuracy=asked.limits.min_accuracy)
+    chosen = plan.decide(query)
+
+    def predict(features: Any, cells: Mapping[str, float]) -> Any:
+        return plan.predict(features, [cells], tools.settings.allowed_modules(), tools.sandbox)
+
+    columns = dict(zip(plan.features, plan.columns, strict=True))
+    runner = index_run.run(chosen.features, columns, predict, left=asked.left, without=asked.without)
+    share = chosen.cost / max(len(chosen.features), 1)
+    return Started(runner, facts_of(live, query, chosen), dict.fromkeys(chosen.features, share), off_loop=True)
+
+
+async def portfolio(live: Live[PortfolioPlan], asked: Asked, tools: Tools) -> Started:
+    """Route by the item's embedding."""
+    embedding, heard = await embedded(live, asked, tools)
+    query, plan, pacing = route_query(asked, embedding), live.plan, asked.limits.budget_pacing
+    budget, estimates = plan.budget_of(query), plan.estimate_one(query.query)
+    among, lot = _callable(plan, asked.without), plan.lot_of(query)
+    if pacing is None:
+        costs = None if query.size is None else plan.costs_of([query.size], "size")[0]
+        first = plan.route(estimates, budget, lot=lot, costs=costs, among=among)
+        other = portfolio_run.next_best(plan, estimates, budget, costs=costs)
+    else:
+        stream, costs = (estimates, budget, lot), None
+        first, _ = await paced(live, stream, pacing, tools.ledgers, is_up=tools.is_store_up(), among=among)
+        other = portfolio_run.next_best(plan, estimates, budget, most=first.cost)  # no more than the ledger counted
+    runner = portfolio_run.run(first, other, left=asked.left, without=asked.without)
+    return Started(runner, facts_of(live, query, first), planned_costs(plan, costs), heard=heard)
+
+
+def route_query(asked: Asked, embedding: tuple[float, ...]) -> RouteQuery:
+    """Make the query that routes an item."""
+    item, limits = asked.item, asked.limits
+    budget = limits.budget
+    if isinstance(budget, float | int):
+        budget = query_of(RouteBudget, per_query=float(budget))
+    query: RouteQuery = query_of(
+        RouteQuery,
+        query=embedding,
+        size=item.size,
+        item=item.id,
+        budget=budget,
+        min_accuracy=limits.min_accuracy,
+    )
+    if limits.budget_pacing is not None and item.size is not None:
+        raise InvalidRequest.at(Fault(("size",), "does not go with budget_pacing, which plans with mean costs"))
+    return query
+
+
+def _callable(plan: PortfolioPlan, without: frozenset[str]) -> Any:
+    """Tell which classifiers can be had; None where all can, or none."""
+    among = np.array([name not in without for name in plan.classifiers])
+    return among if among.any() and not among.all() else None
+
+
+def planned_costs(plan: PortfolioPlan, costs: Any = None) -> dict[str, float]:
+    """Give what each classifier of a portfolio is expected to cost, beside the embedding."""
+    own = plan.costs if costs is None else costs
+    return dict(zip(plan.classifiers, own.tolist(), strict=True))
+
+
+async def embedded(live: Live[PortfolioPlan], asked: Asked, tools: Tools) -> tuple[tuple[float, ...], list[Heard]]:
+    """Give the embedding of an item, as it was sent or as the artifact's embedder makes it of the text; and what was
+    called for it. Raises InvalidRequest where there is neither, EndpointFailed where the embedder gives none."""
+    item = asked.item
+    if item.embedding is not None:
+        return item.embedding, []
+    text = item.text if item.text is not None else item.item
+    embedder = live.record.params.get("embedder")
+    if embedder is None or not isinstance(text, str):
+        lacks = "the item is no text" if embedder is not None else "the artifact names no embedder"
+        raise InvalidRequest.at(Fault(("embedding",), f"is missing, and cannot be made: {lacks}"))
+    heard = await tools.caller.call(str(embedder), text, asked.left)
+    if heard.values is None:
+        raise EndpointFailed(f"there is no embedding: {heard.name}: {heard.error or 'it gave no numbers'}")
+    return heard.values, [heard]
+
+
+Start = Callable[[Live[Any], Asked, Tools], Awaitable[Started]]
+STARTS: dict[str, Start] = {
+    "cascade": cascade,
+    "portfolio": portfolio,
+    "policy": policy,
+    "pipeline": pipeline,
+    "index": index,
+}
+"""How each subject's runs begin; one without a line here decides only."""

@@ -1,0 +1,64 @@
+"""Endpoints in the store: one hash, read as a whole, for every run may need any of them."""
+
+from app.store.client import Pipeline, Store, key
+from app.store.pages import USUAL_PAGE, Page, cut, read_cursor
+from models.endpoint import ENDPOINT, Endpoint
+from models.errors import CorruptArtifact, PayloadTooLarge, UnknownEndpoint
+
+_ALL = key("endpoints")
+_KIND = "endpoint"
+MOST = 1000
+"""Endpoints that there may be."""
+
+
+class Endpoints:
+    """The endpoints of one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def put(self, name: str, endpoint: Endpoint) -> bool:
+        """Keep an endpoint, in place of an older one; tells whether the name is new. Raises PayloadTooLarge."""
+
+        def change(pipe: Pipeline) -> bool:
+            is_new = not pipe.hexists(_ALL, name)
+            if is_new and pipe.hlen(_ALL) >= MOST:
+                raise PayloadTooLarge(f"there are {MOST} endpoints, and there may be no more")
+            pipe.multi()
+            pipe.hset(_ALL, name, endpoint.model_dump_json())
+            return is_new
+
+        return self._store.transact(change, _ALL)
+
+    def delete(self, name: str) -> None:
+        """Forget an endpoint; raises UnknownEndpoint."""
+        if not self._store.ask("hdel", _ALL, name):
+            raise UnknownEndpoint(f"there is no endpoint called {name!r}")
+
+    def all(self) -> dict[str, Endpoint]:
+        """Give all of them by name, but those that cannot be read, which another version may have kept."""
+        kept = {}
+        for name, text in sorted(self._store.texts(_ALL).items()):
+            try:
+                kept[name] = ENDPOINT.validate_json(text)
+            except ValueError:
+                continue
+        return kept
+
+    def get(self, name: str) -> Endpoint:
+        """Give one; raises UnknownEndpoint, or CorruptArtifact for what cannot be read."""
+        text = self._store.ask("hget", _ALL, name)
+        if text is None:
+            raise UnknownEndpoint(f"there is no endpoint called {name!r}")
+        try:
+            return ENDPOINT.validate_json(text)
+        except ValueError as error:
+            raise CorruptArtifact(
+                f"endpoint {name!r} is kept in a form that cannot be read; register it again"
+            ) from error
+
+    def page(self, *, limit: int = USUAL_PAGE, cursor: str | None = None) -> Page[tuple[str, Endpoint]]:
+        """Give a page of them by name."""
+        kept, last = self.all(), read_cursor(_KIND, cursor)
+        behind = [(name, endpoint) for name, endpoint in kept.items() if last is None or name > last]
+        return cut(_KIND, behind[: limit + 1], limit, len(kept), lambda one: one[0])

@@ -1,0 +1,93 @@
+"""Run a cascade: call in order, accept what is sure enough, and be in time for the deterministic classifier.
+
+A classifier that fails, times out or whose circuit is open is as if it had said IDK.
+"""
+
+from math import inf
+
+from models.cascade import CascadeQuery, CascadeRunDecision, CascadeStep
+from solvers.cascade.plan import CascadePlan
+from solvers.running import Answer, Call, Heard, Runner, SoFar, taken
+
+OUT_OF_TIME = "the time was over"
+
+
+def run(
+    plan: CascadePlan,
+    query: CascadeQuery,
+    decision: CascadeRunDecision,
+    *,
+    left: float,
+    unit_s: float | None,
+    without: frozenset[str] = frozenset(),
+) -> Runner:
+    """Run an item as a cascade was decided for it.
+
+    left: seconds that it may take in all. unit_s: seconds of a unit of the plan's times, None where these are no times:
+    then nothing is known of how long a call may take, and the order stays as it was decided. without: what must not be
+    called. Raises EndpointFailed, or RunTimeout, if there is no answer.
+    """
+    so_far, ahead = SoFar(), list(decision.steps)
+    called: list[CascadeStep] = []
+    while ahead:
+        if left <= 0:
+            return so_far.most_confident(left, OUT_OF_TIME)
+        step, *ahead = ahead
+        called.append(step)
+        heard = Heard(step.classifier, attempts=0, error="its circuit is open")
+        if step.classifier not in without:
+            back = yield Call((step.classifier,), _within(left, step, ahead, unit_s))
+            (heard,), left = back.heard, back.left
+        so_far.heard.append(heard)
+        if _accepts(step, heard):
+            return _answer(heard, so_far, decision, called)
+        ahead = _go_on(plan, query, called, ahead, left, unit_s)
+    return so_far.most_confident(left)
+
+
+def _within(left: float, step: CascadeStep, ahead: list[CascadeStep], unit_s: float | None) -> float:
+    """Give the seconds that a call may take, so that the last classifier can still be reached; where that cannot be
+    kept anyway, as long as it was planned to take at most."""
+    if not ahead or unit_s is None:
+        return left
+    reserved = left - ahead[-1].worst_case_time * unit_s
+    return reserved if reserved > 0 else min(left, step.worst_case_time * unit_s)
+
+
+def _accepts(step: CascadeStep, heard: Heard) -> bool:
+    if heard.label is None:
+        return False
+    threshold = step.confidence_threshold
+    return threshold is None or (heard.confidence is not None and heard.confidence >= threshold)
+
+
+def _answer(heard: Heard, so_far: SoFar, decision: CascadeRunDecision, called: list[CascadeStep]) -> Answer:
+    """Take an answer, and say what the way to it lacked."""
+    decided = [step.classifier for step in decision.steps]
+    skipped = decided[: decided.index(heard.name)] if heard.name in decided else decided
+    left_out = [name for name in skipped if name not in [step.classifier for step in called]]
+    reasons = [f"{', '.join(left_out)} left out for want of time"] if left_out else []
+    failures = so_far.failures
+    return taken(heard, "; ".join([*([failures] if failures else []), *reasons]) or None)
+
+
+def _go_on(
+    plan: CascadePlan,
+    query: CascadeQuery,
+    called: list[CascadeStep],
+    ahead: list[CascadeStep],
+    left: float,
+    unit_s: float | None,
+) -> list[CascadeStep]:
+    """Give the steps to go on with: the best continuation for the time that is really left, else straight to the last.
+
+    Where no deadline counts they stay as decided.
+    """
+    if not ahead or unit_s is None or left == inf:
+        return ahead
+    units = left / unit_s
+    fits = sum(step.worst_case_time for step in ahead) <= units
+    if query.min_accuracy is not None or plan.chosen(query) is not None:  # a point's thresholds go with its cascade
+        return ahead if fits else ahead[-1:]
+    way = plan.continue_from([step.classifier for step in called], units)
+    return ahead[-1:] if way is None else list(way)

@@ -1,0 +1,52 @@
+"""Run a query of a portfolio: call the classifier that it is routed to and, if that fails, the best other one."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from models.arrays import Floats
+from models.portfolio import RouteDecision
+from solvers.portfolio.plan import PortfolioPlan
+from solvers.running import Call, Heard, Runner, SoFar, taken
+
+Next = Callable[[frozenset[str]], RouteDecision | None]
+"""Chooses among the classifiers that are not in a set; None: nothing is left that is affordable."""
+
+
+def run(first: RouteDecision, other: Next, *, left: float, without: frozenset[str] = frozenset()) -> Runner:
+    """Run a query as it was routed.
+
+    other: chooses again, by the price and within what is left, once classifiers have failed. left: seconds that it may
+    take. without: what must not be called. Raises EndpointFailed, or RunTimeout, if nobody answers.
+    """
+    so_far, choice = SoFar(), first
+    tried: set[str] = set()
+    while left > 0:
+        tried.add(choice.classifier)
+        heard = Heard(choice.classifier, attempts=0, error="its circuit is open")
+        if choice.classifier not in without:
+            back = yield Call((choice.classifier,), left)
+            (heard,), left = back.heard, back.left
+        so_far.heard.append(heard)
+        if heard.label is not None:
+            return taken(heard, so_far.failures)
+        following = other(frozenset(tried))
+        if following is None:
+            return so_far.most_confident(left, "no other classifier is affordable")
+        choice = following
+    return so_far.most_confident(left, "the time was over")
+
+
+def next_best(
+    plan: PortfolioPlan, estimates: Floats, budget: float, *, most: float = np.inf, costs: Floats | None = None
+) -> Next:
+    """Choose by the price at a budget among those not tried yet that cost at most ``most``, in the plan's unit."""
+    own = plan.costs if costs is None else costs
+
+    def choose(tried: frozenset[str]) -> RouteDecision | None:
+        able = np.array([name not in tried for name in plan.classifiers]) & (own + plan.embedding_cost <= most)
+        if not able.any():
+            return None
+        return plan.route(estimates, budget, costs=own, among=able)
+
+    return choose

@@ -1,0 +1,87 @@
+"""Runs as state machines: what is to be called next, given what came back and how much time is left.
+
+A *runner* is a generator: it yields a ``Call`` and is sent what came ``Back``, until it returns an ``Answer``. It does
+no I/O, reads no clock and draws nothing: whoever calls does, so that the same replies always lead the same way.
+Times are in seconds; costs in the artifact's unit.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+
+from models.errors import EndpointFailed, RunTimeout
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What is to be called, all at the same time, and how many seconds it may take."""
+
+    names: tuple[str, ...]
+    within: float
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What one of them said; with an error it said nothing. cost: None where nobody knows it."""
+
+    name: str
+    label: str | None = None
+    confidence: float | None = None
+    scores: dict[str, float] | None = None
+    values: tuple[float, ...] | None = None
+    cost: float | None = None
+    seconds: float = 0.0
+    attempts: int = 1
+    error: str | None = None
+    text: str | None = None
+    """The answer as it came, where the label is read from a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """What all of a call said, in its order, and how many seconds are left."""
+
+    heard: tuple[Heard, ...]
+    left: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The end of a run. taken: the name whose answer it is; None: combined. degraded: what was left out, and why."""
+
+    label: str | None
+    confidence: float | None = None
+    taken: str | None = None
+    probabilities: dict[str, float] | None = None
+    degraded: str | None = None
+    text: str | None = None
+
+
+Runner = Generator[Call, Back, Answer]
+
+
+@dataclass(slots=True)
+class SoFar:
+    """What was said so far, for who has to give up."""
+
+    heard: list[Heard] = field(default_factory=list)
+
+    @property
+    def failures(self) -> str | None:
+        """Say what failed, and why; None: nothing did."""
+        failed = [f"{one.name}: {one.error}" for one in self.heard if one.error is not None]
+        return "; ".join(failed) or None
+
+    def most_confident(self, left: float, why: str = "") -> Answer:
+        """Give the most confident answer there is; raises RunTimeout or EndpointFailed if there is none."""
+        said = [one for one in self.heard if one.label is not None]
+        reasons = "; ".join(filter(None, (why, self.failures)))
+        if not said:
+            kind = RunTimeout if left <= 0 else EndpointFailed
+            raise kind(f"there is no answer: {reasons or 'nothing was called'}")
+        best = max(said, key=lambda one: -1.0 if one.confidence is None else one.confidence)
+        return taken(best, reasons or None)
+
+
+def taken(heard: Heard, degraded: str | None) -> Answer:
+    """Take the answer of one."""
+    return Answer(heard.label, heard.confidence, heard.name, heard.scores, degraded, heard.text)
