@@ -28,7 +28,21 @@ from app.metrics import Metrics
 from app.processes.parent_death import die_with_parent
 from app.processes.priority import give_way, look_ups_first
 from app.processes.sandbox import Sandbox
-from app.routes import advice, artifacts, builds, datasets, docs, endpoints, feedback, health, pages, runs, what_if
+from app.routes import (
+    advice,
+    artifacts,
+    builds,
+    chat,
+    datasets,
+    docs,
+    endpoints,
+    feedback,
+    health,
+    open_inference,
+    pages,
+    runs,
+    what_if,
+)
 from app.routes.dependencies import Context, errors, known_query_only
 from app.routes.subject import Subject, all_subjects
 from app.running.caller import Caller
@@ -105,7 +119,15 @@ def create_api(settings: Settings, metrics: Metrics, subjects: Mapping[str, Subj
     api.include_router(health.router)
     resources = (datasets.router, datasets.drafts, builds.router, advice.router, artifacts.router, endpoints.router)
     each_subject = (subject.router for subject in subjects.values())
-    for router in (*resources, *each_subject, runs.router_for(subjects), what_if.router_for(subjects), feedback.router):
+    for router in (
+        *resources,
+        *each_subject,
+        runs.router_for(subjects),
+        chat.router,
+        open_inference.router,
+        what_if.router_for(subjects),
+        feedback.router,
+    ):
         api.include_router(router, dependencies=[Security(BEARER)], responses=errors(401, 403, 429))
     docs.install(api)
     missing = pages.install(api)

@@ -34,6 +34,8 @@ class Heard:
     error: str | None = None
     text: str | None = None
     """The answer as it came, where the label is read from a text."""
+    tokens: tuple[int, int] = (0, 0)
+    """Tokens that were sent and that came back, where the reply tells."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,13 @@
 """IDK classifier cascades: solve at once, decide from an artifact, show the whole step function."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Query, Response
 
 from app.routes.dependencies import InContext, PathName, Version, errors, json_only, plan_of, query_field, solved
 from app.routes.subject import Limits, Subject
 from app.serving.answers import LookUp, decide
+from app.serving.inference_graph import inference_graph
 from models.cascade import CascadeDecision, CascadeQuery, CascadeReply, DeadlinesReply, FrontierReply, SolveRequest
 from solvers import cascade
 
@@ -71,6 +72,32 @@ async def frontier(
     live = await plan_of(context, cascade.solver, name, version)
     rows = cascade.solver.judged_on(live.record.summary)
     return FrontierReply(items=live.plan.points(deadline), rows=rows, unit=live.record.unit, artifact=live.ref)
+
+
+@router.get("/{name}/inference-graph", summary="The cascade for KServe", responses=errors(404, 409, 503))
+async def graph(
+    name: PathName,
+    context: InContext,
+    deadline: Annotated[float | None, query_field(CascadeQuery, "deadline")] = None,
+    min_accuracy: Annotated[float | None, query_field(CascadeQuery, "min_accuracy")] = None,
+    max_cost: Annotated[float | None, query_field(CascadeQuery, "max_cost")] = None,
+    confidence: Annotated[
+        str,
+        Query(
+            pattern=r"^[A-Za-z0-9_.-]{1,100}$",
+            description="where in a step's reply its confidence stands, as a gjson path",
+            examples=["outputs.1.data.0"],
+        ),
+    ] = "confidence",
+    version: Version = None,
+) -> dict[str, Any]:
+    """Give the cascade as a KServe InferenceGraph, whose steps have conditions on the confidence before.
+
+    Services are called as the classifiers are, in lower case letters, digits and dashes.
+    """
+    live = await plan_of(context, cascade.solver, name, version)
+    query = CascadeQuery(deadline=deadline, min_accuracy=min_accuracy, max_cost=max_cost)
+    return inference_graph(name, live.plan.decide(query), confidence)
 
 
 def what_if(limits: Limits) -> CascadeQuery | str:

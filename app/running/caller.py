@@ -215,6 +215,7 @@ class Caller:
             confidence=judged.confidence,
             cost=sum(costs) if costs else None,
             seconds=heard.seconds + judged.seconds,
+            tokens=(heard.tokens[0] + judged.tokens[0], heard.tokens[1] + judged.tokens[1]),
         )
 
 
@@ -288,6 +289,7 @@ def _heard(name: str, endpoint: Endpoint, said: Said) -> Heard:
         values=said.values,
         cost=_priced(endpoint, said),
         text=said.text,
+        tokens=(said.input_tokens or 0, said.output_tokens or 0),
     )
 
 

@@ -11,6 +11,8 @@ __all__ = ["Request", "Said", "read", "request"]
 
 def request(endpoint: Endpoint, item: Any) -> Request:
     """Make the request for an item; raises WrongShape if the item lacks what the endpoint's template asks for."""
+    if not isinstance(endpoint, ChatEndpoint):
+        item = openai_chat.last_text(item)
     match endpoint:
         case JsonEndpoint():
             return json_service.request(endpoint, item)

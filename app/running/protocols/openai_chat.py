@@ -31,12 +31,24 @@ def request(endpoint: ChatEndpoint, item: Any) -> Request:
     return Request("POST", f"{endpoint.url.rstrip('/')}/chat/completions", body)
 
 
+def last_text(item: Any) -> Any:
+    """Give the text of a chat request's last message from the user, for who knows no chats; any other item as it is."""
+    if not _is_chat(item):
+        return item
+    said = [each.get("content") for each in item[PASSED_ON]["messages"] if each.get("role") == "user"]
+    parts = said[-1] if said else ""
+    if isinstance(parts, list):
+        return "".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
+    return parts
+
+
+def _is_chat(item: Any) -> bool:
+    return isinstance(item, dict) and list(item) == [PASSED_ON] and isinstance(item[PASSED_ON], dict)
+
+
 def _asked(item: Any) -> dict[str, Any]:
-    if isinstance(item, dict) and list(item) == [PASSED_ON] and isinstance(item[PASSED_ON], dict):
-        asked = dict(item[PASSED_ON])
-        if not isinstance(asked.get("messages"), list):
-            raise WrongShape("a chat request needs messages")
-        return asked
+    if _is_chat(item):
+        return dict(item[PASSED_ON])
     if isinstance(item, list) and item and all(isinstance(each, dict) and "role" in each for each in item):
         return {"messages": item}
     return {"messages": [{"role": "user", "content": as_text(item)}]}

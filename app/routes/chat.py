@@ -1,0 +1,206 @@
+"""OpenAI's chat API: an artifact is a model, so that an application changes its base URL and its model name only."""
+
+import json
+import time
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from app.http.problems import status_of
+from app.routes.dependencies import Context, InContext, each_name_once, errors, json_only, plan_of
+from app.routes.runs import reply_of, tools_of, unless_gone
+from app.running.protocols.openai_chat import PASSED_ON, last_text
+from app.running.runs import Done, run_one
+from app.running.start import Asked, embedded, query_of, route_query
+from app.serving.answers import counted, facts_of
+from app.serving.catalog import Live
+from models import Fault, InvalidRequest
+from models.cascade import CascadeQuery
+from models.chat import ChatAnswer, ChatChoice, ChatCompletion, ChatModel, ChatModels, ChatRequest, ChatUsage
+from models.errors import ParsimonyError
+from models.policy import PolicyQuery
+from models.portfolio import RouteBudget
+from models.run import RunItem, RunLimits
+from solvers import SOLVERS
+
+router = APIRouter(prefix="/v1", tags=["chat"])
+CHATTING = ("cascade", "portfolio", "policy")
+_LIMITS = ("budget", "fraction", "deadline")
+_OURS = ("model", "messages", "stream", "n", "parsimony", "stream_options")
+
+
+@router.get("/models", summary="The artifacts that can answer chats", responses=errors(503))
+async def models(context: InContext) -> ChatModels:
+    """List them as OpenAI's API lists models."""
+    context.catalog.refuse_unless_loaded()
+    lives = sorted((one, live) for one, live in list(context.catalog.plans.items()) if one[0] in CHATTING)
+    data = [
+        ChatModel(id=f"{solver}/{name}", created=int(datetime.fromisoformat(live.record.created_at).timestamp()))
+        for (solver, name), live in lives
+    ]
+    return ChatModels(data=data)
+
+
+@router.post(
+    "/chat/completions",
+    summary="Answer a chat with an artifact",
+    response_model=ChatCompletion,
+    dependencies=[Depends(json_only), Depends(each_name_once)],
+    responses=errors(404, 409, 413, 415, 502, 503, 504),
+)
+async def completions(request: ChatRequest, http: Request, context: InContext) -> Response:
+    """Run the messages through an artifact; errors are in OpenAI's form.
+
+    ``model`` is ``cascade/NAME``, ``portfolio/NAME`` or ``policy/NAME``, with ``@budget=``, ``@fraction=`` or
+    ``@deadline=`` behind it. With ``"parsimony": {"route_only": true}`` nothing is called, and the reply tells what was
+    decided, what each classifier was estimated at, and why the others were not taken.
+    """
+    try:
+        return await _completed(request, http, context)
+    except ParsimonyError as error:
+        said = {"message": str(error), "type": type(error).__name__, "param": None, "code": status_of(error)}
+        return JSONResponse({"error": said}, status_of(error))
+
+
+async def _completed(request: ChatRequest, http: Request, context: Context) -> Response:
+    solver, name, limits = _model(request)
+    live = await plan_of(context, SOLVERS[solver], name, None)
+    passed = {"messages": [message.model_dump(exclude_unset=True) for message in request.messages]}
+    passed |= {key: value for key, value in (request.model_extra or {}).items() if key not in _OURS}
+    item = {PASSED_ON: passed}
+    text = last_text(item) if solver == "portfolio" else None
+    asked = RunItem(item=item, id=request.parsimony.id, text=text if isinstance(text, str) else None)
+    tools = tools_of(context)
+    with counted(live, context.metrics):
+        if request.parsimony.route_only:
+            told = await _decided(live, Asked(asked, limits, time.monotonic() + limits.timeout_s, frozenset()), tools)
+            return JSONResponse(_completion(request, None, (0, 0), told).model_dump(mode="json"))
+        done = await unless_gone(http, run_one(live, asked, limits, tools))
+    completion = _answered(request, live, done)
+    headers = {
+        "X-Parsimony-Artifact": live.ref.spelt,
+        "X-Parsimony-Decision": done.facts["decision"],
+        "X-Parsimony-Called": json.dumps([step.classifier for step in done.run.steps]),
+    }
+    if request.stream:
+        return StreamingResponse(_events(request, completion), media_type="text/event-stream", headers=headers)
+    return JSONResponse(completion.model_dump(mode="json"), headers=headers)
+
+
+def _model(request: ChatRequest) -> tuple[str, str, RunLimits]:
+    """Read solver, name and limits from a model's name; raises InvalidRequest."""
+    artifact, *said = request.model.split("@")
+    solver, _, name = artifact.partition("/")
+    if solver not in CHATTING or not name:
+        fault = f"is {request.model!r}, must be one of {', '.join(f'{each}/NAME' for each in CHATTING)}"
+        raise InvalidRequest.at(Fault(("model",), fault))
+    given: dict[str, Any] = {}
+    for pair in said:
+        key, _, text = pair.partition("=")
+        try:
+            value = float(text)
+        except ValueError:
+            value = float("nan")
+        if key not in _LIMITS or key in given or not value >= 0:
+            raise InvalidRequest.at(
+                Fault(("model",), f"has @{pair}, must be one number for each of {', '.join(_LIMITS)}")
+            )
+        given[key] = value
+    if "fraction" in given:
+        given["budget"] = query_of(RouteBudget, fraction=given.pop("fraction"))
+    elif solver == "portfolio" and "budget" not in given:
+        given["budget"] = query_of(RouteBudget, fraction=0.5)
+    limits: RunLimits = query_of(RunLimits, timeout_s=request.parsimony.timeout_s, **given)
+    return solver, name, limits
+
+
+async def _decided(live: Live[Any], asked: Asked, tools: Any) -> dict[str, Any]:
+    """Tell what would be called, and what stands against the others; only an embedder is called, where one is needed."""
+    if live.ref.solver == "portfolio":
+        return await _routed(live, asked, tools)
+    limits = asked.limits
+    if live.ref.solver == "cascade":
+        query: Any = query_of(CascadeQuery, deadline=limits.deadline, max_cost=asked.amount(), item=asked.item.id)
+    else:
+        query = query_of(PolicyQuery, budget=asked.amount(), item=asked.item.id)
+    decision = live.plan.decide(query)
+    return {**decision.model_dump(mode="json"), **_facts(live, query, decision)}
+
+
+async def _routed(live: Live[Any], asked: Asked, tools: Any) -> dict[str, Any]:
+    """Tell how a portfolio routes a query: what each classifier is estimated at, costs, and is worth at the price."""
+    plan = live.plan
+    embedding, _ = await embedded(live, asked, tools)
+    query = route_query(asked, embedding)
+    decision = plan.decide(query)
+    estimates = plan.estimate_one(query.query)
+    values, costs = plan.values(estimates), plan.costs + plan.embedding_cost
+    worth = values - decision.price * plan.costs
+    order = np.argsort(-worth, kind="stable").tolist()
+    candidates = [
+        {
+            "classifier": plan.classifiers[k],
+            "estimated_accuracy": float(estimates[k]),
+            "cost": float(costs[k]),
+            "worth": float(worth[k]),
+            "taken": plan.classifiers[k] == decision.classifier,
+            "because": _because(decision, plan.classifiers[k], float(worth[k]), float(worth.max())),
+        }
+        for k in order
+    ]
+    return {**decision.model_dump(mode="json"), "candidates": candidates, **_facts(live, query, decision)}
+
+
+def _because(decision: Any, name: str, worth: float, best: float) -> str:
+    if name == decision.classifier:
+        return f"its estimate less the price of its cost, {worth:.4g}, is the highest"
+    if worth >= best:
+        return "as good as the one taken; the query's lot, or the budget, decided"
+    return f"its estimate less the price of its cost is {best - worth:.4g} lower"
+
+
+def _facts(live: Live[Any], query: Any, decision: Any) -> dict[str, Any]:
+    return {"artifact": live.ref.model_dump(mode="json"), **facts_of(live, query, decision)}
+
+
+def _answered(request: ChatRequest, live: Live[Any], done: Done) -> ChatCompletion:
+    answer = done.ran.answer
+    tokens = [one.tokens for one in done.ran.heard]
+    summed = sum(sent for sent, _ in tokens), sum(came for _, came in tokens)
+    text = answer.text if answer.text is not None else answer.label
+    return _completion(request, text, summed, reply_of(live, done).model_dump(mode="json"))
+
+
+def _completion(
+    request: ChatRequest, text: str | None, tokens: tuple[int, int], told: dict[str, Any]
+) -> ChatCompletion:
+    return ChatCompletion(
+        id=f"chatcmpl-{time.time_ns():x}",
+        created=int(time.time()),
+        model=request.model,
+        choices=[] if request.parsimony.route_only else [ChatChoice(message=ChatAnswer(content=text))],
+        usage=ChatUsage(prompt_tokens=tokens[0], completion_tokens=tokens[1], total_tokens=sum(tokens)),
+        parsimony=told,
+    )
+
+
+async def _events(request: ChatRequest, completion: ChatCompletion) -> AsyncIterator[str]:
+    """Write a completion as server-sent events: the answer, its end and, if it was asked for, the usage."""
+    begun = {"id": completion.id, "object": "chat.completion.chunk", "created": completion.created}
+    begun |= {"model": completion.model}
+    content = completion.choices[0].message.content
+    for delta, reason in (({"role": "assistant", "content": content or ""}, None), ({}, "stop")):
+        choice = {"index": 0, "delta": delta, "finish_reason": reason}
+        yield _event({**begun, "choices": [choice]})
+    options = (request.model_extra or {}).get("stream_options")
+    if isinstance(options, dict) and options.get("include_usage"):
+        yield _event({**begun, "choices": [], "usage": completion.usage.model_dump()})
+    yield "data: [DONE]\n\n"
+
+
+def _event(content: dict[str, Any]) -> str:
+    return f"data: {json.dumps(content)}\n\n"

@@ -1,0 +1,40 @@
+"""A cascade as a KServe ``InferenceGraph``, for those who want KServe to call the classifiers."""
+
+import re
+from typing import Any
+
+from models.cascade import CascadeRunDecision
+
+_NO_NAME = re.compile(r"[^a-z0-9-]+")
+
+
+def inference_graph(name: str, decision: CascadeRunDecision, confidence: str) -> dict[str, Any]:
+    """Write a cascade as a sequence: each step after the first is taken if the one before was not sure enough.
+
+    confidence: where in a step's reply its confidence stands, as a gjson path. A sequence ends, with the reply it has,
+    at the first step whose condition does not hold; every step gets the request as it came. Source: the KServe
+    documentation, "Inference Graph", and its CRD ``serving.kserve.io/v1alpha1``.
+    """
+    steps: list[dict[str, Any]] = []
+    before: float | None = None
+    for step in decision.steps:
+        written: dict[str, Any] = {"name": dns_name(step.classifier), "serviceName": dns_name(step.classifier)}
+        if steps:
+            written |= {"data": "$request", "condition": f"[@this].#({confidence}<{before!r})"}
+        steps.append(written)
+        before = step.confidence_threshold
+    return {
+        "apiVersion": "serving.kserve.io/v1alpha1",
+        "kind": "InferenceGraph",
+        "metadata": {"name": dns_name(name)},
+        "spec": {"nodes": {"root": {"routerType": "Sequence", "steps": steps}}},
+    }
+
+
+def dns_name(text: str) -> str:
+    """Write a name as Kubernetes wants names: lower case letters, digits and dashes, at most 63.
+
+    >>> dns_name("Pixels (all)"), dns_name("few-pixels")
+    ('pixels-all', 'few-pixels')
+    """
+    return _NO_NAME.sub("-", text.lower()).strip("-")[:63].strip("-") or "classifier"
