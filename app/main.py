@@ -119,15 +119,8 @@ def create_api(settings: Settings, metrics: Metrics, subjects: Mapping[str, Subj
     api.include_router(health.router)
     resources = (datasets.router, datasets.drafts, builds.router, advice.router, artifacts.router, endpoints.router)
     each_subject = (subject.router for subject in subjects.values())
-    for router in (
-        *resources,
-        *each_subject,
-        runs.router_for(subjects),
-        chat.router,
-        open_inference.router,
-        what_if.router_for(subjects),
-        feedback.router,
-    ):
+    fronts = (runs.router_for(subjects), chat.router, open_inference.router)
+    for router in (*resources, *each_subject, *fronts, what_if.router_for(subjects), feedback.router):
         api.include_router(router, dependencies=[Security(BEARER)], responses=errors(401, 403, 429))
     docs.install(api)
     missing = pages.install(api)

@@ -25,7 +25,7 @@ class ChatMessage(BaseModel):
 
 
 class ChatRequest(BaseModel):
-    """A chat completion; fields of OpenAI's API that are not named here are passed on to the models that are called."""
+    """A chat completion; fields of OpenAI's API that are not named here are passed on."""
 
     model_config = ConfigDict(
         extra="allow",

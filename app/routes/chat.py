@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import JsonValue
 
 from app.http.problems import status_of
 from app.routes.dependencies import Context, InContext, each_name_once, errors, json_only, plan_of
@@ -69,9 +70,9 @@ async def completions(request: ChatRequest, http: Request, context: InContext) -
 async def _completed(request: ChatRequest, http: Request, context: Context) -> Response:
     solver, name, limits = _model(request)
     live = await plan_of(context, SOLVERS[solver], name, None)
-    passed = {"messages": [message.model_dump(exclude_unset=True) for message in request.messages]}
+    passed: dict[str, Any] = {"messages": [message.model_dump(exclude_unset=True) for message in request.messages]}
     passed |= {key: value for key, value in (request.model_extra or {}).items() if key not in _OURS}
-    item = {PASSED_ON: passed}
+    item: JsonValue = {PASSED_ON: passed}
     text = last_text(item) if solver == "portfolio" else None
     asked = RunItem(item=item, id=request.parsimony.id, text=text if isinstance(text, str) else None)
     tools = tools_of(context)
@@ -119,7 +120,7 @@ def _model(request: ChatRequest) -> tuple[str, str, RunLimits]:
 
 
 async def _decided(live: Live[Any], asked: Asked, tools: Any) -> dict[str, Any]:
-    """Tell what would be called, and what stands against the others; only an embedder is called, where one is needed."""
+    """Tell what would be called; only an embedder is called, where one is needed."""
     if live.ref.solver == "portfolio":
         return await _routed(live, asked, tools)
     limits = asked.limits
