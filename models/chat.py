@@ -25,7 +25,7 @@ class ChatMessage(BaseModel):
 
 
 class ChatRequest(BaseModel):
-    """A chat completion; fields of OpenAI's API that are not named here are passed on."""
+    """What is asked; fields of OpenAI's API that have no name here are passed on to what is called."""
 
     model_config = ConfigDict(
         extra="allow",
@@ -35,7 +35,7 @@ class ChatRequest(BaseModel):
     )
 
     model: Annotated[str, Field(min_length=3, max_length=300)] = Field(
-        description="the artifact, as cascade/NAME, portfolio/NAME or policy/NAME; then limits, as @budget=, @fraction= "
+        description="the artifact, as cascade/NAME, portfolio/NAME or policy/NAME; then limits: @budget=, @fraction= "
         "or @deadline=",
         examples=["cascade/digits", "portfolio/chat@fraction=0.3"],
     )

@@ -89,7 +89,7 @@ class RunStep(Value):
     accepted: bool = Field(description="whether the run's answer is this one's")
     cost: float = Field(description="what the call cost, in the artifact's unit")
     seconds: float = Field(description="how long it took, tries included")
-    attempts: int = Field(default=1, description="how often it was tried; 0: its circuit is open")
+    attempts: int = Field(default=1, description="how often it was tried; 0: it was not called")
     error: str | None = Field(default=None, description="why it gave no answer; null: it did")
 
 

@@ -14,7 +14,15 @@ from typing import Any
 
 import aiohttp
 import orjson
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception_type,
+    stop_after_attempt,
+    wait_exponential,
+    wait_random,
+)
+from tenacity.wait import wait_base
 
 from app.metrics import Metrics
 from app.running import protocols
@@ -227,14 +235,14 @@ class _Tries:
     why: str = ""
 
 
-class _Wait(wait_exponential_jitter):
-    """Waits longer from try to try, and as long as a reply's Retry-After says."""
+class _Wait(wait_base):
+    """Waits longer from try to try, with jitter, and as long as a reply's Retry-After says."""
 
     def __init__(self, first_s: float) -> None:
-        super().__init__(initial=first_s, max=60.0, jitter=first_s)
+        self._usual = wait_exponential(multiplier=first_s, max=60.0) + wait_random(0.0, first_s)
 
     def __call__(self, retry_state: RetryCallState) -> float:
-        waited = super().__call__(retry_state)
+        waited = self._usual(retry_state)
         error = retry_state.outcome.exception() if retry_state.outcome else None
         return max(waited, error.wait_s) if isinstance(error, _Again) else waited
 

@@ -56,6 +56,6 @@ def part_of(document: Any, pointer: str) -> Any:
         found = jsonpointer.resolve_pointer(document, pointer, _LACKING)
     except jsonpointer.JsonPointerException as error:
         raise WrongShape(f"there is no {pointer}") from error
-    if found is _LACKING:
+    if found is _LACKING or isinstance(found, jsonpointer.EndOfList):
         raise WrongShape(f"there is no {pointer or 'value'}")
     return found

@@ -69,7 +69,7 @@ class Continuations:
             after: Way = (0.0, ())
             if k != self.last:
                 after = self._best(state | {k}, rest, solved)
-            expected = self.reaching[state] * self.times[k] + after[0]
+            expected = self.reaching.get(state, 1.0) * self.times[k] + after[0]
             if expected < best[0]:
                 best = (expected, (k, *after[1]))
         solved[state] = best

@@ -19,9 +19,13 @@ class ModelServer:
         self.url = f"http://127.0.0.1:{port}"
         self._client = httpx.Client(base_url=self.url, timeout=patient(10), trust_env=False)
 
+    def close(self) -> None:
+        """Close the connections to it."""
+        self._client.close()
+
     def switch(self, **faults: str) -> None:
         """Switch faults on, by classifier, the others off; counting begins anew."""
-        self._client.put("/faults", json={name.replace("_", "-"): fault for name, fault in faults.items()})
+        self._client.put("/faults", json=faults)
 
     def counted(self) -> dict[str, Any]:
         """Tell what was called, what was answered and who left before, by classifier."""
@@ -58,9 +62,10 @@ def running_models() -> Iterator[ModelServer]:
     port = free_port()
     command = [sys.executable, "-m", "tests.support.model_server", str(port)]
     with subprocess.Popen(command) as process:
+        server = ModelServer(port)
         try:
-            server = ModelServer(port)
             wait_for(server.answers, 60, "the model server does not answer")
             yield server
         finally:
+            server.close()
             process.terminate()

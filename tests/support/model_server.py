@@ -148,7 +148,8 @@ class Models:
 
     async def _endless(self) -> AsyncIterator[bytes]:
         while True:
-            yield b" " * 2**16
+            yield b" " * 2**12
+            await asyncio.sleep(0.001)
 
 
 def application() -> Starlette:

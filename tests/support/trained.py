@@ -40,8 +40,8 @@ def trained() -> Trained:
     images, truth = data.data[order], data.target[order].astype(str)
     kinds: dict[str, tuple[Any, slice]] = {
         "few-pixels": (LinearDiscriminantAnalysis(), slice(24, 40)),
-        "half": (LogisticRegression(max_iter=300), slice(16, 48)),
-        "all": (LogisticRegression(C=0.1, max_iter=500), slice(0, 64)),
+        "half": (LogisticRegression(C=0.01, max_iter=1000), slice(16, 48)),
+        "all": (LogisticRegression(C=0.01, max_iter=1000), slice(0, 64)),
     }
     models = {
         name: (model.fit(images[:LEARN, columns], truth[:LEARN]), columns) for name, (model, columns) in kinds.items()

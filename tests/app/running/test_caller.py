@@ -1,0 +1,189 @@
+"""Calls of real servers with really trained models, and every fault that they have by switch."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.metrics import Metrics
+from app.running.caller import OPEN, UNKNOWN, Caller
+from app.running.circuit import FAILURES
+from app.running.hosts import Hosts
+from models.endpoint import ENDPOINT
+from solvers.running import Heard
+from tests.support.model_process import ModelServer, running_models
+from tests.support.servers import free_port
+from tests.support.trained import LEARN, trained
+
+KEY = "sk-very-secret"
+SECRET = {"secret": "PARSIMONY_SECRET_TEST", "secret_header": "X-Key"}
+
+
+@pytest.fixture(scope="module")
+def models() -> Iterator[ModelServer]:
+    """Run the model server."""
+    with running_models() as server:
+        yield server
+
+
+@pytest.fixture
+def image() -> list[float]:
+    """Give an image that no classifier has learned from."""
+    pixels: list[float] = trained().images[LEARN + 800].tolist()
+    return pixels
+
+
+def called(
+    endpoints: dict[str, Any], name: str, item: Any, *, within: float = 20.0, times: int = 1, environ: Any = None
+) -> list[Heard]:
+    """Call an endpoint some times, one after the other."""
+
+    async def work() -> list[Heard]:
+        caller = Caller(Hosts(("127.0.0.1",)), Metrics(), environ or {"PARSIMONY_SECRET_TEST": KEY})
+        caller.follow({each: ENDPOINT.validate_python(one) for each, one in endpoints.items()})
+        try:
+            return [await caller.call(name, item, within) for _ in range(times)]
+        finally:
+            await caller.close()
+
+    return asyncio.run(work())
+
+
+def test_every_protocol_gives_what_the_classifier_says(models: ModelServer, image: list[float]) -> None:
+    models.switch()
+    shares = trained().answer("all", image)
+    best = max(shares, key=lambda label: shares[label])
+    endpoints = {
+        "json": models.json_endpoint("all"),
+        "tensors": models.inference_endpoint("all"),
+        "chat": models.chat_endpoint("all", prices={"per_input_token": 0.5, "per_output_token": 2.0, "per_call": 1.0}),
+    }
+    for name in endpoints:
+        (heard,) = called(endpoints, name, image)
+        assert (heard.label, heard.error, heard.attempts) == (best, None, 1)
+        assert heard.confidence == pytest.approx(shares[best])
+    assert called(endpoints, "chat", image)[0].cost == 64 * 0.5 + 2.0 + 1.0
+
+
+FAULTS = [
+    ("error", {}, "answered 500", 1),
+    ("garbage", {}, "no JSON", 1),
+    ("endless", {"most_reply_bytes": 10_000}, "more than 10000 bytes", 1),
+    ("wrong-shape", {}, "no /answer/label", 1),
+    ("redirect", {}, "answered 307, and redirects are not followed", 1),
+    ("reset", {}, "the connection broke", 1),
+    ("busy", {"retries": {"attempts": 3, "wait_s": 0.0}}, "answered 429", 3),
+    ("hang", {"timeout_s": 0.3}, "no answer within 0.3 s", 1),
+]
+
+
+@pytest.mark.parametrize(("fault", "changes", "said", "tries"), FAULTS, ids=[fault for fault, *_ in FAULTS])
+def test_a_fault_is_an_error_that_says_what_and_nothing_is_asked_twice_that_may_be_paid(
+    models: ModelServer, image: list[float], fault: str, changes: dict[str, Any], said: str, tries: int
+) -> None:
+    models.switch(all=fault)
+    started = time.monotonic()
+    (heard,) = called({"all": models.json_endpoint("all", **changes)}, "all", image)
+    assert time.monotonic() - started < 15
+    assert said in str(heard.error)
+    assert "secret trace" not in str(heard.error)
+    assert (heard.label, heard.attempts) == (None, tries)
+    assert models.counted()["calls"]["all"] == tries
+
+
+def test_what_is_busy_once_is_asked_again_and_answers(models: ModelServer, image: list[float]) -> None:
+    models.switch(all="busy-once")
+    (heard,) = called({"all": models.json_endpoint("all")}, "all", image)
+    assert (heard.error, heard.attempts) == (None, 2)
+    assert models.counted()["answered"] == {"all": 1}
+
+
+def test_where_nothing_listens_it_is_tried_again_and_said(image: list[float]) -> None:
+    url = f"http://127.0.0.1:{free_port()}/"
+    endpoint = {"protocol": "json", "url": url, "label": "/l", "retries": {"wait_s": 0.0}}
+    (heard,) = called({"all": endpoint}, "all", image)
+    assert "cannot be reached" in str(heard.error)
+    assert heard.attempts == 2
+
+
+def test_a_call_ends_with_the_time_of_its_run(models: ModelServer, image: list[float]) -> None:
+    models.switch(all="hang")
+    started = time.monotonic()
+    (heard,) = called({"all": models.json_endpoint("all")}, "all", image, within=0.2)
+    assert time.monotonic() - started < 5
+    assert "no answer within 0.2 s" in str(heard.error)
+
+
+def test_an_endpoint_that_fails_again_and_again_is_left_out(models: ModelServer, image: list[float]) -> None:
+    models.switch(all="error")
+    heard = called({"all": models.json_endpoint("all")}, "all", image, times=FAILURES + 2)
+    assert [one.error for one in heard[-2:]] == [OPEN, OPEN]
+    assert models.counted()["calls"] == {"all": FAILURES}
+
+
+def test_a_run_that_had_no_time_is_no_failure_of_the_endpoint(models: ModelServer, image: list[float]) -> None:
+    models.switch(all="slow")
+    heard = called({"all": models.json_endpoint("all")}, "all", image, within=0.05, times=FAILURES + 1)
+    assert OPEN not in [one.error for one in heard]
+
+
+def test_the_key_is_sent_and_never_told(models: ModelServer, image: list[float]) -> None:
+    models.switch()
+    (heard,) = called({"all": models.json_endpoint("all", **SECRET)}, "all", image)
+    assert heard.error is None
+    assert KEY in models.counted()["keys"]
+    assert KEY not in repr(heard)
+
+
+@pytest.mark.parametrize("value", ["", "a\r\nX-Other: b", "ключ"])
+def test_a_key_that_is_none_is_not_sent(models: ModelServer, image: list[float], value: str) -> None:
+    models.switch()
+    environ = {"PARSIMONY_SECRET_TEST": value}
+    (heard,) = called({"all": models.json_endpoint("all", **SECRET)}, "all", image, environ=environ)
+    assert "PARSIMONY_SECRET_TEST" in str(heard.error)
+    assert models.counted()["calls"] == {}
+
+
+def test_a_judge_gives_the_confidence_where_the_model_tells_none(models: ModelServer, image: list[float]) -> None:
+    models.switch()
+    judge = models.json_endpoint("half", body={"pixels": "{{item/item}}"})
+    chat = models.chat_endpoint("all", logprobs=False, judge="judge")
+    (heard,) = called({"chat": chat, "judge": judge}, "chat", image)
+    shares = trained().answer("half", image)
+    assert heard.confidence == pytest.approx(max(shares.values()))
+
+
+def test_an_item_that_the_template_does_not_fit_is_no_failure(models: ModelServer) -> None:
+    models.switch()
+    endpoint = models.json_endpoint("all", body={"pixels": "{{item/pixels}}"})
+    heard = called({"all": endpoint}, "all", {"other": 1}, times=FAILURES + 1)
+    assert {one.error for one in heard} == {"there is no /pixels"}
+    assert models.counted()["calls"] == {}
+
+
+def test_what_is_not_registered_is_said() -> None:
+    (heard,) = called({}, "all", None)
+    assert (heard.error, heard.attempts) == (UNKNOWN, 0)
+
+
+def test_a_caller_that_goes_away_ends_its_call(models: ModelServer, image: list[float]) -> None:
+    models.switch(all="hang")
+
+    async def work() -> None:
+        caller = Caller(Hosts(("127.0.0.1",)), Metrics())
+        caller.follow({"all": ENDPOINT.validate_python(models.json_endpoint("all"))})
+        calling = asyncio.create_task(caller.call("all", image, 20.0))
+        while not (await asyncio.to_thread(models.counted))["calls"]:
+            await asyncio.sleep(0.02)
+        calling.cancel()
+        await asyncio.wait({calling})
+        await caller.close()
+
+    asyncio.run(work())
+    for _ in range(200):
+        if models.counted()["left"]:
+            break
+        time.sleep(0.05)
+    assert models.counted()["left"] == {"all": 1}

@@ -1,0 +1,99 @@
+"""Which hosts may be called, and every way that is known of saying another one."""
+
+import asyncio
+import socket
+from typing import Any
+
+import pytest
+from aiohttp.resolver import ThreadedResolver
+
+from app.running.hosts import GuardedResolver, HostRefused, Hosts
+from models import InvalidRequest
+
+SOMEWHERE = "93.184.216.34"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1/",
+        "http://127.0.0.1:8080/x",
+        "http://[::1]/",
+        "http://[::ffff:127.0.0.1]/",
+        "http://10.0.0.1/",
+        "http://192.168.1.1/",
+        "http://172.16.0.1/",
+        "http://100.64.0.1/",
+        "http://[fc00::1]/",
+        "http://0.0.0.0/",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://[fe80::1]/",
+        "http://[fe80::1%25eth0]/",
+        "http://[fd00:ec2::254]/",
+        "http://100.100.100.200/",
+        "http://168.63.129.16/",
+        "http://224.0.0.1/",
+        "http://255.255.255.255/",
+        "http://[64:ff9b::7f00:1]/",
+        "http://[2002:7f00:1::]/",
+        "http://[::]/",
+    ],
+)
+def test_addresses_that_are_not_public_are_refused_unless_they_are_named(url: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"not public|never called"):
+        Hosts(()).refuse_url(url)
+
+
+@pytest.mark.parametrize("host", ["2130706433", "0177.0.0.1", "0x7f.1", "127.1", "localhost", "0x7f000001"])
+def test_other_ways_of_writing_loopback_are_refused_when_they_are_resolved(host: str) -> None:
+    async def resolve() -> Any:
+        return await GuardedResolver(Hosts(())).resolve(host, 80)
+
+    with pytest.raises((HostRefused, socket.gaierror)):
+        asyncio.run(resolve())
+
+
+def test_a_name_that_changes_its_address_has_only_the_one_that_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([SOMEWHERE, "127.0.0.1"])
+
+    async def changing(self: Any, host: str, port: int = 0, family: Any = 0) -> Any:
+        address = {"hostname": host, "host": next(answers), "port": port, "family": family, "proto": 0, "flags": 0}
+        return [address]
+
+    monkeypatch.setattr(ThreadedResolver, "resolve", changing)
+
+    async def resolve() -> str:
+        found = await GuardedResolver(Hosts(())).resolve("changing.example", 80)
+        return str(found[0]["host"])
+
+    assert asyncio.run(resolve()) == SOMEWHERE
+    with pytest.raises(HostRefused, match="not public"):
+        asyncio.run(resolve())
+
+
+def test_what_is_named_may_be_called_and_nothing_else() -> None:
+    hosts = Hosts(("127.0.0.1:9000", "*.models.example", "[::1]:80"))
+    hosts.refuse_url("http://127.0.0.1:9000/x")
+    hosts.refuse_url("https://a.models.example/")
+    hosts.refuse_url("http://[::1]:80/")
+    for url in ("http://127.0.0.1:9001/", "https://models.example.org/", "https://example.org/", "http://[::1]:81/"):
+        with pytest.raises(InvalidRequest, match="PARSIMONY_ENDPOINT_HOSTS"):
+            hosts.refuse_url(url)
+
+
+def test_a_star_alone_names_public_hosts_only() -> None:
+    hosts = Hosts(("*",))
+    hosts.refuse_url(f"https://{SOMEWHERE}/")
+    with pytest.raises(InvalidRequest, match="not public"):
+        hosts.refuse_url("http://127.0.0.1/")
+
+
+@pytest.mark.parametrize("address", ["169.254.169.254", "fe80::1", "0.0.0.0", "64:ff9b::a00:1"])
+def test_some_addresses_are_never_called_even_if_they_are_named(address: str) -> None:
+    with pytest.raises(HostRefused, match="never called"):
+        Hosts((address, "metadata")).check("metadata", 80, [address])
+
+
+def test_a_name_with_one_bad_address_among_good_ones_is_refused() -> None:
+    with pytest.raises(HostRefused):
+        Hosts(()).check("mixed.example", 443, [SOMEWHERE, "10.0.0.1"])

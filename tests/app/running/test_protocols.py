@@ -1,0 +1,189 @@
+"""What each protocol makes of an item, and reads from a reply."""
+
+from typing import Any
+
+import pytest
+
+from app.running import protocols
+from app.running.circuit import FAILURES, REST_S, Circuit
+from app.running.protocols.openai_chat import read_label
+from app.running.templates import WrongShape
+from models.endpoint import ENDPOINT, Choice, JsonField, Pattern, WholeText
+
+URL = "http://models.example"
+JSON = {"protocol": "json", "url": f"{URL}/{{{{item/id}}}}", "body": {"x": "{{item/x}}"}}
+TENSORS = {"protocol": "open-inference", "url": URL, "model": "m", "label_output": "label", "labels": ["a", "b"]}
+CHAT = {"protocol": "openai-chat", "url": f"{URL}/v1/", "model": "m"}
+
+
+def read(endpoint: dict[str, Any], reply: Any) -> Any:
+    """Read a reply as of an endpoint."""
+    return protocols.read(ENDPOINT.validate_python(endpoint), reply)
+
+
+def request(endpoint: dict[str, Any], item: Any) -> Any:
+    """Make a request as to an endpoint."""
+    return protocols.request(ENDPOINT.validate_python(endpoint), item)
+
+
+def test_json_fills_its_templates_and_follows_its_pointers() -> None:
+    endpoint = JSON | {"label": "/y/0", "confidence": "/p", "cost": "/usd"}
+    made = request(endpoint, {"id": "a/b", "x": [1, 2]})
+    assert (made.method, made.url, made.body) == ("POST", f"{URL}/a%2Fb", {"x": [1, 2]})
+    said = read(endpoint, {"y": [7], "p": 0.5, "usd": 0.01})
+    assert (said.label, said.confidence, said.cost) == ("7", 0.5, 0.01)
+
+
+def test_json_takes_the_best_of_scores_and_the_values_of_a_feature() -> None:
+    said = read(JSON | {"scores": ""}, {"a": 0.2, "b": 0.8})
+    assert (said.label, said.confidence) == ("b", 0.8)
+    assert read(JSON | {"values": "/v"}, {"v": [1, 2.5]}).values == (1.0, 2.5)
+    assert read(JSON | {"values": "/v"}, {"v": 3}).values == (3.0,)
+
+
+@pytest.mark.parametrize(
+    ("pointers", "reply", "said"),
+    [
+        ({"label": "/y"}, {}, "no /y"),
+        ({"label": "/y"}, {"y": None}, "the label is None"),
+        ({"label": "/y"}, {"y": ""}, "0 characters"),
+        ({"label": "/y"}, {"y": "x" * 201}, "201 characters"),
+        ({"label": "/y"}, [], "no /y"),
+        ({"label": "/y", "confidence": "/p"}, {"y": "a", "p": "high"}, "the confidence is 'high'"),
+        ({"label": "/y", "cost": "/c"}, {"y": "a", "c": -1}, "the cost is -1"),
+        ({"scores": "/s"}, {"s": {}}, "no scores"),
+        ({"scores": "/s"}, {"s": [1]}, "must be an object"),
+        ({"values": "/v"}, {"v": []}, "no values"),
+        ({"values": "/v"}, {"v": [True]}, "must be a number"),
+    ],
+)
+def test_json_says_what_is_wrong_with_a_reply(pointers: dict[str, str], reply: Any, said: str) -> None:
+    with pytest.raises(WrongShape, match=said):
+        read(JSON | pointers, reply)
+
+
+def test_open_inference_sends_a_row_and_reads_label_or_probabilities() -> None:
+    made = request(TENSORS, [1.0, 2.0])
+    assert made.url == f"{URL}/v2/models/m/infer"
+    assert made.body["inputs"][0]["shape"] == [1, 2]
+    outputs = [{"name": "label", "data": [1]}, {"name": "p", "data": [[0.3, 0.7]]}]
+    assert read(TENSORS, {"outputs": outputs}).label == "b"
+    said = read(TENSORS | {"probabilities_output": "p"}, {"outputs": outputs})
+    assert (said.label, said.confidence, said.scores) == ("b", 0.7, {"a": 0.3, "b": 0.7})
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        ({}, "no outputs"),
+        ({"outputs": []}, "no output 'label'"),
+        ({"outputs": [{"name": "label"}]}, "no data"),
+        ({"outputs": [{"name": "label", "data": [5]}]}, "the label is 5"),
+        ({"outputs": [{"name": "label", "data": [0, 1]}]}, "2 elements"),
+    ],
+)
+def test_open_inference_says_what_is_wrong_with_a_reply(reply: Any, said: str) -> None:
+    with pytest.raises(WrongShape, match=said):
+        read(TENSORS, reply)
+
+
+def test_an_item_that_is_no_row_is_no_tensor() -> None:
+    with pytest.raises(WrongShape, match="a value or a list of values"):
+        request(TENSORS, [[1, 2]])
+
+
+def test_chat_sends_texts_messages_or_a_whole_request() -> None:
+    made = request(CHAT | {"system": "be brief", "max_tokens": 3}, "hello")
+    assert made.url == f"{URL}/v1/chat/completions"
+    assert made.body["messages"] == [
+        {"role": "system", "content": "be brief"},
+        {"role": "user", "content": "hello"},
+    ]
+    assert (made.body["max_tokens"], made.body["temperature"], made.body["logprobs"]) == (3, 0.0, True)
+    messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    assert request(CHAT, messages).body["messages"] == messages
+    whole = {"chat": {"messages": messages, "temperature": 1.5, "max_tokens": 9}}
+    assert request(CHAT, whole).body["temperature"] == 1.5
+    assert request(CHAT, whole).body["max_tokens"] == 9
+    assert request(CHAT, whole).body["model"] == "m"
+    assert request(JSON | {"body": "{{item}}", "url": URL, "label": "/y"}, whole).body == "a"
+
+
+def chat_reply(content: Any, **more: Any) -> dict[str, Any]:
+    """Make a chat completion."""
+    choice = {"message": {"content": content}, **more}
+    return {"choices": [choice], "usage": {"prompt_tokens": 10, "completion_tokens": 2}}
+
+
+def test_chat_is_as_sure_as_its_tokens_and_costs_what_they_cost() -> None:
+    tokens = {"content": [{"logprob": -0.1}, {"logprob": -0.3}]}
+    said = read(CHAT, chat_reply("yes", logprobs=tokens))
+    assert (said.label, said.input_tokens, said.output_tokens) == ("yes", 10, 2)
+    assert said.confidence == pytest.approx(0.8187, abs=1e-4)
+    assert read(CHAT, chat_reply("yes", logprobs=None)).confidence is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "label", "confidence"),
+    [
+        (Choice(labels=("Spam", "No spam")), "  no  SPAM. ", "No spam", None),
+        (JsonField(confidence="/sure"), '{"label": "a", "sure": 0.5}', "a", 0.5),
+        (Pattern(pattern=r"answer: (\w+)"), "so the answer: B!", "B", None),
+        (Pattern(pattern=r"\d+"), "about 42 or 43", "42", None),
+        (WholeText(), "free text", "free text", None),
+    ],
+)
+def test_labels_are_read_from_answers(answer: Any, text: str, label: str, confidence: float | None) -> None:
+    assert read_label(answer, text) == (label, confidence)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (Choice(labels=("a",)), "ab"),
+        (JsonField(), "no json"),
+        (JsonField(), "{}"),
+        (Pattern(pattern="x"), "y"),
+        (WholeText(), ""),
+    ],
+)
+def test_an_answer_without_a_label_is_none(answer: Any, text: str) -> None:
+    with pytest.raises(WrongShape):
+        read_label(answer, text)
+
+
+def test_a_pattern_that_would_take_for_ever_elsewhere_is_quick() -> None:
+    assert read_label(Pattern(pattern=r"(?:a+)+$|b"), "a" * 5000 + "b")[0]
+
+
+def test_embeddings_are_read() -> None:
+    endpoint = {"protocol": "openai-embeddings", "url": URL, "model": "e", "dimensions": 2}
+    assert request(endpoint, "text").body == {
+        "model": "e",
+        "input": "text",
+        "encoding_format": "float",
+        "dimensions": 2,
+    }
+    assert read(endpoint, {"data": [{"embedding": [0.5, 1]}]}).values == (0.5, 1.0)
+
+
+def test_a_circuit_opens_after_failures_in_a_row_and_closes_after_one_good_try() -> None:
+    circuit = Circuit()
+    for _ in range(FAILURES - 1):
+        circuit.end(0.0, failed=True)
+    circuit.end(0.0, failed=False)
+    for _ in range(FAILURES - 1):
+        circuit.end(0.0, failed=True)
+    assert circuit.admits(0.0)
+    circuit.end(1.0, failed=True)
+    assert (circuit.state(1.0), circuit.admits(1.0)) == ("open", False)
+    later = 1.0 + REST_S
+    assert (circuit.state(later), circuit.admits(later)) == ("half-open", True)
+    circuit.begin(later)
+    assert not circuit.admits(later)
+    circuit.end(later, failed=True)
+    assert circuit.state(later + 1) == "open"
+    again = later + REST_S
+    circuit.begin(again)
+    circuit.end(again, failed=False)
+    assert circuit.state(again) == "closed"

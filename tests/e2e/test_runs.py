@@ -1,0 +1,432 @@
+"""The service runs items itself: registered, decided, called, answered, over HTTP as callers do it."""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import openai
+import pytest
+
+from app.store import codec
+from models import TraceSpec, dataset_from_columns
+from tests.support.model_process import ModelServer, running_models
+from tests.support.patience import patient
+from tests.support.replays import built
+from tests.support.servers import Server, running_server, wait_for
+from tests.support.trained import COSTS, LEARN, TRACED, embedding, trace_table, trained
+
+KEY = "sk-very-secret"
+FRESH = LEARN + TRACED
+"""The first image that nobody has seen."""
+BUILDS: dict[str, dict[str, Any]] = {
+    "cascade": {"target_precision": 0.9},
+    "portfolio": {"estimator": "logistic", "embedder": "embedder", "curve_points": 5},
+    "policy": {"points": 4, "trees": 8, "depth": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def models() -> Iterator[ModelServer]:
+    """Run the model server."""
+    with running_models() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, models: ModelServer) -> Iterator[Server]:
+    """Run a server with three artifacts of the trained classifiers, each behind a protocol of its own."""
+    with running_server(tmp_path_factory.mktemp("runs"), endpoint_hosts="127.0.0.1", secret_test=KEY) as server:
+        for data in artifacts():
+            headers = {"content-type": "application/octet-stream"}
+            imported = server.client.post("/v1/artifacts/import", content=data, headers=headers)
+            assert imported.status_code == 201, imported.text
+        for name, endpoint in endpoints(models).items():
+            assert server.client.put(f"/v1/endpoints/{name}", json=endpoint).status_code == 201
+        wait_for(lambda: answering(server) == set(BUILDS), 20, "the artifacts are not loaded")
+        yield server
+
+
+def artifacts() -> Iterator[bytes]:
+    """Fit the artifacts, as a worker would."""
+    spec, columns, vectors = trace_table()
+    arrays = {name: np.array(values) for name, values in columns.items()}
+    dataset = dataset_from_columns(TraceSpec.model_validate(spec), arrays, vectors)
+    for solver, params in BUILDS.items():
+        live = built(solver, dataset, **params)
+        about = {"solver": solver, "name": "digits", "dataset": "digits", "dataset_sha256": "0" * 64, "seed": 0}
+        manifest = {**about, "params": params, "unit": "ms", "summary": live.record.summary}
+        yield codec.encode(live.plan, manifest)
+
+
+def endpoints(models: ModelServer) -> dict[str, Any]:
+    """Give the endpoints: each classifier behind another protocol, and an embedder."""
+    return {
+        "few-pixels": models.json_endpoint("few-pixels", secret="PARSIMONY_SECRET_TEST", secret_header="X-Key"),
+        "half": models.inference_endpoint("half"),
+        "all": models.chat_endpoint("all"),
+        "embedder": {"protocol": "openai-embeddings", "url": models.url, "model": "e"},
+    }
+
+
+def answering(server: Server) -> set[str]:
+    """List the subjects that have an artifact."""
+    return {item["solver"] for item in server.client.get("/v1/artifacts").json()["items"]}
+
+
+@pytest.fixture(autouse=True)
+def _no_faults(models: ModelServer, server: Server) -> None:
+    """Switch faults off, and register the endpoints anew, so that no circuit is open."""
+    models.switch()
+    for name, endpoint in endpoints(models).items():
+        server.client.delete(f"/v1/endpoints/{name}")
+        server.client.put(f"/v1/endpoints/{name}", json=endpoint)
+
+
+def image(place: int) -> list[float]:
+    """Give an image that nobody has seen."""
+    pixels: list[float] = trained().images[FRESH + place].tolist()
+    return pixels
+
+
+def run(server: Server, solver: str, **body: Any) -> httpx.Response:
+    """Run an item."""
+    plural = {"policy": "policies", "index": "indexes"}.get(solver, f"{solver}s")
+    return server.client.post(f"/v1/{plural}/digits/runs", json=body)
+
+
+def accuracy_of(replies: list[dict[str, Any]]) -> float:
+    """Give the share of images that were read rightly."""
+    truth = trained().truth
+    right: float = np.mean([reply["label"] == truth[FRESH + i] for i, reply in enumerate(replies)]).item()
+    return right
+
+
+def test_a_cascade_answers_images_that_nobody_has_seen_as_it_said(server: Server) -> None:
+    replies = [run(server, "cascade", item=image(i), id=str(i), timeout_s=20).json() for i in range(120)]
+    said = replies[0]["expected"]["accuracy_interval"]
+    assert said[0] - 0.1 <= accuracy_of(replies) <= said[1] + 0.1
+    steps = replies[0]["steps"]
+    assert steps[-1]["accepted"]
+    assert [step["accepted"] for step in steps].count(True) == 1
+    assert all(reply["degraded"] is None for reply in replies)
+    assert replies[0]["spent"]["cost"] == pytest.approx(sum(step["cost"] for step in steps))
+    decided = server.client.get("/v1/cascades/digits/decision").json()
+    assert [step["classifier"] for step in steps] == decided["cascade"][: len(steps)]
+
+
+def test_the_outcome_of_a_run_is_told_by_its_decision(server: Server) -> None:
+    reply = run(server, "cascade", item=image(0)).json()
+    told = {"items": [{"decision": reply["decision"], "correct": True, "time": 1.0}]}
+    assert server.client.post("/v1/feedback", json=told).json()["counted"] == 1
+
+
+def test_a_deadline_holds_whatever_hangs(server: Server, models: ModelServer) -> None:
+    decided = server.client.get("/v1/cascades/digits/decision").json()
+    first = decided["cascade"][0]
+    models.switch(**{first: "hang"})
+    started = time.monotonic()
+    reply = run(server, "cascade", item=image(1), deadline=2000.0)
+    assert time.monotonic() - started < 2.0 + patient(1.0)
+    assert reply.status_code == 200, reply.text
+    assert first in reply.json()["degraded"]
+    assert reply.json()["label"] is not None
+
+
+def test_a_portfolio_embeds_routes_and_falls_back(server: Server, models: ModelServer) -> None:
+    text = json.dumps(image(2))
+    reply = run(server, "portfolio", item=text, budget={"fraction": 0.5}).json()
+    called = [step["classifier"] for step in reply["steps"]]
+    assert called[0] == "embedder"
+    models.switch(**{called[1]: "error"})
+    # the stand-ins read pixels, which the text of a chat is not for the others: all that counts is who is called
+    other = run(server, "portfolio", item=image(2), embedding=vector(2), budget={"fraction": 0.5}).json()
+    assert other["degraded"].startswith(f"{called[1]}: answered 500")
+    assert len({step["classifier"] for step in other["steps"]}) == 2
+
+
+def vector(place: int) -> list[float]:
+    """Give an image's embedding."""
+    numbers: list[float] = embedding(np.array([image(place)]))[0].tolist()
+    return numbers
+
+
+def test_a_list_is_assigned_as_a_whole_within_its_budget(server: Server) -> None:
+    items = [{"item": image(i), "embedding": vector(i), "id": str(i)} for i in range(60)]
+    reply = run(server, "portfolio", items=items, budget={"per_query": 4.0}).json()
+    planned = [COSTS[item["steps"][-1]["classifier"]] for item in reply["items"]]
+    assert sum(planned) <= 4.0 * 60 * (1 + 1e-9)
+    assert [item["id"] for item in reply["items"]] == [str(i) for i in range(60)]
+    assert accuracy_of(reply["items"]) > 0.7
+    assert reply["spent"]["cost"] == pytest.approx(sum(item["spent"]["cost"] for item in reply["items"]))
+
+
+def test_one_failed_item_of_a_list_leaves_the_others_theirs(server: Server) -> None:
+    items = [{"item": image(0)}, {"item": {"no": "pixels"}}]
+    reply = run(server, "cascade", items=items)
+    assert reply.status_code == 200, reply.text
+    good, bad = reply.json()["items"]
+    assert good["label"] is not None
+    assert (bad["status"], "there is no answer" in bad["error"]) == (502, True)
+
+
+def test_a_paced_stream_counts_its_runs_in_the_ledger(server: Server) -> None:
+    pacing = {"ledger": "runs", "total": 12.0, "queries": 4}
+    for place in range(4):
+        body = {"item": image(place), "embedding": vector(place), "budget": {"fraction": 1.0}, "budget_pacing": pacing}
+        assert run(server, "portfolio", **body).status_code == 200
+    over = [run(server, "portfolio", **body) for _ in range(12)]
+    assert {409} <= {reply.status_code for reply in over}
+
+
+def test_a_policy_acquires_answers_and_combines_them(server: Server) -> None:
+    replies = [run(server, "policy", item=image(i), id=str(i), budget=6.0).json() for i in range(60)]
+    assert accuracy_of(replies) > 0.7
+    assert all(reply["probabilities"] for reply in replies)
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "said"),
+    [("error", 502, "answered 500"), ("garbage", 502, "no JSON"), ("wrong-shape", 502, "there is no")],
+)
+def test_when_all_fail_the_caller_is_told_so(
+    server: Server, models: ModelServer, fault: str, status: int, said: str
+) -> None:
+    models.switch(**dict.fromkeys(COSTS, fault))
+    reply = run(server, "cascade", item=image(0))
+    assert (reply.status_code, reply.json()["type"]) == (status, "urn:parsimony:endpoint-failed")
+    assert said in reply.json()["detail"]
+    assert "secret" not in reply.text
+
+
+def test_when_all_hang_the_time_is_over(server: Server, models: ModelServer) -> None:
+    models.switch(**dict.fromkeys(COSTS, "hang"))
+    reply = run(server, "cascade", item=image(0), timeout_s=0.5)
+    assert (reply.status_code, reply.json()["type"]) == (504, "urn:parsimony:run-timeout")
+
+
+def test_a_caller_who_goes_away_cancels_its_calls(server: Server, models: ModelServer) -> None:
+    models.switch(**dict.fromkeys(COSTS, "hang"))
+    with pytest.raises(httpx.ReadTimeout):
+        server.client.post("/v1/cascades/digits/runs", json={"item": image(0)}, timeout=0.5)
+    wait_for(lambda: sum(models.counted()["left"].values()) == 1, 10, "the call goes on")
+
+
+@pytest.mark.parametrize(
+    ("solver", "body", "loc"),
+    [
+        ("cascade", {}, ["body"]),
+        ("cascade", {"item": 1, "items": [{"item": 1}]}, ["body"]),
+        ("cascade", {"item": 1, "embedding": [1.0]}, ["embedding"]),
+        ("cascade", {"item": 1, "budget": {"fraction": 0.5}}, ["budget"]),
+        ("cascade", {"item": 1, "deadline": -1}, ["deadline"]),
+        ("portfolio", {"item": [1], "budget": 5.0}, ["embedding"]),
+        ("portfolio", {"item": 1, "embedding": [1.0], "budget": 5.0}, ["query"]),
+        ("cascade", {"item": 1, "surprise": 1}, ["surprise"]),
+    ],
+)
+def test_what_means_nothing_is_refused(server: Server, solver: str, body: dict[str, Any], loc: list[str]) -> None:
+    reply = run(server, solver, **body)
+    assert reply.status_code == 422, reply.text
+    assert reply.json()["errors"][0]["loc"] == loc
+
+
+def test_endpoints_are_kept_listed_probed_and_forgotten(server: Server) -> None:
+    listed = server.client.get("/v1/endpoints?limit=2").json()
+    assert (listed["total"], len(listed["items"])) == (4, 2)
+    rest = server.client.get(f"/v1/endpoints?cursor={listed['next']}").json()
+    assert [item["name"] for item in (*listed["items"], *rest["items"])] == ["all", "embedder", "few-pixels", "half"]
+    shown = server.client.get("/v1/endpoints/few-pixels").json()
+    assert (shown["circuit"], shown["secret_known"]) == ("closed", True)
+    probed = server.client.post("/v1/endpoints/few-pixels/probe", json={"item": image(0)}).json()
+    assert (probed["error"], probed["attempts"]) == (None, 1)
+    assert probed["label"] in trained().truth
+    assert server.client.delete("/v1/endpoints/half").status_code == 204
+    assert server.client.get("/v1/endpoints/half").status_code == 404
+    assert server.client.delete("/v1/endpoints/half").json()["type"] == "urn:parsimony:unknown-endpoint"
+    assert server.client.post("/v1/endpoints/half/probe", json={"item": 1}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"url": "http://169.254.169.254/"}, "PARSIMONY_ENDPOINT_HOSTS"),
+        ({"url": "http://example.org/"}, "PARSIMONY_ENDPOINT_HOSTS"),
+        ({"url": "file:///etc/passwd"}, "must be an address"),
+        ({"url": "http://user:pass@127.0.0.1/"}, "no user and no password"),
+        ({"url": "http://127.0.0.1/ x"}, "no space"),
+        ({"url": "http://{{item}}/"}, "no place for the item in its host"),
+        ({"secret": "AWS_SECRET_ACCESS_KEY"}, "pattern"),
+        ({"secret": "PARSIMONY_REDIS_URL"}, "pattern"),
+        ({"secret_header": "X: y\r\nZ"}, "pattern"),
+        ({"label": "no/pointer"}, "JSON pointer"),
+    ],
+)
+def test_an_endpoint_that_must_not_be_called_is_refused(
+    server: Server, models: ModelServer, change: dict[str, Any], said: str
+) -> None:
+    reply = server.client.put("/v1/endpoints/bad", json=models.json_endpoint("all") | change)
+    assert reply.status_code == 422, reply.text
+    assert said in reply.text
+    assert server.client.get("/v1/endpoints/bad").status_code == 404
+
+
+def test_no_key_is_ever_told(server: Server) -> None:
+    run(server, "cascade", item=image(0))
+    for path in ("/v1/endpoints", "/v1/endpoints/few-pixels", "/metrics", "/health/ready", "/openapi.json"):
+        assert KEY not in server.client.get(path).text
+    assert KEY not in server.log.read_text()
+
+
+def client_of(server: Server) -> openai.OpenAI:
+    """Give OpenAI's client with a changed base URL."""
+    return openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0, timeout=patient(20.0))
+
+
+def messages(place: int) -> Any:
+    """Write an image as a chat."""
+    return [{"role": "user", "content": json.dumps(image(place))}]
+
+
+@pytest.fixture
+def chats(server: Server, models: ModelServer) -> None:
+    """Let all classifiers be behind the chat API."""
+    for name in COSTS:
+        server.client.put(f"/v1/endpoints/{name}", json=models.chat_endpoint(name))
+
+
+@pytest.mark.usefixtures("chats")
+@pytest.mark.parametrize("model", ["cascade/digits", "portfolio/digits@budget=5", "policy/digits@budget=5"])
+def test_a_chat_client_needs_two_changed_words(server: Server, model: str) -> None:
+    with client_of(server) as client:
+        assert {"cascade/digits", "portfolio/digits", "policy/digits"} <= {one.id for one in client.models.list()}
+        raw = client.chat.completions.with_raw_response.create(model=model, messages=messages(3), temperature=0.5)
+        reply = raw.parse()
+    assert reply.choices[0].message.content in set(trained().truth)
+    assert reply.usage is not None
+    assert reply.usage.total_tokens >= 65
+    assert raw.headers["x-parsimony-artifact"] == f"{model.split('/')[0]}/digits/1"
+    assert set(json.loads(raw.headers["x-parsimony-called"])) <= {*COSTS, "embedder"}
+    assert raw.headers["x-parsimony-decision"].startswith(model.split("/")[0])
+
+
+@pytest.mark.usefixtures("chats")
+def test_a_chat_is_streamed_and_asked_asynchronously(server: Server) -> None:
+    with client_of(server) as client:
+        chunks = list(
+            client.chat.completions.create(
+                model="cascade/digits", messages=messages(3), stream=True, stream_options={"include_usage": True}
+            )
+        )
+        whole = client.chat.completions.create(model="cascade/digits", messages=messages(3))
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    assert text == whole.choices[0].message.content
+    assert chunks[-1].usage is not None
+
+    async def ask() -> str | None:
+        async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
+            reply = await client.chat.completions.create(model="cascade/digits", messages=messages(3))
+            return reply.choices[0].message.content
+
+    assert asyncio.run(ask()) == text
+
+
+@pytest.mark.usefixtures("chats")
+def test_a_chat_may_be_routed_only(server: Server, models: ModelServer) -> None:
+    with client_of(server) as client:
+        reply: Any = client.chat.completions.create(
+            model="portfolio/digits@budget=5", messages=messages(4), extra_body={"parsimony": {"route_only": True}}
+        )
+    told = reply.model_extra["parsimony"]
+    taken = [one for one in told["candidates"] if one["taken"]]
+    assert [one["classifier"] for one in taken] == [told["classifier"]]
+    assert all(one["because"] for one in told["candidates"])
+    assert set(models.counted()["calls"]) == {"embedder"}
+
+
+@pytest.mark.usefixtures("chats")
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        ("cascade/nothing", openai.NotFoundError),
+        ("gpt-4o", openai.UnprocessableEntityError),
+        ("cascade/digits@budget=much", openai.UnprocessableEntityError),
+        ("cascade/digits@deadline=0.000001", openai.ConflictError),
+    ],
+)
+def test_a_chats_errors_are_of_openais_kind(server: Server, model: str, kind: type[openai.APIStatusError]) -> None:
+    with client_of(server) as client, pytest.raises(kind) as refused:
+        client.chat.completions.create(model=model, messages=messages(0))
+    assert refused.value.body is not None
+
+
+def test_an_artifact_is_a_model_of_the_open_inference_protocol(server: Server) -> None:
+    assert server.client.get("/v2").json()["name"] == "parsimony"
+    assert server.client.get("/v2/health/ready").json() == {"ready": True}
+    assert server.client.get("/v2/models/cascade.digits").json()["versions"] == ["1"]
+    assert server.client.get("/v2/models/cascade.digits/ready").status_code == 200
+    assert server.client.get("/v2/models/cascade.nothing").status_code == 404
+    rows = [image(0), image(1)]
+    tensor = {"name": "input-0", "shape": [2, 64], "datatype": "FP64", "data": rows}
+    reply = server.client.post("/v2/models/cascade.digits/infer", json={"id": "a", "inputs": [tensor]})
+    assert reply.status_code == 200, reply.text
+    outputs = {output["name"]: output["data"] for output in reply.json()["outputs"]}
+    alone = [run(server, "cascade", item=row).json()["label"] for row in rows]
+    assert outputs["label"] == alone
+    assert len(outputs["confidence"]) == 2
+    bad = tensor | {"shape": [3, 64]}
+    assert server.client.post("/v2/models/cascade.digits/infer", json={"inputs": [bad]}).status_code == 422
+
+
+def test_a_cascade_is_an_inference_graph(server: Server) -> None:
+    decided = server.client.get("/v1/cascades/digits/decision").json()
+    graph = server.client.get("/v1/cascades/digits/inference-graph").json()
+    assert (graph["apiVersion"], graph["kind"]) == ("serving.kserve.io/v1alpha1", "InferenceGraph")
+    node = graph["spec"]["nodes"]["root"]
+    assert node["routerType"] == "Sequence"
+    assert [step["serviceName"] for step in node["steps"]] == decided["cascade"]
+    thresholds = [step["confidence_threshold"] for step in decided["steps"][:-1]]
+    conditions = [step["condition"] for step in node["steps"][1:]]
+    assert conditions == [f"[@this].#(confidence<{threshold!r})" for threshold in thresholds]
+    assert "condition" not in node["steps"][0]
+
+
+def test_many_callers_at_once_get_what_they_would_get_alone(server: Server) -> None:
+    alone = [run(server, "cascade", item=image(i)).json()["label"] for i in range(16)]
+    found: dict[int, Any] = {}
+
+    def ask(place: int) -> None:
+        found[place] = run(server, "cascade", item=image(place)).json()["label"]
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [found[i] for i in range(16)] == alone
+
+
+def test_a_failing_endpoints_circuit_is_shown_and_counted(server: Server, models: ModelServer) -> None:
+    first = server.client.get("/v1/cascades/digits/decision").json()["cascade"][0]
+    models.switch(**{first: "error"})
+    for place in range(6):
+        assert run(server, "cascade", item=image(place)).status_code == 200
+    assert server.client.get(f"/v1/endpoints/{first}").json()["circuit"] == "open"
+    assert f"endpoint {first!r}" in " ".join(server.client.get("/health/ready").json()["problems"])
+    metrics = server.client.get("/metrics").text
+    assert f'parsimony_circuit_open{{endpoint="{first}"}} 1.0' in metrics
+    assert f'parsimony_calls_total{{endpoint="{first}",outcome="failed"}}' in metrics
+    last = run(server, "cascade", item=image(0)).json()
+    assert first not in [step["classifier"] for step in last["steps"]]
+    assert "its circuit is open" in last["degraded"]
+
+
+def test_the_folder_of_the_store_holds_no_key(server: Server) -> None:
+    for path in Path(server.data_dir).rglob("*"):
+        if path.is_file() and not path.is_socket():
+            assert KEY.encode() not in path.read_bytes()

@@ -1,0 +1,358 @@
+"""Runs as state machines, on a simulated clock: nothing sleeps, nothing is called."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import permutations
+from math import inf
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models import TraceSpec, dataset_from_columns
+from models.cascade import CascadeOptions, CascadeQuery
+from models.errors import EndpointFailed, RunTimeout
+from models.policy import PolicyOptions, PolicyQuery
+from models.portfolio import PortfolioOptions, RouteBudget, RouteQuery
+from solvers import Run, cascade, policy, portfolio
+from solvers.cascade import CascadePlan
+from solvers.cascade.continuation import Continuations
+from solvers.cascade.run import run as run_cascade
+from solvers.index.plan import Predictions
+from solvers.index.run import run as run_index
+from solvers.pipeline.run import run as run_pipeline
+from solvers.policy.run import run as run_policy
+from solvers.portfolio.run import next_best
+from solvers.portfolio.run import run as run_portfolio
+from solvers.running import Answer, Back, Call, Heard, Runner
+from tests.support.samples import TRACE_SPEC, trace_columns, trace_embeddings
+from tests.support.strategies import random_trace
+
+
+@dataclass
+class World:
+    """What would be answered, how long that takes, and a clock that only calls move."""
+
+    says: dict[str, Heard]
+    takes: dict[str, float] = field(default_factory=dict)
+    now: float = 0.0
+    called: list[str] = field(default_factory=list)
+
+    def drive(self, runner: Runner, ends_at: float = inf) -> Answer:
+        """Follow a runner to its end; a call that would take longer than it may is cut off and failed."""
+        try:
+            call: Call = next(runner)
+            while True:
+                within = min(call.within, ends_at - self.now)
+                heard = tuple(self._ask(name, within) for name in call.names)
+                self.now += min(max(self.takes.get(name, 0.0) for name in call.names), max(within, 0.0))
+                self.called += call.names
+                call = runner.send(Back(heard, ends_at - self.now))
+        except StopIteration as end:
+            answer: Answer = end.value
+            return answer
+
+    def _ask(self, name: str, within: float) -> Heard:
+        if self.takes.get(name, 0.0) > within:
+            return Heard(name, error="no answer in time")
+        return self.says.get(name, Heard(name, error="broken"))
+
+
+def sample() -> Any:
+    """Give the sample trace, with embeddings."""
+    columns = trace_columns()
+    arrays = {name: np.array(values) for name, values in columns.items()}
+    return dataset_from_columns(TraceSpec.model_validate(TRACE_SPEC), arrays, trace_embeddings(columns))
+
+
+@pytest.fixture(scope="module")
+def plan() -> CascadePlan:
+    """Fit a cascade to the sample trace: fast, middle and strong."""
+    return cascade.fit(sample(), CascadeOptions(target_precision=0.9), np.random.default_rng(0), Run()).plan
+
+
+def cascaded(
+    plan: CascadePlan, world: World, deadline: float | None = None, without: frozenset[str] = frozenset()
+) -> Answer:
+    """Run an item through a cascade; the plan's unit is a second."""
+    query = CascadeQuery(deadline=deadline)
+    left = inf if deadline is None else deadline
+    unit_s = None if deadline is None else 1.0
+    runner = run_cascade(plan, query, plan.decide(query), left=left, unit_s=unit_s, without=without)
+    return world.drive(runner, left)
+
+
+def sure(name: str, label: str, confidence: float = 1.0) -> Heard:
+    """Say a label."""
+    return Heard(name, label, confidence)
+
+
+def test_the_first_answer_that_is_sure_enough_is_taken(plan: CascadePlan) -> None:
+    world = World({"fast": sure("fast", "cat"), "strong": sure("strong", "dog")})
+    answer = cascaded(plan, world)
+    assert (answer.label, answer.taken, answer.degraded) == ("cat", "fast", None)
+    assert world.called == ["fast"]
+
+
+def test_one_that_is_not_sure_enough_is_followed_by_the_next(plan: CascadePlan) -> None:
+    steps = [step.classifier for step in plan.decide(CascadeQuery()).steps]
+    world = World({name: sure(name, "cat", 0.01) for name in steps})
+    answer = cascaded(plan, world)
+    assert world.called == steps
+    assert (answer.taken, answer.degraded) == (steps[-1], None)
+
+
+def test_one_that_fails_is_as_if_it_had_said_nothing(plan: CascadePlan) -> None:
+    world = World({"strong": sure("strong", "dog")})
+    answer = cascaded(plan, world)
+    assert (answer.label, answer.taken) == ("dog", "strong")
+    assert answer.degraded is not None
+    assert "fast: broken" in answer.degraded
+
+
+def test_if_the_last_one_fails_the_most_confident_answer_is_given(plan: CascadePlan) -> None:
+    world = World({"fast": sure("fast", "cat", 0.3), "middle": sure("middle", "owl", 0.2)})
+    answer = cascaded(plan, world)
+    assert answer.label == "cat"
+    assert "strong: broken" in str(answer.degraded)
+
+
+def test_if_all_fail_there_is_no_answer(plan: CascadePlan) -> None:
+    with pytest.raises(EndpointFailed, match="fast: broken"):
+        cascaded(plan, World({}))
+
+
+def test_if_the_time_is_over_before_any_answer_that_is_said(plan: CascadePlan) -> None:
+    names = ("fast", "middle", "strong")
+    with pytest.raises(RunTimeout, match="no answer"):
+        cascaded(plan, World({}, dict.fromkeys(names, 1e9)), deadline=30.0)
+
+
+def test_what_has_an_open_circuit_is_not_called(plan: CascadePlan) -> None:
+    world = World({name: sure(name, "cat") for name in ("fast", "middle", "strong")})
+    answer = cascaded(plan, world, without=frozenset({"fast"}))
+    assert "fast" not in world.called
+    assert "fast: its circuit is open" in str(answer.degraded)
+
+
+def test_a_hanging_classifier_leaves_the_last_one_its_time(plan: CascadePlan) -> None:
+    slowest = float(plan.worst_case_times[-1])
+    world = World({"strong": sure("strong", "dog")}, {"fast": 1e9, "middle": 1e9, "strong": slowest})
+    deadline = float(plan.maximum_durations[-1])
+    answer = cascaded(plan, world, deadline=deadline)
+    assert (answer.label, world.called[-1]) == ("dog", "strong")
+    assert world.now <= deadline * (1 + 1e-9)
+
+
+TIMES = st.floats(0, 40)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    deadline=st.floats(11.0, 60.0),
+    takes=st.fixed_dictionaries(dict.fromkeys(("fast", "middle", "strong"), TIMES)),
+    confidences=st.fixed_dictionaries({name: st.none() | st.floats(0, 1) for name in ("fast", "middle")}),
+    strong_fails=st.booleans(),
+)
+def test_no_deadline_is_passed_and_the_last_one_is_reached_whenever_it_can_be(
+    plan: CascadePlan, deadline: float, takes: dict[str, float], confidences: dict[str, Any], strong_fails: bool
+) -> None:
+    """Whatever the others do, and however long they take: a last one that keeps its worst case answers in time."""
+    worst = float(plan.worst_case_times[-1])
+    keeps = takes["strong"] <= worst and not strong_fails
+    says = {name: sure(name, "cat", value) for name, value in confidences.items() if value is not None}
+    if not strong_fails:
+        says["strong"] = sure("strong", "dog")
+    ways = []
+    for _ in range(2):
+        world = World(says, takes)
+        try:
+            answer = cascaded(plan, world, deadline=deadline)
+        except (EndpointFailed, RunTimeout):
+            assert not keeps
+        else:
+            assert answer.label in ("cat", "dog")
+        assert world.now <= deadline * (1 + 1e-9)
+        ways.append(world.called)
+    assert ways[0] == ways[1]
+
+
+def continuations(rng: np.random.Generator) -> tuple[CascadePlan, Continuations]:
+    """Fit a cascade to a random trace, and give its states."""
+    n = int(rng.integers(2, 6))
+    trace = random_trace(rng, 60, n)
+    options = CascadeOptions(target_precision=0.6, wilson_confidence=0.6)
+    fitted = cascade.fit(trace, options, rng, Run()).plan
+    return fitted, Continuations.of(fitted)
+
+
+def cheapest_by_hand(ways: Continuations, called: frozenset[int], left: float) -> float:
+    """Try every order of every set of classifiers, as far as the states know it."""
+    best = inf
+    others = [k for k in range(len(ways.times)) if k not in called and k != ways.last]
+    for count in range(len(others) + 1):
+        for order in permutations(others, count):
+            state, expected, worst, known = called, 0.0, 0.0, True
+            for k in (*order, ways.last):
+                known = known and k in ways.following.get(state, {ways.last})
+                expected += ways.reaching.get(state, 1.0) * ways.times[k]
+                worst += ways.worst[k]
+                state = state | {k}
+            if known and worst <= left:
+                best = min(best, expected)
+    return best
+
+
+def test_the_best_continuation_is_that_of_brute_force() -> None:
+    rng = np.random.default_rng(5)
+    compared = found = 0
+    for _ in range(40):
+        _, ways = continuations(rng)
+        for called in list(ways.reaching)[:12]:
+            for left in rng.uniform(0, 1.3 * sum(ways.worst), 4):
+                expected = cheapest_by_hand(ways, called, float(left))
+                way = ways.best(called, float(left))
+                compared += 1
+                assert (way is None) == (expected == inf)
+                if way is None:
+                    continue
+                found += 1
+                state, cost = called, 0.0
+                for k in way:
+                    cost += ways.reaching.get(state, 1.0) * ways.times[k]
+                    state = state | {k}
+                assert cost == pytest.approx(expected)
+                assert sum(ways.worst[k] for k in way) <= left
+    assert compared > 300
+    assert found > 100
+
+
+def test_from_the_start_the_best_continuation_is_the_plans_own_cascade(plan: CascadePlan) -> None:
+    for most in plan.maximum_durations.tolist():
+        steps = plan.continue_from([], most)
+        assert steps is not None
+        assert steps == plan.decide(CascadeQuery(deadline=most)).steps
+
+
+def test_somebodys_plan_that_calls_one_twice_still_ends(plan: CascadePlan) -> None:
+    forged = replace(plan, members=np.zeros_like(plan.members))
+    way = forged.continue_from([], 1e9)
+    assert way is not None
+    assert [step.classifier for step in way][-1] == "strong"
+
+
+@pytest.fixture(scope="module")
+def routes() -> Any:
+    """Fit a portfolio to the sample trace."""
+    return portfolio.solver.fit(
+        sample(), PortfolioOptions(curve_points=3, estimator="logistic"), np.random.default_rng(0), Run()
+    ).plan
+
+
+def routed(plan: Any, world: World, most: float = inf, without: frozenset[str] = frozenset()) -> Answer:
+    """Run a query."""
+    query = RouteQuery(query=(0.9, 0.9), budget=RouteBudget(fraction=0.6), item="a")
+    estimates = plan.estimate_one(query.query)
+    first = plan.decide(query)
+    other = next_best(plan, estimates, plan.budget_of(query), most=most)
+    return world.drive(run_portfolio(first, other, left=10.0, without=without), 10.0)
+
+
+def test_a_query_is_answered_by_the_classifier_it_is_routed_to(routes: Any) -> None:
+    world = World({name: sure(name, name) for name in routes.classifiers})
+    answer = routed(routes, world)
+    assert (answer.taken, answer.degraded) == (world.called[0], None)
+    assert len(world.called) == 1
+
+
+def test_a_failed_call_goes_to_the_best_other_classifier_once_each(routes: Any) -> None:
+    world = World({"strong": sure("strong", "dog")})
+    answer = routed(routes, world)
+    assert answer.label == "dog"
+    assert sorted(world.called) == sorted(set(world.called))
+    with pytest.raises(EndpointFailed, match="no other classifier is affordable"):
+        routed(routes, World({}))
+
+
+def test_no_classifier_takes_a_failed_ones_place_that_costs_more_than_there_is(routes: Any) -> None:
+    first = routed(routes, World({name: sure(name, name) for name in routes.classifiers})).taken
+    cost = float(routes.costs[routes.classifiers.index(first)])
+    world = World({})
+    with pytest.raises(EndpointFailed):
+        routed(routes, world, most=cost)
+    dearer = [name for name, its in zip(routes.classifiers, routes.costs.tolist(), strict=True) if its > cost]
+    assert not set(world.called) & set(dearer)
+
+
+@pytest.fixture(scope="module")
+def policies() -> Any:
+    """Fit a policy to the sample trace."""
+    return policy.solver.fit(sample(), PolicyOptions(points=3, trees=5, depth=2), np.random.default_rng(0), Run()).plan
+
+
+def test_a_policy_acquires_what_it_asks_for_and_classifies_as_it_would(policies: Any) -> None:
+    query = PolicyQuery(item="a")
+    world = World({name: sure(name, "cat", 0.9) for name in ("fast", "middle", "strong")})
+    answer = world.drive(run_policy(policies, query, left=10.0), 10.0)
+    assert answer.label == "cat"
+    assert answer.probabilities is not None
+    assert answer.degraded is None
+    assert world.called
+
+
+def test_a_sensor_that_cannot_be_had_ends_a_policys_run_with_what_is_known(policies: Any) -> None:
+    answer = World({}).drive(run_policy(policies, PolicyQuery(item="a"), left=10.0), 10.0)
+    assert answer.label in ("cat", "dog", "owl")
+    assert "broken" in str(answer.degraded)
+    closed = frozenset({"fast", "middle", "strong"})
+    world = World({})
+    answer = world.drive(run_policy(policies, PolicyQuery(item="a"), left=10.0, without=closed), 10.0)
+    assert not world.called
+    assert "its circuit is open" in str(answer.degraded)
+
+
+def values(name: str, *numbers: float) -> Heard:
+    """Say the values of a feature."""
+    return Heard(name, values=numbers)
+
+
+def step_of(stages: list[tuple[str, ...]]) -> Callable[[Any], Any]:
+    """Make a pipeline that accepts once its last stage's features are there."""
+    from models.pipeline import Acquire, Classify
+
+    def step(known: Any) -> Any:
+        for number, stage in enumerate(stages):
+            lacking = tuple(name for name in stage if name not in known)
+            if lacking:
+                return Acquire(features=lacking, cost=1.0, stage=number)
+        return Classify(label=str(known), confidence=0.9, stage=len(stages) - 1)
+
+    return step
+
+
+def test_a_pipeline_fetches_what_a_stage_lacks_and_a_lost_feature_is_a_missing_cell() -> None:
+    world = World({"age": values("age", 3.0)})
+    runner = run_pipeline(step_of([("age",), ("age", "blood")]), {"age": 1, "blood": 2}, left=5.0)
+    answer = world.drive(runner, 5.0)
+    assert world.called == ["age", "blood"]
+    assert answer.label == str({"age": 3.0, "blood": (None, None)})
+    assert "blood: broken" in str(answer.degraded)
+
+
+def test_an_index_computes_its_features_at_once_and_without_one_does_with_the_others() -> None:
+    def predict(features: Any, cells: Any) -> Predictions:
+        return Predictions((f"{list(features)} {dict(cells)}",), None)
+
+    columns = {"a": ("a1", "a2"), "b": ("b",)}
+    world = World({"a": values("a", 1.0, 2.0), "b": values("b", 3.0)})
+    answer = world.drive(run_index(["a", "b"], columns, predict, left=5.0), 5.0)
+    assert answer.label == "['a', 'b'] {'a1': 1.0, 'a2': 2.0, 'b': 3.0}"
+    assert answer.degraded is None
+    answer = World({"b": values("b", 3.0)}).drive(run_index(["a", "b"], columns, predict, left=5.0), 5.0)
+    assert answer.label == "['b'] {'b': 3.0}"
+    assert "a: broken" in str(answer.degraded)
+    answer = World({"a": values("a", 1.0)}).drive(run_index(["a"], columns, predict, left=5.0), 5.0)
+    assert answer.label == "[] {}"
+    assert "other columns" in str(answer.degraded)
