@@ -12,7 +12,7 @@ from app.http.problems import problem_of
 from app.settings import Role
 from models.errors import Forbidden, ParsimonyError, TooManyRequests, Unauthorized
 
-_GUARDED = ("/v1/", "/v2/")
+_GUARDED = ("/v1/", "/v2")
 _BUILDERS = ("/v1/datasets", "/v1/drafts", "/v1/builds", "/v1/advice", "/v1/artifacts", "/v1/endpoints")
 """Where whatever changes something needs the role ``build``."""
 

@@ -120,6 +120,38 @@ def _problem_of_kind(error: ParsimonyError) -> tuple[int, str]:
     return next(PROBLEMS[kind] for kind in type(error).__mro__ if kind in PROBLEMS)
 
 
+def _reply_to(error: ParsimonyError, request: Request) -> JSONResponse:
+    """Make the reply in the form of the API that was asked: OpenAI's, the Open Inference Protocol's, else ours."""
+    status, code = _problem_of_kind(error)
+    if request.url.path.startswith("/v1/chat/"):
+        said = {"message": str(error), "type": code, "param": None, "code": code}
+        return JSONResponse({"error": said}, status)
+    if request.url.path.startswith("/v2"):
+        return JSONResponse({"error": str(error)}, status)
+    return problem_of(error, request.state.request_id)
+
+
+class OpenAIFault(BaseModel):
+    """What went wrong, in OpenAI's words."""
+
+    message: str = Field(description="a sentence with the numbers")
+    type: str = Field(description="the code, as of our problems", examples=["infeasible"])
+    param: str | None = Field(description="always null")
+    code: str = Field(description="the same code")
+
+
+class OpenAIError(BaseModel):
+    """An error reply in OpenAI's form."""
+
+    error: OpenAIFault = Field(description="what went wrong")
+
+
+class InferenceError(BaseModel):
+    """An error reply in the form of the Open Inference Protocol."""
+
+    error: str = Field(description="a sentence with the numbers")
+
+
 def internal_problem(request_id: str) -> JSONResponse:
     """Make the reply to a bug: the log has the trace, the caller gets the id."""
     return problem(500, "internal", "an internal error; the log has it under this instance's id", request_id)
@@ -135,14 +167,14 @@ def install(app: FastAPI, page: Callable[[str], Response]) -> None:
         assert isinstance(error, ParsimonyError)
         if isinstance(error, NotFound) and _for_people(request):
             return page(str(error))
-        return problem_of(error, request.state.request_id)
+        return _reply_to(error, request)
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         if _for_people(request) and all(fault["loc"][0] == "path" for fault in error.errors()):
             return page(_nothing_at(request))
         faults = [_placed(fault) for fault in error.errors()]
-        return problem_of(InvalidRequest.of(faults), request.state.request_id)
+        return _reply_to(InvalidRequest.of(faults), request)
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

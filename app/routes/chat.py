@@ -11,8 +11,8 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import JsonValue
 
-from app.http.problems import status_of
-from app.routes.dependencies import Context, InContext, each_name_once, errors, json_only, plan_of
+from app.http.problems import OpenAIError
+from app.routes.dependencies import InContext, each_name_once, errors, errors_as, json_only, plan_of
 from app.routes.runs import reply_of, tools_of, unless_gone
 from app.running.protocols.openai_chat import PASSED_ON, last_text
 from app.running.runs import Done, run_one
@@ -22,7 +22,6 @@ from app.serving.catalog import Live
 from models import Fault, InvalidRequest
 from models.cascade import CascadeQuery
 from models.chat import ChatAnswer, ChatChoice, ChatCompletion, ChatModel, ChatModels, ChatRequest, ChatUsage
-from models.errors import ParsimonyError
 from models.policy import PolicyQuery
 from models.portfolio import RouteBudget
 from models.run import RunItem, RunLimits
@@ -51,7 +50,7 @@ async def models(context: InContext) -> ChatModels:
     summary="Answer a chat with an artifact",
     response_model=ChatCompletion,
     dependencies=[Depends(json_only), Depends(each_name_once)],
-    responses=errors(404, 409, 413, 415, 502, 503, 504),
+    responses=errors_as(OpenAIError, 404, 409, 413, 415, 502, 503, 504),
 )
 async def completions(request: ChatRequest, http: Request, context: InContext) -> Response:
     """Run the messages through an artifact; errors are in OpenAI's form.
@@ -60,14 +59,6 @@ async def completions(request: ChatRequest, http: Request, context: InContext) -
     ``@deadline=`` behind it. With ``"parsimony": {"route_only": true}`` nothing is called, and the reply tells what was
     decided, what each classifier was estimated at, and why the others were not taken.
     """
-    try:
-        return await _completed(request, http, context)
-    except ParsimonyError as error:
-        said = {"message": str(error), "type": type(error).__name__, "param": None, "code": status_of(error)}
-        return JSONResponse({"error": said}, status_of(error))
-
-
-async def _completed(request: ChatRequest, http: Request, context: Context) -> Response:
     solver, name, limits = _model(request)
     live = await plan_of(context, SOLVERS[solver], name, None)
     passed: dict[str, Any] = {"messages": [message.model_dump(exclude_unset=True) for message in request.messages]}

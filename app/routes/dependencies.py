@@ -12,6 +12,7 @@ from functools import partial
 from typing import Annotated, Any, Protocol, TypeVar, get_args, get_origin
 
 from fastapi import Depends, Path, Query, Request
+from pydantic import BaseModel
 
 from app.http.json_bodies import in_pieces, items_in, parsed, repeated_name
 from app.http.problems import Problem
@@ -212,6 +213,13 @@ def path_name(example: str) -> Any:
 PathName = Annotated[str, path_name("digits")]
 InContext = Annotated[Context, Depends(_context)]
 Version = Annotated[int | None, Query(ge=1, description="the version to ask; else the active one", examples=[1])]
+
+
+def errors_as(form: type[BaseModel], *statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Document the error replies of a route that speaks another API: in its form, but those of the layers before it."""
+    ours = {408, 413, 500}
+    own = {status: {"model": form, "description": _WORDS[status]} for status in {422, *statuses} - ours}
+    return errors(*statuses) | own
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:

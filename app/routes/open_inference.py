@@ -7,14 +7,14 @@ from fastapi import APIRouter, Depends, Path, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from app.http.problems import status_of
-from app.routes.dependencies import Context, InContext, each_name_once, errors, json_only, plan_of
+from app.http.problems import InferenceError
+from app.routes.dependencies import Context, InContext, each_name_once, errors_as, json_only, plan_of
 from app.routes.runs import tools_of, unless_gone
 from app.running.runs import Done, Undone, run_each
 from app.running.start import STARTS, query_of
 from app.serving.catalog import Live
 from models import Fault, InvalidRequest
-from models.errors import ParsimonyError, UnknownArtifact
+from models.errors import UnknownArtifact
 from models.run import MOST_ITEMS, RunItem, RunLimits
 from solvers import SOLVERS
 
@@ -81,26 +81,26 @@ class ServerMetadata(BaseModel):
     extensions: list[str] = Field(default=[], description="none")
 
 
-@router.get("", summary="Metadata of the server", responses=errors())
+@router.get("", summary="Metadata of the server", responses=errors_as(InferenceError))
 async def server() -> ServerMetadata:
     """Say what this is."""
     return ServerMetadata(version=version_of("parsimony"))
 
 
-@router.get("/health/live", summary="Whether the process answers", responses=errors())
+@router.get("/health/live", summary="Whether the process answers", responses=errors_as(InferenceError))
 async def live() -> dict[str, bool]:
     """Answer as long as the process does."""
     return {"live": True}
 
 
-@router.get("/health/ready", summary="Whether artifacts are loaded", responses=errors(503))
+@router.get("/health/ready", summary="Whether artifacts are loaded", responses=errors_as(InferenceError, 503))
 async def ready(context: InContext) -> dict[str, bool]:
     """503 until the artifacts have been loaded."""
     context.catalog.refuse_unless_loaded()
     return {"ready": True}
 
 
-@router.get("/models/{name}", summary="Metadata of an artifact as a model", responses=errors(404, 503))
+@router.get("/models/{name}", summary="An artifact's metadata", responses=errors_as(InferenceError, 404, 503))
 async def metadata(name: ModelName, context: InContext) -> ModelMetadata:
     """Tell an artifact's name, version, inputs and outputs."""
     found = await _live(context, name)
@@ -112,7 +112,7 @@ async def metadata(name: ModelName, context: InContext) -> ModelMetadata:
     return ModelMetadata(name=name, versions=[str(found.ref.version)], inputs=inputs, outputs=outputs)
 
 
-@router.get("/models/{name}/ready", summary="Whether an artifact answers", responses=errors(404, 503))
+@router.get("/models/{name}/ready", summary="Whether it answers", responses=errors_as(InferenceError, 404, 503))
 async def model_ready(name: ModelName, context: InContext) -> dict[str, bool | str]:
     """404 if there is no such artifact."""
     await _live(context, name)
@@ -124,23 +124,20 @@ async def model_ready(name: ModelName, context: InContext) -> dict[str, bool | s
     summary="Run items through an artifact",
     response_model=InferReply,
     dependencies=[Depends(json_only), Depends(each_name_once)],
-    responses=errors(404, 409, 413, 415, 502, 503, 504),
+    responses=errors_as(InferenceError, 404, 409, 413, 415, 502, 503, 504),
 )
 async def infer(name: ModelName, request: InferRequest, http: Request, context: InContext) -> JSONResponse:
     """Run each row of the input; the first item without an answer fails the request, as the protocol has it.
 
     Errors are in the protocol's form.
     """
-    try:
-        found = await _live(context, name)
-        limits = _limits(request.parameters)
-        outcomes, _ = await unless_gone(http, run_each(found, _items(request), limits, tools_of(context)))
-        undone = next((one for one in outcomes if isinstance(one, Undone)), None)
-        if undone is not None:
-            raise undone.error
-        runs = [one.run for one in outcomes if isinstance(one, Done)]
-    except ParsimonyError as error:
-        return JSONResponse({"error": str(error)}, status_of(error))
+    found = await _live(context, name)
+    limits = _limits(request.parameters)
+    outcomes, _ = await unless_gone(http, run_each(found, _items(request), limits, tools_of(context)))
+    undone = next((one for one in outcomes if isinstance(one, Undone)), None)
+    if undone is not None:
+        raise undone.error
+    runs = [one.run for one in outcomes if isinstance(one, Done)]
     outputs = [Tensor(name="label", shape=[len(runs)], datatype="BYTES", data=[run.label or "" for run in runs])]
     sure: list[JsonValue] = [run.confidence for run in runs]
     if None not in sure:

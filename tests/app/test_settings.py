@@ -28,6 +28,7 @@ CONTRACT = {
     "RATE_LIMIT": "2.5",
     "URL": "http://127.0.0.1:8000",  # of the contract's second part, with the key to it
     "KEY": "sesame",
+    "ENDPOINT_HOSTS": "*.models.example,127.0.0.1:9000",
     "CORS_ORIGINS": "https://example.org,http://localhost:8080",
 }
 

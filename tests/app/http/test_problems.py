@@ -25,6 +25,9 @@ CONTRACT = {
     "too-many-requests": 429,  # beside the contract, like the next two
     "request-timeout": 408,
     "unknown-advice": 404,
+    "unknown-endpoint": 404,
+    "endpoint-failed": 502,
+    "run-timeout": 504,
 }
 NEVER_REPLIED = {errors.ParsimonyError, errors.NotFound, errors.Cancelled}
 """The two that only have others below them, and the one that ends in the worker."""
