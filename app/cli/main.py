@@ -23,6 +23,8 @@ COMMANDS = {
     "advise": ("advice:advise", "Say which method to take for a dataset."),
     "artifacts": ("artifacts:artifacts", "List the artifacts; show, roll back or delete one."),
     "decide": ("decisions:decide", "Ask an artifact for a decision."),
+    "run": ("endpoints:run", "Run an item: the classifiers are called."),
+    "endpoint": ("endpoints:endpoint", "Endpoints: where classifiers are, for runs."),
     "feedback": ("decisions:feedback", "Show what was estimated against what came true."),
     "plot": ("plot:plot", "Draw an artifact's picture, as the console shows it."),
     "export": ("files:export", "Write an artifact's bytes to a file."),

@@ -162,6 +162,30 @@ class HttpService:
         answered: dict[str, Any] = self._ask("POST", path, params=given, content=queries, headers=headers).json()
         return answered
 
+    def endpoints(self) -> list[dict[str, Any]]:
+        """List the endpoints by name."""
+        return list(self._all("/v1/endpoints"))
+
+    def put_endpoint(self, name: str, spec: Any) -> dict[str, Any]:
+        """Register an endpoint."""
+        kept: dict[str, Any] = self._ask("PUT", _at("endpoints", name), json=spec).json()
+        return kept
+
+    def delete_endpoint(self, name: str) -> None:
+        """Forget an endpoint."""
+        self._ask("DELETE", _at("endpoints", name))
+
+    def probe(self, name: str, item: Any) -> dict[str, Any]:
+        """Call an endpoint once, from the server."""
+        said: dict[str, Any] = self._ask("POST", f"{_at('endpoints', name)}/probe", json={"item": item}).json()
+        return said
+
+    def run(self, solver: str, name: str, request: dict[str, Any], version: int | None) -> dict[str, Any]:
+        """Run an item on the server."""
+        path = f"{all_subjects()[solver].router.prefix}/{quote(name, safe='')}/runs"
+        reply: dict[str, Any] = self._ask("POST", path, params=_version(version), json=request).json()
+        return reply
+
     def _all(self, path: str, **given: str) -> Iterator[Any]:
         """Give the items of all pages of a list."""
         cursor: str | None = None

@@ -46,6 +46,11 @@ class Service(Protocol):
     def feedback(self, solver: str, name: str, version: int | None) -> FeedbackReport: ...
     def decide(self, solver: str, name: str, query: list[str], version: int | None) -> dict[str, Any]: ...
     def assign(self, name: str, queries: bytes, options: dict[str, Any], version: int | None) -> dict[str, Any]: ...
+    def endpoints(self) -> list[dict[str, Any]]: ...
+    def put_endpoint(self, name: str, spec: Any) -> dict[str, Any]: ...
+    def delete_endpoint(self, name: str) -> None: ...
+    def probe(self, name: str, item: Any) -> dict[str, Any]: ...
+    def run(self, solver: str, name: str, request: dict[str, Any], version: int | None) -> dict[str, Any]: ...
 
 
 @contextmanager
@@ -191,6 +196,34 @@ class StoreService:
         assigned = live.plan.assign(live.plan.estimate(vectors), read)
         answered: dict[str, Any] = orjson.loads(encode(assigned, live, **facts_of(live, read, assigned)))
         return answered
+
+    def endpoints(self) -> list[dict[str, Any]]:
+        """List the endpoints by name."""
+        from app.cli import direct_runs
+
+        return direct_runs.endpoints(self._repos)
+
+    def put_endpoint(self, name: str, spec: Any) -> dict[str, Any]:
+        """Register an endpoint."""
+        from app.cli import direct_runs
+
+        return direct_runs.put_endpoint(self._repos, name, spec)
+
+    def delete_endpoint(self, name: str) -> None:
+        """Forget an endpoint."""
+        self._repos.endpoints.delete(name)
+
+    def probe(self, name: str, item: Any) -> dict[str, Any]:
+        """Call an endpoint once, from here."""
+        from app.cli import direct_runs
+
+        return direct_runs.probe(self._repos, name, item)
+
+    def run(self, solver: str, name: str, request: dict[str, Any], version: int | None) -> dict[str, Any]:
+        """Run an item, from here."""
+        from app.cli import direct_runs
+
+        return direct_runs.run(self._repos, self._live(solver, name, version), request)
 
     def _live(self, solver: str, name: str, version: int | None) -> Live[Any]:
         record = self._repos.artifacts.record(SOLVERS[solver].name, name, version)

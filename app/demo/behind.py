@@ -28,10 +28,16 @@ _END_S = 5.0
 
 
 class DemoBehind:
-    """Makes what is missing of the demo while the block lasts, in a child process."""
+    """Makes what is missing of the demo while the block lasts, in a child process, which then serves its classifiers.
+
+    models_port: where on this machine it serves them.
+    """
+
+    def __init__(self, models_port: int) -> None:
+        self._models_port = models_port
 
     def __enter__(self) -> "DemoBehind":
-        code = f"from app.demo.behind import make; make({os.getpid()})"
+        code = f"from app.demo.behind import make; make({os.getpid()}, {self._models_port})"
         command = [sys.executable, "-P", "-c", code]  # -P: not an "app" of the current folder
         self._child = Popen(command, stdin=DEVNULL, process_group=0)
         return self
@@ -42,16 +48,20 @@ class DemoBehind:
         terminate(self._child, _END_S)
 
 
-def make(service: int) -> None:
-    """Store the datasets of what is missing, queue its builds and follow them (the child's whole life)."""
+def make(service: int, models_port: int) -> None:
+    """Store the datasets of what is missing, queue its builds and follow them; then answer for the classifiers, so that
+    what was built can be run (the child's whole life)."""
     die_with_parent(signal.SIGTERM, service)
     signal.signal(signal.SIGTERM, leave)
     settings = Settings()
     configure_logging(settings.log_level, settings.log_format)
-    from app.store.repositories import open_repositories  # what takes seconds, once we are sure to end with the service
+    from app.demo.models import serve_models  # what takes seconds, once we are sure to end with the service
+    from app.store.repositories import open_repositories
+    from solvers import silent
 
     with open_repositories(settings, client_name="parsimony-demo") as repos:
         make_and_tell(repos)
+        serve_models(repos, models_port, silent)
 
 
 def make_and_tell(repos: "Repositories") -> None:

@@ -37,7 +37,9 @@ def serve(settings: Settings, *, with_worker: bool, with_demo: bool = False) -> 
         if with_worker:
             stack.enter_context(SupervisedWorker(_GRACE_S))
         if with_demo:
-            stack.enter_context(DemoBehind())
+            models_port = _free_port()
+            os.environ["PARSIMONY_ENDPOINT_HOSTS"] = f"{settings.endpoint_hosts or '*'},127.0.0.1:{models_port}"
+            stack.enter_context(DemoBehind(models_port))
         uvicorn.run(
             "app.main:create_app",
             factory=True,
@@ -54,6 +56,13 @@ def serve(settings: Settings, *, with_worker: bool, with_demo: bool = False) -> 
             server_header=False,
             timeout_graceful_shutdown=_STOP_S,
         )
+
+
+def _free_port() -> int:
+    """Find a port of this machine that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _refuse_taken(host: str, port: int) -> None:

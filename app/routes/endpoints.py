@@ -64,10 +64,7 @@ async def put(
     Keys stay in the environment: ``secret`` names the variable. Which hosts may be called is
     PARSIMONY_ENDPOINT_HOSTS; loopback and private addresses only if they are named there.
     """
-    try:
-        _NAME.validate_python(name)
-    except ValidationError as error:
-        raise InvalidRequest.of(error, "name") from error
+    endpoint_name(name)
     Hosts(context.settings.callable_hosts()).refuse_url(endpoint.url)
     is_new = await asyncio.to_thread(context.repos.endpoints.put, name, endpoint)
     response.status_code = 201 if is_new else 200
@@ -118,6 +115,14 @@ async def probe(name: PathEndpoint, request: ProbeRequest, http: Request, contex
     heard = await unless_gone(http, tools.caller.call(name, request.item, endpoint.timeout_s))
     fields = {field: getattr(heard, field) for field in ProbeReply.model_fields if field != "seconds"}
     return ProbeReply(**fields, seconds=time.monotonic() - started)
+
+
+def endpoint_name(name: str) -> None:
+    """Raise InvalidRequest for what no endpoint can be called."""
+    try:
+        _NAME.validate_python(name)
+    except ValidationError as error:
+        raise InvalidRequest.of(error, "name") from error
 
 
 async def _look_again(context: Context) -> None:

@@ -1,0 +1,88 @@
+"""Endpoints and runs of commands that have the store itself: the calls are made from here, no server is asked."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import orjson
+from pydantic import ValidationError
+
+from app.metrics import Metrics
+from app.processes.sandbox import Sandbox
+from app.routes.endpoints import endpoint_name
+from app.routes.runs import reply_of
+from app.running.caller import Caller
+from app.running.hosts import Hosts
+from app.running.runs import run_one
+from app.running.start import Tools
+from app.serving.catalog import Live
+from app.store.ledgers import Ledgers
+from app.store.repositories import Repositories
+from models import InvalidRequest
+from models.endpoint import ENDPOINT
+from models.errors import UnknownEndpoint
+from models.run import RunRequest
+
+T = TypeVar("T")
+
+
+def endpoints(repos: Repositories) -> list[dict[str, Any]]:
+    """List the endpoints by name."""
+    kept = repos.endpoints.all()
+    return [{"name": name, "endpoint": one.model_dump(mode="json")} for name, one in kept.items()]
+
+
+def put_endpoint(repos: Repositories, name: str, spec: Any) -> dict[str, Any]:
+    """Register an endpoint; raises InvalidRequest for what is none, and for hosts that must not be called."""
+    endpoint_name(name)
+    try:
+        endpoint = ENDPOINT.validate_json(orjson.dumps(spec))
+    except ValidationError as error:
+        raise InvalidRequest.of(error) from error
+    Hosts(repos.settings.callable_hosts()).refuse_url(endpoint.url)
+    repos.endpoints.put(name, endpoint)
+    return {"name": name, "endpoint": endpoint.model_dump(mode="json")}
+
+
+def probe(repos: Repositories, name: str, item: Any) -> dict[str, Any]:
+    """Call an endpoint once; raises UnknownEndpoint."""
+    endpoint = repos.endpoints.all().get(name)
+    if endpoint is None:
+        raise UnknownEndpoint(f"there is no endpoint called {name!r}")
+    heard = _with_caller(repos, lambda caller: caller.call(name, item, endpoint.timeout_s))
+    shown = ("label", "confidence", "scores", "values", "cost", "seconds", "attempts", "error")
+    return {field: getattr(heard, field) for field in shown}
+
+
+def run(repos: Repositories, live: Live[Any], request: dict[str, Any]) -> dict[str, Any]:
+    """Run an item; raises what refuses it, EndpointFailed or RunTimeout."""
+    try:
+        asked = RunRequest.model_validate_json(orjson.dumps(request))
+    except ValidationError as error:
+        raise InvalidRequest.of(error) from error
+    sandbox = Sandbox(repos.settings.solve_timeout_s, imports=("skops.io",))
+    try:
+        done = _with_caller(
+            repos,
+            lambda caller: run_one(
+                live,
+                asked.each()[0],
+                asked,
+                Tools(repos.settings, caller, sandbox, Ledgers(repos.store), lambda: True),
+            ),
+        )
+    finally:
+        sandbox.close()
+    return reply_of(live, done).model_dump(mode="json")
+
+
+def _with_caller(repos: Repositories, work: Callable[[Caller], Awaitable[T]]) -> T:
+    async def worked() -> T:
+        caller = Caller(Hosts(repos.settings.callable_hosts()), Metrics())
+        caller.follow(repos.endpoints.all())
+        try:
+            return await work(caller)
+        finally:
+            await caller.close()
+
+    return asyncio.run(worked())

@@ -1,0 +1,118 @@
+"""``parsimony endpoint`` and ``run``: where classifiers are, and items run through them."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app import terminal
+from app.cli.commands import command_group
+from app.cli.key_values import json_or_text, read_pairs
+from app.cli.options import AsJson, NameArgument, SolverArgument, solver_called
+from app.cli.service import open_service
+from models import InvalidRequest
+from models.errors import Fault
+
+endpoint = command_group("Endpoints: where classifiers are, for runs.")
+EndpointArgument = Annotated[str, typer.Argument(help="The classifier's name in traces and artifacts.")]
+
+
+@endpoint.command("add")
+def endpoint_add(
+    name: EndpointArgument,
+    spec: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="The endpoint, a JSON file.")],
+    as_json: AsJson = False,
+) -> None:
+    """Register where a classifier is, in place of an older endpoint of that name."""
+    try:
+        content = json.loads(spec.read_text())
+    except ValueError as error:
+        raise InvalidRequest.at(Fault((str(spec),), f"is no JSON: {error}")) from error
+    with open_service() as service:
+        kept = service.put_endpoint(name, content)
+    if as_json:
+        terminal.print_json(kept)
+        return
+    terminal.console().print(f"registered {name}: try it with parsimony endpoint probe {name} ITEM", soft_wrap=True)
+
+
+@endpoint.command("list")
+def endpoint_list(as_json: AsJson = False) -> None:
+    """List the endpoints."""
+    with open_service() as service:
+        items = service.endpoints()
+    if as_json:
+        terminal.print_json({"items": items})
+        return
+    terminal.say_if_empty(items)
+    rows = [(item["name"], item["endpoint"]["protocol"], item["endpoint"]["url"]) for item in items]
+    terminal.print_table("endpoints", ["name", "protocol", "url"], rows)
+
+
+@endpoint.command("show")
+def endpoint_show(name: EndpointArgument) -> None:
+    """Show an endpoint as JSON, as it is registered; keys are kept in no endpoint."""
+    with open_service() as service:
+        found = next((item for item in service.endpoints() if item["name"] == name), None)
+    if found is None:
+        raise InvalidRequest.at(Fault((name,), "is no endpoint; parsimony endpoint list shows those there are"))
+    terminal.print_json(found["endpoint"])
+
+
+@endpoint.command("probe")
+def endpoint_probe(
+    name: EndpointArgument,
+    item: Annotated[str, typer.Argument(help="An item, as JSON or text; @FILE reads it from a file.")],
+    as_json: AsJson = False,
+) -> None:
+    """Call an endpoint once with an item, and show what it said."""
+    with open_service() as service:
+        said = service.probe(name, _item(item))
+    if as_json:
+        terminal.print_json(said)
+        return
+    terminal.print_facts(f"endpoint {name}", {key: value for key, value in said.items() if value is not None})
+
+
+@endpoint.command("delete")
+def endpoint_delete(name: EndpointArgument) -> None:
+    """Forget an endpoint; runs that need it go on without."""
+    with open_service() as service:
+        service.delete_endpoint(name)
+    terminal.console().print(f"forgot {name}")
+
+
+def run(
+    solver: SolverArgument,
+    name: NameArgument,
+    item: Annotated[str, typer.Argument(help="The item, as JSON or text; @FILE reads it from a file.")],
+    limits: Annotated[
+        list[str] | None, typer.Argument(help="Limits as key=value: deadline=25, budget=4, min_accuracy=0.9, id=a.")
+    ] = None,
+    version: Annotated[int | None, typer.Option(min=1, help="The version to ask; else the active one.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run an item: decide, call the classifiers, and show the answer with the way to it."""
+    solver_called(solver)
+    given = {key: json_or_text(text) for key, text in read_pairs(limits or ()).items()}
+    if isinstance(given.get("id"), int | float):
+        given["id"] = read_pairs(limits or ())["id"]
+    with open_service() as service:
+        reply = service.run(solver, name, {"item": _item(item), **given}, version)
+    if as_json:
+        terminal.print_json(reply)
+        return
+    facts = {key: reply[key] for key in ("label", "confidence", "degraded") if reply[key] is not None}
+    spent = reply["spent"]
+    took = f"{spent['cost']:.4g} {spent['unit']}, {1000 * spent['seconds']:.3g} ms on the clock"
+    terminal.print_facts(f"{solver} {name}", facts | {"spent": took, "decision": reply["decision"]})
+    rows = [
+        (step["classifier"], step["label"] or step["error"] or "", step["confidence"], step["accepted"], step["cost"])
+        for step in reply["steps"]
+    ]
+    terminal.print_table("calls", ["classifier", "said", "confidence", "taken", "cost"], rows)
+
+
+def _item(text: str) -> Any:
+    return json_or_text(Path(text[1:]).read_text().strip() if text.startswith("@") else text)
