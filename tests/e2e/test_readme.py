@@ -14,12 +14,12 @@ from app.cli.main import COMMANDS
 from app.settings import Settings
 from solvers import SOLVERS
 from tests.support.patience import patient
-from tests.support.servers import Server, environment, running_server
+from tests.support.servers import Server, environment, running_server, wait_for
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text()
-CHAPTERS = ("deadline", "language-models", "features", "stages", "worth", "which-method", "feedback", "console")
+CHAPTERS = ("deadline", "run", "language-models", "features", "stages", "worth", "which-method", "feedback", "console")
 """In the order in which they are run: later ones use what earlier ones have made, and say so."""
 BLOCKS = {
     name: re.findall(r"```bash\n(.*?)```", text, re.S)
@@ -47,8 +47,9 @@ def demo(folder: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def tour(folder: Path, demo: Any) -> Iterator[Server]:
-    """Serve what the demo built."""
-    with running_server(folder / "data") as server:
+    """Serve what the demo built, and its classifiers."""
+    with running_server(folder / "data", "--demo") as server:
+        wait_for(lambda: server.client.get("/v1/endpoints").json()["total"] >= 8, 120, "no classifier is registered")
         yield server
 
 
