@@ -22,7 +22,13 @@ from solvers import SOLVERS
 
 HERE = Path(__file__).parent.parent / "console"
 PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
-NAVIGATION = (("/", "Overview"), ("/datasets", "Datasets"), ("/builds", "Builds"), ("/compare", "Compare"))
+NAVIGATION = (
+    ("/", "Overview"),
+    ("/datasets", "Datasets"),
+    ("/builds", "Builds"),
+    ("/compare", "Compare"),
+    ("/endpoints", "Endpoints"),
+)
 STYLES_OF_PLOTLY = (
     "'unsafe-hashes'",
     "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='",
@@ -69,6 +75,10 @@ def install(api: FastAPI) -> Callable[[str], Response]:
             raise UnknownArtifact(f"there is no solver called {solver!r}: there are {', '.join(SOLVERS)}")
         await _refuse_if_missing(context, context.repos.artifacts.record, solver, name)
         return pages.render_subject(solver, name)
+
+    @router.get("/endpoints")
+    async def endpoints() -> Response:
+        return pages.render("endpoints")
 
     @router.get("/compare")
     async def compare() -> Response:

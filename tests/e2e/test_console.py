@@ -31,6 +31,7 @@ PAGES = (
     "/datasets/features",
     "/builds",
     "/compare",
+    "/endpoints",
     *(f"/artifacts/{solver}/plan" for solver in SUBJECTS),
 )
 LOOKS = {"narrow-dark": (360, "dark"), "wide-light": (1600, "light")}

@@ -12,9 +12,12 @@ import httpx
 import numpy as np
 import openai
 import pytest
+from playwright.sync_api import expect
 
+from app.cli.main import main
 from app.store import codec
 from models import TraceSpec, dataset_from_columns
+from tests.e2e import visits
 from tests.support.model_process import ModelServer, running_models
 from tests.support.patience import patient
 from tests.support.replays import built
@@ -430,3 +433,85 @@ def test_the_folder_of_the_store_holds_no_key(server: Server) -> None:
     for path in Path(server.data_dir).rglob("*"):
         if path.is_file() and not path.is_socket():
             assert KEY.encode() not in path.read_bytes()
+
+
+@pytest.fixture
+def parsimony(
+    server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Any:
+    """Give a function that runs a command in a folder of its own, speaking to the server or to a store."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object, url: str | None = server.url) -> tuple[int, str, str]:
+        if url is not None:
+            monkeypatch.setenv("PARSIMONY_URL", url)
+        monkeypatch.setattr("sys.argv", ["parsimony", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return run
+
+
+def test_the_command_line_registers_probes_runs_and_forgets(
+    parsimony: Any, models: ModelServer, tmp_path: Path
+) -> None:
+    (tmp_path / "endpoint.json").write_text(json.dumps(models.json_endpoint("half")))
+    (tmp_path / "image.json").write_text(json.dumps(image(5)))
+    status, out, err = parsimony("endpoint", "add", "mine", "endpoint.json")
+    assert (status, "registered mine" in out) == (0, True), err
+    assert "mine" in parsimony("endpoint", "list")[1]
+    assert json.loads(parsimony("endpoint", "show", "mine")[1])["label"] == "/answer/label"
+    said = json.loads(parsimony("endpoint", "probe", "mine", "@image.json", "--json")[1])
+    assert said["label"] in trained().truth
+    ran = json.loads(parsimony("run", "cascade", "digits", "@image.json", "id=7", "--json")[1])
+    assert (ran["id"], ran["label"] in trained().truth) == ("7", True)
+    status, out, _ = parsimony("run", "cascade", "digits", "@image.json")
+    assert (status, "on the clock" in out) == (0, True)
+    assert parsimony("endpoint", "delete", "mine")[0] == 0
+    status, _, err = parsimony("endpoint", "delete", "mine")
+    assert (status, err.count("\n")) == (1, 1)
+    status, _, err = parsimony("run", "cascade", "digits", "1", "deadline=-1")
+    assert (status, err.count("\n")) == (1, 1)
+
+
+def test_commands_with_a_store_of_their_own_call_from_where_they_are(
+    parsimony: Any, models: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "endpoint.json").write_text(json.dumps(models.json_endpoint("half")))
+    monkeypatch.delenv("PARSIMONY_URL", raising=False)
+    status, _, err = parsimony("endpoint", "add", "half", "endpoint.json", url=None)
+    assert (status, "PARSIMONY_ENDPOINT_HOSTS" in err) == (1, True)
+    monkeypatch.setenv("PARSIMONY_ENDPOINT_HOSTS", "127.0.0.1")
+    assert parsimony("endpoint", "add", "half", "endpoint.json", url=None)[0] == 0
+    said = json.loads(parsimony("endpoint", "probe", "half", json.dumps(image(0)), "--json", url=None)[1])
+    assert said["error"] is None
+    assert parsimony("endpoint", "delete", "half", url=None)[0] == 0
+    assert parsimony("endpoint", "probe", "half", "1", url=None)[0] == 1
+
+
+@pytest.mark.browser
+def test_the_console_registers_tries_and_forgets_an_endpoint(server: Server, models: ModelServer) -> None:
+    with visits.browser() as browser, visits.visit(browser, server.url) as visit:
+        page = visit.page
+        page.goto("/endpoints")
+        expect(page.locator("#list")).to_contain_text("few-pixels")
+        page.get_by_label("Name", exact=True).fill("mine")
+        page.locator("#spec").fill(json.dumps(models.json_endpoint("half")))
+        page.get_by_role("button", name="Register it").click()
+        expect(page.locator("#list")).to_contain_text("mine")
+        page.locator("#item").fill(json.dumps(image(5)))
+        page.get_by_role("button", name="Call it").click()
+        expect(page.locator("#said")).to_contain_text("confidence")
+        page.locator("#spec").fill("{")
+        page.get_by_role("button", name="Register it").click()
+        expect(page.locator("#spec-fault")).to_contain_text("no JSON")
+        row = page.locator("#list tr", has_text="mine")
+        row.get_by_role("button", name="Forget…").click()
+        page.get_by_role("dialog").get_by_role("textbox").fill("mine")
+        page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        expect(page.locator("#list")).to_contain_text("few-pixels")
+        expect(page.locator("#list")).not_to_contain_text("mine")
+        assert (visit.outside, visit.complaints) == ([], [])
