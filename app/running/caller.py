@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from random import random
 from typing import Any
 
 import aiohttp
@@ -30,13 +31,15 @@ from app.running.circuit import Circuit
 from app.running.hosts import GuardedResolver, HostRefused, Hosts
 from app.running.protocols.message import Request, Said
 from app.running.templates import WrongShape
+from models import InvalidRequest
 from models.endpoint import ChatEndpoint, Endpoint
 from solvers.running import Heard
 
 CONNECT_S = 5.0
 OPEN = "its circuit is open"
 UNKNOWN = "no endpoint has this name"
-IDLE_CONNECTIONS = 100
+ADDRESSES = 10_000
+"""Addresses that are remembered as allowed."""
 
 
 class _Again(Exception):
@@ -66,6 +69,7 @@ class Caller:
     def __init__(self, hosts: Hosts, metrics: Metrics, environ: Mapping[str, str] = os.environ) -> None:
         self._hosts, self._metrics, self._environ = hosts, metrics, environ
         self._lines: dict[str, _Line] = {}
+        self._allowed: set[str] = set()
         connector = aiohttp.TCPConnector(resolver=GuardedResolver(hosts), use_dns_cache=False, limit=0)
         self._session = aiohttp.ClientSession(
             connector=connector,
@@ -151,10 +155,18 @@ class Caller:
         return replace(heard, seconds=time.monotonic() - started, attempts=tries.made)
 
     async def _tried(self, endpoint: Endpoint, request: Request, tries: "_Tries") -> Said:
-        """Try, and try again."""
+        """Try, and try again where that failed and nothing can have been paid."""
+        tries.made = 1
+        try:
+            return await self._sent(endpoint, request)
+        except _Again as error:
+            tries.why = str(error)
+            if endpoint.retries.attempts == 1:
+                raise
+            await asyncio.sleep(max(error.wait_s, endpoint.retries.wait_s * (1 + random())))
         again = AsyncRetrying(
-            stop=stop_after_attempt(endpoint.retries.attempts),
-            wait=_Wait(endpoint.retries.wait_s),
+            stop=stop_after_attempt(endpoint.retries.attempts - 1),
+            wait=_Wait(2 * endpoint.retries.wait_s),
             retry=retry_if_exception_type(_Again),
             reraise=True,
         )
@@ -174,10 +186,7 @@ class Caller:
         data = None if request.body is None else orjson.dumps(request.body)
         if data is not None:
             headers["Content-Type"] = "application/json"
-        try:
-            self._hosts.refuse_url(request.url)
-        except Exception as error:
-            raise _Failed(str(error)) from error
+        self._refuse_url(request.url)
         try:
             async with self._session.request(
                 request.method,
@@ -197,6 +206,17 @@ class Caller:
         except OSError as error:
             raise _Failed(f"cannot be reached: {type(error).__name__}") from error
         return _read(endpoint, reply, body)
+
+    def _refuse_url(self, url: str) -> None:
+        """Raise _Failed for an address that must not be called; each is looked at once, for hosts do not change."""
+        if url in self._allowed:
+            return
+        try:
+            self._hosts.refuse_url(url)
+        except InvalidRequest as error:
+            raise _Failed(str(error)) from error
+        if len(self._allowed) < ADDRESSES:
+            self._allowed.add(url)
 
     def _headers(self, endpoint: Endpoint) -> dict[str, str]:
         """Give the header with the key; raises _Failed if its variable is not set, or holds what no header may."""
