@@ -222,13 +222,8 @@ def _location(loc: Iterable[str | int]) -> tuple[str | int, ...]:
 def _http_problem(app: FastAPI, request: Request, error: HTTPException) -> JSONResponse:
     request_id = request.state.request_id
     if error.status_code == 400:  # FastAPI could not read the body
-        return problem(
-            422,
-            "invalid-request",
-            "the body is no JSON that can be read",
-            request_id,
-            [Fault(("body",), "is no JSON that can be read; it may be nested too deeply")],
-        )
+        fault = Fault(("body",), "is no JSON that can be read; it may be nested too deeply")
+        return _reply_to(InvalidRequest("the body is no JSON that can be read", [fault]), request)
     if error.status_code == 405:
         allowed = _allowed_methods(app, request)
         detail = f"{request.method} is not for this path, {allowed} is"

@@ -515,3 +515,10 @@ def test_the_console_registers_tries_and_forgets_an_endpoint(server: Server, mod
         expect(page.locator("#list")).to_contain_text("few-pixels")
         expect(page.locator("#list")).not_to_contain_text("mine")
         assert (visit.outside, visit.complaints) == ([], [])
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v2/models/cascade.digits/infer"])
+def test_a_body_that_cannot_be_read_is_refused_in_the_fronts_own_form(server: Server, path: str) -> None:
+    headers = {"content-type": "application/json"}
+    reply = server.client.post(path, content=b"\xff", headers=headers)
+    assert (reply.status_code, list(reply.json())) == (422, ["error"])
