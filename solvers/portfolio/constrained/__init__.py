@@ -18,6 +18,7 @@ The answer is the same for the same input, whatever the order of the queries, un
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from time import monotonic
 
 import numpy as np
@@ -29,7 +30,14 @@ from solvers.portfolio.constrained.conflict import Conflict, conflicts
 from solvers.portfolio.constrained.programme import Constraint, Programme
 from solvers.portfolio.constrained.solve import Impossible, Solution, solve
 
-__all__ = ["Conflict", "ConflictingConstraints", "Constraint", "Solution", "assign_within"]
+__all__ = ["Assigned", "Conflict", "ConflictingConstraints", "Constraint", "assign_within"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assigned(Solution):
+    """A solution, and used: (k,) what it uses of each constraint."""
+
+    used: Floats
 
 
 class ConflictingConstraints(Exception):
@@ -51,7 +59,7 @@ def assign_within(
     gap: float = 1e-4,
     time_limit_s: float | None = None,
     clock: Callable[[], float] = monotonic,
-) -> Solution:
+) -> Assigned:
     """Maximise the sum of worths so that every constraint holds.
 
     worths: (n, m) finite, of any sign. uses: matrices of (n, m), or (m,) where all queries use alike, that constraints
@@ -91,7 +99,8 @@ def assign_within(
     choice = np.empty(len(values), dtype=np.int64)
     choice[order] = solution.choice
     choice.flags.writeable = False
-    return Solution(choice, solution.value, solution.bound, solution.prices)
+    used = programme.used(solution.choice)
+    return Assigned(choice, solution.value, solution.bound, solution.prices, used)
 
 
 def _order(tables: Sequence[Floats], groups: Int64s) -> Int64s:

@@ -55,8 +55,9 @@ def minimise(
     nothing.
     """
     import highspy
+    from highspy._core import _Highs
 
-    solver = highspy.Highs()
+    solver = _Highs()  # the public class writes to standard output before it can be told not to
     for option, value in {
         "output_flag": False,
         "threads": 1,

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.portfolio.constrained import Conflict, ConflictingConstraints, Constraint, Solution, assign_within
+from solvers.portfolio.constrained import Assigned, Conflict, ConflictingConstraints, Constraint, assign_within
 from tests.oracles.constrained import Instance, best_by_force, best_by_highs, large, missed, small
 
 INSTANCES, PARTS = 2_000, 4
 
 
-def solved(instance: Instance, gap: float = 0.0) -> Solution:
+def solved(instance: Instance, gap: float = 0.0) -> Assigned:
     return assign_within(instance.worths, instance.constraints, uses=instance.uses, groups=instance.groups, gap=gap)
 
 
