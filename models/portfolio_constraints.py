@@ -13,6 +13,7 @@ from models.artifact import DecisionFacts
 from models.base import Items, Label, Value
 from models.cost import Amount, told_by
 from models.portfolio import AssignmentFigures, AssignmentRequest, Budget
+from models.trace import MOST_RESOURCES
 
 Goal = Literal["accuracy", "cost"]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -94,9 +95,10 @@ class Resource(ResourceLimit):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"per_query": 3.0, "uses": {"small": 1, "large": 5}}]})
 
-    uses: Uses = Field(
+    uses: Uses | None = Field(
+        default=None,
         description="what a query uses of it: for each classifier a number; or for each query a list of one number for "
-        "each classifier, in the artifact's order",
+        "each classifier, in the artifact's order; null: as the trace told of the resource of this name",
     )
 
 
@@ -113,7 +115,9 @@ class GroupLimits(Value):
         default={}, max_length=200, description="for classifiers by name, what each may answer of them"
     )
     resources: dict[Label, ResourceLimit] = Field(
-        default={}, max_length=32, description="for resources of the request by name, how much they may use of each"
+        default={},
+        max_length=MOST_RESOURCES,
+        description="for resources of the request by name, how much they may use of each",
     )
 
 
@@ -150,7 +154,10 @@ class ConstrainedRequest(AssignmentRequest):
         default={}, max_length=200, description="for classifiers by name, what each may or must answer", examples=[{}]
     )
     resources: dict[Label, Resource] = Field(
-        default={}, max_length=32, description="further budgets, by names of your own", examples=[{}]
+        default={},
+        max_length=MOST_RESOURCES,
+        description="further budgets, by the names of the trace's resources or of your own",
+        examples=[{}],
     )
     groups: Groups | None = Field(
         default=None, description="a label for each query, and what each label is held to", examples=[None]
@@ -196,7 +203,7 @@ class ConstrainedRequest(AssignmentRequest):
         if self.groups is not None:
             self._refuse_other_groups(self.groups, n)
         for name, resource in self.resources.items():
-            if not isinstance(resource.uses, Mapping) and len(resource.uses) != n:
+            if isinstance(resource.uses, tuple) and len(resource.uses) != n:
                 raise ValueError(f"there are {len(resource.uses)} rows of uses of {name!r} for {n} queries")
         return self
 

@@ -32,13 +32,15 @@ COST, VALUE, CALLS = 0, 1, 2
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
     """What is known of n queries and m classifiers. values, costs: (n, m), the costs without embeddings, of which each
-    query's costs ``embedding``. dearest: what a budget's fraction is of."""
+    query's costs ``embedding``. dearest: what a budget's fraction is of. resources: by name what queries use of those
+    that the trace told of, (m,) or (n, m)."""
 
     classifiers: tuple[str, ...]
     values: Floats
     costs: Floats
     embedding: float
     dearest: float
+    resources: Mapping[str, Floats]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,6 +112,11 @@ def _groups(request: ConstrainedRequest) -> tuple[tuple[str, ...], Int64s]:
 
 def _uses(batch: Batch, name: str, resource: Resource) -> Floats:
     """Give what queries use of a resource: (m,), or (n, m)."""
+    if resource.uses is None:
+        if name not in batch.resources:
+            known = f"the trace told of {', '.join(batch.resources) or 'none'}"
+            raise InvalidRequest.at(Fault(("resources", name), f"is told nowhere: {known}; give its uses"))
+        return batch.resources[name]
     if not isinstance(resource.uses, Mapping):
         return matrix_of(resource.uses, batch.classifiers, "resources", name, "uses")
     missing = next((each for each in batch.classifiers if each not in resource.uses), None)

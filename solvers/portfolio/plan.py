@@ -194,7 +194,8 @@ class PortfolioPlan(PortfolioContents):
             refuse_strangers(self.classifiers, options)
             if options.is_constrained:
                 table = np.broadcast_to(costs, estimates.shape)
-                batch = Batch(self.classifiers, values, table, self.embedding_cost, self.dearest)
+                uses = self._batch_uses(options.sizes)
+                batch = Batch(self.classifiers, values, table, self.embedding_cost, self.dearest, uses)
                 return self._within(assign_limited(batch, options, limit), estimates, options)
         n = len(estimates)
         least = n * self.embedding_cost + float(np.broadcast_to(costs, estimates.shape).min(axis=1).sum())
@@ -213,7 +214,16 @@ class PortfolioPlan(PortfolioContents):
         if isinstance(options, ConstrainedRequest) and options.costs is not None:
             return self._own_free(matrix_of(options.costs, self.classifiers, "costs"))
         sizes = options.sizes if isinstance(options, AssignmentRequest) else None
-        return self.costs if sizes is None else self.costs_of(sizes)
+        if sizes is None or (len(self.resource_powers) and not len(self.cost_powers)):
+            return self.costs
+        return self.costs_of(sizes)
+
+    def _batch_uses(self, sizes: Sequence[Size] | None) -> dict[str, Floats]:
+        """Say what queries use of each resource that the trace told of: (n, m), or (m,) where all use the means."""
+        if sizes is None or not len(self.resource_powers):
+            return dict(zip(self.resources, self.resource_means, strict=True))
+        uses = costs_at(self.resource_powers, self.resource_coefficients, sizes, "sizes")
+        return dict(zip(self.resources, np.hsplit(uses, len(self.resources)), strict=True))
 
     def _within(self, within: Within, estimates: Floats, request: ConstrainedRequest) -> ConstrainedAssignment:
         n, budget = len(estimates), request.budget

@@ -1,5 +1,6 @@
 """Batches within several limits: what requests ask, what replies tell, and what is refused."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -7,7 +8,9 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from models import InvalidRequest, Trace, TraceSpec
+from app.store import codec
+from models import InvalidRequest, Trace, TraceSpec, dataset_from_columns
+from models.dataset_rows import columns_of
 from models.errors import ConflictingLimits, Infeasible
 from models.portfolio import Assignment, AssignmentRequest, PortfolioOptions
 from models.portfolio_constraints import ConstrainedAssignment, ConstrainedRequest
@@ -223,3 +226,89 @@ def test_what_the_portfolio_does_not_have_is_refused_where_it_stands(asked: dict
     with pytest.raises(InvalidRequest) as caught:
         assigned(**asked)
     assert caught.value.faults[0].loc == where
+
+
+@cache
+def with_resources() -> PortfolioPlan:
+    """Build from a trace that tells of tokens by the item's size, of latency as it was measured, and of carbon."""
+    vectors, columns = drawn(0, 400)
+    columns |= {f"{name}_ms": np.linspace(0.5, 1.5, 400) * LATENCY[name] for name in LATENCY}
+    spec = SPEC | {
+        "classifiers": [
+            each
+            | {
+                "resources": {
+                    "carbon": place,
+                    "tokens": {"polynomial": [100, 1 + place]},
+                    "latency": {"column": f"{each['name']}_ms"},
+                }
+            }
+            for place, each in enumerate(SPEC["classifiers"])
+        ]
+    }
+    trace = Trace.from_columns(TraceSpec.model_validate(spec), columns, vectors)
+    assert trace.resources.shape == (400, 3, 3)
+    again = dataset_from_columns(trace.spec, columns_of(trace), vectors)
+    assert isinstance(again, Trace)
+    assert np.array_equal(again.resources, trace.resources)
+    assert np.array_equal(again.take(np.arange(3)).resources, trace.resources[:3])
+    assert np.array_equal(codec.decode(codec.encode(trace, {}), Trace).resources, trace.resources)
+    options = PortfolioOptions(estimator="logistic", curve_points=3)
+    return fit(trace, options, np.random.default_rng(0), Run()).plan
+
+
+def test_resources_that_a_trace_tells_of_are_limited_by_name() -> None:
+    made = with_resources()
+    given = assigned(
+        made,
+        budget={"per_query": 6},
+        resources={"tokens": {"per_query": 500}, "latency": {"total": 700}, "carbon": {"per_query": 1}},
+    )
+    names, tokens = np.array(given.assignments), np.array(COLUMNS["tokens"])
+    place = np.array([["small", "large", "flat"].index(name) for name in names])
+    used = {each.limit: each.used for each in given.prices}
+    assert used["resources.tokens"] == pytest.approx((100 + (1 + place) * tokens).sum())
+    assert used["resources.latency"] == pytest.approx(sum(LATENCY[name] for name in names))
+    assert used["resources.carbon"] == pytest.approx(place.sum())
+    blind = made.assign(
+        made.estimate(VECTORS), request(sizes=None, resources={"tokens": {"per_query": 1000}}, goal="cost")
+    )
+    assert isinstance(blind, ConstrainedAssignment)
+    means = (100 + np.multiply.outer(np.array([1, 2, 3]), drawn(0, 400)[1]["tokens"])).mean(axis=1)
+    chosen = [made.classifiers.index(name) for name in blind.assignments]
+    assert blind.prices[0].used == pytest.approx(means[chosen].sum())
+    with pytest.raises(InvalidRequest, match=r"the trace told of carbon, tokens, latency; give its uses"):
+        assigned(made, resources={"money": {"total": 1}})
+    assert codec.decode(codec.encode(made, {}), PortfolioPlan).resources == ("carbon", "tokens", "latency")
+
+
+@pytest.mark.parametrize(
+    ("resources", "message"),
+    [
+        ({"resource_means": np.ones((1, 3))}, "uses of each resource"),
+        ({"resource_means": -np.ones((3, 3))}, "uses of each resource"),
+        ({"resources": ("a", "a", "b")}, "uses of each resource"),
+        ({"resources": ("a",)}, "uses of each resource"),
+        ({"resource_powers": np.full((2, 1), 99)}, "uses of each resource"),
+        ({"resource_coefficients": np.ones((2, 2))}, "uses of each resource"),
+        ({"resource_coefficients": np.ones(2)}, "arrays of the right dimensions"),
+    ],
+)
+def test_forged_resources_are_refused(resources: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        replace(with_resources(), **resources)
+
+
+def test_every_classifier_tells_the_same_resources() -> None:
+    def spec(*resources: Any) -> dict[str, Any]:
+        classifiers = [{**each, "resources": own} for each, own in zip(SPEC["classifiers"], resources, strict=True)]
+        return {**SPEC, "classifiers": classifiers}
+
+    with pytest.raises(ValidationError, match="'small' tells the resources a, 'flat' none: all need the same"):
+        TraceSpec.model_validate(spec({"a": 1}, {"a": 2}, {}))
+    two = {"a": {"terms": [{"coefficient": 1, "powers": [1, 1]}]}}
+    with pytest.raises(ValidationError, match="the a of 'small' is a function of 2 numbers, size names 1 columns"):
+        TraceSpec.model_validate(spec(two, two, two))
+    many = [{"name": str(i), "quality": str(i), "cost": 1, "resources": dict.fromkeys("abc", 1)} for i in range(67)]
+    with pytest.raises(ValidationError, match="67 classifiers tell 201 uses of resources, at most 200"):
+        TraceSpec.model_validate({"kind": "trace", "unit": "ms", "classifiers": many})
