@@ -25,6 +25,8 @@ GAP = 1e-4
 """How far from the best an assignment may be where nothing else is asked."""
 ROUNDING = 1e-9
 """Shares of queries that are whole but for so little are whole."""
+MOST_LIMITS = 1000
+"""Limits of a request."""
 COST, VALUE, CALLS = 0, 1, 2
 """Places of the matrices that constraints count: costs with embeddings, values, costs without; then resources."""
 
@@ -61,6 +63,8 @@ def assign_limited(batch: Batch, request: ConstrainedRequest, time_limit_s: floa
     uses = [costs, batch.values, batch.costs]
     uses += [_uses(batch, name, resource) for name, resource in request.resources.items()]
     constraints = tuple(_constraints(batch, request, names, np.bincount(groups, minlength=len(names))))
+    if len(constraints) > MOST_LIMITS:
+        raise InvalidRequest.at(Fault((), f"there are {len(constraints)} limits, at most {MOST_LIMITS} are taken"))
     worths = batch.values if request.goal == "accuracy" else -costs
     gap = GAP if request.gap is None else request.gap
     try:

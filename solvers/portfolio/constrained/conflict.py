@@ -13,8 +13,8 @@ import numpy as np
 from models.errors import SolverTimeout
 from solvers.portfolio.constrained.highs import minimise
 from solvers.portfolio.constrained.moves import Moves
-from solvers.portfolio.constrained.prices import relax
-from solvers.portfolio.constrained.programme import Constraint, Programme, coefficients
+from solvers.portfolio.constrained.prices import LEAST_S, relax
+from solvers.portfolio.constrained.programme import Constraint, Programme, counted
 from solvers.portfolio.constrained.solve import MISSED, Impossible, solve
 
 SMALL = 20_000
@@ -48,7 +48,7 @@ def _blamed(programme: Programme, left_s: Callable[[], float]) -> tuple[Constrai
     if not k or left_s() <= 0:
         return ()
     close = 0.1 * MISSED / len(free.worths)
-    relaxed = relax(free, np.ones(k), close, lambda: left_s() > 0)
+    relaxed = relax(free, np.ones(k), close, left_s)
     if relaxed.bound < -0.5 * MISSED:
         return tuple(each for each, price in zip(free.constraints, relaxed.prices.tolist(), strict=True) if price > 0)
     return free.constraints if _has_no_whole(free, left_s) else ()
@@ -62,7 +62,7 @@ def _has_no_whole(programme: Programme, left_s: Callable[[], float]) -> bool:
     moves = Moves.of(programme, base, np.ones(programme.worths.shape, dtype=np.bool_))
     if not len(moves.rows):
         return not programme.holds(base)
-    return minimise(moves.columns(None), len(moves.rows), time_limit_s=max(left_s(), 0.01))[1]
+    return minimise(moves.columns(None), len(moves.rows), time_limit_s=max(left_s(), LEAST_S))[1]
 
 
 def _give(
@@ -71,7 +71,7 @@ def _give(
     """Find by how much one constraint must be missed while the others of a set are kept."""
     n, m = programme.worths.shape
     rows, choices = np.divmod(np.arange(n * m), m)
-    use = coefficients(programme.with_constraints((one,)), rows, choices).reshape(n, m)
+    use = counted(programme, one, rows, choices).reshape(n, m)
     others = tuple(each for each in kept if each is not one)
     try:
         found = solve(replace(programme, worths=-use, constraints=others), GIVE_GAP, left_s)

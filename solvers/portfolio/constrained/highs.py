@@ -54,6 +54,9 @@ def minimise(
     nodes: of the search, at most. Gives what was found, if anything was, and whether it is certain that there is
     nothing.
     """
+    if not len(problem.costs):  # HiGHS solves no empty model
+        possible = bool(np.all(problem.limits >= -TOLERANCE))
+        return (Found(np.empty(0), 0.0, np.zeros(len(problem.limits)), 0.0) if possible else None), not possible
     import highspy
     from highspy._core import _Highs
 

@@ -11,19 +11,19 @@ import numpy as np
 
 from models.arrays import Bools, Floats, Int64s
 from solvers.portfolio.constrained.highs import Columns
-from solvers.portfolio.constrained.programme import Programme, coefficients
+from solvers.portfolio.constrained.programme import Programme, counted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moves:
-    """base: (n,) choices. rows, choices: (c,) the moves, by row. gains: (c,) what each is worth more. changes: (c, k)
-    what it uses more, scaled. room: (k,) what the base leaves, scaled."""
+    """base: (n,) choices. rows, choices: (c,) the moves, by row. gains: (c,) what each is worth more. changes: what it
+    uses more, scaled: (e,) moves, constraints, and amounts that are not 0. room: (k,) what the base leaves, scaled."""
 
     base: Int64s
     rows: Int64s
     choices: Int64s
     gains: Floats
-    changes: Floats
+    changes: tuple[Int64s, Int64s, Floats]
     room: Floats
 
     @classmethod
@@ -34,7 +34,7 @@ class Moves:
         rows, choices = np.nonzero(others)
         weights, worths, scales = programme.weights[rows], programme.worths, programme.scales
         gains = weights * (worths[rows, choices] - worths[rows, base[rows]])
-        changes = (coefficients(programme, rows, choices) - coefficients(programme, rows, base[rows])) / scales
+        changes = _changes(programme, rows, choices, base[rows])
         room = programme.signs * (programme.bounds - programme.used(base)) / scales
         return cls(base, rows, choices, gains, changes, room)
 
@@ -42,9 +42,8 @@ class Moves:
         """Write them as columns to minimise, the moves first; penalties: (k,) of missing each constraint by 1, None:
         none may be missed."""
         k, c, several = len(self.room), len(self.rows), _several(self.rows)
-        column, index = np.nonzero(self.changes)
         shared = np.flatnonzero(several >= 0)
-        parts = [(column, index, self.changes[column, index]), (shared, k + several[shared], np.ones(len(shared)))]
+        parts = [self.changes, (shared, k + several[shared], np.ones(len(shared)))]
         costs, upper = -self.gains, np.ones(c)
         if penalties is not None:
             parts.append((c + np.arange(k), np.arange(k), np.full(k, -1.0)))
@@ -61,6 +60,17 @@ class Moves:
         done = which > 0.5
         choice[self.rows[done]] = self.choices[done]
         return choice
+
+
+def _changes(programme: Programme, rows: Int64s, choices: Int64s, before: Int64s) -> tuple[Int64s, Int64s, Floats]:
+    """List what leaving the choices before for others, (c,), changes: moves, constraints and scaled amounts, (e,)."""
+    parts = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))]
+    for k, (constraint, scale) in enumerate(zip(programme.constraints, programme.scales.tolist(), strict=True)):
+        change = counted(programme, constraint, rows, choices) - counted(programme, constraint, rows, before)
+        moves = np.flatnonzero(change)
+        parts.append((moves, np.full(len(moves), k), change[moves] / scale))
+    moves, constraints, amounts = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return moves, constraints, amounts
 
 
 def _several(rows: Int64s) -> Int64s:

@@ -2,7 +2,7 @@
 
 At prices a row takes the choice whose worth, less what its use is priced at, is the highest; that bounds what any
 assignment can be worth (the Lagrangian dual), and the best such bound is that of the linear relaxation. Prices learned
-from a sample of s rows are off by some 1/√s, so of 16 s rows only those need be looked at again whose best two choices
+from a sample of s rows are off by some 1/√s, so of 4 s rows only those need be looked at again whose best two choices
 are that near to each other at these prices: some thousands, at every size. HiGHS solves the relaxation with all others
 fixed, and the bound of all rows tells how good its prices are (*sifting*: Bixby, Gregory, Lustig, Marsten, Shanno,
 Operations Research 40, 1992).
@@ -10,6 +10,7 @@ Operations Research 40, 1992).
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 
@@ -19,14 +20,16 @@ from solvers.portfolio.constrained.highs import Columns, Found, minimise
 from solvers.portfolio.constrained.moves import Moves
 from solvers.portfolio.constrained.programme import Programme
 
-FIRST, GROWTH = 256, 16
+FIRST, GROWTH = 256, 4
 """Rows of the first sample, and by what samples grow."""
-FEW_MOVES, SHARE = 6_000, 0.05
-"""Moves that are looked at in one step: so many, and this share of the rows; more if they turn out too few."""
+FEW_MOVES, SPREAD = 2_000, 10
+"""Moves that are looked at in one step: so many, and so many times √n; more if they turn out too few."""
 PART = 1e-7
 """Moves that are made by less are not made."""
 STEPS = 30
 """Steps at one size; some three are usual."""
+LEAST_S = 0.01
+"""Seconds that HiGHS gets, at least."""
 OF_A_GROUP = 16
 """Rows of a group, at least, in every sample."""
 
@@ -53,16 +56,16 @@ class Relaxed:
         return split
 
 
-def relax(programme: Programme, penalties: Floats, close: float, in_time: Callable[[], bool]) -> Relaxed:
+def relax(programme: Programme, penalties: Floats, close: float, left_s: Callable[[], float]) -> Relaxed:
     """Solve the relaxation, in which each constraint may be missed at a penalty, (k,), until bound and value differ by
-    at most ``close`` a row, or there is no time left.
+    at most ``close`` a row, or no seconds are left (``left_s``).
 
     Rows should be in an order that does not tell of their numbers alone: samples are every so many-th of them.
     """
     prices = np.zeros(len(programme.constraints))
     for rows, weights in _samples(programme):
-        prices = _level(programme.take(rows, weights), prices, penalties, 0.1 * close, in_time).prices
-    return _level(programme, prices, penalties, close, in_time)
+        prices = _level(programme.take(rows, weights), prices, penalties, 0.1 * close, left_s).prices
+    return _level(programme, prices, penalties, close, left_s)
 
 
 def _samples(programme: Programme) -> list[tuple[Int64s, Floats]]:
@@ -80,30 +83,30 @@ def _samples(programme: Programme) -> list[tuple[Int64s, Floats]]:
 
 
 def _level(
-    programme: Programme, prices: Floats, penalties: Floats, close: float, in_time: Callable[[], bool]
+    programme: Programme, prices: Floats, penalties: Floats, close: float, left_s: Callable[[], float]
 ) -> Relaxed:
     """Solve the relaxation of these rows, beginning with prices that are nearly right."""
-    many, k = FEW_MOVES + int(SHARE * len(programme.worths)), len(prices)
+    many, k = FEW_MOVES + int(SPREAD * sqrt(len(programme.worths))), len(prices)
     best = _priced(programme, prices)
     base = best.net.argmax(axis=1)
     allowed = _near(best.net, many)
     for step in range(STEPS):
         moves = Moves.of(programme, base, allowed)
-        solution = _minimum(moves.columns(penalties))
+        solution = _minimum(moves.columns(penalties), left_s())
         value = programme.worth_of(base) - solution.value
         current = _priced(programme, solution.prices[:k] / programme.scales)
         best = min(best, current, key=lambda one: one.bound)
-        if best.bound - value <= close * float(programme.weights.sum()) or not in_time() or step == STEPS - 1:
+        if best.bound - value <= close * float(programme.weights.sum()) or left_s() <= 0 or step == STEPS - 1:
             break
         allowed = allowed | _near(current.net, many) | _near(best.net, many)
     made, missed = np.split(solution.columns, [len(moves.rows)])
     return Relaxed(best.prices, best.net, best.bound, moves, made, missed)
 
 
-def _minimum(columns: Columns) -> Found:
-    found, _ = minimise(columns)
+def _minimum(columns: Columns, limit_s: float) -> Found:
+    found, _ = minimise(columns, time_limit_s=max(limit_s, LEAST_S))
     if found is None:  # all constraints may be missed, so there is one
-        raise SolverTimeout("HiGHS did not solve the relaxation")
+        raise SolverTimeout("the relaxation was not solved in time")
     return found
 
 

@@ -90,15 +90,14 @@ class Programme:
     def _tables(self, prices: Floats) -> dict[int | None, Floats]:
         """Add prices up for each matrix: (groups, classifiers) each, or (1, classifiers) where groups do not differ."""
         tables: dict[int | None, Floats] = {}
+        grouped = {constraint.use for constraint in self.constraints if constraint.group is not None}
         for constraint, price in zip(self.constraints, prices.tolist(), strict=True):
             if price == 0:
                 continue
-            of_groups = self.labels > 1 and any(
-                c.group is not None and c.use == constraint.use for c in self.constraints
-            )
-            empty = np.zeros((self.labels if of_groups else 1, self.worths.shape[1]))
-            table = tables.setdefault(constraint.use, empty)
-            table[_cells(constraint, of_groups)] += constraint.sign * price
+            of_groups = constraint.use in grouped
+            if constraint.use not in tables:
+                tables[constraint.use] = np.zeros((self.labels if of_groups else 1, self.worths.shape[1]))
+            tables[constraint.use][_cells(constraint, of_groups)] += constraint.sign * price
         return tables
 
     def used(self, choice: Int64s) -> Floats:
@@ -108,8 +107,8 @@ class Programme:
         cells: dict[int | None, Floats] = {}
         for use in {constraint.use for constraint in self.constraints}:
             each = self.weights if use is None else self.weights * self.uses[use][rows, choice]
-            counted = np.bincount(place, each, minlength=self.labels * m).astype(np.float64)
-            cells[use] = counted.reshape(self.labels, m)
+            sums = np.bincount(place, each, minlength=self.labels * m).astype(np.float64)
+            cells[use] = sums.reshape(self.labels, m)
         return np.array([cells[c.use][_cells(c, True)].sum() for c in self.constraints])
 
     def bound_at(self, prices: Floats, net: Floats) -> float:
@@ -136,16 +135,12 @@ def _cells(constraint: Constraint, of_groups: bool) -> tuple[slice | int, slice 
     return group, slice(None) if constraint.classifier is None else constraint.classifier
 
 
-def coefficients(programme: Programme, rows: Int64s, choices: Int64s) -> Floats:
-    """Give what single choices use of each constraint, with its sign: (choices, k)."""
-    groups = programme.groups[rows]
-    columns = np.empty((len(rows), len(programme.constraints)))
-    for k, constraint in enumerate(programme.constraints):
-        counts: Bools = np.ones(len(rows), dtype=np.bool_)
-        if constraint.group is not None:
-            counts &= groups == constraint.group
-        if constraint.classifier is not None:
-            counts &= choices == constraint.classifier
-        use = 1.0 if constraint.use is None else programme.uses[constraint.use][rows, choices]
-        columns[:, k] = constraint.sign * np.where(counts, use, 0.0)
-    return columns * programme.weights[rows][:, None]
+def counted(programme: Programme, constraint: Constraint, rows: Int64s, choices: Int64s) -> Floats:
+    """Give what single choices, (c,), use of a constraint, with its sign: (c,)."""
+    counts: Bools = np.ones(len(rows), dtype=np.bool_)
+    if constraint.group is not None:
+        counts &= programme.groups[rows] == constraint.group
+    if constraint.classifier is not None:
+        counts &= choices == constraint.classifier
+    use = 1.0 if constraint.use is None else programme.uses[constraint.use][rows, choices]
+    return constraint.sign * programme.weights[rows] * np.where(counts, use, 0.0)

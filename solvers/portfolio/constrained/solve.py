@@ -17,7 +17,7 @@ from models.arrays import Bools, Floats, Int64s
 from models.errors import SolverTimeout
 from solvers.portfolio.constrained.highs import Found, minimise
 from solvers.portfolio.constrained.moves import Moves
-from solvers.portfolio.constrained.prices import Relaxed, relax
+from solvers.portfolio.constrained.prices import LEAST_S, Relaxed, relax
 from solvers.portfolio.constrained.programme import Programme
 from solvers.portfolio.knapsack.programme import LEAST_VALUE
 
@@ -25,8 +25,6 @@ MISSED = 1e-7
 """Constraints that the relaxation misses by less, of the largest single use, it keeps."""
 EPSILON = 1e-14
 """What sums of worths are off by is a smaller share of them."""
-LEAST_S = 0.01
-"""Seconds that HiGHS gets, at least."""
 PENALTY = 1e5
 """What missing a constraint by the largest single use costs in the relaxation, in differences of the worths."""
 FEW, WIDER = 200, 5
@@ -68,7 +66,7 @@ def solve(programme: Programme, gap: float, left_s: Callable[[], float]) -> Solu
     sizes, spread = np.abs(programme.worths).max(axis=1), float(np.ptp(programme.worths)) or 1.0
     penalties = np.full(len(programme.constraints), PENALTY * spread)
     close = SHARE * gap * float(sizes.mean()) + 1e-12 * spread
-    relaxed = relax(programme, penalties, close, lambda: left_s() > 0)
+    relaxed = relax(programme, penalties, close, left_s)
     if float(relaxed.missed.max(initial=0.0)) > MISSED:
         raise Impossible
     nothing = Solution(

@@ -132,7 +132,7 @@ def test_the_best_when_time_is_up_has_a_gap_that_is_proved() -> None:
         uses=instance.uses,
         groups=instance.groups,
         gap=0.0,
-        time_limit_s=1.5,
+        time_limit_s=3.0,
         clock=lambda: next(ticks),
     )
     assert np.all(missed(instance, solution.choice[None]) <= 1e-3)
