@@ -115,7 +115,8 @@ def told_by(kinds: Mapping[str, type[Value]]) -> Discriminator:
         return "amount" if isinstance(cost, int | float) else None
 
     *others, last = kinds
-    message = f"must be a number, or have {', '.join(others)} or {last}"
+    named = f"{', '.join(others)} or {last}" if others else last
+    message = f"must be a number, or have {named}"
     return Discriminator(kind_of, custom_error_type="cost", custom_error_message=message)
 
 

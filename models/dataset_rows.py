@@ -53,7 +53,7 @@ def _limits(spec: Spec, name: str) -> dict[str, Any]:
     if isinstance(spec, FeaturesSpec):
         within = {"at_least": -FARTHEST, "at_most": FARTHEST} if name in spec.feature_columns else {}
         return within | ({"above": 0.0} if name in spec.size_columns else {})
-    measured = any(isinstance(each.cost, CostColumn) and each.cost.column == name for each in spec.classifiers)
+    measured = any(name in each.measured_columns for each in spec.classifiers)
     if measured or name in spec.size_columns:
         return {"at_least": 0.0, "at_most": LARGEST}
     if any(name in (each.correct, each.quality) for each in spec.classifiers):
@@ -128,6 +128,9 @@ def _trace_columns(trace: Trace) -> dict[str, NDArray[Any]]:
             columns[classifier.confidence] = trace.confidences[:, j]
         if isinstance(classifier.cost, CostColumn):
             columns[classifier.cost.column] = trace.costs[:, j]
+        for r, resource in enumerate(trace.spec.resources):
+            if isinstance(use := classifier.resources[resource], CostColumn):
+                columns[use.column] = trace.resources[:, j, r]
         scores = list((classifier.scores or {}).values())
         columns |= {name: trace.margins[:, j, c].astype(np.float64) for c, name in enumerate(scores)}
     return columns

@@ -13,6 +13,7 @@
     │   ├── UnknownVersion
     │   └── UnknownEndpoint
     ├── Infeasible              no answer can satisfy the deadline or budget asked for
+    │   └── ConflictingLimits   limits that cannot be kept together
     ├── Conflict                what is in use cannot be deleted
     ├── PayloadTooLarge
     ├── UnsupportedMediaType
@@ -170,6 +171,43 @@ class UnknownEndpoint(NotFound):
 
 class Infeasible(ParsimonyError):
     """No answer can satisfy the deadline or budget asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictingLimit:
+    """One of the limits that cannot be kept together: its name in the caller's words, its bound, whether that is the
+    most, and by how much it would have to move, with the others as they are; None if there was no time to tell."""
+
+    limit: str
+    bound: float
+    most: bool
+    give: float | None
+
+    def __str__(self) -> str:
+        """Say it in words.
+
+        >>> print(ConflictingLimit("budget", 10.0, True, 2.5))
+        budget at most 10 (would have to be 12.5)
+        """
+        needed = (
+            "" if self.give is None else f" (would have to be {self.bound + (1 if self.most else -1) * self.give:.6g})"
+        )
+        return f"{self.limit} at {'most' if self.most else 'least'} {self.bound:.6g}{needed}"
+
+
+class ConflictingLimits(Infeasible):
+    """No assignment keeps all limits; ``conflict`` is a smallest set of them that cannot be kept together."""
+
+    def __init__(self, detail: str, conflict: Sequence[ConflictingLimit] = ()) -> None:
+        super().__init__(detail)
+        self.conflict = tuple(conflict)
+
+    @classmethod
+    def of(cls, *conflict: ConflictingLimit) -> "ConflictingLimits":
+        """Make the error that says of each limit what it is, and what it would have to be alone."""
+        if len(conflict) == 1:
+            return cls(f"no assignment keeps {conflict[0]}", conflict)
+        return cls(f"no assignment keeps these together: {'; '.join(map(str, conflict))}; one must give", conflict)
 
 
 class Conflict(ParsimonyError):

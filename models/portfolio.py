@@ -172,11 +172,10 @@ class AssignmentOptions(Value):
         description="how many standard deviations of its error are taken off an estimate; null: as built",
         examples=[1.0],
     )
-    gap: float = Field(
-        default=1e-6,
-        ge=0,
-        le=1,
-        description="how far the answer may be from the optimum, as a share of its value; 0: the exact optimum",
+    gap: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None,
+        description="how far the answer may be from the optimum, as a share of its value; 0: the exact optimum; null: "
+        "1e-6, within several limits 1e-4",
         examples=[1e-6],
     )
     time_limit_s: Annotated[float, Field(gt=0)] | None = Field(
@@ -220,8 +219,8 @@ class AssignmentRequest(AssignmentOptions):
         return self
 
 
-class Assignment(Value):
-    """Which classifier is to answer each query."""
+class AssignmentFigures(Value):
+    """Which classifier is to answer each query, and what that comes to."""
 
     assignments: Items[str] = Field(description="for each query the classifier")
     estimated_accuracy: float = Field(
@@ -231,9 +230,14 @@ class Assignment(Value):
     raw_estimate: float = Field(description="the mean estimate, which the programme adds up, before that is taken off")
     least_estimate: float = Field(description="the least estimate, from 0 to 1")
     cost: float = Field(description="what the assignment costs, the embeddings included, in the artifact's unit")
-    budget: float = Field(description="the budget for the whole batch, in the artifact's unit")
     gap: float = Field(description="proved: the optimum is at most this share of the value above it")
     usage: dict[str, int] = Field(description="for each classifier the number of queries that it gets")
+
+
+class Assignment(AssignmentFigures):
+    """Which classifier is to answer each query, within a budget."""
+
+    budget: float = Field(description="the budget for the whole batch, in the artifact's unit")
 
 
 class AssignmentReply(Assignment, DecisionFacts):

@@ -32,6 +32,8 @@ ROUNDED, FEW = 1e-3, 0.05
 """How far a confidence from 0 to 1 may be beyond by rounding; of how many rows another scale is taken for a mistake."""
 TOLD = ("prediction", "correct", "quality")
 """What a classifier may tell of its answers, one of these."""
+MOST_RESOURCES, MOST_USES = 32, 200
+"""Resources that a trace may name, and uses of them by all its classifiers: they take as much room as costs may."""
 NO_ANSWER = -1
 """Stands in predictions for a classifier of which only is told how good its answers were."""
 
@@ -75,9 +77,20 @@ class TraceClassifier(Value):
         description="for each class the column of the classifier's score for it, a logit or the logarithm of a "
         "probability, if it gives any",
     )
+    resources: dict[Label, TraceCost] = Field(
+        default={},
+        max_length=MOST_RESOURCES,
+        description="by name what else it uses for one item (latency, tokens, carbon), each in a unit of its own and "
+        "told as the cost is; portfolios assign batches within budgets of these",
+    )
     group: Label | None = Field(
         default=None, description="classifiers of one group are fully dependent, of different groups independent"
     )
+
+    @property
+    def measured_columns(self) -> tuple[str, ...]:
+        """The columns of what was measured: of its cost, and of resources that it uses."""
+        return tuple(each.column for each in (self.cost, *self.resources.values()) if isinstance(each, CostColumn))
 
     @model_validator(mode="after")
     def _told_once(self) -> "TraceClassifier":
@@ -106,6 +119,7 @@ class TraceSpec(Value):
     @model_validator(mode="after")
     def _fits_together(self) -> "TraceSpec":
         refuse_repeated("classifier name", (classifier.name for classifier in self.classifiers))
+        self._refuse_other_resources()
         for classifier in self.classifiers:
             self._refuse_other_sizes(classifier)
             told = next(name for name in TOLD if getattr(classifier, name) is not None)
@@ -118,11 +132,27 @@ class TraceSpec(Value):
                 )
         return self
 
+    def _refuse_other_resources(self) -> None:
+        for each in self.classifiers:
+            if set(each.resources) != set(self.resources):
+                known, given = (", ".join(sorted(names)) or "none" for names in (self.resources, each.resources))
+                first = self.classifiers[0].name
+                raise ValueError(f"{first!r} tells the resources {known}, {each.name!r} {given}: all need the same")
+        uses = len(self.resources) * len(self.classifiers)
+        if uses > MOST_USES:
+            raise ValueError(f"{len(self.classifiers)} classifiers tell {uses} uses of resources, at most {MOST_USES}")
+
     def _refuse_other_sizes(self, classifier: TraceClassifier) -> None:
-        dimensions = function_of(classifier).dimensions
-        if dimensions not in (0, len(self.size_columns)):
-            has = f"size names {len(self.size_columns)} columns"
-            raise ValueError(f"the cost of {classifier.name!r} is a function of {dimensions} numbers, {has}")
+        for what, cost in (("cost", classifier.cost), *classifier.resources.items()):
+            dimensions = function_of(cost).dimensions
+            if dimensions not in (0, len(self.size_columns)):
+                has = f"size names {len(self.size_columns)} columns"
+                raise ValueError(f"the {what} of {classifier.name!r} is a function of {dimensions} numbers, {has}")
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """The names of the resources, in the order of the first classifier's."""
+        return tuple(self.classifiers[0].resources)
 
     @property
     def size_columns(self) -> tuple[str, ...]:
@@ -136,7 +166,7 @@ class TraceSpec(Value):
         for classifier in self.classifiers:
             used += [classifier.prediction, classifier.correct, classifier.quality, classifier.confidence]
             used += (classifier.scores or {}).values()
-            used += [classifier.cost.column] if isinstance(classifier.cost, CostColumn) else []
+            used += classifier.measured_columns
         return tuple(dict.fromkeys(name for name in used if name is not None))
 
     @property
@@ -161,7 +191,8 @@ class Trace:
     the columns of classifiers without. costs: (n, m) float64, at least 0. embeddings: (n, d) float32, d = 0 where there
     are none. margins: (n, m, c) float32, the score of each of c classes less that of the true class; NaN for
     classifiers without scores, -∞ beyond the classes of one with fewer, c = 0 if none has scores. sizes: (n, k)
-    float64, k = number of size columns, at least 0; (0, 0): stored before there were any.
+    float64, k = number of size columns, at least 0; (0, 0): stored before there were any. resources: (n, m, r) float64,
+    at least 0, what each of r resources of the spec is used; (0, 0, 0): none.
     """
 
     spec: TraceSpec
@@ -174,6 +205,7 @@ class Trace:
     embeddings: Singles
     margins: Singles
     sizes: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    resources: Floats = field(default_factory=lambda: np.empty((0, 0, 0)))
 
     @property
     def rows(self) -> int:
@@ -183,7 +215,7 @@ class Trace:
     def take(self, rows: Int64s) -> "Trace":
         """Take some of the rows, with all classes."""
         names = ["labels", "predictions", "quality", "confidences", "costs", "embeddings", "margins"]
-        names += ["sizes"] if len(self.sizes) else []
+        names += [name for name in ("sizes", "resources") if len(getattr(self, name))]
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     def likelihoods(self, temperature: float) -> Floats:
@@ -206,7 +238,8 @@ class Trace:
         label = None if spec.label is None else texts(columns, spec.label, faults)
         told = [_told(columns, classifier, faults) for classifier in spec.classifiers]
         confidences = [_confidence(columns, classifier, faults) for classifier in spec.classifiers]
-        measured = [_measured_cost(columns, classifier, faults) for classifier in spec.classifiers]
+        measured = [_measured_cost(columns, classifier.cost, faults) for classifier in spec.classifiers]
+        used = [[_measured_cost(columns, k.resources[r], faults) for k in spec.classifiers] for r in spec.resources]
         sizes = [numbers(columns, name, faults, at_least=0.0, at_most=LARGEST) for name in spec.size_columns]
         rows = max((len(column) for column in columns.values()), default=0)
         none: tuple[tuple[str, ...], Int32s] = ((), np.zeros(rows, dtype=np.int32))
@@ -214,7 +247,17 @@ class Trace:
         vectors = embeddings_of(embeddings, rows, faults)
         raise_if_any(faults)
         at = side_by_side(sizes, rows)
-        costs = [_cost_at(at, k, faults) if c is None else c for k, c in zip(spec.classifiers, measured, strict=True)]
+        costs = [
+            _cost_at(at, k.name, k.cost, faults) if c is None else c
+            for k, c in zip(spec.classifiers, measured, strict=True)
+        ]
+        uses = [
+            [
+                _cost_at(at, k.name, k.resources[r], faults) if c is None else c
+                for k, c in zip(spec.classifiers, each, strict=True)
+            ]
+            for r, each in zip(spec.resources, used, strict=True)
+        ]
         raise_if_any(faults)
         every, predictions = _predictions(classes, spec, told, faults)
         margins = _margins(columns, spec, classes, codes, faults)
@@ -222,7 +265,10 @@ class Trace:
         n, right = len(codes), np.equal(predictions, codes[:, None]).astype(np.float64)
         graded = [told[j] if c.prediction is None else right[:, j] for j, c in enumerate(spec.classifiers)]
         quality, sure, prices = (side_by_side(each, n) for each in (graded, confidences, costs))
-        return cls(spec, every, codes, predictions, quality, sure, prices, vectors, margins, at)
+        tables = [side_by_side(each, n) for each in uses]
+        resources = np.stack(tables, axis=2) if tables else np.empty((0, 0, 0))
+        resources.flags.writeable = False
+        return cls(spec, every, codes, predictions, quality, sure, prices, vectors, margins, at, resources)
 
 
 def _told(columns: Columns, classifier: TraceClassifier, faults: list[Fault]) -> NDArray[Any]:
@@ -292,14 +338,14 @@ def _margins(
     return margins
 
 
-def function_of(classifier: TraceClassifier) -> CostFunction:
-    """Say what a classifier's cost is a function of; 0 stands for a measured one."""
-    return cost_function(0.0 if isinstance(classifier.cost, CostColumn) else classifier.cost)[0]
+def function_of(cost: TraceCost) -> CostFunction:
+    """Say what a cost is a function of; 0 stands for a measured one."""
+    return cost_function(0.0 if isinstance(cost, CostColumn) else cost)[0]
 
 
-def _measured_cost(columns: Columns, classifier: TraceClassifier, faults: list[Fault]) -> Floats | float | None:
+def _measured_cost(columns: Columns, cost: TraceCost, faults: list[Fault]) -> Floats | float | None:
     """Read a cost that is a number or was measured; None for a function of the size."""
-    match classifier.cost:
+    match cost:
         case CostColumn(column=column):
             return numbers(columns, column, faults, at_least=0.0, at_most=LARGEST)
         case Polynomial() | Terms():
@@ -308,11 +354,11 @@ def _measured_cost(columns: Columns, classifier: TraceClassifier, faults: list[F
             return amount
 
 
-def _cost_at(sizes: Floats, classifier: TraceClassifier, faults: list[Fault]) -> Floats:
-    """Evaluate a cost that is a function of the size."""
-    costs = function_of(classifier)(sizes)
+def _cost_at(sizes: Floats, name: str, cost: TraceCost, faults: list[Fault]) -> Floats:
+    """Evaluate a cost of a classifier that is a function of the size."""
+    costs = function_of(cost)(sizes)
     beyond = np.flatnonzero(~(costs <= LARGEST))
     if len(beyond):
-        said = f"of {classifier.name!r} in row {int(beyond[0]) + 1} is more than {LARGEST:g}"
+        said = f"of {name!r} in row {int(beyond[0]) + 1} is more than {LARGEST:g}"
         faults.append(Fault(("spec", "classifiers"), f"the cost {said}"))
     return costs

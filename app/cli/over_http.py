@@ -10,7 +10,7 @@ import httpx
 from pydantic import BaseModel, SecretStr
 
 from app.cli.key_values import read_query
-from app.http.json_bodies import NPY
+from app.http.json_bodies import NPY, with_limits
 from app.routes.artifacts import MEDIA_TYPE
 from app.routes.subject import all_subjects
 from app.store.datasets import DatasetInfo, DeletedDataset, StoredDataset
@@ -153,12 +153,21 @@ class HttpService:
         ).json()
         return answered
 
-    def assign(self, name: str, queries: bytes, options: dict[str, Any], version: int | None) -> dict[str, Any]:
-        """Assign a batch, given as a ``.npy`` file."""
+    def assign(
+        self, name: str, queries: bytes, options: dict[str, Any], limits: bytes | None, version: int | None
+    ) -> dict[str, Any]:
+        """Assign a batch, given as a ``.npy`` file; further limits as JSON."""
+        path = _at("portfolios", name, "assignments")
+        if limits is not None:
+            body = with_limits(queries, options, limits)
+            headers = {"Content-Type": "application/json"}
+            limited: dict[str, Any] = self._ask(
+                "POST", path, params=_version(version), content=body, headers=headers
+            ).json()
+            return limited
         flat = {**(options.get("budget") or {}), **{key: value for key, value in options.items() if key != "budget"}}
         given = {key: value for key, value in flat.items() if value is not None} | _version(version)
         headers = {"Content-Type": NPY}
-        path = _at("portfolios", name, "assignments")
         answered: dict[str, Any] = self._ask("POST", path, params=given, content=queries, headers=headers).json()
         return answered
 

@@ -45,7 +45,9 @@ class Service(Protocol):
     def import_(self, data: bytes) -> ArtifactRecord: ...
     def feedback(self, solver: str, name: str, version: int | None) -> FeedbackReport: ...
     def decide(self, solver: str, name: str, query: list[str], version: int | None) -> dict[str, Any]: ...
-    def assign(self, name: str, queries: bytes, options: dict[str, Any], version: int | None) -> dict[str, Any]: ...
+    def assign(
+        self, name: str, queries: bytes, options: dict[str, Any], limits: bytes | None, version: int | None
+    ) -> dict[str, Any]: ...
     def endpoints(self) -> list[dict[str, Any]]: ...
     def put_endpoint(self, name: str, spec: Any) -> dict[str, Any]: ...
     def delete_endpoint(self, name: str) -> None: ...
@@ -187,11 +189,16 @@ class StoreService:
         answered: dict[str, Any] = orjson.loads(decided(self._live(solver, name, version), asked))
         return answered
 
-    def assign(self, name: str, queries: bytes, options: dict[str, Any], version: int | None) -> dict[str, Any]:
-        """Assign a batch, given as a ``.npy`` file."""
-        from app.http.json_bodies import read_npy
+    def assign(
+        self, name: str, queries: bytes, options: dict[str, Any], limits: bytes | None, version: int | None
+    ) -> dict[str, Any]:
+        """Assign a batch, given as a ``.npy`` file; further limits as JSON."""
+        from app.http.json_bodies import read_json, read_npy, with_limits
 
-        vectors, read = read_npy(queries, options)
+        if limits is None:
+            vectors, read = read_npy(queries, options)
+        else:
+            vectors, read = read_json(with_limits(queries, options, limits), {})
         live = self._live("portfolio", name, version)
         assigned = live.plan.assign(live.plan.estimate(vectors), read)
         answered: dict[str, Any] = orjson.loads(encode(assigned, live, **facts_of(live, read, assigned)))

@@ -60,13 +60,17 @@ def portfolio_assign(
     regularization: Annotated[
         float | None, typer.Option(help="Standard deviations of its error taken off an estimate; else as built.")
     ] = None,
-    gap: Annotated[float, typer.Option(help="How far from the optimum the answer may be, as a share.")] = 1e-6,
+    gap: Annotated[float | None, typer.Option(help="How far from the optimum the answer may be, as a share.")] = None,
     time_limit: Annotated[float | None, typer.Option(help="Seconds after which the best so far is taken.")] = None,
+    constraints: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="A JSON file of further limits, as the API takes them."),
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A CSV of the assignments.")] = None,
     version: Annotated[int | None, typer.Option(min=1, help="The version to ask; else the active one.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Assign a batch of queries to classifiers within a budget."""
+    """Assign a batch of queries to classifiers within a budget, or within several limits at once."""
     given = {"total": total, "per_query": per_query, "fraction": fraction}
     budget = {key: value for key, value in given.items() if value is not None} or None
     asked = {
@@ -77,7 +81,8 @@ def portfolio_assign(
         "time_limit_s": time_limit,
     }
     with open_service() as service:
-        reply = service.assign(name, queries.read_bytes(), {"budget": budget, **asked}, version)
+        limits = None if constraints is None else constraints.read_bytes()
+        reply = service.assign(name, queries.read_bytes(), {"budget": budget, **asked}, limits, version)
         if output is not None:
             with output.open("w", newline="") as file:
                 csv.writer(file).writerows([("query", "classifier"), *enumerate(reply["assignments"], start=1)])

@@ -19,7 +19,8 @@ from models import Fault, InvalidRequest, Value
 from models.base import MOST_LISTED
 from models.columns import first_repeated
 from models.errors import CorruptArtifact
-from models.portfolio import AssignmentOptions, AssignmentRequest
+from models.portfolio import AssignmentOptions
+from models.portfolio_constraints import ConstrainedRequest
 
 V = TypeVar("V", bound=Value)
 NPY = "application/x-npy"
@@ -150,12 +151,12 @@ def _placed(error: ValidationError, start: int) -> list[Any]:
 
 
 def read_json(body: bytes, beside: dict[str, Any]) -> tuple[NDArray[np.float64], AssignmentOptions]:
-    """Read an ``AssignmentRequest``; raises InvalidRequest, also if options are given beside it."""
+    """Read a ``ConstrainedRequest``; raises InvalidRequest, also if options are given beside it."""
     given = [name for name, value in beside.items() if value not in (None, {})]
     if given:
         raise InvalidRequest.at(Fault((given[0],), f"belongs into the JSON; as query parameter it goes with {NPY}"))
     try:
-        request = AssignmentRequest.model_validate_json(body)
+        request = ConstrainedRequest.model_validate_json(body)
     except ValidationError as error:
         raise InvalidRequest.of(error) from error
     widths = {len(query) for query in request.queries}
@@ -164,14 +165,35 @@ def read_json(body: bytes, beside: dict[str, Any]) -> tuple[NDArray[np.float64],
     return np.array(request.queries), request
 
 
+def with_limits(queries: bytes, beside: dict[str, Any], limits: bytes) -> bytes:
+    """Write a batch, given as ``.npy``, its options and a JSON text of further limits as one JSON text; raises
+    InvalidRequest."""
+    try:
+        given = orjson.loads(limits)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest.at(Fault(("constraints",), f"is no JSON that can be read: {error}")) from error
+    if not isinstance(given, dict):
+        raise InvalidRequest.at(Fault(("constraints",), 'must be a JSON object, such as {"goal": "cost"}'))
+    options = {name: value for name, value in beside.items() if value is not None}
+    twice = next((name for name in given if name in options), None)
+    if twice is not None:
+        raise InvalidRequest.at(Fault((twice,), "is given twice: as an option and in the file of constraints"))
+    return orjson.dumps({"queries": _vectors(queries).tolist(), **options, **given})
+
+
 def read_npy(body: bytes, beside: dict[str, Any]) -> tuple[NDArray[Any], AssignmentOptions]:
     """Read an array of float32 (float64 is taken too), with its options beside it; raises InvalidRequest."""
     given = {name: value for name, value in beside.items() if value is not None}
     try:
         options = AssignmentOptions.model_validate(given)
-        queries = array_from_bytes(body)
     except ValidationError as error:
         raise InvalidRequest.of(error) from error
+    return _vectors(body), options
+
+
+def _vectors(body: bytes) -> NDArray[Any]:
+    try:
+        queries = array_from_bytes(body)
     except CorruptArtifact as error:
         raise InvalidRequest.at(Fault(("queries",), f"{error}; write them with numpy.save")) from error
     if queries.dtype not in (np.float32, np.float64):
@@ -179,4 +201,4 @@ def read_npy(body: bytes, beside: dict[str, Any]) -> tuple[NDArray[Any], Assignm
     if queries.ndim != 2 or not len(queries):
         shape = " x ".join(map(str, queries.shape)) or "none"
         raise InvalidRequest.at(Fault(("queries",), f"have the shape {shape}, must be queries x dimensions"))
-    return queries, options
+    return queries

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -14,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from models import errors
-from models.errors import Fault, InvalidRequest, NotFound, ParsimonyError
+from models.errors import ConflictingLimit, ConflictingLimits, Fault, InvalidRequest, NotFound, ParsimonyError
 
 logger = logging.getLogger("parsimony.problems")
 MEDIA_TYPE = "application/problem+json"
@@ -63,6 +64,18 @@ class ProblemFault(BaseModel):
     msg: str = Field(description="what is wrong with it, with the numbers")
 
 
+class ProblemLimit(BaseModel):
+    """One of the limits that cannot be kept together."""
+
+    limit: str = Field(description="where it stands in the request", examples=["classifiers.large.at_most"])
+    bound: float = Field(description="what it is", examples=[100.0])
+    most: bool = Field(description="whether that is the most, else the least", examples=[True])
+    give: float | None = Field(
+        description="by how much it would have to move, with the others as they are; null if there was no time to tell",
+        examples=[12.0],
+    )
+
+
 class Problem(BaseModel):
     """An error reply (RFC 9457)."""
 
@@ -75,6 +88,10 @@ class Problem(BaseModel):
     )
     instance: str = Field(description="the request's id, which finds it in the log")
     errors: list[ProblemFault] | None = Field(default=None, description="what is wrong, for invalid input")
+    conflict: list[ProblemLimit] | None = Field(
+        default=None,
+        description="a smallest set of limits that cannot be kept together, where several are asked of an assignment",
+    )
 
 
 def problem(
@@ -84,6 +101,7 @@ def problem(
     request_id: str,
     faults: Iterable[Fault] = (),
     headers: dict[str, str] | None = None,
+    conflict: Iterable[ConflictingLimit] = (),
 ) -> JSONResponse:
     """Make the reply."""
     body: dict[str, Any] = {
@@ -96,6 +114,9 @@ def problem(
     listed = [{"loc": list(fault.loc), "msg": fault.msg} for fault in faults]
     if listed:
         body["errors"] = listed
+    limits = [asdict(limit) for limit in conflict]
+    if limits:
+        body["conflict"] = limits
     if status in (429, 503):
         headers = {"Retry-After": str(RETRY_AFTER_S), **(headers or {})}
     if status == 401:
@@ -107,7 +128,8 @@ def problem_of(error: ParsimonyError, request_id: str) -> JSONResponse:
     """Make the reply to one of our errors, by the nearest of its classes that the table knows."""
     status, code = _problem_of_kind(error)
     faults = error.faults if isinstance(error, InvalidRequest) else ()
-    return problem(status, code, str(error), request_id, faults)
+    conflict = error.conflict if isinstance(error, ConflictingLimits) else ()
+    return problem(status, code, str(error), request_id, faults, conflict=conflict)
 
 
 def status_of(error: ParsimonyError) -> int:

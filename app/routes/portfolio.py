@@ -27,7 +27,6 @@ from app.serving.pacing import paced
 from models.portfolio import (
     AssignmentOptions,
     AssignmentReply,
-    AssignmentRequest,
     Budget,
     CurveReply,
     LedgerState,
@@ -36,6 +35,7 @@ from models.portfolio import (
     RouteReply,
     RouteRequest,
 )
+from models.portfolio_constraints import ConstrainedReply, ConstrainedRequest
 from solvers.portfolio import PortfolioPlan, solver
 
 router = APIRouter(prefix="/v1/portfolios", tags=["portfolio"])
@@ -48,13 +48,13 @@ WITH_NPY = f"with a body of {NPY} only: "
 @router.post(
     "/{name}/assignments",
     summary="Which classifier for each query of a batch",
-    response_model=AssignmentReply,
+    response_model=ConstrainedReply | AssignmentReply,
     responses=errors(404, 409, 413, 415, 503, 504),
     openapi_extra={
         "requestBody": {
             "required": True,
             "content": {
-                "application/json": {"schema": {"$ref": "#/components/schemas/AssignmentRequest"}},
+                "application/json": {"schema": {"$ref": "#/components/schemas/ConstrainedRequest"}},
                 NPY: {
                     "schema": {
                         "type": "string",
@@ -82,6 +82,11 @@ async def assignments(
     version: Version = None,
 ) -> Response:
     """Assign every query to one classifier so that the estimates add up to the most within the budget.
+
+    Or within several limits at once, which go into the JSON: capacities and commitments of ``classifiers``, further
+    budgets (``resources``), floors, and all of these for ``groups`` of queries; or so that the cost is least above a
+    floor of ``accuracy``. The reply then has each limit's use and shadow price. Limits that cannot be kept together
+    are refused with a smallest set of them (``conflict``), and by how much each would have to give.
 
     The gap says how far the answer is, at most, from the best there is. Queries come as JSON, or as the body itself in
     NumPy's format with everything else as query parameters.
@@ -112,7 +117,8 @@ def _assign(context: Context, live: Live[PortfolioPlan], kind: str, body: bytes,
         left = max(SHARE * context.settings.solve_timeout_s - (monotonic() - started), LEAST_S)
         assignment = live.plan.assign(estimates, options, left)
         context.metrics.gap.observe(assignment.gap)
-        context.metrics.spent.observe(assignment.cost / assignment.budget if assignment.budget else 0.0)
+        if assignment.budget is not None:
+            context.metrics.spent.observe(assignment.cost / assignment.budget if assignment.budget else 0.0)
         return encode(assignment, live, **facts_of(live, options, assignment))
 
 
@@ -195,5 +201,5 @@ subject = Subject(
     limits=frozenset(),
     what_if=what_if,
     look_ups=(LookUp(solver, "/v1/portfolios/", "/route", RouteRequest, "POST", _route_at_once, MOST_ROUTE_BYTES),),
-    bodies=(AssignmentRequest,),
+    bodies=(ConstrainedRequest,),
 )

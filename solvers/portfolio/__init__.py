@@ -10,6 +10,7 @@ module                  what of the paper
 ``success_estimator``   how likely each classifier is right (Algorithm 1, lines 1 to 6)
 ``tuning``              samples, sigma and λ, chosen on the validation part (Section 4.2)
 ``knapsack``            the programme (Equation 4), and the least estimate (Section 6)
+``constrained``         the programme within several limits at once; ``limits``: those of a request
 ``shadow_prices``       the dual over budgets, for one query at a time; ``pacing`` for streams of them
 ``baselines``           what it is compared with (Section 5.1; Appendix A.6), on the ``curve``
 ``routing_outcome``     what became of a routing

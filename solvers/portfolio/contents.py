@@ -7,6 +7,7 @@ import numpy as np
 from models import InvalidRequest
 from models.arrays import Floats, Int32s, Int64s, Singles
 from models.portfolio import Metric
+from models.trace import MOST_RESOURCES
 from solvers.portfolio.knapsack.programme import LARGEST
 from solvers.portfolio.learned import contents as learned
 from solvers.portfolio.learned.contents import LearnedContents, promises
@@ -27,6 +28,9 @@ _DIMENSIONS = {
     "curve_too_high": 3,
     "cost_powers": 2,
     "cost_coefficients": 2,
+    "resource_means": 2,
+    "resource_powers": 2,
+    "resource_coefficients": 2,
     **learned.DIMENSIONS,
 }
 
@@ -91,6 +95,14 @@ class PortfolioContents(LearnedContents):
     """(m, t) what a query costs is the sum of these times the terms; ``costs`` are its means."""
     price_shares: Floats = field(default_factory=lambda: np.empty(0))
     """(b,) of queries for which two classifiers are equal at the price, the share that gets the dearer; (0,): none."""
+    resources: tuple[str, ...] = ()
+    """r names of what else classifiers use, each in a unit of its own."""
+    resource_means: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    """(r, m) what a query uses of each on average; (0, 0): there is none."""
+    resource_powers: Int64s = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
+    """(t, k) powers of the k numbers of a query's size in each of t terms; (0, 0): no use depends on it."""
+    resource_coefficients: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    """(r m, t) what a query uses, resource by resource, is the sum of these times the terms."""
 
     def check(self) -> None:
         """Raise InvalidRequest if the arrays do not fit each other."""
@@ -132,17 +144,31 @@ def _numbers(plan: PortfolioContents) -> dict[str, bool]:
         )
         and not bool(np.any(np.abs(plan.curve_estimates) > 1)),
         "a feature classifier whose answers are free": free,
-        "costs that are functions of the size": _are_functions(plan),
+        "costs that are functions of the size": _are_functions(
+            plan.cost_powers, plan.cost_coefficients, len(plan.classifiers)
+        ),
+        "uses of each resource": _are_resources(plan),
     }
 
 
-def _are_functions(plan: PortfolioContents) -> bool:
-    (terms, dimensions), each = plan.cost_powers.shape, plan.cost_coefficients
+def _are_functions(powers: Int64s, each: Floats, costs: int) -> bool:
+    (terms, dimensions) = powers.shape
     if not terms:
         return each.size == 0
     within = bool(np.all((each >= 0) & (each <= LARGEST)))
-    powers = bool(np.all((plan.cost_powers >= 0) & (plan.cost_powers <= MOST_POWER)))
-    return dimensions > 0 and each.shape == (len(plan.classifiers), terms) and within and powers
+    possible = bool(np.all((powers >= 0) & (powers <= MOST_POWER)))
+    return dimensions > 0 and each.shape == (costs, terms) and within and possible
+
+
+def _are_resources(plan: PortfolioContents) -> bool:
+    r, m, means = len(plan.resources), len(plan.classifiers), plan.resource_means
+    return (
+        r <= MOST_RESOURCES
+        and len(set(plan.resources)) == r
+        and means.shape == ((r, m) if r else (0, 0))
+        and bool(np.all((means >= 0) & (means <= LARGEST)))
+        and _are_functions(plan.resource_powers, plan.resource_coefficients, r * m)
+    )
 
 
 def _items(plan: PortfolioContents) -> dict[str, bool]:

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from models.feedback import Expectations
-from models.portfolio import Assignment, RouteDecision
+from models.portfolio import Assignment, AssignmentFigures, RouteDecision
 from solvers.base import rows_of
 from solvers.portfolio.plan import PortfolioPlan
 
 
 def estimates(
-    plan: PortfolioPlan, summary: Mapping[str, Any], query: Any, decision: RouteDecision | Assignment
+    plan: PortfolioPlan, summary: Mapping[str, Any], query: Any, decision: RouteDecision | AssignmentFigures
 ) -> Expectations:
     """Expect the estimate and the cost of the classifier that was chosen, or their means over a batch.
 
@@ -18,19 +18,20 @@ def estimates(
     Where costs differ from item to item, a batch is expected to cost more or less than planned by what held-out items
     did at its budget; where their sizes tell what they cost, that is what they cost.
     """
-    if not isinstance(decision, Assignment):
+    if not isinstance(decision, AssignmentFigures):
         return Expectations.of(accuracy=decision.estimated_accuracy, cost=decision.cost)
     queries = len(decision.assignments)
-    if getattr(query, "sizes", None) is not None:
+    if getattr(query, "sizes", None) is not None or getattr(query, "costs", None) is not None:
         return Expectations.of(accuracy=decision.estimated_accuracy, cost=decision.cost / queries)
-    beyond, error = plan.beyond_planned("occam", decision.budget / queries)
+    budget = decision.budget if isinstance(decision, Assignment) else decision.cost
+    beyond, error = plan.beyond_planned("occam", budget / queries)
     cost = max(decision.cost / queries + beyond, 0.0)
     return Expectations.of(accuracy=decision.estimated_accuracy, cost=cost, cost_error=error)
 
 
-def is_of_many(decision: RouteDecision | Assignment) -> bool:
+def is_of_many(decision: RouteDecision | AssignmentFigures) -> bool:
     """Tell a batch from a single query, whose estimate is its own."""
-    return isinstance(decision, Assignment)
+    return isinstance(decision, AssignmentFigures)
 
 
 def judged_on(summary: Mapping[str, Any]) -> int:

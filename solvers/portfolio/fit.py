@@ -22,7 +22,7 @@ from solvers.portfolio.curve import Drawn, curve_budgets, draw_curve, methods_of
 from solvers.portfolio.learned.fit import fit_learned, whole
 from solvers.portfolio.neighbours.samples import refuse_impossible
 from solvers.portfolio.plan import PortfolioPlan
-from solvers.portfolio.query_costs import functions_of
+from solvers.portfolio.query_costs import functions_of, resources_of
 from solvers.portfolio.routing_outcome import Known
 from solvers.portfolio.shadow_prices import ShadowPrices
 from solvers.portfolio.success_estimator import Estimator, Scaling
@@ -173,4 +173,5 @@ def _plan(
         methods=drawn.methods,
         held_out=len(table.held_out),
         **drawn.fields,
+        **resources_of(dataset, table.names),
     )

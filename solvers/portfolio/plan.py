@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from models.arrays import Bools, Floats
+from models.arrays import Bools, Floats, Int64s
 from models.errors import Infeasible
 from models.portfolio import (
     Assignment,
@@ -19,19 +20,30 @@ from models.portfolio import (
     RouteQuery,
     ShadowPrice,
 )
+from models.portfolio_constraints import ConstrainedAssignment, ConstrainedRequest
 from solvers.base import complete
 from solvers.budget_mixture import lot_of
 from solvers.portfolio.baselines import Choose
 from solvers.portfolio.contents import PortfolioContents
-from solvers.portfolio.knapsack import Assignment as Solution
 from solvers.portfolio.knapsack import assign, assign_min
 from solvers.portfolio.learned.contents import estimator_of
 from solvers.portfolio.learned.estimator import LearnedEstimator
+from solvers.portfolio.limits import (
+    Batch,
+    Within,
+    assign_limited,
+    matrix_of,
+    refuse_strangers,
+    total_of,
+)
 from solvers.portfolio.neighbours.samples import COUNTS
 from solvers.portfolio.query_costs import Size, costs_at
 from solvers.portfolio.shadow_prices import ROUNDING, ShadowPrices, lots_of
 from solvers.portfolio.success_estimator import Estimator, Scaling
 from solvers.statistics import standard_error
+
+GAP = 1e-6
+"""How far from the best a batch within one budget may be where nothing else is asked."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +97,10 @@ class PortfolioPlan(PortfolioContents):
 
     def costs_of(self, sizes: Sequence[Size], where: str = "sizes") -> Floats:
         """Reckon what each of n queries costs each classifier, beside its embedding: (n, m). Raises InvalidRequest."""
-        costs = costs_at(self.cost_powers, self.cost_coefficients, sizes, where)
+        return self._own_free(costs_at(self.cost_powers, self.cost_coefficients, sizes, where))
+
+    def _own_free(self, costs: Floats) -> Floats:
+        """Let the feature classifier's own answers be free, (n, m)."""
         if self.feature_classifier is not None:
             costs[:, self.classifiers.index(self.feature_classifier)] = 0.0
         return costs
@@ -168,53 +183,85 @@ class PortfolioPlan(PortfolioContents):
             raise Infeasible(f"{needed}, it is {most:.4g}")
         return max(least, self.cheapest)
 
-    def assign(self, estimates: Floats, options: AssignmentOptions, time_limit_s: float | None = None) -> Assignment:
-        """Assign a batch by its estimates, (n, m), so that these add up to the most within the budget. What queries
-        cost is what their sizes say, if these are given, else the means.
+    def assign(
+        self, estimates: Floats, options: AssignmentOptions, time_limit_s: float | None = None
+    ) -> Assignment | ConstrainedAssignment:
+        """Assign a batch by its estimates, (n, m), so that these add up to the most within the budget, or as
+        ``limits`` does within several. What queries cost is as given, or what their sizes say, else the means.
 
         Raises Infeasible, with the cost of the cheapest assignment, if the budget is below it. After time_limit_s, or
         the options' own limit, the best assignment so far is the answer, with what is proved of it.
         """
+        limits = [limit for limit in (options.time_limit_s, time_limit_s) if limit is not None]
+        values, limit = self.values(estimates, options.regularization), min(limits, default=None)
+        costs = self._batch_costs(options)
+        if isinstance(options, ConstrainedRequest):
+            refuse_strangers(self.classifiers, options)
+            if options.is_constrained:
+                table = np.broadcast_to(costs, estimates.shape)
+                uses = self._batch_uses(options.sizes)
+                batch = Batch(self.classifiers, values, table, self.embedding_cost, self.dearest, uses)
+                return self._within(assign_limited(batch, options, limit), estimates, options)
         n = len(estimates)
-        sizes = options.sizes if isinstance(options, AssignmentRequest) else None
-        costs = self.costs if sizes is None else self.costs_of(sizes)
         least = n * self.embedding_cost + float(np.broadcast_to(costs, estimates.shape).min(axis=1).sum())
         total = np.inf if options.budget is None else self._total(options.budget, n, least)
         if options.min_accuracy is not None:
             total = n * self._least_budget("occam", options.min_accuracy, total / n)
         solve = assign if options.objective == "mean" else assign_min
         room = max(total, least * (1 + ROUNDING)) - n * self.embedding_cost
-        limits = [limit for limit in (options.time_limit_s, time_limit_s) if limit is not None]
-        values, limit = self.values(estimates, options.regularization), min(limits, default=None)
-        solution = solve(values, costs, room, gap=options.gap, time_limit_s=limit)
-        return self._assignment(solution, estimates, total)
+        gap = GAP if options.gap is None else options.gap
+        solution = solve(values, costs, room, gap=gap, time_limit_s=limit)
+        figures = self._figures(solution.choice, estimates, solution.cost, total, solution.gap)
+        return Assignment(**figures, budget=total)
+
+    def _batch_costs(self, options: AssignmentOptions) -> Floats:
+        """Say what queries cost, beside their embeddings: (n, m), or (m,) where all cost the means."""
+        if isinstance(options, ConstrainedRequest) and options.costs is not None:
+            return self._own_free(matrix_of(options.costs, self.classifiers, "costs"))
+        sizes = options.sizes if isinstance(options, AssignmentRequest) else None
+        if sizes is None or (len(self.resource_powers) and not len(self.cost_powers)):
+            return self.costs
+        return self.costs_of(sizes)
+
+    def _batch_uses(self, sizes: Sequence[Size] | None) -> dict[str, Floats]:
+        """Say what queries use of each resource that the trace told of: (n, m), or (m,) where all use the means."""
+        if sizes is None or not len(self.resource_powers):
+            return dict(zip(self.resources, self.resource_means, strict=True))
+        uses = costs_at(self.resource_powers, self.resource_coefficients, sizes, "sizes")
+        return dict(zip(self.resources, np.hsplit(uses, len(self.resources)), strict=True))
+
+    def _within(self, within: Within, estimates: Floats, request: ConstrainedRequest) -> ConstrainedAssignment:
+        n, budget = len(estimates), request.budget
+        figures = self._figures(
+            within.choice, estimates, within.cost, within.cost + n * self.embedding_cost, within.gap
+        )
+        total = None if budget is None else total_of(budget, n, self.dearest)
+        return ConstrainedAssignment(**figures, budget=total, prices=within.prices)
 
     def _total(self, budget: Budget, n: int, least: float) -> float:
-        if budget.total is not None:
-            total = budget.total
-        elif budget.per_query is not None:
-            total = budget.per_query * n
-        else:
-            total = (budget.fraction or 0.0) * self.dearest * n
+        total = total_of(budget, n, self.dearest)
         if total < least * (1 - ROUNDING):
             asked = f"the cheapest assignment of {n} queries costs {least:g} {self.unit}, the budget is {total:g}"
             raise Infeasible(asked)
         return max(total, least)
 
-    def _assignment(self, solution: Solution, estimates: Floats, total: float) -> Assignment:
+    def _figures(self, choice: Int64s, estimates: Floats, cost: float, total: float, gap: float) -> dict[str, Any]:
+        """Tell what an assignment comes to; cost: without embeddings; total: the budget that estimates were too high
+        at."""
         n = len(estimates)
-        chosen = estimates[np.arange(n), solution.choice]
-        counts = np.bincount(solution.choice, minlength=len(self.classifiers))
-        return Assignment(
-            assignments=tuple(self.classifiers[i] for i in solution.choice.tolist()),
-            estimated_accuracy=_corrected(float(chosen.mean()), float(self.optimism("occam", total / n) @ counts) / n),
-            raw_estimate=float(chosen.mean()),
-            least_estimate=float(chosen.min()),
-            cost=solution.cost + n * self.embedding_cost,
-            budget=total,
-            gap=solution.gap,
-            usage=dict(zip(self.classifiers, counts.tolist(), strict=True)),
-        )
+        chosen = estimates[np.arange(n), choice]
+        counts = np.bincount(choice, minlength=len(self.classifiers))
+        return {
+            "assignments": tuple(self.classifiers[i] for i in choice.tolist()),
+            "estimated_accuracy": _corrected(
+                float(chosen.mean()), float(self.optimism("occam", total / n) @ counts) / n
+            ),
+            "raw_estimate": float(chosen.mean()),
+            "least_estimate": float(chosen.min()),
+            "cost": cost + n * self.embedding_cost,
+            "gap": gap,
+            "usage": dict(zip(self.classifiers, counts.tolist(), strict=True)),
+        }
 
     def curves(self) -> tuple[Curve, ...]:
         """List what every method reached on the held-out items."""

@@ -1,12 +1,13 @@
 """What queries cost each classifier, where that is a function of their size."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from models import Fault, InvalidRequest, Trace
 from models.arrays import Floats, Int64s
-from models.trace import CostColumn, function_of
+from models.trace import CostColumn, TraceCost, function_of
 
 Size = float | Sequence[float]
 
@@ -15,17 +16,40 @@ def functions_of(dataset: Trace, names: tuple[str, ...], means: Floats) -> tuple
     """Give the terms, (t, k), and each classifier's coefficients, (m, t); a cost that was measured is its mean, of
     (m,). Nothing, (0, 0) both, where no cost depends on the size."""
     by_name = {classifier.name: classifier for classifier in dataset.spec.classifiers}
-    functions = [function_of(by_name[name]) for name in names]
-    dimensions = len(dataset.spec.size_columns)
+    return _terms([by_name[name].cost for name in names], means, len(dataset.spec.size_columns))
+
+
+def resources_of(dataset: Trace, names: tuple[str, ...]) -> dict[str, Any]:
+    """Give what a plan keeps of the resources that classifiers use, as fields of ``PortfolioContents``."""
+    resources = dataset.spec.resources
+    if not resources:
+        return {}
+    by_name = {classifier.name: classifier for classifier in dataset.spec.classifiers}
+    places = [list(by_name).index(name) for name in names]
+    means = dataset.resources[:, places].mean(axis=0).T
+    costs = [by_name[name].resources[resource] for resource in resources for name in names]
+    powers, coefficients = _terms(costs, means.ravel(), len(dataset.spec.size_columns))
+    return {
+        "resources": resources,
+        "resource_means": means.copy(),
+        "resource_powers": powers,
+        "resource_coefficients": coefficients,
+    }
+
+
+def _terms(costs: Sequence[TraceCost], means: Floats, dimensions: int) -> tuple[Int64s, Floats]:
+    """Give the terms of costs, (t, k), and the coefficients of each, (c, t), of which ``means``, (c,), are those that
+    were measured. Nothing, (0, 0) both, where none depends on the size."""
+    functions = [function_of(cost) for cost in costs]
     if not any(function.dimensions for function in functions):
         return np.empty((0, 0), dtype=np.int64), np.empty((0, 0))
     rows: dict[tuple[int, ...], int] = {(0,) * dimensions: 0}
     for function in functions:
         for powers in function.powers.tolist() if function.dimensions else []:
             rows.setdefault(tuple(powers), len(rows))
-    coefficients = np.zeros((len(names), len(rows)))
-    for k, (name, function) in enumerate(zip(names, functions, strict=True)):
-        if isinstance(by_name[name].cost, CostColumn):
+    coefficients = np.zeros((len(costs), len(rows)))
+    for k, (cost, function) in enumerate(zip(costs, functions, strict=True)):
+        if isinstance(cost, CostColumn):
             coefficients[k, 0] = means[k]
         elif not function.dimensions:
             coefficients[k, 0] = float(function.coefficients.sum())

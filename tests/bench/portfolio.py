@@ -5,8 +5,10 @@
 3. ``--request``: a whole batch, from embeddings to assignment, against the reference path: scikit-learn's search with
    p = infinity sample by sample, and SciPy's ``milp`` on the whole sparse programme; with peak memory.
 4. ``--table``: the layout of the paper's Table 2, on digits: accuracy drops at 10, 20 and 40 % less cost.
+5. ``--constraints``: batches within several limits, against HiGHS on the whole programme; a million queries; what is
+   saved on traces of language models.
 
-Without a flag all four.
+Without a flag all five.
 """
 
 import argparse
@@ -27,6 +29,7 @@ from solvers import Run
 from solvers.portfolio import PortfolioPlan, fit
 from solvers.portfolio.knapsack import assign
 from solvers.portfolio.success_estimator import Estimator, Scaling
+from tests.bench import _portfolio_constraints as constraints
 from tests.bench import _portfolio_neighbours as neighbours
 from tests.bench import _portfolio_programme as programme
 from tests.bench.cascade import shown, table, timed
@@ -165,6 +168,7 @@ PARTS: dict[str, Callable[[], Iterator[Table | str] | Iterator[Table]]] = {
     "neighbours": neighbours.report,
     "request": measure_requests,
     "table": measure_drops,
+    "constraints": constraints.report,
     "programme": programmes,
 }
 

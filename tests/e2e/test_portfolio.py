@@ -1,6 +1,7 @@
 """Portfolios over HTTP: batches as JSON and as .npy, single queries, streams, the curve, and refusals."""
 
 import io
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -158,6 +159,48 @@ def test_other_bodies_and_mixtures_are_refused(portfolio: Server) -> None:
 
 
 UNSUPPORTED = "unsupported-media-type"
+
+
+def test_a_batch_is_assigned_within_several_limits(portfolio: Server) -> None:
+    labels = ["acme" if row % 2 else "basic" for row in range(200)]
+    reply = assign(
+        portfolio,
+        budget={"per_query": 4.0},
+        classifiers={"strong": {"at_most": {"share": 0.1}}, "fast": {"at_least": 30}},
+        resources={"tokens": {"total": 900, "uses": {"fast": 1, "middle": 5, "strong": 9}}},
+        groups={"labels": labels, "limits": {"acme": {"budget": {"total": 350}}}},
+        min_group_accuracy=0.5,
+    )
+    assert reply.status_code == 200, reply.text
+    assignment = reply.json()
+    assert assignment["usage"]["strong"] <= 20
+    assert assignment["usage"]["fast"] >= 30
+    assert assignment["cost"] <= assignment["budget"] == 800.0
+    prices = {each["limit"]: each for each in assignment["prices"]}
+    assert prices["classifiers.strong.at_most"]["used"] == assignment["usage"]["strong"]
+    assert prices["resources.tokens"]["used"] <= prices["resources.tokens"]["at_most"] == 900
+    assert any(each["price"] > 0 for each in assignment["prices"])
+    assert 0 <= assignment["gap"] <= 1e-4
+    assert assignment["decision"].startswith("portfolio/trace/1?accuracy=")
+
+
+def test_limits_that_conflict_are_refused_with_a_smallest_set_of_them(portfolio: Server) -> None:
+    limits = {"classifiers": {"fast": {"at_most": 10}, "strong": {"at_least": 5}}, "budget": {"total": 300.0}}
+    body = is_problem(assign(portfolio, **limits), 409, "infeasible")
+    told = {each["limit"]: each["give"] for each in body["conflict"]}
+    assert set(told) == {"budget", "classifiers.fast.at_most"}  # without the five of the strong one, too
+    assert "budget at most 300" in body["detail"]
+    enough = {"classifiers": {"fast": {"at_most": 10}}, "budget": {"total": 300.0 + told["budget"] + 1e-6}}
+    assert assign(portfolio, **enough).status_code == 200
+
+
+def test_look_ups_are_answered_while_limits_are_searched(portfolio: Server) -> None:
+    many = trace_embeddings(trace_columns(5_000, seed=4)).tolist()
+    asked = {"queries": many, "goal": "cost", "accuracy": {"at_least": 0.6}, "gap": 0.0, "time_limit_s": 1.0}
+    body = json.dumps(asked | {"classifiers": {"strong": {"at_most": 300}}}).encode()
+    reply, before_it = answered_before(portfolio, f"{PATH}/assignments", body, {"content-type": "application/json"})
+    assert reply.startswith(b"HTTP/1.1 200 ")
+    assert before_it >= MEANWHILE
 
 
 def route(server: Server, row: int = 0, budget: float = 3.0, **more: Any) -> httpx.Response:

@@ -19,7 +19,18 @@ from tests.support.servers import Server, environment, running_server, wait_for
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text()
-CHAPTERS = ("deadline", "run", "language-models", "features", "stages", "worth", "which-method", "feedback", "console")
+CHAPTERS = (
+    "deadline",
+    "run",
+    "language-models",
+    "limits",
+    "features",
+    "stages",
+    "worth",
+    "which-method",
+    "feedback",
+    "console",
+)
 """In the order in which they are run: later ones use what earlier ones have made, and say so."""
 BLOCKS = {
     name: re.findall(r"```bash\n(.*?)```", text, re.S)

@@ -18,7 +18,7 @@ from solvers.portfolio.learned.contents import fields_of
 from solvers.portfolio.learned.cross_fit import BASELINE, FOLDS, CrossFitted, cross_fit
 from solvers.portfolio.learned.estimator import LearnedEstimator
 from solvers.portfolio.plan import PortfolioPlan
-from solvers.portfolio.query_costs import costs_at, functions_of
+from solvers.portfolio.query_costs import costs_at, functions_of, resources_of
 from solvers.portfolio.routing_outcome import Known
 from solvers.portfolio.shadow_prices import ShadowPrices, lots_of
 from solvers.portfolio.summary import summarize_learned
@@ -182,6 +182,7 @@ def _plan(
         methods=drawn.methods,
         held_out=len(known),
         **drawn.fields,
+        **resources_of(dataset, table.names),
         **learned,
     )
 

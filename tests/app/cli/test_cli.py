@@ -476,6 +476,18 @@ def test_a_batch_is_assigned_from_a_file_into_a_csv(run: Run, files: tuple[Path,
     assert len(lines) == 61
     assert refused(run(*command)) == "give a budget, or a min_accuracy, or both; there is neither"
     assert "cheapest assignment of 60 queries costs 60 ms, the budget is 1" in refused(run(*command, "--total", 1))
+    limits = tmp_path / "limits.json"
+    limits.write_text('{"classifiers": {"strong": {"at_most": 5}}, "accuracy": {"at_least": 0.1}}')
+    limited = parsed(run(*command, "--total", 180, "--constraints", limits, "--json"))
+    assert limited["usage"]["strong"] <= 5
+    assert limited["prices"][0]["limit"] == "budget"
+    assert "classifiers.strong.at_most" in done(run(*command, "--total", 180, "--constraints", limits))
+    limits.write_text('{"accuracy": {"at_least": 1}}')
+    assert refused(run(*command, "--constraints", limits)).startswith(
+        "no assignment keeps accuracy.at_least at least 60"
+    )
+    limits.write_text("[]")
+    assert refused(run(*command, "--constraints", limits)).startswith("constraints: must be a JSON object")
     vectors.write_bytes(b"no array")
     assert refused(run(*command, "--fraction", 0.5)).startswith("queries: ")
     single = run("decide", "portfolio", "trace", "query=[0.9, 0.9]", 'budget={"per_query": 3}', "--json")

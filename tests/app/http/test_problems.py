@@ -85,3 +85,21 @@ def test_a_bug_tells_its_id_and_nothing_else() -> None:
         500,
         "urn:parsimony:request:r1",
     )
+
+
+def test_limits_that_conflict_are_a_field_of_the_reply() -> None:
+    limits = (
+        errors.ConflictingLimit("budget", 10.0, True, 2.5),
+        errors.ConflictingLimit("x.at_least", 3.0, False, None),
+    )
+    response = problem_of(errors.ConflictingLimits.of(*limits), "r1")
+    body = json.loads(bytes(response.body))
+    assert (response.status_code, body["type"]) == (409, "urn:parsimony:infeasible")
+    assert body["detail"] == (
+        "no assignment keeps these together: budget at most 10 (would have to be 12.5); x.at_least at least 3; "
+        "one must give"
+    )
+    assert body["conflict"] == [
+        {"limit": "budget", "bound": 10.0, "most": True, "give": 2.5},
+        {"limit": "x.at_least", "bound": 3.0, "most": False, "give": None},
+    ]

@@ -1,0 +1,83 @@
+"""Moves: single rows that leave a base choice for another, as the columns of a small programme.
+
+A row with one other choice is a column from 0 to 1, and needs no row of its own; rows with several need one, that they
+make one move at most. Each constraint's row can be missed, at a penalty, so that there is always a solution to learn
+prices from; what is missed is scaled by the largest single use.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.arrays import Bools, Floats, Int64s
+from solvers.portfolio.constrained.highs import Columns
+from solvers.portfolio.constrained.programme import Programme, counted
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moves:
+    """base: (n,) choices. rows, choices: (c,) the moves, by row. gains: (c,) what each is worth more. changes: what it
+    uses more, scaled: (e,) moves, constraints, and amounts that are not 0. room: (k,) what the base leaves, scaled."""
+
+    base: Int64s
+    rows: Int64s
+    choices: Int64s
+    gains: Floats
+    changes: tuple[Int64s, Int64s, Floats]
+    room: Floats
+
+    @classmethod
+    def of(cls, programme: Programme, base: Int64s, allowed: Bools) -> "Moves":
+        """Collect the moves to choices that are allowed, (n, m)."""
+        others = allowed.copy()
+        others[np.arange(len(base)), base] = False
+        rows, choices = np.nonzero(others)
+        weights, worths, scales = programme.weights[rows], programme.worths, programme.scales
+        gains = weights * (worths[rows, choices] - worths[rows, base[rows]])
+        changes = _changes(programme, rows, choices, base[rows])
+        room = programme.signs * (programme.bounds - programme.used(base)) / scales
+        return cls(base, rows, choices, gains, changes, room)
+
+    def columns(self, penalties: Floats | None) -> Columns:
+        """Write them as columns to minimise, the moves first; penalties: (k,) of missing each constraint by 1, None:
+        none may be missed."""
+        k, c, several = len(self.room), len(self.rows), _several(self.rows)
+        shared = np.flatnonzero(several >= 0)
+        parts = [self.changes, (shared, k + several[shared], np.ones(len(shared)))]
+        costs, upper = -self.gains, np.ones(c)
+        if penalties is not None:
+            parts.append((c + np.arange(k), np.arange(k), np.full(k, -1.0)))
+            costs, upper = np.append(costs, penalties), np.append(upper, np.full(k, np.inf))
+        column, index, values = (np.concatenate(each) for each in zip(*parts, strict=True))
+        order = np.argsort(column, kind="stable")
+        start = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=len(costs)))]).astype(np.int32)
+        limits = np.append(self.room, np.ones(int(several.max(initial=-1)) + 1))
+        return Columns(costs, upper, limits, start, index[order].astype(np.int32), values[order])
+
+    def made(self, which: Floats) -> Int64s:
+        """Give the choices after the moves that are, (c,), at least half made."""
+        choice = self.base.copy()
+        done = which > 0.5
+        choice[self.rows[done]] = self.choices[done]
+        return choice
+
+
+def _changes(programme: Programme, rows: Int64s, choices: Int64s, before: Int64s) -> tuple[Int64s, Int64s, Floats]:
+    """List what leaving the choices before for others, (c,), changes: moves, constraints and scaled amounts, (e,)."""
+    parts = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))]
+    for k, (constraint, scale) in enumerate(zip(programme.constraints, programme.scales.tolist(), strict=True)):
+        change = counted(programme, constraint, rows, choices) - counted(programme, constraint, rows, before)
+        moves = np.flatnonzero(change)
+        parts.append((moves, np.full(len(moves), k), change[moves] / scale))
+    moves, constraints, amounts = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return moves, constraints, amounts
+
+
+def _several(rows: Int64s) -> Int64s:
+    """Number the rows that have several moves, -1 where there is only one: (c,) for rows, (c,), in order."""
+    same = np.zeros(len(rows), dtype=np.bool_)
+    same[1:] = rows[1:] == rows[:-1]
+    several = same.copy()
+    several[:-1] |= same[1:]
+    number = np.cumsum(several & ~same) - 1
+    return np.where(several, number, -1)

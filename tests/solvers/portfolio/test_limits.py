@@ -1,0 +1,314 @@
+"""Batches within several limits: what requests ask, what replies tell, and what is refused."""
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from app.store import codec
+from models import InvalidRequest, Trace, TraceSpec, dataset_from_columns
+from models.dataset_rows import columns_of
+from models.errors import ConflictingLimits, Infeasible
+from models.portfolio import Assignment, AssignmentRequest, PortfolioOptions
+from models.portfolio_constraints import ConstrainedAssignment, ConstrainedRequest
+from solvers.base import Run
+from solvers.portfolio import PortfolioPlan, fit
+from solvers.portfolio.estimates import estimates
+from tests.solvers.portfolio.test_query_costs import SPEC, costs_of, drawn, plan
+
+N = 300
+VECTORS, COLUMNS = drawn(7, N)
+LABELS = tuple("acme" if i % 3 else "basic" for i in range(N))
+LATENCY = {"small": 1.0, "large": 5.0, "flat": 1.5}
+
+
+def request(**asked: Any) -> ConstrainedRequest:
+    """Make a request for all queries, whose sizes are known unless their costs are given."""
+    sizes = None if "costs" in asked else COLUMNS["tokens"].tolist()
+    return ConstrainedRequest.model_validate({"queries": VECTORS.tolist(), "sizes": sizes, **asked})
+
+
+def assigned(made: PortfolioPlan | None = None, **asked: Any) -> ConstrainedAssignment:
+    made = made or plan()
+    given = made.assign(made.estimate(VECTORS), request(**asked))
+    assert isinstance(given, ConstrainedAssignment)
+    return given
+
+
+def counted(given: ConstrainedAssignment) -> dict[str, float]:
+    """Add up again what an assignment uses, by the names of limits."""
+    names, values = np.array(given.assignments), plan().values(plan().estimate(VECTORS))
+    place = np.array([["small", "large", "flat"].index(name) for name in names])
+    costs, each = costs_of(COLUMNS["tokens"])[np.arange(N), place], values[np.arange(N), place]
+    acme = np.array(LABELS) == "acme"
+    return {
+        "budget": costs.sum(),
+        "accuracy.at_least": each.sum(),
+        "classifiers.large.at_most": float((names == "large").sum()),
+        "classifiers.flat.at_least": float((names == "flat").sum()),
+        "classifiers.large.max_cost": costs[names == "large"].sum(),
+        "resources.latency": sum(LATENCY[name] for name in names),
+        "groups.acme.budget": costs[acme].sum(),
+        "groups.acme.accuracy.at_least": each[acme].sum(),
+        "groups.basic.classifiers.large.at_most": float((names[~acme] == "large").sum()),
+        "groups.basic.resources.latency": sum(LATENCY[name] for name in names[~acme]),
+        "min_group_accuracy.acme": each[acme].sum(),
+        "min_group_accuracy.basic": each[~acme].sum(),
+    }
+
+
+EVERYTHING: dict[str, Any] = {
+    "accuracy": {"at_least": 0.6},
+    "classifiers": {"large": {"at_most": {"share": 0.3}, "max_cost": 1500}, "flat": {"at_least": 20}},
+    "resources": {"latency": {"per_query": 2.4, "uses": LATENCY}},
+    "groups": {
+        "labels": LABELS,
+        "limits": {
+            "acme": {"budget": {"per_query": 6}, "accuracy": {"at_least": 0.65}},
+            "basic": {"classifiers": {"large": {"at_most": 25}}, "resources": {"latency": {"total": 220}}},
+        },
+    },
+    "min_group_accuracy": 0.6,
+}
+
+
+@pytest.mark.parametrize("goal", ["accuracy", "cost"])
+def test_every_kind_of_limit_is_kept_and_told(goal: str) -> None:
+    given = assigned(goal=goal, budget={"per_query": 5}, **EVERYTHING)
+    again = counted(given)
+    assert {each.limit for each in given.prices} == set(again)
+    for each in given.prices:
+        assert each.used == pytest.approx(again[each.limit]), each.limit
+        assert each.at_most is None or each.used <= each.at_most * (1 + 1e-9), each.limit
+        assert each.at_least is None or each.used >= each.at_least * (1 - 1e-9), each.limit
+        assert (each.at_least is None) != (each.at_most is None)
+        assert each.price >= 0
+    assert given.cost == pytest.approx(again["budget"])
+    assert given.budget == pytest.approx(5 * N)
+    assert 0 <= given.gap <= 1e-4
+    assert sum(given.usage.values()) == N
+    bounds = {each.limit: each.at_most for each in given.prices}
+    assert bounds["classifiers.large.at_most"] == 90
+    assert bounds["resources.latency"] == pytest.approx(2.4 * N)
+    assert bounds["groups.acme.budget"] == 6 * LABELS.count("acme")
+
+
+def test_the_least_cost_at_a_floor_is_what_that_accuracy_costs() -> None:
+    """The budget that is found leads the other way to the same accuracy."""
+    cheap = assigned(goal="cost", accuracy={"at_least": 0.85}, gap=1e-6)
+    assert cheap.budget is None
+    assert cheap.raw_estimate == pytest.approx(0.85, abs=1e-3)
+    made = plan()
+    asked = AssignmentRequest(
+        queries=VECTORS.tolist(),
+        sizes=COLUMNS["tokens"].tolist(),
+        budget={"total": cheap.cost},  # type: ignore[arg-type]
+    )
+    again = made.assign(made.estimate(VECTORS), asked)
+    assert again.raw_estimate == pytest.approx(cheap.raw_estimate, abs=1e-4)
+    (floor,) = cheap.prices
+    dearer = assigned(goal="cost", accuracy={"at_least": 0.852}, gap=1e-6)
+    assert (dearer.cost - cheap.cost) / (0.002 * N) == pytest.approx(floor.price, rel=0.1)
+
+
+def test_a_limit_that_does_not_bind_leaves_the_assignment_as_within_the_budget_alone() -> None:
+    made = plan()
+    alone = made.assign(made.estimate(VECTORS), request(budget={"per_query": 4}))
+    assert isinstance(alone, Assignment)
+    loose = assigned(budget={"per_query": 4}, classifiers={"large": {"at_most": N}}, gap=1e-6)
+    assert loose.raw_estimate == pytest.approx(alone.raw_estimate, rel=2e-6)
+    assert loose.prices[1].price == 0
+
+
+def test_costs_given_outright_are_those_of_sizes() -> None:
+    asked: dict[str, Any] = {"budget": {"per_query": 4}, "classifiers": {"large": {"at_most": 40}}}
+    told = assigned(costs=costs_of(COLUMNS["tokens"]).tolist(), **asked)
+    assert told == assigned(**asked)
+    made = plan()
+    within = made.assign(
+        made.estimate(VECTORS), request(costs=costs_of(COLUMNS["tokens"]).tolist(), budget={"per_query": 4})
+    )
+    assert within == made.assign(made.estimate(VECTORS), request(budget={"per_query": 4}))
+    assert estimates(made, {}, request(**asked), told).cost == pytest.approx(told.cost / N)
+
+
+@cache
+def embedding_plan() -> PortfolioPlan:
+    """Let the small classifier make the embeddings."""
+    vectors, columns = drawn(0, 400)
+    trace = Trace.from_columns(TraceSpec.model_validate(SPEC), columns, vectors)
+    options = PortfolioOptions(estimator="logistic", curve_points=3, feature_classifier="small")
+    return fit(trace, options, np.random.default_rng(0), Run()).plan
+
+
+def test_budgets_hold_the_embeddings_and_the_feature_classifier_answers_for_free() -> None:
+    made = embedding_plan()
+    given = assigned(
+        made, budget={"per_query": 4}, groups={"labels": LABELS, "limits": {"acme": {"budget": {"per_query": 3}}}}
+    )
+    paid = costs_of(COLUMNS["tokens"]) + made.embedding_cost
+    paid[:, 0] = made.embedding_cost
+    place = [made.classifiers.index(name) for name in given.assignments]
+    each, acme = paid[np.arange(N), place], np.array(LABELS) == "acme"
+    assert given.cost == pytest.approx(each.sum())
+    assert [limit.used for limit in given.prices] == pytest.approx([each.sum(), each[acme].sum()])
+    assert given.cost <= 4 * N * (1 + 1e-9)
+
+
+def test_limits_that_conflict_are_told_with_what_each_must_give() -> None:
+    classifiers = {"large": {"at_most": 10}}
+    with pytest.raises(ConflictingLimits, match=r"^no assignment keeps these together: accuracy\.at_least") as caught:
+        assigned(goal="cost", accuracy={"at_least": 0.95}, classifiers=classifiers, budget={"per_query": 100})
+    assert isinstance(caught.value, Infeasible)
+    floor, capacity = caught.value.conflict
+    assert (floor.limit, capacity.limit) == ("accuracy.at_least", "classifiers.large.at_most")
+    assert floor.give is not None
+    assert capacity.give is not None
+    more = {"large": {"at_most": 10 + round(capacity.give)}}
+    assert assigned(goal="cost", accuracy={"at_least": 0.95}, classifiers=more).usage["large"] == 10 + capacity.give
+    less = {"at_least": 0.95 - floor.give / N * (1 + 1e-6)}
+    assert assigned(goal="cost", accuracy=less, classifiers=classifiers).usage["large"] == 10
+    with pytest.raises(ConflictingLimits, match=r"^no assignment keeps budget at most 3 \(would have to be "):
+        assigned(goal="cost", budget={"total": 3})
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({}, "give a budget, or a min_accuracy, or both, or other limits; there is none"),
+        ({"goal": "cost", "min_accuracy": 0.5}, "min_accuracy finds one budget"),
+        ({"goal": "cost", "objective": "min"}, "objective min goes with one budget"),
+        ({"goal": "speed"}, "goal"),
+        ({"accuracy": {"at_least": 1.5}}, "accuracy.at_least"),
+        ({"classifiers": {"large": {}}}, "give at_least, at_most or max_cost"),
+        ({"classifiers": {"large": {"at_most": -1}}}, "greater than or equal to 0"),
+        ({"classifiers": {"large": {"at_most": {"share": 2}}}}, "less than or equal to 1"),
+        ({"classifiers": {"large": {"at_most": "all"}}}, "must be a number, or have share"),
+        ({"resources": {"x": {"uses": LATENCY}}}, "give exactly one of total, per_query; there is none"),
+        ({"resources": {"x": {"total": 1, "uses": [[1, 1, 1]]}}}, "there are 1 rows of uses of 'x' for 300 queries"),
+        ({"groups": {"labels": ["a"]}}, "there are 1 labels of groups for 300 queries"),
+        ({"min_group_accuracy": 0.5}, "min_group_accuracy needs groups"),
+        ({"groups": {"labels": LABELS, "limits": {"a": {"resources": {"x": {"total": 1}}}}}}, "none of the resources"),
+        ({"costs": [[1, 1, 1]], "sizes": None, "goal": "cost"}, "there are 1 rows of costs for 300 queries"),
+        ({"costs": [[1, 1, 1]] * N, "sizes": [1.0] * N, "goal": "cost"}, "give costs or sizes, not both"),
+    ],
+)
+def test_requests_that_say_nothing_sensible_are_refused(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        request(**asked)
+    assert message in str(InvalidRequest.of(caught.value))
+
+
+def test_at_most_a_thousand_labels_are_told_apart() -> None:
+    labels = [str(i) for i in range(1001)]
+    with pytest.raises(ValidationError, match="1001 different labels of groups, at most 1000"):
+        request(queries=[[0.0]] * 1001, sizes=None, groups={"labels": labels})
+
+
+@pytest.mark.parametrize(
+    ("asked", "where"),
+    [
+        ({"classifiers": {"huge": {"at_most": 1}}}, ("classifiers", "huge")),
+        (
+            {"groups": {"labels": LABELS, "limits": {"acme": {"classifiers": {"huge": {"at_most": 1}}}}}},
+            ("groups", "limits", "acme", "classifiers", "huge"),
+        ),
+        ({"resources": {"x": {"total": 9, "uses": {**LATENCY, "huge": 1}}}}, ("resources", "x", "uses", "huge")),
+        ({"resources": {"x": {"total": 9, "uses": {"small": 1}}}}, ("resources", "x", "uses")),
+        ({"resources": {"x": {"total": 9, "uses": [[1, 1]] * N}}}, ("resources", "x", "uses", 0)),
+        ({"costs": [[1, 1, 1]] * (N - 1) + [[1]], "goal": "cost"}, ("costs", N - 1)),
+    ],
+)
+def test_what_the_portfolio_does_not_have_is_refused_where_it_stands(asked: dict[str, Any], where: Any) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        assigned(**asked)
+    assert caught.value.faults[0].loc == where
+
+
+@cache
+def with_resources() -> PortfolioPlan:
+    """Build from a trace that tells of tokens by the item's size, of latency as it was measured, and of carbon."""
+    vectors, columns = drawn(0, 400)
+    columns |= {f"{name}_ms": np.linspace(0.5, 1.5, 400) * LATENCY[name] for name in LATENCY}
+    spec = SPEC | {
+        "classifiers": [
+            each
+            | {
+                "resources": {
+                    "carbon": place,
+                    "tokens": {"polynomial": [100, 1 + place]},
+                    "latency": {"column": f"{each['name']}_ms"},
+                }
+            }
+            for place, each in enumerate(SPEC["classifiers"])
+        ]
+    }
+    trace = Trace.from_columns(TraceSpec.model_validate(spec), columns, vectors)
+    assert trace.resources.shape == (400, 3, 3)
+    again = dataset_from_columns(trace.spec, columns_of(trace), vectors)
+    assert isinstance(again, Trace)
+    assert np.array_equal(again.resources, trace.resources)
+    assert np.array_equal(again.take(np.arange(3)).resources, trace.resources[:3])
+    assert np.array_equal(codec.decode(codec.encode(trace, {}), Trace).resources, trace.resources)
+    options = PortfolioOptions(estimator="logistic", curve_points=3)
+    return fit(trace, options, np.random.default_rng(0), Run()).plan
+
+
+def test_resources_that_a_trace_tells_of_are_limited_by_name() -> None:
+    made = with_resources()
+    given = assigned(
+        made,
+        budget={"per_query": 6},
+        resources={"tokens": {"per_query": 500}, "latency": {"total": 700}, "carbon": {"per_query": 1}},
+    )
+    names, tokens = np.array(given.assignments), np.array(COLUMNS["tokens"])
+    place = np.array([["small", "large", "flat"].index(name) for name in names])
+    used = {each.limit: each.used for each in given.prices}
+    assert used["resources.tokens"] == pytest.approx((100 + (1 + place) * tokens).sum())
+    assert used["resources.latency"] == pytest.approx(sum(LATENCY[name] for name in names))
+    assert used["resources.carbon"] == pytest.approx(place.sum())
+    blind = made.assign(
+        made.estimate(VECTORS), request(sizes=None, resources={"tokens": {"per_query": 1000}}, goal="cost")
+    )
+    assert isinstance(blind, ConstrainedAssignment)
+    means = (100 + np.multiply.outer(np.array([1, 2, 3]), drawn(0, 400)[1]["tokens"])).mean(axis=1)
+    chosen = [made.classifiers.index(name) for name in blind.assignments]
+    assert blind.prices[0].used == pytest.approx(means[chosen].sum())
+    with pytest.raises(InvalidRequest, match=r"the trace told of carbon, tokens, latency; give its uses"):
+        assigned(made, resources={"money": {"total": 1}})
+    assert codec.decode(codec.encode(made, {}), PortfolioPlan).resources == ("carbon", "tokens", "latency")
+
+
+@pytest.mark.parametrize(
+    ("resources", "message"),
+    [
+        ({"resource_means": np.ones((1, 3))}, "uses of each resource"),
+        ({"resource_means": -np.ones((3, 3))}, "uses of each resource"),
+        ({"resources": ("a", "a", "b")}, "uses of each resource"),
+        ({"resources": ("a",)}, "uses of each resource"),
+        ({"resource_powers": np.full((2, 1), 99)}, "uses of each resource"),
+        ({"resource_coefficients": np.ones((2, 2))}, "uses of each resource"),
+        ({"resource_coefficients": np.ones(2)}, "arrays of the right dimensions"),
+    ],
+)
+def test_forged_resources_are_refused(resources: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        replace(with_resources(), **resources)
+
+
+def test_every_classifier_tells_the_same_resources() -> None:
+    def spec(*resources: Any) -> dict[str, Any]:
+        classifiers = [{**each, "resources": own} for each, own in zip(SPEC["classifiers"], resources, strict=True)]
+        return {**SPEC, "classifiers": classifiers}
+
+    with pytest.raises(ValidationError, match="'small' tells the resources a, 'flat' none: all need the same"):
+        TraceSpec.model_validate(spec({"a": 1}, {"a": 2}, {}))
+    two = {"a": {"terms": [{"coefficient": 1, "powers": [1, 1]}]}}
+    with pytest.raises(ValidationError, match="the a of 'small' is a function of 2 numbers, size names 1 columns"):
+        TraceSpec.model_validate(spec(two, two, two))
+    many = [{"name": str(i), "quality": str(i), "cost": 1, "resources": dict.fromkeys("abc", 1)} for i in range(67)]
+    with pytest.raises(ValidationError, match="67 classifiers tell 201 uses of resources, at most 200"):
+        TraceSpec.model_validate({"kind": "trace", "unit": "ms", "classifiers": many})
