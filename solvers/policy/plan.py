@@ -31,6 +31,9 @@ from solvers.policy.piecewise_basis import Basis
 from solvers.policy.rollout import Walks, walk
 from solvers.policy.sensors import Sensors
 
+ROUNDING = 1e-12
+"""Costs that were added up in another order may differ by so much of themselves."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ran:
@@ -51,6 +54,8 @@ class PolicyPlan(PolicyContents):
     _graph: Graph = field(init=False, repr=False, metadata={"derived": True})
     _classifiers: Classifiers = field(init=False, repr=False, metadata={"derived": True})
     _decisions: Decisions = field(init=False, repr=False, metadata={"derived": True})
+    _set_costs: Floats = field(init=False, repr=False, metadata={"derived": True})
+    """(S,) what the sensors of each node cost together, on average."""
     _in_groups: bool = field(init=False, repr=False, metadata={"derived": True})
     _confident: Bools = field(init=False, repr=False, metadata={"derived": True})
     """(D,) which columns are confidences."""
@@ -72,7 +77,7 @@ class PolicyPlan(PolicyContents):
         decisions = Decisions(
             self.offsets,
             prices,
-            np.maximum(self.tradeoffs, 0.0),
+            np.maximum(np.concatenate([self.tradeoffs, self.cap_tradeoffs]), 0.0),
             self.base,
             self.edge_columns,
             self.edge_thresholds,
@@ -82,7 +87,14 @@ class PolicyPlan(PolicyContents):
             self.scales,
             self.matches,
         )
-        derived = {"_sensors": sensors, "_graph": graph, "_classifiers": classifiers, "_decisions": decisions}
+        set_costs = self.members @ self.costs
+        derived = {
+            "_set_costs": set_costs,
+            "_sensors": sensors,
+            "_graph": graph,
+            "_classifiers": classifiers,
+            "_decisions": decisions,
+        }
         steps = [
             self.members[graph.actions_of(node)].sum(axis=1) - self.members[node].sum() for node in range(len(graph))
         ]
@@ -105,9 +117,9 @@ class PolicyPlan(PolicyContents):
         rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
 
         def choose(node: int) -> tuple[int, float]:
-            return self._choice(node, draw.member, point, rows, inputs)
+            return self._choice(node, draw.member, point, rows, inputs, query.hard_budget)
 
-        way = self._way(known, choose) if self._in_groups else None
+        way = self._way(known, choose) if self._in_groups and not self._is_grown_to(known) else None
         if way is None:
             node = self._graph.node_within(known)
             way = (node, *choose(node))
@@ -116,14 +128,29 @@ class PolicyPlan(PolicyContents):
             return self._classify(node, known, rows, inputs, point)
         return self._acquire(node, known, target, loss, point)
 
-    def _choice(self, node: int, member: int, point: int, rows: Floats, inputs: Floats) -> tuple[int, float]:
+    def _is_grown_to(self, known: Bools) -> bool:
+        """Tell whether what is known is just a node of a grown graph: no group was begun then."""
+        return self.graph == "grown" and bool(np.all(self.members == known, axis=1).any())
+
+    def _stops_at_once(self, point: int) -> bool:
+        return point < len(self.tradeoffs) and bool(self.tradeoffs[point] < 0)
+
+    def _barred(self, node: int, hard_budget: float | None) -> Bools | None:
+        """Tell which actions of a node would exceed a hard budget, (A,)."""
+        if hard_budget is None:
+            return None
+        return np.asarray(self._set_costs[self._graph.actions_of(node)] > hard_budget * (1 + ROUNDING))
+
+    def _choice(
+        self, node: int, member: int, point: int, rows: Floats, inputs: Floats, hard_budget: float | None
+    ) -> tuple[int, float]:
         """Choose at a node: the node to go to and the loss to expect, or -1 to stop."""
-        targets = self._graph.actions_of(node)
-        if self.tradeoffs[point] < 0 or not len(targets):
+        targets, barred = self._graph.actions_of(node), self._barred(node, hard_budget)
+        if self._stops_at_once(point) or not len(targets) or (barred is not None and bool(barred.all())):
             return -1, 0.0
         seen = self._classifiers.posteriors(node, member, rows, inputs)
         features = node_features(self._sensors, self.members[node], seen, rows)
-        actions, advantages = self._decisions.choose(node, member, point, features)
+        actions, advantages = self._decisions.choose(node, member, point, features, barred)
         action = int(actions[0])
         if not action:
             return -1, 0.0
@@ -166,7 +193,7 @@ class PolicyPlan(PolicyContents):
         return tuple(self.sensors[place] for place in np.flatnonzero(known & ~self.members[node]).tolist())
 
     def _tradeoff(self, point: int) -> float | None:
-        tradeoff = float(self.tradeoffs[point])
+        tradeoff = float(np.append(self.tradeoffs, self.cap_tradeoffs)[point])
         return tradeoff if tradeoff >= 0 else None
 
     def mixture(self, target: PolicyTarget) -> Mixture:
@@ -176,10 +203,19 @@ class PolicyPlan(PolicyContents):
             return self._accurate(target.min_accuracy, target.budget)
         if target.budget is not None:
             return Mixture.of(self.point_bounds, target.budget)
+        if target.hard_budget is not None and target.tradeoff is None:
+            return self._capped(target.hard_budget)
         if target.tradeoff is not None:
             best = int((self.point_errors + target.tradeoff * self.point_costs).argmin())
             return Mixture(best, best, 0.0)
         return Mixture(len(self.tradeoffs) - 1, len(self.tradeoffs) - 1, 0.0)
+
+    def _capped(self, hard_budget: float) -> Mixture:
+        """Take the decisions learned for the best of the hard budgets up to this one; where none were learned, those for
+        the fewest errors, of which some will be barred."""
+        within = int(np.searchsorted(self.caps, hard_budget * (1 + ROUNDING), side="right"))
+        point = len(self.tradeoffs) + (int(self.cap_errors[:within].argmin()) if within else -1)
+        return Mixture(point, point, 0.0)
 
     def _accurate(self, wanted: float, budget: float | None) -> Mixture:
         """Take the cheapest point that is accurate enough."""
@@ -198,6 +234,12 @@ class PolicyPlan(PolicyContents):
         error, at most; None for that if the artifact is older."""
         mixture = self.mixture(target)
         first, second = mixture.first, mixture.second
+        if first >= len(self.tradeoffs):
+            return (
+                1 - float(self.cap_errors[first - len(self.tradeoffs)]),
+                float(self.cap_costs[first - len(self.tradeoffs)]),
+                None,
+            )
 
         def mixed(points: Floats) -> float:
             return float(points[first] + mixture.share * (points[second] - points[first]))
@@ -218,13 +260,13 @@ class PolicyPlan(PolicyContents):
         inputs = tree_inputs(self._sensors, cells)
 
         def choose(node: int, rows: Int64s) -> Int16s:
-            actions = np.zeros(len(rows), dtype=np.int16)
+            actions, barred = np.zeros(len(rows), dtype=np.int16), self._barred(node, target.hard_budget)
             for k, h in set(zip(member[rows].tolist(), point[rows].tolist(), strict=True)):
-                if self.tradeoffs[h] >= 0:
+                if not self._stops_at_once(h):
                     some = np.flatnonzero((member[rows] == k) & (point[rows] == h))
                     seen = self._classifiers.posteriors(node, k, cells[rows[some]], inputs[rows[some]])
                     features = node_features(self._sensors, self.members[node], seen, cells[rows[some]])
-                    actions[some], _ = self._decisions.choose(node, k, h, features)
+                    actions[some], _ = self._decisions.choose(node, k, h, features, barred)
             return actions
 
         walks = walk(self._graph, len(cells), choose)
