@@ -57,10 +57,11 @@ MOST_SINGLE = 10
 """Sensors whose every set can be a node."""
 MOST_NUMBERS = 1 << 24
 """Numbers in the leaves of all nodes' forests: 64 MB; with more edges there are fewer trees."""
-MOST_GROWN = 2_500_000
-"""The same for a grown graph, of whose edges about a half is kept: 10 MB."""
-FEW_TREES, QUICK_RATE, SHALLOW = 24, 0.2, 3
-"""A grown graph's forests of advantages have few trees, which learn faster, of at most this depth."""
+MOST_GROWN = 3_000_000
+"""The same for a grown graph, of whose edges some two thirds are kept: 8 MB."""
+FEW_TREES, SHALLOW, FAR = 24, 3, 0.95
+"""A grown graph's forests of advantages have few trees of at most this depth, and learn so fast that all of them go so
+far towards the mean of a leaf."""
 LEAST_WEIGHT, MOST_WEIGHT = 0.008, 0.5
 """Trade-offs under which all sensors together weigh so much, and an average one so much."""
 
@@ -283,8 +284,8 @@ def _growth(task: Task) -> Growth:
         trees = max(STAGE, min(task.options.trees, MOST_NUMBERS // (of_a_leaf << task.options.depth)))
         return Growth(trees, task.options.depth, RATE, RIDGE)
     depth = min(task.options.depth, SHALLOW)
-    trees = max(STAGE, min(task.options.trees, FEW_TREES, 2 * MOST_GROWN // (of_a_leaf << depth)))
-    return Growth(trees, depth, QUICK_RATE, RIDGE)
+    trees = max(STAGE, min(task.options.trees, FEW_TREES, MOST_GROWN // (of_a_leaf << depth)))
+    return Growth(trees, depth, 1 - (1 - FAR) ** (1 / trees), RIDGE)
 
 
 def validate(

@@ -99,7 +99,17 @@ def grow(
         ((members, posteriors),) = grower.fit({every: Reached(all_rows, COMMON, 0.0)})
         nodes[every] = (Reached(all_rows, COMMON, 0.0), members, posteriors)
         steps[last] = [*steps.get(last, []), every]
+    _lead_back(nodes, steps)
     return _put_in_order(nodes, steps, len(costs))
+
+
+def _lead_back(nodes: dict[Set, tuple[Reached, list[Member], Floats]], steps: dict[Set, list[Set]]) -> None:
+    """Let ways that ended, because those beside them were more hopeful, go on: to a set of one sensor more, and back to
+    the sequence for all rows, to the first of its sets that holds what was acquired."""
+    common = sorted((node for node, (reached, *_) in nodes.items() if reached.kind == COMMON), key=len)
+    for node in [each for each in nodes if not steps.get(each) and each not in common]:
+        beside = sorted((each for each in nodes if len(each) == len(node) + 1 and node < each), key=sorted)
+        steps[node] = list(dict.fromkeys([*beside[:1], *[each for each in common if node < each][:1]]))
 
 
 def _kept(wanted: dict[Set, list[tuple[Set, Reached]]]) -> dict[Set, Reached]:
@@ -109,10 +119,10 @@ def _kept(wanted: dict[Set, list[tuple[Set, Reached]]]) -> dict[Set, Reached]:
         for target, reached in targets:
             layer[target] = layer[target].met(reached) if target in layer else reached
     order = sorted(layer, key=lambda each: (layer[each].kind, -layer[each].gain, sorted(each)))
-    kept = list[Set]()
+    kept = dict[Set, Reached]()
     for kind, (_, slots) in enumerate(SLOTS):
-        kept += [each for each in order if layer[each].kind == kind][:slots]
-    return {each: layer[each] for each in kept}
+        kept |= {each: layer[each] for each in [each for each in order if layer[each].kind == kind][:slots]}
+    return kept
 
 
 def _put_in_order(

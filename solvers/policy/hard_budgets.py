@@ -10,7 +10,7 @@ import numpy as np
 from models.arrays import Bools, Floats
 from solvers.policy.graph import Graph
 
-SMALL, MOST = 8, 16
+SMALL, MOST = 7, 14
 """The cheapest hard budgets are learned for one by one, and at most so many of all."""
 ROUNDING = 1e-12
 """Costs that were added up in another order may differ by so much of themselves."""
