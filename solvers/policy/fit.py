@@ -340,8 +340,8 @@ def _plan(
     hull = lower_hull(bounds, errors)
     tradeoffs = np.append(task.tradeoffs[curve], -1.0)
     points = [*(min(at, curve.stop - 1) for at in hull), *range(curve.stop, len(task.caps))]
-    used = np.any([learned.passed[at].edges > 0 for at in points], axis=0) if is_grown else np.ones(0)
-    part = Travelled.of(task.graph, used if is_grown else np.ones(len(task.graph.targets), dtype=np.bool_))
+    used = [learned.passed[at].edges > 0 for at in points] if is_grown else [np.ones_like(task.graph.targets) > 0]
+    part = Travelled.of(task.graph, np.any(used, axis=0))
     graph, policies = part.graph, learned.policies
     if is_grown:
         policies = part.of_policies(task.graph, policies)

@@ -5,7 +5,7 @@ set on, layer by layer. In a node the rows that come to it are parted in two, by
 want different sensors; for each part the next sensor is the one that gains most for its cost with the best that can
 follow (``growth_scores``). Beside that one sequence is grown for all rows, so that the DAG holds the forward selection
 that a person would fix. A node is a set: ways that come to the same one meet there. What was grown is a DAG of the
-paper's kind, and its policy is learned as the paper does (``graph_reduce``), for all trade-offs and hard budgets at once.
+paper's kind, and its policy is learned as the paper does (``graph_reduce``), for all trade-offs and hard budgets.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from models.arrays import Bools, Floats, Int64s, UInt8s
 from models.policy import PolicyOptions
 from solvers.policy.classifier_training import TrainingRows, train_for
 from solvers.policy.graph import Graph
-from solvers.policy.growth_scores import COARSE, Scales, Slopes, alone, in_bins, with_next
+from solvers.policy.growth_scores import MOST_ROWS, Scales, Slopes, alone, parted, with_next
 from solvers.policy.node_classifiers import Member, tree_inputs, tree_owners
 
 DEEPEST = 32
@@ -39,6 +39,8 @@ FORESIGHT = 1.05
 """How much more than the sensor best by itself one has to gain with what follows."""
 FINELY = 5
 """Up to so many acquired sensors the parts are parted once more."""
+STEPS = 8
+"""In which chances may part rows."""
 MOST_QUESTIONS = 12
 """Sensors acquired last whose numbers may part rows."""
 
@@ -161,7 +163,7 @@ class _Grower:
         if not usable.any() or not len(rows):
             return []
         slopes = Slopes.of(posteriors, self.training.labels, self.halves)
-        (own,) = alone(self.scales, open_sensors, slopes, np.zeros(len(rows), dtype=np.int64), rows)
+        own = alone(self.scales, open_sensors, slopes, rows)
         targets = dict[Set, Reached]()
 
         def lead(sensor: int, some: Int64s, kind: int, gain: float) -> None:
@@ -175,23 +177,11 @@ class _Grower:
         if len(chosen) >= DEEPEST_PARTS:
             return list(targets.items())
         behind = reached.kind in (STEERING, STEERED)
-        parts = self._parts(chosen, open_sensors, slopes, posteriors, rows, float(own.rates.max()))
+        parts = self._parts(chosen, open_sensors, slopes, posteriors, rows)
         if len(parts) > 1 and len(chosen) <= FINELY:
-            again = [
-                (part, alone(self.scales, open_sensors, slopes, np.zeros(len(part), dtype=np.int64), part)[0])
-                for part in parts
-            ]
-            parts = [
-                p
-                for part, each in again
-                for p in self._parts(chosen, open_sensors, slopes, posteriors, part, float(each.rates.max()))
-            ]
+            parts = [each for part in parts for each in self._parts(chosen, open_sensors, slopes, posteriors, part)]
         for part in parts:
-            mine = (
-                own
-                if len(parts) == 1
-                else alone(self.scales, open_sensors, slopes, np.zeros(len(part), dtype=np.int64), part)[0]
-            )
+            mine = own if len(parts) == 1 else alone(self.scales, open_sensors, slopes, part)
             ahead, steering = with_next(self.scales, open_sensors, slopes, part, self.rng)
             best = ahead.best if ahead.rates.max() > FORESIGHT * ahead.rates[mine.best] else mine.best
             gain = float(max(ahead.gains[best], mine.gains[best]))
@@ -207,24 +197,30 @@ class _Grower:
         return list(targets.items())
 
     def _parts(
-        self, chosen: Set, open_sensors: Bools, slopes: Slopes, posteriors: Floats, rows: Int64s, rate: float
+        self, chosen: Set, open_sensors: Bools, slopes: Slopes, posteriors: Floats, rows: Int64s
     ) -> list[Int64s]:
-        """Part rows in two where the parts' best sensors gain more for their cost than one for both."""
-        best, parts = MARGIN * rate + LEAST_GAIN / float(self.scales.prices.mean()), [rows]
-        for bins in self._questions(chosen, posteriors, rows):
-            counts = np.cumsum(np.bincount(bins))
-            for end in np.flatnonzero((counts >= FEWEST) & (counts <= len(rows) - FEWEST)).tolist():
-                sides = (bins > end).astype(np.int64)
-                gained = sum(float(each.rates.max()) for each in alone(self.scales, open_sensors, slopes, sides, rows))
-                if gained > best:
-                    best, parts = gained, [rows[sides == 0], rows[sides == 1]]
+        """Part rows in two where the parts' best sensors gain more for their cost than one for both; judged on rows
+        drawn of them."""
+        drawn = rows if len(rows) <= MOST_ROWS else np.sort(self.rng.choice(rows, MOST_ROWS, replace=False))
+        fewest = FEWEST * len(drawn) / max(len(rows), 1)
+        best, parts = 0.0, [rows]
+        for every, some in zip(
+            self._questions(chosen, posteriors, rows), self._questions(chosen, posteriors, drawn), strict=True
+        ):
+            sides = parted(self.scales, open_sensors, slopes, drawn, some)
+            counts = np.cumsum(np.bincount(some))
+            needed = MARGIN * float(sides[-1][0].rates.max()) + LEAST_GAIN / float(self.scales.prices.mean())
+            for end in np.flatnonzero((counts >= fewest) & (counts <= len(drawn) - fewest)).tolist():
+                gained = sum(float(side.rates.max()) for side in sides[end])
+                if gained > max(best, needed):
+                    best, parts = gained, [rows[every <= end], rows[every > end]]
         return parts
 
-    def _questions(self, chosen: Set, posteriors: Floats, rows: Int64s) -> Sequence[Int64s]:
-        """List what rows can be parted by, in bins: chances of classes, numbers of acquired sensors."""
+    def _questions(self, chosen: Set, posteriors: Floats, rows: Int64s) -> Sequence[UInt8s]:
+        """List what rows can be parted by, in bins: the chance of the likeliest class, or of the second of two, in
+        steps, and the numbers of acquired sensors."""
         if not chosen or len(rows) < 2 * FEWEST:
             return []
-        chances = posteriors[rows][:, -1:] if posteriors.shape[1] == 2 else np.sort(posteriors[rows], axis=1)[:, -1:]
+        chances = posteriors[rows, 1] if posteriors.shape[1] == 2 else posteriors[rows].max(axis=1)
         known = np.flatnonzero(np.isin(self.scales.owners, list(chosen)))[-MOST_QUESTIONS:]
-        numbers = self.scales.coarse[np.ix_(known, rows)].astype(np.int64)
-        return [in_bins(chances, COARSE)[0].astype(np.int64), *numbers]
+        return [np.minimum(chances * STEPS, STEPS - 1).astype(np.uint8), *self.scales.coarse[np.ix_(known, rows)]]

@@ -1,7 +1,7 @@
 """What further sensors are worth at a node, in log-loss, compiled: what ``growth_scores`` calls.
 
 Rows have slopes g and curvatures h of the logarithmic loss at the node's cross-fitted posteriors, (n, L). A Newton step
-learned on a cell of rows is G / (H + ridge), with G and H the cell's sums, and lowers the loss of a cell by G s - H s² / 2.
+s learned on a cell of rows is G / (H + ridge), with G and H the cell's sums; it lowers a cell's loss by G s - H s² / 2.
 Steps are learned on one half of the rows and count on the other, both ways, so that a sensor that tells nothing is
 worth nothing on average.
 """
@@ -43,23 +43,27 @@ def judged(slope: Floats, curve: Floats, half: int, ridge: float) -> float:
 
 
 @njit(cache=True)
-def own_gains(
-    bins: UInt8s, groups: Int64s, count: int, halves: UInt8s, g: Floats, h: Floats, ridge: float, gains: Floats
+def parted_gains(
+    bins: UInt8s, parts: UInt8s, count: int, halves: UInt8s, g: Floats, h: Floats, ridge: float, gains: Floats
 ) -> None:
-    """Write what each column gains alone in each group of rows: gains (D, G). bins: (D, n); groups: (n,) below G."""
+    """Write what each column gains alone in the rows up to, and beyond, each of the parts: gains (P, 2, D); up to the
+    last are all rows. bins: (D, n); parts: (n,) below P. O(D (n + P w) L) for columns of w bins."""
     width, outputs = int(bins.max()) + 1 if bins.size else 1, g.shape[1]
     for column in range(len(bins)):
         slopes = np.zeros((count, width, 2, outputs))
         curves = np.zeros((count, width, 2, outputs))
-        for i in range(len(groups)):
+        for i in range(len(parts)):
             for k in range(outputs):
-                slopes[groups[i], bins[column, i], halves[i], k] += g[i, k]
-                curves[groups[i], bins[column, i], halves[i], k] += h[i, k]
-        for group in range(count):
-            total = 0.0
+                slopes[parts[i], bins[column, i], halves[i], k] += g[i, k]
+                curves[parts[i], bins[column, i], halves[i], k] += h[i, k]
+        slope, curve = slopes.sum(axis=0), curves.sum(axis=0)
+        below, bent = np.zeros(slope.shape), np.zeros(slope.shape)
+        for part in range(count):
+            below += slopes[part]
+            bent += curves[part]
             for b in range(width):
-                total += crossed(slopes[group, b], curves[group, b], ridge)
-            gains[column, group] = total
+                gains[part, 0, column] += crossed(below[b], bent[b], ridge)
+                gains[part, 1, column] += crossed(slope[b] - below[b], curve[b] - bent[b], ridge)
 
 
 @njit()
@@ -77,7 +81,7 @@ def follow(
     slopes: Floats, curves: Floats, ridge: float, price: float, best: Floats, kept: Floats, prices: Floats
 ) -> None:
     """Keep, for every bin of the first axis, what a second column gains there if the half that learns likes it most for
-    its price, and, in the last row, in all bins together. best, kept, prices: (w + 1, 2) by bin and half that learns."""
+    its price, and, in the last row, in all bins together. best, kept, prices: (w + 1, 2) by bin and learning half."""
     width = len(slopes)
     for half in range(2):
         all_gain, all_told = 0.0, 0.0

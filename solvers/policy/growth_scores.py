@@ -1,7 +1,7 @@
 """What further sensors are worth at a node of a grown graph: Newton steps on the node's cross-fitted posteriors.
 
-The *own* gain of a sensor is what its bins lower the logarithmic loss by; the gain *ahead* adds, in each bin, the sensor
-that then lowers it most. How much less one and the same sensor in all bins would add is what a sensor gains by
+The *own* gain of a sensor is what its bins lower the logarithmic loss by; the gain *ahead* adds, in each bin, the
+sensor that then lowers it most. How much less one and the same sensor in all bins would add is what a sensor gains by
 *steering*: a context that tells nothing by itself, but which sensor tells, is found so, even where what it leads to
 pays only several sensors later.
 """
@@ -17,10 +17,12 @@ FINE, COARSE = 12, 6
 """Bins in which sensors are compared alone, and in pairs."""
 RIDGE = 2.0
 """Added to the curvature of a cell, which pulls the steps of small cells towards 0."""
+MOST_SEEN = 20_000
+"""Rows that bins are cut by."""
 MOST_UPDATES = 150_000_000
 """Sums that pairs are compared by at one node: rows are drawn so that there are not more of them."""
 FEWEST_ROWS, MOST_ROWS = 1_000, 12_000
-"""Rows of a node that pairs are compared on."""
+"""Rows of a node that sensors are compared on, in pairs, and the most of all."""
 LEAST_SHARE = 1e-3
 """Of the mean cost: what sensors are taken to cost at least, so that a free one is not worth infinitely much."""
 
@@ -56,11 +58,12 @@ def in_bins(columns: Floats, most: int) -> UInt8s:
     [[0, 1, 0, 2]]
     """
     bins = np.empty(columns.shape[::-1], dtype=np.uint8)
-    for at, column in enumerate(columns.T):
-        distinct = np.unique(column)
+    for at, column in enumerate(np.ascontiguousarray(columns.T)):
+        column_seen = column[:: 1 + len(column) // MOST_SEEN]
+        distinct = np.unique(column_seen)
         ends = distinct[:-1]
         if len(distinct) > most:
-            ends = np.unique(np.quantile(column, np.linspace(0, 1, most + 1)[1:-1], method="nearest"))
+            ends = np.unique(np.quantile(column_seen, np.linspace(0, 1, most + 1)[1:-1], method="nearest"))
             ends = ends[ends < distinct[-1]]
         bins[at] = np.searchsorted(ends, column)
     return bins
@@ -111,25 +114,25 @@ class Worth:
         return int(self.rates.argmax())
 
 
-def alone(scales: Scales, open_sensors: Bools, slopes: Slopes, groups: Int64s, rows: Int64s) -> list[Worth]:
-    """Tell what sensors gain by themselves in each group of rows, groups (r,) from 0: O(D r L)."""
-    from solvers.policy.growth_kernel import own_gains  # here, so that only a fit loads numba
+def alone(scales: Scales, open_sensors: Bools, slopes: Slopes, rows: Int64s) -> Worth:
+    """Tell what sensors gain by themselves for some rows: O(D r L)."""
+    return parted(scales, open_sensors, slopes, rows, np.zeros(len(rows), dtype=np.uint8))[0][0]
+
+
+def parted(
+    scales: Scales, open_sensors: Bools, slopes: Slopes, rows: Int64s, parts: UInt8s
+) -> list[tuple[Worth, Worth]]:
+    """Tell what sensors gain by themselves for the rows up to, and beyond, each of their parts, (r,) from 0; up to the
+    last are all."""
+    from solvers.policy.growth_kernel import parted_gains  # here, so that only a fit loads numba
 
     columns = np.flatnonzero(open_sensors[scales.owners])
-    count = int(groups.max(initial=0)) + 1
-    gains = np.zeros((len(columns), count))
-    some = slopes.some(rows)
-    own_gains(
-        np.ascontiguousarray(scales.fine[np.ix_(columns, rows)]),
-        groups,
-        count,
-        some.halves,
-        some.g,
-        some.h,
-        RIDGE,
-        gains,
-    )
-    return [_by_sensor(scales, columns, each, scales.prices[scales.owners[columns]]) for each in gains.T]
+    count = int(parts.max(initial=0)) + 1
+    gains, some = np.zeros((count, 2, len(columns))), slopes.some(rows)
+    bins = np.ascontiguousarray(scales.fine[np.ix_(columns, rows)])
+    parted_gains(bins, parts, count, some.halves, some.g, some.h, RIDGE, gains)
+    prices = scales.prices[scales.owners[columns]]
+    return [(_by_sensor(scales, columns, a, prices), _by_sensor(scales, columns, b, prices)) for a, b in gains]
 
 
 def with_next(
@@ -157,8 +160,7 @@ def with_next(
 def _by_sensor(scales: Scales, columns: Int64s, gains: Floats, prices: Floats) -> Worth:
     """Take for each sensor the column that gains most for its price."""
     worth = Worth(np.full(len(scales.costs), -np.inf), np.ones(len(scales.costs)))
-    for column, gain, price in zip(columns.tolist(), gains.tolist(), prices.tolist(), strict=True):
-        owner = int(scales.owners[column])
-        if gain / price > worth.gains[owner] / worth.prices[owner]:
-            worth.gains[owner], worth.prices[owner] = gain, price
+    order = np.argsort(gains / prices, kind="stable")  # the best of a sensor's columns is written last
+    owners = scales.owners[columns[order]]
+    worth.gains[owners], worth.prices[owners] = gains[order], prices[order]
     return worth

@@ -211,8 +211,8 @@ class PolicyPlan(PolicyContents):
         return Mixture(len(self.tradeoffs) - 1, len(self.tradeoffs) - 1, 0.0)
 
     def _capped(self, hard_budget: float) -> Mixture:
-        """Take the decisions learned for the best of the hard budgets up to this one; where none were learned, those for
-        the fewest errors, of which some will be barred."""
+        """Take the decisions learned for the best of the hard budgets up to this one; where none were learned, those
+        for the fewest errors, of which some will be barred."""
         within = int(np.searchsorted(self.caps, hard_budget * (1 + ROUNDING), side="right"))
         point = len(self.tradeoffs) + (int(self.cap_errors[:within].argmin()) if within else -1)
         return Mixture(point, point, 0.0)

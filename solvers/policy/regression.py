@@ -22,8 +22,8 @@ RATE, RIDGE = 0.06, 30.0
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeTraining:
     """What one node learns from. features: (n, d); weights: (n, A + 1, L), stopping first; folds: (n,) which member
-    does not learn from the row; weighed_costs: (A, L), what the actions cost on average, times the trade-offs; rows: (n,)
-    bool, those to learn from; barred: (A, L) bool, what must not be done."""
+    does not learn from the row; weighed_costs: (A, L), what the actions cost on average, times the trade-offs; rows:
+    (n,) bool, those to learn from; barred: (A, L) bool, what must not be done."""
 
     features: Floats
     weights: Floats

@@ -21,7 +21,7 @@ class Travelled:
 
     @classmethod
     def of(cls, graph: Graph, used: Bools) -> "Travelled":
-        """Keep the edges that are used, (E,), or, if none is, the first; beside their ends the empty set and that of all.
+        """Keep the edges that are used, (E,), or, if none is, the first; the empty set and that of all stay, too.
 
         >>> part = Travelled.of(Graph.of(2), np.array([True, False, False, False]))
         >>> part.nodes.tolist(), part.graph.offsets.tolist(), part.graph.targets.tolist()
