@@ -10,7 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from models.arrays import Bools, Floats, Int32s, Int64s, Singles
-from models.policy import PolicyOptions
+from models.policy import Answers, PolicyOptions
 from solvers.policy.node_classifiers import Member, tree_inputs, tree_owners, weigh
 from solvers.policy.piecewise_basis import Basis
 from solvers.trees.boosting import Binned, Growth, boost_classes
@@ -77,7 +77,7 @@ def train_for(
     """Fit the classifiers of sets, (S, M), as ``train`` does, each for the rows, (n,), that come to it: to all rows or
     to those alone, whichever loses less on them. Gives for each set its members, and the posteriors of all rows."""
     jobs = [
-        partial(_train_for, _Seen.of(training, chosen), rows, options, seed)
+        partial(_train_for, _Seen.of(training, chosen, options.answers), rows, options, seed)
         for chosen, rows, seed in zip(sets, reached, seeds, strict=True)
     ]
     return in_parallel(jobs, lambda done: None)
@@ -85,10 +85,15 @@ def train_for(
 
 def _train_for(seen: "_Seen", rows: Bools, options: PolicyOptions, seed: int) -> tuple[list[Member], Floats]:
     every = _fit_set(seen, np.ones_like(rows), options, seed)
-    if rows.mean() > MOSTLY or np.bincount(seen.folds[rows], minlength=seen.members).min() < FEWEST_OF_A_FOLD:
+    if rows.mean() > MOSTLY or not enough(rows, seen.folds):
         return every
     own = _fit_set(seen, rows, options, seed)
     return min(every, own, key=lambda each: _log_loss(each[1][rows], seen.labels[rows]))
+
+
+def enough(rows: Bools, folds: Int64s) -> bool:
+    """Tell whether so many of the rows, (n,), are in each fold that they can be learned from alone."""
+    return bool(np.bincount(folds[rows], minlength=int(folds.max()) + 1).min() >= FEWEST_OF_A_FOLD)
 
 
 def _log_loss(posteriors: Floats, labels: Int32s) -> float:
@@ -130,10 +135,11 @@ class _Seen:
     binned: Binned
 
     @classmethod
-    def of(cls, training: TrainingRows, chosen: Bools) -> "_Seen":
+    def of(cls, training: TrainingRows, chosen: Bools, answers: Answers) -> "_Seen":
         sensors = training.basis.sensors
         cells = sensors.columns_of(np.flatnonzero(chosen))
-        places, values = training.basis.functions(training.cells, cells)
+        linear = cells if answers != "boosted" else cells[:0]
+        places, values = training.basis.functions(training.cells, linear)
         inputs = tree_inputs(sensors.of_columns(cells), training.cells[:, cells])
         columns = np.flatnonzero(chosen[tree_owners(sensors)])
         if not len(columns):  # trees that ask nothing have a column to ask about, too
@@ -159,7 +165,9 @@ class _Seen:
 
 
 def _train_set(training: TrainingRows, chosen: Bools, options: PolicyOptions, seed: int) -> tuple[list[Member], Floats]:
-    return _fit_set(_Seen.of(training, chosen), np.ones(len(training.labels), dtype=np.bool_), options, seed)
+    return _fit_set(
+        _Seen.of(training, chosen, options.answers), np.ones(len(training.labels), dtype=np.bool_), options, seed
+    )
 
 
 def _fit_set(seen: _Seen, learn: Bools, options: PolicyOptions, seed: int) -> tuple[list[Member], Floats]:

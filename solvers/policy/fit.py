@@ -41,7 +41,7 @@ from solvers.policy.plan import PolicyPlan
 from solvers.policy.regression import RATE, RIDGE, NodeTraining, Regressed, learn_by_regression
 from solvers.policy.rollout import walk
 from solvers.policy.sensors import Sensors, costs_of
-from solvers.policy.states import States, draw_graph, enumerated_states, grown_states, grows
+from solvers.policy.states import States, draw_graph, drawn, enumerated_states, grown_states, grows
 from solvers.policy.summary import summarize
 from solvers.policy.traffic import Passed, counts_of
 from solvers.policy.travelled import Travelled
@@ -129,11 +129,13 @@ def fit(
         raise InvalidRequest.at(Fault(("dataset",), f"has the one class {dataset.classes[0]!r}, needs at least 2"))
     run.progress(0, 1, "reading the table")
     sensors = Sensors.of(dataset)
+    is_grown = grows(dataset, options, len(sensors.names))
+    if is_grown and isinstance(dataset, FeatureTable):
+        dataset = drawn(dataset, rng)
     cells, costs = sensors.cells(dataset), costs_of(dataset)
     folds = cut(dataset.labels, options.folds, rng)
     training = TrainingRows(Basis.of(sensors, cells), cells, dataset.labels, int(dataset.labels.max()) + 1, folds)
     means = np.minimum(costs.mean(axis=0), costs.max(axis=0))  # rounding can lift a mean above every cost
-    is_grown = grows(dataset, options, len(means))
     learners = _learners(options, is_grown)
     states, seeds, (start, end, total) = _states(training, options, means, rng, run, len(learners), is_grown)
     graph, trade_offs = states.graph, tradeoffs_of(options, means)

@@ -15,7 +15,7 @@ import numpy as np
 
 from models.arrays import Bools, Floats, Int64s, UInt8s
 from models.policy import PolicyOptions
-from solvers.policy.classifier_training import TrainingRows, train_for
+from solvers.policy.classifier_training import TrainingRows, enough, train_for
 from solvers.policy.graph import Graph
 from solvers.policy.growth_scores import MOST_ROWS, Scales, Slopes, alone, parted, with_next
 from solvers.policy.node_classifiers import Member, tree_inputs, tree_owners
@@ -35,10 +35,12 @@ MARGIN = 1.02
 """How much more than without parting its parts' sensors have to gain."""
 STEERS = 0.25
 """The share of what a sensor gains with what follows that it has to gain by steering."""
+NEAR = 64
+"""Sensors, the best by themselves, that are looked at in pairs where nothing has steered just before."""
 FORESIGHT = 1.05
 """How much more than the sensor best by itself one has to gain with what follows."""
-FINELY = 5
-"""Up to so many acquired sensors the parts are parted once more."""
+FINELY, PARTINGS = 5, 3
+"""With up to so many acquired sensors the parts are parted again, so many times in all."""
 STEPS = 8
 """In which chances may part rows."""
 MOST_QUESTIONS = 12
@@ -102,7 +104,7 @@ def grow(
         nodes[every] = (Reached(all_rows, COMMON, 0.0), members, posteriors)
         steps[last] = [*steps.get(last, []), every]
     _lead_back(nodes, steps)
-    return _put_in_order(nodes, steps, len(costs))
+    return _put_in_order(nodes, steps, len(costs), training.folds)
 
 
 def _lead_back(nodes: dict[Set, tuple[Reached, list[Member], Floats]], steps: dict[Set, list[Set]]) -> None:
@@ -128,7 +130,7 @@ def _kept(wanted: dict[Set, list[tuple[Set, Reached]]]) -> dict[Set, Reached]:
 
 
 def _put_in_order(
-    nodes: dict[Set, tuple[Reached, list[Member], Floats]], steps: dict[Set, list[Set]], sensors: int
+    nodes: dict[Set, tuple[Reached, list[Member], Floats]], steps: dict[Set, list[Set]], sensors: int, folds: Int64s
 ) -> Grown:
     ordered = sorted(nodes, key=lambda node: (len(node), sorted(node)))
     place = {node: at for at, node in enumerate(ordered)}
@@ -137,7 +139,8 @@ def _put_in_order(
     offsets = np.cumsum([0, *map(len, targets)]).astype(np.int32)
     graph = Graph(sets, offsets, np.array([target for each in targets for target in each], dtype=np.int32))
     reached, members, posteriors = zip(*(nodes[node] for node in ordered), strict=True)
-    return Grown(graph, list(members), list(posteriors), [each.rows for each in reached])
+    rows = [each.rows if enough(each.rows, folds) else np.ones_like(each.rows) for each in reached]
+    return Grown(graph, list(members), list(posteriors), rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,13 +179,14 @@ class _Grower:
             lead(own.best, rows, COMMON, float(own.gains[own.best]))
         if len(chosen) >= DEEPEST_PARTS:
             return list(targets.items())
-        behind = reached.kind in (STEERING, STEERED)
-        parts = self._parts(chosen, open_sensors, slopes, posteriors, rows)
-        if len(parts) > 1 and len(chosen) <= FINELY:
+        behind, looks_far = reached.kind in (STEERING, STEERED), not chosen or reached.kind == STEERING
+        parts = [rows]
+        for _ in range(PARTINGS if len(chosen) <= FINELY else 1):
             parts = [each for part in parts for each in self._parts(chosen, open_sensors, slopes, posteriors, part)]
         for part in parts:
             mine = own if len(parts) == 1 else alone(self.scales, open_sensors, slopes, part)
-            ahead, steering = with_next(self.scales, open_sensors, slopes, part, self.rng)
+            looked_at = open_sensors & (looks_far | (mine.rates >= np.sort(mine.rates)[-min(NEAR, len(mine.rates))]))
+            ahead, steering = with_next(self.scales, looked_at, slopes, part, self.rng)
             best = ahead.best if ahead.rates.max() > FORESIGHT * ahead.rates[mine.best] else mine.best
             gain = float(max(ahead.gains[best], mine.gains[best]))
             steers = steering.gains > np.maximum(LEAST_GAIN, STEERS * ahead.gains)

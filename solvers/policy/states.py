@@ -28,6 +28,8 @@ MANY = 10
 USUAL_NODES, MOST_LEAVES = 60, 2_000_000
 """Nodes that growth usually leaves, and the numbers in the leaves of their classifiers' forests then: 8 MB."""
 FEWEST_TREES = 12
+MOST_ROWS = 40_000
+"""Rows that a policy is grown from: of a larger table they are drawn."""
 MOST_LINEAR = 20_000
 """Rows beyond which grown nodes have no linear models beside their trees."""
 
@@ -50,6 +52,14 @@ def grows(dataset: FeatureTable | Trace, options: PolicyOptions, sensors: int) -
         of_groups = options.subsets != "auto" or options.subset_cost is not None
         return isinstance(dataset, FeatureTable) and sensors > MANY and not of_groups
     return options.graph == "grown"
+
+
+def drawn(table: FeatureTable, rng: np.random.Generator) -> FeatureTable:
+    """Draw the rows of a table that a policy is grown from, if there are more than ``MOST_ROWS``, in their order."""
+    if table.rows <= MOST_ROWS:
+        return table
+    rows = np.sort(rng.choice(table.rows, MOST_ROWS, replace=False))
+    return table.take(rows)
 
 
 def grown_states(
