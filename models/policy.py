@@ -126,7 +126,7 @@ class PolicyTarget(Value):
     hard_budget: Budget | None = Field(
         default=None,
         description="what no item may cost more than, at average prices, in the artifact's unit; alone, it is spent as "
-        "far as it helps, beside a trade-off, a budget or an accuracy it bars what would exceed it",
+        "far as it helps, beside a trade-off or a budget it bars what would exceed it",
         examples=[9.0],
     )
 
@@ -137,6 +137,10 @@ class PolicyTarget(Value):
         if self.tradeoff is not None and self.min_accuracy is not None:
             raise ValueError(
                 f"give tradeoff or min_accuracy, not both; they are {self.tradeoff:g} and {self.min_accuracy:g}"
+            )
+        if self.hard_budget is not None and self.min_accuracy is not None:
+            raise ValueError(
+                f"give hard_budget or min_accuracy, not both; they are {self.hard_budget:g} and {self.min_accuracy:g}"
             )
         return self
 

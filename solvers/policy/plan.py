@@ -203,7 +203,7 @@ class PolicyPlan(PolicyContents):
             return self._accurate(target.min_accuracy, target.budget)
         if target.budget is not None:
             return Mixture.of(self.point_bounds, target.budget)
-        if target.hard_budget is not None and target.tradeoff is None:
+        if target.hard_budget is not None and target.tradeoff is None:  # nor a budget, see above
             return self._capped(target.hard_budget)
         if target.tradeoff is not None:
             best = int((self.point_errors + target.tradeoff * self.point_costs).argmin())
@@ -229,17 +229,16 @@ class PolicyPlan(PolicyContents):
             raise Infeasible(f"{needed} an item, it is {budget:g}")
         return Mixture(place, place, 0.0)
 
-    def reached(self, target: PolicyTarget) -> tuple[float, float, float | None]:
+    def reached(self, target: PolicyTarget) -> tuple[float | None, float | None, float | None]:
         """Give the accuracy that a trade-off or a budget reaches on validation, the cost of an item, and its standard
-        error, at most; None for that if the artifact is older."""
+        error, at most; None for that if the artifact is older, and for all where a hard budget was not learned for."""
         mixture = self.mixture(target)
         first, second = mixture.first, mixture.second
         if first >= len(self.tradeoffs):
-            return (
-                1 - float(self.cap_errors[first - len(self.tradeoffs)]),
-                float(self.cap_costs[first - len(self.tradeoffs)]),
-                None,
-            )
+            cap = first - len(self.tradeoffs)
+            return 1 - float(self.cap_errors[cap]), float(self.cap_costs[cap]), None
+        if target.hard_budget is not None and target.hard_budget < float(self._set_costs.max()):
+            return None, None, None
 
         def mixed(points: Floats) -> float:
             return float(points[first] + mixture.share * (points[second] - points[first]))
