@@ -121,6 +121,9 @@ class PolicyContents:
     cap_errors: Floats = field(default_factory=lambda: np.empty(0))
     """(B,) the share of items that are classified wrongly."""
 
+    point_caps: Floats = field(default_factory=lambda: np.empty(0))
+    """(H,) the hard budgets of points of the curve that have one, -1 for the others; (0,): none has."""
+
     def check(self) -> None:
         """Raise InvalidRequest if the arrays do not fit each other."""
         for group in (_dimensions, _sensors, _graph, _classifiers, _forests, _tournaments, _curve, _hard):
@@ -271,6 +274,8 @@ def _hard(plan: PolicyContents) -> dict[str, bool]:
     if any(each.shape != plan.caps.shape for each in columns):
         return {"costs and errors under each hard budget": False}
     return {
+        "hard budgets of all points or of none": plan.point_caps.shape in ((0,), plan.tradeoffs.shape)
+        and bool(np.all(((plan.point_caps >= 0) & (plan.point_caps <= LARGEST)) | (plan.point_caps == -1))),
         "rising hard budgets": bool(np.all(plan.caps >= 0)) and bool(np.all(np.diff(plan.caps) > 0)),
         "hard budgets that are kept": bool(np.all((plan.cap_costs >= 0) & (plan.cap_costs <= plan.caps))),
         "trade-offs of hard budgets": bool(np.all((plan.cap_tradeoffs >= 0) & (plan.cap_tradeoffs <= LARGEST))),

@@ -325,7 +325,7 @@ def bounds_of(costs: Floats, confidence: float) -> Floats:
 def _traffic(task: Task, part: Travelled, learned: LearnedPolicies, points: Sequence[int]) -> TrafficCounts:
     """Pick the ways that rows took under the points of the curve; the one beyond all trade-offs stops at once."""
     at_once = Passed.at_once(task.graph, int(task.losses.observed[0].sum()))
-    taken = [learned.passed[at] if at < task.curve.stop else at_once for at in points]
+    taken = [learned.passed[at] if at < len(task.caps) else at_once for at in points]
     return counts_of(part.graph, part.of_passed(taken))
 
 
@@ -334,14 +334,14 @@ def _plan(
 ) -> tuple[PolicyPlan, TrafficCounts]:
     """Keep the points of the curve that lie on its hull, stopping at once among them, the hard budgets, and nothing of
     the other points; of a grown graph what items took. Tell the traffic, too."""
-    training, curve, capped = task.training, task.curve, slice(task.curve.stop, None)
+    training, capped = task.training, slice(task.curve.stop, None)
     stop = task.losses.observed[0].mean()
-    errors = np.append(learned.errors[curve].mean(axis=1), stop)
-    bounds = np.append(bounds_of(learned.costs[curve], task.options.confidence), 0.0)
-    costs, acquired = (np.append(each[curve].mean(axis=1), 0.0) for each in (learned.costs, learned.acquired))
+    errors = np.append(learned.errors.mean(axis=1), stop)
+    bounds = np.append(bounds_of(learned.costs, task.options.confidence), 0.0)
+    costs, acquired = (np.append(each.mean(axis=1), 0.0) for each in (learned.costs, learned.acquired))
     hull = lower_hull(bounds, errors)
-    tradeoffs = np.append(task.tradeoffs[curve], -1.0)
-    points = [*(min(at, curve.stop - 1) for at in hull), *range(curve.stop, len(task.caps))]
+    tradeoffs, limits = np.append(task.tradeoffs, -1.0), np.append(task.caps, np.inf)
+    points = [*(min(at, len(task.caps) - 1) for at in hull), *range(capped.start, len(task.caps))]
     used = [learned.passed[at].edges > 0 for at in points] if is_grown else [np.ones_like(task.graph.targets) > 0]
     part = Travelled.of(task.graph, np.any(used, axis=0))
     graph, policies = part.graph, learned.policies
@@ -372,11 +372,12 @@ def _plan(
         point_bounds=bounds[hull],
         point_errors=errors[hull],
         point_sensors=acquired[hull],
-        point_cost_errors=np.append(standard_error_of_mean(learned.costs[curve]), 0.0)[hull],
+        point_cost_errors=np.append(standard_error_of_mean(learned.costs), 0.0)[hull],
         confidence=task.options.confidence,
         rows=len(training.labels),
         graph="grown" if is_grown else "subsets",
         caps=task.caps[capped],
+        point_caps=np.where(np.isinf(limits), -1.0, limits)[hull] if len(task.caps[capped]) else np.empty(0),
         cap_tradeoffs=task.tradeoffs[capped],
         cap_costs=np.minimum(learned.costs[capped].mean(axis=1), task.caps[capped]),
         cap_errors=learned.errors[capped].mean(axis=1),

@@ -28,6 +28,7 @@ from solvers.policy.node_classifiers import Classifiers, tree_inputs
 from solvers.policy.node_features import node_features
 from solvers.policy.node_policies import Decisions
 from solvers.policy.piecewise_basis import Basis
+from solvers.policy.regression import least
 from solvers.policy.rollout import Walks, walk
 from solvers.policy.sensors import Sensors
 
@@ -56,6 +57,8 @@ class PolicyPlan(PolicyContents):
     _decisions: Decisions = field(init=False, repr=False, metadata={"derived": True})
     _set_costs: Floats = field(init=False, repr=False, metadata={"derived": True})
     """(S,) what the sensors of each node cost together, on average."""
+    _limits: Floats = field(init=False, repr=False, metadata={"derived": True})
+    """(H + B,) what no item costs more than under each point."""
     _in_groups: bool = field(init=False, repr=False, metadata={"derived": True})
     _confident: Bools = field(init=False, repr=False, metadata={"derived": True})
     """(D,) which columns are confidences."""
@@ -88,7 +91,10 @@ class PolicyPlan(PolicyContents):
             self.matches,
         )
         set_costs = self.members @ self.costs
+        of_points = self.point_caps if len(self.point_caps) else np.full(len(self.tradeoffs), -1.0)
+        limits = np.concatenate([np.where(of_points < 0, np.inf, of_points), self.caps])
         derived = {
+            "_limits": limits,
             "_set_costs": set_costs,
             "_sensors": sensors,
             "_graph": graph,
@@ -117,7 +123,9 @@ class PolicyPlan(PolicyContents):
         rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
 
         def choose(node: int) -> tuple[int, float]:
-            return self._choice(node, draw.member, point, rows, inputs, query.hard_budget)
+            return self._choice(
+                node, draw.member, point, rows, inputs, self._barred(node, point, query.hard_budget, known)
+            )
 
         way = self._way(known, choose) if self._in_groups and not self._is_grown_to(known) else None
         if way is None:
@@ -135,26 +143,48 @@ class PolicyPlan(PolicyContents):
     def _stops_at_once(self, point: int) -> bool:
         return point < len(self.tradeoffs) and bool(self.tradeoffs[point] < 0)
 
-    def _barred(self, node: int, hard_budget: float | None) -> Bools | None:
-        """Tell which actions of a node would exceed a hard budget, (A,)."""
-        if hard_budget is None:
+    def _barred(self, node: int, point: int, hard_budget: float | None, known: Bools | None = None) -> Bools | None:
+        """Tell which actions of a node would exceed a hard budget or the point's, (A,), with what is known beside,
+        (M,), paid for; None if there is no such budget."""
+        limit = min(float(self._limits[point]), np.inf if hard_budget is None else hard_budget)
+        if limit == np.inf:
             return None
-        return np.asarray(self._set_costs[self._graph.actions_of(node)] > hard_budget * (1 + ROUNDING))
+        targets = self._graph.actions_of(node)
+        costs = self._set_costs[targets]
+        if known is not None:
+            costs = costs + (known & ~self.members[targets]) @ self.costs
+        return np.asarray(costs > limit * (1 + ROUNDING))
 
     def _choice(
-        self, node: int, member: int, point: int, rows: Floats, inputs: Floats, hard_budget: float | None
+        self, node: int, member: int, point: int, rows: Floats, inputs: Floats, barred: Bools | None
     ) -> tuple[int, float]:
-        """Choose at a node: the node to go to and the loss to expect, or -1 to stop."""
-        targets, barred = self._graph.actions_of(node), self._barred(node, hard_budget)
-        if self._stops_at_once(point) or not len(targets) or (barred is not None and bool(barred.all())):
+        """Choose at a node, of actions not barred, (A,): the node to go to and the loss to expect, or -1 to stop."""
+        if self._stops_at_once(point) or not len(self._graph.actions_of(node)):
             return -1, 0.0
-        seen = self._classifiers.posteriors(node, member, rows, inputs)
-        features = node_features(self._sensors, self.members[node], seen, rows)
-        actions, advantages = self._decisions.choose(node, member, point, features, barred)
+        actions, advantages, sure = self._actions(node, member, point, rows, inputs, barred)
         action = int(actions[0])
         if not action:
             return -1, 0.0
-        return int(targets[action - 1]), max(0.0, 1.0 - float(seen.max()) + float(advantages[0, action - 1]))
+        target = int(self._graph.actions_of(node)[action - 1])
+        return target, max(0.0, 1.0 - sure[0] + float(advantages[0, action - 1]))
+
+    def _actions(
+        self, node: int, member: int, point: int, rows: Floats, inputs: Floats, barred: Bools | None
+    ) -> tuple[Int16s, Floats, Floats]:
+        """Choose for rows, (n,), as one member does, and for a hard budget, whose cost is sure whoever decides, as all
+        do on average: actions, advantages (n, A), and how sure the likeliest class is, (n,)."""
+        every = range(self.weights.shape[1]) if point >= len(self.tradeoffs) else (member,)
+        advantages, sure, actions = [], [], np.zeros(len(rows), dtype=np.int16)
+        for k in every:
+            seen = self._classifiers.posteriors(node, k, rows, inputs)
+            features = node_features(self._sensors, self.members[node], seen, rows)
+            actions, told = self._decisions.choose(node, k, point, features, barred)
+            advantages.append(told)
+            sure.append(seen.max(axis=1))
+        mean = np.mean(advantages, axis=0)
+        if len(advantages) > 1:
+            actions = least(mean if barred is None else np.where(barred, np.inf, mean))
+        return actions, mean, np.mean(sure, axis=0)
 
     def _way(self, known: Bools, choose: Callable[[int], tuple[int, float]]) -> tuple[int, int, float] | None:
         """Walk from the start as long as what was chosen is known: the node, target and loss where that ends; None if
@@ -253,19 +283,19 @@ class PolicyPlan(PolicyContents):
     def run(self, cells: Floats, items: Sequence[str], target: PolicyTarget) -> Ran:
         """Walk complete items, cells (n, D) as ``cells_of`` gives them, as ``decide`` would, but node by node."""
         drawn = [ItemDraw.of(item, self.weights.shape[1]) for item in items]
-        member = np.array([draw.member for draw in drawn], dtype=np.int64)
         mixture = self.mixture(target)
+        alike = mixture.first >= len(self.tradeoffs)  # all members decide together, whatever was drawn
+        member = np.array([0 if alike else draw.member for draw in drawn], dtype=np.int64)
         point = np.array([self._point(mixture, draw) for draw in drawn], dtype=np.int64)
         inputs = tree_inputs(self._sensors, cells)
 
         def choose(node: int, rows: Int64s) -> Int16s:
-            actions, barred = np.zeros(len(rows), dtype=np.int16), self._barred(node, target.hard_budget)
+            actions = np.zeros(len(rows), dtype=np.int16)
             for k, h in set(zip(member[rows].tolist(), point[rows].tolist(), strict=True)):
                 if not self._stops_at_once(h):
                     some = np.flatnonzero((member[rows] == k) & (point[rows] == h))
-                    seen = self._classifiers.posteriors(node, k, cells[rows[some]], inputs[rows[some]])
-                    features = node_features(self._sensors, self.members[node], seen, cells[rows[some]])
-                    actions[some], _ = self._decisions.choose(node, k, h, features, barred)
+                    barred, taken = self._barred(node, h, target.hard_budget), rows[some]
+                    actions[some], *_ = self._actions(node, k, h, cells[taken], inputs[taken], barred)
             return actions
 
         walks = walk(self._graph, len(cells), choose)

@@ -189,6 +189,16 @@ def test_no_item_ever_exceeds_a_hard_budget(name: str, share: float, row: int, e
     assert step.label == ran.label
 
 
+def test_what_was_bought_beside_counts_against_a_hard_budget() -> None:
+    """Two were spent on what the policy did not ask for: what is left pays for no more than it is."""
+    plan, dataset = capped("grown")
+    item = items_of(dataset)[0]
+    beside = {name: item.sensors[name] for name in ("f11", "f12")}
+    for budget in (2.0, 2.4):
+        step = plan.decide(PolicyQuery(hard_budget=budget, acquired=beside))
+        assert isinstance(step, ClassifyDecision) or step.cost <= budget - 2.0
+
+
 def test_a_step_knows_a_node_without_walking_to_it() -> None:
     """Asked for any node of a grown graph, a policy answers from there, whatever way led to it."""
     plan = of_cube()
