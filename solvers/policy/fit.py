@@ -57,8 +57,10 @@ MOST_SINGLE = 10
 """Sensors whose every set can be a node."""
 MOST_NUMBERS = 1 << 24
 """Numbers in the leaves of all nodes' forests: 64 MB; with more edges there are fewer trees."""
-MOST_GROWN = 3_000_000
-"""The same for a grown graph, of whose edges some two thirds are kept: 8 MB."""
+MOST_GROWN, LEAST_GROWN = 3_000_000, 1_900_000
+"""The same for a grown graph, of whose edges some two thirds are kept: 8 MB, or less where there is no room for it."""
+ROOM = 4_000_000
+"""Numbers in a grown plan: 16 MB of the 20 that it is to take at most."""
 FEW_TREES, SHALLOW, FAR = 24, 3, 0.95
 """A grown graph's forests of advantages have few trees of at most this depth, and learn so fast that all of them go so
 far towards the mean of a leaf."""
@@ -286,7 +288,10 @@ def _growth(task: Task) -> Growth:
         trees = max(STAGE, min(task.options.trees, MOST_NUMBERS // (of_a_leaf << task.options.depth)))
         return Growth(trees, task.options.depth, RATE, RIDGE)
     depth = min(task.options.depth, SHALLOW)
-    trees = max(STAGE, min(task.options.trees, FEW_TREES, MOST_GROWN // (of_a_leaf << depth)))
+    classifiers = len(task.graph) * task.training.members * task.training.classes
+    others = classifiers * (len(task.training.basis.owners) + (task.options.trees << task.options.depth))
+    numbers = min(MOST_GROWN, max(LEAST_GROWN, (ROOM - others) * 3 // 2))
+    trees = max(STAGE, min(task.options.trees, FEW_TREES, numbers // (of_a_leaf << depth)))
     return Growth(trees, depth, 1 - (1 - FAR) ** (1 / trees), RIDGE)
 
 

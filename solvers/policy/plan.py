@@ -241,9 +241,11 @@ class PolicyPlan(PolicyContents):
         return Mixture(len(self.tradeoffs) - 1, len(self.tradeoffs) - 1, 0.0)
 
     def _capped(self, hard_budget: float) -> Mixture:
-        """Take the decisions learned for the best of the hard budgets up to this one; where none were learned, those
-        for the fewest errors, of which some will be barred."""
+        """Take the decisions learned for the best of the hard budgets up to this one, or for the next larger one if
+        that is nearer; where none were learned, those for the fewest errors. Of the latter two some will be barred."""
         within = int(np.searchsorted(self.caps, hard_budget * (1 + ROUNDING), side="right"))
+        if 0 < within < len(self.caps) and 2 * hard_budget > self.caps[within - 1] + self.caps[within]:
+            return Mixture(len(self.tradeoffs) + within, len(self.tradeoffs) + within, 0.0)
         point = len(self.tradeoffs) + (int(self.cap_errors[:within].argmin()) if within else -1)
         return Mixture(point, point, 0.0)
 
@@ -266,6 +268,8 @@ class PolicyPlan(PolicyContents):
         first, second = mixture.first, mixture.second
         if first >= len(self.tradeoffs):
             cap = first - len(self.tradeoffs)
+            if target.hard_budget is not None and target.hard_budget * (1 + ROUNDING) < self.caps[cap]:
+                return None, None, None
             return 1 - float(self.cap_errors[cap]), float(self.cap_costs[cap]), None
         if target.hard_budget is not None and target.hard_budget < float(self._set_costs.max()):
             return None, None, None
