@@ -13,6 +13,7 @@ from models.base import LARGEST, ItemId, Items, Label, Sent, Value
 
 Learner = Literal["auto", "filter_tree", "regression"]
 Answers = Literal["linear", "boosted", "both"]
+GraphKind = Literal["auto", "grown", "subsets"]
 Weight = Annotated[float, Field(ge=0, le=LARGEST)]
 Budget = Annotated[float, Field(ge=0, le=LARGEST)]
 Number = Annotated[float, Field(ge=-1e30, le=1e30)]
@@ -59,6 +60,12 @@ class PolicyOptions(Value):
         ge=0,
         le=1,
         description="the share of a loss that is not observed but expected, given all sensors; 0: as in the paper",
+    )
+    graph: GraphKind = Field(
+        default="auto",
+        description="which sets of sensors are states: subsets: all of them, or the unions of groups, as in the paper; "
+        "grown: those that are worth coming to, found sensor by sensor with one step of look-ahead; auto: grown for "
+        "tables of more than 10 features, unless groups are asked for by subsets or subset_cost",
     )
     subsets: Literal["auto"] | Annotated[int, Field(ge=0, le=8)] = Field(
         default="auto",
@@ -116,6 +123,13 @@ class PolicyTarget(Value):
         examples=[0.9],
     )
 
+    hard_budget: Budget | None = Field(
+        default=None,
+        description="what no item may cost more than, at average prices, in the artifact's unit; alone, it is spent as "
+        "far as it helps, beside a trade-off or a budget it bars what would exceed it",
+        examples=[9.0],
+    )
+
     @model_validator(mode="after")
     def _is_one(self) -> "PolicyTarget":
         if self.tradeoff is not None and self.budget is not None:
@@ -123,6 +137,10 @@ class PolicyTarget(Value):
         if self.tradeoff is not None and self.min_accuracy is not None:
             raise ValueError(
                 f"give tradeoff or min_accuracy, not both; they are {self.tradeoff:g} and {self.min_accuracy:g}"
+            )
+        if self.hard_budget is not None and self.min_accuracy is not None:
+            raise ValueError(
+                f"give hard_budget or min_accuracy, not both; they are {self.hard_budget:g} and {self.min_accuracy:g}"
             )
         return self
 

@@ -46,6 +46,11 @@ class RunLimits(Value):
         "{fraction}",
         examples=[None],
     )
+    hard_budget: Cost | None = Field(
+        default=None,
+        description="policies: what an item may cost at most, in the artifact's unit; never exceeded as planned",
+        examples=[None],
+    )
     min_accuracy: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None, description="the least share of right answers, from 0 to 1, instead", examples=[None]
     )

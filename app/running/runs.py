@@ -98,6 +98,7 @@ async def _assigned(
     holds.
     """
     asked = [_asked(live, item, limits, tools) for item in items]
+    asked[0].refuse(hard_budget="of policies")
     embeddings = await asyncio.gather(*(embedded(live, one, tools) for one in asked))
     plan, options = live.plan, _options(limits)
     widths = {len(vector) for vector, _ in embeddings}
@@ -114,7 +115,7 @@ async def _assigned(
     async def run(place: int) -> Done | Undone:
         name, heard = assignment.assignments[place], list[Heard]()
         most = costs[name] + plan.embedding_cost
-        budget = max(assignment.budget / len(items), plan.cheapest)
+        budget = max((assignment.budget or 0.0) / len(items), plan.cheapest)
         other = portfolio_run.next_best(plan, estimates[place], budget, most=most)
         first = other(frozenset(plan.classifiers) - {name})
         assert first is not None

@@ -109,7 +109,12 @@ def query_of(kind: type[Value], **fields: Any) -> Any:
 
 async def cascade(live: Live[CascadePlan], asked: Asked, tools: Tools) -> Started:
     """Decide a cascade within the deadline, the budget or of the accuracy."""
-    asked.refuse(embedding="a cascade needs none", text="a cascade embeds nothing", budget_pacing="of portfolios")
+    asked.refuse(
+        embedding="a cascade needs none",
+        text="a cascade embeds nothing",
+        budget_pacing="of portfolios",
+        hard_budget="of policies",
+    )
     limits, unit_s = asked.limits, seconds_in(live.record.unit)
     query = query_of(
         CascadeQuery,
@@ -130,7 +135,13 @@ async def policy(live: Live[PolicyPlan], asked: Asked, tools: Tools) -> Started:
     """Begin with nothing acquired."""
     asked.refuse(embedding="a policy needs none", text="a policy embeds nothing", budget_pacing="of portfolios")
     limits = asked.limits
-    query = query_of(PolicyQuery, budget=asked.amount(), min_accuracy=limits.min_accuracy, item=asked.item.id)
+    query = query_of(
+        PolicyQuery,
+        budget=asked.amount(),
+        hard_budget=limits.hard_budget,
+        min_accuracy=limits.min_accuracy,
+        item=asked.item.id,
+    )
     facts = facts_of(live, query, live.plan.decide(query))
     planned = dict(zip(live.plan.sensors, live.plan.costs.tolist(), strict=True))
     return Started(policy_run.run(live.plan, query, left=asked.left, without=asked.without), facts, planned)
@@ -138,7 +149,12 @@ async def policy(live: Live[PolicyPlan], asked: Asked, tools: Tools) -> Started:
 
 async def pipeline(live: Live[PipelinePlan], asked: Asked, tools: Tools) -> Started:
     """Choose a configuration within the budget, or of the accuracy."""
-    asked.refuse(embedding="a pipeline needs none", text="a pipeline embeds nothing", budget_pacing="of portfolios")
+    asked.refuse(
+        embedding="a pipeline needs none",
+        text="a pipeline embeds nothing",
+        budget_pacing="of portfolios",
+        hard_budget="of policies",
+    )
     plan = live.plan
     query = query_of(PipelineQuery, max_cost=asked.amount(), min_accuracy=asked.limits.min_accuracy)
     decision = plan.decide(query)
@@ -155,7 +171,12 @@ async def pipeline(live: Live[PipelinePlan], asked: Asked, tools: Tools) -> Star
 
 async def index(live: Live[IndexPlan], asked: Asked, tools: Tools) -> Started:
     """Choose the features for the item's size and budget."""
-    asked.refuse(embedding="an index needs none", text="an index embeds nothing", budget_pacing="of portfolios")
+    asked.refuse(
+        embedding="an index needs none",
+        text="an index embeds nothing",
+        budget_pacing="of portfolios",
+        hard_budget="of policies",
+    )
     plan, amount = live.plan, asked.amount()
     if amount is None:
         raise InvalidRequest.at(Fault(("budget",), "is missing: an index chooses features within one"))
@@ -173,6 +194,7 @@ async def index(live: Live[IndexPlan], asked: Asked, tools: Tools) -> Started:
 
 async def portfolio(live: Live[PortfolioPlan], asked: Asked, tools: Tools) -> Started:
     """Route by the item's embedding."""
+    asked.refuse(hard_budget="of policies")
     embedding, heard = await embedded(live, asked, tools)
     query, plan, pacing = route_query(asked, embedding), live.plan, asked.limits.budget_pacing
     budget, estimates = plan.budget_of(query), plan.estimate_one(query.query)

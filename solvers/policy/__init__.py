@@ -17,6 +17,9 @@ module                   what of the paper
 ``node_features``        what a node decides by; ``node_policies`` what it learned
 ``regression``           a learner: advantages by boosted trees; ``filter_tree`` another (Equation 8)
 ``subsets``              groups of sensors (Algorithm 2, Equation 12), compared by ``subset_scores``
+``growth``               (ours) a DAG of the sets that are worth coming to, by ``growth_scores``; ``travelled`` what
+                         of it is kept; ``states`` grown or enumerated
+``hard_budgets``         (ours) budgets that no item exceeds
 ``rollout``              items walking through the DAG (Equation 6)
 ``traffic``              how many items take which way, counted on validation
 ``budget_mixture``       (beside this package) the trade-off curve, and the mixtures that spend a budget

@@ -10,7 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from models.arrays import Bools, Floats, Int32s, Int64s, Singles
-from models.policy import PolicyOptions
+from models.policy import Answers, PolicyOptions
 from solvers.policy.node_classifiers import Member, tree_inputs, tree_owners, weigh
 from solvers.policy.piecewise_basis import Basis
 from solvers.trees.boosting import Binned, Growth, boost_classes
@@ -23,6 +23,8 @@ RATE, RIDGE = 0.15, 2.0
 PENALTY = 1.0
 """The inverse strength of the linear models' ridge penalty, scikit-learn's C."""
 ITERATIONS = 100
+MOSTLY, FEWEST_OF_A_FOLD = 0.95, 20
+"""Rows that come to a set are learned from alone if they are a smaller share of all, and so many are in each fold."""
 SHARES = {"linear": (1.0,), "both": (0.5, 0.0, 1.0), "boosted": (0.0,)}
 """What the linear models' logits may count for, the forests' the rest: one half each is the geometric mean."""
 
@@ -69,6 +71,35 @@ def train(
     return [members for members, _ in trained], [posteriors for _, posteriors in trained]
 
 
+def train_for(
+    training: TrainingRows, sets: Bools, reached: Sequence[Bools], options: PolicyOptions, seeds: Sequence[int]
+) -> list[tuple[list[Member], Floats]]:
+    """Fit the classifiers of sets, (S, M), as ``train`` does, each for the rows, (n,), that come to it: to all rows or
+    to those alone, whichever loses less on them. Gives for each set its members, and the posteriors of all rows."""
+    jobs = [
+        partial(_train_for, _Seen.of(training, chosen, options.answers), rows, options, seed)
+        for chosen, rows, seed in zip(sets, reached, seeds, strict=True)
+    ]
+    return in_parallel(jobs, lambda done: None)
+
+
+def _train_for(seen: "_Seen", rows: Bools, options: PolicyOptions, seed: int) -> tuple[list[Member], Floats]:
+    every = _fit_set(seen, np.ones_like(rows), options, seed)
+    if rows.mean() > MOSTLY or not enough(rows, seen.folds):
+        return every
+    own = _fit_set(seen, rows, options, seed)
+    return min(every, own, key=lambda each: _log_loss(each[1][rows], seen.labels[rows]))
+
+
+def enough(rows: Bools, folds: Int64s) -> bool:
+    """Tell whether so many of the rows, (n,), are in each fold that they can be learned from alone."""
+    return bool(np.bincount(folds[rows], minlength=int(folds.max()) + 1).min() >= FEWEST_OF_A_FOLD)
+
+
+def _log_loss(posteriors: Floats, labels: Int32s) -> float:
+    return float(-np.log(np.maximum(posteriors[np.arange(len(labels)), labels], 1e-12)).sum())
+
+
 def in_parallel(jobs: Sequence[Callable[[], R]], tell: Callable[[int], None]) -> list[R]:
     """Do jobs where joblib was told to, a few at once, each in one thread; ``tell`` hears how many are done."""
     import joblib
@@ -88,23 +119,43 @@ def _alone(job: Callable[[], R]) -> R:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Seen:
-    """What the classifiers of one set of sensors see. own: (F,) bool, its basis functions; places, values: (n, w) of
-    them; inputs: (n, d) for trees, binned: the same in bins, other sensors' columns blank."""
+    """What the classifiers of one set of sensors see, and nothing of the others. labels, folds, classes, members: of
+    the training; own: (F,) bool, its basis functions; places, values: (n, w) of them; columns: (d,) places of its own
+    among those that trees see; inputs: (n, d) of them, binned: the same in bins."""
 
-    training: TrainingRows
+    labels: Int32s
+    folds: Int64s
+    classes: int
+    members: int
     own: Bools
     places: Int64s
     values: Floats
+    columns: Int64s
     inputs: Floats
     binned: Binned
 
     @classmethod
-    def of(cls, training: TrainingRows, chosen: Bools) -> "_Seen":
+    def of(cls, training: TrainingRows, chosen: Bools, answers: Answers) -> "_Seen":
         sensors = training.basis.sensors
-        places, values = training.basis.functions(training.cells, sensors.columns_of(np.flatnonzero(chosen)))
-        inputs = tree_inputs(sensors, training.cells)
-        binned = Binned.of(np.where(chosen[tree_owners(sensors)], inputs, 0.0))
-        return cls(training, chosen[training.basis.owners], places, values, inputs, binned)
+        cells = sensors.columns_of(np.flatnonzero(chosen))
+        linear = cells if answers != "boosted" else cells[:0]
+        places, values = training.basis.functions(training.cells, linear)
+        inputs = tree_inputs(sensors.of_columns(cells), training.cells[:, cells])
+        columns = np.flatnonzero(chosen[tree_owners(sensors)])
+        if not len(columns):  # trees that ask nothing have a column to ask about, too
+            inputs, columns = np.zeros((len(inputs), 1)), np.zeros(1, dtype=np.int64)
+        return cls(
+            training.labels,
+            training.folds,
+            training.classes,
+            training.members,
+            chosen[training.basis.owners],
+            places,
+            values,
+            columns,
+            inputs,
+            Binned.of(inputs),
+        )
 
     def linear(self, member: Member, rows: Bools) -> Floats:
         """Tell the logits of a member's linear model for some rows."""
@@ -114,29 +165,42 @@ class _Seen:
 
 
 def _train_set(training: TrainingRows, chosen: Bools, options: PolicyOptions, seed: int) -> tuple[list[Member], Floats]:
-    """Fit the members of one set's classifier. How many trees, and what they count for beside the linear model, is what
-    loses least, by the logarithmic loss, on the rows not seen."""
+    return _fit_set(
+        _Seen.of(training, chosen, options.answers), np.ones(len(training.labels), dtype=np.bool_), options, seed
+    )
+
+
+def _fit_set(seen: _Seen, learn: Bools, options: PolicyOptions, seed: int) -> tuple[list[Member], Floats]:
+    """Fit the members of one set's classifier to some rows, (n,). How many trees, and what they count for beside the
+    linear model, is what loses least, by the logarithmic loss, on those of the rows not seen."""
     from scipy.special import softmax
 
-    seen, rng, shares = _Seen.of(training, chosen), np.random.default_rng(seed), SHARES[options.answers]
-    trees = options.trees if min(shares) < 1 and chosen.any() else 0
+    rng, shares = np.random.default_rng(seed), SHARES[options.answers]
+    trees = options.trees if min(shares) < 1 and seen.own.any() else 0
     members, losses = [], np.zeros((trees // STAGE + 1, len(shares)))
-    for k in range(training.members):
-        rows = training.folds != k
+    for k in range(seen.members):
+        rows, judged = learn & (seen.folds != k), learn & (seen.folds == k)
         weights, intercept = _fit_linear(seen, rows, options.answers != "boosted")
         growth = Growth(trees, options.depth, RATE, RIDGE)
-        forest = boost_classes(seen.binned.rows(rows), training.labels[rows], training.classes, growth, rng)
+        forest = boost_classes(seen.binned.rows(rows), seen.labels[rows], seen.classes, growth, rng)
         member = Member(weights, intercept, forest)
-        log_losses = partial(_log_losses, seen.linear(member, ~rows), training.labels[~rows], shares)
-        losses += forest.staged_losses(seen.inputs[~rows], log_losses)
+        log_losses = partial(_log_losses, seen.linear(member, judged), seen.labels[judged], shares)
+        losses += forest.staged_losses(seen.inputs[judged], log_losses)
         members.append(member)
     stage, share = np.unravel_index(losses.argmin(), losses.shape)
     members = [_weighed(member, shares[share], STAGE * int(stage), options.trees) for member in members]
-    posteriors = np.empty((len(training.labels), training.classes))
+    posteriors = np.empty((len(seen.labels), seen.classes))
     for k, member in enumerate(members):
-        rows = training.folds == k
+        rows = seen.folds == k
         posteriors[rows] = softmax(seen.linear(member, rows) + member.forest.predict(seen.inputs[rows]), axis=1)
-    return members, posteriors
+    return [_placed(member, seen.columns) for member in members], posteriors
+
+
+def _placed(member: Member, columns: Int64s) -> Member:
+    """Let a member's trees ask about the columns where all sensors' stand."""
+    forest = member.forest
+    asked = columns[forest.columns].astype(np.int32)
+    return Member(member.weights, member.intercept, Forest(forest.base, asked, forest.thresholds, forest.leaves))
 
 
 def _fit_linear(seen: _Seen, rows: Bools, wanted: bool) -> tuple[Any, Any]:
@@ -146,10 +210,10 @@ def _fit_linear(seen: _Seen, rows: Bools, wanted: bool) -> tuple[Any, Any]:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    labels = seen.training.labels[rows]
-    counts = np.bincount(labels, minlength=seen.training.classes)
-    weights = np.zeros((int(seen.own.sum()), seen.training.classes))
-    intercept = np.log((counts + 0.5) / (counts.sum() + 0.5 * seen.training.classes))
+    labels = seen.labels[rows]
+    counts = np.bincount(labels, minlength=seen.classes)
+    weights = np.zeros((int(seen.own.sum()), seen.classes))
+    intercept = np.log((counts + 0.5) / (counts.sum() + 0.5 * seen.classes))
     present = np.flatnonzero(counts)
     if wanted and len(weights) and len(present) > 1:
         width = seen.places.shape[1]

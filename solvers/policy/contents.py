@@ -109,9 +109,24 @@ class PolicyContents:
     point_cost_errors: Floats = field(default_factory=lambda: np.empty(0))
     """(H,) the standard errors of ``point_costs``; (0,): built before these were kept."""
 
+    graph: Literal["subsets", "grown"] = "subsets"
+    """Which sets are nodes: of a grown graph, those that were worth coming to."""
+    caps: Floats = field(default_factory=lambda: np.empty(0))
+    """(B,) rising hard budgets that decisions were learned for, after those of the H trade-offs: base, edge_leaves and
+    matches have H + B points."""
+    cap_tradeoffs: Floats = field(default_factory=lambda: np.empty(0))
+    """(B,) what a unit of cost weighs under each."""
+    cap_costs: Floats = field(default_factory=lambda: np.empty(0))
+    """(B,) what an item costs on average under each, on validation."""
+    cap_errors: Floats = field(default_factory=lambda: np.empty(0))
+    """(B,) the share of items that are classified wrongly."""
+
+    point_caps: Floats = field(default_factory=lambda: np.empty(0))
+    """(H,) the hard budgets of points of the curve that have one, -1 for the others; (0,): none has."""
+
     def check(self) -> None:
         """Raise InvalidRequest if the arrays do not fit each other."""
-        for group in (_dimensions, _sensors, _graph, _classifiers, _forests, _tournaments, _curve):
+        for group in (_dimensions, _sensors, _graph, _classifiers, _forests, _tournaments, _curve, _hard):
             # Each group relies on those before it.
             broken = [promise for promise, kept in group(self).items() if not kept]
             if broken:
@@ -207,7 +222,7 @@ def _looked_at(plan: PolicyContents) -> Int64s:
 
 
 def _forests(plan: PolicyContents) -> dict[str, bool]:
-    nodes, edges, points = len(plan.members), len(plan.targets), len(plan.tradeoffs)
+    nodes, edges, points = len(plan.members), len(plan.targets), len(plan.tradeoffs) + len(plan.caps)
     members, trees = plan.weights.shape[1], plan.edge_columns.shape[2:]
     if len(plan.edge_columns) != nodes:
         return {"trees of nodes": False}
@@ -221,7 +236,7 @@ def _forests(plan: PolicyContents) -> dict[str, bool]:
 
 
 def _tournaments(plan: PolicyContents) -> dict[str, bool]:
-    nodes, edges, points = len(plan.members), len(plan.targets), len(plan.tradeoffs)
+    nodes, edges, points = len(plan.members), len(plan.targets), len(plan.tradeoffs) + len(plan.caps)
     if plan.learner == "regression":
         return {"no tournaments beside a regression": plan.matches.shape[0] == 0 and 1 <= plan.degree <= 3}
     deciding = np.diff(plan.offsets) > 0
@@ -251,4 +266,18 @@ def _curve(plan: PolicyContents) -> dict[str, bool]:
         and bool(np.all((plan.point_cost_errors >= 0) & (plan.point_cost_errors <= LARGEST))),
         "a curve that begins at no cost": float(plan.point_bounds[0]) == 0.0,
         "errors from 0 to 1": bool(np.all((plan.point_errors >= 0) & (plan.point_errors <= 1))),
+    }
+
+
+def _hard(plan: PolicyContents) -> dict[str, bool]:
+    columns = (plan.cap_tradeoffs, plan.cap_costs, plan.cap_errors)
+    if any(each.shape != plan.caps.shape for each in columns):
+        return {"costs and errors under each hard budget": False}
+    return {
+        "hard budgets of all points or of none": plan.point_caps.shape in ((0,), plan.tradeoffs.shape)
+        and bool(np.all(((plan.point_caps >= 0) & (plan.point_caps <= LARGEST)) | (plan.point_caps == -1))),
+        "rising hard budgets": bool(np.all(plan.caps >= 0)) and bool(np.all(np.diff(plan.caps) > 0)),
+        "hard budgets that are kept": bool(np.all((plan.cap_costs >= 0) & (plan.cap_costs <= plan.caps))),
+        "trade-offs of hard budgets": bool(np.all((plan.cap_tradeoffs >= 0) & (plan.cap_tradeoffs <= LARGEST))),
+        "errors from 0 to 1 under hard budgets": bool(np.all((plan.cap_errors >= 0) & (plan.cap_errors <= 1))),
     }

@@ -14,24 +14,24 @@ something like it; only the answers are the mean of all members, which can hardl
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace, TraceSpec
-from models.arrays import Floats, Int16s, Int64s
+from models.arrays import Bools, Floats, Int16s, Int64s
 from models.policy import PolicyOptions, TrafficCounts
 from solvers.alternatives import Replay
-from solvers.base import Fitted, Run
+from solvers.base import Fitted, Progress, Run, part_of
 from solvers.budget_mixture import lower_hull
-from solvers.policy.classifier_training import TrainingRows, cut, in_parallel, train
+from solvers.policy.classifier_training import TrainingRows, cut, in_parallel
 from solvers.policy.filter_tree import Tournament, learn_by_filter_tree
 from solvers.policy.graph import Graph
 from solvers.policy.graph_reduce import reduce_graph
+from solvers.policy.hard_budgets import barred_actions, caps_of
 from solvers.policy.losses import Losses
 from solvers.policy.node_classifiers import Classifiers, Member
 from solvers.policy.node_features import node_features
@@ -41,10 +41,10 @@ from solvers.policy.plan import PolicyPlan
 from solvers.policy.regression import RATE, RIDGE, NodeTraining, Regressed, learn_by_regression
 from solvers.policy.rollout import walk
 from solvers.policy.sensors import Sensors, costs_of
-from solvers.policy.subset_scores import LeastSquares
-from solvers.policy.subsets import choose_subsets
+from solvers.policy.states import States, draw_graph, drawn, enumerated_states, grown_states, grows
 from solvers.policy.summary import summarize
 from solvers.policy.traffic import Passed, counts_of
+from solvers.policy.travelled import Travelled
 from solvers.policy.worth import worth
 from solvers.statistics import standard_error_of_mean
 from solvers.trees.boosting import Growth
@@ -55,13 +55,15 @@ Learner = Literal["regression", "filter_tree"]
 MIN_ROWS = 20
 MOST_SINGLE = 10
 """Sensors whose every set can be a node."""
-FEW = 6
-"""Up to so many sensors auto takes every set for a node; beyond, it chooses ``GROUPS`` groups."""
-GROUPS = 5
-PER_GROUP = 4
-"""Sensors of average cost in each group, on average, unless a limit is given."""
 MOST_NUMBERS = 1 << 24
 """Numbers in the leaves of all nodes' forests: 64 MB; with more edges there are fewer trees."""
+MOST_GROWN, LEAST_GROWN = 3_000_000, 1_900_000
+"""The same for a grown graph, of whose edges some two thirds are kept: 8 MB, or less where there is no room for it."""
+ROOM = 4_000_000
+"""Numbers in a grown plan: 16 MB of the 20 that it is to take at most."""
+FEW_TREES, SHALLOW, FAR = 24, 3, 0.95
+"""A grown graph's forests of advantages have few trees of at most this depth, and learn so fast that all of them go so
+far towards the mean of a leaf."""
 LEAST_WEIGHT, MOST_WEIGHT = 0.008, 0.5
 """Trade-offs under which all sensors together weigh so much, and an average one so much."""
 
@@ -90,7 +92,9 @@ class LearnedPolicies:
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
     """All that the nodes' policies are learned from. posteriors: (n, C) for each node, of the member that had not seen
-    the row; costs: (n, M); means: (M,); tradeoffs: (L,)."""
+    the row; costs: (n, M); means: (M,); tradeoffs: (L,); rows: for each node those, (n,), that its policy learns from;
+    caps: (L,) what no item may cost more than, at average prices; infinite for trade-offs of the curve, which stand
+    first."""
 
     options: PolicyOptions
     training: TrainingRows
@@ -101,6 +105,13 @@ class Task:
     means: Floats
     tradeoffs: Floats
     seeds: Sequence[int]
+    rows: Sequence[Bools]
+    caps: Floats
+
+    @property
+    def curve(self) -> slice:
+        """The trade-offs of the curve."""
+        return slice(0, int(np.isinf(self.caps).sum()))
 
 
 def fit(
@@ -120,55 +131,90 @@ def fit(
         raise InvalidRequest.at(Fault(("dataset",), f"has the one class {dataset.classes[0]!r}, needs at least 2"))
     run.progress(0, 1, "reading the table")
     sensors = Sensors.of(dataset)
+    is_grown = grows(dataset, options, len(sensors.names))
+    if is_grown and isinstance(dataset, FeatureTable):
+        dataset = drawn(dataset, rng)
     cells, costs = sensors.cells(dataset), costs_of(dataset)
     folds = cut(dataset.labels, options.folds, rng)
     training = TrainingRows(Basis.of(sensors, cells), cells, dataset.labels, int(dataset.labels.max()) + 1, folds)
     means = np.minimum(costs.mean(axis=0), costs.max(axis=0))  # rounding can lift a mean above every cost
-    with threadpool_limits(1, user_api="blas"):  # small systems: several threads would only wait for each other
-        graph, groups = _graph(training, options, means)
-    learners: tuple[Learner, ...] = ("regression", "filter_tree") if options.learner == "auto" else (options.learner,)
-    total = len(graph) * (1 + len(learners)) + 1
-    seeds = rng.integers(2**32, size=2 * len(graph)).tolist()
-    members, posteriors = train(
-        training,
-        graph.members,
-        options,
-        seeds[: len(graph)],
-        lambda done: run.progress(done, total, f"{done} of {len(graph)} classifiers are fitted"),
-    )
-    losses = Losses.of(posteriors, dataset.labels, options.smoothing)
+    learners = _learners(options, is_grown)
+    states, seeds, (start, end, total) = _states(training, options, means, rng, run, len(learners), is_grown)
+    graph, trade_offs = states.graph, tradeoffs_of(options, means)
+    caps = caps_of(graph, means) if is_grown and learners == ("regression",) else np.empty(0)
     task = Task(
         options,
         training,
         graph,
-        posteriors,
-        losses,
+        states.posteriors,
+        Losses.of(states.posteriors, dataset.labels, options.smoothing),
         costs,
         means,
-        tradeoffs_of(options, means),
-        seeds[len(graph) :],
+        np.append(trade_offs, np.full(len(caps), trade_offs[0])),
+        seeds,
+        states.rows,
+        np.append(np.full(len(trade_offs), np.inf), caps),
     )
+    learning = part_of(run.progress, start, end, total)
     learned = [
-        learn(task, learner, partial(_tell, run, len(graph) * (at + 1), total, learner))
+        learn(task, learner, partial(_tell, learning, len(graph) * at, len(graph) * len(learners), learner))
         for at, learner in enumerate(learners)
     ]
     run.progress(total - 1, total, "drawing the curve")
     best = min(learned, key=lambda learned: learned.loss)
-    plan = _plan(dataset.spec.unit, task, members, best)
+    plan, passed = _plan(dataset.spec.unit, task, states.members, best, is_grown)
     run.progress(total, total, "done")
-    summary = summarize(plan, {each.learner: each.loss for each in learned}, groups, losses.observed)
-    summary["traffic"] = _traffic(task, best, plan.tradeoffs).model_dump(mode="json")
-    return Fitted(plan, summary, worth(dataset, plan.sensors, graph, losses.observed, costs, _points(task, best), rng))
+    observed = task.losses.observed
+    summary = summarize(
+        plan, {each.learner: each.loss for each in learned}, states.groups, _kept(plan, graph, observed)
+    )
+    summary["traffic"] = passed.model_dump(mode="json")
+    return Fitted(plan, summary, worth(dataset, plan.sensors, graph, observed, costs, _points(task, best), rng))
+
+
+def _learners(options: PolicyOptions, is_grown: bool) -> tuple[Learner, ...]:
+    """Say which learners to try; a grown graph has nodes that know too much for a tournament's polynomials."""
+    if options.learner == "auto":
+        return ("regression",) if is_grown else ("regression", "filter_tree")
+    return (options.learner,)
+
+
+def _states(
+    training: TrainingRows,
+    options: PolicyOptions,
+    means: Floats,
+    rng: np.random.Generator,
+    run: Run,
+    learners: int,
+    is_grown: bool,
+) -> tuple[States, list[int], tuple[int, int, int]]:
+    """Grow or enumerate states: these, a seed for each node's policy, and from where to where, of what, the progress of
+    learning is counted."""
+    if is_grown:
+        states = grown_states(training, options, means, rng, part_of(run.progress, 0, 60, 100))
+        return states, rng.integers(2**32, size=len(states.graph)).tolist(), (60, 99, 100)
+    graph, groups = draw_graph(training, options, means)
+    seeds = rng.integers(2**32, size=2 * len(graph)).tolist()
+    total = len(graph) * (1 + learners) + 1
+    fitting = part_of(run.progress, 0, len(graph), total)
+    states = enumerated_states(training, options, graph, seeds[: len(graph)], fitting)
+    return replace(states, groups=groups), seeds[len(graph) :], (len(graph), total - 1, total)
+
+
+def _kept(plan: PolicyPlan, graph: Graph, observed: Floats) -> Floats:
+    """Take the losses of the nodes that a plan has of a graph: (S, n)."""
+    places = {each.tobytes(): at for at, each in enumerate(graph.members)}
+    return observed[[places[each.tobytes()] for each in plan.members]]
 
 
 def _points(task: Task, learned: LearnedPolicies) -> dict[str, Replay]:
     """Name what each trade-off did with the rows."""
-    each = zip(task.tradeoffs.tolist(), learned.errors, learned.costs, strict=True)
+    each = zip(task.tradeoffs[task.curve].tolist(), learned.errors, learned.costs, strict=False)
     return {f"a trade-off of {tradeoff:.3g}": Replay(1 - errors, costs) for tradeoff, errors, costs in each}
 
 
-def _tell(run: Run, before: int, total: int, learner: str, done: int) -> None:
-    run.progress(before + done, total, f"{learner}: the policies of {done} nodes are learned")
+def _tell(progress: Progress, before: int, total: int, learner: str, done: int) -> None:
+    progress(before + done, total, f"{learner}: the policies of {done} nodes are learned")
 
 
 def check(facts: DatasetFacts, options: PolicyOptions) -> None:
@@ -186,18 +232,6 @@ def check(facts: DatasetFacts, options: PolicyOptions) -> None:
     if options.subsets == 0 and sensors > MOST_SINGLE:
         asked = f"is 0, which is for at most {MOST_SINGLE} sensors; there are {sensors}"
         raise InvalidRequest.at(Fault(("subsets",), asked))
-
-
-def _graph(training: TrainingRows, options: PolicyOptions, means: Floats) -> tuple[Graph, tuple[frozenset[int], ...]]:
-    """Draw the DAG of all sets, or choose groups and draw that of their unions."""
-    sensors = len(means)
-    count = options.subsets if options.subsets != "auto" else (0 if sensors <= FEW else GROUPS)
-    if count == 0:
-        return Graph.of(sensors), ()
-    limit = options.subset_cost if options.subset_cost is not None else PER_GROUP * count * float(means.mean())
-    chosen = choose_subsets(LeastSquares.of(training).right, means, count, limit)
-    groups = tuple(dict.fromkeys(group for group in chosen.groups if group))
-    return Graph.of(sensors, groups), groups
 
 
 def tradeoffs_of(options: PolicyOptions, means: Floats) -> Floats:
@@ -231,7 +265,8 @@ def learn(task: Task, learner: Learner, tell: Callable[[int], None]) -> LearnedP
 
     chosen = reduce_graph(task.graph, task.losses.learned, task.costs, task.tradeoffs, learn_layer)
     errors, costs, acquired, passed = validate(task.graph, chosen, task.losses.observed, task.costs)
-    loss = float((errors + task.tradeoffs[:, None] * costs).mean())
+    losses = errors + task.tradeoffs[:, None] * costs
+    loss = float(losses[task.curve].mean())
     return LearnedPolicies(learner, policies, errors, costs, acquired, passed, loss)
 
 
@@ -239,12 +274,25 @@ def _job(task: Task, learner: Learner, node: int, weights: Floats) -> Callable[[
     training, graph = task.training, task.graph
     features = node_features(training.basis.sensors, graph.members[node], task.posteriors[node], training.cells)
     weighed_costs = graph.step_costs(node, task.means)[:, None] * task.tradeoffs
-    node_training = NodeTraining(features, weights, training.folds, weighed_costs)
+    barred = barred_actions(graph, node, task.means, task.caps)
+    node_training = NodeTraining(features, weights, training.folds, weighed_costs, task.rows[node], barred)
     if learner == "filter_tree":
         return partial(learn_by_filter_tree, node_training, task.options.degree)
-    numbers = len(graph.targets) * training.members * (1 << task.options.depth) * len(task.tradeoffs)
-    trees = max(STAGE, min(task.options.trees, MOST_NUMBERS // numbers))
-    return partial(learn_by_regression, node_training, Growth(trees, task.options.depth, RATE, RIDGE), task.seeds[node])
+    return partial(learn_by_regression, node_training, _growth(task), task.seeds[node])
+
+
+def _growth(task: Task) -> Growth:
+    """Say how forests of advantages grow, so that together they do not become too large."""
+    of_a_leaf = len(task.graph.targets) * task.training.members * len(task.tradeoffs)
+    if not len(task.caps[np.isfinite(task.caps)]):
+        trees = max(STAGE, min(task.options.trees, MOST_NUMBERS // (of_a_leaf << task.options.depth)))
+        return Growth(trees, task.options.depth, RATE, RIDGE)
+    depth = min(task.options.depth, SHALLOW)
+    classifiers = len(task.graph) * task.training.members * task.training.classes
+    others = classifiers * (len(task.training.basis.owners) + (task.options.trees << task.options.depth))
+    numbers = min(MOST_GROWN, max(LEAST_GROWN, (ROOM - others) * 3 // 2))
+    trees = max(STAGE, min(task.options.trees, FEW_TREES, numbers // (of_a_leaf << depth)))
+    return Growth(trees, depth, 1 - (1 - FAR) ** (1 / trees), RIDGE)
 
 
 def validate(
@@ -279,27 +327,34 @@ def bounds_of(costs: Floats, confidence: float) -> Floats:
     return np.asarray(costs.mean(axis=1) + NormalDist().inv_cdf(confidence) * standard_error_of_mean(costs))
 
 
-def _traffic(task: Task, learned: LearnedPolicies, tradeoffs: Floats) -> TrafficCounts:
-    """Pick the ways that rows took under the trade-offs of the curve; -1 stops at once."""
+def _traffic(task: Task, part: Travelled, learned: LearnedPolicies, points: Sequence[int]) -> TrafficCounts:
+    """Pick the ways that rows took under the points of the curve; the one beyond all trade-offs stops at once."""
     at_once = Passed.at_once(task.graph, int(task.losses.observed[0].sum()))
-    places = {weight: at for at, weight in enumerate(task.tradeoffs.tolist())}
-    points = [learned.passed[places[weight]] if weight >= 0 else at_once for weight in tradeoffs.tolist()]
-    return counts_of(task.graph, points)
+    taken = [learned.passed[at] if at < len(task.caps) else at_once for at in points]
+    return counts_of(part.graph, part.of_passed(taken))
 
 
-def _plan(unit: str, task: Task, members: list[list[Member]], learned: LearnedPolicies) -> PolicyPlan:
-    """Keep the points of the curve that lie on its hull, stopping at once among them, and nothing of the others."""
-    graph, training = task.graph, task.training
+def _plan(
+    unit: str, task: Task, members: list[list[Member]], learned: LearnedPolicies, is_grown: bool
+) -> tuple[PolicyPlan, TrafficCounts]:
+    """Keep the points of the curve that lie on its hull, stopping at once among them, the hard budgets, and nothing of
+    the other points; of a grown graph what items took. Tell the traffic, too."""
+    training, capped = task.training, slice(task.curve.stop, None)
     stop = task.losses.observed[0].mean()
     errors = np.append(learned.errors.mean(axis=1), stop)
     bounds = np.append(bounds_of(learned.costs, task.options.confidence), 0.0)
     costs, acquired = (np.append(each.mean(axis=1), 0.0) for each in (learned.costs, learned.acquired))
     hull = lower_hull(bounds, errors)
-    tradeoffs = np.append(task.tradeoffs, -1.0)
-    points = [min(at, len(task.tradeoffs) - 1) for at in hull]
+    tradeoffs, limits = np.append(task.tradeoffs, -1.0), np.append(task.caps, np.inf)
+    points = [*(min(at, len(task.caps) - 1) for at in hull), *range(capped.start, len(task.caps))]
+    used = [learned.passed[at].edges > 0 for at in points] if is_grown else [np.ones_like(task.graph.targets) > 0]
+    part = Travelled.of(task.graph, np.any(used, axis=0))
+    graph, policies = part.graph, learned.policies
+    if is_grown:
+        policies = part.of_policies(task.graph, policies)
     together = from_regression if learned.learner == "regression" else from_tournaments
-    classifiers = Classifiers.of(training.basis, graph.members, members)
-    return PolicyPlan(
+    classifiers = Classifiers.of(training.basis, graph.members, [members[node] for node in part.nodes.tolist()])
+    plan = PolicyPlan(
         unit=unit,
         sensors=training.basis.sensors.names,
         classes=training.basis.sensors.classes,
@@ -325,5 +380,12 @@ def _plan(unit: str, task: Task, members: list[list[Member]], learned: LearnedPo
         point_cost_errors=np.append(standard_error_of_mean(learned.costs), 0.0)[hull],
         confidence=task.options.confidence,
         rows=len(training.labels),
-        **together(graph.offsets, learned.policies, points),
+        graph="grown" if is_grown else "subsets",
+        caps=task.caps[capped],
+        point_caps=np.where(np.isinf(limits), -1.0, limits)[hull] if len(task.caps[capped]) else np.empty(0),
+        cap_tradeoffs=task.tradeoffs[capped],
+        cap_costs=np.minimum(learned.costs[capped].mean(axis=1), task.caps[capped]),
+        cap_errors=learned.errors[capped].mean(axis=1),
+        **together(graph.offsets, policies, points),
     )
+    return plan, _traffic(task, part, learned, hull)

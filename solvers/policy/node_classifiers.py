@@ -113,6 +113,8 @@ def tree_inputs(sensors: Sensors, cells: Floats) -> Floats:
     >>> tree_inputs(sensors, np.array([[1.0, 0.9], [-1.0, 0.4]])).tolist()
     [[0.0, 1.0, 0.9], [0.0, 0.0, 0.4]]
     """
+    if not sensors.labelled.any():
+        return cells
     codes = np.arange(len(sensors.classes))
     blocks = [
         (column[:, None] == codes).astype(np.float64) if labelled else column[:, None]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.arrays import Floats, Int16s, Int32s, Singles
+from models.arrays import Bools, Floats, Int16s, Int32s, Singles
 from solvers.policy.filter_tree import Tournament, monomials, play, standardize
 from solvers.policy.regression import Regressed, least
 from solvers.trees.oblivious_trees import Forest
@@ -16,7 +16,7 @@ from solvers.trees.oblivious_trees import Forest
 @dataclass(frozen=True, slots=True, eq=False)
 class Decisions:
     """Edges are counted through all nodes: those of node s are offsets[s] to offsets[s + 1]. prices: (E,) average step
-    costs; tradeoffs: (H,), none negative; the others are as in ``PolicyPlan``."""
+    costs; tradeoffs: (H + B,), none negative; the others are as in ``PolicyPlan``."""
 
     offsets: Int32s
     prices: Floats
@@ -40,15 +40,25 @@ class Decisions:
         )
         return np.asarray(forest.predict(features) + self.prices[edges] * self.tradeoffs[point])
 
-    def choose(self, node: int, member: int, point: int, features: Floats) -> tuple[Int16s, Floats]:
-        """Choose the action of a node for rows that look like features, (n, d): (n,), 0 stops; and its advantages."""
+    def choose(
+        self, node: int, member: int, point: int, features: Floats, barred: Bools | None = None
+    ) -> tuple[Int16s, Floats]:
+        """Choose the action of a node for rows that look like features, (n, d): (n,), 0 stops; and its advantages.
+
+        barred: (A,), actions that must not be taken; where one wins a tournament the mean advantages of the others
+        decide.
+        """
         advantages = self.advantages(node, member, point, features)
+        allowed = advantages if barred is None else np.where(barred, np.inf, advantages)
         if not len(self.matches):
-            return least(advantages), advantages
+            return least(allowed), advantages
         d = features.shape[1]
         edges = slice(int(self.offsets[node]), int(self.offsets[node + 1]))
         inputs = monomials(standardize(features, self.centres[node, :d], self.scales[node, :d]), self.degree)
-        return play(self.matches[edges, member, point, : inputs.shape[1]], inputs), advantages
+        winners = play(self.matches[edges, member, point, : inputs.shape[1]], inputs)
+        if barred is not None:
+            winners = np.where(np.append(False, barred)[winners], least(allowed), winners)
+        return winners, advantages
 
 
 def from_regression(offsets: Int32s, policies: dict[int, Regressed], points: Sequence[int]) -> dict[str, NDArray[Any]]:

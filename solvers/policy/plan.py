@@ -28,8 +28,12 @@ from solvers.policy.node_classifiers import Classifiers, tree_inputs
 from solvers.policy.node_features import node_features
 from solvers.policy.node_policies import Decisions
 from solvers.policy.piecewise_basis import Basis
+from solvers.policy.regression import least
 from solvers.policy.rollout import Walks, walk
 from solvers.policy.sensors import Sensors
+
+ROUNDING = 1e-12
+"""Costs that were added up in another order may differ by so much of themselves."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +55,10 @@ class PolicyPlan(PolicyContents):
     _graph: Graph = field(init=False, repr=False, metadata={"derived": True})
     _classifiers: Classifiers = field(init=False, repr=False, metadata={"derived": True})
     _decisions: Decisions = field(init=False, repr=False, metadata={"derived": True})
+    _set_costs: Floats = field(init=False, repr=False, metadata={"derived": True})
+    """(S,) what the sensors of each node cost together, on average."""
+    _limits: Floats = field(init=False, repr=False, metadata={"derived": True})
+    """(H + B,) what no item costs more than under each point."""
     _in_groups: bool = field(init=False, repr=False, metadata={"derived": True})
     _confident: Bools = field(init=False, repr=False, metadata={"derived": True})
     """(D,) which columns are confidences."""
@@ -72,7 +80,7 @@ class PolicyPlan(PolicyContents):
         decisions = Decisions(
             self.offsets,
             prices,
-            np.maximum(self.tradeoffs, 0.0),
+            np.maximum(np.concatenate([self.tradeoffs, self.cap_tradeoffs]), 0.0),
             self.base,
             self.edge_columns,
             self.edge_thresholds,
@@ -82,7 +90,17 @@ class PolicyPlan(PolicyContents):
             self.scales,
             self.matches,
         )
-        derived = {"_sensors": sensors, "_graph": graph, "_classifiers": classifiers, "_decisions": decisions}
+        set_costs = self.members @ self.costs
+        of_points = self.point_caps if len(self.point_caps) else np.full(len(self.tradeoffs), -1.0)
+        limits = np.concatenate([np.where(of_points < 0, np.inf, of_points), self.caps])
+        derived = {
+            "_limits": limits,
+            "_set_costs": set_costs,
+            "_sensors": sensors,
+            "_graph": graph,
+            "_classifiers": classifiers,
+            "_decisions": decisions,
+        }
         steps = [
             self.members[graph.actions_of(node)].sum(axis=1) - self.members[node].sum() for node in range(len(graph))
         ]
@@ -105,9 +123,11 @@ class PolicyPlan(PolicyContents):
         rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
 
         def choose(node: int) -> tuple[int, float]:
-            return self._choice(node, draw.member, point, rows, inputs)
+            return self._choice(
+                node, draw.member, point, rows, inputs, self._barred(node, point, query.hard_budget, known)
+            )
 
-        way = self._way(known, choose) if self._in_groups else None
+        way = self._way(known, choose) if self._in_groups and not self._is_grown_to(known) else None
         if way is None:
             node = self._graph.node_within(known)
             way = (node, *choose(node))
@@ -128,18 +148,55 @@ class PolicyPlan(PolicyContents):
         """Tell whether a sensor is a classifier, which answers a label; raises ValueError for what is no sensor."""
         return bool(self.labelled[self.owners == self.sensors.index(sensor)].any())
 
-    def _choice(self, node: int, member: int, point: int, rows: Floats, inputs: Floats) -> tuple[int, float]:
-        """Choose at a node: the node to go to and the loss to expect, or -1 to stop."""
+    def _is_grown_to(self, known: Bools) -> bool:
+        """Tell whether what is known is just a node of a grown graph: no group was begun then."""
+        return self.graph == "grown" and bool(np.all(self.members == known, axis=1).any())
+
+    def _stops_at_once(self, point: int) -> bool:
+        return point < len(self.tradeoffs) and bool(self.tradeoffs[point] < 0)
+
+    def _barred(self, node: int, point: int, hard_budget: float | None, known: Bools | None = None) -> Bools | None:
+        """Tell which actions of a node would exceed a hard budget or the point's, (A,), with what is known beside,
+        (M,), paid for; None if there is no such budget."""
+        limit = min(float(self._limits[point]), np.inf if hard_budget is None else hard_budget)
+        if limit == np.inf:
+            return None
         targets = self._graph.actions_of(node)
-        if self.tradeoffs[point] < 0 or not len(targets):
+        costs = self._set_costs[targets]
+        if known is not None:
+            costs = costs + (known & ~self.members[targets]) @ self.costs
+        return np.asarray(costs > limit * (1 + ROUNDING))
+
+    def _choice(
+        self, node: int, member: int, point: int, rows: Floats, inputs: Floats, barred: Bools | None
+    ) -> tuple[int, float]:
+        """Choose at a node, of actions not barred, (A,): the node to go to and the loss to expect, or -1 to stop."""
+        if self._stops_at_once(point) or not len(self._graph.actions_of(node)):
             return -1, 0.0
-        seen = self._classifiers.posteriors(node, member, rows, inputs)
-        features = node_features(self._sensors, self.members[node], seen, rows)
-        actions, advantages = self._decisions.choose(node, member, point, features)
+        actions, advantages, sure = self._actions(node, member, point, rows, inputs, barred)
         action = int(actions[0])
         if not action:
             return -1, 0.0
-        return int(targets[action - 1]), max(0.0, 1.0 - float(seen.max()) + float(advantages[0, action - 1]))
+        target = int(self._graph.actions_of(node)[action - 1])
+        return target, max(0.0, 1.0 - sure[0] + float(advantages[0, action - 1]))
+
+    def _actions(
+        self, node: int, member: int, point: int, rows: Floats, inputs: Floats, barred: Bools | None
+    ) -> tuple[Int16s, Floats, Floats]:
+        """Choose for rows, (n,), as one member does, and for a hard budget, whose cost is sure whoever decides, as all
+        do on average: actions, advantages (n, A), and how sure the likeliest class is, (n,)."""
+        every = range(self.weights.shape[1]) if point >= len(self.tradeoffs) else (member,)
+        advantages, sure, actions = [], [], np.zeros(len(rows), dtype=np.int16)
+        for k in every:
+            seen = self._classifiers.posteriors(node, k, rows, inputs)
+            features = node_features(self._sensors, self.members[node], seen, rows)
+            actions, told = self._decisions.choose(node, k, point, features, barred)
+            advantages.append(told)
+            sure.append(seen.max(axis=1))
+        mean = np.mean(advantages, axis=0)
+        if len(advantages) > 1:
+            actions = least(mean if barred is None else np.where(barred, np.inf, mean))
+        return actions, mean, np.mean(sure, axis=0)
 
     def _way(self, known: Bools, choose: Callable[[int], tuple[int, float]]) -> tuple[int, int, float] | None:
         """Walk from the start as long as what was chosen is known: the node, target and loss where that ends; None if
@@ -178,7 +235,7 @@ class PolicyPlan(PolicyContents):
         return tuple(self.sensors[place] for place in np.flatnonzero(known & ~self.members[node]).tolist())
 
     def _tradeoff(self, point: int) -> float | None:
-        tradeoff = float(self.tradeoffs[point])
+        tradeoff = float(np.append(self.tradeoffs, self.cap_tradeoffs)[point])
         return tradeoff if tradeoff >= 0 else None
 
     def mixture(self, target: PolicyTarget) -> Mixture:
@@ -188,10 +245,21 @@ class PolicyPlan(PolicyContents):
             return self._accurate(target.min_accuracy, target.budget)
         if target.budget is not None:
             return Mixture.of(self.point_bounds, target.budget)
+        if target.hard_budget is not None and target.tradeoff is None:  # nor a budget, see above
+            return self._capped(target.hard_budget)
         if target.tradeoff is not None:
             best = int((self.point_errors + target.tradeoff * self.point_costs).argmin())
             return Mixture(best, best, 0.0)
         return Mixture(len(self.tradeoffs) - 1, len(self.tradeoffs) - 1, 0.0)
+
+    def _capped(self, hard_budget: float) -> Mixture:
+        """Take the decisions learned for the best of the hard budgets up to this one, or for the next larger one if
+        that is nearer; where none were learned, those for the fewest errors. Of the latter two some will be barred."""
+        within = int(np.searchsorted(self.caps, hard_budget * (1 + ROUNDING), side="right"))
+        if 0 < within < len(self.caps) and 2 * hard_budget > self.caps[within - 1] + self.caps[within]:
+            return Mixture(len(self.tradeoffs) + within, len(self.tradeoffs) + within, 0.0)
+        point = len(self.tradeoffs) + (int(self.cap_errors[:within].argmin()) if within else -1)
+        return Mixture(point, point, 0.0)
 
     def _accurate(self, wanted: float, budget: float | None) -> Mixture:
         """Take the cheapest point that is accurate enough."""
@@ -205,11 +273,18 @@ class PolicyPlan(PolicyContents):
             raise Infeasible(f"{needed} an item, it is {budget:g}")
         return Mixture(place, place, 0.0)
 
-    def reached(self, target: PolicyTarget) -> tuple[float, float, float | None]:
+    def reached(self, target: PolicyTarget) -> tuple[float | None, float | None, float | None]:
         """Give the accuracy that a trade-off or a budget reaches on validation, the cost of an item, and its standard
-        error, at most; None for that if the artifact is older."""
+        error, at most; None for that if the artifact is older, and for all where a hard budget was not learned for."""
         mixture = self.mixture(target)
         first, second = mixture.first, mixture.second
+        if first >= len(self.tradeoffs):
+            cap = first - len(self.tradeoffs)
+            if target.hard_budget is not None and target.hard_budget * (1 + ROUNDING) < self.caps[cap]:
+                return None, None, None
+            return 1 - float(self.cap_errors[cap]), float(self.cap_costs[cap]), None
+        if target.hard_budget is not None and target.hard_budget < float(self._set_costs.max()):
+            return None, None, None
 
         def mixed(points: Floats) -> float:
             return float(points[first] + mixture.share * (points[second] - points[first]))
@@ -224,19 +299,19 @@ class PolicyPlan(PolicyContents):
     def run(self, cells: Floats, items: Sequence[str], target: PolicyTarget) -> Ran:
         """Walk complete items, cells (n, D) as ``cells_of`` gives them, as ``decide`` would, but node by node."""
         drawn = [ItemDraw.of(item, self.weights.shape[1]) for item in items]
-        member = np.array([draw.member for draw in drawn], dtype=np.int64)
         mixture = self.mixture(target)
+        alike = mixture.first >= len(self.tradeoffs)  # all members decide together, whatever was drawn
+        member = np.array([0 if alike else draw.member for draw in drawn], dtype=np.int64)
         point = np.array([self._point(mixture, draw) for draw in drawn], dtype=np.int64)
         inputs = tree_inputs(self._sensors, cells)
 
         def choose(node: int, rows: Int64s) -> Int16s:
             actions = np.zeros(len(rows), dtype=np.int16)
             for k, h in set(zip(member[rows].tolist(), point[rows].tolist(), strict=True)):
-                if self.tradeoffs[h] >= 0:
+                if not self._stops_at_once(h):
                     some = np.flatnonzero((member[rows] == k) & (point[rows] == h))
-                    seen = self._classifiers.posteriors(node, k, cells[rows[some]], inputs[rows[some]])
-                    features = node_features(self._sensors, self.members[node], seen, cells[rows[some]])
-                    actions[some], _ = self._decisions.choose(node, k, h, features)
+                    barred, taken = self._barred(node, h, target.hard_budget), rows[some]
+                    actions[some], *_ = self._actions(node, k, h, cells[taken], inputs[taken], barred)
             return actions
 
         walks = walk(self._graph, len(cells), choose)

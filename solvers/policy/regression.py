@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from models.arrays import Floats, Int16s, Int32s, Int64s, Singles
+from models.arrays import Bools, Floats, Int16s, Int32s, Int64s, Singles
 from solvers.trees.boosting import Binned, Growth, boost
 from solvers.trees.oblivious_trees import STAGE, Forest
 
@@ -22,17 +22,20 @@ RATE, RIDGE = 0.06, 30.0
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeTraining:
     """What one node learns from. features: (n, d); weights: (n, A + 1, L), stopping first; folds: (n,) which member
-    does not learn from the row; weighed_costs: (A, L), what the actions cost on average, times the trade-offs."""
+    does not learn from the row; weighed_costs: (A, L), what the actions cost on average, times the trade-offs; rows:
+    (n,) bool, those to learn from; barred: (A, L) bool, what must not be done."""
 
     features: Floats
     weights: Floats
     folds: Int64s
     weighed_costs: Floats
+    rows: Bools
+    barred: Bools
 
     @property
     def advantages(self) -> Floats:
         """What each action weighs more than stopping, less its price: (n, A, L)."""
-        return np.asarray(self.weights[:, 1:] - self.weights[:, :1] - self.weighed_costs)
+        return np.where(self.barred, 0.0, self.weights[:, 1:] - self.weights[:, :1] - self.weighed_costs)
 
     @property
     def members(self) -> int:
@@ -71,16 +74,18 @@ def learn_by_regression(training: NodeTraining, growth: Growth, seed: int) -> Re
     flat = learned.reshape(n, -1)
     binned, errors, forests = Binned.of(training.features), np.zeros(growth.trees // STAGE + 1), list[Forest]()
     for k in range(training.members):
-        seen = training.folds != k
+        seen, judged = training.rows & (training.folds != k), training.rows & (training.folds == k)
         forest = boost(binned.rows(seen), flat[seen], growth, rng)
-        errors += forest.staged_losses(training.features[~seen], partial(_squares, flat[~seen]))
+        errors += forest.staged_losses(training.features[judged], partial(_squares, flat[judged]))
         forests.append(forest)
     forests = [forest.first(STAGE * int(errors.argmin())) for forest in forests]
     predicted = np.empty(targets.shape)
     for k, forest in enumerate(forests):
         rows = training.folds == k
         predicted[rows] = forest.predict(training.features[rows]).reshape(-1, *learned.shape[1:])
-    return _put_together(forests, (actions, tradeoffs), least(predicted + training.weighed_costs))
+    return _put_together(
+        forests, (actions, tradeoffs), least(np.where(training.barred, np.inf, predicted + training.weighed_costs))
+    )
 
 
 def _squares(targets: Floats, predicted: Singles) -> float:

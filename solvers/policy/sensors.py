@@ -58,6 +58,10 @@ class Sensors:
         """
         return np.flatnonzero(np.isin(self.owners, np.asarray(members, dtype=np.int64)))
 
+    def of_columns(self, columns: Int64s) -> "Sensors":
+        """Tell of some columns alone, as if there were no others; owners keep their numbers."""
+        return Sensors(self.names, self.owners[columns], self.labelled[columns], self.classes)
+
     def cells(self, dataset: FeatureTable | Trace) -> Floats:
         """Put what all sensors told of all items side by side: (n, D). Labels of another dataset go by their names.
 

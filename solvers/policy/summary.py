@@ -22,6 +22,7 @@ def summarize(
         "classes": plan.weights.shape[3],
         "nodes": len(plan.members),
         "edges": len(plan.targets),
+        "graph": plan.graph,
         "members": plan.weights.shape[1],
         "sensors": [
             {"name": name, "cost": cost, "error_alone": alone.get(place)}

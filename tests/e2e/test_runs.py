@@ -228,6 +228,8 @@ def test_a_caller_who_goes_away_cancels_its_calls(server: Server, models: ModelS
         ("cascade", {"item": 1, "embedding": [1.0]}, ["embedding"]),
         ("cascade", {"item": 1, "budget": {"fraction": 0.5}}, ["budget"]),
         ("cascade", {"item": 1, "deadline": -1}, ["deadline"]),
+        ("cascade", {"item": 1, "hard_budget": 1.0}, ["hard_budget"]),
+        ("portfolio", {"items": [{"item": 1}], "hard_budget": 1.0}, ["hard_budget"]),
         ("portfolio", {"item": [1], "budget": 5.0}, ["embedding"]),
         ("portfolio", {"item": 1, "embedding": [1.0], "budget": 5.0}, ["query"]),
         ("cascade", {"item": 1, "surprise": 1}, ["surprise"]),

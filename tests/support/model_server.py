@@ -7,6 +7,8 @@
 import asyncio
 import json
 import math
+import os
+import signal
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -19,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from app.processes.parent_death import die_with_parent
 from tests.support.trained import embedding, trained
 
 HANG_S = 30.0
@@ -169,4 +172,5 @@ def application() -> Starlette:
 
 
 if __name__ == "__main__":
+    die_with_parent(signal.SIGTERM, os.getppid())  # a run of tests that is killed leaves none behind
     uvicorn.run(application(), host="127.0.0.1", port=int(sys.argv[1]), log_level="critical")

@@ -1,10 +1,12 @@
 """Small problems that the tests of the policy solver share."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from models import FeaturesSpec, FeatureTable, Trace, TraceSpec, dataset_from_columns
+from models.arrays import Floats, Int64s
 from models.policy import PolicyOptions, RolloutItem
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
@@ -44,6 +46,53 @@ def many_features(sensors: int, rows: int = 300, seed: int = 0, **extra: Any) ->
     dataset = dataset_from_columns(FeaturesSpec.model_validate(spec), {**columns, "label": label})
     assert isinstance(dataset, FeatureTable)
     return dataset
+
+
+def table_of(values: Floats, labels: Int64s, costs: Sequence[float] | None = None) -> FeatureTable:
+    """Make a table of features of one column each, (n, M), at a cost of 1 or as given."""
+    prices = [1.0] * values.shape[1] if costs is None else costs
+    spec = {
+        "kind": "features",
+        "label": "label",
+        "unit": "ms",
+        "features": [{"name": f"f{m}", "columns": [f"f{m}"], "cost": cost} for m, cost in enumerate(prices)],
+    }
+    columns: dict[str, Any] = {f"f{m}": column for m, column in enumerate(values.T)}
+    dataset = dataset_from_columns(FeaturesSpec.model_validate(spec), {**columns, "label": labels})
+    assert isinstance(dataset, FeatureTable)
+    return dataset
+
+
+def cube_nm(rows: int, seed: int = 0, *, contexts: int = 5, block: int = 10, noise: float = 0.1) -> FeatureTable:
+    """Draw CUBE-NM: a context, one-hot with noise, says which block of features tells the class, one of eight, by its
+    first three, a bit each with noise; all others are noise around 0.5. The context alone is worth nothing; all is told
+    by contexts + 2 features at most, and by less on average."""
+    rng = np.random.default_rng(seed)
+    labels, context = rng.integers(8, size=rows), rng.integers(contexts, size=rows)
+    told = np.eye(contexts)[context] + rng.normal(0, noise, (rows, contexts))
+    blocks = rng.normal(0.5, 0.3, (rows, contexts, block))
+    blocks[np.arange(rows), context, :3] = (labels[:, None] >> np.arange(3) & 1) + rng.normal(0, noise, (rows, 3))
+    return table_of(np.concatenate([told, blocks.reshape(rows, -1)], axis=1), labels)
+
+
+def priced_context(rows: int, seed: int = 0) -> FeatureTable:
+    """Draw a table whose one cheap feature says which of four dear ones tells the class, right 19 times in 20; eight
+    more tell nothing. The best within 2.5 is the cheap one, 0.5, and the right dear one, 2."""
+    rng = np.random.default_rng(seed)
+    labels, context = rng.integers(2, size=rows), rng.integers(4, size=rows)
+    values = rng.integers(2, size=(rows, 13)).astype(np.float64)
+    values[:, 0] = context
+    values[np.arange(rows), 1 + context] = np.where(rng.random(rows) < 0.95, labels, 1 - labels)
+    return table_of(values, labels, [0.5, *[2.0] * 4, *[1.0] * 8])
+
+
+def exclusive_or(rows: int, seed: int = 0) -> FeatureTable:
+    """Draw a table in which two of fourteen features tell the class together, right 19 times in 20, by being unlike:
+    neither is worth anything alone, and nothing else is ever."""
+    rng = np.random.default_rng(seed)
+    values = rng.integers(2, size=(rows, 14)).astype(np.float64)
+    unlike = (values[:, 4] != values[:, 9]).astype(np.int64)
+    return table_of(values, np.where(rng.random(rows) < 0.95, unlike, 1 - unlike))
 
 
 def build(dataset: FeatureTable | Trace, options: PolicyOptions = QUICK, seed: int = 0) -> PolicyPlan:

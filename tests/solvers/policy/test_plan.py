@@ -24,12 +24,14 @@ from tests.solvers.policy.problems import QUICK, build, features, items_of, many
 
 BOOSTED = PolicyOptions(learner="regression", points=8, folds=3, trees=12, depth=3)
 GROUPS = PolicyOptions(learner="filter_tree", answers="linear", points=6, folds=3, subsets=3)
+GROWN = PolicyOptions(graph="grown", points=6, folds=2, trees=12, depth=2)
 Built = tuple[PolicyPlan, FeatureTable | Trace]
 CASES: dict[str, tuple[Any, PolicyOptions]] = {
     "trace": (trace, QUICK),
     "trace, boosted": (trace, BOOSTED),
     "features": (features, QUICK),
     "features, boosted": (features, BOOSTED),
+    "grown": (lambda: many_features(7), GROWN),
     "groups of features": (lambda: many_features(8), GROUPS),
 }
 
@@ -76,7 +78,7 @@ def walk_by_steps(plan: PolicyPlan, item: RolloutItem, target: PolicyTarget) -> 
     acquired: dict[str, Any] = {}
     paid = 0.0
     for _ in range(len(plan.sensors) + 1):
-        query = PolicyQuery(tradeoff=target.tradeoff, budget=target.budget, item=item.item, acquired=acquired)
+        query = PolicyQuery(**dict(target), item=item.item, acquired=acquired)
         step = plan.decide(query)
         if isinstance(step, ClassifyDecision):
             return step.label, paid, list(acquired)
@@ -97,6 +99,9 @@ def targets(plan: PolicyPlan) -> list[PolicyTarget]:
         PolicyTarget(tradeoff=0.0),
         PolicyTarget(tradeoff=1e6),
         *(PolicyTarget(budget=budget) for budget in between),
+        *(PolicyTarget(hard_budget=share * float(plan.costs.sum())) for share in (0.0, 0.3, 0.6, 1.0)),
+        PolicyTarget(budget=float(bounds[-1]), hard_budget=0.5 * float(plan.costs.sum())),
+        PolicyTarget(tradeoff=0.0, hard_budget=0.4 * float(plan.costs.sum())),
         *(PolicyTarget(tradeoff=max(tradeoff, 0.0)) for tradeoff in plan.tradeoffs.tolist()),
     ]
 

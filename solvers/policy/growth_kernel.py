@@ -1,0 +1,136 @@
+"""What further sensors are worth at a node, in log-loss, compiled: what ``growth_scores`` calls.
+
+Rows have slopes g and curvatures h of the logarithmic loss at the node's cross-fitted posteriors, (n, L). A Newton step
+s learned on a cell of rows is G / (H + ridge), with G and H the cell's sums; it lowers a cell's loss by G s - H s² / 2.
+Steps are learned on one half of the rows and count on the other, both ways, so that a sensor that tells nothing is
+worth nothing on average.
+"""
+
+import numpy as np
+
+from models.arrays import Floats, Int64s, UInt8s
+from solvers.jit import njit
+
+
+@njit()
+def crossed(slope: Floats, curve: Floats, ridge: float) -> float:
+    """Tell what a cell's steps gain on the half that they were not learned on: slope, curve (2, L) sums of halves."""
+    gain = 0.0
+    for k in range(slope.shape[1]):
+        for half in range(2):
+            step = slope[half, k] / (curve[half, k] + ridge)
+            gain += slope[1 - half, k] * step - 0.5 * curve[1 - half, k] * step * step
+    return gain
+
+
+@njit()
+def learned(slope: Floats, curve: Floats, half: int, ridge: float) -> float:
+    """Tell what a cell's steps gain on the half that they were learned on."""
+    gain = 0.0
+    for k in range(slope.shape[1]):
+        gain += 0.5 * slope[half, k] * slope[half, k] / (curve[half, k] + ridge)
+    return gain
+
+
+@njit()
+def judged(slope: Floats, curve: Floats, half: int, ridge: float) -> float:
+    """Tell what the steps learned on one half gain on the other."""
+    gain = 0.0
+    for k in range(slope.shape[1]):
+        step = slope[half, k] / (curve[half, k] + ridge)
+        gain += slope[1 - half, k] * step - 0.5 * curve[1 - half, k] * step * step
+    return gain
+
+
+@njit(cache=True)
+def parted_gains(
+    bins: UInt8s, parts: UInt8s, count: int, halves: UInt8s, g: Floats, h: Floats, ridge: float, gains: Floats
+) -> None:
+    """Write what each column gains alone in the rows up to, and beyond, each of the parts: gains (P, 2, D); up to the
+    last are all rows. bins: (D, n); parts: (n,) below P. O(D (n + P w) L) for columns of w bins."""
+    width, outputs = int(bins.max()) + 1 if bins.size else 1, g.shape[1]
+    for column in range(len(bins)):
+        slopes = np.zeros((count, width, 2, outputs))
+        curves = np.zeros((count, width, 2, outputs))
+        for i in range(len(parts)):
+            for k in range(outputs):
+                slopes[parts[i], bins[column, i], halves[i], k] += g[i, k]
+                curves[parts[i], bins[column, i], halves[i], k] += h[i, k]
+        slope, curve = slopes.sum(axis=0), curves.sum(axis=0)
+        below, bent = np.zeros(slope.shape), np.zeros(slope.shape)
+        for part in range(count):
+            below += slopes[part]
+            bent += curves[part]
+            for b in range(width):
+                gains[part, 0, column] += crossed(below[b], bent[b], ridge)
+                gains[part, 1, column] += crossed(slope[b] - below[b], curve[b] - bent[b], ridge)
+
+
+@njit()
+def joint(first: UInt8s, second: UInt8s, halves: UInt8s, g: Floats, h: Floats, slopes: Floats, curves: Floats) -> None:
+    """Add up slopes and curvatures by the bins of two columns: (w, w, 2, L)."""
+    slopes[:], curves[:] = 0.0, 0.0
+    for i in range(len(first)):
+        for k in range(g.shape[1]):
+            slopes[first[i], second[i], halves[i], k] += g[i, k]
+            curves[first[i], second[i], halves[i], k] += h[i, k]
+
+
+@njit()
+def follow(
+    slopes: Floats, curves: Floats, ridge: float, price: float, best: Floats, kept: Floats, prices: Floats
+) -> None:
+    """Keep, for every bin of the first axis, what a second column gains there if the half that learns likes it most for
+    its price, and, in the last row, in all bins together. best, kept, prices: (w + 1, 2) by bin and learning half."""
+    width = len(slopes)
+    for half in range(2):
+        all_gain, all_told = 0.0, 0.0
+        for b in range(width):
+            gain, told = 0.0, 0.0
+            for c in range(slopes.shape[1]):
+                gain += learned(slopes[b, c], curves[b, c], half, ridge)
+                told += judged(slopes[b, c], curves[b, c], half, ridge)
+            if gain / price > best[b, half]:
+                best[b, half], kept[b, half], prices[b, half] = gain / price, told, price
+            all_gain += gain
+            all_told += told
+        if all_gain / price > best[width, half]:
+            best[width, half], kept[width, half] = all_gain / price, all_told
+
+
+@njit(cache=True)
+def pair_gains(
+    bins: UInt8s,
+    owners: Int64s,
+    costs: Floats,
+    halves: UInt8s,
+    g: Floats,
+    h: Floats,
+    ridge: float,
+    gains: Floats,
+    fixed: Floats,
+    prices: Floats,
+) -> None:
+    """Write what each column gains together with the best that can follow in each of its bins, what it gains with the
+    best that follows in all of them, and what both cost on average: gains, fixed, prices (D,). bins: (D, n); owners,
+    costs: (D,) of the columns. O(D² n L)."""
+    columns, width, outputs = len(bins), int(bins.max()) + 1 if bins.size else 1, g.shape[1]
+    best = np.full((columns, width + 1, 2), -1.0)
+    kept, paid = np.zeros((columns, width + 1, 2)), np.zeros((columns, width + 1, 2))
+    slopes, curves = np.zeros((width, width, 2, outputs)), np.zeros((width, width, 2, outputs))
+    for first in range(columns):
+        for second in range(first + 1, columns):
+            price = costs[first] if owners[first] == owners[second] else costs[first] + costs[second]
+            joint(bins[first], bins[second], halves, g, h, slopes, curves)
+            follow(slopes, curves, ridge, price, best[first], kept[first], paid[first])
+            turned, bent = slopes.transpose(1, 0, 2, 3), curves.transpose(1, 0, 2, 3)
+            follow(turned, bent, ridge, price, best[second], kept[second], paid[second])
+    for column in range(columns):
+        counts = np.zeros(width)
+        for i in range(bins.shape[1]):
+            counts[bins[column, i]] += 1.0
+        for half in range(2):
+            fixed[column] += kept[column, width, half]
+            for b in range(width):
+                gains[column] += kept[column, b, half]
+                prices[column] += 0.5 * paid[column, b, half] * counts[b] / bins.shape[1]

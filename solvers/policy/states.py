@@ -1,0 +1,109 @@
+"""The states of a policy with their classifiers: sets of sensors that are enumerated, or grown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from models import FeatureTable, Trace
+from models.arrays import Bools, Floats
+from models.policy import PolicyOptions
+from solvers.base import Progress
+from solvers.policy.classifier_training import TrainingRows, train
+from solvers.policy.graph import Graph
+from solvers.policy.growth import grow
+from solvers.policy.node_classifiers import Member
+from solvers.policy.subset_scores import LeastSquares
+from solvers.policy.subsets import choose_subsets
+from solvers.trees.oblivious_trees import STAGE
+
+FEW = 6
+"""Up to so many sensors auto takes every set for a node; beyond, it chooses ``GROUPS`` groups."""
+GROUPS = 5
+PER_GROUP = 4
+"""Sensors of average cost in each group, on average, unless a limit is given."""
+MANY = 10
+"""A table of more features is grown."""
+USUAL_NODES, MOST_LEAVES = 60, 2_000_000
+"""Nodes that growth usually leaves, and the numbers in the leaves of their classifiers' forests then: 8 MB."""
+FEWEST_TREES = 12
+MOST_ROWS = 40_000
+"""Rows that a policy is grown from: of a larger table they are drawn."""
+MOST_LINEAR = 20_000
+"""Rows beyond which grown nodes have no linear models beside their trees."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class States:
+    """members: of each node's classifier; posteriors: (n, C) of each node, of members that had not seen the row; rows:
+    (n,) for each node, those that its policy learns from; groups: of sensors that are acquired together."""
+
+    graph: Graph
+    members: list[list[Member]]
+    posteriors: Sequence[Floats]
+    rows: Sequence[Bools]
+    groups: tuple[frozenset[int], ...] = ()
+
+
+def grows(dataset: FeatureTable | Trace, options: PolicyOptions, sensors: int) -> bool:
+    """Tell whether states are to be grown."""
+    if options.graph == "auto":
+        of_groups = options.subsets != "auto" or options.subset_cost is not None
+        return isinstance(dataset, FeatureTable) and sensors > MANY and not of_groups
+    return options.graph == "grown"
+
+
+def drawn(table: FeatureTable, rng: np.random.Generator) -> FeatureTable:
+    """Draw the rows of a table that a policy is grown from, if there are more than ``MOST_ROWS``, in their order."""
+    if table.rows <= MOST_ROWS:
+        return table
+    rows = np.sort(rng.choice(table.rows, MOST_ROWS, replace=False))
+    return table.take(rows)
+
+
+def grown_states(
+    training: TrainingRows, options: PolicyOptions, means: Floats, rng: np.random.Generator, progress: Progress
+) -> States:
+    """Grow the DAG, means (M,) costs of sensors, with classifiers that are not too large for the archive together."""
+    leaves = USUAL_NODES * training.members * (1 << options.depth) * training.classes
+    trees = min(options.trees, max(FEWEST_TREES, MOST_LEAVES // leaves // STAGE * STAGE))
+    linear = len(training.labels) <= MOST_LINEAR or options.answers == "linear"
+    lighter = {"trees": trees, "answers": options.answers if linear else "boosted"}
+    with threadpool_limits(1, user_api="blas"):
+        grown = grow(
+            training,
+            options.model_copy(update=lighter),
+            means,
+            rng,
+            lambda layers, of, nodes: progress(layers, of, f"{nodes} nodes are grown"),
+        )
+    return States(grown.graph, grown.members, grown.posteriors, grown.rows)
+
+
+def enumerated_states(
+    training: TrainingRows, options: PolicyOptions, graph: Graph, seeds: Sequence[int], progress: Progress
+) -> States:
+    """Fit the classifiers of a DAG that was drawn beforehand."""
+
+    def tell(done: int) -> None:
+        progress(done, len(graph), f"{done} of {len(graph)} classifiers are fitted")
+
+    members, posteriors = train(training, graph.members, options, seeds, tell)
+    every = np.ones(len(training.labels), dtype=np.bool_)
+    return States(graph, members, posteriors, [every] * len(graph))
+
+
+def draw_graph(
+    training: TrainingRows, options: PolicyOptions, means: Floats
+) -> tuple[Graph, tuple[frozenset[int], ...]]:
+    """Draw the DAG of all sets, or choose groups and draw that of their unions."""
+    sensors = len(means)
+    count = options.subsets if options.subsets != "auto" else (0 if sensors <= FEW else GROUPS)
+    if count == 0:
+        return Graph.of(sensors), ()
+    limit = options.subset_cost if options.subset_cost is not None else PER_GROUP * count * float(means.mean())
+    with threadpool_limits(1, user_api="blas"):  # small systems: several threads would only wait for each other
+        chosen = choose_subsets(LeastSquares.of(training).right, means, count, limit)
+    groups = tuple(dict.fromkeys(group for group in chosen.groups if group))
+    return Graph.of(sensors, groups), groups

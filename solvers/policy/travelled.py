@@ -1,0 +1,54 @@
+"""What of a grown graph is kept: the edges that items took on validation, and the nodes at their ends."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from models.arrays import Bools, Int64s
+from solvers.policy.graph import Graph
+from solvers.policy.regression import Regressed
+from solvers.policy.traffic import Passed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Travelled:
+    """A part of a DAG. graph: of it; nodes, edges: the places, rising, of what is kept, in the DAG it is part of."""
+
+    graph: Graph
+    nodes: Int64s
+    edges: Int64s
+
+    @classmethod
+    def of(cls, graph: Graph, used: Bools) -> "Travelled":
+        """Keep the edges that are used, (E,), or, if none is, the first; the empty set and that of all stay, too.
+
+        >>> part = Travelled.of(Graph.of(2), np.array([True, False, False, False]))
+        >>> part.nodes.tolist(), part.graph.offsets.tolist(), part.graph.targets.tolist()
+        ([0, 1, 3], [0, 1, 1, 1], [1])
+        """
+        edges = np.flatnonzero(used) if used.any() else np.zeros(1, dtype=np.int64)
+        sources = np.repeat(np.arange(len(graph)), np.diff(graph.offsets))[edges]
+        nodes = np.unique(np.concatenate([[0, len(graph) - 1], sources, graph.targets[edges]]))
+        counts = np.bincount(np.searchsorted(nodes, sources), minlength=len(nodes))
+        part = Graph(
+            graph.members[nodes],
+            np.cumsum([0, *counts]).astype(np.int32),
+            np.searchsorted(nodes, graph.targets[edges]).astype(np.int32),
+        )
+        return cls(part, nodes, edges)
+
+    def of_policies(self, graph: Graph, policies: dict[int, Regressed]) -> dict[int, Regressed]:
+        """Keep of nodes' policies the actions that are left."""
+        kept = dict[int, Regressed]()
+        for place, node in enumerate(self.nodes.tolist()):
+            start, end = graph.offsets[node], graph.offsets[node + 1]
+            actions = self.edges[(self.edges >= start) & (self.edges < end)] - start
+            if len(actions):
+                one = policies[node]
+                kept[place] = replace(one, base=one.base[:, actions], leaves=one.leaves[..., actions, :])
+        return kept
+
+    def of_passed(self, passed: Sequence[Passed]) -> list[Passed]:
+        """Keep of what was counted what is left."""
+        return [Passed(each.edges[self.edges], each.wrong[self.nodes]) for each in passed]
