@@ -98,7 +98,7 @@ async def _assigned(
     holds.
     """
     asked = [_asked(live, item, limits, tools) for item in items]
-    asked[0].refuse(hard_budget="of policies")
+    asked[0].refuse_others("portfolio")
     embeddings = await asyncio.gather(*(embedded(live, one, tools) for one in asked))
     plan, options = live.plan, _options(limits)
     widths = {len(vector) for vector, _ in embeddings}

@@ -36,6 +36,9 @@ from solvers.portfolio import PortfolioPlan
 from solvers.portfolio import run as portfolio_run
 from solvers.running import Heard, Runner
 
+OF_ONE = {"embedding": "portfolio", "text": "portfolio", "budget_pacing": "portfolio", "hard_budget": "policy"}
+"""What only one subject takes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tools:
@@ -74,12 +77,12 @@ class Asked:
         """The seconds that are left."""
         return self.ends_at - time.monotonic()
 
-    def refuse(self, **words: str) -> None:
-        """Raise InvalidRequest for what a subject does not take, each with what it takes instead."""
-        for name, instead in words.items():
-            holder = self.limits if name in RunLimits.model_fields else self.item
-            if getattr(holder, name) is not None:
-                raise InvalidRequest.at(Fault((name,), f"means nothing here: {instead}"))
+    def refuse_others(self, solver: str) -> None:
+        """Raise InvalidRequest for what only another subject takes."""
+        given = {**vars(self.item), **vars(self.limits)}
+        for name, owner in OF_ONE.items():
+            if owner != solver and given.get(name) is not None:
+                raise InvalidRequest.at(Fault((name,), f"means nothing here: it is of runs of a {owner}"))
 
     def amount(self) -> float | None:
         """Give the budget as a number; raises InvalidRequest for one that only portfolios take."""
@@ -109,12 +112,7 @@ def query_of(kind: type[Value], **fields: Any) -> Any:
 
 async def cascade(live: Live[CascadePlan], asked: Asked, tools: Tools) -> Started:
     """Decide a cascade within the deadline, the budget or of the accuracy."""
-    asked.refuse(
-        embedding="a cascade needs none",
-        text="a cascade embeds nothing",
-        budget_pacing="of portfolios",
-        hard_budget="of policies",
-    )
+    asked.refuse_others("cascade")
     limits, unit_s = asked.limits, seconds_in(live.record.unit)
     query = query_of(
         CascadeQuery,
@@ -133,7 +131,7 @@ async def cascade(live: Live[CascadePlan], asked: Asked, tools: Tools) -> Starte
 
 async def policy(live: Live[PolicyPlan], asked: Asked, tools: Tools) -> Started:
     """Begin with nothing acquired."""
-    asked.refuse(embedding="a policy needs none", text="a policy embeds nothing", budget_pacing="of portfolios")
+    asked.refuse_others("policy")
     limits = asked.limits
     query = query_of(
         PolicyQuery,
@@ -149,12 +147,7 @@ async def policy(live: Live[PolicyPlan], asked: Asked, tools: Tools) -> Started:
 
 async def pipeline(live: Live[PipelinePlan], asked: Asked, tools: Tools) -> Started:
     """Choose a configuration within the budget, or of the accuracy."""
-    asked.refuse(
-        embedding="a pipeline needs none",
-        text="a pipeline embeds nothing",
-        budget_pacing="of portfolios",
-        hard_budget="of policies",
-    )
+    asked.refuse_others("pipeline")
     plan = live.plan
     query = query_of(PipelineQuery, max_cost=asked.amount(), min_accuracy=asked.limits.min_accuracy)
     decision = plan.decide(query)
@@ -171,12 +164,7 @@ async def pipeline(live: Live[PipelinePlan], asked: Asked, tools: Tools) -> Star
 
 async def index(live: Live[IndexPlan], asked: Asked, tools: Tools) -> Started:
     """Choose the features for the item's size and budget."""
-    asked.refuse(
-        embedding="an index needs none",
-        text="an index embeds nothing",
-        budget_pacing="of portfolios",
-        hard_budget="of policies",
-    )
+    asked.refuse_others("index")
     plan, amount = live.plan, asked.amount()
     if amount is None:
         raise InvalidRequest.at(Fault(("budget",), "is missing: an index chooses features within one"))
@@ -194,7 +182,7 @@ async def index(live: Live[IndexPlan], asked: Asked, tools: Tools) -> Started:
 
 async def portfolio(live: Live[PortfolioPlan], asked: Asked, tools: Tools) -> Started:
     """Route by the item's embedding."""
-    asked.refuse(hard_budget="of policies")
+    asked.refuse_others("portfolio")
     embedding, heard = await embedded(live, asked, tools)
     query, plan, pacing = route_query(asked, embedding), live.plan, asked.limits.budget_pacing
     budget, estimates = plan.budget_of(query), plan.estimate_one(query.query)
