@@ -120,7 +120,8 @@ def create_api(settings: Settings, metrics: Metrics, subjects: Mapping[str, Subj
     resources = (datasets.router, datasets.drafts, builds.router, advice.router, artifacts.router, endpoints.router)
     each_subject = (subject.router for subject in subjects.values())
     fronts = (runs.router_for(subjects), chat.router, open_inference.router)
-    for router in (*resources, *each_subject, *fronts, what_if.router_for(subjects), feedback.router):
+    # Runs first: routes are tried one after the other, and these are asked most of those that no hot path takes.
+    for router in (*fronts, *resources, *each_subject, what_if.router_for(subjects), feedback.router):
         api.include_router(router, dependencies=[Security(BEARER)], responses=errors(401, 403, 429))
     docs.install(api)
     missing = pages.install(api)
