@@ -4,6 +4,8 @@ import re
 from typing import Any
 
 from models.cascade import CascadeRunDecision
+from models.columns import first_repeated
+from models.errors import InvalidRequest
 
 _NO_NAME = re.compile(r"[^a-z0-9-]+")
 
@@ -13,8 +15,13 @@ def inference_graph(name: str, decision: CascadeRunDecision, confidence: str) ->
 
     confidence: where in a step's reply its confidence stands, as a gjson path. A sequence ends, with the reply it has,
     at the first step whose condition does not hold; every step gets the request as it came. Source: the KServe
-    documentation, "Inference Graph", and its CRD ``serving.kserve.io/v1alpha1``.
+    documentation, "Inference Graph", and its CRD ``serving.kserve.io/v1alpha1``. Raises InvalidRequest where two
+    classifiers would have one name there.
     """
+    names = [dns_name(step.classifier) for step in decision.steps]
+    repeated = first_repeated(names)
+    if repeated is not None:
+        raise InvalidRequest(f"two classifiers of the cascade would both be called {repeated!r} in Kubernetes")
     steps: list[dict[str, Any]] = []
     before: float | None = None
     for step in decision.steps:
