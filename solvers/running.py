@@ -13,10 +13,12 @@ from models.errors import EndpointFailed, RunTimeout
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What is to be called, all at the same time, and how many seconds it may take."""
+    """What is to be called, all at the same time, and how many seconds it may take. is_last: whatever it answers is
+    taken, so that it may be passed on while it comes."""
 
     names: tuple[str, ...]
     within: float
+    is_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """OpenAI's chat API: an artifact is a model, so that an application changes its base URL and its model name only."""
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
@@ -16,12 +17,13 @@ from app.routes.dependencies import InContext, each_name_once, errors, errors_as
 from app.routes.runs import reply_of, tools_of, unless_gone
 from app.running.protocols.openai_chat import PASSED_ON, last_text
 from app.running.runs import Done, run_one
-from app.running.start import Asked, embedded, query_of, route_query
+from app.running.start import Asked, Tools, embedded, query_of, route_query
 from app.serving.answers import counted, facts_of
 from app.serving.catalog import Live
 from models import Fault, InvalidRequest
 from models.cascade import CascadeQuery
 from models.chat import ChatAnswer, ChatChoice, ChatCompletion, ChatModel, ChatModels, ChatRequest, ChatUsage
+from models.errors import ParsimonyError
 from models.policy import PolicyQuery
 from models.portfolio import RouteBudget
 from models.run import RunItem, RunLimits
@@ -71,16 +73,44 @@ async def completions(request: ChatRequest, http: Request, context: InContext) -
         if request.parsimony.route_only:
             told = await _decided(live, Asked(asked, limits, time.monotonic() + limits.timeout_s, frozenset()), tools)
             return JSONResponse(_completion(request, None, (0, 0), told).model_dump(mode="json"))
+        if request.stream:
+            return await _streaming(request, http, live, (asked, limits, tools))
         done = await unless_gone(http, run_one(live, asked, limits, tools))
-    completion = _answered(request, live, done)
-    headers = {
+    return JSONResponse(_answered(request, live, done).model_dump(mode="json"), headers=_headers(live, done))
+
+
+async def _streaming(
+    request: ChatRequest, http: Request, live: Live[Any], asked: tuple[RunItem, RunLimits, Tools]
+) -> Response:
+    """Answer by server-sent events, the last call's pieces as they come; refused as ever before there is any."""
+    pieces: asyncio.Queue[str] = asyncio.Queue()
+    running = asyncio.ensure_future(run_one(live, *asked, pieces.put_nowait))
+    first = asyncio.ensure_future(pieces.get())
+    try:
+        await unless_gone(http, asyncio.wait({running, first}, return_when=asyncio.FIRST_COMPLETED))
+        if not first.done():
+            done = await running
+            return StreamingResponse(
+                _events(request, live, running, pieces, ""),
+                media_type="text/event-stream",
+                headers=_headers(live, done),
+            )
+    except BaseException:
+        running.cancel()
+        first.cancel()
+        raise
+    headers = {"X-Parsimony-Artifact": live.ref.spelt}
+    events = _events(request, live, running, pieces, first.result())
+    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+
+
+def _headers(live: Live[Any], done: Done) -> dict[str, str]:
+    """Tell artifact, decision and what was called."""
+    return {
         "X-Parsimony-Artifact": live.ref.spelt,
         "X-Parsimony-Decision": done.facts["decision"],
         "X-Parsimony-Called": json.dumps([step.classifier for step in done.run.steps]),
     }
-    if request.stream:
-        return StreamingResponse(_events(request, completion), media_type="text/event-stream", headers=headers)
-    return JSONResponse(completion.model_dump(mode="json"), headers=headers)
 
 
 def _model(request: ChatRequest) -> tuple[str, str, RunLimits]:
@@ -180,18 +210,45 @@ def _completion(
     )
 
 
-async def _events(request: ChatRequest, completion: ChatCompletion) -> AsyncIterator[str]:
-    """Write a completion as server-sent events: the answer, its end and, if it was asked for, the usage."""
-    begun = {"id": completion.id, "object": "chat.completion.chunk", "created": completion.created}
-    begun |= {"model": completion.model}
-    content = completion.choices[0].message.content
-    for delta, reason in (({"role": "assistant", "content": content or ""}, None), ({}, "stop")):
-        choice = {"index": 0, "delta": delta, "finish_reason": reason}
-        yield _event({**begun, "choices": [choice]})
-    options = (request.model_extra or {}).get("stream_options")
-    if isinstance(options, dict) and options.get("include_usage"):
-        yield _event({**begun, "choices": [], "usage": completion.usage.model_dump()})
-    yield "data: [DONE]\n\n"
+async def _events(
+    request: ChatRequest,
+    live: Live[Any],
+    running: "asyncio.Future[Done]",
+    pieces: "asyncio.Queue[str]",
+    first: str,
+) -> AsyncIterator[str]:
+    """Write an answer as server-sent events: its text as it comes, its end and, if it was asked for, the usage."""
+    begun = {"id": f"chatcmpl-{time.time_ns():x}", "object": "chat.completion.chunk", "created": int(time.time())}
+    begun |= {"model": request.model}
+
+    def chunk(delta: dict[str, str], reason: str | None = None) -> str:
+        return _event({**begun, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
+
+    try:
+        if first:
+            yield chunk({"role": "assistant", "content": first})
+        while first and not (running.done() and pieces.empty()):
+            following = asyncio.ensure_future(pieces.get())
+            either: set[asyncio.Future[Any]] = {running, following}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if following.done():
+                yield chunk({"content": following.result()})
+            else:
+                following.cancel()
+        try:
+            completion = _answered(request, live, await running)
+        except ParsimonyError as error:
+            yield _event({"error": {"message": str(error), "type": "endpoint-failed", "code": "endpoint-failed"}})
+            return
+        if not first:
+            yield chunk({"role": "assistant", "content": completion.choices[0].message.content or ""})
+        yield chunk({}, "stop")
+        options = (request.model_extra or {}).get("stream_options")
+        if isinstance(options, dict) and options.get("include_usage"):
+            yield _event({**begun, "choices": [], "usage": completion.usage.model_dump()})
+        yield "data: [DONE]\n\n"
+    finally:
+        running.cancel()
 
 
 def _event(content: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ import asyncio
 import email.utils
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from random import random
 from typing import Any
@@ -30,6 +30,7 @@ from app.running import protocols
 from app.running.circuit import Circuit
 from app.running.hosts import GuardedResolver, HostRefused, Hosts
 from app.running.protocols.message import Request, Said
+from app.running.protocols.openai_chat import Pieces, streamed
 from app.running.templates import WrongShape
 from models import InvalidRequest
 from models.endpoint import ChatEndpoint, Endpoint
@@ -111,21 +112,24 @@ class Caller:
         """Tell whether the key of an endpoint is there; None if it needs none."""
         return None if endpoint.secret is None else bool(self._environ.get(endpoint.secret))
 
-    async def call(self, name: str, item: Any, within: float) -> Heard:
-        """Call an endpoint with an item, for so many seconds at most."""
+    async def call(self, name: str, item: Any, within: float, on_text: Callable[[str], None] | None = None) -> Heard:
+        """Call an endpoint with an item, for so many seconds at most. on_text: takes the answer's pieces while they
+        come, where they do."""
         line = self._lines.get(name)
         if line is None:
             return Heard(name, attempts=0, error=UNKNOWN)
         if not line.circuit.admits(time.monotonic()):
             return Heard(name, attempts=0, error=OPEN)
-        heard = await self._ask(name, line, item, within)
+        heard = await self._ask(name, line, item, within, on_text)
         if heard.error is None and heard.confidence is None and heard.label is not None:
             heard = await self._judged(line.endpoint, heard, item, within - heard.seconds)
         self._metrics.calls.labels(name, "answered" if heard.error is None else "failed").inc()
         self._metrics.call_seconds.labels(name).observe(heard.seconds)
         return heard
 
-    async def _ask(self, name: str, line: _Line, item: Any, within: float) -> Heard:
+    async def _ask(
+        self, name: str, line: _Line, item: Any, within: float, on_text: Callable[[str], None] | None = None
+    ) -> Heard:
         """Call for as long as it may take, and note in the circuit what became of it."""
         started, tries = time.monotonic(), _Tries()
         limit = min(within, line.endpoint.timeout_s)
@@ -133,7 +137,7 @@ class Caller:
         line.circuit.begin(started)
         try:
             async with asyncio.timeout(limit), line.slots:
-                said = await self._tried(line.endpoint, protocols.request(line.endpoint, item), tries)
+                said = await self._tried(line.endpoint, _request(line.endpoint, item, on_text), tries)
             heard = _heard(name, line.endpoint, said)
         except TimeoutError:
             tells = limit >= line.endpoint.timeout_s  # else the run had no more time, and it may be well
@@ -196,7 +200,7 @@ class Caller:
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
             ) as reply:
-                body = await _body(reply, endpoint.most_reply_bytes)
+                body = await _body(reply, endpoint.most_reply_bytes, request.on_text)
         except aiohttp.ClientConnectorError as error:
             if isinstance(error.os_error, HostRefused):
                 raise _Failed(str(error.os_error)) from error
@@ -267,16 +271,41 @@ class _Wait(wait_base):
         return max(waited, error.wait_s) if isinstance(error, _Again) else waited
 
 
-async def _body(reply: aiohttp.ClientResponse, most: int) -> bytes:
-    """Read a body to its end; raises _Failed if it is longer than it may be."""
-    pieces, length = [], 0
-    async for piece in reply.content.iter_chunked(2**16):
-        length += len(piece)
+def _request(endpoint: Endpoint, item: Any, on_text: Callable[[str], None] | None) -> Request:
+    request = protocols.request(endpoint, item)
+    if on_text is None or not isinstance(endpoint, ChatEndpoint):
+        return request
+    return streamed(endpoint, request, on_text)
+
+
+async def _body(reply: aiohttp.ClientResponse, most: int, on_text: Callable[[str], None] | None) -> bytes:
+    """Read a body to its end, that of a stream put together as if it had come as a whole; raises _Failed if it is
+    longer than it may be."""
+    is_stream = on_text is not None and reply.content_type == "text/event-stream"
+    pieces, rest, length = Pieces(), b"", 0
+    async for some in reply.content.iter_chunked(2**16):
+        length += len(some)
         if length > most:
             reply.close()
             raise _Failed(f"the reply has more than {most} bytes")
-        pieces.append(piece)
-    return b"".join(pieces)
+        rest += some
+        if is_stream and on_text is not None:
+            *lines, rest = rest.split(b"\n")
+            for text in filter(None, map(_taken(pieces), lines)):
+                on_text(text)
+    return orjson.dumps(pieces.reply()) if is_stream else rest
+
+
+def _taken(pieces: Pieces) -> Callable[[bytes], str]:
+    """Give what reads a line of a stream; raises _Failed for what is none."""
+
+    def take(line: bytes) -> str:
+        try:
+            return pieces.take(line)
+        except WrongShape as error:
+            raise _Failed(str(error)) from error
+
+    return take
 
 
 def _read(endpoint: Endpoint, reply: aiohttp.ClientResponse, body: bytes) -> Said:

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.running.caller import Caller
+from models.errors import EndpointFailed
 from models.run import Run, RunStep, Spent
 from solvers.running import Answer, Back, Call, Heard, Runner
+
+OnText = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +44,28 @@ class Ran:
 
 
 async def drive(
-    runner: Runner, caller: Caller, item: Any, ends_at: float, *, off_loop: bool, heard: list[Heard]
+    runner: Runner,
+    caller: Caller,
+    item: Any,
+    ends_at: float,
+    *,
+    off_loop: bool,
+    heard: list[Heard],
+    on_text: OnText | None = None,
 ) -> Ran:
     """Drive a runner to its end; raises what it raises, and cancels its calls when it is cancelled itself.
 
     ends_at: when its time is over, on the clock ``time.monotonic``. off_loop: whether a step takes so long that others
-    would wait for it. heard: what was heard, filled as it comes, so that it is known if the run fails.
+    would wait for it. heard: what was heard, filled as it comes, so that it is known if the run fails. on_text: takes
+    the pieces of an answer that is taken whatever it says; one that then breaks off ends the run.
     """
     started = time.monotonic()
+    sent: list[str] = []
+
+    def pass_on(text: str) -> None:
+        sent.append(text)
+        if on_text is not None:
+            on_text(text)
 
     def begin() -> Call:
         return next(runner)
@@ -63,8 +80,11 @@ async def drive(
     while isinstance(following, Call):
         within = min(following.within, ends_at - time.monotonic())
         names = following.names
-        said = await asyncio.gather(*(caller.call(name, item, max(within, 0.0)) for name in names))
+        takes = pass_on if following.is_last and on_text is not None else None
+        said = await asyncio.gather(*(caller.call(name, item, max(within, 0.0), takes) for name in names))
         heard += said
+        if sent and said[0].error is not None:
+            raise EndpointFailed(f"the answer of {names[0]} broke off: {said[0].error}")
         back = Back(tuple(said), ends_at - time.monotonic())
         following = await advance(lambda back=back: runner.send(back))  # type: ignore[misc]  # mypy knows no such default
     return Ran(following, heard, time.monotonic() - started)

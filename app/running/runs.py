@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from app.running.executor import Ran, Tariff, drive, steps_of, told
+from app.running.executor import OnText, Ran, Tariff, drive, steps_of, told
 from app.running.start import STARTS, Asked, Started, Tools, embedded, planned_costs, query_of, seconds_allowed
 from app.serving.answers import facts_of
 from app.serving.catalog import Live
@@ -38,9 +38,12 @@ class Undone:
     item_id: str | None
 
 
-async def run_one(live: Live[Any], item: RunItem, limits: RunLimits, tools: Tools) -> Done:
-    """Run an item; raises what refuses it, EndpointFailed or RunTimeout if there is no answer."""
-    outcome = await _outcome(live, item, limits, tools)
+async def run_one(
+    live: Live[Any], item: RunItem, limits: RunLimits, tools: Tools, on_text: OnText | None = None
+) -> Done:
+    """Run an item; raises what refuses it, EndpointFailed or RunTimeout if there is no answer. on_text: takes the
+    pieces of the answer while they come, where they do."""
+    outcome = await _outcome(live, item, limits, tools, on_text)
     if isinstance(outcome, Undone):
         raise outcome.error
     return outcome
@@ -62,12 +65,14 @@ async def run_each(
     return outcomes, time.monotonic() - started
 
 
-async def _outcome(live: Live[Any], item: RunItem, limits: RunLimits, tools: Tools) -> Done | Undone:
+async def _outcome(
+    live: Live[Any], item: RunItem, limits: RunLimits, tools: Tools, on_text: OnText | None = None
+) -> Done | Undone:
     asked = _asked(live, item, limits, tools)
     heard: list[Heard] = []
     try:
         started = await STARTS[live.ref.solver](live, asked, tools)
-        return await _driven(live, asked, started, tools, heard)
+        return await _driven(live, asked, started, tools, heard, on_text)
     except ParsimonyError as error:
         return Undone(error, steps_of(heard, _tariff(live, {}), None), item.id)
 
@@ -77,10 +82,23 @@ def _asked(live: Live[Any], item: RunItem, limits: RunLimits, tools: Tools) -> A
     return Asked(item, limits, time.monotonic() + left, tools.caller.open_circuits())
 
 
-async def _driven(live: Live[Any], asked: Asked, started: Started, tools: Tools, heard: list[Heard]) -> Done:
+async def _driven(
+    live: Live[Any],
+    asked: Asked,
+    started: Started,
+    tools: Tools,
+    heard: list[Heard],
+    on_text: OnText | None = None,
+) -> Done:
     heard += started.heard
     ran = await drive(
-        started.runner, tools.caller, asked.item.item, asked.ends_at, off_loop=started.off_loop, heard=heard
+        started.runner,
+        tools.caller,
+        asked.item.item,
+        asked.ends_at,
+        off_loop=started.off_loop,
+        heard=heard,
+        on_text=on_text,
     )
     return Done(told(ran, _tariff(live, started.planned), asked.item.id), started.facts, ran)
 

@@ -36,7 +36,8 @@ def run(
         called.append(step)
         heard = Heard(step.classifier, attempts=0, error="its circuit is open")
         if step.classifier not in without:
-            back = yield Call((step.classifier,), _within(left, step, ahead, unit_s))
+            within, is_last = _within(left, step, ahead, unit_s), step.confidence_threshold is None
+            back = yield Call((step.classifier,), within, is_last)
             (heard,), left = back.heard, back.left
         so_far.heard.append(heard)
         if _accepts(step, heard):

@@ -25,7 +25,7 @@ def run(first: RouteDecision, other: Next, *, left: float, without: frozenset[st
         tried.add(choice.classifier)
         heard = Heard(choice.classifier, attempts=0, error="its circuit is open")
         if choice.classifier not in without:
-            back = yield Call((choice.classifier,), left)
+            back = yield Call((choice.classifier,), left, is_last=True)
             (heard,), left = back.heard, back.left
         so_far.heard.append(heard)
         if heard.label is not None:

@@ -342,6 +342,27 @@ def test_a_chat_is_streamed_and_asked_asynchronously(server: Server) -> None:
 
 
 @pytest.mark.usefixtures("chats")
+def test_the_pieces_of_the_last_call_are_passed_on_as_they_come(server: Server, models: ModelServer) -> None:
+    for name in COSTS:
+        server.client.put(f"/v1/endpoints/{name}", json=models.chat_endpoint(name, answer={"kind": "text"}))
+    asked: Any = {"model": "portfolio/digits@budget=5", "messages": messages(3), "user": "spell"}
+    with client_of(server) as client:
+        chunks = list(client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True}))
+        texts = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices and chunk.choices[0].delta.content]
+        assert len(texts) > 5
+        assert "".join(texts).startswith("the digit is ")
+        assert chunks[-1].usage is not None
+        assert chunks[-1].usage.prompt_tokens > 0
+        models.switch(**dict.fromkeys(COSTS, "break"))
+        with pytest.raises(openai.APIError, match="broke off"):
+            list(client.chat.completions.create(**asked, stream=True))
+        assert sum(models.counted()["calls"][name] for name in COSTS if name in models.counted()["calls"]) == 1
+        models.switch(**dict.fromkeys(COSTS, "hang"))
+        with pytest.raises(openai.APIStatusError):
+            client.chat.completions.create(**asked, stream=True, extra_body={"parsimony": {"timeout_s": 0.4}})
+
+
+@pytest.mark.usefixtures("chats")
 def test_a_chat_may_be_routed_only(server: Server, models: ModelServer) -> None:
     with client_of(server) as client:
         reply: Any = client.chat.completions.create(

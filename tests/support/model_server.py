@@ -87,8 +87,9 @@ class Models:
             "choices": [choice],
             "usage": usage,
         }
-        if body.get("stream"):
-            return StreamingResponse(self._pieces(name, best, reply), media_type="text/event-stream")
+        if body.get("stream") and self.faults.get(name) in (None, "break"):
+            text = f"the digit is {best}" if body.get("user") == "spell" else best
+            return StreamingResponse(self._pieces(name, text, reply), media_type="text/event-stream")
         return await self._given(request, name, reply)
 
     async def embed(self, request: Request) -> Response:
@@ -110,6 +111,9 @@ class Models:
             choice = {"index": 0, "delta": delta, "finish_reason": None if piece else "stop"}
             chunk = reply | {"object": "chat.completion.chunk", "choices": [choice]}
             yield f"data: {json.dumps(chunk)}\n\n"
+            await asyncio.sleep(0.01)
+            if self.faults.get(name) == "break":
+                yield "data: {}}\n\n"
         yield "data: [DONE]\n\n"
 
     async def _given(self, request: Request, name: str, reply: dict[str, Any]) -> Response:

@@ -1,6 +1,7 @@
 """What every protocol makes of an item and of a reply."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +13,12 @@ MOST_TEXT = 200
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request: body is JSON's value, None for none."""
+    """A request: body is JSON's value, None for none. on_text: takes the pieces of the answer while they come."""
 
     method: str
     url: str
     body: Any | None
+    on_text: Callable[[str], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 import math
 import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -9,7 +11,7 @@ import re2
 
 from app.running.protocols.message import Request, Said, count, label, number
 from app.running.templates import WrongShape, as_text, part_of
-from models.endpoint import ChatAnswer, ChatEndpoint, Choice, JsonField, Pattern
+from models.endpoint import ChatAnswer, ChatEndpoint, Choice, JsonField, Pattern, WholeText
 
 PASSED_ON = "chat"
 """An item of this one name holds a chat request as it came: its messages and how they are to be answered."""
@@ -29,6 +31,49 @@ def request(endpoint: ChatEndpoint, item: Any) -> Request:
     if endpoint.logprobs:
         body["logprobs"] = True
     return Request("POST", f"{endpoint.url.rstrip('/')}/chat/completions", body)
+
+
+def streamed(endpoint: ChatEndpoint, request: Request, on_text: Callable[[str], None]) -> Request:
+    """Let the answer come in pieces, if the endpoint's label is the answer's text as it is and no judge is asked."""
+    if not isinstance(endpoint.answer, WholeText) or endpoint.judge is not None:
+        return request
+    body = {**(request.body or {}), "stream": True, "stream_options": {"include_usage": True}}
+    return replace(request, body=body, on_text=on_text)
+
+
+@dataclass(slots=True)
+class Pieces:
+    """An answer that comes as server-sent events, put together again."""
+
+    text: str = ""
+    logprobs: list[Any] = field(default_factory=list)
+    usage: Any = None
+
+    def take(self, line: bytes) -> str:
+        """Read a line of the stream, and give the text that it brings; raises WrongShape for what is no chunk."""
+        if not line.startswith(b"data:") or line[5:].strip() in (b"", b"[DONE]"):
+            return ""
+        try:
+            chunk = orjson.loads(line[5:])
+        except orjson.JSONDecodeError as error:
+            raise WrongShape("a piece of the answer is no JSON") from error
+        if not isinstance(chunk, dict) or "error" in chunk:
+            raise WrongShape("the answer broke off with an error")
+        self.usage = chunk.get("usage") or self.usage
+        choices = chunk.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+        told = choice.get("logprobs")
+        if isinstance(told, dict) and isinstance(told.get("content"), list):
+            self.logprobs += told["content"]
+        delta = choice.get("delta")
+        piece = delta.get("content") if isinstance(delta, dict) else None
+        self.text += piece if isinstance(piece, str) else ""
+        return piece if isinstance(piece, str) else ""
+
+    def reply(self) -> dict[str, Any]:
+        """Give the reply as if it had come as a whole."""
+        choice = {"message": {"content": self.text}, "logprobs": {"content": self.logprobs}}
+        return {"choices": [choice], "usage": self.usage}
 
 
 def last_text(item: Any) -> Any:
