@@ -25,7 +25,7 @@ class ChatMessage(BaseModel):
 
 
 class ChatRequest(BaseModel):
-    """What is asked; fields of OpenAI's API that have no name here are passed on to what is called."""
+    """What is asked; of further fields those that shape an answer are passed on."""
 
     model_config = ConfigDict(
         extra="allow",

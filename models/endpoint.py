@@ -28,6 +28,8 @@ EndpointName = Annotated[Label, AfterValidator(_can_stand_in_a_path)]
 
 
 def _is_plain_url(url: str) -> str:
+    if not url.isascii():
+        raise ValueError("must be ASCII: write other letters percent-encoded, and a host's in punycode")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("must be an address like https://models.example/v1")

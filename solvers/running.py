@@ -36,6 +36,8 @@ class Heard:
     error: str | None = None
     text: str | None = None
     """The answer as it came, where the label is read from a text."""
+    is_paid: bool = False
+    """Whether it was, or may have been, paid."""
     tokens: tuple[int, int] = (0, 0)
     """Tokens that were sent and that came back, where the reply tells."""
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
-from pydantic import JsonValue
+from starlette.background import BackgroundTask
 
 from app.http.problems import OpenAIError
 from app.routes.dependencies import InContext, each_name_once, errors, errors_as, json_only, plan_of
 from app.routes.runs import reply_of, tools_of, unless_gone
-from app.running.protocols.openai_chat import PASSED_ON, last_text
+from app.running.protocols.openai_chat import Chat, last_text
 from app.running.runs import Done, run_one
 from app.running.start import Asked, Tools, embedded, query_of, route_query
 from app.serving.answers import counted, facts_of
@@ -32,7 +32,25 @@ from solvers import SOLVERS
 router = APIRouter(prefix="/v1", tags=["chat"])
 CHATTING = ("cascade", "portfolio", "policy")
 _LIMITS = ("budget", "fraction", "deadline")
-_OURS = ("model", "messages", "stream", "n", "parsimony", "stream_options")
+_PASSED = frozenset(
+    {
+        "frequency_penalty",
+        "logit_bias",
+        "max_completion_tokens",
+        "max_tokens",
+        "presence_penalty",
+        "reasoning_effort",
+        "response_format",
+        "seed",
+        "stop",
+        "temperature",
+        "top_p",
+        "user",
+    }
+)
+"""What of a request is passed on to the models that are called."""
+_IGNORED = frozenset({"stream_options", "store", "metadata", "service_tier", "logprobs", "top_logprobs"})
+"""What else may be sent, and changes nothing here beside the stream."""
 
 
 @router.get("/models", summary="The artifacts that can answer chats", responses=errors(503))
@@ -63,16 +81,13 @@ async def completions(request: ChatRequest, http: Request, context: InContext) -
     """
     solver, name, limits = _model(request)
     live = await plan_of(context, SOLVERS[solver], name, None)
-    passed: dict[str, Any] = {"messages": [message.model_dump(exclude_unset=True) for message in request.messages]}
-    passed |= {key: value for key, value in (request.model_extra or {}).items() if key not in _OURS}
-    item: JsonValue = {PASSED_ON: passed}
-    text = last_text(item) if solver == "portfolio" else None
-    asked = RunItem(item=item, id=request.parsimony.id, text=text if isinstance(text, str) else None)
+    asked = _item(request, solver)
     tools = tools_of(context)
     with counted(live, context.metrics):
         if request.parsimony.route_only:
-            told = await _decided(live, Asked(asked, limits, time.monotonic() + limits.timeout_s, frozenset()), tools)
-            return JSONResponse(_completion(request, None, (0, 0), told).model_dump(mode="json"))
+            asking = Asked(asked, limits, time.monotonic() + limits.timeout_s, frozenset())
+            told, tokens = await _decided(live, asking, tools)
+            return JSONResponse(_completion(request, None, tokens, told).model_dump(mode="json"))
         if request.stream:
             return await _streaming(request, http, live, (asked, limits, tools))
         done = await unless_gone(http, run_one(live, asked, limits, tools))
@@ -86,22 +101,19 @@ async def _streaming(
     pieces: asyncio.Queue[str] = asyncio.Queue()
     running = asyncio.ensure_future(run_one(live, *asked, pieces.put_nowait))
     first = asyncio.ensure_future(pieces.get())
+    either: set[asyncio.Future[Any]] = {running, first}
     try:
-        await unless_gone(http, asyncio.wait({running, first}, return_when=asyncio.FIRST_COMPLETED))
-        if not first.done():
-            done = await running
-            return StreamingResponse(
-                _events(request, live, running, pieces, ""),
-                media_type="text/event-stream",
-                headers=_headers(live, done),
-            )
+        await unless_gone(http, asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED))
+        headers = {"X-Parsimony-Artifact": live.ref.spelt} if first.done() else _headers(live, await running)
     except BaseException:
         running.cancel()
         first.cancel()
         raise
-    headers = {"X-Parsimony-Artifact": live.ref.spelt}
-    events = _events(request, live, running, pieces, first.result())
-    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+    if not first.done():
+        first.cancel()
+    events = _events(request, live, running, pieces, first.result() if first.done() and not first.cancelled() else "")
+    ending = BackgroundTask(running.cancel)  # also where the caller leaves before the first event
+    return StreamingResponse(events, media_type="text/event-stream", headers=headers, background=ending)
 
 
 def _headers(live: Live[Any], done: Done) -> dict[str, str]:
@@ -111,6 +123,19 @@ def _headers(live: Live[Any], done: Done) -> dict[str, str]:
         "X-Parsimony-Decision": done.facts["decision"],
         "X-Parsimony-Called": json.dumps([step.classifier for step in done.run.steps]),
     }
+
+
+def _item(request: ChatRequest, solver: str) -> RunItem:
+    """Make the item of a chat; raises InvalidRequest for what is not passed on."""
+    more = request.model_extra or {}
+    unknown = sorted(more.keys() - _PASSED - _IGNORED)
+    if unknown:
+        fault = f"is not passed on; {', '.join(sorted(_PASSED))} are"
+        raise InvalidRequest.at(*(Fault((name,), fault) for name in unknown))
+    messages = [message.model_dump(exclude_unset=True) for message in request.messages]
+    item: Any = Chat(messages, {name: value for name, value in more.items() if name in _PASSED})
+    text = last_text(item) if solver == "portfolio" else None
+    return RunItem.model_construct(item=item, id=request.parsimony.id, text=text if isinstance(text, str) else None)
 
 
 def _model(request: ChatRequest) -> tuple[str, str, RunLimits]:
@@ -140,8 +165,8 @@ def _model(request: ChatRequest) -> tuple[str, str, RunLimits]:
     return solver, name, limits
 
 
-async def _decided(live: Live[Any], asked: Asked, tools: Any) -> dict[str, Any]:
-    """Tell what would be called; only an embedder is called, where one is needed."""
+async def _decided(live: Live[Any], asked: Asked, tools: Tools) -> tuple[dict[str, Any], tuple[int, int]]:
+    """Tell what would be called, and the tokens of the embedder, which is called where one is needed."""
     if live.ref.solver == "portfolio":
         return await _routed(live, asked, tools)
     limits = asked.limits
@@ -150,13 +175,13 @@ async def _decided(live: Live[Any], asked: Asked, tools: Any) -> dict[str, Any]:
     else:
         query = query_of(PolicyQuery, budget=asked.amount(), item=asked.item.id)
     decision = live.plan.decide(query)
-    return {**decision.model_dump(mode="json"), **_facts(live, query, decision)}
+    return {**decision.model_dump(mode="json"), **_facts(live, query, decision)}, (0, 0)
 
 
-async def _routed(live: Live[Any], asked: Asked, tools: Any) -> dict[str, Any]:
+async def _routed(live: Live[Any], asked: Asked, tools: Tools) -> tuple[dict[str, Any], tuple[int, int]]:
     """Tell how a portfolio routes a query: what each classifier is estimated at, costs, and is worth at the price."""
     plan = live.plan
-    embedding, _ = await embedded(live, asked, tools)
+    embedding, heard = await embedded(live, asked, tools)
     query = route_query(asked, embedding)
     decision = plan.decide(query)
     estimates = plan.estimate_one(query.query)
@@ -174,7 +199,8 @@ async def _routed(live: Live[Any], asked: Asked, tools: Any) -> dict[str, Any]:
         }
         for k in order
     ]
-    return {**decision.model_dump(mode="json"), "candidates": candidates, **_facts(live, query, decision)}
+    told = {**decision.model_dump(mode="json"), "candidates": candidates, **_facts(live, query, decision)}
+    return told, (sum(one.tokens[0] for one in heard), sum(one.tokens[1] for one in heard))
 
 
 def _because(decision: Any, name: str, worth: float, best: float) -> str:
@@ -224,6 +250,7 @@ async def _events(
     def chunk(delta: dict[str, str], reason: str | None = None) -> str:
         return _event({**begun, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
 
+    following: asyncio.Future[str] | None = None
     try:
         if first:
             yield chunk({"role": "assistant", "content": first})
@@ -249,6 +276,8 @@ async def _events(
         yield "data: [DONE]\n\n"
     finally:
         running.cancel()
+        if following is not None:
+            following.cancel()
 
 
 def _event(content: dict[str, Any]) -> str:

@@ -10,8 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from app.http.problems import InferenceError
 from app.routes.dependencies import Context, InContext, each_name_once, errors_as, json_only, plan_of
 from app.routes.runs import tools_of, unless_gone
+from app.running.protocols.open_inference import flat
 from app.running.runs import Done, Undone, run_each
 from app.running.start import STARTS, query_of
+from app.running.templates import WrongShape
 from app.serving.catalog import Live
 from models import Fault, InvalidRequest
 from models.errors import UnknownArtifact
@@ -41,7 +43,14 @@ class Tensor(BaseModel):
 class InferRequest(BaseModel):
     """Items to run."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(
+        extra="ignore",
+        json_schema_extra={
+            "examples": [
+                {"inputs": [{"name": "input-0", "shape": [1, 3], "datatype": "FP64", "data": [0.0, 1.0, 2.0]}]}
+            ]
+        },
+    )
 
     id: Annotated[str, Field(min_length=1, max_length=150)] | None = Field(
         default=None, description="the request's id; items are called by it and their place"
@@ -163,21 +172,17 @@ def _items(request: InferRequest) -> tuple[RunItem, ...]:
     """Cut the tensor into items; raises InvalidRequest if its elements do not fit its shape."""
     tensor = request.inputs[0]
     rows = tensor.shape[0] if len(tensor.shape) > 1 else 1
-    flat = _flat(tensor.data)
-    width = len(flat) // rows if rows else 0
-    if not rows or rows > MOST_ITEMS or width * rows != len(flat) or not width:
-        fault = f"has {len(flat)} elements of shape {tensor.shape}, must be 1 to {MOST_ITEMS} rows of as many each"
+    try:
+        elements = flat(tensor.data)
+    except WrongShape as error:
+        raise InvalidRequest.at(Fault(("inputs", 0, "data"), str(error))) from error
+    width = len(elements) // rows if rows else 0
+    if not rows or rows > MOST_ITEMS or width * rows != len(elements) or not width:
+        fault = f"has {len(elements)} elements of shape {tensor.shape}, must be 1 to {MOST_ITEMS} rows of as many each"
         raise InvalidRequest.at(Fault(("inputs", 0), fault))
     ids = [None if request.id is None else f"{request.id}:{row}" for row in range(rows)]
-    pieces = [flat[row * width : (row + 1) * width] for row in range(rows)]
+    pieces = [elements[row * width : (row + 1) * width] for row in range(rows)]
     is_text = tensor.datatype == "BYTES" and width == 1
     return tuple(
         RunItem(item=piece[0] if is_text else piece, id=item_id) for piece, item_id in zip(pieces, ids, strict=True)
     )
-
-
-def _flat(data: list[JsonValue]) -> list[JsonValue]:
-    flat = data
-    while flat and isinstance(flat[0], list):
-        flat = [each for row in flat for each in (row if isinstance(row, list) else [row])]
-    return flat

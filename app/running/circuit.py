@@ -20,7 +20,7 @@ class Circuit:
 
     failures: int = 0
     opened_at: float | None = None
-    trying: bool = False
+    is_probed: bool = False
 
     def state(self, now: float) -> CircuitState:
         """Tell it."""
@@ -31,22 +31,23 @@ class Circuit:
     def admits(self, now: float) -> bool:
         """Tell whether a call may be made; half-open, one may at a time."""
         state = self.state(now)
-        return state == "closed" or (state == "half-open" and not self.trying)
+        return state == "closed" or (state == "half-open" and not self.is_probed)
 
-    def begin(self, now: float) -> None:
-        """Note that a call is made."""
-        self.trying = self.state(now) == "half-open"
+    def begin(self, now: float) -> bool:
+        """Note that a call is made; tells whether it is the one that tries a circuit that was open."""
+        is_probe = self.state(now) == "half-open"
+        self.is_probed = self.is_probed or is_probe
+        return is_probe
 
-    def end(self, now: float, failed: bool) -> None:
-        """Note how a call ended."""
-        self.trying = False
-        if not failed:
-            self.failures, self.opened_at = 0, None
+    def end(self, now: float, is_ill: bool | None, is_probe: bool) -> None:
+        """Note how a call ended. is_ill: whether it tells that the endpoint is; None: it tells nothing. While the
+        circuit is open only the call that tries it counts: others were begun before."""
+        if is_probe:
+            self.is_probed = False
+        if is_ill is None or (self.opened_at is not None and not is_probe):
             return
-        self.failures += 1
-        if self.failures >= FAILURES:
+        self.failures = self.failures + 1 if is_ill else 0
+        if not is_ill:
+            self.opened_at = None
+        elif self.failures >= FAILURES:
             self.opened_at = now
-
-    def leave(self) -> None:
-        """Note that a call was given up by its caller, which tells nothing of the endpoint."""
-        self.trying = False

@@ -24,14 +24,14 @@ class Tariff:
     unit_s: float | None
 
     def of(self, heard: Heard) -> float:
-        """Give what a call cost: as it was told, else how long it took, else what was planned with, if it answered."""
+        """Give what a call cost: as told, else how long it took, else what was planned, if it may have been paid."""
         if heard.cost is not None:
             return heard.cost
         if not heard.attempts:
             return 0.0
         if self.unit_s is not None:
             return heard.seconds / self.unit_s
-        return 0.0 if heard.error else self.planned(heard.name)
+        return self.planned(heard.name) if heard.is_paid else 0.0
 
 
 @dataclass(slots=True)

@@ -8,10 +8,10 @@ import socket
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from urllib.parse import urlsplit
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
+from yarl import URL
 
 from models.errors import Fault, InvalidRequest
 
@@ -48,15 +48,27 @@ class Hosts:
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._patterns = [_parted(pattern) for pattern in patterns]
+        self._named: set[str] = set()
+        """Addresses that are not public and were resolved from, or are, hosts that are named."""
 
     def refuse_url(self, url: str) -> None:
         """Raise InvalidRequest for an address that must not be called, as far as that can be told without resolving."""
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+        host, port = _host_and_port(url)
         try:
             self.check(host, port, [host] if _literal(host) else [])
         except HostRefused as error:
             raise InvalidRequest.at(Fault(("url",), str(error))) from error
+
+    def names_url(self, url: str) -> bool:
+        """Tell whether a pattern other than ``*`` names the host of an address: keys go only there."""
+        return self._names(*_host_and_port(url), but="*")
+
+    def check_address(self, text: str) -> None:
+        """Raise HostRefused for an address that no host led to which may be called: the last look before a connection,
+        however its address was come by."""
+        address = _plain(ip_address(text.partition("%")[0]))
+        if any(address in network for network in _NEVER) or not (address.is_global or str(address) in self._named):
+            raise HostRefused(f"{address} must not be called")
 
     def check(self, host: str, port: int, addresses: Sequence[str]) -> None:
         """Raise HostRefused unless a host, of these addresses, may be called."""
@@ -72,6 +84,8 @@ class Hosts:
                 raise HostRefused(
                     f"{host} is {address}, which is not public: PARSIMONY_ENDPOINT_HOSTS must name the host"
                 )
+            if not address.is_global:
+                self._named.add(str(address))
 
     def _names(self, host: str, port: int, but: str = "") -> bool:
         """Tell whether a pattern, other than ``but``, names a host."""
@@ -98,6 +112,12 @@ class GuardedResolver(AbstractResolver):
     async def close(self) -> None:
         """Close what resolves."""
         await self._inner.close()
+
+
+def _host_and_port(url: str) -> tuple[str, int]:
+    """Give host and port as the connection takes them: a host in other letters is written as it is resolved."""
+    parts = URL(url.replace("{", "%7B").replace("}", "%7D"), encoded=False)
+    return parts.raw_host or "", parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def _parted(pattern: str) -> tuple[str, int | None]:

@@ -8,10 +8,20 @@ from typing import Any
 import numpy as np
 
 from app.running.executor import OnText, Ran, Tariff, drive, steps_of, told
-from app.running.start import STARTS, Asked, Started, Tools, embedded, planned_costs, query_of, seconds_allowed
+from app.running.start import (
+    STARTS,
+    Asked,
+    Started,
+    Tools,
+    embedded,
+    planned_costs,
+    query_of,
+    refuse_unless_sensible,
+    seconds_allowed,
+)
 from app.serving.answers import facts_of
 from app.serving.catalog import Live
-from models.errors import Fault, InvalidRequest, ParsimonyError
+from models.errors import EndpointFailed, Fault, InvalidRequest, ParsimonyError
 from models.portfolio import AssignmentOptions, Budget, RouteBudget
 from models.run import FailedRun, Run, RunItem, RunLimits, RunStep
 from models.units import seconds_in
@@ -116,35 +126,52 @@ async def _assigned(
     holds.
     """
     asked = [_asked(live, item, limits, tools) for item in items]
-    asked[0].refuse_others("portfolio")
-    embeddings = await asyncio.gather(*(embedded(live, one, tools) for one in asked))
-    plan, options = live.plan, _options(limits)
-    widths = {len(vector) for vector, _ in embeddings}
-    if len(widths) > 1:
-        raise InvalidRequest.at(Fault(("items",), f"have embeddings of different lengths: {sorted(widths)}"))
-    sizes = [item.size for item in items]
-    estimates = await asyncio.to_thread(plan.estimate, np.array([vector for vector, _ in embeddings]))
-    if any(size is not None for size in sizes):
+    if any(item.size is not None for item in items):
         raise InvalidRequest.at(Fault(("items",), "have sizes: run them one by one, or leave the sizes out"))
-    assignment = await asyncio.to_thread(plan.assign, estimates, options, tools.settings.solve_timeout_s)
+    refuse_unless_sensible(live, asked[0])
+    plan, options = live.plan, _options(limits)
+    embeddings = await asyncio.gather(*(_embedding(live, one, tools) for one in asked))
+    there = [place for place, one in enumerate(embeddings) if not isinstance(one, Undone)]
+    outcomes: list[Done | Undone | None] = [one if isinstance(one, Undone) else None for one in embeddings]
+    if not there:
+        return [one for one in outcomes if one is not None]
+    vectors = [vector for vector, _ in (one for one in embeddings if not isinstance(one, Undone))]
+    calls = [heard for _, heard in (one for one in embeddings if not isinstance(one, Undone))]
+    if len({len(vector) for vector in vectors}) > 1:
+        raise InvalidRequest.at(Fault(("items",), "have embeddings of different lengths"))
+    estimates = await asyncio.to_thread(plan.estimate, np.array(vectors))
+    down = np.array([name in asked[0].without for name in plan.classifiers])
+    hopeful = np.where(down & ~down.all(), 0.0, estimates)  # what is down is as if it were always wrong
+    assignment = await asyncio.to_thread(plan.assign, hopeful, options, tools.settings.solve_timeout_s)
     facts = facts_of(live, options, assignment)
     costs = planned_costs(plan)
 
     async def run(place: int) -> Done | Undone:
-        name, heard = assignment.assignments[place], list[Heard]()
+        name, heard, own = assignment.assignments[place], list[Heard](), asked[there[place]]
         most = costs[name] + plan.embedding_cost
-        budget = max((assignment.budget or 0.0) / len(items), plan.cheapest)
+        budget = max((assignment.budget or 0.0) / len(vectors), plan.cheapest)
         other = portfolio_run.next_best(plan, estimates[place], budget, most=most)
-        first = other(frozenset(plan.classifiers) - {name})
+        first = other(frozenset(plan.classifiers) - {name}, 0.0)
         assert first is not None
-        runner = portfolio_run.run(first, other, left=asked[place].left, without=asked[place].without)
-        started = Started(runner, facts, costs, heard=embeddings[place][1])
+        runner = portfolio_run.run(first, other, left=own.left, without=own.without)
+        started = Started(runner, facts, costs, heard=calls[place])
         try:
-            return await _driven(live, asked[place], started, tools, heard)
+            return await _driven(live, own, started, tools, heard)
         except ParsimonyError as error:
-            return Undone(error, steps_of(heard, _tariff(live, costs), None), items[place].id)
+            return Undone(error, steps_of(heard, _tariff(live, costs), None), own.item.id)
 
-    return list(await asyncio.gather(*map(run, range(len(items)))))
+    for place, outcome in zip(there, await asyncio.gather(*map(run, range(len(there)))), strict=True):
+        outcomes[place] = outcome
+    return [one for one in outcomes if one is not None]
+
+
+async def _embedding(
+    live: Live[PortfolioPlan], asked: Asked, tools: Tools
+) -> tuple[tuple[float, ...], list[Heard]] | Undone:
+    try:
+        return await embedded(live, asked, tools)
+    except EndpointFailed as error:
+        return Undone(error, (), asked.item.id)
 
 
 def _options(limits: RunLimits) -> AssignmentOptions:

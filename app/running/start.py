@@ -181,8 +181,8 @@ async def index(live: Live[IndexPlan], asked: Asked, tools: Tools) -> Started:
 
 
 async def portfolio(live: Live[PortfolioPlan], asked: Asked, tools: Tools) -> Started:
-    """Route by the item's embedding."""
-    asked.refuse_others("portfolio")
+    """Route by the item's embedding, once all that can be refused without it has been."""
+    refuse_unless_sensible(live, asked)
     embedding, heard = await embedded(live, asked, tools)
     query, plan, pacing = route_query(asked, embedding), live.plan, asked.limits.budget_pacing
     budget, estimates = plan.budget_of(query), plan.estimate_one(query.query)
@@ -228,6 +228,12 @@ def planned_costs(plan: PortfolioPlan, costs: Any = None) -> dict[str, float]:
     """Give what each classifier of a portfolio is expected to cost, beside the embedding."""
     own = plan.costs if costs is None else costs
     return dict(zip(plan.classifiers, own.tolist(), strict=True))
+
+
+def refuse_unless_sensible(live: Live[PortfolioPlan], asked: Asked) -> None:
+    """Raise InvalidRequest, or Infeasible, for what can be refused of an item before anything is paid for it."""
+    asked.refuse_others("portfolio")
+    live.plan.budget_of(route_query(asked, (0.0,)))
 
 
 async def embedded(live: Live[PortfolioPlan], asked: Asked, tools: Tools) -> tuple[tuple[float, ...], list[Heard]]:

@@ -5,7 +5,7 @@ What is put in can change no structure: in JSON a place is a value or a part of 
 
 import re
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import jsonpointer
 import orjson
@@ -42,7 +42,16 @@ def fill_url(url: str, item: Any) -> str:
     >>> fill_url("http://a/score?x={{item/x}}", {"x": "b&c=d"})
     'http://a/score?x=b%26c%3Dd'
     """
-    return _PLACE.sub(lambda place: quote(as_text(part_of(item, place[1])), safe=""), url)
+    if not _PLACE.search(url):
+        return url
+    try:
+        filled = _PLACE.sub(lambda place: quote(as_text(part_of(item, place[1])), safe=""), url)
+    except UnicodeError as error:
+        raise WrongShape("the item holds what no address can") from error
+    path = filled.partition("?")[0].split("/")[3:]
+    if any(unquote(part) in (".", "..") for part in path):
+        raise WrongShape("the item would lead to another path")
+    return filled
 
 
 def as_text(value: Any) -> str:

@@ -105,6 +105,7 @@ class Chores:
         self.refusal: str | None = None
         self.demo: DemoProgress | None = None
         self.endpoints: Mapping[str, Endpoint] = {}
+        self._reading_endpoints = threading.Lock()
 
     def note(self) -> None:
         """Bring the gauges up to date, whether or not the store was reached."""
@@ -145,8 +146,9 @@ class Chores:
             self._repos.datasets.mend()
 
     def look_at_endpoints(self) -> None:
-        """Read where classifiers are."""
-        self.endpoints = self._repos.endpoints.all()
+        """Read where classifiers are; one at a time, so that no older reading takes the place of a newer one."""
+        with self._reading_endpoints:
+            self.endpoints = self._repos.endpoints.all()
 
     def _note_drift(self) -> None:
         """Say of the versions in service whether outcomes have parted from what was estimated, where that is new."""

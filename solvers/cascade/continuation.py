@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from solvers.cascade.plan import CascadePlan
 
+MOST_MEMBERS = 2_000_000
+"""Members of all states together, so that a plan which is somebody's bytes fills no memory."""
 State = frozenset[int]
 Way = tuple[float, tuple[int, ...]]
 """What is expected of it, and its calls."""
@@ -32,6 +34,7 @@ class Continuations:
     @classmethod
     def of(cls, plan: "CascadePlan") -> "Continuations":
         """Collect them: O(r) for r calls in all cascades of the plan, each set of at most n classifiers."""
+        size = 0
         found = cls(times=plan.execution_times.tolist(), worst=plan.worst_case_times.tolist(), last=len(plan.names) - 1)
         members, reaching, ends = plan.members.tolist(), plan.reaching.tolist(), plan.offsets.tolist()
         for begin, end in pairwise(ends):
@@ -43,6 +46,9 @@ class Continuations:
                     break  # no cascade calls one twice: these are somebody's bytes
                 ways.add(members[i])
                 state |= {members[i]}
+                size += len(state)
+            if size > MOST_MEMBERS:
+                break  # the rest is as if it were not known
         return found
 
     def best(self, called: State, left: float) -> tuple[int, ...] | None:

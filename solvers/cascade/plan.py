@@ -40,6 +40,10 @@ class HeldOut(NamedTuple):
     duration_error: float | None
 
 
+MOST_CALLS = 500
+"""The most classifiers that a cascade calls."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class CascadePlan(FrontierContents):
     """The best cascade for every deadline: k steps, of which each holds from its longest duration up to the next one's.
@@ -131,6 +135,7 @@ class CascadePlan(FrontierContents):
                 for times in (self.execution_times, self.worst_case_times, self.maximum_durations, self.reaching)
             )
             and bool(np.all(np.isfinite(self.expected_durations))),
+            f"at most {MOST_CALLS} calls a step": bool(np.all(np.diff(ends) <= MOST_CALLS)),
             "offsets that cut the members into steps": ends.shape == (k + 1,)
             and ends.dtype == np.int64
             and int(ends[0]) == 0

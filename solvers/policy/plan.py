@@ -1,9 +1,10 @@
 """What a policy build keeps, and how it answers: classifiers, decisions, and the trade-off curve."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -143,6 +144,11 @@ class PolicyPlan(PolicyContents):
         rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
         point = self._point(self.mixture(query), ItemDraw.of(query.item, self.weights.shape[1]))
         return self._classify(self._graph.node_within(known), known, rows, inputs, point)
+
+    def check_told(self, acquired: Mapping[str, Any]) -> None:
+        """Raise InvalidRequest for what sensors cannot have told."""
+        cells, known = self._sensors.read(acquired)
+        self._refuse_other_scale(cells, known, "acquired")
 
     def is_labelled(self, sensor: str) -> bool:
         """Tell whether a sensor is a classifier, which answers a label; raises ValueError for what is no sensor."""

@@ -1,5 +1,8 @@
 """Run an item through a policy: acquire what it asks for, what belongs together at the same time, then classify."""
 
+from pydantic import ValidationError
+
+from models.errors import InvalidRequest
 from models.policy import Acquired, AcquireDecision, Answer, PolicyQuery
 from solvers.policy.plan import PolicyPlan
 from solvers.running import Answer as RunAnswer
@@ -29,7 +32,13 @@ def run(plan: PolicyPlan, query: PolicyQuery, *, left: float, without: frozenset
         back = yield Call(wanted, left)
         left = back.left
         so_far.heard += back.heard
-        told = {one.name: said for one in back.heard if (said := _told(plan, one)) is not None}
+        told: dict[str, Acquired] = {}
+        for one in back.heard:
+            said, why = _told(plan, one)
+            if said is not None:
+                told[one.name] = said
+            elif why is not None:
+                reasons.append(f"{one.name}: {why}")
         acquired |= told
         if len(told) < len(wanted):
             break
@@ -44,12 +53,22 @@ def _classified(plan: PolicyPlan, known: PolicyQuery, so_far: SoFar, reasons: li
     return RunAnswer(decision.label, probability, None, decision.probabilities, degraded)
 
 
-def _told(plan: PolicyPlan, heard: Heard) -> Acquired | None:
-    """Give what a sensor told as the policy takes it; None if it failed."""
+def _told(plan: PolicyPlan, heard: Heard) -> tuple[Acquired | None, str | None]:
+    """Give what a sensor told as the policy takes it; or why it cannot, None where the call has failed already."""
     if heard.error is not None:
-        return None
+        return None, None
+    try:
+        said = _said(plan, heard)
+        plan.check_told({heard.name: said})
+    except (InvalidRequest, ValidationError):
+        return None, "it told what this policy cannot take"
+    return said, None
+
+
+def _said(plan: PolicyPlan, heard: Heard) -> Acquired:
+    """Put it in the policy's words; raises ValidationError, or InvalidRequest if it said nothing."""
     if heard.values is not None:
         return heard.values[0] if len(heard.values) == 1 else heard.values
     if heard.label is None:
-        return None
+        raise InvalidRequest("it said nothing")
     return Answer(label=heard.label, confidence=heard.confidence) if plan.is_labelled(heard.name) else heard.label

@@ -9,8 +9,9 @@ from models.portfolio import RouteDecision
 from solvers.portfolio.plan import PortfolioPlan
 from solvers.running import Call, Heard, Runner, SoFar, taken
 
-Next = Callable[[frozenset[str]], RouteDecision | None]
-"""Chooses among the classifiers that are not in a set; None: nothing is left that is affordable."""
+Next = Callable[[frozenset[str], float], RouteDecision | None]
+"""Chooses among the classifiers that are not in a set, given what failed calls may have cost; None: nothing is left
+that is affordable."""
 
 
 def run(first: RouteDecision, other: Next, *, left: float, without: frozenset[str] = frozenset()) -> Runner:
@@ -20,7 +21,7 @@ def run(first: RouteDecision, other: Next, *, left: float, without: frozenset[st
     take. without: what must not be called. Raises EndpointFailed, or RunTimeout, if nobody answers.
     """
     so_far, choice = SoFar(), first
-    tried: set[str] = set()
+    tried, lost = set[str](), 0.0
     while left > 0:
         tried.add(choice.classifier)
         heard = Heard(choice.classifier, attempts=0, error="its circuit is open")
@@ -30,7 +31,8 @@ def run(first: RouteDecision, other: Next, *, left: float, without: frozenset[st
         so_far.heard.append(heard)
         if heard.label is not None:
             return taken(heard, so_far.failures)
-        following = other(frozenset(tried))
+        lost += choice.cost if heard.is_paid else 0.0
+        following = other(frozenset(tried), lost)
         if following is None:
             return so_far.most_confident(left, "no other classifier is affordable")
         choice = following
@@ -40,11 +42,12 @@ def run(first: RouteDecision, other: Next, *, left: float, without: frozenset[st
 def next_best(
     plan: PortfolioPlan, estimates: Floats, budget: float, *, most: float = np.inf, costs: Floats | None = None
 ) -> Next:
-    """Choose by the price at a budget among those not tried yet that cost at most ``most``, in the plan's unit."""
+    """Choose by the price at a budget among those not tried yet that cost at most ``most``, in the plan's unit, less
+    what failed calls may have cost."""
     own = plan.costs if costs is None else costs
 
-    def choose(tried: frozenset[str]) -> RouteDecision | None:
-        able = np.array([name not in tried for name in plan.classifiers]) & (own + plan.embedding_cost <= most)
+    def choose(tried: frozenset[str], lost: float) -> RouteDecision | None:
+        able = np.array([name not in tried for name in plan.classifiers]) & (own + plan.embedding_cost <= most - lost)
         if not able.any():
             return None
         return plan.route(estimates, budget, costs=own, among=able)

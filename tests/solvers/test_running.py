@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import TraceSpec, dataset_from_columns
+from models import InvalidRequest, TraceSpec, dataset_from_columns
 from models.cascade import CascadeOptions, CascadeQuery
 from models.errors import EndpointFailed, RunTimeout
 from models.policy import PolicyOptions, PolicyQuery
@@ -19,6 +19,7 @@ from models.portfolio import PortfolioOptions, RouteBudget, RouteQuery
 from solvers import Run, cascade, policy, portfolio
 from solvers.cascade import CascadePlan
 from solvers.cascade.continuation import Continuations
+from solvers.cascade.plan import MOST_CALLS
 from solvers.cascade.run import run as run_cascade
 from solvers.index.plan import Predictions
 from solvers.index.run import run as run_index
@@ -227,6 +228,49 @@ def test_the_best_continuation_is_that_of_brute_force() -> None:
                 assert sum(ways.worst[k] for k in way) <= left
     assert compared > 300
     assert found > 100
+
+
+def test_somebodys_long_cascade_is_refused(plan: CascadePlan) -> None:
+    count = MOST_CALLS + 1
+    names = tuple(f"c{k}" for k in range(count))
+    times, calls = np.ones(count), np.arange(count, dtype=np.int32)
+    steps: dict[str, Any] = {"maximum_durations": np.array([1.0]), "expected_durations": np.array([1.0])}
+    measured: dict[str, Any] = {name: np.empty(0) for name in ("accuracies", "durations", "duration_errors")}
+    with pytest.raises(InvalidRequest, match="at most 500 calls"):
+        replace(
+            plan,
+            names=names,
+            thresholds=times,
+            execution_times=times,
+            worst_case_times=times,
+            offsets=np.array([0, count]),
+            members=calls,
+            reaching=times,
+            **steps,
+            **measured,
+        )
+
+
+def test_what_a_policy_cannot_take_is_as_if_it_were_not_had(policies: Any) -> None:
+    for odd in (
+        Heard("fast", "cat"),
+        Heard("fast", "x" * 300, 0.9),
+        Heard("fast", values=(1.0, 2.0, 3.0)),
+        Heard("fast"),
+    ):
+        says = {name: replace(odd, name=name) for name in ("fast", "middle", "strong")}
+        answer = World(says).drive(run_policy(policies, PolicyQuery(item="a"), left=10.0), 10.0)
+        assert answer.label in ("cat", "dog", "owl")
+
+
+def test_a_failed_call_that_may_be_paid_counts_against_what_is_left(routes: Any) -> None:
+    costs = dict(zip(routes.classifiers, routes.costs.tolist(), strict=True))
+    dearest = max(costs, key=lambda name: costs[name])
+    paid = {name: Heard(name, error="garbage", is_paid=True) for name in costs}
+    world = World(paid)
+    with pytest.raises(EndpointFailed):
+        routed(routes, world, most=costs[dearest])
+    assert sum(costs[name] for name in world.called[:-1]) <= costs[dearest]
 
 
 def test_from_the_start_the_best_continuation_is_the_plans_own_cascade(plan: CascadePlan) -> None:

@@ -52,7 +52,10 @@ class Models:
 
     async def json(self, request: Request) -> Response:
         """Answer as any service might."""
-        name, body = request.path_params["name"], await request.json()
+        name = request.path_params["name"]
+        body = (
+            {"pixels": json.loads(request.query_params["pixels"])} if request.method == "GET" else await request.json()
+        )
         self.keys.add(request.headers.get("x-key", ""))
         shares = trained().answer(name, body["pixels"])
         best = max(shares, key=lambda label: shares[label])
@@ -142,6 +145,12 @@ class Models:
                 return Response("<html>")
             case "endless":
                 return StreamingResponse(self._endless(), media_type="application/json")
+            case "no-such-digit":
+                return JSONResponse({"choices": [{"message": {"content": "none"}}], "usage": {"prompt_tokens": 64}})
+            case "bad-item":
+                return Response(status_code=422)
+            case "echo":
+                return JSONResponse({"answer": {"label": request.headers.get("x-key"), "sure": 1.0}})
             case "wrong-shape":
                 return JSONResponse({"something": "else"})
             case "redirect":
@@ -166,7 +175,7 @@ def application() -> Starlette:
     routes = [
         Route("/faults", models.switch, methods=["PUT"]),
         Route("/calls", models.counted),
-        Route("/json/{name}", models.json, methods=["POST"]),
+        Route("/json/{name}", models.json, methods=["GET", "POST"]),
         Route("/v2/models/{name}/infer", models.infer, methods=["POST"]),
         Route("/chat/completions", models.chat, methods=["POST"]),
         Route("/embeddings", models.embed, methods=["POST"]),

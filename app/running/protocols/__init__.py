@@ -6,7 +6,7 @@ from app.running.protocols import json_service, open_inference, openai_chat, ope
 from app.running.protocols.message import Request, Said
 from models.endpoint import ChatEndpoint, EmbeddingsEndpoint, Endpoint, JsonEndpoint, OpenInferenceEndpoint
 
-__all__ = ["Request", "Said", "read", "request"]
+__all__ = ["Request", "Said", "read", "request", "spent"]
 
 
 def request(endpoint: Endpoint, item: Any) -> Request:
@@ -22,6 +22,11 @@ def request(endpoint: Endpoint, item: Any) -> Request:
             return openai_chat.request(endpoint, item)
         case EmbeddingsEndpoint():
             return openai_embeddings.request(endpoint, item)
+
+
+def spent(endpoint: Endpoint, reply: Any) -> Said:
+    """Read only what a reply tells of its cost, where its answer cannot be read."""
+    return openai_chat.usage_of(reply) if isinstance(endpoint, ChatEndpoint) else Said()
 
 
 def read(endpoint: Endpoint, reply: Any) -> Said:

@@ -4,6 +4,7 @@ from typing import Any
 
 from app.running.protocols.message import Request, Said, best_of, label, number
 from app.running.templates import WrongShape, fill, fill_url, part_of
+from models.base import LARGEST
 from models.endpoint import JsonEndpoint
 
 
@@ -47,6 +48,6 @@ def _scores(value: Any) -> dict[str, float]:
 
 def _cost(value: Any) -> float:
     cost = number(value, "the cost")
-    if cost < 0:
-        raise WrongShape(f"the cost is {cost:g}, must be at least 0")
+    if not 0 <= cost <= LARGEST:
+        raise WrongShape(f"the cost must be from 0 to {LARGEST:g}")
     return cost

@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import orjson
 
 from app.running.templates import WrongShape
 
@@ -13,12 +15,18 @@ MOST_TEXT = 200
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request: body is JSON's value, None for none. on_text: takes the pieces of the answer while they come."""
+    """A request: body is JSON's value, None for none; data: the same, written. on_text: takes the pieces of the answer
+    while they come."""
 
     method: str
     url: str
     body: Any | None
     on_text: Callable[[str], None] | None = None
+    data: bytes | None = None
+
+    def written(self) -> "Request":
+        """Give it with its body as bytes; raises TypeError for what JSON cannot hold."""
+        return self if self.body is None else replace(self, data=orjson.dumps(self.body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +46,7 @@ class Said:
 def number(value: Any, what: str) -> float:
     """Read a finite number; raises WrongShape."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise WrongShape(f"{what} is {shown(value)}, must be a number")
+        raise WrongShape(f"{what} is {kind(value)}, must be a number")
     return float(value)
 
 
@@ -50,17 +58,21 @@ def count(value: Any) -> int | None:
 def label(value: Any) -> str:
     """Read a label: a text, or what can be written as one in a word; raises WrongShape."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise WrongShape(f"the label is {shown(value)}, must be a text or a number")
+        raise WrongShape(f"the label is {kind(value)}, must be a text or a number")
     text = str(value)
     if not text or len(text) > MOST_TEXT:
         raise WrongShape(f"the label has {len(text)} characters, must have 1 to {MOST_TEXT}")
     return text
 
 
-def shown(value: Any) -> str:
-    """Show a value in a message, cut short."""
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}…"
+def kind(value: Any) -> str:
+    """Say what a value is, and not which: a reply may hold what is no caller's business.
+
+    >>> kind(None), kind("secret"), kind([1])
+    ('nothing', 'a text', 'a list')
+    """
+    words = {"NoneType": "nothing", "bool": "true or false", "str": "a text", "list": "a list", "dict": "an object"}
+    return words.get(type(value).__name__, "no finite number")
 
 
 def best_of(scores: dict[str, float]) -> tuple[str, float]:

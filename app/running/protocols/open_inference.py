@@ -6,6 +6,9 @@ from app.running.protocols.message import Request, Said, best_of, label, number
 from app.running.templates import WrongShape
 from models.endpoint import OpenInferenceEndpoint
 
+MOST_LEVELS = 8
+_END = object()
+
 
 def request(endpoint: OpenInferenceEndpoint, item: Any) -> Request:
     """Send an item, a value or list of values, as a tensor of one row."""
@@ -42,15 +45,29 @@ def _data(outputs: list[Any], name: str) -> list[Any]:
             data = output.get("data")
             if not isinstance(data, list):
                 raise WrongShape(f"the output {name!r} has no data that is JSON")
-            return _flat(data)
+            return flat(data)
     raise WrongShape(f"there is no output {name!r}")
 
 
-def _flat(data: list[Any]) -> list[Any]:
-    flat = data
-    while flat and isinstance(flat[0], list):
-        flat = [each for row in flat for each in (row if isinstance(row, list) else [row])]
-    return flat
+def flat(data: list[Any]) -> list[Any]:
+    """Give the elements of a tensor row by row, nested or flat: O(elements). Raises WrongShape beyond eight levels.
+
+    >>> flat([[1, 2], [3, 4]])
+    [1, 2, 3, 4]
+    """
+    elements: list[Any] = []
+    levels = [iter(data)]
+    while levels:
+        each = next(levels[-1], _END)
+        if each is _END:
+            levels.pop()
+        elif isinstance(each, list):
+            if len(levels) >= MOST_LEVELS:
+                raise WrongShape(f"the tensor is nested deeper than {MOST_LEVELS} levels")
+            levels.append(iter(each))
+        else:
+            elements.append(each)
+    return elements
 
 
 def _label(endpoint: OpenInferenceEndpoint, data: list[Any]) -> str:

@@ -13,21 +13,28 @@ from app.running.protocols.message import Request, Said, count, label, number
 from app.running.templates import WrongShape, as_text, part_of
 from models.endpoint import ChatAnswer, ChatEndpoint, Choice, JsonField, Pattern, WholeText
 
-PASSED_ON = "chat"
-"""An item of this one name holds a chat request as it came: its messages and how they are to be answered."""
 _SPACES = re.compile(r"\s+")
 
 
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """An item that is a chat request as it came in front: its messages, and how they are to be answered."""
+
+    messages: list[dict[str, Any]]
+    how: dict[str, Any]
+
+
 def request(endpoint: ChatEndpoint, item: Any) -> Request:
-    """Ask for the answer to an item: a text, a list of messages, anything else as JSON; or a chat request."""
-    asked = _asked(item)
-    messages = asked.pop("messages")
+    """Ask for the answer to an item: a text, a list of messages, anything else as JSON; or a chat request, of whose
+    answer the endpoint's own limit of tokens bounds the length."""
+    messages, how = _asked(item)
     if endpoint.system is not None:
         messages = [{"role": "system", "content": endpoint.system}, *messages]
-    body: dict[str, Any] = {"temperature": endpoint.temperature}
-    if "max_completion_tokens" not in asked:
-        body["max_tokens"] = endpoint.max_tokens
-    body |= asked | {"model": endpoint.model, "messages": messages}
+    tokens = "max_completion_tokens" if "max_completion_tokens" in how else "max_tokens"
+    limit = how.get(tokens)
+    is_shorter = isinstance(limit, int) and not isinstance(limit, bool) and limit < endpoint.max_tokens
+    body: dict[str, Any] = {"temperature": endpoint.temperature, **how}
+    body |= {tokens: limit if is_shorter else endpoint.max_tokens, "model": endpoint.model, "messages": messages}
     if endpoint.logprobs:
         body["logprobs"] = True
     return Request("POST", f"{endpoint.url.rstrip('/')}/chat/completions", body)
@@ -78,25 +85,21 @@ class Pieces:
 
 def last_text(item: Any) -> Any:
     """Give the text of a chat request's last message from the user, for who knows no chats; any other item as it is."""
-    if not _is_chat(item):
+    if not isinstance(item, Chat):
         return item
-    said = [each.get("content") for each in item[PASSED_ON]["messages"] if each.get("role") == "user"]
+    said = [each.get("content") for each in item.messages if each.get("role") == "user"]
     parts = said[-1] if said else ""
     if isinstance(parts, list):
         return "".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
     return parts
 
 
-def _is_chat(item: Any) -> bool:
-    return isinstance(item, dict) and list(item) == [PASSED_ON] and isinstance(item[PASSED_ON], dict)
-
-
-def _asked(item: Any) -> dict[str, Any]:
-    if _is_chat(item):
-        return dict(item[PASSED_ON])
+def _asked(item: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    if isinstance(item, Chat):
+        return item.messages, item.how
     if isinstance(item, list) and item and all(isinstance(each, dict) and "role" in each for each in item):
-        return {"messages": item}
-    return {"messages": [{"role": "user", "content": as_text(item)}]}
+        return item, {}
+    return [{"role": "user", "content": as_text(item)}], {}
 
 
 def read(endpoint: ChatEndpoint, reply: Any) -> Said:
@@ -106,15 +109,15 @@ def read(endpoint: ChatEndpoint, reply: Any) -> Said:
     if not isinstance(text, str):
         raise WrongShape("the answer is no text")
     told, confidence = read_label(endpoint.answer, text)
+    sure = _mean_probability(choice) if confidence is None else confidence
+    return replace(usage_of(reply), label=told, confidence=sure, text=text)
+
+
+def usage_of(reply: Any) -> Said:
+    """Read how many tokens were sent and came back."""
     usage = reply.get("usage") if isinstance(reply, dict) else None
     usage = usage if isinstance(usage, dict) else {}
-    return Said(
-        label=told,
-        confidence=_mean_probability(choice) if confidence is None else confidence,
-        input_tokens=count(usage.get("prompt_tokens")),
-        output_tokens=count(usage.get("completion_tokens")),
-        text=text,
-    )
+    return Said(input_tokens=count(usage.get("prompt_tokens")), output_tokens=count(usage.get("completion_tokens")))
 
 
 def read_label(answer: ChatAnswer, text: str) -> tuple[str, float | None]:

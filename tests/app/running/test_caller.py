@@ -36,12 +36,19 @@ def image() -> list[float]:
 
 
 def called(
-    endpoints: dict[str, Any], name: str, item: Any, *, within: float = 20.0, times: int = 1, environ: Any = None
+    endpoints: dict[str, Any],
+    name: str,
+    item: Any,
+    *,
+    within: float = 20.0,
+    times: int = 1,
+    environ: Any = None,
+    hosts: tuple[str, ...] = ("127.0.0.1",),
 ) -> list[Heard]:
     """Call an endpoint some times, one after the other."""
 
     async def work() -> list[Heard]:
-        caller = Caller(Hosts(("127.0.0.1",)), Metrics(), environ or {"PARSIMONY_SECRET_TEST": KEY})
+        caller = Caller(Hosts(hosts), Metrics(), environ or {"PARSIMONY_SECRET_TEST": KEY})
         caller.follow({each: ENDPOINT.validate_python(one) for each, one in endpoints.items()})
         try:
             return [await caller.call(name, item, within) for _ in range(times)]
@@ -144,6 +151,68 @@ def test_a_key_that_is_none_is_not_sent(models: ModelServer, image: list[float],
     (heard,) = called({"all": models.json_endpoint("all", **SECRET)}, "all", image, environ=environ)
     assert "PARSIMONY_SECRET_TEST" in str(heard.error)
     assert models.counted()["calls"] == {}
+
+
+def test_a_reply_that_repeats_the_key_is_no_answer(models: ModelServer, image: list[float]) -> None:
+    models.switch(all="echo")
+    for pointers in ({}, {"label": "/answer/sure", "confidence": "/answer/label"}):
+        (heard,) = called({"all": models.json_endpoint("all", **SECRET, **pointers)}, "all", image)
+        assert (heard.label, heard.error) == (None, "the reply repeats the key that was sent")
+
+
+def test_a_key_goes_only_to_hosts_that_are_named(models: ModelServer, image: list[float]) -> None:
+    endpoint = models.json_endpoint("all", **SECRET) | {"url": "http://models.invalid/"}
+    (heard,) = called({"all": endpoint}, "all", image, hosts=("*",))
+    assert "keys go only to hosts" in str(heard.error)
+
+
+def test_a_get_is_never_sent_twice_by_itself(models: ModelServer, image: list[float]) -> None:
+    models.switch()
+    url = f"{models.url}/json/all?pixels={{{{item}}}}"
+    endpoint = models.json_endpoint("all", method="GET", url=url)
+    assert [one.error for one in called({"all": endpoint}, "all", image, times=2)] == [None, None]
+    models.switch(all="reset")
+    (heard,) = called({"all": endpoint}, "all", image)
+    assert (heard.attempts, models.counted()["calls"]) == (1, {"all": 1})
+
+
+def test_waiting_for_a_free_call_is_no_failure(models: ModelServer, image: list[float]) -> None:
+    models.switch(all="slow")
+
+    async def work() -> list[Heard]:
+        caller = Caller(Hosts(("127.0.0.1",)), Metrics())
+        endpoint = models.json_endpoint("all", concurrency=1, timeout_s=1.5)
+        caller.follow({"all": ENDPOINT.validate_python(endpoint)})
+        heard = await asyncio.gather(*(caller.call("all", image, 20.0) for _ in range(8)))
+        assert caller.state("all") == "closed"
+        short = await asyncio.gather(*(caller.call("all", image, 0.45) for _ in range(4)))
+        assert any("no call was free" in str(one.error) for one in short)
+        assert caller.state("all") == "closed"
+        await caller.close()
+        return heard
+
+    assert [one.error for one in asyncio.run(work())] == [None] * 8
+
+
+@pytest.mark.parametrize("fault", ["no-such-digit", "bad-item"])
+def test_an_items_fault_opens_no_circuit_and_is_paid_all_the_same(
+    models: ModelServer, image: list[float], fault: str
+) -> None:
+    models.switch(all=fault)
+    endpoint = models.chat_endpoint("all", prices={"per_input_token": 0.5})
+    heard = called({"all": endpoint}, "all", image, times=FAILURES + 1)
+    assert OPEN not in [one.error for one in heard]
+    if fault == "no-such-digit":
+        assert heard[0].cost == 32.0
+    assert heard[0].is_paid
+
+
+@pytest.mark.parametrize("item", [{"chat": {}}, {"chat": {"messages": [1]}}, 2**70, "\ud800", [float("1e308")]])
+def test_no_item_raises(models: ModelServer, item: Any) -> None:
+    models.switch()
+    for endpoint in (models.json_endpoint("all"), models.chat_endpoint("all"), models.inference_endpoint("all")):
+        (heard,) = called({"all": endpoint}, "all", item)
+        assert heard.error is not None
 
 
 def test_a_judge_gives_the_confidence_where_the_model_tells_none(models: ModelServer, image: list[float]) -> None:

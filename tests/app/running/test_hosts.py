@@ -37,6 +37,10 @@ SOMEWHERE = "93.184.216.34"
         "http://[64:ff9b::7f00:1]/",
         "http://[2002:7f00:1::]/",
         "http://[::]/",
+        "http://\uff11\uff12\uff17.0.0.1/",
+        "http://127\u30020\u30020\u30021/",
+        "http://\u2460\u2461\u2466.0.0.1/",
+        "http://\uff11\uff16\uff19.\uff12\uff15\uff14.\uff11\uff16\uff19.\uff12\uff15\uff14/",
     ],
 )
 def test_addresses_that_are_not_public_are_refused_unless_they_are_named(url: str) -> None:
@@ -97,3 +101,15 @@ def test_some_addresses_are_never_called_even_if_they_are_named(address: str) ->
 def test_a_name_with_one_bad_address_among_good_ones_is_refused() -> None:
     with pytest.raises(HostRefused):
         Hosts(()).check("mixed.example", 443, [SOMEWHERE, "10.0.0.1"])
+
+
+def test_the_last_look_before_a_connection_admits_only_what_a_name_led_to() -> None:
+    hosts = Hosts(("localhost",))
+    with pytest.raises(HostRefused):
+        hosts.check_address("127.0.0.1")
+    hosts.check("localhost", 80, ["127.0.0.1"])
+    hosts.check_address("127.0.0.1")
+    hosts.check_address(SOMEWHERE)
+    for address in ("127.0.0.2", "169.254.169.254", "::ffff:10.0.0.1", "fe80::1%eth0"):
+        with pytest.raises(HostRefused):
+            hosts.check_address(address)

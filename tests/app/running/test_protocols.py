@@ -6,7 +6,8 @@ import pytest
 
 from app.running import protocols
 from app.running.circuit import FAILURES, REST_S, Circuit
-from app.running.protocols.openai_chat import read_label
+from app.running.protocols.open_inference import flat
+from app.running.protocols.openai_chat import Chat, read_label
 from app.running.templates import WrongShape
 from models.endpoint import ENDPOINT, Choice, JsonField, Pattern, WholeText
 
@@ -45,12 +46,12 @@ def test_json_takes_the_best_of_scores_and_the_values_of_a_feature() -> None:
     ("pointers", "reply", "said"),
     [
         ({"label": "/y"}, {}, "no /y"),
-        ({"label": "/y"}, {"y": None}, "the label is None"),
+        ({"label": "/y"}, {"y": None}, "the label is nothing"),
         ({"label": "/y"}, {"y": ""}, "0 characters"),
         ({"label": "/y"}, {"y": "x" * 201}, "201 characters"),
         ({"label": "/y"}, [], "no /y"),
-        ({"label": "/y", "confidence": "/p"}, {"y": "a", "p": "high"}, "the confidence is 'high'"),
-        ({"label": "/y", "cost": "/c"}, {"y": "a", "c": -1}, "the cost is -1"),
+        ({"label": "/y", "confidence": "/p"}, {"y": "a", "p": "high"}, "the confidence is a text"),
+        ({"label": "/y", "cost": "/c"}, {"y": "a", "c": -1}, "the cost must be from 0"),
         ({"scores": "/s"}, {"s": {}}, "no scores"),
         ({"scores": "/s"}, {"s": [1]}, "must be an object"),
         ({"values": "/v"}, {"v": []}, "no values"),
@@ -102,9 +103,14 @@ def test_chat_sends_texts_messages_or_a_whole_request() -> None:
     assert (made.body["max_tokens"], made.body["temperature"], made.body["logprobs"]) == (3, 0.0, True)
     messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     assert request(CHAT, messages).body["messages"] == messages
-    whole = {"chat": {"messages": messages, "temperature": 1.5, "max_tokens": 9}}
+    whole = Chat(messages, {"temperature": 1.5, "max_tokens": 9})
     assert request(CHAT, whole).body["temperature"] == 1.5
     assert request(CHAT, whole).body["max_tokens"] == 9
+    assert request(CHAT, Chat(messages, {"max_tokens": 10**9})).body["max_tokens"] == 256
+    assert request(CHAT, Chat(messages, {"max_completion_tokens": 7})).body["max_completion_tokens"] == 7
+    disguised = {"chat": {"messages": messages, "n": 128}}
+    assert request(CHAT, disguised).body["messages"][0]["content"].startswith("{")
+    assert "n" not in request(CHAT, disguised).body
     assert request(CHAT, whole).body["model"] == "m"
     assert request(JSON | {"body": "{{item}}", "url": URL, "label": "/y"}, whole).body == "a"
 
@@ -170,20 +176,34 @@ def test_embeddings_are_read() -> None:
 def test_a_circuit_opens_after_failures_in_a_row_and_closes_after_one_good_try() -> None:
     circuit = Circuit()
     for _ in range(FAILURES - 1):
-        circuit.end(0.0, failed=True)
-    circuit.end(0.0, failed=False)
+        circuit.end(0.0, True, False)
+    circuit.end(0.0, None, False)
+    circuit.end(0.0, False, False)
     for _ in range(FAILURES - 1):
-        circuit.end(0.0, failed=True)
+        circuit.end(0.0, True, False)
     assert circuit.admits(0.0)
-    circuit.end(1.0, failed=True)
+    circuit.end(1.0, True, False)
     assert (circuit.state(1.0), circuit.admits(1.0)) == ("open", False)
+    circuit.end(2.0, False, False)  # a call that was begun before
+    assert circuit.state(2.0) == "open"
     later = 1.0 + REST_S
     assert (circuit.state(later), circuit.admits(later)) == ("half-open", True)
-    circuit.begin(later)
+    assert circuit.begin(later)
     assert not circuit.admits(later)
-    circuit.end(later, failed=True)
+    circuit.end(later, True, False)  # another one of these
+    assert not circuit.admits(later)
+    circuit.end(later, True, True)
     assert circuit.state(later + 1) == "open"
     again = later + REST_S
-    circuit.begin(again)
-    circuit.end(again, failed=False)
+    assert circuit.begin(again)
+    circuit.end(again, False, True)
     assert circuit.state(again) == "closed"
+
+
+def test_a_tensor_nested_without_end_is_refused_at_once() -> None:
+    deep: Any = 1
+    for _ in range(200):
+        deep = [deep]
+    with pytest.raises(WrongShape, match="8 levels"):
+        flat([deep, *[1] * 100_000])
+    assert flat([1, [2, [3]], 4]) == [1, 2, 3, 4]

@@ -23,7 +23,7 @@ def test_an_item_goes_through_a_body_as_it_is(item: Any) -> None:
     assert sent == {"model": "m", "input": [item]}
 
 
-@given(st.text(max_size=60))
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=60).filter(lambda text: text not in (".", "..")))
 def test_a_text_in_a_url_stays_where_it_is_put(text: str) -> None:
     parts = urlsplit(fill_url("http://host.example:81/a/{{item}}/b?x={{item}}&y=1", text))
     assert parts.netloc == "host.example:81"
@@ -38,6 +38,13 @@ def test_a_place_within_a_text_takes_a_texts_value_and_writes_others_as_json() -
 
 def test_a_template_within_an_item_is_text() -> None:
     assert fill("say {{item}}", "{{item}}") == "say {{item}}"
+
+
+@pytest.mark.parametrize("item", ["..", ".", "\ud800"])
+def test_no_item_leads_to_another_path(item: str) -> None:
+    with pytest.raises(WrongShape):
+        fill_url("http://host.example/score/{{item}}/admin", item)
+    assert fill_url("http://host.example/score/{{item}}", "a..b").endswith("/a..b")
 
 
 @pytest.mark.parametrize("pointer", ["/a/b", "/0", "/a/-"])

@@ -1,0 +1,200 @@
+"""One HTTP request to an endpoint: guarded hosts, keys from the environment, replies read to a limit.
+
+No message holds a key or anything of a reply but its status and size.
+"""
+
+import email.utils
+import socket
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import aiohttp
+import orjson
+from yarl import URL
+
+from app.running import protocols
+from app.running.hosts import GuardedResolver, HostRefused, Hosts
+from app.running.protocols.message import Request, Said
+from app.running.protocols.openai_chat import Pieces
+from app.running.templates import WrongShape
+from models import InvalidRequest
+from models.endpoint import Endpoint
+
+CONNECT_S = 5.0
+OK, REDIRECT, CLIENT_FAULT, SERVER_FAULT = 200, 300, 400, 500
+_BLAMED = (408, 429)
+"""Replies of the 4xx that tell of the endpoint, and not of the item."""
+
+
+class Failed(Exception):
+    """A try that failed. again: whether it may be tried again, for nothing can have been paid; wait_s: after how many
+    seconds at least. blames: whether it tells that the endpoint is ill. cost: what it cost all the same, if known."""
+
+    def __init__(
+        self, why: str, *, again: bool = False, wait_s: float = 0.0, blames: bool = True, cost: float | None = None
+    ) -> None:
+        super().__init__(why)
+        self.again, self.wait_s, self.blames, self.cost = again, wait_s, blames, cost
+
+
+class Transport:
+    """Sends requests; made and closed on the event loop that it is used on."""
+
+    def __init__(self, hosts: Hosts, environ: Mapping[str, str]) -> None:
+        self._hosts, self._environ = hosts, environ
+        self._kept = self._session(force_close=False)
+        self._fresh = self._session(force_close=True)
+        """For GET and PUT: the library sends these again by itself where a connection that was kept breaks."""
+
+    def _session(self, *, force_close: bool) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(
+            resolver=GuardedResolver(self._hosts),
+            use_dns_cache=False,
+            limit=0,
+            force_close=force_close,
+            socket_factory=self._socket,
+        )
+        return aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            auto_decompress=False,
+            headers={"User-Agent": "parsimony", "Accept": "application/json", "Accept-Encoding": "identity"},
+        )
+
+    def _socket(self, address: Any) -> socket.socket:
+        """Make a socket for an address that may be called, however it was come by."""
+        family, kind, protocol, _, where = address
+        self._hosts.check_address(str(where[0]))
+        return socket.socket(family, kind, protocol)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._kept.close()
+        await self._fresh.close()
+
+    async def send(self, endpoint: Endpoint, request: Request) -> Said:
+        """Send a request once, and read the reply; raises Failed."""
+        headers = self._headers(endpoint)
+        if request.data is not None:
+            headers["Content-Type"] = "application/json"
+        session = self._kept if request.method == "POST" else self._fresh
+        try:
+            self._hosts.refuse_url(request.url)
+            async with session.request(
+                request.method,
+                URL(request.url, encoded=True),
+                data=request.data,
+                headers=headers,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
+            ) as reply:
+                body = await _body(reply, endpoint.most_reply_bytes, request.on_text)
+        except aiohttp.ClientConnectorError as error:
+            if isinstance(error.os_error, HostRefused):
+                raise Failed(str(error.os_error), blames=False) from error
+            raise Failed(f"cannot be reached: {type(error.os_error).__name__}", again=True) from error
+        except aiohttp.ClientError as error:
+            raise Failed(f"the connection broke: {type(error).__name__}") from error
+        except (HostRefused, InvalidRequest) as error:
+            raise Failed(str(error), blames=False) from error
+        except OSError as error:
+            raise Failed(f"cannot be reached: {type(error).__name__}", again=True) from error
+        key = self._key(endpoint)
+        if key is not None and key.encode() in body:
+            raise Failed("the reply repeats the key that was sent", blames=False)
+        return _read(endpoint, reply, body)
+
+    def _headers(self, endpoint: Endpoint) -> dict[str, str]:
+        """Give the header with the key; raises Failed if it is not set, or may not be sent to the host."""
+        key = self._key(endpoint)
+        if endpoint.secret is None or key is None:
+            return {}
+        if not key:
+            raise Failed(f"{endpoint.secret} is not set where the service runs", blames=False)
+        if not key.isascii() or not key.isprintable():
+            raise Failed(f"{endpoint.secret} holds characters that no header may have", blames=False)
+        if not self._hosts.names_url(endpoint.url):
+            raise Failed("keys go only to hosts that PARSIMONY_ENDPOINT_HOSTS names", blames=False)
+        is_bearer = endpoint.secret_header.lower() == "authorization"
+        return {endpoint.secret_header: f"Bearer {key}" if is_bearer else key}
+
+    def _key(self, endpoint: Endpoint) -> str | None:
+        return None if endpoint.secret is None else self._environ.get(endpoint.secret, "").strip()
+
+
+async def _body(reply: aiohttp.ClientResponse, most: int, on_text: Callable[[str], None] | None) -> bytes:
+    """Read a body to its end, that of a stream put together as if it had come as a whole; raises Failed if it is
+    longer than it may be. O(length)."""
+    is_stream = on_text is not None and reply.status == OK and reply.content_type == "text/event-stream"
+    pieces, rest, length = Pieces(), list[bytes](), 0
+    async for some in reply.content.iter_chunked(2**16):
+        length += len(some)
+        if length > most:
+            reply.close()
+            raise Failed(f"the reply has more than {most} bytes", blames=False)
+        rest.append(some)
+        if is_stream and on_text is not None and b"\n" in some:
+            *lines, last = b"".join(rest).split(b"\n")
+            rest = [last]
+            for line in lines:
+                _pass_on(pieces, line, on_text)
+    return orjson.dumps(pieces.reply()) if is_stream else b"".join(rest)
+
+
+def _pass_on(pieces: Pieces, line: bytes, on_text: Callable[[str], None]) -> None:
+    try:
+        text = pieces.take(line)
+    except WrongShape as error:
+        raise Failed(str(error)) from error
+    if text:
+        on_text(text)
+
+
+def _read(endpoint: Endpoint, reply: aiohttp.ClientResponse, body: bytes) -> Said:
+    """Read a reply by its status; raises Failed."""
+    status = reply.status
+    if status in endpoint.retries.statuses:
+        raise Failed(f"answered {status}", again=True, wait_s=_retry_after(reply.headers.get("Retry-After", "")))
+    if status >= CLIENT_FAULT:
+        raise Failed(f"answered {status}", blames=status >= SERVER_FAULT or status in _BLAMED)
+    if status >= REDIRECT:
+        raise Failed(f"answered {status}, and redirects are not followed")
+    try:
+        content = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise Failed(f"answered {len(body)} bytes that are no JSON") from error
+    try:
+        return protocols.read(endpoint, content)
+    except WrongShape as error:
+        cost = priced(endpoint, protocols.spent(endpoint, content))
+        raise Failed(str(error), blames=False, cost=cost) from error
+
+
+def priced(endpoint: Endpoint, said: Said) -> float | None:
+    """Give what a call cost: what the reply says, else by its tokens; None where prices are by the token and the reply
+    tells of none."""
+    prices = endpoint.prices
+    if said.cost is not None or prices is None:
+        return said.cost
+    if (prices.per_input_token and said.input_tokens is None) or (
+        prices.per_output_token and said.output_tokens is None
+    ):
+        return None
+    sent, came = said.input_tokens or 0, said.output_tokens or 0
+    return prices.per_call + prices.per_input_token * sent + prices.per_output_token * came
+
+
+def _retry_after(text: str) -> float:
+    """Read how many seconds to wait, told as seconds or as a date; 0 for what is neither.
+
+    >>> _retry_after("3"), _retry_after("soon")
+    (3.0, 0.0)
+    """
+    if text.strip().isdecimal():
+        return min(float(text), 3600.0)
+    try:
+        return max(email.utils.parsedate_to_datetime(text).timestamp() - time.time(), 0.0)
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
