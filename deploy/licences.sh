@@ -4,7 +4,7 @@ set -eu
 cd "$(dirname "$0")/.."
 bin=${BIN:-.venv/bin}
 test -x "$bin/pip-licenses" || { echo "there is no $bin/pip-licenses; run: make install" >&2; exit 1; }
-packages=$(sed -nE 's/^([A-Za-z0-9._-]+)==.*/\1/p' requirements.lock | sort -u)
+packages=$(grep -v "sys_platform == 'win32'" requirements.lock | sed -nE 's/^([A-Za-z0-9._-]+)==.*/\1/p' | sort -u)
 cat <<'HEAD'
 # Licences
 

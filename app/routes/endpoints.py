@@ -21,23 +21,27 @@ _NAME: TypeAdapter[str] = TypeAdapter(EndpointName)
 _REPLACED: dict[int | str, dict[str, Any]] = {
     200: {"model": ShownEndpoint, "description": "it took the place of an older one"}
 }
-_EXAMPLES = [
-    {
-        "protocol": "json",
-        "url": "https://models.example/mlp",
-        "body": {"pixels": "{{item}}"},
-        "label": "/label",
-        "confidence": "/confidence",
+_EXAMPLES: dict[str, Any] = {
+    "json": {
+        "value": {
+            "protocol": "json",
+            "url": "https://models.example/mlp",
+            "body": {"pixels": "{{item}}"},
+            "label": "/label",
+            "confidence": "/confidence",
+        }
     },
-    {
-        "protocol": "openai-chat",
-        "url": "https://api.openai.com/v1",
-        "model": "gpt-4o-mini",
-        "secret": "PARSIMONY_SECRET_OPENAI",
-        "prices": {"per_input_token": 1.5e-7, "per_output_token": 6e-7},
-        "answer": {"kind": "choice", "labels": ["spam", "no spam"]},
+    "openai-chat": {
+        "value": {
+            "protocol": "openai-chat",
+            "url": "https://api.openai.com/v1",
+            "model": "gpt-4o-mini",
+            "secret": "PARSIMONY_SECRET_OPENAI",
+            "prices": {"per_input_token": 1.5e-7, "per_output_token": 6e-7},
+            "answer": {"kind": "choice", "labels": ["spam", "no spam"]},
+        }
     },
-]
+}
 
 
 class EndpointList(Listed):
@@ -55,7 +59,7 @@ class EndpointList(Listed):
 )
 async def put(
     name: PathEndpoint,
-    endpoint: Annotated[Endpoint, Body(examples=_EXAMPLES)],
+    endpoint: Annotated[Endpoint, Body(openapi_examples=_EXAMPLES)],
     context: InContext,
     response: Response,
 ) -> ShownEndpoint:
