@@ -46,8 +46,10 @@ def endpoint_list(as_json: AsJson = False) -> None:
         terminal.print_json({"items": items})
         return
     terminal.say_if_empty(items)
-    rows = [(item["name"], item["endpoint"]["protocol"], item["endpoint"]["url"]) for item in items]
-    terminal.print_table("endpoints", ["name", "protocol", "url"], rows)
+    rows = [
+        (item["name"], item["endpoint"]["protocol"], item["endpoint"]["url"], item.get("circuit", "")) for item in items
+    ]
+    terminal.print_table("endpoints", ["name", "protocol", "url", "circuit"], rows)
 
 
 @endpoint.command("show")
