@@ -39,7 +39,9 @@ def put_endpoint(repos: Repositories, name: str, spec: Any) -> dict[str, Any]:
         endpoint = ENDPOINT.validate_json(orjson.dumps(spec))
     except ValidationError as error:
         raise InvalidRequest.of(error) from error
-    Hosts(repos.settings.callable_hosts()).refuse_url(endpoint.url)
+    hosts = Hosts(repos.settings.callable_hosts())
+    hosts.refuse_url(endpoint.url)
+    hosts.refuse_key(endpoint.url, endpoint.secret)
     repos.endpoints.put(name, endpoint)
     return {"name": name, "endpoint": endpoint.model_dump(mode="json")}
 

@@ -69,7 +69,9 @@ async def put(
     PARSIMONY_ENDPOINT_HOSTS; loopback and private addresses only if they are named there.
     """
     endpoint_name(name)
-    Hosts(context.settings.callable_hosts()).refuse_url(endpoint.url)
+    hosts = Hosts(context.settings.callable_hosts())
+    hosts.refuse_url(endpoint.url)
+    hosts.refuse_key(endpoint.url, endpoint.secret)
     is_new = await asyncio.to_thread(context.repos.endpoints.put, name, endpoint)
     response.status_code = 201 if is_new else 200
     await _look_again(context)

@@ -59,6 +59,12 @@ class Hosts:
         except HostRefused as error:
             raise InvalidRequest.at(Fault(("url",), str(error))) from error
 
+    def refuse_key(self, url: str, secret: str | None) -> None:
+        """Raise InvalidRequest where a key would go to a host that is not named."""
+        if secret is not None and not self.names_url(url):
+            fault = "goes only to a host that PARSIMONY_ENDPOINT_HOSTS names otherwise than by *: name this one there"
+            raise InvalidRequest.at(Fault(("secret",), fault))
+
     def names_url(self, url: str) -> bool:
         """Tell whether a pattern other than ``*`` names the host of an address: keys go only there."""
         return self._names(*_host_and_port(url), but="*")

@@ -122,8 +122,7 @@ async def cascade(live: Live[CascadePlan], asked: Asked, tools: Tools) -> Starte
         item=asked.item.id,
     )
     decision = live.plan.decide(query)
-    timed = unit_s if limits.deadline is not None else None
-    runner = cascade_run.run(live.plan, query, decision, left=asked.left, unit_s=timed, without=asked.without)
+    runner = cascade_run.run(live.plan, query, decision, left=asked.left, unit_s=unit_s, without=asked.without)
     planned = dict(zip(live.plan.names, live.plan.execution_times.tolist(), strict=True))
     planned |= {step.classifier: step.execution_time for step in decision.steps}
     return Started(runner, facts_of(live, query, decision), planned)

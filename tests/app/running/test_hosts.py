@@ -113,3 +113,11 @@ def test_the_last_look_before_a_connection_admits_only_what_a_name_led_to() -> N
     for address in ("127.0.0.2", "169.254.169.254", "::ffff:10.0.0.1", "fe80::1%eth0"):
         with pytest.raises(HostRefused):
             hosts.check_address(address)
+
+
+def test_a_key_for_a_host_that_is_not_named_is_refused() -> None:
+    hosts = Hosts(("*", "api.models.example"))
+    hosts.refuse_key("https://api.models.example/v1", "PARSIMONY_SECRET_X")
+    hosts.refuse_key("https://other.example/v1", None)
+    with pytest.raises(InvalidRequest, match="secret"):
+        hosts.refuse_key("https://other.example/v1", "PARSIMONY_SECRET_X")
