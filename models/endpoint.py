@@ -12,6 +12,8 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue, TypeAdapter, 
 from models.base import LARGEST, Items, Label, Sent, Value
 
 MOST_LABELS = 1000
+MOST_LEVELS = 32
+"""How deep a template may be nested."""
 SECRET_PREFIX = "PARSIMONY_SECRET_"
 _HEADER = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$"
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
@@ -116,6 +118,9 @@ class JsonEndpoint(EndpointBase):
         description="the request's body: {{item}} stands for the item, {{item/pointer}} for a part of it; GET has none",
     )
     label: Pointer | None = Field(default=None, description="where in the reply the label stands")
+    labels: Annotated[Items[Label], Field(max_length=MOST_LABELS)] = Field(
+        default=(), description="the labels that it may say, any other is no answer; none: it may say what it will"
+    )
     confidence: Pointer | None = Field(default=None, description="where the confidence stands")
     scores: Pointer | None = Field(
         default=None, description="where an object of labels and their scores stands; the best is the label"
@@ -124,6 +129,17 @@ class JsonEndpoint(EndpointBase):
         default=None, description="of a sensor that is a feature: where its number or numbers stand"
     )
     cost: Pointer | None = Field(default=None, description="where what the call cost stands, in the artifact's unit")
+
+    @field_validator("body")
+    @classmethod
+    def _is_shallow(cls, body: JsonValue) -> JsonValue:
+        level: list[JsonValue] = [body]
+        for _ in range(MOST_LEVELS):
+            inner = [each for each in level if isinstance(each, list | dict)]
+            level = [part for each in inner for part in (each.values() if isinstance(each, dict) else each)]
+        if level:
+            raise ValueError(f"must be nested at most {MOST_LEVELS} levels deep")
+        return body
 
     @model_validator(mode="after")
     def _says_something(self) -> "JsonEndpoint":

@@ -91,7 +91,9 @@ class RunStep(Value):
     classifier: str = Field(description="the classifier, sensor or embedder that was called")
     label: str | None = Field(default=None, description="what it said; null: nothing, or numbers only")
     confidence: float | None = Field(default=None, description="how sure it was")
-    accepted: bool = Field(description="whether the run's answer is this one's")
+    accepted: bool = Field(
+        description="whether the run's answer is this one's; false for all where the artifact combines answers"
+    )
     cost: float = Field(description="what the call cost, in the artifact's unit")
     seconds: float = Field(description="how long it took, tries included")
     attempts: int = Field(default=1, description="how often it was tried; 0: it was not called")

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from models.errors import EndpointFailed, RunTimeout
 
+COARSE_S = 0.01
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -82,10 +84,16 @@ class SoFar:
         said = [one for one in self.heard if one.label is not None]
         reasons = "; ".join(filter(None, (why, self.failures)))
         if not said:
-            kind = RunTimeout if left <= 0 else EndpointFailed
-            raise kind(f"there is no answer: {reasons or 'nothing was called'}")
+            raise no_answer(left, reasons or "nothing was called")
         best = max(said, key=lambda one: -1.0 if one.confidence is None else one.confidence)
         return taken(best, reasons or None)
+
+
+def no_answer(left: float, why: str) -> EndpointFailed:
+    """Make the error of a run without an answer: RunTimeout if its time is over, which timers tell to a hundredth of a
+    second."""
+    kind = RunTimeout if left < COARSE_S else EndpointFailed
+    return kind(f"there is no answer: {why}")
 
 
 def taken(heard: Heard, degraded: str | None) -> Answer:

@@ -74,6 +74,7 @@ async def put(
     hosts.refuse_key(endpoint.url, endpoint.secret)
     is_new = await asyncio.to_thread(context.repos.endpoints.put, name, endpoint)
     response.status_code = 201 if is_new else 200
+    context.caller.begin_anew(name)
     await _look_again(context)
     return _shown(context, name, endpoint)
 

@@ -171,7 +171,8 @@ def _limits(parameters: dict[str, JsonValue]) -> RunLimits:
 def _items(request: InferRequest) -> tuple[RunItem, ...]:
     """Cut the tensor into items; raises InvalidRequest if its elements do not fit its shape."""
     tensor = request.inputs[0]
-    rows = tensor.shape[0] if len(tensor.shape) > 1 else 1
+    is_many = len(tensor.shape) > 1 or (tensor.datatype == "BYTES" and bool(tensor.shape))
+    rows = tensor.shape[0] if is_many else 1
     try:
         elements = flat(tensor.data)
     except WrongShape as error:

@@ -76,6 +76,13 @@ class Caller:
                 self._metrics.circuit.remove(name)
         self._lines, self._followed = lines, endpoints
 
+    def begin_anew(self, name: str) -> None:
+        """Forget how an endpoint fared: whoever registers it again has seen to it."""
+        line = self._lines.get(name)
+        if line is not None:
+            line.circuit = Circuit()
+            self._metrics.circuit.labels(name).set(0)
+
     def endpoint(self, name: str) -> Endpoint | None:
         """Give an endpoint; None if none has this name."""
         line = self._lines.get(name)

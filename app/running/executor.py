@@ -128,7 +128,7 @@ def steps_of(heard: list[Heard], tariff: Tariff, taken: str | None) -> tuple[Run
             classifier=one.name,
             label=one.label,
             confidence=one.confidence,
-            accepted=one.name == taken and one.label is not None,
+            accepted=one.error is None and one.name == taken,
             cost=tariff.of(one),
             seconds=one.seconds,
             attempts=one.attempts,

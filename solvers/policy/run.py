@@ -6,51 +6,57 @@ from models.errors import InvalidRequest
 from models.policy import Acquired, AcquireDecision, Answer, PolicyQuery
 from solvers.policy.plan import PolicyPlan
 from solvers.running import Answer as RunAnswer
-from solvers.running import Call, Heard, Runner, SoFar
+from solvers.running import Call, Heard, Runner, SoFar, no_answer
 
 MOST_STEPS = 1000
 """No policy has as many sensors; a plan that is somebody's bytes may ask for ever."""
 
 
 def run(plan: PolicyPlan, query: PolicyQuery, *, left: float, without: frozenset[str] = frozenset()) -> Runner:
-    """Run an item of which nothing is known. Where a sensor cannot be had, what is known decides.
+    """Run an item of which nothing is known. Where a sensor cannot be had, what is known
+    decides, and where nothing is, the cheapest one that can be had within the budget is acquired first.
 
-    left: seconds that it may take. without: sensors that must not be called.
+    left: seconds that it may take. without: sensors that must not be called. Raises EndpointFailed, or RunTimeout, if
+    a sensor was wanted and none could be had.
     """
     so_far, acquired = SoFar(), dict(query.acquired)
     reasons: list[str] = []
+    lost = set(without)
     for _ in range(MOST_STEPS):
-        known = query.model_copy(update={"acquired": acquired})
-        decision = plan.decide(known)
+        decision = plan.decide(query.model_copy(update={"acquired": acquired}))
         if not isinstance(decision, AcquireDecision):
             break
         wanted = tuple(name for name in (decision.sensor, *decision.then) if name not in acquired)
-        lacking = [name for name in wanted if name in without]
-        if lacking or left <= 0:
-            reasons += [f"{name}: its circuit is open" for name in lacking] or ["the time was over"]
+        reasons += [f"{name}: its circuit is open" for name in wanted if name in without and name not in reasons]
+        if lost.intersection(wanted):
+            wanted = () if acquired else _cheapest(plan, query, lost)
+        if not wanted or left <= 0:
+            reasons += ["the time was over"] if left <= 0 else []
             break
         back = yield Call(wanted, left)
         left = back.left
         so_far.heard += back.heard
-        told: dict[str, Acquired] = {}
         for one in back.heard:
             said, why = _told(plan, one)
             if said is not None:
-                told[one.name] = said
-            elif why is not None:
-                reasons.append(f"{one.name}: {why}")
-        acquired |= told
-        if len(told) < len(wanted):
-            break
-    return _classified(plan, query.model_copy(update={"acquired": acquired}), so_far, reasons)
+                acquired[one.name] = said
+            else:
+                lost.add(one.name)
+                reasons += [f"{one.name}: {why}"] if why else []
+    why_less = "; ".join(dict.fromkeys(filter(None, (so_far.failures, *reasons)))) or None
+    if why_less is not None and not acquired:
+        raise no_answer(left, why_less)
+    decided = plan.classify(query.model_copy(update={"acquired": acquired}))
+    probability = decided.probabilities[decided.label]
+    return RunAnswer(decided.label, probability, None, decided.probabilities, why_less)
 
 
-def _classified(plan: PolicyPlan, known: PolicyQuery, so_far: SoFar, reasons: list[str]) -> RunAnswer:
-    decision = plan.classify(known)
-    failures = so_far.failures
-    degraded = "; ".join([*([failures] if failures else []), *reasons]) or None
-    probability = decision.probabilities[decision.label]
-    return RunAnswer(decision.label, probability, None, decision.probabilities, degraded)
+def _cheapest(plan: PolicyPlan, query: PolicyQuery, lost: set[str]) -> tuple[str, ...]:
+    """Give the cheapest sensor that can still be had within the budget; none if none can."""
+    limits = [limit for limit in (query.budget, query.hard_budget) if limit is not None]
+    costs = zip(plan.costs.tolist(), plan.sensors, strict=True)
+    able = [(cost, name) for cost, name in costs if name not in lost and all(cost <= limit for limit in limits)]
+    return (min(able)[1],) if able else ()
 
 
 def _told(plan: PolicyPlan, heard: Heard) -> tuple[Acquired | None, str | None]:

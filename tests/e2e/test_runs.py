@@ -270,6 +270,7 @@ def test_endpoints_are_kept_listed_probed_and_forgotten(server: Server) -> None:
         ({"secret": "PARSIMONY_REDIS_URL"}, "pattern"),
         ({"secret_header": "X: y\r\nZ"}, "pattern"),
         ({"label": "no/pointer"}, "JSON pointer"),
+        ({"body": json.loads("[" * 40 + "]" * 40)}, "32 levels"),
     ],
 )
 def test_an_endpoint_that_must_not_be_called_is_refused(
@@ -318,6 +319,13 @@ def test_a_chat_client_needs_two_changed_words(server: Server, model: str) -> No
     assert raw.headers["x-parsimony-artifact"] == f"{model.split('/')[0]}/digits/1"
     assert set(json.loads(raw.headers["x-parsimony-called"])) <= {*COSTS, "embedder"}
     assert raw.headers["x-parsimony-decision"].startswith(model.split("/")[0])
+
+
+def test_a_chat_reaches_classifiers_of_every_protocol(server: Server) -> None:
+    with client_of(server) as client:
+        for model in ("cascade/digits", "policy/digits@budget=14"):
+            reply = client.chat.completions.create(model=model, messages=messages(3))
+            assert reply.choices[0].message.content in set(trained().truth)
 
 
 @pytest.mark.usefixtures("chats")
@@ -391,7 +399,7 @@ def test_a_chats_errors_are_of_openais_kind(server: Server, model: str, kind: ty
     assert refused.value.body is not None
 
 
-def test_an_artifact_is_a_model_of_the_open_inference_protocol(server: Server) -> None:
+def test_an_artifact_is_a_model_of_the_open_inference_protocol(server: Server, models: ModelServer) -> None:
     assert server.client.get("/v2").json()["name"] == "parsimony"
     assert server.client.get("/v2/health/ready").json() == {"ready": True}
     assert server.client.get("/v2/models/cascade.digits").json()["versions"] == ["1"]
@@ -405,6 +413,11 @@ def test_an_artifact_is_a_model_of_the_open_inference_protocol(server: Server) -
     alone = [run(server, "cascade", item=row).json()["label"] for row in rows]
     assert outputs["label"] == alone
     assert len(outputs["confidence"]) == 2
+    texts = {"name": "t", "shape": [2], "datatype": "BYTES", "data": [json.dumps(row) for row in rows]}
+    for name in COSTS:
+        server.client.put(f"/v1/endpoints/{name}", json=models.chat_endpoint(name))
+    told = server.client.post("/v2/models/cascade.digits/infer", json={"inputs": [texts]}).json()
+    assert {output["name"]: output["data"] for output in told["outputs"]}["label"] == alone
     bad = tensor | {"shape": [3, 64]}
     assert server.client.post("/v2/models/cascade.digits/infer", json={"inputs": [bad]}).status_code == 422
 
@@ -448,6 +461,8 @@ def test_a_failing_endpoints_circuit_is_shown_and_counted(server: Server, models
     assert f'parsimony_circuit_open{{endpoint="{first}"}} 1.0' in metrics
     assert f'parsimony_calls_total{{endpoint="{first}",outcome="failed"}}' in metrics
     last = run(server, "cascade", item=image(0)).json()
+    assert server.client.put(f"/v1/endpoints/{first}", json=endpoints(models)[first]).status_code == 200
+    assert server.client.get(f"/v1/endpoints/{first}").json()["circuit"] == "closed"
     assert first not in [step["classifier"] for step in last["steps"]]
     assert "its circuit is open" in last["degraded"]
 

@@ -252,15 +252,14 @@ def test_somebodys_long_cascade_is_refused(plan: CascadePlan) -> None:
 
 
 def test_what_a_policy_cannot_take_is_as_if_it_were_not_had(policies: Any) -> None:
-    for odd in (
-        Heard("fast", "cat"),
-        Heard("fast", "x" * 300, 0.9),
-        Heard("fast", values=(1.0, 2.0, 3.0)),
-        Heard("fast"),
-    ):
-        says = {name: replace(odd, name=name) for name in ("fast", "middle", "strong")}
+    for odd in (Heard("", "cat"), Heard("", "x" * 300, 0.9), Heard("", values=(1.0, 2.0, 3.0)), Heard("")):
+        first = policies.decide(PolicyQuery(item="a")).sensor
+        says = {name: sure(name, "cat", 0.9) for name in ("fast", "middle", "strong")} | {
+            first: replace(odd, name=first)
+        }
         answer = World(says).drive(run_policy(policies, PolicyQuery(item="a"), left=10.0), 10.0)
         assert answer.label in ("cat", "dog", "owl")
+        assert f"{first}: it told what this policy cannot take" in str(answer.degraded)
 
 
 def test_a_failed_call_that_may_be_paid_counts_against_what_is_left(routes: Any) -> None:
@@ -346,15 +345,28 @@ def test_a_policy_acquires_what_it_asks_for_and_classifies_as_it_would(policies:
     assert world.called
 
 
-def test_a_sensor_that_cannot_be_had_ends_a_policys_run_with_what_is_known(policies: Any) -> None:
-    answer = World({}).drive(run_policy(policies, PolicyQuery(item="a"), left=10.0), 10.0)
-    assert answer.label in ("cat", "dog", "owl")
+def test_without_the_sensor_it_wants_a_policy_takes_the_cheapest_first(policies: Any) -> None:
+    costs = dict(zip(policies.sensors, policies.costs.tolist(), strict=True))
+    query = PolicyQuery(item="a")
+    first = policies.decide(query).sensor
+    others = sorted((cost, name) for name, cost in costs.items() if name != first)
+    world = World({name: sure(name, "cat", 0.9) for _, name in others})
+    answer = world.drive(run_policy(policies, query, left=10.0), 10.0)
+    assert world.called[:2] == [first, others[0][1]]
+    assert answer.label == "cat"
     assert "broken" in str(answer.degraded)
-    closed = frozenset({"fast", "middle", "strong"})
-    world = World({})
-    answer = world.drive(run_policy(policies, PolicyQuery(item="a"), left=10.0, without=closed), 10.0)
+
+
+def test_a_policy_that_gets_nothing_has_no_answer(policies: Any) -> None:
+    with pytest.raises(EndpointFailed, match="broken"):
+        World({}).drive(run_policy(policies, PolicyQuery(item="a"), left=10.0), 10.0)
+    world, closed = World({}), frozenset({"fast", "middle", "strong"})
+    with pytest.raises(EndpointFailed, match="its circuit is open"):
+        world.drive(run_policy(policies, PolicyQuery(item="a"), left=10.0, without=closed), 10.0)
     assert not world.called
-    assert "its circuit is open" in str(answer.degraded)
+    slow = World({}, dict.fromkeys(closed, 1e9))
+    with pytest.raises(RunTimeout):
+        slow.drive(run_policy(policies, PolicyQuery(item="a"), left=10.0), 10.0)
 
 
 def values(name: str, *numbers: float) -> Heard:

@@ -11,8 +11,9 @@ __all__ = ["Request", "Said", "read", "request", "spent"]
 
 def request(endpoint: Endpoint, item: Any) -> Request:
     """Make the request for an item; raises WrongShape if the item lacks what the endpoint's template asks for."""
-    if not isinstance(endpoint, ChatEndpoint):
-        item = openai_chat.last_text(item)
+    if isinstance(item, openai_chat.Chat) and not isinstance(endpoint, ChatEndpoint):
+        text = openai_chat.last_text(item)
+        item = text if isinstance(endpoint, EmbeddingsEndpoint) else openai_chat.item_in(text)
     match endpoint:
         case JsonEndpoint():
             return json_service.request(endpoint, item)

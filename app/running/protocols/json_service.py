@@ -21,6 +21,8 @@ def read(endpoint: JsonEndpoint, reply: Any) -> Said:
     if endpoint.label is not None:
         told = label(part_of(reply, endpoint.label))
         confidence = None if scores is None else scores.get(told)
+    if endpoint.labels and told is not None and told not in endpoint.labels:
+        raise WrongShape("the label is none of the endpoint's labels")
     if endpoint.confidence is not None:
         confidence = number(part_of(reply, endpoint.confidence), "the confidence")
     return Said(

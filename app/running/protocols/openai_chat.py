@@ -94,6 +94,19 @@ def last_text(item: Any) -> Any:
     return parts
 
 
+def item_in(text: Any) -> Any:
+    """Give the item that a text is: a list or an object where it is JSON of one, else the text.
+
+    >>> item_in("[1, 2]"), item_in("7 of 9")
+    ([1, 2], '7 of 9')
+    """
+    try:
+        content = orjson.loads(text) if isinstance(text, str) else None
+    except orjson.JSONDecodeError:
+        return text
+    return content if isinstance(content, list | dict) else text
+
+
 def _asked(item: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     if isinstance(item, Chat):
         return item.messages, item.how

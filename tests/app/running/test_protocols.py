@@ -52,6 +52,7 @@ def test_json_takes_the_best_of_scores_and_the_values_of_a_feature() -> None:
         ({"label": "/y"}, [], "no /y"),
         ({"label": "/y", "confidence": "/p"}, {"y": "a", "p": "high"}, "the confidence is a text"),
         ({"label": "/y", "cost": "/c"}, {"y": "a", "c": -1}, "the cost must be from 0"),
+        ({"label": "/y", "labels": ["a", "b"]}, {"y": "zebra"}, "none of the endpoint's labels"),
         ({"scores": "/s"}, {"s": {}}, "no scores"),
         ({"scores": "/s"}, {"s": [1]}, "must be an object"),
         ({"values": "/v"}, {"v": []}, "no values"),
