@@ -9,9 +9,10 @@ from pydantic import ValidationError
 
 from app.metrics import Metrics
 from app.processes.sandbox import Sandbox
-from app.routes.endpoints import endpoint_name
+from app.routes.endpoints import refuse_unless_callable
 from app.routes.runs import reply_of
 from app.running.caller import Caller
+from app.running.executor import probed
 from app.running.hosts import Hosts
 from app.running.runs import run_one
 from app.running.start import Tools
@@ -34,14 +35,11 @@ def endpoints(repos: Repositories) -> list[dict[str, Any]]:
 
 def put_endpoint(repos: Repositories, name: str, spec: Any) -> dict[str, Any]:
     """Register an endpoint; raises InvalidRequest for what is none, and for hosts that must not be called."""
-    endpoint_name(name)
     try:
         endpoint = ENDPOINT.validate_json(orjson.dumps(spec))
     except ValidationError as error:
         raise InvalidRequest.of(error) from error
-    hosts = Hosts(repos.settings.callable_hosts())
-    hosts.refuse_url(endpoint.url)
-    hosts.refuse_key(endpoint.url, endpoint.secret)
+    refuse_unless_callable(name, endpoint, repos.settings)
     repos.endpoints.put(name, endpoint)
     return {"name": name, "endpoint": endpoint.model_dump(mode="json")}
 
@@ -52,8 +50,7 @@ def probe(repos: Repositories, name: str, item: Any) -> dict[str, Any]:
     if endpoint is None:
         raise UnknownEndpoint(f"there is no endpoint called {name!r}")
     heard = _with_caller(repos, lambda caller: caller.call(name, item, endpoint.timeout_s))
-    shown = ("label", "confidence", "scores", "values", "cost", "seconds", "attempts", "error")
-    return {field: getattr(heard, field) for field in shown}
+    return probed(heard).model_dump(mode="json")
 
 
 def run(repos: Repositories, live: Live[Any], request: dict[str, Any]) -> dict[str, Any]:

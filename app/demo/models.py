@@ -1,8 +1,6 @@
 """A small server of the demo's classifiers, so that its artifacts can be run: what anybody's model server might be."""
 
 import json
-import threading
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,23 +53,18 @@ def _is_ours(url: str) -> bool:
 def application(classifiers: list[DigitClassifier]) -> Starlette:
     """Answer POST /classifiers/NAME with {"image": 64 numbers from 0 to 1, row by row, or their JSON as text}."""
     by_name = {one.name: one for one in classifiers}
-    busy = threading.Lock()  # one image at a time, as they were measured
 
-    def answer(request: Request, body: Mapping[str, Any]) -> JSONResponse:
+    async def classify(request: Request) -> JSONResponse:
+        body = await request.json()
         classifier = by_name.get(request.path_params["name"])
         if classifier is None:
             return JSONResponse({"error": f"there are {', '.join(by_name)}"}, 404)
         try:
-            image = _image(body.get("image"))
+            image = _image(body.get("image") if isinstance(body, dict) else None)
         except (ValueError, TypeError) as error:
             return JSONResponse({"error": f"the image must be {PIXELS} numbers from 0 to 1: {error}"}, 422)
-        with busy:
-            label, confidence = classifier.answer(image)
+        label, confidence = classifier.answer(image)  # here, one at a time, as they were measured
         return JSONResponse({"label": str(label), "confidence": confidence})
-
-    async def classify(request: Request) -> JSONResponse:
-        body = await request.json()
-        return answer(request, body if isinstance(body, dict) else {})
 
     return Starlette(routes=[Route(_PATH + "{name}", classify, methods=["POST"])])
 

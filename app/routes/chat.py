@@ -109,9 +109,9 @@ async def _streaming(
         running.cancel()
         first.cancel()
         raise
-    if not first.done():
-        first.cancel()
-    events = _events(request, live, running, pieces, first.result() if first.done() and not first.cancelled() else "")
+    text = first.result() if first.done() else ""
+    first.cancel()
+    events = _events(request, live, running, pieces, text)
     ending = BackgroundTask(running.cancel)  # also where the caller leaves before the first event
     return StreamingResponse(events, media_type="text/event-stream", headers=headers, background=ending)
 

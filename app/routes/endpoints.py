@@ -1,7 +1,6 @@
 """Endpoints: where classifiers, sensors and embedders are."""
 
 import asyncio
-import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Path, Request, Response
@@ -10,7 +9,9 @@ from pydantic import Field, TypeAdapter, ValidationError
 from app.routes.dependencies import Context, InContext, each_name_once, errors, json_only, needs_store
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
 from app.routes.runs import tools_of, unless_gone
+from app.running.executor import probed
 from app.running.hosts import Hosts
+from app.settings import Settings
 from models import InvalidRequest
 from models.endpoint import Endpoint, EndpointName, ProbeReply, ProbeRequest, ShownEndpoint
 from models.errors import UnknownEndpoint
@@ -68,10 +69,7 @@ async def put(
     Keys stay in the environment: ``secret`` names the variable. Which hosts may be called is
     PARSIMONY_ENDPOINT_HOSTS; loopback and private addresses only if they are named there.
     """
-    endpoint_name(name)
-    hosts = Hosts(context.settings.callable_hosts())
-    hosts.refuse_url(endpoint.url)
-    hosts.refuse_key(endpoint.url, endpoint.secret)
+    refuse_unless_callable(name, endpoint, context.settings)
     is_new = await asyncio.to_thread(context.repos.endpoints.put, name, endpoint)
     response.status_code = 201 if is_new else 200
     context.caller.begin_anew(name)
@@ -118,18 +116,18 @@ async def probe(name: PathEndpoint, request: ProbeRequest, http: Request, contex
     endpoint = tools.caller.endpoint(name)
     if endpoint is None:
         raise UnknownEndpoint(f"there is no endpoint called {name!r}")
-    started = time.monotonic()
-    heard = await unless_gone(http, tools.caller.call(name, request.item, endpoint.timeout_s))
-    fields = {field: getattr(heard, field) for field in ProbeReply.model_fields if field != "seconds"}
-    return ProbeReply(**fields, seconds=time.monotonic() - started)
+    return probed(await unless_gone(http, tools.caller.call(name, request.item, endpoint.timeout_s)))
 
 
-def endpoint_name(name: str) -> None:
-    """Raise InvalidRequest for what no endpoint can be called."""
+def refuse_unless_callable(name: str, endpoint: Endpoint, settings: Settings) -> None:
+    """Raise InvalidRequest for a name that none can have, and for hosts that must not be called, or get no key."""
     try:
         _NAME.validate_python(name)
     except ValidationError as error:
         raise InvalidRequest.of(error, "name") from error
+    hosts = Hosts(settings.callable_hosts())
+    hosts.refuse_url(endpoint.url)
+    hosts.refuse_key(endpoint.url, endpoint.secret)
 
 
 async def _look_again(context: Context) -> None:

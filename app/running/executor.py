@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.running.caller import Caller
+from models.endpoint import ProbeReply
 from models.errors import EndpointFailed
 from models.run import Run, RunStep, Spent
 from solvers.running import Answer, Back, Call, Heard, Runner
@@ -119,6 +120,11 @@ def told(ran: Ran, tariff: Tariff, item_id: str | None) -> Run:
         degraded=answer.degraded,
         id=item_id,
     )
+
+
+def probed(heard: Heard) -> ProbeReply:
+    """Tell a call that was made to try an endpoint."""
+    return ProbeReply(**{field: getattr(heard, field) for field in ProbeReply.model_fields})
 
 
 def steps_of(heard: list[Heard], tariff: Tariff, taken: str | None) -> tuple[RunStep, ...]:

@@ -7,6 +7,7 @@ between a check and a call has only the one.
 import socket
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -60,20 +61,16 @@ class Hosts:
             raise InvalidRequest.at(Fault(("url",), str(error))) from error
 
     def refuse_key(self, url: str, secret: str | None) -> None:
-        """Raise InvalidRequest where a key would go to a host that is not named."""
-        if secret is not None and not self.names_url(url):
-            fault = "goes only to a host that PARSIMONY_ENDPOINT_HOSTS names otherwise than by *: name this one there"
+        """Raise InvalidRequest where a key would go to a host that no pattern but ``*`` names."""
+        if secret is not None and not self._names(*_host_and_port(url), but="*"):
+            fault = "keys go only to hosts that PARSIMONY_ENDPOINT_HOSTS names otherwise than by *: name this one there"
             raise InvalidRequest.at(Fault(("secret",), fault))
-
-    def names_url(self, url: str) -> bool:
-        """Tell whether a pattern other than ``*`` names the host of an address: keys go only there."""
-        return self._names(*_host_and_port(url), but="*")
 
     def check_address(self, text: str) -> None:
         """Raise HostRefused for an address that no host led to which may be called: the last look before a connection,
         however its address was come by."""
-        address = _plain(ip_address(text.partition("%")[0]))
-        if any(address in network for network in _NEVER) or not (address.is_global or str(address) in self._named):
+        address = _address(text)
+        if _is_never_called(address) or not (address.is_global or str(address) in self._named):
             raise HostRefused(f"{address} must not be called")
 
     def check(self, host: str, port: int, addresses: Sequence[str]) -> None:
@@ -83,8 +80,8 @@ class Hosts:
             raise HostRefused(f"{host}:{port} is none of the hosts that may be called (PARSIMONY_ENDPOINT_HOSTS)")
         is_named_closely = self._names(host, port, but="*")
         for text in addresses:
-            address = _plain(ip_address(text.partition("%")[0]))
-            if any(address in network for network in _NEVER):
+            address = _address(text)
+            if _is_never_called(address):
                 raise HostRefused(f"{host} is {address}, which is never called")
             if not address.is_global and not is_named_closely:
                 raise HostRefused(
@@ -120,6 +117,7 @@ class GuardedResolver(AbstractResolver):
         await self._inner.close()
 
 
+@lru_cache(maxsize=1000)
 def _host_and_port(url: str) -> tuple[str, int]:
     """Give host and port as the connection takes them: a host in other letters is written as it is resolved."""
     parts = URL(url.replace("{", "%7B").replace("}", "%7D"), encoded=False)
@@ -144,13 +142,17 @@ def _parted(pattern: str) -> tuple[str, int | None]:
 
 def _literal(host: str) -> bool:
     try:
-        ip_address(host.partition("%")[0])
+        _address(host)
     except ValueError:
         return False
     return True
 
 
-def _plain(address: Address) -> Address:
-    """Give the IPv4 address that one of IPv6 stands for, if it does."""
-    mapped = getattr(address, "ipv4_mapped", None)
-    return mapped or address
+def _address(text: str) -> Address:
+    """Read an address, without its zone; of IPv6 the IPv4 address that it stands for, if it does."""
+    address = ip_address(text.partition("%")[0])
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def _is_never_called(address: Address) -> bool:
+    return any(address in network for network in _NEVER)

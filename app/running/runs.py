@@ -17,12 +17,13 @@ from app.running.start import (
     planned_costs,
     query_of,
     refuse_unless_sensible,
+    route_budget,
     seconds_allowed,
 )
 from app.serving.answers import facts_of
 from app.serving.catalog import Live
 from models.errors import EndpointFailed, Fault, InvalidRequest, ParsimonyError
-from models.portfolio import AssignmentOptions, Budget, RouteBudget
+from models.portfolio import AssignmentOptions, Budget
 from models.run import FailedRun, Run, RunItem, RunLimits, RunStep
 from models.units import seconds_in
 from solvers.portfolio import PortfolioPlan
@@ -176,11 +177,8 @@ async def _embedding(
 
 def _options(limits: RunLimits) -> AssignmentOptions:
     """Make a batch's options of what an item may cost on average."""
-    budget = limits.budget
-    if isinstance(budget, RouteBudget):
-        budget = query_of(Budget, per_query=budget.per_query, fraction=budget.fraction)
-    elif budget is not None:
-        budget = query_of(Budget, per_query=float(budget))
+    asked = route_budget(limits)
+    budget = asked and query_of(Budget, per_query=asked.per_query, fraction=asked.fraction)
     options: AssignmentOptions = query_of(AssignmentOptions, budget=budget, min_accuracy=limits.min_accuracy)
     return options
 

@@ -198,18 +198,21 @@ async def portfolio(live: Live[PortfolioPlan], asked: Asked, tools: Tools) -> St
     return Started(runner, facts_of(live, query, first), planned_costs(plan, costs), heard=heard)
 
 
+def route_budget(limits: RunLimits) -> RouteBudget | None:
+    """Give what an item may cost on average; a number is per query."""
+    budget = limits.budget
+    return budget if budget is None or isinstance(budget, RouteBudget) else query_of(RouteBudget, per_query=budget)
+
+
 def route_query(asked: Asked, embedding: tuple[float, ...]) -> RouteQuery:
     """Make the query that routes an item."""
     item, limits = asked.item, asked.limits
-    budget = limits.budget
-    if isinstance(budget, float | int):
-        budget = query_of(RouteBudget, per_query=float(budget))
     query: RouteQuery = query_of(
         RouteQuery,
         query=embedding,
         size=item.size,
         item=item.id,
-        budget=budget,
+        budget=route_budget(limits),
         min_accuracy=limits.min_accuracy,
     )
     if limits.budget_pacing is not None and item.size is not None:

@@ -81,7 +81,8 @@ class Transport:
             headers["Content-Type"] = "application/json"
         session = self._kept if request.method == "POST" else self._fresh
         try:
-            self._hosts.refuse_url(request.url)
+            self._hosts.refuse_url(endpoint.url)  # an item changes no host
+            self._hosts.refuse_key(endpoint.url, endpoint.secret)
             async with session.request(
                 request.method,
                 URL(request.url, encoded=True),
@@ -115,8 +116,6 @@ class Transport:
             raise Failed(f"{endpoint.secret} is not set where the service runs", blames=False)
         if not key.isascii() or not key.isprintable():
             raise Failed(f"{endpoint.secret} holds characters that no header may have", blames=False)
-        if not self._hosts.names_url(endpoint.url):
-            raise Failed("keys go only to hosts that PARSIMONY_ENDPOINT_HOSTS names", blames=False)
         is_bearer = endpoint.secret_header.lower() == "authorization"
         return {endpoint.secret_header: f"Bearer {key}" if is_bearer else key}
 

@@ -1,5 +1,7 @@
 """Endpoints in the store: one hash, read as a whole, for every run may need any of them."""
 
+from contextlib import suppress
+
 from app.store.client import Pipeline, Store, key
 from app.store.pages import USUAL_PAGE, Page, cut, read_cursor
 from models.endpoint import ENDPOINT, Endpoint
@@ -16,6 +18,8 @@ class Endpoints:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._read: tuple[dict[str, str], dict[str, Endpoint]] = ({}, {})
+        """The hash as it was read last, and what it says: servers look every few seconds, and it seldom changes."""
 
     def put(self, name: str, endpoint: Endpoint) -> bool:
         """Keep an endpoint, in place of an older one; tells whether the name is new. Raises PayloadTooLarge."""
@@ -37,12 +41,15 @@ class Endpoints:
 
     def all(self) -> dict[str, Endpoint]:
         """Give all of them by name, but those that cannot be read, which another version may have kept."""
+        texts = self._store.texts(_ALL)
+        before, kept = self._read
+        if texts == before:
+            return kept
         kept = {}
-        for name, text in sorted(self._store.texts(_ALL).items()):
-            try:
+        for name, text in sorted(texts.items()):
+            with suppress(ValueError):
                 kept[name] = ENDPOINT.validate_json(text)
-            except ValueError:
-                continue
+        self._read = texts, kept
         return kept
 
     def get(self, name: str) -> Endpoint:

@@ -27,7 +27,7 @@ def run(plan: PolicyPlan, query: PolicyQuery, *, left: float, without: frozenset
         if not isinstance(decision, AcquireDecision):
             break
         wanted = tuple(name for name in (decision.sensor, *decision.then) if name not in acquired)
-        reasons += [f"{name}: its circuit is open" for name in wanted if name in without and name not in reasons]
+        reasons += [f"{name}: its circuit is open" for name in wanted if name in without]
         if lost.intersection(wanted):
             wanted = () if acquired else _cheapest(plan, query, lost)
         if not wanted or left <= 0:

@@ -20,7 +20,7 @@ from models.portfolio_constraints import ConstrainedRequest
 from solvers import Run
 from solvers.portfolio import PortfolioPlan, fit
 from solvers.portfolio.constrained import Assigned, Constraint, assign_within
-from tests.bench._portfolio_programme import cpu
+from tests.bench._portfolio_programme import Compared, cpu
 from tests.bench.cascade import shown, table
 from tests.bench.routing import PRICES, SHARED
 from tests.oracles.constrained import Instance, best_by_highs, large
@@ -39,21 +39,6 @@ KEPT = 0.95
 """The share of the strong model's accuracy that is to be kept."""
 CAPACITIES = (0.5, 0.3)
 """Shares of the queries that the strong model may get."""
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """One instance: CPU seconds of both, what HiGHS found more, relative to the value, and the gap proved here."""
-
-    seconds: float
-    highs_seconds: float
-    behind: float
-    gap: float
-
-    @property
-    def ratio(self) -> float:
-        """How many times less CPU time was taken than by HiGHS."""
-        return self.highs_seconds / self.seconds
 
 
 def of_goal(instance: Instance, goal: str) -> Instance:

@@ -7,20 +7,17 @@ noisy neighbour hits all of them alike. What counts is the CPU time that the ser
 import os
 import socket
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
 from rich.console import Console
 from rich.table import Table
 
+from tests.bench._applications import running_application
 from tests.conftest import upload
-from tests.support.servers import environment, free_port, running_server, wait_for
+from tests.support.servers import running_server
 
 CONNECTIONS = 16
 WAVES = 1000
@@ -41,8 +38,12 @@ def main() -> None:
         exported.write_bytes(server.client.get("/v1/artifacts/cascade/trace/versions/1/export").content)
         servers = {
             "Parsimony, everything on": (psutil.Process(server.process.pid), server.port),
-            "FastAPI, a constant": stack.enter_context(_other("constant", exported)),
-            "bare ASGI, the same decision": stack.enter_context(_other("bare", exported)),
+            "FastAPI, a constant": stack.enter_context(
+                running_application("tests.bench._http_apps:constant", folder, BENCH_PLAN=str(exported))
+            ),
+            "bare ASGI, the same decision": stack.enter_context(
+                running_application("tests.bench._http_apps:bare", folder, BENCH_PLAN=str(exported))
+            ),
         }
         for process, _ in servers.values():
             process.cpu_affinity(cores[:1])
@@ -76,30 +77,6 @@ def _round(process: psutil.Process, port: int) -> float:
             connection.close()
     spent = after.user + after.system - before.user - before.system
     return spent / (WAVES * CONNECTIONS) * 1e6
-
-
-@contextmanager
-def _other(which: str, plan: Path) -> Iterator[tuple[psutil.Process, int]]:
-    """Run one of the applications to compare with, on a free port."""
-    port = free_port()
-    command = [sys.executable, "-m", "uvicorn", f"tests.bench._http_apps:{which}", "--factory", "--port", str(port)]
-    command += ["--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning"]
-    process = subprocess.Popen(command, env=environment(plan.parent) | {"BENCH_PLAN": str(plan)})
-    try:
-        wait_for(lambda: _listens(port), 30)
-        yield psutil.Process(process.pid), port
-    finally:
-        process.terminate()
-        process.wait(timeout=10)
-
-
-def _listens(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port)).close()
-    except ConnectionRefusedError:
-        time.sleep(0.05)
-        return False
-    return True
 
 
 def _print(rounds: dict[str, list[float]]) -> None:

@@ -6,14 +6,10 @@ What counts is the CPU time of the server's process for a request, and the time 
 
 import asyncio
 import os
-import socket
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +19,9 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from tests.bench._applications import running_application
 from tests.conftest import upload
-from tests.support.servers import environment, free_port, running_server, wait_for
+from tests.support.servers import running_server
 
 REQUESTS = 1500
 AT_ONCE = 8
@@ -38,7 +35,7 @@ def main() -> None:
     """Run the rounds and print the table."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parsimony-bench-")))
-        _, model = stack.enter_context(_application("model", folder))
+        _, model = stack.enter_context(running_application("tests.bench._run_apps:model", folder))
         target = f"http://127.0.0.1:{model}/v1"
         settings: dict[str, Any] = {"endpoint_hosts": "127.0.0.1", "log_level": "warning"}
         server = stack.enter_context(running_server(folder / "service", **settings))
@@ -46,7 +43,9 @@ def main() -> None:
         for name in ("fast", "middle", "strong"):
             endpoint = {"protocol": "openai-chat", "url": target, "model": name}
             assert server.client.put(f"/v1/endpoints/{name}", json=endpoint).status_code == 201
-        proxy = stack.enter_context(_application("proxy", folder, BENCH_MODEL=f"{target}/chat/completions"))
+        proxy = stack.enter_context(
+            running_application("tests.bench._run_apps:proxy", folder, BENCH_MODEL=f"{target}/chat/completions")
+        )
         servers = {
             "the model itself": (None, model),
             "a bare proxy": proxy,
@@ -84,26 +83,6 @@ def _cpu(process: psutil.Process | None) -> float:
         return 0.0
     times = process.cpu_times()
     return float(times.user + times.system)
-
-
-@contextmanager
-def _application(which: str, folder: Path, **variables: str) -> Iterator[tuple[psutil.Process, int]]:
-    """Run one of the applications on a free port."""
-    port = free_port()
-    command = [sys.executable, "-m", "uvicorn", f"tests.bench._run_apps:{which}", "--factory", "--port", str(port)]
-    command += ["--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning"]
-    process = subprocess.Popen(command, env=environment(folder) | variables)
-    try:
-        wait_for(lambda: _listens(port), 30)
-        yield psutil.Process(process.pid), port
-    finally:
-        process.terminate()
-        process.wait(timeout=10)
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _print(rounds: dict[str, list[Round]]) -> None:
