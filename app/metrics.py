@@ -82,17 +82,7 @@ class Metrics:
         self.builds = self._gauge("parsimony_builds", "Builds by what became of them", "status")
         self.builds_ended = self._gauge("parsimony_builds_ended", "Builds that ended after they ran", "solver")
         self.building_seconds = self._gauge("parsimony_building_seconds", "Time that ended builds ran", "solver")
-        self.calls = Counter(
-            "parsimony_calls_total", "Calls of endpoints", ["endpoint", "outcome"], registry=self.registry
-        )
-        self.call_seconds = Histogram(
-            "parsimony_call_seconds",
-            "Time of a call, tries included",
-            ["endpoint"],
-            registry=self.registry,
-            buckets=_BUCKETS,
-        )
-        self.circuit = self._gauge("parsimony_circuit_open", "Whether an endpoint is left out for failing", "endpoint")
+        self._measure_calls()
         self.feedback = Counter(
             "parsimony_feedback_total", "Outcomes of decisions told", ["solver", "name"], registry=self.registry
         )
@@ -111,6 +101,20 @@ class Metrics:
             "parsimony_catalog_refresh_age_seconds", "Time since the pointers were last read"
         )
         self._writing = ThreadPoolExecutor(1, thread_name_prefix="metrics")
+
+    def _measure_calls(self) -> None:
+        """Add what is measured of the calls of endpoints."""
+        self.calls = Counter(
+            "parsimony_calls_total", "Calls of endpoints", ["endpoint", "outcome"], registry=self.registry
+        )
+        self.call_seconds = Histogram(
+            "parsimony_call_seconds",
+            "Time of a call, tries included",
+            ["endpoint"],
+            registry=self.registry,
+            buckets=_BUCKETS,
+        )
+        self.circuit = self._gauge("parsimony_circuit_open", "Whether an endpoint is left out for failing", "endpoint")
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         """Make a gauge that every server process sets to the same: of several the latest value counts."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from itertools import pairwise
 from typing import Any
 
@@ -22,9 +21,10 @@ from models.policy import (
     Rollouts,
 )
 from solvers.base import complete
-from solvers.budget_mixture import Mixture, lot_of
+from solvers.budget_mixture import Mixture
 from solvers.policy.contents import PolicyContents
 from solvers.policy.graph import Graph
+from solvers.policy.item_draw import ItemDraw
 from solvers.policy.node_classifiers import Classifiers, tree_inputs
 from solvers.policy.node_features import node_features
 from solvers.policy.node_policies import Decisions
@@ -299,7 +299,7 @@ class PolicyPlan(PolicyContents):
         return 1 - mixed(self.point_errors), mixed(self.point_costs), error
 
     @staticmethod
-    def _point(mixture: Mixture, draw: "ItemDraw") -> int:
+    def _point(mixture: Mixture, draw: ItemDraw) -> int:
         return mixture.second if draw.uniform < mixture.share else mixture.first
 
     def run(self, cells: Floats, items: Sequence[str], target: PolicyTarget) -> Ran:
@@ -389,24 +389,3 @@ class PolicyPlan(PolicyContents):
             PolicyPoint(tradeoff=self._tradeoff(at), cost=cost, cost_bound=bound, error=error, sensors=sensors)
             for at, (cost, bound, error, sensors) in enumerate(zip(*(each.tolist() for each in columns), strict=True))
         )
-
-
-@dataclass(frozen=True, slots=True)
-class ItemDraw:
-    """What chance decides about an item, by its id alone. member: the one that decides for it; uniform: from 0 to below
-    1, or 1 for an item without id, which never draws the dearer of two points."""
-
-    member: int
-    uniform: float
-
-    @classmethod
-    def of(cls, item: str | None, members: int) -> "ItemDraw":
-        """Draw for an item; equal ids draw alike, everywhere and always.
-
-        >>> ItemDraw.of("a", 5) == ItemDraw.of("a", 5), ItemDraw.of(None, 5)
-        (True, ItemDraw(member=0, uniform=1.0))
-        """
-        if item is None:
-            return cls(0, 1.0)
-        digest = sha256(item.encode("utf-8", "surrogatepass")).digest()
-        return cls(int.from_bytes(digest[:8]) % members, lot_of(item))

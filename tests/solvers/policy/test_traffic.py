@@ -16,8 +16,8 @@ from solvers import Run
 from solvers.base import Fitted
 from solvers.policy import PolicyPlan, fit, traffic
 from solvers.policy.classifier_training import cut
+from solvers.policy.item_draw import ItemDraw
 from solvers.policy.node_classifiers import tree_inputs
-from solvers.policy.plan import ItemDraw
 from tests.solvers.policy.problems import QUICK, many_features, trace
 
 Dataset = Any
