@@ -78,10 +78,10 @@ def _told_of_somebody(column: str) -> bool:
     return any(names.match(column) for names in begin) or any(names.search(column) for names in end)
 
 
-def _trace(columns: Sequence[str], label: str | None, told: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+def _trace(columns: Sequence[str], label: str | None, answering: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """Draft a trace from the columns in which classifiers tell something, one of each classifier."""
     classifiers, units, guesses = dict[str, dict[str, Any]](), list[str](), []
-    for column in told:
+    for column in answering:
         what, match = _told(column)
         name = (match and match[1]) or column
         if name in classifiers:

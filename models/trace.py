@@ -94,9 +94,9 @@ class TraceClassifier(Value):
 
     @model_validator(mode="after")
     def _told_once(self) -> "TraceClassifier":
-        told = [name for name in TOLD if getattr(self, name) is not None]
-        if len(told) != 1:
-            given = f"{' and '.join(told)} are" if told else "none is"
+        stated = [name for name in TOLD if getattr(self, name) is not None]
+        if len(stated) != 1:
+            given = f"{' and '.join(stated)} are" if stated else "none is"
             raise ValueError(f"give one of prediction, correct and quality for {self.name!r}; {given} given")
         return self
 
@@ -122,9 +122,9 @@ class TraceSpec(Value):
         self._refuse_other_resources()
         for classifier in self.classifiers:
             self._refuse_other_sizes(classifier)
-            told = next(name for name in TOLD if getattr(classifier, name) is not None)
-            if getattr(classifier, told) == self.label:
-                raise ValueError(f"the {told} of {classifier.name!r} is the label's own column {self.label!r}")
+            stated = next(name for name in TOLD if getattr(classifier, name) is not None)
+            if getattr(classifier, stated) == self.label:
+                raise ValueError(f"the {stated} of {classifier.name!r} is the label's own column {self.label!r}")
             if self.label is None and (classifier.prediction is not None or classifier.scores is not None):
                 needing = "prediction" if classifier.prediction is not None else "scores"
                 raise ValueError(
@@ -236,7 +236,7 @@ class Trace:
         """Check the columns against the spec and keep what it names; raises InvalidRequest with every fault found."""
         faults: list[Fault] = []
         label = None if spec.label is None else texts(columns, spec.label, faults)
-        told = [_told(columns, classifier, faults) for classifier in spec.classifiers]
+        stated = [_told(columns, classifier, faults) for classifier in spec.classifiers]
         confidences = [_confidence(columns, classifier, faults) for classifier in spec.classifiers]
         measured = [_measured_cost(columns, classifier.cost, faults) for classifier in spec.classifiers]
         used = [[_measured_cost(columns, k.resources[r], faults) for k in spec.classifiers] for r in spec.resources]
@@ -259,11 +259,11 @@ class Trace:
             for r, each in zip(spec.resources, used, strict=True)
         ]
         raise_if_any(faults)
-        every, predictions = _predictions(classes, spec, told, faults)
+        every, predictions = _predictions(classes, spec, stated, faults)
         margins = _margins(columns, spec, classes, codes, faults)
         raise_if_any(faults)
         n, right = len(codes), np.equal(predictions, codes[:, None]).astype(np.float64)
-        graded = [told[j] if c.prediction is None else right[:, j] for j, c in enumerate(spec.classifiers)]
+        graded = [stated[j] if c.prediction is None else right[:, j] for j, c in enumerate(spec.classifiers)]
         quality, sure, prices = (side_by_side(each, n) for each in (graded, confidences, costs))
         tables = [side_by_side(each, n) for each in uses]
         resources = np.stack(tables, axis=2) if tables else np.empty((0, 0, 0))
@@ -281,14 +281,14 @@ def _told(columns: Columns, classifier: TraceClassifier, faults: list[Fault]) ->
 
 
 def _predictions(
-    classes: tuple[str, ...], spec: TraceSpec, told: list[NDArray[Any]], faults: list[Fault]
+    classes: tuple[str, ...], spec: TraceSpec, stated: list[NDArray[Any]], faults: list[Fault]
 ) -> tuple[tuple[str, ...], Int32s]:
     """Code the answers: classes that are true for some item first, then the others in alphabetical order."""
-    answers = [(j, name, told[j]) for j, c in enumerate(spec.classifiers) if (name := c.prediction) is not None]
+    answers = [(j, name, stated[j]) for j, c in enumerate(spec.classifiers) if (name := c.prediction) is not None]
     strangers = sorted({str(answer) for _, _, column in answers for answer in np.unique(column)} - set(classes))
     every = (*classes, *strangers)
     code = {name: index for index, name in enumerate(every)}
-    predictions = np.full((len(told[0]), len(told)), NO_ANSWER, dtype=np.int32)
+    predictions = np.full((len(stated[0]), len(stated)), NO_ANSWER, dtype=np.int32)
     for j, name, column in answers:
         distinct, inverse = np.unique(column, return_inverse=True)
         predictions[:, j] = np.array([code[str(answer)] for answer in distinct], dtype=np.int32)[inverse]

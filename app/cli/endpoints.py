@@ -56,10 +56,10 @@ def endpoint_list(as_json: AsJson = False) -> None:
 def endpoint_show(name: EndpointArgument) -> None:
     """Show an endpoint as JSON, as it is registered; keys are kept in no endpoint."""
     with open_service() as service:
-        found = next((item for item in service.endpoints() if item["name"] == name), None)
-    if found is None:
+        listed = next((item for item in service.endpoints() if item["name"] == name), None)
+    if listed is None:
         raise InvalidRequest.at(Fault((name,), "is no endpoint; parsimony endpoint list shows those there are"))
-    terminal.print_json(found["endpoint"])
+    terminal.print_json(listed["endpoint"])
 
 
 @endpoint.command("probe")

@@ -86,8 +86,8 @@ async def completions(request: ChatRequest, http: Request, context: InContext) -
     with counted(live, context.metrics):
         if request.parsimony.route_only:
             asking = Asked(asked, limits, time.monotonic() + limits.timeout_s, frozenset())
-            told, tokens = await _decided(live, asking, tools)
-            return JSONResponse(_completion(request, None, tokens, told).model_dump(mode="json"))
+            decided, tokens = await _decided(live, asking, tools)
+            return JSONResponse(_completion(request, None, tokens, decided).model_dump(mode="json"))
         if request.stream:
             return await _streaming(request, http, live, (asked, limits, tools))
         done = await unless_gone(http, run_one(live, asked, limits, tools))
@@ -199,8 +199,8 @@ async def _routed(live: Live[Any], asked: Asked, tools: Tools) -> tuple[dict[str
         }
         for k in order
     ]
-    told = {**decision.model_dump(mode="json"), "candidates": candidates, **_facts(live, query, decision)}
-    return told, (sum(one.tokens[0] for one in heard), sum(one.tokens[1] for one in heard))
+    decided = {**decision.model_dump(mode="json"), "candidates": candidates, **_facts(live, query, decision)}
+    return decided, (sum(one.tokens[0] for one in heard), sum(one.tokens[1] for one in heard))
 
 
 def _because(decision: Any, name: str, worth: float, best: float) -> str:
@@ -224,7 +224,7 @@ def _answered(request: ChatRequest, live: Live[Any], done: Done) -> ChatCompleti
 
 
 def _completion(
-    request: ChatRequest, text: str | None, tokens: tuple[int, int], told: dict[str, Any]
+    request: ChatRequest, text: str | None, tokens: tuple[int, int], decided: dict[str, Any]
 ) -> ChatCompletion:
     return ChatCompletion(
         id=f"chatcmpl-{time.time_ns():x}",
@@ -232,7 +232,7 @@ def _completion(
         model=request.model,
         choices=[] if request.parsimony.route_only else [ChatChoice(message=ChatAnswer(content=text))],
         usage=ChatUsage(prompt_tokens=tokens[0], completion_tokens=tokens[1], total_tokens=sum(tokens)),
-        parsimony=told,
+        parsimony=decided,
     )
 
 

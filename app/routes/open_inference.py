@@ -112,13 +112,13 @@ async def ready(context: InContext) -> dict[str, bool]:
 @router.get("/models/{name}", summary="An artifact's metadata", responses=errors_as(InferenceError, 404, 503))
 async def metadata(name: ModelName, context: InContext) -> ModelMetadata:
     """Tell an artifact's name, version, inputs and outputs."""
-    found = await _live(context, name)
+    serving = await _live(context, name)
     outputs: list[dict[str, Any]] = [
         {"name": "label", "datatype": "BYTES", "shape": [-1]},
         {"name": "confidence", "datatype": "FP64", "shape": [-1]},
     ]
     inputs: list[dict[str, Any]] = [{"name": "input-0", "datatype": "FP64", "shape": [-1, -1]}]
-    return ModelMetadata(name=name, versions=[str(found.ref.version)], inputs=inputs, outputs=outputs)
+    return ModelMetadata(name=name, versions=[str(serving.ref.version)], inputs=inputs, outputs=outputs)
 
 
 @router.get("/models/{name}/ready", summary="Whether it answers", responses=errors_as(InferenceError, 404, 503))
@@ -140,9 +140,9 @@ async def infer(name: ModelName, request: InferRequest, http: Request, context: 
 
     Errors are in the protocol's form.
     """
-    found = await _live(context, name)
+    serving = await _live(context, name)
     limits = _limits(request.parameters)
-    outcomes, _ = await unless_gone(http, run_each(found, _items(request), limits, tools_of(context)))
+    outcomes, _ = await unless_gone(http, run_each(serving, _items(request), limits, tools_of(context)))
     undone = next((one for one in outcomes if isinstance(one, Undone)), None)
     if undone is not None:
         raise undone.error
@@ -151,7 +151,7 @@ async def infer(name: ModelName, request: InferRequest, http: Request, context: 
     sure: list[JsonValue] = [run.confidence for run in runs]
     if None not in sure:
         outputs.append(Tensor(name="confidence", shape=[len(runs)], datatype="FP64", data=sure))
-    reply = InferReply(model_name=name, model_version=str(found.ref.version), id=request.id, outputs=outputs)
+    reply = InferReply(model_name=name, model_version=str(serving.ref.version), id=request.id, outputs=outputs)
     return JSONResponse(reply.model_dump(mode="json"))
 
 

@@ -108,9 +108,9 @@ class GuardedResolver(AbstractResolver):
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
         """Give a name's addresses; raises HostRefused if one of them must not be called."""
-        found = await self._inner.resolve(host, port, family)
-        self._hosts.check(host, port, [one["host"] for one in found])
-        return found
+        resolved = await self._inner.resolve(host, port, family)
+        self._hosts.check(host, port, [one["host"] for one in resolved])
+        return resolved
 
     async def close(self) -> None:
         """Close what resolves."""

@@ -62,9 +62,9 @@ def as_text(value: Any) -> str:
 def part_of(document: Any, pointer: str) -> Any:
     """Give the part of a document at a JSON pointer; raises WrongShape if it is not there."""
     try:
-        found = jsonpointer.resolve_pointer(document, pointer, _LACKING)
+        value = jsonpointer.resolve_pointer(document, pointer, _LACKING)
     except jsonpointer.JsonPointerException as error:
         raise WrongShape(f"there is no {pointer}") from error
-    if found is _LACKING or isinstance(found, jsonpointer.EndOfList):
+    if value is _LACKING or isinstance(value, jsonpointer.EndOfList):
         raise WrongShape(f"there is no {pointer or 'value'}")
-    return found
+    return value

@@ -261,9 +261,9 @@ def _comparison(name: str, sums: Mapping[str, float], drift: tuple[str, ...]) ->
 
 def _detections(record: ArtifactRecord, sums: Mapping[str, float]) -> tuple[Detection, ...]:
     """Say when falls of accuracy are seen: below what was estimated, or what it is worth while nothing was told."""
-    told = sums.get("accuracy.with.n", 0.0)
-    if told and "accuracy.allowed" in sums:
-        estimated, allowed = sums["accuracy.estimated"] / told, sums["accuracy.allowed"] / told
+    counted = sums.get("accuracy.with.n", 0.0)
+    if counted and "accuracy.allowed" in sums:
+        estimated, allowed = sums["accuracy.estimated"] / counted, sums["accuracy.allowed"] / counted
     elif record.worth is not None:
         estimated, judged_on = record.worth.accuracy, SOLVERS[record.solver].judged_on(record.summary)
         allowed = float(margin(np.array([estimated]), judged_on)[0])

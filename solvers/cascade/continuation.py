@@ -35,13 +35,15 @@ class Continuations:
     def of(cls, plan: "CascadePlan") -> "Continuations":
         """Collect them: O(r) for r calls in all cascades of the plan, each set of at most n classifiers."""
         size = 0
-        found = cls(times=plan.execution_times.tolist(), worst=plan.worst_case_times.tolist(), last=len(plan.names) - 1)
+        continuations = cls(
+            times=plan.execution_times.tolist(), worst=plan.worst_case_times.tolist(), last=len(plan.names) - 1
+        )
         members, reaching, ends = plan.members.tolist(), plan.reaching.tolist(), plan.offsets.tolist()
         for begin, end in pairwise(ends):
             state: State = frozenset()
             for i in range(begin, end):
-                found.reaching[state] = reaching[i]
-                ways = found.following.setdefault(state, {found.last})
+                continuations.reaching[state] = reaching[i]
+                ways = continuations.following.setdefault(state, {continuations.last})
                 if members[i] in state:
                     break  # no cascade calls one twice: these are somebody's bytes
                 ways.add(members[i])
@@ -49,7 +51,7 @@ class Continuations:
                 size += len(state)
             if size > MOST_MEMBERS:
                 break  # the rest is as if it were not known
-        return found
+        return continuations
 
     def best(self, called: State, left: float) -> tuple[int, ...] | None:
         """Give what to call from a state within the time left, the deterministic classifier last, so that the rest is

@@ -57,13 +57,13 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
     rows = {"build": rows_of(dataset, measured, build), "held_out": rows_of(dataset, measured, held_out)}
     plan = with_held_out(plan, measured, rows["held_out"])
     step = total - 1 - len(options.deadlines)
-    frontier, told = fit_frontier(dataset, options, build, held_out, lambda said: run.progress(step, total, said))
+    frontier, calibrated = fit_frontier(dataset, options, build, held_out, lambda said: run.progress(step, total, said))
     plan = replace(plan, **frontier)
     replays = []
     for i, deadline in enumerate((None, *options.deadlines)):
         run.progress(total - 1 - len(options.deadlines) + i, total, "replaying the held-out half")
         replays.append(replayed(plan, measured, rows, deadline))
-    summary = summarize(dataset, options, measured, plan) | {"replays": replays, "frontier": told}
+    summary = summarize(dataset, options, measured, plan) | {"replays": replays, "frontier": calibrated}
     summary["rows"] = {"build": len(build), "held_out": len(held_out)}
     summary["baselines"] = baselines(dataset, measured, build, held_out)
     summary["notes"] = notes_of(options, replays)

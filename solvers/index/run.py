@@ -28,13 +28,13 @@ def run(
     if wanted:
         back = yield Call(wanted, left)
         so_far.heard += back.heard
-    told = {one.name: one.values for one in so_far.heard if _fits(one, columns)}
+    values_of = {one.name: one.values for one in so_far.heard if _fits(one, columns)}
     cells = {
         column: value
-        for name, values in told.items()
+        for name, values in values_of.items()
         for column, value in zip(columns[name], values or (), strict=True)
     }
-    had = [name for name in features if name in told]
+    had = [name for name in features if name in values_of]
     reason = so_far.failures or (None if len(had) == len(features) else "a feature has other columns than its table")
     try:
         predictions = predict(had, cells)

@@ -84,18 +84,18 @@ def follow(
     its price, and, in the last row, in all bins together. best, kept, prices: (w + 1, 2) by bin and learning half."""
     width = len(slopes)
     for half in range(2):
-        all_gain, all_told = 0.0, 0.0
+        all_gain, all_gained = 0.0, 0.0
         for b in range(width):
-            gain, told = 0.0, 0.0
+            gain, gained = 0.0, 0.0
             for c in range(slopes.shape[1]):
                 gain += learned(slopes[b, c], curves[b, c], half, ridge)
-                told += judged(slopes[b, c], curves[b, c], half, ridge)
+                gained += judged(slopes[b, c], curves[b, c], half, ridge)
             if gain / price > best[b, half]:
-                best[b, half], kept[b, half], prices[b, half] = gain / price, told, price
+                best[b, half], kept[b, half], prices[b, half] = gain / price, gained, price
             all_gain += gain
-            all_told += told
+            all_gained += gained
         if all_gain / price > best[width, half]:
-            best[width, half], kept[width, half] = all_gain / price, all_told
+            best[width, half], kept[width, half] = all_gain / price, all_gained
 
 
 @njit(cache=True)

@@ -196,8 +196,8 @@ class PolicyPlan(PolicyContents):
         for k in every:
             seen = self._classifiers.posteriors(node, k, rows, inputs)
             features = node_features(self._sensors, self.members[node], seen, rows)
-            actions, told = self._decisions.choose(node, k, point, features, barred)
-            advantages.append(told)
+            actions, advantage = self._decisions.choose(node, k, point, features, barred)
+            advantages.append(advantage)
             sure.append(seen.max(axis=1))
         mean = np.mean(advantages, axis=0)
         if len(advantages) > 1:

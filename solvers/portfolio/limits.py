@@ -70,7 +70,7 @@ def assign_limited(batch: Batch, request: ConstrainedRequest, time_limit_s: floa
     try:
         solution = assign_within(worths, constraints, uses=uses, groups=groups, gap=gap, time_limit_s=time_limit_s)
     except ConflictingConstraints as error:
-        limits = [(found.constraint, found.give) for found in error.conflicts]
+        limits = [(conflict.constraint, conflict.give) for conflict in error.conflicts]
         raise ConflictingLimits.of(
             *(ConflictingLimit(_name(each), each.bound, each.most, give) for each, give in limits)
         ) from None

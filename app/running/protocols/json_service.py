@@ -17,16 +17,16 @@ def request(endpoint: JsonEndpoint, item: Any) -> Request:
 def read(endpoint: JsonEndpoint, reply: Any) -> Said:
     """Follow the endpoint's pointers."""
     scores = None if endpoint.scores is None else _scores(part_of(reply, endpoint.scores))
-    told, confidence = (None, None) if scores is None else best_of(scores)
+    answer, confidence = (None, None) if scores is None else best_of(scores)
     if endpoint.label is not None:
-        told = label(part_of(reply, endpoint.label))
-        confidence = None if scores is None else scores.get(told)
-    if endpoint.labels and told is not None and told not in endpoint.labels:
+        answer = label(part_of(reply, endpoint.label))
+        confidence = None if scores is None else scores.get(answer)
+    if endpoint.labels and answer is not None and answer not in endpoint.labels:
         raise WrongShape("the label is none of the endpoint's labels")
     if endpoint.confidence is not None:
         confidence = number(part_of(reply, endpoint.confidence), "the confidence")
     return Said(
-        label=told,
+        label=answer,
         confidence=confidence,
         scores=scores,
         values=None if endpoint.values is None else values_of(part_of(reply, endpoint.values)),

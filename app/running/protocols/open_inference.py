@@ -25,17 +25,17 @@ def read(endpoint: OpenInferenceEndpoint, reply: Any) -> Said:
     outputs = reply.get("outputs") if isinstance(reply, dict) else None
     if not isinstance(outputs, list):
         raise WrongShape("there are no outputs")
-    scores = told = confidence = None
+    scores = answer = confidence = None
     if endpoint.probabilities_output is not None:
         shares = _data(outputs, endpoint.probabilities_output)
         if len(shares) != len(endpoint.labels):
             raise WrongShape(f"there are {len(shares)} probabilities for {len(endpoint.labels)} labels")
         scores = {name: number(share, "a probability") for name, share in zip(endpoint.labels, shares, strict=True)}
-        told, confidence = best_of(scores)
+        answer, confidence = best_of(scores)
     if endpoint.label_output is not None:
-        told = _label(endpoint, _data(outputs, endpoint.label_output))
-        confidence = None if scores is None else scores.get(told)
-    return Said(label=told, confidence=confidence, scores=scores)
+        answer = _label(endpoint, _data(outputs, endpoint.label_output))
+        confidence = None if scores is None else scores.get(answer)
+    return Said(label=answer, confidence=confidence, scores=scores)
 
 
 def _data(outputs: list[Any], name: str) -> list[Any]:

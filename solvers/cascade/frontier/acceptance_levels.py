@@ -38,11 +38,11 @@ def candidates(rows: Rows, prices: Floats, report: Report = quietly) -> set[Casc
     """
     every: set[Cascade] = set()
     maxima = _maxima(rows).ravel()
-    for at, i, found in _solved(rows, prices, report):
-        ends = [found.best]
+    for at, i, solved in _solved(rows, prices, report):
+        ends = [solved.best]
         if at % COARSE == 0 and i % COARSE == 0:
-            ends += undominated(maxima, found.objective).tolist()
-        every |= {found.cascade(end) for end in ends}
+            ends += undominated(maxima, solved.objective).tolist()
+        every |= {solved.cascade(end) for end in ends}
     return every
 
 
@@ -50,10 +50,10 @@ def best_at(rows: Rows, prices: Floats, report: Report = quietly) -> list[Cascad
     """Find, for each price, the best cascade over all levels."""
     least = np.full(len(prices), np.inf)
     best = [Cascade((0,), ())] * len(prices)
-    for _, i, found in _solved(rows, prices, report):
-        end = found.best
-        if found.objective[end] < least[i]:
-            least[i], best[i] = found.objective[end], found.cascade(end)
+    for _, i, solved in _solved(rows, prices, report):
+        end = solved.best
+        if solved.objective[end] < least[i]:
+            least[i], best[i] = solved.objective[end], solved.cascade(end)
     return best
 
 

@@ -43,11 +43,11 @@ class Assigned(Solution):
 class ConflictingConstraints(Exception):
     """No assignment keeps all constraints; ``conflicts`` are a smallest set of them that cannot hold together."""
 
-    def __init__(self, found: tuple[Conflict, ...]) -> None:
+    def __init__(self, conflicting: tuple[Conflict, ...]) -> None:
         super().__init__(
-            "constraints that cannot hold together: " + ", ".join(".".join(c.constraint.name) for c in found)
+            "constraints that cannot hold together: " + ", ".join(".".join(c.constraint.name) for c in conflicting)
         )
-        self.conflicts = found
+        self.conflicts = conflicting
 
 
 def assign_within(
@@ -92,10 +92,10 @@ def assign_within(
     try:
         solution = solve(programme, gap, left)
     except Impossible:
-        found = conflicts(programme, left)
-        if not found:
+        conflicting = conflicts(programme, left)
+        if not conflicting:
             raise SolverTimeout("no assignment was found, and no constraints that conflict, in time") from None
-        raise ConflictingConstraints(found) from None
+        raise ConflictingConstraints(conflicting) from None
     choice = np.empty(len(values), dtype=np.int64)
     choice[order] = solution.choice
     choice.flags.writeable = False

@@ -74,10 +74,10 @@ def _give(
     use = counted(programme, one, rows, choices).reshape(n, m)
     others = tuple(each for each in kept if each is not one)
     try:
-        found = solve(replace(programme, worths=-use, constraints=others), GIVE_GAP, left_s)
+        solution = solve(replace(programme, worths=-use, constraints=others), GIVE_GAP, left_s)
     except (Impossible, SolverTimeout):
         return None
-    return max(-found.value - one.sign * one.bound, 0.0)
+    return max(-solution.value - one.sign * one.bound, 0.0)
 
 
 GIVE_GAP = 1e-6

@@ -104,10 +104,10 @@ def _level(
 
 
 def _minimum(columns: Columns, limit_s: float) -> Found:
-    found, _ = minimise(columns, time_limit_s=max(limit_s, LEAST_S))
-    if found is None:  # all constraints may be missed, so there is one
+    minimum, _ = minimise(columns, time_limit_s=max(limit_s, LEAST_S))
+    if minimum is None:  # all constraints may be missed, so there is one
         raise SolverTimeout("the relaxation was not solved in time")
-    return found
+    return minimum
 
 
 @dataclass(frozen=True, slots=True, eq=False)

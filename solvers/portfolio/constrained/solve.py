@@ -72,11 +72,11 @@ def solve(programme: Programme, gap: float, left_s: Callable[[], float]) -> Solu
     nothing = Solution(
         np.empty(0, dtype=np.int64), -np.inf, relaxed.bound + EPSILON * float(sizes.sum()), relaxed.prices
     )
-    found = _rounded(programme, relaxed, nothing, gap, left_s)
-    allowed = gap * max(abs(found.value), LEAST_VALUE)
-    if found.bound - found.value <= allowed or left_s() <= 0:
-        return found
-    return _searched(programme, relaxed, found, allowed, left_s)
+    better = _rounded(programme, relaxed, nothing, gap, left_s)
+    allowed = gap * max(abs(better.value), LEAST_VALUE)
+    if better.bound - better.value <= allowed or left_s() <= 0:
+        return better
+    return _searched(programme, relaxed, better, allowed, left_s)
 
 
 def _rounded(
@@ -95,10 +95,10 @@ def _rounded(
         start = best.choice if len(best.choice) else base
         moves = Moves.of(programme, start, _lowest(losses, len(base) + many) | undecided)
         nodes = NODES if many < last else None
-        found, impossible = _whole(programme, moves, left_s(), worth=target, nodes=nodes)
+        better, impossible = _whole(programme, moves, left_s(), worth=target, nodes=nodes)
         if many == last and impossible:
             raise Impossible
-        best = _taken(programme, best, moves, found, proves=many == last)
+        best = _taken(programme, best, moves, better, proves=many == last)
     if not len(best.choice):
         raise SolverTimeout("no assignment that keeps every constraint was found in time; none was proved impossible")
     return best
@@ -146,14 +146,14 @@ def _whole(
     )
 
 
-def _taken(programme: Programme, best: Solution, moves: Moves, found: Found | None, *, proves: bool) -> Solution:
+def _taken(programme: Programme, best: Solution, moves: Moves, better: Found | None, *, proves: bool) -> Solution:
     """Take what HiGHS found, if it is better, and its bound, if the moves are all that a better one can contain."""
-    if found is None:
+    if better is None:
         return best
-    best = _better(programme, best, moves.made(found.columns))
+    best = _better(programme, best, moves.made(better.columns))
     if not proves:
         return best
-    bound = max(min(best.bound, programme.worth_of(moves.base) - found.bound), best.value)
+    bound = max(min(best.bound, programme.worth_of(moves.base) - better.bound), best.value)
     return Solution(best.choice, best.value, bound, best.prices)
 
 
