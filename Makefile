@@ -4,10 +4,10 @@ BIN := .venv/bin
 LOCK = $(UV) pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
        --python-version 3.11 pyproject.toml --quiet
 
-test coverage: export OMP_NUM_THREADS = 1  # test processes have all cores: threads of libraries would only wait for them
+tests coverage: export OMP_NUM_THREADS = 1  # test processes have all cores: threads of libraries would only wait for them
 unexport PYTHONDONTWRITEBYTECODE  # it makes every process compile its libraries again: twice the time of the tests
 
-.PHONY: help install serve demo test compose-test coverage check fast-check docs format bench lock lowest audit licences clean
+.PHONY: help install serve demo test tests types compose-test coverage check fast-check docs format bench lock lowest audit licences clean
 
 help:  ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,10 +45,15 @@ fast-check: install  ## the static checks that take seconds
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
-check: fast-check  ## everything static
+check: fast-check types  ## everything static
+
+types: install
 	$(BIN)/mypy
 
-test: check  ## all checks and tests
+test: fast-check  ## all checks and tests
+	$(MAKE) --no-print-directory --jobs 2 types tests
+
+tests: install
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 compose-test: install  ## the house of docker-compose.yml is built, tried, harmed and removed again; minutes, and needs an engine
