@@ -17,6 +17,8 @@ from tests.support.servers import Server, running_server, wait_for
 
 os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / ".cache" / "numba"))
 """Kernels are compiled once for all processes of a run, servers and workers among them, and kept for the next."""
+os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
+"""The test processes have all cores: small builds train where they are. Tests of training in processes ask for more."""
 settings.register_profile("shared", deadline=None)  # machines are shared: an example may take any time
 settings.load_profile("shared")
 

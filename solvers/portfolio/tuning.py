@@ -20,8 +20,8 @@ from solvers.portfolio.success_estimator import Estimator, Scaling
 LAMBDAS = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0)
 BUDGETS = 9
 """Budgets between that of the cheapest and the dearest classifier for all items, at which accuracies are compared."""
-GAP = 1e-4
-"""While parameters are compared, assignments may be this far from the optimum."""
+GAP = 1e-3
+"""While parameters are compared, assignments may be this far from the optimum: much less than rows can tell apart."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,7 +19,7 @@ from tests.support.samples import table_upload
 from tests.support.servers import Server, running_server, wait_for
 from tests.support.services import Asked
 
-CLASSIFIERS = 20
+CLASSIFIERS = 12
 ROWS = 20_000
 
 
@@ -33,7 +33,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def large_upload() -> dict[str, Any]:
-    """Make a trace of twenty IDK classifiers and a deterministic one, as Parquet."""
+    """Make a trace of twelve IDK classifiers and a deterministic one, as Parquet."""
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 5, ROWS)
     columns: dict[str, Any] = {"truth": truth, "strong_says": truth}
