@@ -8,6 +8,7 @@ from models.arrays import Int8s
 from models.pipeline import Evolution, PipelineOptions
 from solvers.base import Progress, part_of
 from solvers.pipeline.answer_bank import MOST_BYTES
+from solvers.pipeline.chains import chains
 from solvers.pipeline.configurations import configurations, stage_counts
 from solvers.pipeline.emsco import Settings, evolve
 from solvers.pipeline.exact_front import frontier_of_words
@@ -87,10 +88,13 @@ def settings_of(evolution: Evolution) -> Settings:
 def evolve_some(
     evaluator: Evaluator, options: PipelineOptions, rng: np.random.Generator, progress: Progress
 ) -> FrontSearch:
-    """Let configurations evolve; of those with equal objectives one is kept, that of fewest stages."""
-    n = len(evaluator.unit_costs.of)
+    """Let configurations evolve from chains; of those with equal objectives one is kept, that of fewest stages."""
+    costs = evaluator.unit_costs.of / evaluator.unit_costs.units
     settings, evolving = settings_of(options.evolution), part_of(progress, 0, DONE, TOTAL)
-    evolved = evolve(evaluator, n, options.max_stages, settings, rng, progress=evolving)
+    progress(0, TOTAL, "putting features in order")
+    fewest, removal = settings.fewest_stages, settings.removal > 0
+    start = chains(evaluator, costs, options.max_stages, fewest_stages=fewest, removal=removal)
+    evolved = evolve(evaluator, len(costs), options.max_stages, settings, rng, start=start, progress=evolving)
     front = evolved.front
     order = np.lexsort((*front.chromosomes.T[::-1], stage_counts(front.chromosomes)))
     table = np.column_stack((front.scores.covered, front.scores.right, front.scores.cost))

@@ -1,0 +1,85 @@
+"""Simple configurations that EMSCO begins with: whatever is evaluated is on its last front or dominated by it (Property
+1), so the front is never behind what a person would try first.
+
+Features are put in order, the cheapest first, and by forward selection: next comes the feature that sets most rows
+right for its cost. An order is a chain; it is cut into stages after its first features, one each, and evenly.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from models.arrays import Floats, Int8s, Int64s
+from solvers.pipeline.configurations import REMOVED, stage_counts
+from solvers.pipeline.objectives import Scores
+
+
+def chains(
+    evaluate: Callable[[Int8s], Scores],
+    costs: Floats,
+    max_stages: int,
+    *,
+    fewest_stages: int = 1,
+    removal: bool = False,
+) -> Int8s:
+    """List chains of ``fewest_stages`` to ``max_stages`` stages as chromosomes, (c, n), no two alike.
+
+    costs: (n,). removal: whether features may be left out; then those of each length that ``forward_order`` begins with
+    are listed, too, in one stage. Trains n (n + 1) / 2 feature sets.
+    """
+    order, n = forward_order(evaluate, costs), len(costs)
+    cut = [
+        row
+        for ordered in (np.argsort(costs, kind="stable"), order)
+        for stages in range(min(max_stages, n), 0, -1)
+        for row in (_singly(ordered, stages), _evenly(ordered, stages))
+    ]
+    if removal:
+        cut += [_only(order[:length], n) for length in range(1, n)]
+    every = np.array(list(dict.fromkeys(map(tuple, cut))), dtype=np.int8)
+    return every[stage_counts(every) >= fewest_stages]
+
+
+def forward_order(evaluate: Callable[[Int8s], Scores], costs: Floats) -> Int64s:
+    """Order features by forward selection: next comes what is free, then what sets most rows right for its cost; among
+    equals the cheaper, then the first."""
+    n = len(costs)
+    order: list[int] = []
+    right = 0
+    while len(order) < n:
+        left = [f for f in range(n) if f not in order]
+        scores = evaluate(np.stack([_only(np.array([*order, f]), n) for f in left]))
+        gains = (scores.right - right) / np.where(costs[left] > 0, costs[left], 1.0)
+        best = np.lexsort((left, costs[left], -gains, costs[left] > 0))[0]
+        order.append(left[best])
+        right = int(scores.right[best])
+    return np.array(order, dtype=np.int64)
+
+
+def _only(features: Int64s, n: int) -> Int8s:
+    """Acquire these in one stage, and the others never."""
+    genes = np.full(n, REMOVED, dtype=np.int8)
+    genes[features] = 0
+    return genes
+
+
+def _singly(order: Int64s, stages: int) -> Int8s:
+    """Give each stage one feature, and the last one all that are left.
+
+    >>> _singly(np.array([2, 0, 1, 3]), 3).tolist()
+    [1, 2, 0, 2]
+    """
+    genes = np.empty(len(order), dtype=np.int8)
+    genes[order] = np.minimum(np.arange(len(order)), stages - 1)
+    return genes
+
+
+def _evenly(order: Int64s, stages: int) -> Int8s:
+    """Cut an order into stages of nearly as many features.
+
+    >>> _evenly(np.array([2, 0, 1, 3]), 2).tolist()
+    [0, 1, 0, 1]
+    """
+    genes = np.empty(len(order), dtype=np.int8)
+    genes[order] = np.arange(len(order)) * stages // len(order)
+    return genes
