@@ -16,6 +16,7 @@ from models.index import ImportPath
 from models.worth import Expected
 
 Search = Literal["auto", "exact", "emsco"]
+AtTheEnd = Literal["reject", "answer"]
 Share = Annotated[float, Field(ge=0, le=1)]
 Cost = Annotated[float, Field(ge=0, le=LARGEST)]
 Number = Annotated[float, Field(ge=-1e30, le=1e30)]
@@ -71,6 +72,11 @@ class PipelineOptions(Value):
         default=0.75,
         description="the confidence from which on an answer is accepted, from 0 to 1: one for all classes, or one for "
         "each predicted class",
+    )
+    at_the_end: AtTheEnd = Field(
+        default="reject",
+        description="what becomes of an item that no stage is confident about: reject it, or answer, as the last stage "
+        "would; with answer every item is covered, and configurations trade accuracy for cost only",
     )
     max_stages: int = Field(default=4, ge=1, le=63, description="the most stages of a configuration")
     search: Search = Field(
@@ -140,6 +146,9 @@ class PipelineDecision(Configuration):
 
     confidence_threshold: float | dict[str, float] = Field(
         description="the confidence from which on an answer is accepted: for all classes, or by predicted class"
+    )
+    at_the_end: AtTheEnd = Field(
+        default="reject", description="what becomes of an item that no stage is confident about"
     )
     reason: str = Field(description="why this one, and how ties were broken")
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.arrays import Floats, Int64s, UInt64s
+from models.arrays import Bools, Floats, Int64s, UInt64s
 from models.errors import Fault, InvalidRequest
 from solvers.pipeline.bit_rows import pack
 
@@ -24,6 +24,8 @@ Train = Callable[[UInt64s], tuple[NDArray[Any], NDArray[Any]]]
 """Trains the classifiers of feature sets, (m,) masks: confidence of the predicted class (m, rows), its code (m,
 rows)."""
 
+AT_THE_END = np.uint64(1 << 63)
+"""This bit of a mask, which no feature has, asks what its classifier says where it must answer, however sure it is."""
 ACCEPTED, RIGHT, ALARM = 0, 1, 2
 """Bit sets of a vote: accepted rows; those accepted rightly; those accepted as positive though they are not."""
 MOST_BYTES = 1 << 30
@@ -76,22 +78,32 @@ class AnswerBank:
     def votes(self, masks: UInt64s, threshold: Thresholds) -> UInt64s:
         """Give bit sets of feature sets, (m,) distinct masks, at a threshold: (m, 2, words), with alarms (m, 3, words).
 
-        Trains what is not known yet. Confidences are compared in their own type. O(m) for what has been asked for at
-        the same threshold, else O(m rows) beside the training. Raises InvalidRequest for thresholds outside [0, 1] or
-        not one for each class, and for answers that do not fit.
+        Masks with the bit ``AT_THE_END`` accept every row. Trains what is not known yet. Confidences are compared in
+        their own type. O(m) for what has been asked for at the same threshold, else O(m rows) beside the training.
+        Raises InvalidRequest for thresholds outside [0, 1] or not one for each class, and for answers that do not fit.
         """
         self._set_threshold(threshold)
-        asked = [mask for mask in np.asarray(masks, dtype=np.uint64).tolist() if mask]
-        self._learn(asked)
-        places = np.array([self._places[mask] for mask in asked], dtype=np.int64)
-        self._pack(places[~self._current[places]])
-        votes = np.zeros((len(masks), *self._packed.shape[1:]), dtype=np.uint64)
-        votes[np.asarray(masks) != 0] = self._packed[places]
+        given = np.asarray(masks, dtype=np.uint64)
+        at_the_end, sets = (given & AT_THE_END) != 0, given & ~AT_THE_END
+        self._learn(list(dict.fromkeys(sets[sets != 0].tolist())))
+        places = np.array([self._places[mask] for mask in sets[sets != 0].tolist()], dtype=np.int64)
+        self._pack(np.unique(places[~self._current[places]]))
+        votes = np.zeros((len(given), *self._packed.shape[1:]), dtype=np.uint64)
+        votes[sets != 0] = self._packed[places]
+        last = np.array([self._places[mask] for mask in sets[at_the_end].tolist()], dtype=np.int64)
+        votes[at_the_end] = self._bits(np.ones((len(last), self.rows), dtype=bool), self._predicted[last])
         return votes
 
-    def lattice(self, features: int, threshold: Thresholds) -> tuple[UInt64s, UInt64s]:
-        """Give accepted, and accepted rightly, of all 2^features feature sets, by mask: two of (2^features, words)."""
-        votes = self.votes(np.arange(1 << features, dtype=np.uint64), threshold)
+    def lattice(
+        self, features: int, threshold: Thresholds, *, answers_at_the_end: bool = False
+    ) -> tuple[UInt64s, UInt64s]:
+        """Give accepted, and accepted rightly, of all 2^features feature sets, by mask: two of (2^features, words).
+
+        answers_at_the_end: whether the classifier of all features must answer.
+        """
+        masks = np.arange(1 << features, dtype=np.uint64)
+        masks[-1] |= AT_THE_END * answers_at_the_end
+        votes = self.votes(masks, threshold)
         return np.ascontiguousarray(votes[:, ACCEPTED]), np.ascontiguousarray(votes[:, RIGHT])
 
     def _set_threshold(self, threshold: Thresholds) -> None:
@@ -164,9 +176,12 @@ class AnswerBank:
         for part in np.array_split(places, len(places) // 4096 + 1):
             confidence, predicted = self._confidence[part], self._predicted[part]
             accepted = confidence >= self._threshold.astype(confidence.dtype)[predicted]
-            self._packed[part, ACCEPTED] = pack(accepted)
-            self._packed[part, RIGHT] = pack(accepted & (predicted == self._labels))
-            if self._positive is not None:
-                alarms = (predicted == self._positive) & (self._labels != self._positive)
-                self._packed[part, ALARM] = pack(accepted & alarms)
+            self._packed[part] = self._bits(accepted, predicted)
             self._current[part] = True
+
+    def _bits(self, accepted: Bools, predicted: NDArray[Any]) -> UInt64s:
+        """Make the bit sets of votes from what is accepted and predicted, (m, rows) each."""
+        sets = [accepted, accepted & (predicted == self._labels)]
+        if self._positive is not None:
+            sets.append(accepted & (predicted == self._positive) & (self._labels != self._positive))
+        return np.stack([pack(each) for each in sets], axis=1)

@@ -47,11 +47,11 @@ def forward_order(evaluate: Callable[[Int8s], Scores], costs: Floats) -> Int64s:
     order: list[int] = []
     right = 0
     while len(order) < n:
-        left = [f for f in range(n) if f not in order]
-        scores = evaluate(np.stack([_only(np.array([*order, f]), n) for f in left]))
-        gains = (scores.right - right) / np.where(costs[left] > 0, costs[left], 1.0)
-        best = np.lexsort((left, costs[left], -gains, costs[left] > 0))[0]
-        order.append(left[best])
+        left = np.setdiff1d(np.arange(n), order)
+        scores, prices = evaluate(np.stack([_only(np.array([*order, f]), n) for f in left])), costs[left]
+        gains = (scores.right - right) / np.where(prices > 0, prices, 1.0)
+        best = int(np.lexsort((left, prices, -gains, prices > 0))[0])
+        order.append(int(left[best]))
         right = int(scores.right[best])
     return np.array(order, dtype=np.int64)
 

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from models import InvalidRequest
 from models.arrays import Floats, Int8s, Int64s, UInt8s, UInt64s
+from models.pipeline import AtTheEnd
 from solvers.learners.linear import linear_length
 from solvers.pipeline.configurations import MOST_FEATURES, REMOVED, compress, stage_masks
 
@@ -72,6 +73,8 @@ class PipelineContents:
     """The models that are archives."""
     tested_cost_errors: Floats = field(default_factory=lambda: np.empty(0))
     """(s,) the standard errors of costs on rows held out; (0,): built before these were kept."""
+    at_the_end: str = "reject"
+    """What becomes of an item that no stage is sure of: ``reject``, or ``answer``, as the last stage would."""
 
     def check(self) -> None:
         """Raise InvalidRequest for the first promise that is not kept: no decision can crash or hang after this."""
@@ -93,6 +96,7 @@ def _of_columns(plan: PipelineContents) -> dict[str, bool]:
         and bool(np.all((plan.thresholds >= 0) & (plan.thresholds <= 1))),
         "a positive class of its own": plan.positive_class is None or plan.positive_class in plan.classes,
         "held-out rows": plan.held_out >= 1,
+        "what is done at the end": plan.at_the_end in get_args(AtTheEnd),
     }
 
 

@@ -73,7 +73,7 @@ def look_at_all(evaluator: Evaluator, max_stages: int, progress: Progress) -> Fr
     for start in range(0, sets, CHUNK):
         training(start, sets, "training the classifiers of feature sets")
         answers.votes(np.arange(start, min(start + CHUNK, sets), dtype=np.uint64), evaluator.threshold)
-    accepted, right = answers.lattice(n, evaluator.threshold)
+    accepted, right = answers.lattice(n, evaluator.threshold, answers_at_the_end=evaluator.answers_at_the_end)
     walking = part_of(progress, TRAINED, DONE, TOTAL)
     front = frontier_of_words(accepted, right, answers.rows, costs, max_stages, progress=walking)
     ended = f"all {front.examined + front.pruned} configurations were looked at or ruled out"

@@ -13,7 +13,7 @@ from models import Fault, FeaturesSpec, FeatureTable, InvalidRequest
 from models.arrays import Floats, Int8s, Int32s, Int64s, UInt64s
 from models.cost import cost_function
 from models.pipeline import PipelineOptions
-from solvers.pipeline.answer_bank import ACCEPTED, ALARM, RIGHT, AnswerBank, Thresholds, Train
+from solvers.pipeline.answer_bank import ACCEPTED, ALARM, AT_THE_END, RIGHT, AnswerBank, Thresholds, Train
 from solvers.pipeline.bit_rows import count, pack
 from solvers.pipeline.configurations import checked, stage_masks
 from solvers.pipeline.unit_costs import UnitCosts
@@ -93,11 +93,13 @@ def inverse_cost(cost: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluator:
-    """Evaluates chromosomes by the answers of their classifiers, at a threshold; unit_costs: of the n features."""
+    """Evaluates chromosomes by the answers of their classifiers, at a threshold; unit_costs: of the n features;
+    answers_at_the_end: whether the last stage answers what none before it did, however unsure."""
 
     answers: AnswerBank
     unit_costs: UnitCosts
     threshold: Thresholds
+    answers_at_the_end: bool = False
 
     def __call__(self, chromosomes: Int8s) -> Scores:
         """Score chromosomes, (c, n), training the feature sets that are not known; gaps between stages do no harm.
@@ -115,11 +117,18 @@ class Evaluator:
         return scores
 
     def _part(self, genes: Int8s) -> Scores:
+        votes, places = self.votes(genes)
+        return score(votes, places, stage_costs(genes, places.shape[1], self.unit_costs), self)
+
+    def votes(self, genes: Int8s) -> tuple[UInt64s, Int64s]:
+        """Give the votes of all stages' feature sets, (m, 2 or 3, words), and the place in them of each chromosome's
+        stages, (c, stages)."""
         stages = max(int(genes.max(initial=0)) + 1, 1)
-        masks, places = np.unique(stage_masks(genes, stages), return_inverse=True)
-        votes = self.answers.votes(masks, self.threshold)
-        paid = stage_costs(genes, stages, self.unit_costs)
-        return score(votes, places.reshape(len(genes), stages), paid, self)
+        masks = stage_masks(genes, stages)
+        if self.answers_at_the_end:
+            masks |= AT_THE_END * ((np.arange(stages) >= genes.max(axis=1)[:, None]) & (masks != 0))
+        distinct, places = np.unique(masks, return_inverse=True)
+        return self.answers.votes(distinct, self.threshold), places.reshape(masks.shape)
 
 
 def stage_costs(genes: Int8s, stages: int, unit_costs: UnitCosts) -> Floats:
@@ -160,7 +169,8 @@ class Criteria:
     """By what configurations are judged.
 
     labels: (rows,) of the whole table; classes: how many; costs: (n,) of features; thresholds: (classes,) by predicted
-    class; positive: the class whose false alarms are an objective, None if there is none.
+    class; positive: the class whose false alarms are an objective, None if there is none; answers_at_the_end: whether
+    the last stage must answer.
     """
 
     labels: Int32s
@@ -168,6 +178,7 @@ class Criteria:
     costs: Floats
     thresholds: Floats
     positive: int | None
+    answers_at_the_end: bool
 
     @classmethod
     def of(cls, dataset: FeatureTable, options: PipelineOptions) -> "Criteria":
@@ -176,12 +187,13 @@ class Criteria:
         by_class = [given[name] if isinstance(given, dict) else given for name in dataset.classes]
         positive = None if options.positive_class is None else dataset.classes.index(options.positive_class)
         costs = costs_of(dataset.spec)
-        return cls(dataset.labels, len(dataset.classes), costs, np.array(by_class, dtype=np.float64), positive)
+        thresholds, answers = np.array(by_class, dtype=np.float64), options.at_the_end == "answer"
+        return cls(dataset.labels, len(dataset.classes), costs, thresholds, positive, answers)
 
     def evaluator(self, rows: Int64s, train: Train) -> Evaluator:
         """Criteria by some rows, for which ``train`` gives the answers of feature sets' classifiers."""
         answers = AnswerBank(train, self.labels[rows], classes=self.classes, positive=self.positive)
-        return Evaluator(answers, UnitCosts.whole(self.costs, len(rows)), self.thresholds)
+        return Evaluator(answers, UnitCosts.whole(self.costs, len(rows)), self.thresholds, self.answers_at_the_end)
 
 
 def costs_of(spec: FeaturesSpec) -> Floats:

@@ -60,6 +60,7 @@ class PipelinePlan(PipelineContents):
         masks = stage_masks(self.chromosomes, max(counts)).tolist()
         costs = np.ascontiguousarray(self.tested[:, 2])
         accuracies, coverages = _assured(self.tested, self.validated, self.held_out)
+        coverages = np.ones_like(coverages) if self.at_the_end == "answer" else coverages
         derived: dict[str, Any] = {
             "_preparation": preparation,
             "_reader": reader,
@@ -181,8 +182,8 @@ class PipelinePlan(PipelineContents):
             shares = self._shares(mask, table[rest], modules, run_in)
             codes = shares.argmax(axis=1)
             sure = shares[np.arange(len(rest)), codes]
-            accepted = sure >= self.thresholds[codes]
             last = stage == len(self._masks[solution]) - 1
+            accepted = (sure >= self.thresholds[codes]) | (last and self.at_the_end == "answer")
             for row, code, confidence, taken in zip(
                 rest.tolist(), codes.tolist(), sure.tolist(), accepted, strict=True
             ):
@@ -234,7 +235,8 @@ class PipelinePlan(PipelineContents):
         decision = self._decided.get((solution, reason))
         if decision is None:
             facts = self._facts(solution)
-            decision = PipelineDecision(**facts, confidence_threshold=self.confidence_threshold, reason=reason)
+            facts |= {"confidence_threshold": self.confidence_threshold, "at_the_end": self.at_the_end}
+            decision = PipelineDecision(**facts, reason=reason)
             self._decided[solution, reason] = decision
         return decision
 

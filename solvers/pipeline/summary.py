@@ -23,6 +23,7 @@ def summarize(
         "unit": plan.unit,
         "rows": rows,
         "confidence_threshold": plan.confidence_threshold,
+        "at_the_end": plan.at_the_end,
         "search": "exact" if front.exact else "emsco",
         "examined": front.examined,
         "ended": front.ended,

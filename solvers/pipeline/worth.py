@@ -9,7 +9,6 @@ from models.worth import Worth
 from solvers.alternatives import Alternatives, Replay, set_name, worth_of
 from solvers.pipeline.answer_bank import ACCEPTED, RIGHT
 from solvers.pipeline.bit_rows import unpack
-from solvers.pipeline.configurations import stage_masks
 from solvers.pipeline.objectives import Evaluator, stage_costs
 
 MOST_PREFIXES = 12
@@ -43,14 +42,14 @@ def worth(
 def replay(evaluator: Evaluator, configuration: Int8s) -> Replay:
     """Send each row through a configuration: whether it is accepted and right, and what it pays."""
     genes, stages, rows = configuration[None], int(configuration.max()) + 1, evaluator.answers.rows
-    masks, places = np.unique(stage_masks(genes, stages)[0], return_inverse=True)
-    votes = unpack(evaluator.answers.votes(masks, evaluator.threshold), rows)[places]
+    votes, places = evaluator.votes(genes)
+    bits = unpack(votes, rows)[places[0]]
     paid = stage_costs(genes, stages, evaluator.unit_costs)[0]
     waiting, right, costs = np.ones(rows, dtype=bool), np.zeros(rows), np.zeros(rows)
     for stage in range(stages):
         costs += paid[stage] * waiting
-        right += waiting & votes[stage, RIGHT]
-        waiting &= ~votes[stage, ACCEPTED]
+        right += waiting & bits[stage, RIGHT]
+        waiting &= ~bits[stage, ACCEPTED]
     return Replay(right, np.asarray(evaluator.unit_costs.mean(costs, 1)))
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.arrays import Int8s
+from models.arrays import Bools, Floats, Int8s
 from models.pipeline import Evolution, PipelineOptions
 from solvers.base import silent
 from solvers.pipeline.chains import chains, forward_order
@@ -16,15 +16,15 @@ from tests.solvers.pipeline.test_emsco import problem
 SEEDS = range(100)
 
 
-def costs_of(evaluate: Evaluator) -> np.ndarray:
+def costs_of(evaluate: Evaluator) -> Floats:
     """Give the costs of the features."""
-    return evaluate.unit_costs.of / evaluate.unit_costs.units
+    return np.asarray(evaluate.unit_costs.of / evaluate.unit_costs.units)
 
 
-def behind(front: Scores, rivals: Scores) -> np.ndarray:
+def behind(front: Scores, rivals: Scores) -> Bools:
     """Tell of rivals, (r,), whether none of a front is at least as good as they are."""
     ours, theirs = front.maximised(), rivals.maximised()
-    return ~np.any(np.all(ours[:, None] >= theirs, axis=2), axis=0)
+    return np.asarray(~np.any(np.all(ours[:, None] >= theirs, axis=2), axis=0))
 
 
 @pytest.mark.parametrize("removal", [0.0, 0.3])

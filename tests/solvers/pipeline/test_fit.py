@@ -81,6 +81,8 @@ def walked(plan: PipelinePlan, dataset: FeatureTable, rows: Any, solution: int) 
         (wide(), {"confidence_threshold": 0.6}),
         (wide(), {"confidence_threshold": 0.6, "search": "emsco", "evolution": {"generations": 15, "removal": 0.3}}),
         (table(), {"learner": "sklearn.naive_bayes.GaussianNB", "confidence_threshold": 0.8}),
+        (table(), {"confidence_threshold": 0.9, "at_the_end": "answer"}),
+        (wide(), {"at_the_end": "answer", "search": "emsco", "evolution": {"generations": 15, "removal": 0.3}}),
     ],
 )
 def test_walking_the_test_rows_reproduces_every_figure(dataset: FeatureTable, options: dict[str, Any]) -> None:
@@ -90,6 +92,22 @@ def test_walking_the_test_rows_reproduces_every_figure(dataset: FeatureTable, op
     for one in plan.frontier()[:: max(len(plan.frontier()) // 6, 1)]:
         achieved = walked(plan, dataset, test, one.solution)
         assert achieved == pytest.approx((one.coverage, one.conclusive_accuracy, one.cost), abs=1e-9)
+
+
+@pytest.mark.parametrize("options", [{}, {"search": "emsco", "evolution": {"generations": 9, "removal": 0.3}}])
+def test_who_must_answer_at_the_end_rejects_nothing_and_loses_no_coverage(options: dict[str, Any]) -> None:
+    dataset = wide()
+    unsure, sure = (
+        build(dataset, confidence_threshold=0.95, at_the_end=end, **options).plan for end in ("reject", "answer")
+    )
+    assert min(one.coverage for one in unsure.frontier()) < 0.9
+    assert {one.coverage for one in sure.frontier()} == {1.0}
+    assert sure.decide(PipelineQuery(min_coverage=1.0)).at_the_end == "answer"
+    items = items_of(dataset, slice(0, 40))
+    for one in sure.frontier():
+        assert all(isinstance(step, Classify) for step in sure.steps(one.solution, items))
+    by_cost = sure.validated[np.argsort(sure.validated[:, 2])]
+    assert np.all(np.diff(by_cost[:, 1]) > 0), "what costs more is more accurate, or is not on the front"
 
 
 def test_steps_of_many_are_those_of_each() -> None:

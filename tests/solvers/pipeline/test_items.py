@@ -96,6 +96,7 @@ BROKEN: dict[str, Any] = {
     "model_numbers": np.zeros(1),
     "model_bytes": np.zeros(3, dtype=np.int8),
     "tested_cost_errors": np.full(1, -1.0),
+    "at_the_end": "ask",
 }
 
 

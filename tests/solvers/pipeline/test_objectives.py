@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 
 from models.arrays import UInt64s
 from models.errors import InvalidRequest
+from solvers.base import silent
 from solvers.pipeline.answer_bank import AnswerBank
 from solvers.pipeline.bit_rows import count, pack, unpack
 from solvers.pipeline.configurations import checked, compress, configurations, members, partitions, stage_masks
 from solvers.pipeline.exact_front import frontier
+from solvers.pipeline.front import look_at_all
 from solvers.pipeline.objectives import Evaluator, Scores, inverse_cost
 from solvers.pipeline.unit_costs import UnitCosts
-from tests.oracles.pipeline import every_chromosome, fractions, random_costs, walk
+from tests.oracles.pipeline import brute_force, every_chromosome, fractions, random_costs, walk
 
 Answers = tuple[NDArray[np.float32], NDArray[np.int64]]
 
@@ -87,9 +89,10 @@ def test_packing_keeps_every_row(rows: int, seed: int) -> None:
     assert count(packed).tolist() == flags.sum(axis=1).tolist()
 
 
+@pytest.mark.parametrize("at_the_end", ["reject", "answer"])
 @pytest.mark.parametrize("seed", range(20))
-def test_objectives_are_those_of_walking_each_row(seed: int) -> None:
-    """Random classifiers of two or three classes; gaps, removed features and terminal rejects; false alarms."""
+def test_objectives_are_those_of_walking_each_row(seed: int, at_the_end: str) -> None:
+    """Random classifiers of two or three classes; gaps, removed features and both ends; false alarms."""
     rng = np.random.default_rng(seed)
     n, k, rows, classes = int(rng.integers(1, 7)), int(rng.integers(1, 5)), int(rng.integers(1, 150)), 2 + seed % 2
     labels = rng.integers(classes, size=rows)
@@ -97,22 +100,36 @@ def test_objectives_are_those_of_walking_each_row(seed: int) -> None:
     answer_bank = AnswerBank(answers(n, labels, classes), labels, classes=classes, positive=1)
     costs = random_costs(rng, n)
     genes = random_chromosomes(rng, 40, n, k, 0.2 * (seed % 3))
-    scores = Evaluator(answer_bank, UnitCosts.whole(costs, rows), threshold)(genes)
+    answered = at_the_end == "answer"
+    scores = Evaluator(answer_bank, UnitCosts.whole(costs, rows), threshold, answered)(genes)
     confidence, predicted = answers(n, labels, classes)(np.arange(1 << n, dtype=np.uint64))
     confident, correct = confidence >= np.float32(threshold), predicted == labels
     confident[0] = False
     right_or_quiet = ~((predicted == 1) & (labels != 1))
     for i, row in enumerate(genes.tolist()):
-        result = walk(row, confident, correct, fractions(costs.tolist()))
+        result = walk(row, confident, correct, fractions(costs.tolist()), answers=answered)
         assert (scores.covered[i], scores.right[i]) == (result.covered, result.right)
         assert scores.coverage[i] == result.covered / rows
         assert scores.accuracy[i] == pytest.approx(float(result.accuracy), abs=1e-15)
         assert scores.cost[i] == pytest.approx(float(result.cost), rel=1e-11)
-        quiet = walk(row, confident, right_or_quiet, fractions(costs.tolist()))
+        quiet = walk(row, confident, right_or_quiet, fractions(costs.tolist()), answers=answered)
         assert scores.alarms is not None
         assert scores.alarms[i] == quiet.covered - quiet.right
         negatives = np.count_nonzero(labels != 1)
         assert scores.false_positive_rate[i] == (scores.alarms[i] / negatives if negatives else 0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_where_the_end_answers_the_exact_front_is_that_of_brute_force(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, k, rows = int(rng.integers(1, 5)), int(rng.integers(1, 5)), 40
+    labels, costs = rng.integers(2, size=rows), random_costs(rng, n)
+    evaluate = Evaluator(AnswerBank(answers(n, labels), labels), UnitCosts.whole(costs, rows), 0.75, True)
+    found = look_at_all(evaluate, k, silent)
+    confidence, predicted = answers(n, labels)(np.arange(1 << n, dtype=np.uint64))
+    known = brute_force(confidence >= np.float32(0.75), predicted == labels, costs, k, answers=True)
+    assert sorted(map(tuple, found.chromosomes.tolist())) == sorted(known)
+    assert found.scores.covered.tolist() == [rows] * len(known)
 
 
 def test_the_exact_front_and_the_objectives_say_the_same_to_the_last_bit() -> None:
