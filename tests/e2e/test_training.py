@@ -21,6 +21,12 @@ from tests.support.patience import patient
 from tests.support.servers import wait_for
 
 
+@pytest.fixture(autouse=True)
+def _processes_to_train_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let training have the processes that other tests do without."""
+    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "2")
+
+
 def test_without_a_cluster_training_runs_in_local_processes() -> None:
     with training_on(None):
         assert joblib.effective_n_jobs() == joblib.cpu_count()
