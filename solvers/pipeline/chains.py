@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from models.arrays import Floats, Int8s, Int64s
-from solvers.pipeline.configurations import REMOVED, stage_counts
+from solvers.pipeline.configurations import single_stage, stage_counts
 from solvers.pipeline.objectives import Scores
 
 
@@ -35,7 +35,7 @@ def chains(
         for row in (_singly(ordered, stages), _evenly(ordered, stages))
     ]
     if removal:
-        cut += [_only(order[:length], n) for length in range(1, n)]
+        cut += [single_stage(order[:length].tolist(), n) for length in range(1, n)]
     every = np.array(list(dict.fromkeys(map(tuple, cut))), dtype=np.int8)
     return every[stage_counts(every) >= fewest_stages]
 
@@ -48,19 +48,12 @@ def forward_order(evaluate: Callable[[Int8s], Scores], costs: Floats) -> Int64s:
     right = 0
     while len(order) < n:
         left = np.setdiff1d(np.arange(n), order)
-        scores, prices = evaluate(np.stack([_only(np.array([*order, f]), n) for f in left])), costs[left]
+        scores, prices = evaluate(np.stack([single_stage([*order, f], n) for f in left])), costs[left]
         gains = (scores.right - right) / np.where(prices > 0, prices, 1.0)
         best = int(np.lexsort((left, prices, -gains, prices > 0))[0])
         order.append(int(left[best]))
         right = int(scores.right[best])
     return np.array(order, dtype=np.int64)
-
-
-def _only(features: Int64s, n: int) -> Int8s:
-    """Acquire these in one stage, and the others never."""
-    genes = np.full(n, REMOVED, dtype=np.int8)
-    genes[features] = 0
-    return genes
 
 
 def _singly(order: Int64s, stages: int) -> Int8s:

@@ -5,6 +5,7 @@ is. Only chromosomes without gaps, whose stages 0 to s - 1 all have features, st
 closes gaps. Stage j's classifier knows the features of stages 0 to j: one bit mask for each stage.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
 
@@ -70,6 +71,17 @@ def checked(chromosomes: Int8s) -> Int8s:
             Fault(("chromosomes",), f"have genes from {genes.min()} to {genes.max()}, must be -1 to {MOST_STAGES - 1}")
         )
     return genes.astype(np.int8, copy=False)
+
+
+def single_stage(features: Sequence[int], n: int) -> Int8s:
+    """Write, as a chromosome of n genes, that these features are acquired in one stage, and the others never.
+
+    >>> single_stage([0, 2], 3).tolist()
+    [0, -1, 0]
+    """
+    genes = np.full(n, REMOVED, dtype=np.int8)
+    genes[list(features)] = 0
+    return genes
 
 
 def stage_counts(chromosomes: Int8s) -> Int64s:

@@ -9,6 +9,7 @@ from models.worth import Worth
 from solvers.alternatives import Alternatives, Replay, set_name, worth_of
 from solvers.pipeline.answer_bank import ACCEPTED, RIGHT
 from solvers.pipeline.bit_rows import unpack
+from solvers.pipeline.configurations import single_stage
 from solvers.pipeline.objectives import Evaluator, stage_costs
 
 MOST_PREFIXES = 12
@@ -62,17 +63,11 @@ def fixed_sets(names: Sequence[str], costs: Floats, evaluator: Evaluator) -> dic
     chosen: list[int] = []
     while n <= MOST_FORWARD and len(chosen) < n:
         further = [f for f in range(n) if f not in chosen]
-        scores = evaluator(np.stack([_single(n, [*chosen, f]) for f in further]))
+        scores = evaluator(np.stack([single_stage([*chosen, f], n) for f in further]))
         chosen.append(further[int(np.argmax(scores.right))])
         sets.setdefault(tuple(sorted(chosen)), f"the first {len(chosen)} of forward selection")
     sets[tuple(range(n))] = "all features"
     return {
-        called if len(own) == n else set_name([names[f] for f in own], called): _single(n, list(own))
+        called if len(own) == n else set_name([names[f] for f in own], called): single_stage(own, n)
         for own, called in sets.items()
     }
-
-
-def _single(n: int, features: list[int]) -> Int8s:
-    genes = np.full(n, -1, dtype=np.int8)
-    genes[features] = 0
-    return genes
