@@ -68,8 +68,8 @@ Errors are `application/problem+json`; the `instance` finds the request in the l
 
 SOLVERS_AT_ONCE = 2
 _CROSSING_METHODS = ("GET", "POST", "PUT", "DELETE")
-_CROSSING_HEADERS = ("Authorization", "Content-Type", "X-Request-ID")
-_EXPOSED_HEADERS = ("Location", "Retry-After", "X-Request-ID")
+_CROSSING_HEADERS = ("Authorization", "Content-Type", "If-Match", "If-None-Match", "X-Request-ID")
+_EXPOSED_HEADERS = ("ETag", "Location", "Retry-After", "X-Request-ID")
 """What pages of the origins in PARSIMONY_CORS_ORIGINS may send and read."""
 FIRST_LOOK_S = 60.0
 """How long a process may load artifacts before it takes requests all the same."""

@@ -214,6 +214,10 @@ class Conflict(ParsimonyError):
     """What is in use cannot be deleted or replaced."""
 
 
+class Changed(ParsimonyError):
+    """What is to be replaced is not what the caller takes it for."""
+
+
 class PayloadTooLarge(ParsimonyError):
     """The body is over the limit."""
 

@@ -32,6 +32,7 @@ PROBLEMS: dict[type[ParsimonyError], tuple[int, str]] = {
     errors.UnknownEndpoint: (404, "unknown-endpoint"),
     errors.Infeasible: (409, "infeasible"),
     errors.Conflict: (409, "conflict"),
+    errors.Changed: (412, "precondition-failed"),
     errors.PayloadTooLarge: (413, "payload-too-large"),
     errors.UnsupportedMediaType: (415, "unsupported-media-type"),
     errors.Unauthorized: (401, "unauthorized"),

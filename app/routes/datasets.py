@@ -3,8 +3,9 @@
 import asyncio
 import errno
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from starlette.formparsers import MultiPartException
 
 from app.clock import now
 from app.routes.dependencies import Context, InContext, PathName, errors, media_type, needs_store, solved
+from app.routes.entity_tags import IfMatch, IfNoneMatch, etag, refuse_changed
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
 from app.store.datasets import DatasetInfo, DeletedDataset, Replaced, ShownDataset, StoredDataset
 from app.store.json_lines import JSON_LINES_TYPES
@@ -97,21 +99,27 @@ class DatasetList(Listed):
     response_model=StoredDataset,
     responses={
         200: {"model": StoredDataset, "description": "it took the place of an older one"},
-        **errors(413, 415, 503),
+        **errors(412, 413, 415, 503),
     },
     openapi_extra=_UPLOAD,
 )
-async def put(name: PathName, request: Request, context: InContext) -> Response:
-    """Check a table once and completely, and keep it; every fault names the field and the first offending row."""
+async def put(
+    name: PathName, request: Request, context: InContext, if_match: IfMatch = None, if_none_match: IfNoneMatch = None
+) -> Response:
+    """Check a table once and completely, and keep it; every fault names the field and the first offending row.
+
+    With `If-Match` it only takes the place of the dataset that the caller knows; with `If-None-Match: *` of none.
+    """
     media_type(request, "multipart/form-data")
     with _room_on_disk():
         form = await _form(request)
         try:
-            info, replaced = await asyncio.to_thread(_store, context, name, form)
+            allow = partial(refuse_changed, name, if_match, if_none_match)
+            info, replaced = await asyncio.to_thread(_store, context, name, form, allow)
         finally:
             await form.close()
     stored = StoredDataset(**dict(info), replaced=replaced)
-    return JSONResponse(stored.model_dump(mode="json"), 200 if replaced else 201)
+    return JSONResponse(stored.model_dump(mode="json"), 200 if replaced else 201, {"ETag": etag(info.sha256)})
 
 
 @router.get("", summary="List the datasets", responses=errors(503))
@@ -122,9 +130,11 @@ def list_all(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = 
 
 
 @router.get("/{name}", summary="Show a dataset", responses=errors(404, 503))
-def show(name: PathName, context: InContext) -> ShownDataset:
-    """Tell how a dataset is read, how large it is, and whether there is advice on it."""
-    return context.repos.datasets.shown(name)
+def show(name: PathName, context: InContext, response: Response) -> ShownDataset:
+    """Tell how a dataset is read, how large it is, and whether there is advice on it; its `ETag` is for `If-Match`."""
+    shown = context.repos.datasets.shown(name)
+    response.headers["ETag"] = etag(shown.sha256)
+    return shown
 
 
 @router.get(
@@ -219,7 +229,9 @@ def _room_on_disk() -> Iterator[None]:
         raise StoreRefused(f"{said}; try again when there is more") from error
 
 
-def _store(context: Context, name: str, form: FormData) -> tuple[DatasetInfo, Replaced | None]:
+def _store(
+    context: Context, name: str, form: FormData, allow: Callable[[str | None], None]
+) -> tuple[DatasetInfo, Replaced | None]:
     """Read the parts of the form (already on disk) and keep what they hold."""
     unknown = sorted(set(form) - {"spec", "table", "embeddings"})
     if unknown:
@@ -234,7 +246,7 @@ def _store(context: Context, name: str, form: FormData) -> tuple[DatasetInfo, Re
         dataset = read_dataset(
             spec, path, table.content_type or "", embeddings, max_bytes=limit, run_in=context.upload_sandbox
         )
-    return context.repos.datasets.put(name, dataset, created_at=now())
+    return context.repos.datasets.put(name, dataset, created_at=now(), allow=allow)
 
 
 def _text(form: FormData, part: str) -> str | bytes:

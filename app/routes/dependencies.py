@@ -237,6 +237,7 @@ _WORDS = {
     404: "it does not exist",
     408: "the body came too slowly",
     409: "it conflicts, or nothing can satisfy the deadline or budget",
+    412: "what is there is not what the caller takes it for",
     413: "the body is too large",
     415: "the body is of a type that this route does not read",
     422: "a field is missing, out of range, not finite or of the wrong shape",

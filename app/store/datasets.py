@@ -1,6 +1,7 @@
 """Datasets in the store: checked once when they come, then kept as arrays."""
 
 import json
+from collections.abc import Callable
 from hashlib import sha256
 from typing import cast
 
@@ -67,8 +68,18 @@ class Datasets:
         self._store = store
         self._names = NameIndex(store, _ALL, key("dataset-names"), source_is_hash=False)
 
-    def put(self, name: str, dataset: Dataset, *, created_at: str) -> tuple[DatasetInfo, Replaced | None]:
-        """Keep a dataset under a name, in place of an older one; tells of that, None if the name is new."""
+    def put(
+        self,
+        name: str,
+        dataset: Dataset,
+        *,
+        created_at: str,
+        allow: Callable[[str | None], None] = lambda sha256: None,
+    ) -> tuple[DatasetInfo, Replaced | None]:
+        """Keep a dataset under a name, in place of an older one; tells of that, None if the name is new.
+
+        ``allow`` is told the SHA-256 of the one whose place it takes, and may raise: nothing is changed then.
+        """
         data = codec.encode(dataset, {})
         info = _info(name, dataset, data, created_at)
         reference = f"dataset/{name}"
@@ -78,6 +89,7 @@ class Datasets:
             old = (
                 None if raw is None else Replaced(**{field: json.loads(raw)[field] for field in Replaced.model_fields})
             )
+            allow(None if old is None else old.sha256)
             pipe.multi()
             if old is not None and old.sha256 != info.sha256:
                 drop_blob(pipe, old.sha256, reference)

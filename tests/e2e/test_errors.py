@@ -133,6 +133,24 @@ def test_the_active_version_cannot_be_deleted(server: Server) -> None:
     is_problem(server.client.delete(f"/v1/artifacts/cascade/trace/versions/{active}"), 409, "conflict")
 
 
+def test_a_dataset_is_only_replaced_if_it_is_the_one_that_the_caller_knows(server: Server) -> None:
+    """As two people do who each fetch it, change it and put it back: the second one is told."""
+    url, tables = "/v1/datasets/shared", [trace_upload(rows) for rows in (60, 50, 40)]
+    nothing_there = {"if-none-match": "*"}
+    is_problem(server.client.put(url, files=tables[0], headers={"if-match": "*"}), 412, "precondition-failed")
+    stored = server.client.put(url, files=tables[0], headers=nothing_there)
+    assert stored.status_code == 201
+    known = {"if-match": stored.headers["etag"]}
+    assert server.client.get(url).headers["etag"] == stored.headers["etag"] == f'"{stored.json()["sha256"]}"'
+    is_problem(server.client.put(url, files=tables[1], headers=nothing_there), 412, "precondition-failed")
+    replaced = server.client.put(url, files=tables[1], headers=known)
+    assert (replaced.status_code, replaced.json()["replaced"]["rows"]) == (200, 60)
+    problem = is_problem(server.client.put(url, files=tables[2], headers=known), 412, "precondition-failed")
+    assert replaced.headers["etag"] in problem["detail"]
+    assert server.client.get(url).json()["rows"] == 50
+    assert server.client.delete(url).status_code == 204
+
+
 def test_other_media_types_are_415(server: Server) -> None:
     text = {"content-type": "text/plain"}
     is_problem(server.client.post("/v1/cascades/solve", content="{}", headers=text), 415, "unsupported-media-type")

@@ -85,6 +85,30 @@ def test_a_portfolios_optimism_is_what_its_estimates_were_above_the_truth_on_hel
     assert all(float(point.accuracy * SAMPLES["portfolio"].judged_rows).is_integer() for point in points)
 
 
+def test_the_lower_a_portfolios_budgets_the_closer_lie_those_that_tell_how_optimistic_it_is() -> None:
+    """Where the first few items get a dearer classifier, those are chosen that look best: a long line from the least
+    budget to the next says too little of that."""
+    plan: PortfolioPlan = fitted("portfolio").plan
+    steps = np.diff(plan.curve_budgets)
+    assert steps == pytest.approx(steps[0] * (2 * np.arange(len(steps)) + 1))
+    assert plan.curve_budgets[0] == pytest.approx(plan.cheapest)
+    assert plan.curve_budgets[-1] == pytest.approx(max(plan.dearest, plan.cheapest))
+
+
+def test_between_two_budgets_a_portfolios_costs_are_off_by_no_more_than_in_proportion() -> None:
+    """The same rows tell of both, so the mean of two figures is never further off than the mean of their errors."""
+    plan: PortfolioPlan = fitted("portfolio").plan
+    plan = replace(plan, curve_cost_errors=np.arange(plan.curve_costs.size).reshape(plan.curve_costs.shape) / 10.0)
+    first, second = plan.curve_budgets[:2].tolist()
+    (low, of_low), (high, of_high) = (plan.beyond_planned("occam", budget) for budget in (first, second))
+    assert of_low is not None
+    assert of_high is not None
+    assert of_low < of_high
+    assert plan.beyond_planned("occam", 0.75 * first + 0.25 * second) == pytest.approx(
+        (0.75 * low + 0.25 * high, 0.75 * of_low + 0.25 * of_high)
+    )
+
+
 def test_a_portfolio_expects_its_estimates_less_their_optimism() -> None:
     """Of a batch the mean, by the method that assigned it."""
     plan, summary = fitted("portfolio").plan, fitted("portfolio").summary

@@ -43,8 +43,8 @@ class World:
 
     @classmethod
     def of(cls, seed: int, rows: int) -> "World":
-        """Draw rows."""
-        rng = np.random.default_rng(seed)
+        """Draw rows, from numbers that a build of the same seed does not draw, too."""
+        rng = np.random.default_rng((seed, rows))
         labels, hardness = rng.integers(3, size=rows), rng.random(rows)
         chances = np.column_stack([easy + (hard - easy) * hardness for easy, hard in SKILLS])
         correct = rng.random((rows, 3)) < chances

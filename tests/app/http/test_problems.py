@@ -22,7 +22,8 @@ CONTRACT = {
     "too-many-builds": 429,
     "store-unavailable": 503,
     "solver-timeout": 504,
-    "too-many-requests": 429,  # beside the contract, like the next two
+    "too-many-requests": 429,  # beside the contract, like all that follow
+    "precondition-failed": 412,
     "request-timeout": 408,
     "unknown-advice": 404,
     "unknown-endpoint": 404,

@@ -9,7 +9,7 @@ from app.clock import now
 from app.store.client import key
 from app.store.repositories import Repositories
 from models import Dataset, FeatureTable, Trace
-from models.errors import Conflict, StoreRefused, UnknownDataset
+from models.errors import Changed, Conflict, StoreRefused, UnknownDataset
 from tests.support import stored
 
 
@@ -59,6 +59,22 @@ def test_a_dataset_takes_the_place_of_an_older_one_and_of_its_bytes(repos: Repos
     assert info.sha256 != old.sha256
     assert repos.datasets.infos() == [info]
     assert repos.datasets.load(info).rows == 60
+    assert blobs(repos) == 1
+
+
+def test_a_dataset_whose_place_may_not_be_taken_stays(repos: Repositories) -> None:
+    """What allows is told of the one that is there, in the transaction that would replace it."""
+    old, told = stored.put_trace(repos, seed=0), list[str | None]()
+
+    def allow(sha256: str | None) -> None:
+        told.append(sha256)
+        raise Changed("not that one")
+
+    for name in ("trace", "new"):
+        with pytest.raises(Changed, match="not that one"):
+            repos.datasets.put(name, stored.trace(seed=1), created_at=now(), allow=allow)
+    assert told == [old.sha256, None]
+    assert repos.datasets.infos() == [old]
     assert blobs(repos) == 1
 
 
