@@ -103,6 +103,15 @@ EXPOSE 6379
 CMD ["valkey-server"]
 END
             ;;
+        haproxy:*)
+            cat << 'END'
+RUN apt-get update && apt-get install --yes haproxy && apt-get clean && rm -rf /var/lib/apt/lists/* \
+    && groupmod --gid 99 haproxy && usermod --uid 99 --gid 99 haproxy
+USER 99
+STOPSIGNAL SIGUSR1
+CMD ["haproxy", "-f", "/usr/local/etc/haproxy/haproxy.cfg"]
+END
+            ;;
         prom/prometheus:*)
             cat << 'END'
 RUN apt-get update && apt-get install --yes prometheus && apt-get clean && rm -rf /var/lib/apt/lists/* \
@@ -118,7 +127,7 @@ END
     esac
 }
 
-make_base
+docker image inspect "$base" > /dev/null 2>&1 || make_base
 mkdir -p "$work/empty"
 for image; do
     say "$image"
