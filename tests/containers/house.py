@@ -39,8 +39,8 @@ class House:
         assert done.returncode == 0, f"compose {' '.join(words)}: {done.stderr}"
 
     def containers(self, service: str) -> list[str]:
-        """Give the containers of a service, whatever their state."""
-        labels = [f"project={self.project}", f"service={service}"]
+        """Give the containers that compose keeps of a service, whatever their state."""
+        labels = [f"project={self.project}", f"service={service}", "oneoff=False"]
         filters = [word for label in labels for word in ("--filter", f"label=com.docker.compose.{label}")]
         return docker("ps", "--all", "--quiet", "--no-trunc", *filters).split()
 

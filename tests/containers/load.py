@@ -1,8 +1,9 @@
 """Callers who look up all the while, and count what they were not answered, or answered wrongly."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import cycle
 
 import httpx
 
@@ -10,23 +11,45 @@ from tests.support.patience import patient
 from tests.support.services import LOOK_UP, Asked, look_ups
 
 
+def content(reply: httpx.Response) -> object:
+    """Give all of an answer."""
+    return reply.content
+
+
+def decision(reply: httpx.Response) -> object:
+    """Give what was decided, by what: another version of Parsimony may tell more beside it."""
+    if reply.status_code != 200:
+        return reply.text
+    told = reply.json()
+    return told["cascade"], told["artifact"]
+
+
 @contextmanager
-def unshaken(asked: Asked, callers: int = 1) -> Iterator[None]:
-    """Look up all the while: each answer must be the one from before, and none may wait long."""
-    _, (before,) = look_ups(asked, 1)
+def unshaken(
+    asked: Asked, callers: int = 1, told: Callable[[httpx.Response], object] = content, posting: bool = False
+) -> Iterator[None]:
+    """Look up all the while: each answer must be the one from before, and none may wait long.
+
+    ``told`` says what must be the same; with ``posting`` every second look-up is a POST.
+    """
+    look_ups(asked, 1)
+    ways = [("GET", LOOK_UP, None), ("POST", LOOK_UP.partition("?")[0], {"deadline": 13})][: 1 + posting]
+    before = [told(asked.client.request(method, path, json=body)) for method, path, body in ways]
     wrong: list[str] = []
     stop = threading.Event()
 
     def ask() -> None:
         with httpx.Client(base_url=asked.client.base_url, timeout=patient(2.0), trust_env=False) as client:
-            while not stop.is_set():
+            for method, path, body in cycle(ways):
+                if stop.is_set():
+                    return
                 try:
-                    reply = client.get(LOOK_UP)
+                    reply = client.request(method, path, json=body)
                 except httpx.TransportError as error:
-                    wrong.append(repr(error))
+                    wrong.append(f"{method}: {error!r}")
                 else:
-                    if reply.content != before:
-                        wrong.append(reply.text)
+                    if told(reply) not in before:
+                        wrong.append(f"{method}: {reply.text}")
 
     asking = [threading.Thread(target=ask) for _ in range(callers)]
     for thread in asking:

@@ -53,7 +53,7 @@ bottom() {
 # remove_images: those that were made here, and the nameless ones that were left on the way to them
 remove_images() {
     beneath=$(for image in $foreign; do bottom "$image"; done | grep . || echo none)
-    for image in $brought parsimony parsimony-stand-in:bookworm; do
+    for image in $brought parsimony parsimony:before parsimony:this parsimony-stand-in:bookworm; do
         docker image rm "$image" > /dev/null 2>&1 || :
     done
     [ -z "$own" ] || docker image tag "$own" parsimony
@@ -82,7 +82,8 @@ tidy() {
     exit "$status"
 }
 
-foreign="$(sed -n 's/^FROM \([^ ]*\).*/\1/p' Dockerfile | sort -u)
+stages=$(sed -n 's/^FROM .* AS //p' Dockerfile)
+foreign="$(sed -n 's/^FROM \([^ ]*\).*/\1/p' Dockerfile | grep -vxF "$stages" | sort -u)
 $($house config | sed -n 's/^ *image: //p' | sort -u | grep -vx parsimony)"
 before=$(images)
 own=$(docker image inspect --format '{{.Id}}' parsimony 2> /dev/null || :)
@@ -128,6 +129,14 @@ began=$(date +%s)
 # shellcheck disable=SC2086 # options
 $house build $proxies server > "$work/build.log" 2>&1 || { tail -n 40 "$work/build.log" >&2; exit 1; }
 say "image built in $(($(date +%s) - began)) s, $(($(docker image inspect --format '{{.Size}}' parsimony) / 1000000)) MB"
+
+# What an upgrade begins with: the commit before this one, or this one where something is not committed yet.
+commit=$(if git diff --quiet HEAD; then echo HEAD^; else echo HEAD; fi)
+if git rev-parse --quiet --verify "$commit" > /dev/null; then
+    # shellcheck disable=SC2086 # options
+    git archive "$commit" | docker build $proxies --tag parsimony:before - > "$work/build.log" 2>&1 ||
+        { tail -n 40 "$work/build.log" >&2; exit 1; }
+fi
 
 # --- the house
 seconds() {
