@@ -1,5 +1,6 @@
 """Containers are killed, paused, cut off and stopped: look-ups stay right, and all comes back by itself."""
 
+import json
 import socket
 import threading
 import time
@@ -8,7 +9,7 @@ import httpx
 import pytest
 
 from tests.containers.house import PORT, House, docker
-from tests.containers.load import unshaken
+from tests.containers.load import PROBLEM, unshaken
 from tests.e2e.test_builds import large_upload, start_build
 from tests.support.patience import patient
 from tests.support.samples import trace_upload
@@ -18,7 +19,7 @@ from tests.support.wire import rest
 
 PAUSE_S = 60.0
 IN_FLIGHT = 20
-BODY = b'{"classifiers": [{"name": "K1", "execution_time": 1.0, "success_probability": 1.0}]}'
+BODY = json.dumps(PROBLEM).encode()
 
 
 @pytest.fixture(scope="module", autouse=True)
