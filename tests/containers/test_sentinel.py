@@ -14,6 +14,8 @@ from tests.support.services import problems, upload_and_build
 FILES = ("--file", "docker-compose.yml", "--file", "deploy/docker-compose.sentinel.yml")
 STORES = ("redis", "redis-2", "redis-3")
 ADDED = ("redis-2", "redis-3", "sentinel-1", "sentinel-2", "sentinel-3", "store-proxy")
+ADDRESSES = "{{range $name, $of := .NetworkSettings.Networks}}{{$name}} {{$of.IPAddress}} {{end}}"
+VOLUMES = ("store-2", "store-3", "sentinel-1", "sentinel-2", "sentinel-3")
 SERVERS = ("server", "worker")
 
 
@@ -28,7 +30,9 @@ def safe(house: House) -> Iterator[House]:
         yield many
     finally:
         many.compose("rm", "--stop", "--force", *ADDED)
+        docker("volume", "rm", *(f"{house.project}_{volume}" for volume in VOLUMES))
         house.compose("up", "--detach", "redis", *SERVERS)
+        docker("network", "rm", f"{house.project}_stores")
 
 
 def replication(house: House, store: str) -> dict[str, str]:
@@ -66,7 +70,8 @@ def all_followed(house: House, of: str) -> bool:
 
 @pytest.mark.parametrize("harm", ["killed", "cut-off"])
 def test_another_store_takes_the_place_of_one_that_is_gone_with_all_that_it_had(safe: House, harm: str) -> None:
-    lost, network = master(safe), f"{safe.project}_store"
+    lost = master(safe)
+    networks = docker("inspect", "--format", ADDRESSES, safe.container(lost)).split()
     container = safe.container(lost)
     with unshaken(safe):
         upload_and_build(safe, f"before-{harm}")
@@ -75,7 +80,8 @@ def test_another_store_takes_the_place_of_one_that_is_gone_with_all_that_it_had(
         if harm == "killed":
             docker("kill", container)
         else:
-            docker("network", "disconnect", network, container)
+            for network in networks[::2]:
+                docker("network", "disconnect", network, container)
         wait_for(lambda: "the store" in problems(safe), 60)
         wait_for(lambda: not problems(safe), 120, lambda: problems(safe))
         assert datasets(safe) == before
@@ -84,7 +90,9 @@ def test_another_store_takes_the_place_of_one_that_is_gone_with_all_that_it_had(
         if harm == "killed":
             docker("start", container)
         else:
-            docker("network", "connect", "--alias", lost, network, container)
+            for network, address in zip(networks[::2], networks[1::2], strict=True):
+                options = ["--ip", address] if network.endswith("_stores") else ["--alias", lost]
+                docker("network", "connect", *options, network, container)
         # It comes back as one that follows, with what was written meanwhile, and was asked by nobody before.
         wait_for(
             lambda: replication(safe, lost).get("master_link_status") == "up", 90, lambda: str(replication(safe, lost))

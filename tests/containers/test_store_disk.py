@@ -15,6 +15,7 @@ from tests.support.services import look_ups, problems, upload_and_build, writes
 KEEPER, SMALL = "small-disk-keeper", "small-disk-store"
 SIZE_MB = 64
 COPY = "cp -a /data/. /small/ && touch /small/copied && exec sleep 3600"
+COPY_BACK = "rm -r /data/appendonlydir && cp -a /small/appendonlydir /data/"
 FILL = "dd if=/dev/zero of=/small/filler bs=4096 2>&1 || true"
 
 
@@ -28,7 +29,7 @@ def small_disk(house: House) -> Iterator[None]:
     options = f"o=size={SIZE_MB}m,uid=999,gid=999"
     volume = docker("volume", "create", "--opt", "type=tmpfs", "--opt", "device=tmpfs", "--opt", options)
     docker("stop", "--time", "60", house.container("redis"))
-    mounts = ["--volume", f"{house.project}_store:/data:ro", "--volume", f"{volume}:/small"]
+    mounts = ["--volume", f"{house.project}_store:/data", "--volume", f"{volume}:/small"]
     docker(
         "run",
         "--detach",
@@ -52,7 +53,9 @@ def small_disk(house: House) -> Iterator[None]:
         yield
     finally:
         with suppress(AssertionError):  # it was never started
-            docker("rm", "--force", "--volumes", SMALL)
+            docker("stop", "--time", "60", SMALL)
+            docker("exec", KEEPER, "sh", "-c", COPY_BACK)
+            docker("rm", "--volumes", SMALL)
         docker("rm", "--force", "--volumes", KEEPER)
         docker("volume", "rm", volume)
         docker("start", house.container("redis"))
