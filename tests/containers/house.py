@@ -14,6 +14,8 @@ from tests.support.servers import wait_for
 
 PORT = 8000
 PROXIED = 8080
+PROJECT = os.environ.get("COMPOSE_PROJECT_NAME", "")
+"""What the names of all begin with that is made here: run.sh removes it."""
 KILL = "import os, sys; os.kill(int(sys.argv[1]), 9)"
 
 

@@ -68,6 +68,16 @@ remove_images() {
     done
 }
 
+# remove_rest: what tests that were broken off have left beside the services of the compose file
+remove_rest() {
+    for kind in container network volume; do
+        docker "$kind" ls --quiet $([ "$kind" != container ] || echo --all) --filter "name=^/?$COMPOSE_PROJECT_NAME" |
+            while read -r left; do
+                docker "$kind" rm --force --volumes "$left" > /dev/null 2>&1 || docker "$kind" rm "$left" > /dev/null 2>&1 || :
+            done
+    done
+}
+
 tidy() {
     status=$?
     trap - EXIT
@@ -77,6 +87,7 @@ tidy() {
         $house logs --no-color --tail=40 || :
     fi
     $house down --volumes --remove-orphans --timeout 10 > "$work/down.log" 2>&1 || cat "$work/down.log" >&2
+    remove_rest
     [ "${KEEP_IMAGES:-}" = yes ] || remove_images
     rm -rf "$work"
     exit "$status"
@@ -91,6 +102,7 @@ brought=''
 trap tidy EXIT
 trap 'exit 1' HUP INT TERM
 $house down --volumes --remove-orphans > /dev/null 2>&1 || : # what a run that was killed has left
+remove_rest
 
 # --- the images that others make
 missing=''

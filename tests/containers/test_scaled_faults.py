@@ -123,7 +123,7 @@ def test_clocks_that_are_hours_apart_change_neither_answers_nor_versions(proxied
 @pytest.fixture
 def slow_store(proxied: House) -> Iterator[str]:
     """Give the name of a host that leads to the store over a slow line that loses packets."""
-    name = "slow-line"
+    name = f"{proxied.project}-slow-line"
     line = [SLOW_LINE.read_text(), "6379", "redis", "6379", str(DELAY_S), str(LOSS)]
     network = f"{proxied.project}_store"
     docker("run", "--detach", "--name", name, "--network", network, "--entrypoint", "python", "parsimony", "-c", *line)

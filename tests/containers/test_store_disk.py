@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.containers.house import House, docker
+from tests.containers.house import PROJECT, House, docker
 from tests.containers.load import unshaken
 from tests.deploy.documents import ROOT, services
 from tests.support.servers import wait_for
 from tests.support.services import look_ups, problems, upload_and_build, writes
 
-KEEPER, SMALL = "small-disk-keeper", "small-disk-store"
+KEEPER, SMALL = (f"{PROJECT}-small-disk-{role}" for role in ("keeper", "store"))
 SIZE_MB = 64
 COPY = "cp -a /data/. /small/ && touch /small/copied && exec sleep 3600"
 COPY_BACK = "rm -r /data/appendonlydir && cp -a /small/appendonlydir /data/"
@@ -27,7 +27,18 @@ def small_disk(house: House) -> Iterator[None]:
     """
     store: dict[str, Any] = services()["redis"]
     options = f"o=size={SIZE_MB}m,uid=999,gid=999"
-    volume = docker("volume", "create", "--opt", "type=tmpfs", "--opt", "device=tmpfs", "--opt", options)
+    volume = docker(
+        "volume",
+        "create",
+        "--name",
+        f"{PROJECT}_small",
+        "--opt",
+        "type=tmpfs",
+        "--opt",
+        "device=tmpfs",
+        "--opt",
+        options,
+    )
     docker("stop", "--time", "60", house.container("redis"))
     mounts = ["--volume", f"{house.project}_store:/data", "--volume", f"{volume}:/small"]
     docker(

@@ -73,7 +73,7 @@ def test_stores_begin_as_followers_of_the_one_that_the_sentinels_watch_and_the_p
 def test_a_store_writes_what_it_begins_with_once_and_never_over_what_it_was_told(tmp_path: Path) -> None:
     (tmp_path / "valkey-server").write_text('#!/bin/sh\ncat "$1"\n')
     (tmp_path / "valkey-server").chmod(0o755)
-    command = ["sh", DEPLOY / "follow.sh", tmp_path, "replicaof 10.213.7.11 6379"]
+    command = ["sh", str(DEPLOY / "follow.sh"), str(tmp_path), "replicaof 10.213.7.11 6379"]
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     began = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
     assert began[0] == "include /etc/valkey/valkey.conf"
