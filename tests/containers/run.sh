@@ -145,8 +145,9 @@ say "image built in $(($(date +%s) - began)) s, $(($(docker image inspect --form
 # What an upgrade begins with: the commit before this one, or this one where something is not committed yet.
 commit=$(if git diff --quiet HEAD; then echo HEAD^; else echo HEAD; fi)
 if git rev-parse --quiet --verify "$commit" > /dev/null; then
+    # With the modes of a checkout, so that the layer of the dependencies is the same.
     # shellcheck disable=SC2086 # options
-    git archive "$commit" | docker build $proxies --tag parsimony:before - > "$work/build.log" 2>&1 ||
+    git -c tar.umask=0022 archive "$commit" | docker build $proxies --tag parsimony:before - > "$work/build.log" 2>&1 ||
         { tail -n 40 "$work/build.log" >&2; exit 1; }
 fi
 
