@@ -4,6 +4,7 @@ import json
 import socket
 import threading
 import time
+from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -23,9 +24,12 @@ BODY = json.dumps(PROBLEM).encode()
 
 
 @pytest.fixture(scope="module", autouse=True)
-def large(house: House) -> None:
-    """Store what takes seconds to build from."""
+def large(house: House) -> Iterator[None]:
+    """Store what takes seconds to build from, and delete the megabytes that were built: later a slow line is tried."""
     assert house.client.put("/v1/datasets/large", files=large_upload()).status_code in (200, 201)
+    yield
+    for built in house.client.get("/v1/artifacts?dataset=large&summary=false&limit=1000").json()["items"]:
+        assert house.client.delete(f"/v1/artifacts/{built['solver']}/{built['name']}").status_code == 204
 
 
 def all_resumes(house: House, name: str) -> None:
