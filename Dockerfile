@@ -7,19 +7,24 @@
 # The second command is the whole service, with a worker and the embedded Redis under /data; docker-compose.yml has the
 # larger house.
 
-# Python 3.11 is the version that the locks are written for and the tests run on; both stages must have the same one,
+# Python 3.11 is the version that the locks are written for and the tests run on; all stages must have the same one,
 # because a virtual environment points at its interpreter.
 FROM python:3.11-slim-bookworm AS builder
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
 
-# The dependencies come first: this layer is built again only when a lock changes.
-COPY requirements.lock requirements-dev.lock ./
+# The dependencies come first, and are a layer of the image by themselves: only when the lock changes is it built again,
+# pushed, pulled and stored. Afterwards the installer goes: the image cannot be added to from inside.
+COPY requirements.lock ./
 RUN python -m venv /opt/parsimony \
-    && /opt/parsimony/bin/pip install --require-hashes --requirement requirements.lock
+    && /opt/parsimony/bin/pip install --require-hashes --requirement requirements.lock \
+    && /opt/parsimony/bin/pip uninstall --yes setuptools pip
 
+
+FROM builder AS product
 # What builds the wheel is locked too: an isolated build would fetch whatever setuptools is newest. It is in the
 # developers' lock only, and goes into this stage's Python, never into the image.
+COPY requirements-dev.lock ./
 RUN sed -n '/^setuptools==/,/[^\\]$/p' requirements-dev.lock > build.lock \
     && test -s build.lock \
     && pip install --require-hashes --requirement build.lock
@@ -28,11 +33,10 @@ COPY pyproject.toml README.md LICENSE ./
 COPY models models
 COPY solvers solvers
 COPY app app
-# pip compiles to bytecode here, since nothing can write beside the modules later. Afterwards the installer goes: the
-# image cannot be added to from inside.
+# For the environment's interpreter, into a folder that holds nothing else. pip compiles to bytecode here, since nothing
+# can write beside the modules later.
 RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
-    && /opt/parsimony/bin/pip install --no-deps /wheels/*.whl \
-    && /opt/parsimony/bin/pip uninstall --yes setuptools pip
+    && pip --python /opt/parsimony/bin/python install --prefix /product --no-deps /wheels/*.whl
 
 
 FROM python:3.11-slim-bookworm
@@ -46,6 +50,7 @@ RUN groupadd --gid 10001 parsimony \
     && install --directory --owner=parsimony --group=parsimony --mode=0700 /data /data/tmp
 
 COPY --from=builder /opt/parsimony /opt/parsimony
+COPY --from=product /product /opt/parsimony
 COPY deploy/healthcheck.py /opt/parsimony/healthcheck.py
 
 # PYTHONSAFEPATH: /data is the working directory, and no file that lands there may pass for one of our modules.

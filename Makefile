@@ -7,7 +7,8 @@ LOCK = $(UV) pip compile --universal --generate-hashes --no-emit-index-url --no-
 tests coverage: export OMP_NUM_THREADS = 1  # test processes have all cores: threads of libraries would only wait for them
 unexport PYTHONDONTWRITEBYTECODE  # it makes every process compile its libraries again: twice the time of the tests
 
-.PHONY: help install serve demo test tests types compose-test coverage check fast-check docs format bench lock lowest audit licences clean
+.PHONY: help install serve demo test tests types compose-test other-python coverage check fast-check docs format bench lock lowest
+.PHONY: audit licences clean
 
 help:  ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -58,6 +59,9 @@ tests: install
 
 compose-test: install  ## the house of docker-compose.yml is built, tried, harmed and removed again; minutes, and needs an engine
 	tests/containers/run.sh
+
+other-python: install  ## the tests that are quick, in a container of another Python (IMAGE=python:3.13-slim-trixie)
+	tests/containers/other_python.sh $(or $(IMAGE),python:3.13-slim-trixie) -n 2 -m "not slow" $(QUICK)
 
 coverage: install  ## all tests again, and which lines they reach: half as slow again
 	$(BIN)/coverage erase

@@ -22,6 +22,7 @@ from app.http.access import Access
 from app.http.access_log import AccessLog
 from app.http.body_limits import BodyLimit
 from app.http.hot_path import HotPath, LookUps
+from app.http.leaving import Leaving
 from app.http.telemetry import Telemetry
 from app.logs import configure_logging
 from app.metrics import Metrics
@@ -138,6 +139,7 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
             die_with_parent(signal.SIGTERM, parent.pid)  # of several server processes none outlives the one that counts
         if not settings.api_keys:
             logger.warning("no PARSIMONY_API_KEYS: everybody who reaches %s may do everything", settings.host)
+        leaving = Leaving(settings.drain_s)
         with ExitStack() as stack:
             repos = stack.enter_context(open_repositories(settings, client_name="parsimony-server"))
             looking = stack.enter_context(repos.impatient(LOOK_S))
@@ -163,7 +165,9 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
                     Ledgers(repos.store),
                     chores,
                     caller,
+                    leaving,
                 )
+                leaving.answer_on_when_told()
                 gc.collect()
                 gc.freeze()  # what is loaded stays: no look-up waits while all of it is gone through again
                 yield {"context": context}

@@ -97,6 +97,12 @@ class Settings(BaseSettings):
     build_queue_limit: int = Field(default=100, ge=1, description="most builds waiting")
     build_timeout_s: int = Field(default=3600, ge=1, description="longest time for one build, in seconds")
     solve_timeout_s: float = Field(default=10.0, gt=0, description="longest time for one solve, in seconds")
+    drain_s: float = Field(
+        default=0.0,
+        ge=0,
+        le=60,
+        description="how long a server that is told to stop says that it is not ready, and answers on, in seconds",
+    )
     dask_scheduler: str | None = Field(
         default=None, description="address of a Dask scheduler for training; unset: local processes"
     )

@@ -16,7 +16,8 @@ from app.settings import Settings
 from app.store.embedded import EmbeddedRedis
 from models import InvalidRequest
 
-_STOP_S = 10
+STOP_S = 10
+"""How long what is in flight may take when a server stops."""
 _GRACE_S = 4.0
 """How long a build may go on when the server stops."""
 
@@ -54,7 +55,7 @@ def serve(settings: Settings, *, with_worker: bool, with_demo: bool = False) -> 
             access_log=False,
             log_config=None,
             server_header=False,
-            timeout_graceful_shutdown=_STOP_S,
+            timeout_graceful_shutdown=STOP_S,
         )
 
 

@@ -15,6 +15,7 @@ from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel
 
 from app.http.json_bodies import in_pieces, items_in, parsed, repeated_name
+from app.http.leaving import Leaving
 from app.http.problems import Problem
 from app.metrics import Metrics
 from app.processes.sandbox import Sandbox
@@ -69,6 +70,7 @@ class Context:
     seen: Seen
     caller: Caller
     """Calls the endpoints of runs."""
+    leaving: Leaving
     log_fields: dict[str, Any] = field(default_factory=dict)
     """What the log is to tell of the request."""
 

@@ -26,7 +26,9 @@ class Liveness(BaseModel):
 class Readiness(BaseModel):
     """Whether decisions can be made, and what is wrong."""
 
-    status: Literal["ready", "loading"] = Field(description="loading until the first look at the store has finished")
+    status: Literal["ready", "loading", "leaving"] = Field(
+        description="loading until the first look at the store has finished, leaving once the server is told to stop"
+    )
     store: Literal["up", "unreachable"] = Field(description="whether the store can be reached")
     artifacts: int = Field(description="artifacts in memory")
     demo: DemoProgress | None = Field(
@@ -44,10 +46,12 @@ async def live() -> Liveness:
 @router.get(
     "/health/ready",
     summary="Whether decisions can be made",
-    responses={503: {"model": Readiness, "description": "the first load has not finished"}},
+    responses={
+        503: {"model": Readiness, "description": "the first load has not finished, or the server is about to stop"}
+    },
 )
 async def ready(context: InContext, response: Response) -> Readiness:
-    """Say what is loaded and what is wrong; 503 until the first load has finished."""
+    """Say what is loaded and what is wrong; 503 until the first load has finished, and before a stop."""
     catalog = context.catalog
     bad = catalog.problems
     problems = [f"{solver} {name!r}: {bad[solver, name]}" for solver, name in heapq.nsmallest(MOST_PROBLEMS, bad)]
@@ -70,8 +74,11 @@ async def ready(context: InContext, response: Response) -> Readiness:
     if not catalog.loaded:
         response.status_code = 503
         problems.append("the artifacts have not been loaded yet")
+    if context.leaving.told:
+        response.status_code = 503
+        problems.append("the server was told to stop; it answers on for a little while")
     return Readiness(
-        status="ready" if catalog.loaded else "loading",
+        status="leaving" if context.leaving.told else "ready" if catalog.loaded else "loading",
         store="up" if catalog.store_up else "unreachable",
         artifacts=len(catalog.plans),
         demo=context.seen.demo,

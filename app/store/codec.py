@@ -174,7 +174,14 @@ def _array(name: str, data: bytes, field_type: Any) -> NDArray[Any]:
 
 @cache
 def _dtype_of(field_type: Any) -> np.dtype[Any] | None:
-    """Give the type of numbers in an array's field; None for a field that is no array."""
+    """Give the type of numbers in an array's field; None for a field that is no array.
+
+    >>> _dtype_of(NDArray[np.int32])
+    dtype('int32')
+    """
+    alias = getattr(get_origin(field_type), "__value__", None)  # NDArray, as NumPy writes it for Python 3.12 and later
+    if alias is not None:
+        field_type = alias[get_args(field_type)]
     return np.dtype(get_args(get_args(field_type)[1])[0]) if get_origin(field_type) is np.ndarray else None
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.containers.house import House
+from tests.containers.house import PROXIED, House
 from tests.support.servers import wait_for
 from tests.support.services import upload_and_build
 
@@ -26,6 +26,17 @@ def house() -> Iterator[House]:
     wait_for(lambda: house.client.get("/v1/cascades/trace/decision").status_code == 200, 5)
     yield house
     house.client.close()
+
+
+@pytest.fixture(scope="session")
+def proxied(house: House) -> Iterator[House]:
+    """Give the same house as it is reached through the proxy, with two servers behind it."""
+    house.compose("up", "--detach", "--no-recreate", "more-servers", "proxy")
+    behind = House(COMPOSE, house.project, PROXIED)
+    behind.wait_until_ready()
+    wait_for(lambda: house.is_well("more-servers"), 60)
+    yield behind
+    behind.client.close()
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,9 @@ from tests.support.patience import patient
 from tests.support.servers import wait_for
 
 PORT = 8000
+PROXIED = 8080
+PROJECT = os.environ.get("COMPOSE_PROJECT_NAME", "")
+"""What the names of all begin with that is made here: run.sh removes it."""
 KILL = "import os, sys; os.kill(int(sys.argv[1]), 9)"
 
 
@@ -26,10 +29,10 @@ def docker(*words: str) -> str:
 class House:
     """The composed house, and the harm that can be done to it."""
 
-    def __init__(self, compose: Sequence[str], project: str) -> None:
+    def __init__(self, compose: Sequence[str], project: str, port: int = PORT) -> None:
         self.words, self.project = list(compose), project
-        self.port = PORT
-        self.client = httpx.Client(base_url=f"http://127.0.0.1:{PORT}", timeout=patient(10.0), trust_env=False)
+        self.port = port
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=patient(10.0), trust_env=False)
 
     def compose(self, *words: str, **settings: str) -> None:
         """Run one command of compose, which must succeed; ``settings`` are added to the environment."""
@@ -38,8 +41,8 @@ class House:
         assert done.returncode == 0, f"compose {' '.join(words)}: {done.stderr}"
 
     def containers(self, service: str) -> list[str]:
-        """Give the containers of a service, whatever their state."""
-        labels = [f"project={self.project}", f"service={service}"]
+        """Give the containers that compose keeps of a service, whatever their state."""
+        labels = [f"project={self.project}", f"service={service}", "oneoff=False"]
         filters = [word for label in labels for word in ("--filter", f"label=com.docker.compose.{label}")]
         return docker("ps", "--all", "--quiet", "--no-trunc", *filters).split()
 
@@ -56,6 +59,11 @@ class House:
         """Give all that the engine knows of the one container of a service."""
         (found,) = json.loads(docker("inspect", self.container(service)))
         return dict(found)
+
+    def address(self, container: str, network: str = "default") -> str:
+        """Give a container's address in one of the house's networks."""
+        (found,) = json.loads(docker("inspect", container))
+        return str(found["NetworkSettings"]["Networks"][f"{self.project}_{network}"]["IPAddress"])
 
     def run_in(self, service: str, *words: str) -> str:
         """Run a command in the container of a service."""

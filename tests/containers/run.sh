@@ -38,7 +38,7 @@ work=$(mktemp -d)
 for setting in $(env | sed -n 's/^\(PARSIMONY_[A-Z_]*\)=.*/\1/p'); do
     unset "$setting"
 done
-house="$compose --env-file $work/settings --profile monitoring"
+house="$compose --env-file $work/settings --profile monitoring --profile proxy"
 # Without its builder plug-in, the client must be told to use the engine's own.
 docker buildx version > /dev/null 2>&1 || export DOCKER_BUILDKIT=0
 
@@ -53,7 +53,7 @@ bottom() {
 # remove_images: those that were made here, and the nameless ones that were left on the way to them
 remove_images() {
     beneath=$(for image in $foreign; do bottom "$image"; done | grep . || echo none)
-    for image in $brought parsimony parsimony-stand-in:bookworm; do
+    for image in $brought parsimony parsimony:before parsimony:this parsimony-stand-in:bookworm; do
         docker image rm "$image" > /dev/null 2>&1 || :
     done
     [ -z "$own" ] || docker image tag "$own" parsimony
@@ -68,6 +68,16 @@ remove_images() {
     done
 }
 
+# remove_rest: what tests that were broken off have left beside the services of the compose file
+remove_rest() {
+    for kind in container network volume; do
+        docker "$kind" ls --quiet $([ "$kind" != container ] || echo --all) --filter "name=^/?$COMPOSE_PROJECT_NAME" |
+            while read -r left; do
+                docker "$kind" rm --force --volumes "$left" > /dev/null 2>&1 || docker "$kind" rm "$left" > /dev/null 2>&1 || :
+            done
+    done
+}
+
 tidy() {
     status=$?
     trap - EXIT
@@ -77,12 +87,14 @@ tidy() {
         $house logs --no-color --tail=40 || :
     fi
     $house down --volumes --remove-orphans --timeout 10 > "$work/down.log" 2>&1 || cat "$work/down.log" >&2
+    remove_rest
     [ "${KEEP_IMAGES:-}" = yes ] || remove_images
     rm -rf "$work"
     exit "$status"
 }
 
-foreign="$(sed -n 's/^FROM \([^ ]*\).*/\1/p' Dockerfile | sort -u)
+stages=$(sed -n 's/^FROM .* AS //p' Dockerfile)
+foreign="$(sed -n 's/^FROM \([^ ]*\).*/\1/p' Dockerfile | grep -vxF "$stages" | sort -u)
 $($house config | sed -n 's/^ *image: //p' | sort -u | grep -vx parsimony)"
 before=$(images)
 own=$(docker image inspect --format '{{.Id}}' parsimony 2> /dev/null || :)
@@ -90,6 +102,7 @@ brought=''
 trap tidy EXIT
 trap 'exit 1' HUP INT TERM
 $house down --volumes --remove-orphans > /dev/null 2>&1 || : # what a run that was killed has left
+remove_rest
 
 # --- the images that others make
 missing=''
@@ -128,6 +141,15 @@ began=$(date +%s)
 # shellcheck disable=SC2086 # options
 $house build $proxies server > "$work/build.log" 2>&1 || { tail -n 40 "$work/build.log" >&2; exit 1; }
 say "image built in $(($(date +%s) - began)) s, $(($(docker image inspect --format '{{.Size}}' parsimony) / 1000000)) MB"
+
+# What an upgrade begins with: the commit before this one, or this one where something is not committed yet.
+commit=$(if git diff --quiet HEAD; then echo HEAD^; else echo HEAD; fi)
+if git rev-parse --quiet --verify "$commit" > /dev/null; then
+    # With the modes of a checkout, so that the layer of the dependencies is the same.
+    # shellcheck disable=SC2086 # options
+    git -c tar.umask=0022 archive "$commit" | docker build $proxies --tag parsimony:before - > "$work/build.log" 2>&1 ||
+        { tail -n 40 "$work/build.log" >&2; exit 1; }
+fi
 
 # --- the house
 seconds() {

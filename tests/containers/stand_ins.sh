@@ -11,7 +11,11 @@ set -eu
 
 work=$1
 shift
-base=parsimony-stand-in:bookworm
+
+# suite IMAGE: the Debian that a stand-in is made from
+suite() {
+    case $1 in *-trixie) echo trixie ;; *) echo bookworm ;; esac
+}
 
 say() {
     echo "stand-ins: $*"
@@ -48,9 +52,11 @@ pip_settings() {
     [ ! -s "$work/ca.crt" ] || echo "cert = /etc/ssl/certs/ca-certificates.crt"
 }
 
-# settings ROOT: give a small Debian what this machine knows of where packages come from
+# settings ROOT SUITE: give a small Debian what this machine knows of where packages come from
 settings() {
-    printf 'deb %s bookworm main\ndeb %s bookworm-backports main\n' "$mirror" "$mirror" > "$1/etc/apt/sources.list"
+    for kind in "$2" "$2-backports"; do
+        echo "deb $mirror $kind main"
+    done > "$1/etc/apt/sources.list"
     apt-config dump | grep -E '^Acquire::(https?::|Check-|Retries)' > "$1/etc/apt/apt.conf.d/90machine" || :
     printf 'APT::Install-Recommends "false";\nAcquire::Languages "none";\n' >> "$1/etc/apt/apt.conf.d/90machine"
     # No service is started in an image.
@@ -61,30 +67,32 @@ settings() {
     pip_settings > "$1/etc/pip.conf"
 }
 
+# make_base SUITE
 make_base() {
     mirror=$(archive)
     [ -n "$mirror" ] || give_up none "this machine has no Debian archive to make images from"
     ensure_debootstrap
-    say "a small Debian"
-    debootstrap --variant=minbase --include=ca-certificates bookworm "$work/root" "$mirror" \
+    say "a small Debian ($1)"
+    debootstrap --variant=minbase --include=ca-certificates "$1" "$work/root" "$mirror" \
         > "$work/debootstrap.log" 2>&1 || give_up debootstrap "no small Debian could be made"
-    settings "$work/root"
+    settings "$work/root" "$1"
     (cd "$work/root" && rm -rf var/cache/apt/archives/*.deb var/lib/apt/lists/* usr/share/doc usr/share/man usr/share/locale)
-    tar -C "$work/root" --create --exclude='./dev/*' . | docker import --change 'CMD ["/bin/sh"]' - "$base" > /dev/null
+    tar -C "$work/root" --create --exclude='./dev/*' . | docker import --change 'CMD ["/bin/sh"]' - "parsimony-stand-in:$1" > /dev/null
     rm -rf "$work/root"
 }
 
 # recipe IMAGE: the Dockerfile of a stand-in
 recipe() {
-    echo "FROM $base"
+    echo "FROM parsimony-stand-in:$(suite "$1")"
     case $1 in
-        python:3.11-slim-bookworm)
+        python:3.*-slim-*)
+            version=${1#python:} version=${version%%-*}
             # Debian marks its Python as one that pip must leave alone; the real image's Python is not Debian's.
-            cat << 'END'
+            cat << END
 ENV PATH=/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin
-RUN apt-get update && apt-get install --yes python3.11 python3-pip python3-venv && apt-get clean \
-    && rm -rf /var/lib/apt/lists/* /usr/lib/python3*/EXTERNALLY-MANAGED \
-    && ln -s /usr/bin/python3.11 /usr/local/bin/python && ln -s /usr/bin/python3.11 /usr/local/bin/python3
+RUN apt-get update && apt-get install --yes python$version python3-pip python3-venv && apt-get clean \\
+    && rm -rf /var/lib/apt/lists/* /usr/lib/python3*/EXTERNALLY-MANAGED \\
+    && ln -s /usr/bin/python$version /usr/local/bin/python && ln -s /usr/bin/python$version /usr/local/bin/python3
 CMD ["python3"]
 END
             ;;
@@ -103,6 +111,15 @@ EXPOSE 6379
 CMD ["valkey-server"]
 END
             ;;
+        haproxy:*)
+            cat << 'END'
+RUN apt-get update && apt-get install --yes haproxy && apt-get clean && rm -rf /var/lib/apt/lists/* \
+    && groupmod --gid 99 haproxy && usermod --uid 99 --gid 99 haproxy
+USER 99
+STOPSIGNAL SIGUSR1
+CMD ["haproxy", "-f", "/usr/local/etc/haproxy/haproxy.cfg"]
+END
+            ;;
         prom/prometheus:*)
             cat << 'END'
 RUN apt-get update && apt-get install --yes prometheus && apt-get clean && rm -rf /var/lib/apt/lists/* \
@@ -118,9 +135,9 @@ END
     esac
 }
 
-make_base
 mkdir -p "$work/empty"
 for image; do
+    docker image inspect "parsimony-stand-in:$(suite "$image")" > /dev/null 2>&1 || make_base "$(suite "$image")"
     say "$image"
     recipe "$image" > "$work/Dockerfile"
     docker build --quiet --tag "$image" --file "$work/Dockerfile" "$work/empty" > "$work/build.log" 2>&1 ||

@@ -1,12 +1,10 @@
 """What the runbook has one do with a house of containers: back up and restore, keys, more server processes."""
 
-import json
 import os
 import subprocess
 
 from tests.containers.house import House
 from tests.deploy.documents import DEPLOY, shell_lines
-from tests.support.samples import FEATURES_SPEC, feature_columns, table_upload, to_csv
 from tests.support.servers import wait_for
 from tests.support.services import look_ups, upload_and_build
 
@@ -54,22 +52,3 @@ def test_keys_and_more_processes_are_taken_from_the_environment_and_the_smoke_te
         house.compose("up", "--detach", "--no-deps", "server")
     house.wait_until_ready()
     wait_for(lambda: house.client.get("/v1/datasets").status_code == 200, 10)
-
-
-def test_a_build_is_trained_on_the_dask_profile(house: House) -> None:
-    dask = ("--profile", "dask")
-    house.compose(*dask, "up", "--detach", "dask-scheduler", "dask-worker")
-    address = {"PARSIMONY_DASK_SCHEDULER": "tcp://dask-scheduler:8786"}
-    try:
-        wait_for(lambda: house.is_well("dask-scheduler") and house.is_well("dask-worker"), 60)
-        house.compose("up", "--detach", "--no-deps", "worker", **address)
-        parts = table_upload(to_csv(feature_columns()))
-        parts["spec"] = (None, json.dumps(FEATURES_SPEC))
-        assert house.client.put("/v1/datasets/table", files=parts).status_code in (200, 201)
-        body = {"solver": "index", "name": "by-dask", "dataset": "table"}
-        path = house.client.post("/v1/builds", json=body).headers["location"]
-        wait_for(lambda: house.client.get(path).json()["status"] not in ("queued", "running"), 120)
-        assert house.client.get(path).json()["status"] == "succeeded", house.client.get(path).text
-    finally:
-        house.compose("up", "--detach", "--no-deps", "worker")
-        house.compose(*dask, "rm", "--stop", "--force", "dask-scheduler", "dask-worker")

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.deploy.documents import COMPOSE, ROOT, arguments, compose, image_environment, ours, services
+from app.http.server import STOP_S
+from tests.deploy.documents import COMPOSE, DEPLOY, ROOT, arguments, compose, image_environment, ours, services
 
 SERVICES = services()
 
@@ -18,6 +19,8 @@ def test_it_has_the_services_and_profiles_of_the_runbook() -> None:
         "redis": (),
         "server": (),
         "worker": (),
+        "more-servers": ("proxy",),
+        "proxy": ("proxy",),
         "dask-scheduler": ("dask",),
         "dask-worker": ("dask",),
         "prometheus": ("monitoring",),
@@ -35,7 +38,12 @@ def test_either_compose_accepts_it(program: list[str]) -> None:
 
 
 def test_it_has_nothing_that_the_older_compose_refuses() -> None:
-    assert set(compose()) - {"services", "networks", "volumes"} == {"x-hardened", "x-parsimony", "x-settings"}
+    assert set(compose()) - {"services", "networks", "volumes"} == {
+        "x-hardened",
+        "x-parsimony",
+        "x-settings",
+        "x-server",
+    }
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -92,7 +100,7 @@ def test_what_is_published_is_published_to_this_machine_only(name: str) -> None:
 
 def test_the_store_is_reached_by_the_server_and_the_worker_alone() -> None:
     on_it = {name for name, service in SERVICES.items() if "store" in service.get("networks", ("default",))}
-    assert on_it == {"redis", "server", "worker"}
+    assert on_it == {"redis", "server", "more-servers", "worker"}
     assert SERVICES["redis"]["networks"] == ["store"]
     assert "ports" not in SERVICES["redis"]
     assert compose()["networks"]["store"] == {"internal": True}
@@ -119,6 +127,32 @@ def test_the_port_is_the_same_everywhere() -> None:
     assert SERVICES["server"]["ports"] == [f"127.0.0.1:{port}:{port}"]
     assert SERVICES["server"]["environment"]["PARSIMONY_REDIS_URL"] == "redis://redis:6379/0"
     assert "PARSIMONY_PORT" not in SERVICES["server"]["environment"]
+
+
+def test_the_proxy_finds_all_servers_by_their_common_name_and_is_reached_where_it_listens() -> None:
+    proxied, port = (DEPLOY / "haproxy.cfg").read_text(), image_environment()["PARSIMONY_PORT"]
+    sharing = {
+        name
+        for name, service in SERVICES.items()
+        if isinstance(service.get("networks"), dict) and "servers" in service["networks"]["default"]["aliases"]
+    }
+    assert sharing == {"server", "more-servers"}
+    assert f" servers:{port} " in proxied
+    (listening,) = re.findall(r"bind :(\d+)", proxied)
+    assert SERVICES["proxy"]["ports"] == [f"127.0.0.1:{listening}:{listening}"]
+
+
+def test_a_server_answers_on_for_longer_than_the_proxy_needs_to_notice_and_has_time_to_end_after_it() -> None:
+    drain_s = float(SERVICES["server"]["environment"]["PARSIMONY_DRAIN_S"])
+    (check_ms,) = re.findall(r"check inter (\d+)ms fall 1 ", (DEPLOY / "haproxy.cfg").read_text())
+    assert drain_s > 2 * float(check_ms) / 1000
+    assert float(SERVICES["server"]["stop_grace_period"].removesuffix("s")) > drain_s + STOP_S
+
+
+def test_more_servers_are_as_the_one() -> None:
+    own = {"ports", "volumes", "profiles"}
+    one, more = ({k: v for k, v in SERVICES[n].items() if k not in own} for n in ("server", "more-servers"))
+    assert one == more
 
 
 def test_the_dask_roles_find_each_other() -> None:

@@ -48,8 +48,9 @@ def test_everything_that_is_installed_is_copied() -> None:
     assert {"models", "solvers", "app", "pyproject.toml", "README.md", "LICENSE"} <= set(SOURCES)
 
 
-def test_both_stages_have_the_same_interpreter() -> None:
-    images = {rest.split()[0] for rest in arguments("FROM")}
+def test_all_stages_have_the_same_interpreter() -> None:
+    stages = {rest.split()[-1] for rest in arguments("FROM") if " AS " in rest}
+    images = {rest.split()[0] for rest in arguments("FROM")} - stages
     assert len(images) == 1
     assert re.fullmatch(r"python:3\.11-slim-\w+", images.pop())
 
@@ -60,8 +61,21 @@ def test_the_environment_is_copied_to_where_it_was_made() -> None:
     assert image_environment()["PATH"].startswith("/opt/parsimony/bin:")
 
 
+def test_what_changes_with_each_commit_is_a_layer_of_its_own() -> None:
+    copies = [copy for copy in COPIES if copy[0].startswith("--from")]
+    assert copies == [["--from=builder", *["/opt/parsimony"] * 2], ["--from=product", "/product", "/opt/parsimony"]]
+    order = [(name, rest) for name, rest in instructions() if name in ("FROM", "COPY", "RUN")]
+    builder = order[: next(i for i, (name, rest) in enumerate(order) if name == "FROM" and rest.endswith("product"))]
+    assert [rest for name, rest in builder if name == "COPY"] == ["requirements.lock ./"]
+
+
 def test_all_that_is_installed_is_locked() -> None:
-    installs = [part for rest in arguments("RUN") for part in rest.split("&&") if "pip install" in part]
+    installs = [
+        part
+        for rest in arguments("RUN")
+        for part in rest.split("&&")
+        if re.search(r"pip (--python \S+ )?install", part)
+    ]
     assert len(installs) == 3
     assert all("--require-hashes" in part or "--no-deps /wheels/*.whl" in part for part in installs)
 

@@ -64,6 +64,17 @@ def test_what_is_in_flight_is_answered_new_connections_are_refused_and_all_is_ke
         assert "appendonly" in "".join(path.name for path in (tmp_path / "redis").iterdir())
 
 
+def test_one_that_drains_says_first_that_it_leaves_and_answers_on_until_it_is_told_again(tmp_path: Path) -> None:
+    server = start_server(tmp_path, drain_s=60)
+    server.wait_until_ready()
+    server.process.send_signal(signal.SIGTERM)
+    asked = [f"{server.url}{path}" for path in ("/health/ready", "/health/live", "/v1/cascades/none/decision")]
+    wait_for(lambda: httpx.get(asked[0], trust_env=False).json()["status"] == "leaving", 10)
+    replies = [httpx.get(url, trust_env=False).status_code for url in asked]  # each over a new connection
+    assert replies == [503, 200, 404]
+    assert server.stop() == 0
+
+
 @pytest.mark.slow
 def test_what_does_not_end_holds_up_nothing_for_long_and_its_build_fails_with_the_reason(tmp_path: Path) -> None:
     server = start_server(tmp_path)

@@ -9,7 +9,7 @@ import struct
 import tracemalloc
 import zipfile
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 from numpy.typing import NDArray
+from typing_extensions import TypeAliasType
 
 from app.store import codec
 from models import Polynomial
@@ -24,6 +25,17 @@ from models.cascade import CascadeOptions
 from models.errors import CorruptArtifact
 
 Entries = dict[str, bytes]
+
+
+Number = TypeVar("Number", bound=np.generic)
+Alias = TypeAliasType("Alias", np.ndarray[tuple[Any, ...], np.dtype[Number]], type_params=(Number,))
+
+
+@dataclass(frozen=True)
+class WithAlias:
+    """A plan with an array whose type goes by another name."""
+
+    numbers: Alias[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,6 +140,12 @@ def test_what_is_encoded_comes_back() -> None:
     assert same(back, sample())
     assert isinstance(back.options, CascadeOptions)
     assert isinstance(back.names, tuple)
+
+
+def test_arrays_come_back_where_the_type_of_an_array_is_an_alias() -> None:
+    """As NumPy has it for Python 3.12 and later."""
+    back = codec.decode(codec.encode(WithAlias(np.arange(3.0)), {}), WithAlias)
+    assert back.numbers.tolist() == [0.0, 1.0, 2.0]
 
 
 def test_a_derived_field_is_left_out_and_made_again() -> None:

@@ -1,0 +1,34 @@
+"""A server that is told to stop first says so, and answers on, so that whoever shares out requests sends it no more."""
+
+import asyncio
+import logging
+import signal
+import threading
+from types import FrameType
+
+logger = logging.getLogger("parsimony")
+
+
+class Leaving:
+    """Whether this process has been told to stop, and for how long it answers on."""
+
+    def __init__(self, drain_s: float) -> None:
+        self.told = False
+        self._drain_s = drain_s
+
+    def answer_on_when_told(self) -> None:
+        """Put off the handler of SIGTERM that is set now; a second signal is not put off."""
+        if not self._drain_s or threading.current_thread() is not threading.main_thread():
+            return
+        loop, stop = asyncio.get_running_loop(), signal.getsignal(signal.SIGTERM)
+        assert callable(stop), "the server that runs this application ends in order when it is told to"
+
+        def leave(number: int, frame: FrameType | None) -> None:
+            if self.told:
+                stop(number, frame)
+                return
+            self.told = True
+            logger.info("told to stop: not ready any longer, and answering on for %g s", self._drain_s)
+            loop.call_soon_threadsafe(loop.call_later, self._drain_s, stop, number, frame)
+
+        signal.signal(signal.SIGTERM, leave)

@@ -1,0 +1,65 @@
+"""Callers who look up all the while, and count what they were not answered, or answered wrongly."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import cycle
+
+import httpx
+
+from tests.support.patience import patient
+from tests.support.services import LOOK_UP, Asked, look_ups
+
+PROBLEM = {"classifiers": [{"name": "K1", "execution_time": 1.0, "success_probability": 1.0}]}
+
+
+def content(reply: httpx.Response) -> object:
+    """Give all of an answer."""
+    return reply.content
+
+
+def decision(reply: httpx.Response) -> object:
+    """Give what was decided, by what: another version of Parsimony may tell more beside it."""
+    if reply.status_code != 200:
+        return reply.text
+    told = reply.json()
+    return told["cascade"], told.get("artifact")
+
+
+@contextmanager
+def unshaken(
+    asked: Asked, callers: int = 1, told: Callable[[httpx.Response], object] = content, posting: bool = False
+) -> Iterator[None]:
+    """Look up all the while: each answer must be the one from before, and none may wait long.
+
+    ``told`` says what must be the same; with ``posting`` every second question is a POST, which no proxy asks twice.
+    """
+    look_ups(asked, 1)
+    ways = [("GET", LOOK_UP, None), ("POST", "/v1/cascades/solve", PROBLEM)][: 1 + posting]
+    before = [told(asked.client.request(method, path, json=body)) for method, path, body in ways]
+    wrong: list[str] = []
+    stop = threading.Event()
+
+    def ask() -> None:
+        with httpx.Client(base_url=asked.client.base_url, timeout=patient(2.0), trust_env=False) as client:
+            for method, path, body in cycle(ways):
+                if stop.is_set():
+                    return
+                try:
+                    reply = client.request(method, path, json=body)
+                except httpx.TransportError as error:
+                    wrong.append(f"{method}: {error!r}")
+                else:
+                    if told(reply) not in before:
+                        wrong.append(f"{method}: {reply.text}")
+
+    asking = [threading.Thread(target=ask) for _ in range(callers)]
+    for thread in asking:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in asking:
+            thread.join()
+    assert not wrong, (len(wrong), wrong[:3])

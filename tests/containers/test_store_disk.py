@@ -1,0 +1,108 @@
+"""The store's disk is full: nothing that was acknowledged is lost, look-ups go on, and with room again all resumes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+
+from tests.containers.house import PROJECT, House, docker
+from tests.containers.load import unshaken
+from tests.deploy.documents import ROOT, services
+from tests.support.servers import wait_for
+from tests.support.services import look_ups, problems, upload_and_build, writes
+
+KEEPER, SMALL = (f"{PROJECT}-small-disk-{role}" for role in ("keeper", "store"))
+SIZE_MB = 64
+COPY = "cp -a /data/. /small/ && touch /small/copied && exec sleep 3600"
+COPY_BACK = "rm -r /data/appendonlydir && cp -a /small/appendonlydir /data/"
+FILL = "dd if=/dev/zero of=/small/filler bs=4096 2>&1 || true"
+
+
+@pytest.fixture
+def small_disk(house: House) -> Iterator[None]:
+    """Let the store run on a disk of a few megabytes with all that it has, until it is back on its own.
+
+    Another container holds that disk too, so that it outlives a store that ends, and can be filled and emptied.
+    """
+    store: dict[str, Any] = services()["redis"]
+    options = f"o=size={SIZE_MB}m,uid=999,gid=999"
+    volume = docker(
+        "volume",
+        "create",
+        "--name",
+        f"{PROJECT}_small",
+        "--opt",
+        "type=tmpfs",
+        "--opt",
+        "device=tmpfs",
+        "--opt",
+        options,
+    )
+    docker("stop", "--time", "60", house.container("redis"))
+    mounts = ["--volume", f"{house.project}_store:/data", "--volume", f"{volume}:/small"]
+    docker(
+        "run",
+        "--detach",
+        "--init",
+        "--name",
+        KEEPER,
+        "--user",
+        store["user"],
+        *mounts,
+        store["image"],
+        "sh",
+        "-c",
+        COPY,
+    )
+    try:
+        wait_for(lambda: docker("exec", KEEPER, "sh", "-c", "ls /small").split().count("copied"), 20)
+        network = ["--network", f"{house.project}_store", "--network-alias", "redis"]
+        mounts = ["--volume", f"{volume}:/data", "--volume", f"{ROOT}/deploy/redis.conf:/etc/valkey/valkey.conf:ro"]
+        as_composed = ["--restart", store["restart"], "--user", store["user"], "--read-only", *network, *mounts]
+        docker("run", "--detach", "--name", SMALL, *as_composed, store["image"], *store["command"])
+        yield
+    finally:
+        with suppress(AssertionError):  # it was never started
+            docker("stop", "--time", "60", SMALL)
+            docker("exec", KEEPER, "sh", "-c", COPY_BACK)
+            docker("rm", "--volumes", SMALL)
+        docker("rm", "--force", "--volumes", KEEPER)
+        docker("volume", "rm", volume)
+        docker("start", house.container("redis"))
+        house.wait_until_ready()
+
+
+@contextmanager
+def full() -> Iterator[None]:
+    """Leave no room on the disk until the block ends."""
+    assert "No space left on device" in docker("exec", KEEPER, "sh", "-c", FILL)
+    try:
+        yield
+    finally:
+        docker("exec", KEEPER, "rm", "/small/filler")
+
+
+def restarts() -> int:
+    """Tell how often the store on the small disk was started again."""
+    return int(docker("inspect", "--format", "{{.RestartCount}}", SMALL))
+
+
+def test_a_store_whose_disk_is_full_loses_nothing_and_comes_back_when_there_is_room(
+    house: House, small_disk: None
+) -> None:
+    wait_for(lambda: not problems(house), 60, lambda: problems(house))
+    upload_and_build(house, "before-it-was-full")
+    before = {info["name"] for info in house.client.get("/v1/datasets").json()["items"]}
+    with unshaken(house):
+        with full():
+            replies = [reply for reply, _ in writes(house)]
+            assert all(reply.status_code == 503 for reply in replies), [reply.text for reply in replies]
+            assert all(reply.headers["retry-after"] == "5" for reply in replies)
+            wait_for(lambda: restarts() > 0, 30, "the store has not ended for want of room")
+            assert "the store" in problems(house)
+            look_ups(house)
+        wait_for(lambda: not problems(house), 90, lambda: problems(house))
+        assert {info["name"] for info in house.client.get("/v1/datasets").json()["items"]} == before
+        assert house.client.get("/v1/artifacts/cascade/late").status_code == 404
+        upload_and_build(house, "after-it-was-full")
