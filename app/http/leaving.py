@@ -13,7 +13,7 @@ class Leaving:
     """Whether this process has been told to stop, and for how long it answers on."""
 
     def __init__(self, drain_s: float) -> None:
-        self.told = False
+        self.asked_to_stop = False
         self._drain_s = drain_s
 
     def answer_on_when_told(self) -> None:
@@ -24,10 +24,10 @@ class Leaving:
         assert callable(stop), "the server that runs this application ends in order when it is told to"
 
         def leave(number: int, frame: FrameType | None) -> None:
-            if self.told:
+            if self.asked_to_stop:
                 stop(number, frame)
                 return
-            self.told = True
+            self.asked_to_stop = True
             logger.info("told to stop: not ready any longer, and answering on for %g s", self._drain_s)
             loop.call_soon_threadsafe(loop.call_later, self._drain_s, stop, number, frame)
 

@@ -74,11 +74,11 @@ async def ready(context: InContext, response: Response) -> Readiness:
     if not catalog.loaded:
         response.status_code = 503
         problems.append("the artifacts have not been loaded yet")
-    if context.leaving.told:
+    if context.leaving.asked_to_stop:
         response.status_code = 503
         problems.append("the server was told to stop; it answers on for a little while")
     return Readiness(
-        status="leaving" if context.leaving.told else "ready" if catalog.loaded else "loading",
+        status="leaving" if context.leaving.asked_to_stop else "ready" if catalog.loaded else "loading",
         store="up" if catalog.store_up else "unreachable",
         artifacts=len(catalog.plans),
         demo=context.seen.demo,
