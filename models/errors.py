@@ -15,6 +15,7 @@
     ├── Infeasible              no answer can satisfy the deadline or budget asked for
     │   └── ConflictingLimits   limits that cannot be kept together
     ├── Conflict                what is in use cannot be deleted
+    ├── Changed                 what is to be replaced or deleted is another one by now
     ├── PayloadTooLarge
     ├── UnsupportedMediaType
     ├── Unauthorized            no key, or an unknown one
@@ -215,7 +216,7 @@ class Conflict(ParsimonyError):
 
 
 class Changed(ParsimonyError):
-    """What is to be replaced is not what the caller takes it for."""
+    """What is to be replaced or deleted is not what the caller takes it for."""
 
 
 class PayloadTooLarge(ParsimonyError):

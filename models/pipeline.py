@@ -1,8 +1,8 @@
 """The pipeline: stages of features with early exits and a reject option.
 
 A configuration acquires features in stages; after each, a classifier of all features known so far answers if it is
-confident enough, and after the last the item is rejected. Costs are in the dataset's unit. *EMSCO* in docstrings is the
-paper of Hamilton and Fulp.
+confident enough, and after the last the item is rejected, or answered all the same. Costs are in the dataset's unit.
+*EMSCO* in docstrings is the paper of Hamilton and Fulp.
 """
 
 from typing import Annotated, Literal

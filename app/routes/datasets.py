@@ -163,13 +163,16 @@ def _profile(context: Context, name: str) -> TraceProfileReply | FeaturesProfile
     status_code=204,
     responses={
         200: {"model": DeletedDataset, "description": "active artifacts were built from it, and answer on"},
-        **errors(404, 409, 503),
+        **errors(404, 409, 412, 503),
     },
 )
-def delete(name: PathName, context: InContext) -> Response:
-    """Delete a dataset; one that a queued or running build needs cannot be deleted."""
+def delete(name: PathName, context: InContext, if_match: IfMatch = None) -> Response:
+    """Delete a dataset; one that a queued or running build needs cannot be deleted.
+
+    With `If-Match` only the one that the caller knows.
+    """
     built = [context.catalog.plans[one].ref for one in context.catalog.built_from(name)]
-    context.repos.datasets.delete(name)
+    context.repos.datasets.delete(name, allow=partial(refuse_changed, name, if_match, None))
     if not built:
         return Response(status_code=204)
     return JSONResponse(DeletedDataset(name=name, artifacts=tuple(built)).model_dump(mode="json"))

@@ -105,6 +105,8 @@ async def decision(
 async def steps(name: PipelineName, request: StepsRequest, context: InContext, version: Version = None) -> Response:
     """Say, from what is known of an item so far: acquire these features, take this class, or reject the item.
 
+    A pipeline that was built with `at_the_end=answer` rejects nothing.
+
     Nothing is remembered between calls: send all that is known, each time.
     """
     live = await plan_of(context, solver, name, version)

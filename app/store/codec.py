@@ -35,10 +35,16 @@ T = TypeVar("T")
 
 
 def encode(value: Any, manifest: dict[str, Any]) -> bytes:
-    """Turn a frozen dataclass into bytes; fields with ``init=False`` are derived and left out."""
+    """Turn a frozen dataclass into bytes; fields with ``init=False`` are derived and left out.
+
+    So are plain fields that have their defaults: versions before, which know nothing of such a field, read the bytes.
+    """
     if not is_dataclass(value):
         raise TypeError(f"{type(value).__name__} is not a dataclass")
     kept = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+    for field in fields(value):
+        if isinstance(field.default, str | int | float) and kept.get(field.name) == field.default:
+            del kept[field.name]
     plain = {name: _plain(item) for name, item in kept.items() if not isinstance(item, np.ndarray)}
     entries = {
         "manifest.json": _json({"format": FORMAT, "kind": type(value).__name__, **manifest}),

@@ -152,8 +152,11 @@ class Datasets:
         """Keep advice on a dataset in place of an older one, in a transaction."""
         pipe.set(_advice(advice.dataset), advice.model_dump_json())
 
-    def delete(self, name: str) -> None:
-        """Delete a dataset that no queued or running build needs; raises UnknownDataset or Conflict."""
+    def delete(self, name: str, *, allow: Callable[[str], None] = lambda sha256: None) -> None:
+        """Delete a dataset that no queued or running build needs; raises UnknownDataset or Conflict.
+
+        ``allow`` is told its SHA-256, and may raise: nothing is changed then.
+        """
         reference = f"dataset/{name}"
 
         def change(pipe: Pipeline) -> None:
@@ -166,6 +169,7 @@ class Datasets:
             if using:
                 raise Conflict(f"dataset {name!r} is in use by build {using[0]}; cancel it or wait for its end")
             digest = str(read_json(raw)["sha256"])
+            allow(digest)
             pipe.multi()
             pipe.delete(_record(name), _advice(name))
             pipe.srem(_ALL, name)

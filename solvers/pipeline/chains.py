@@ -1,5 +1,6 @@
 """Simple configurations that EMSCO begins with: whatever is evaluated is on its last front or dominated by it (Property
-1), so the front is never behind what a person would try first.
+1), so on the rows that choose the front is never behind what a person would try first. At most half of the first
+generation is given: of more chains the first count.
 
 Features are put in order, the cheapest first, and by forward selection: next comes the feature that sets most rows
 right for its cost. An order is a chain; it is cut into stages after its first features, one each, and evenly.
@@ -10,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from models.arrays import Floats, Int8s, Int64s
+from solvers.base import Progress, silent
 from solvers.pipeline.configurations import single_stage, stage_counts
 from solvers.pipeline.objectives import Scores
 
@@ -21,13 +23,15 @@ def chains(
     *,
     fewest_stages: int = 1,
     removal: bool = False,
+    progress: Progress = silent,
 ) -> Int8s:
     """List chains of ``fewest_stages`` to ``max_stages`` stages as chromosomes, (c, n), no two alike.
 
     costs: (n,). removal: whether features may be left out; then those of each length that ``forward_order`` begins with
-    are listed, too, in one stage. Trains n (n + 1) / 2 feature sets.
+    are listed, too, in one stage. progress is told each feature of n, may raise to cancel. Trains n (n + 1) / 2
+    feature sets.
     """
-    order, n = forward_order(evaluate, costs), len(costs)
+    order, n = forward_order(evaluate, costs, progress), len(costs)
     cut = [
         row
         for ordered in (np.argsort(costs, kind="stable"), order)
@@ -40,13 +44,14 @@ def chains(
     return every[stage_counts(every) >= fewest_stages]
 
 
-def forward_order(evaluate: Callable[[Int8s], Scores], costs: Floats) -> Int64s:
+def forward_order(evaluate: Callable[[Int8s], Scores], costs: Floats, progress: Progress = silent) -> Int64s:
     """Order features by forward selection: next comes what is free, then what sets most rows right for its cost; among
     equals the cheaper, then the first."""
     n = len(costs)
     order: list[int] = []
     right = 0
     while len(order) < n:
+        progress(len(order), n, "putting features in order")
         left = np.setdiff1d(np.arange(n), order)
         scores, prices = evaluate(np.stack([single_stage([*order, f], n) for f in left])), costs[left]
         gains = (scores.right - right) / np.where(prices > 0, prices, 1.0)

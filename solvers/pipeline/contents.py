@@ -131,6 +131,8 @@ def _of_configurations(plan: PipelineContents) -> dict[str, bool]:
         "standard errors of all costs or of none": plan.tested_cost_errors.shape in ((0,), (len(genes),))
         and bool(np.all(np.isfinite(plan.tested_cost_errors) & (plan.tested_cost_errors >= 0))),
         "configurations by rising cost": bool(np.all(np.diff(plan.tested[:, 2]) >= 0)),
+        "an answer to every item, if there is one at the end": plan.at_the_end != "answer"
+        or all(bool(np.all(each[:, 0] == 1)) for each in tables),
     }
 
 

@@ -46,7 +46,8 @@ def fit(dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generato
     ``exact`` cannot take, and a learner that is not allowed or gives no probabilities.
 
     The summary: unit, rows of each part, how the front was found, some of it, and three baselines: all features in one
-    stage, with the reject option and without, and one stage for each feature, the cheapest first.
+    stage, with the reject option (if it is built with one) and without, and one stage for each feature, the cheapest
+    first.
     """
     check(DatasetFacts.of(dataset), options)
     run.progress(0, TOTAL, "preparing columns")

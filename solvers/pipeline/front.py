@@ -24,8 +24,8 @@ MOST_WALKED = 300_000_000
 
 CHUNK = 1024
 """Feature sets that are trained between two reports of progress."""
-TRAINED, DONE, TOTAL = 600, 990, 1000
-"""Steps of progress: after training, after the search, in all."""
+ORDERED, TRAINED, DONE, TOTAL = 200, 600, 990, 1000
+"""Steps of progress: after putting features in order, after training, after the search, in all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,10 +90,15 @@ def evolve_some(
 ) -> FrontSearch:
     """Let configurations evolve from chains; of those with equal objectives one is kept, that of fewest stages."""
     costs = evaluator.unit_costs.of / evaluator.unit_costs.units
-    settings, evolving = settings_of(options.evolution), part_of(progress, 0, DONE, TOTAL)
-    progress(0, TOTAL, "putting features in order")
-    fewest, removal = settings.fewest_stages, settings.removal > 0
-    start = chains(evaluator, costs, options.max_stages, fewest_stages=fewest, removal=removal)
+    settings, evolving = settings_of(options.evolution), part_of(progress, ORDERED, DONE, TOTAL)
+    start = chains(
+        evaluator,
+        costs,
+        options.max_stages,
+        fewest_stages=settings.fewest_stages,
+        removal=settings.removal > 0,
+        progress=part_of(progress, 0, ORDERED, TOTAL),
+    )
     evolved = evolve(evaluator, len(costs), options.max_stages, settings, rng, start=start, progress=evolving)
     front = evolved.front
     order = np.lexsort((*front.chromosomes.T[::-1], stage_counts(front.chromosomes)))

@@ -19,7 +19,7 @@ from tests.support.samples import table_upload
 from tests.support.servers import Server, running_server, wait_for
 from tests.support.services import Asked
 
-CLASSIFIERS = 12
+CLASSIFIERS = 20
 ROWS = 20_000
 
 
@@ -32,16 +32,16 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-def large_upload() -> dict[str, Any]:
-    """Make a trace of twelve IDK classifiers and a deterministic one, as Parquet."""
+def large_upload(rows: int = ROWS) -> dict[str, Any]:
+    """Make a trace of twenty IDK classifiers and a deterministic one, as Parquet."""
     rng = np.random.default_rng(0)
-    truth = rng.integers(0, 5, ROWS)
+    truth = rng.integers(0, 5, rows)
     columns: dict[str, Any] = {"truth": truth, "strong_says": truth}
     classifiers: list[dict[str, Any]] = [{"name": "strong", "cost": 100.0, "prediction": "strong_says"}]
     for j in range(CLASSIFIERS):
-        knows = rng.random(ROWS) < 0.2 + 0.03 * j
+        knows = rng.random(rows) < 0.2 + 0.03 * j
         columns[f"k{j}_says"] = np.where(knows, truth, (truth + 1) % 5)
-        columns[f"k{j}_sure"] = np.where(knows, 0.9, 0.3) + 0.05 * rng.random(ROWS)
+        columns[f"k{j}_sure"] = np.where(knows, 0.9, 0.3) + 0.05 * rng.random(rows)
         classifiers.append({"name": f"k{j}", "cost": 1.0 + j, "prediction": f"k{j}_says", "confidence": f"k{j}_sure"})
     out = io.BytesIO()
     pa.parquet.write_table(pa.table(columns), out)
@@ -50,9 +50,9 @@ def large_upload() -> dict[str, Any]:
     return files | {"spec": (None, json.dumps(spec))}
 
 
-def start_build(server: Asked, name: str) -> str:
+def start_build(server: Asked, name: str, dataset: str = "large") -> str:
     """Start the long build and give its path once it runs."""
-    reply = server.client.post("/v1/builds", json={"solver": "cascade", "name": name, "dataset": "large"})
+    reply = server.client.post("/v1/builds", json={"solver": "cascade", "name": name, "dataset": dataset})
     path = str(reply.headers["location"])
     wait_for(lambda: server.client.get(path).json()["status"] == "running", 20)
     return path

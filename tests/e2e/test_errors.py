@@ -147,8 +147,11 @@ def test_a_dataset_is_only_replaced_if_it_is_the_one_that_the_caller_knows(serve
     assert (replaced.status_code, replaced.json()["replaced"]["rows"]) == (200, 60)
     problem = is_problem(server.client.put(url, files=tables[2], headers=known), 412, "precondition-failed")
     assert replaced.headers["etag"] in problem["detail"]
+    weakly = [("if-none-match", '"other"'), ("if-none-match", f"W/{replaced.headers['etag']}")]
+    is_problem(server.client.put(url, files=tables[2], headers=weakly), 412, "precondition-failed")
+    is_problem(server.client.delete(url, headers=known), 412, "precondition-failed")
     assert server.client.get(url).json()["rows"] == 50
-    assert server.client.delete(url).status_code == 204
+    assert server.client.delete(url, headers={"if-match": replaced.headers["etag"]}).status_code == 204
 
 
 def test_other_media_types_are_415(server: Server) -> None:

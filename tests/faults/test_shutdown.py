@@ -75,6 +75,12 @@ def test_one_that_drains_says_first_that_it_leaves_and_answers_on_until_it_is_to
     assert server.stop() == 0
 
 
+def test_one_that_drains_ends_by_itself(tmp_path: Path) -> None:
+    server = start_server(tmp_path, drain_s=0.2)
+    server.wait_until_ready()
+    assert server.stop() == 0
+
+
 @pytest.mark.slow
 def test_what_does_not_end_holds_up_nothing_for_long_and_its_build_fails_with_the_reason(tmp_path: Path) -> None:
     server = start_server(tmp_path)

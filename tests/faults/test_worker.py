@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import psutil
 import pytest
 
-from tests.e2e.test_builds import large_upload, start_build, the_worker
+from tests.e2e.test_builds import ROWS, large_upload, start_build, the_worker
 from tests.support.patience import patient
 from tests.support.samples import trace_upload
 from tests.support.servers import Server, running_server, wait_for
@@ -95,7 +95,9 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_a_build_out_of_memory_fails_and_says_so_and_the_next_one_runs(short: Server) -> None:
-    path = start_build(short, "huge")
+    """Its table is too large for what the process had before it was limited and may use again."""
+    assert short.client.put("/v1/datasets/huge", files=large_upload(4 * ROWS)).status_code == 201
+    path = start_build(short, "huge", "huge")
     (horse,) = the_worker(short).children()
     most = horse.memory_info().vms + 2**20
     horse.rlimit(psutil.RLIMIT_AS, (most, most))

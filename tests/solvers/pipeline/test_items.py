@@ -106,6 +106,11 @@ def test_a_plan_that_contradicts_itself_is_refused(plan: PipelinePlan, name: str
         replace(plan, **{name: BROKEN[name]})
 
 
+def test_a_plan_that_answers_at_the_end_covers_all(plan: PipelinePlan) -> None:
+    with pytest.raises(InvalidRequest, match="it lacks an answer to every item"):
+        replace(plan, at_the_end="answer")
+
+
 def test_every_array_of_a_plan_is_checked() -> None:
     unchecked = {"missing", "unit", "exact"}
     assert {field.name for field in fields(PipelinePlan) if field.init} == BROKEN.keys() | unchecked
