@@ -33,7 +33,7 @@ dumps = import_module("skops.io").dumps
 @pytest.fixture(scope="module")
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Run a server with an index called ``sizes`` in it."""
-    with running_server(tmp_path_factory.mktemp("index"), max_batch=50, solve_timeout_s=60) as server:
+    with running_server(tmp_path_factory.mktemp("index"), max_batch=50) as server:
         files: dict[str, Any] = {
             "spec": (None, json.dumps(FEATURES_SPEC)),
             "table": ("table.csv", to_csv(feature_columns()), "text/csv"),
@@ -300,7 +300,7 @@ def test_a_model_that_takes_too_long_is_given_up_and_the_server_goes_on(tmp_path
 
 @pytest.mark.parametrize("how", ["stopped", "killed"])
 def test_the_process_for_models_ends_with_the_server(tmp_path: Path, how: str) -> None:
-    with running_server(tmp_path, solve_timeout_s=60) as server:
+    with running_server(tmp_path) as server:
         assert imported(server, "sound", neighbours()).status_code == 200
         (child,) = children(server)
         if how == "killed":

@@ -91,7 +91,11 @@ class Server:
 def start_server(
     data_dir: Path, *flags: str, port: int | None = None, root: Path | None = None, **settings: object
 ) -> Server:
-    """Start a server; ``settings`` are those of the environment, in lower case, ``root`` another copy of the code."""
+    """Start a server; ``settings`` are those of the environment, in lower case, ``root`` another copy of the code.
+
+    A solve may take as long as a busy machine needs, unless they say how long.
+    """
+    settings = {"solve_timeout_s": patient(10), **settings}
     port = port or free_port()
     data_dir.mkdir(parents=True, exist_ok=True)
     log = data_dir / "server.log"
