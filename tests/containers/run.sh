@@ -143,8 +143,11 @@ began=$(date +%s)
 $house build $proxies server > "$work/build.log" 2>&1 || { tail -n 40 "$work/build.log" >&2; exit 1; }
 say "image built in $(($(date +%s) - began)) s, $(($(docker image inspect --format '{{.Size}}' parsimony) / 1000000)) MB"
 
-# What an upgrade begins with: the commit before this one, or this one where something is not committed yet.
-commit=$(if git diff --quiet HEAD; then echo HEAD^; else echo HEAD; fi)
+# What an upgrade begins with: the last commit that makes another image. Where what the image is made of is not committed
+# yet, that is this one; else the one before the commit that changed any of it last.
+made_of="Dockerfile requirements.lock pyproject.toml models solvers app"
+# shellcheck disable=SC2086 # a list
+commit=$(git diff --quiet HEAD -- $made_of && echo "$(git rev-list --max-count=1 HEAD -- $made_of)^" || echo HEAD)
 if git rev-parse --quiet --verify "$commit" > /dev/null; then
     # With the modes of a checkout, so that the layer of the dependencies is the same.
     # shellcheck disable=SC2086 # options

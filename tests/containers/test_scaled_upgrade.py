@@ -1,4 +1,4 @@
-"""From the commit before to this one and back, one server after the other: callers behind the proxy notice nothing."""
+"""From the image before to this one and back, one server after the other: callers behind the proxy notice nothing."""
 
 import subprocess
 
@@ -31,6 +31,7 @@ def replace_servers(house: House, tag: str) -> None:
 def test_an_upgrade_and_the_way_back_are_noticed_by_nobody(proxied: House) -> None:
     if subprocess.run(["docker", "image", "inspect", BEFORE], capture_output=True).returncode != 0:
         pytest.skip("there is no commit before this one here")
+    assert image(BEFORE) != image("parsimony"), "nothing is replaced by another image"
     for service in SERVERS:
         (told,) = [line for line in shell_lines() if line.endswith(f"--no-deps --wait {service}")]
         assert " --profile proxy up --detach " in told, "the runbook says something else"
