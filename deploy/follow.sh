@@ -13,6 +13,7 @@ shift
 if [ ! -e "$data/valkey.conf" ]; then
     # A store whose writes have reached no replica for ten seconds takes no more of them.
     printf '%s\n' 'include /etc/valkey/valkey.conf' "dir $data" 'min-replicas-to-write 1' 'min-replicas-max-lag 10' \
-        "$@" > "$data/valkey.conf"
+        "$@" > "$data/valkey.conf.new"
+    mv "$data/valkey.conf.new" "$data/valkey.conf"
 fi
 exec valkey-server "$data/valkey.conf"

@@ -4,7 +4,10 @@
 #   other_python.sh IMAGE [pytest options and paths]      for instance python:3.13-slim-trixie
 #
 # All is installed from the developers' lock, hashes checked. An image that cannot be pulled is made from Debian's packages
-# (stand_ins.sh). It skips, and says so, where no engine runs.
+# (stand_ins.sh), and what was made is removed again. It skips, and says so, where no engine runs.
+#
+#   STAND_INS=yes       do not even try to pull
+#   KEEP_IMAGES=yes     leave the images for the next run
 set -eu
 cd "$(dirname "$0")/../.."
 image=${1:?usage: other_python.sh IMAGE [pytest options and paths]}
@@ -12,7 +15,26 @@ shift
 
 docker info > /dev/null 2>&1 || { echo "other-python: SKIPPED: no container engine runs here"; exit 0; }
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+
+# images: the one that was asked for and those that stand-ins are made from, as far as they are here
+images() {
+    docker image ls --format '{{.Repository}}:{{.Tag}}' | grep -e "^$image\$" -e '^parsimony-stand-in:' || :
+}
+
+tidy() {
+    status=$?
+    trap - EXIT
+    trap '' HUP INT TERM
+    [ "${KEEP_IMAGES:-}" = yes ] || for made in $(images | grep -vxF "${before:-none}"); do
+        docker image rm "$made" > /dev/null || :
+    done
+    rm -rf "$work"
+    exit "$status"
+}
+
+before=$(images)
+trap tidy EXIT
+trap 'exit 1' HUP INT TERM
 docker image inspect "$image" > /dev/null 2>&1 ||
     { [ "${STAND_INS:-}" != yes ] && timeout 180 docker pull --quiet "$image" > "$work/pull.log" 2>&1; } ||
     tests/containers/stand_ins.sh "$work" "$image"

@@ -5,7 +5,7 @@
 #   run.sh [pytest options]
 #
 # It skips, and says so, where no engine runs. Images that cannot be pulled are made from Debian's packages
-# (stand_ins.sh), which takes root and apt. Port 8000 of this machine must be free, and 9090.
+# (stand_ins.sh), which takes root and apt. Ports 8000, 8080 and 9090 of this machine must be free.
 #
 #   STAND_INS=yes       do not even try to pull
 #   KEEP_IMAGES=yes     leave the images for the next run
@@ -38,6 +38,7 @@ work=$(mktemp -d)
 for setting in $(env | sed -n 's/^\(PARSIMONY_[A-Z_]*\)=.*/\1/p'); do
     unset "$setting"
 done
+unset COMPOSE_FILE COMPOSE_PROFILES
 house="$compose --env-file $work/settings --profile monitoring --profile proxy"
 # Without its builder plug-in, the client must be told to use the engine's own.
 docker buildx version > /dev/null 2>&1 || export DOCKER_BUILDKIT=0
@@ -53,7 +54,7 @@ bottom() {
 # remove_images: those that were made here, and the nameless ones that were left on the way to them
 remove_images() {
     beneath=$(for image in $foreign; do bottom "$image"; done | grep . || echo none)
-    for image in $brought parsimony parsimony:before parsimony:this parsimony-stand-in:bookworm; do
+    for image in $brought parsimony parsimony-compose-test:before parsimony-compose-test:this parsimony-stand-in:bookworm; do
         docker image rm "$image" > /dev/null 2>&1 || :
     done
     [ -z "$own" ] || docker image tag "$own" parsimony
@@ -142,12 +143,15 @@ began=$(date +%s)
 $house build $proxies server > "$work/build.log" 2>&1 || { tail -n 40 "$work/build.log" >&2; exit 1; }
 say "image built in $(($(date +%s) - began)) s, $(($(docker image inspect --format '{{.Size}}' parsimony) / 1000000)) MB"
 
-# What an upgrade begins with: the commit before this one, or this one where something is not committed yet.
-commit=$(if git diff --quiet HEAD; then echo HEAD^; else echo HEAD; fi)
+# What an upgrade begins with: the last commit that makes another image. Where what the image is made of is not committed
+# yet, that is this one; else the one before the commit that changed any of it last.
+made_of="Dockerfile requirements.lock pyproject.toml models solvers app"
+# shellcheck disable=SC2086 # a list
+commit=$(git diff --quiet HEAD -- $made_of && echo "$(git rev-list --max-count=1 HEAD -- $made_of)^" || echo HEAD)
 if git rev-parse --quiet --verify "$commit" > /dev/null; then
     # With the modes of a checkout, so that the layer of the dependencies is the same.
     # shellcheck disable=SC2086 # options
-    git -c tar.umask=0022 archive "$commit" | docker build $proxies --tag parsimony:before - > "$work/build.log" 2>&1 ||
+    git -c tar.umask=0022 archive "$commit" | docker build $proxies --tag parsimony-compose-test:before - > "$work/build.log" 2>&1 ||
         { tail -n 40 "$work/build.log" >&2; exit 1; }
 fi
 

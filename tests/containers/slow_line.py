@@ -31,13 +31,14 @@ async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, de
             await writer.drain()
 
     arriving, due = asyncio.create_task(arrive()), 0.0
-    while not arriving.done():
-        piece = await reader.read(PACKET)
-        due = max(due, clock() + delay_s) + AGAIN_S * (random.random() < loss)
-        under_way.put_nowait((due, piece))
-        if not piece:
-            break
-    await arriving
+    try:
+        while not arriving.done() and (piece := await reader.read(PACKET)):
+            due = max(due, clock() + delay_s) + AGAIN_S * (random.random() < loss)
+            under_way.put_nowait((due, piece))
+    finally:
+        # Whoever ends, in order or not: the other side is told.
+        under_way.put_nowait((max(due, clock() + delay_s), b""))
+        await arriving
 
 
 async def main(port: int, host: str, to: int, delay_s: float, loss: float) -> None:

@@ -83,8 +83,8 @@ def test_monitoring_collects_from_each_server(proxied: House, services: dict[str
             found = prometheus.get("/query", params=question).json()["data"]["result"]
             return sorted((one["metric"]["instance"], one["value"][1]) for one in found)
 
-        servers = [container for name in SERVERS for container in proxied.containers(name)]
-        wanted = sorted((f"{proxied.address(server)}:{PORT}", "1") for server in servers)
+        hosts = ["server", *map(proxied.address, proxied.containers("more-servers"))]
+        wanted = sorted((f"{host}:{PORT}", "1") for host in hosts)
         wait_for(lambda: up() == wanted, 60, up)
 
 

@@ -29,6 +29,7 @@ def safe(house: House) -> Iterator[House]:
         wait_for(lambda: many.is_ready() and not problems(many), 90, lambda: problems(many))
         yield many
     finally:
+        many.client.close()
         many.compose("rm", "--stop", "--force", *ADDED)
         docker("volume", "rm", *(f"{house.project}_{volume}" for volume in VOLUMES))
         house.compose("up", "--detach", "redis", *SERVERS)

@@ -144,8 +144,11 @@ def test_the_proxy_finds_all_servers_by_their_common_name_and_is_reached_where_i
 
 def test_a_server_answers_on_for_longer_than_the_proxy_needs_to_notice_and_has_time_to_end_after_it() -> None:
     drain_s = float(SERVICES["server"]["environment"]["PARSIMONY_DRAIN_S"])
-    (check_ms,) = re.findall(r"check inter (\d+)ms fall 1 ", (DEPLOY / "haproxy.cfg").read_text())
+    proxied = (DEPLOY / "haproxy.cfg").read_text()
+    (check_ms,) = re.findall(r"check inter (\d+)ms fall 1 ", proxied)
+    (silent_s,) = re.findall(r"timeout check (\d+)s\n", proxied)
     assert drain_s > 2 * float(check_ms) / 1000
+    assert drain_s > float(silent_s) + float(check_ms) / 1000, "one that says nothing is asked until it stops"
     assert float(SERVICES["server"]["stop_grace_period"].removesuffix("s")) > drain_s + STOP_S
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.deploy.documents import DEPLOY, ROOT, services
+from tests.deploy.documents import DEPLOY, ROOT, services, shell_lines
 
 ADDED: dict[str, Any] = yaml.safe_load((DEPLOY / "docker-compose.sentinel.yml").read_text())
 BEFORE = services()
@@ -20,7 +20,9 @@ STORES = ("redis", "redis-2", "redis-3")
 def test_what_is_added_is_named_in_the_runbook() -> None:
     assert set(ADDED["services"]) - set(NEW) == {"redis", "server", "more-servers", "worker"}
     assert set(NEW) == {"redis-2", "redis-3", "sentinel-1", "sentinel-2", "sentinel-3", "store-proxy"}
-    assert "--file docker-compose.yml --file deploy/docker-compose.sentinel.yml" in (DEPLOY / "README.md").read_text()
+    told = "COMPOSE_FILE=docker-compose.yml:deploy/docker-compose.sentinel.yml"
+    assert f"echo '{told}' >> .env" in shell_lines()
+    assert f"#   {told}\n" in (DEPLOY / "docker-compose.sentinel.yml").read_text()
 
 
 @pytest.mark.parametrize("name", NEW)
