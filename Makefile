@@ -4,10 +4,10 @@ BIN := .venv/bin
 LOCK = $(UV) pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
        --python-version 3.11 pyproject.toml --quiet
 
-tests coverage: export OMP_NUM_THREADS = 1  # test processes have all cores: threads of libraries would only wait for them
+test coverage: export OMP_NUM_THREADS = 1  # test processes have all cores: threads of libraries would only wait for them
 unexport PYTHONDONTWRITEBYTECODE  # it makes every process compile its libraries again: twice the time of the tests
 
-.PHONY: help install serve demo test tests types compose-test other-python coverage check fast-check docs format bench lock lowest
+.PHONY: help install serve demo test compose-test other-python coverage check fast-check docs format bench lock lowest
 .PHONY: audit licences clean
 
 help:  ## show the targets
@@ -46,15 +46,10 @@ fast-check: install  ## the static checks that take seconds
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
-check: fast-check types  ## everything static
-
-types: install
+check: fast-check  ## everything static
 	$(BIN)/mypy
 
-test: fast-check  ## all checks and tests
-	$(MAKE) --no-print-directory --jobs 2 types tests
-
-tests: install
+test: check  ## all checks and tests
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 compose-test: install  ## the house of docker-compose.yml is built, tried, harmed and removed again; minutes, and needs an engine

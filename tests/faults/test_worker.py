@@ -82,7 +82,7 @@ def hung_outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hung]:
         yield Hung(server, path, processes, time.monotonic())
 
 
-SHORT_S = round(patient(1))
+SHORT_S = round(patient(3))
 """What one build of the sample takes at most, and a hanging one is given."""
 
 
