@@ -85,13 +85,15 @@ class AnswerBank:
         self._set_threshold(threshold)
         given = np.asarray(masks, dtype=np.uint64)
         at_the_end, sets = (given & AT_THE_END) != 0, given & ~AT_THE_END
-        self._learn(list(dict.fromkeys(sets[sets != 0].tolist())))
-        places = np.array([self._places[mask] for mask in sets[sets != 0].tolist()], dtype=np.int64)
-        self._pack(np.unique(places[~self._current[places]]))
+        there = sets != 0
+        asked, last = sets[there].tolist(), at_the_end[there]
+        self._learn(list(dict.fromkeys(asked)))
+        places = np.array([self._places[mask] for mask in asked], dtype=np.int64)
+        self._pack(places[~last & ~self._current[places]])
         votes = np.zeros((len(given), *self._packed.shape[1:]), dtype=np.uint64)
-        votes[sets != 0] = self._packed[places]
-        last = np.array([self._places[mask] for mask in sets[at_the_end].tolist()], dtype=np.int64)
-        votes[at_the_end] = self._bits(np.ones((len(last), self.rows), dtype=bool), self._predicted[last])
+        votes[there & ~at_the_end] = self._packed[places[~last]]
+        every = np.ones((np.count_nonzero(last), self.rows), dtype=bool)
+        votes[there & at_the_end] = self._bits(every, self._predicted[places[last]])
         return votes
 
     def lattice(
