@@ -8,7 +8,7 @@ from math import ceil
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.http.buckets import Buckets
-from app.http.problems import problem_of
+from app.http.problems import reply_to
 from app.settings import Role
 from models.errors import Forbidden, ParsimonyError, TooManyRequests, Unauthorized
 
@@ -33,7 +33,7 @@ class Access:
         if self._guards and scope["type"] == "http" and scope["path"].startswith(_GUARDED):
             error = self._refusal(scope)
             if error is not None:
-                response = problem_of(error, scope["state"]["request_id"])
+                response = reply_to(error, scope["path"], scope["state"]["request_id"])
                 if isinstance(error, TooManyRequests):
                     response.headers["retry-after"] = str(ceil(error.wait_s))
                     scope["state"]["route"] = "limited"  # as the metrics are to call it

@@ -6,7 +6,7 @@ import re
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.http.hot_path import LookUps
-from app.http.problems import problem_of
+from app.http.problems import reply_to
 from models.errors import ParsimonyError, PayloadTooLarge, RequestTimeout, UnsupportedMediaType
 
 PATIENCE_S = 15.0
@@ -39,7 +39,7 @@ class BodyLimit:
         coding = next((v for n, v in scope["headers"] if n == b"content-encoding"), b"identity")
         if coding.strip().lower() not in (b"identity", b""):
             error = UnsupportedMediaType("the body has a Content-Encoding; send it plain, or a table as a gzipped file")
-            await problem_of(error, scope["state"]["request_id"])(scope, receive, send)
+            await reply_to(error, scope["path"], scope["state"]["request_id"])(scope, receive, send)
             return
         declared = next((int(v) for n, v in scope["headers"] if n == b"content-length" and v.isdigit()), 0)
         body = _Body(receive, *self._limit(scope), self.patience_s)
@@ -111,6 +111,6 @@ class _Body:
 
 
 async def _refuse(error: ParsimonyError, scope: Scope, receive: Receive, send: Send) -> None:
-    response = problem_of(error, scope["state"]["request_id"])
+    response = reply_to(error, scope["path"], scope["state"]["request_id"])
     response.headers["connection"] = "close"
     await response(scope, receive, send)

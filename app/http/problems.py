@@ -46,6 +46,8 @@ PROBLEMS: dict[type[ParsimonyError], tuple[int, str]] = {
     errors.EndpointFailed: (502, "endpoint-failed"),
     errors.RunTimeout: (504, "run-timeout"),
 }
+_OPENAI, _OPEN_INFERENCE = ("/v1/chat/", "/v1/models"), "/v2"
+"""Where the paths of other APIs begin, whose clients read errors in their own form only."""
 _METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 HTTP_CODES = {
     400: "invalid-request",
@@ -118,11 +120,14 @@ def problem(
     limits = [asdict(limit) for limit in conflict]
     if limits:
         body["conflict"] = limits
+    return JSONResponse(body, status, _headers(status) | (headers or {}), MEDIA_TYPE)
+
+
+def _headers(status: int) -> dict[str, str]:
+    """Give what a client is told beside the body: when to come again, how to say who it is."""
     if status in (429, 503):
-        headers = {"Retry-After": str(RETRY_AFTER_S), **(headers or {})}
-    if status == 401:
-        headers = {"WWW-Authenticate": "Bearer", **(headers or {})}
-    return JSONResponse(body, status, headers, MEDIA_TYPE)
+        return {"Retry-After": str(RETRY_AFTER_S)}
+    return {"WWW-Authenticate": "Bearer"} if status == 401 else {}
 
 
 def problem_of(error: ParsimonyError, request_id: str) -> JSONResponse:
@@ -143,15 +148,22 @@ def _problem_of_kind(error: ParsimonyError) -> tuple[int, str]:
     return next(PROBLEMS[kind] for kind in type(error).__mro__ if kind in PROBLEMS)
 
 
-def _reply_to(error: ParsimonyError, request: Request) -> JSONResponse:
+def reply_to(error: ParsimonyError, path: str, request_id: str) -> JSONResponse:
     """Make the reply in the form of the API that was asked: OpenAI's, the Open Inference Protocol's, else ours."""
-    status, code = _problem_of_kind(error)
-    if request.url.path.startswith("/v1/chat/"):
-        said = {"message": str(error), "type": code, "param": None, "code": code}
-        return JSONResponse({"error": said}, status)
-    if request.url.path.startswith("/v2"):
-        return JSONResponse({"error": str(error)}, status)
-    return problem_of(error, request.state.request_id)
+    return _in_another_form(path, *_problem_of_kind(error), str(error)) or problem_of(error, request_id)
+
+
+def _in_another_form(
+    path: str, status: int, code: str, detail: str, headers: dict[str, str] | None = None
+) -> JSONResponse | None:
+    """Make the reply in the words of the API that a path belongs to; None if that is ours."""
+    if path.startswith(_OPENAI):
+        said: Any = {"message": detail, "type": code, "param": None, "code": code}
+    elif path.startswith(_OPEN_INFERENCE):
+        said = detail
+    else:
+        return None
+    return JSONResponse({"error": said}, status, _headers(status) | (headers or {}))
 
 
 class OpenAIFault(BaseModel):
@@ -175,9 +187,10 @@ class InferenceError(BaseModel):
     error: str = Field(description="a sentence with the numbers")
 
 
-def internal_problem(request_id: str) -> JSONResponse:
+def internal_problem(path: str, request_id: str) -> JSONResponse:
     """Make the reply to a bug: the log has the trace, the caller gets the id."""
-    return problem(500, "internal", "an internal error; the log has it under this instance's id", request_id)
+    detail = f"an internal error; the log has it under the request's id {request_id}"
+    return _in_another_form(path, 500, "internal", detail) or problem(500, "internal", detail, request_id)
 
 
 def install(app: FastAPI, page: Callable[[str], Response]) -> None:
@@ -190,14 +203,14 @@ def install(app: FastAPI, page: Callable[[str], Response]) -> None:
         assert isinstance(error, ParsimonyError)
         if isinstance(error, NotFound) and _for_people(request):
             return page(str(error))
-        return _reply_to(error, request)
+        return reply_to(error, request.url.path, request.state.request_id)
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         if _for_people(request) and all(fault["loc"][0] == "path" for fault in error.errors()):
             return page(_nothing_at(request))
         faults = [_placed(fault) for fault in error.errors()]
-        return _reply_to(InvalidRequest.of(faults), request)
+        return reply_to(InvalidRequest.of(faults), request.url.path, request.state.request_id)
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -209,7 +222,8 @@ def install(app: FastAPI, page: Callable[[str], Response]) -> None:
         return _http_problem(app, request, HTTPException(400))  # which nobody reads: the caller went away
 
     async def bug(request: Request, error: Exception) -> JSONResponse:
-        return internal_problem(request.state.request_id)  # logged by the telemetry, to which it is raised again
+        # Logged by the telemetry, to which it is raised again.
+        return internal_problem(request.url.path, request.state.request_id)
 
     app.add_exception_handler(ParsimonyError, ours)
     app.add_exception_handler(RequestValidationError, invalid)
@@ -243,16 +257,18 @@ def _location(loc: Iterable[str | int]) -> tuple[str | int, ...]:
 
 
 def _http_problem(app: FastAPI, request: Request, error: HTTPException) -> JSONResponse:
-    request_id = request.state.request_id
-    if error.status_code == 400:  # FastAPI could not read the body
+    path, request_id, status = request.url.path, request.state.request_id, error.status_code
+    if status == 400:  # FastAPI could not read the body
         fault = Fault(("body",), "is no JSON that can be read; it may be nested too deeply")
-        return _reply_to(InvalidRequest("the body is no JSON that can be read", [fault]), request)
-    if error.status_code == 405:
-        allowed = _allowed_methods(app, request)
-        detail = f"{request.method} is not for this path, {allowed} is"
-        return problem(405, HTTP_CODES[405], detail, request_id, headers={"Allow": allowed})
-    detail = _nothing_at(request) if error.status_code == 404 else str(error.detail)
-    return problem(error.status_code, HTTP_CODES.get(error.status_code, "http-error"), detail, request_id)
+        return reply_to(InvalidRequest("the body is no JSON that can be read", [fault]), path, request_id)
+    detail = _nothing_at(request) if status == 404 else str(error.detail)
+    headers: dict[str, str] = {}
+    if status == 405:
+        headers = {"Allow": _allowed_methods(app, request)}
+        detail = f"{request.method} is not for this path, {headers['Allow']} is"
+    code = HTTP_CODES.get(status, "http-error")
+    reply = _in_another_form(path, status, code, detail, headers)
+    return reply or problem(status, code, detail, request_id, headers=headers)
 
 
 def _allowed_methods(app: FastAPI, request: Request) -> str:

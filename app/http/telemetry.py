@@ -54,7 +54,7 @@ class Telemetry:
         except Exception:
             logger.exception("request %s failed", request_id)
             if not status:
-                await internal_problem(request_id)(scope, receive, send_with_id)
+                await internal_problem(scope["path"], request_id)(scope, receive, send_with_id)
         finally:
             self._account(scope, status, time.perf_counter() - started)
 

@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.background import BackgroundTask
 
 from app.http.problems import OpenAIError
-from app.routes.dependencies import InContext, each_name_once, errors, errors_as, json_only, plan_of
+from app.routes.dependencies import InContext, each_name_once, errors_as, json_only, plan_of
 from app.routes.runs import reply_of, tools_of, unless_gone
 from app.running.protocols.openai_chat import Chat, last_text
 from app.running.runs import Done, run_one
@@ -53,7 +53,7 @@ _IGNORED = frozenset({"stream_options", "store", "metadata", "service_tier", "lo
 """What else may be sent, and changes nothing here beside the stream."""
 
 
-@router.get("/models", summary="The artifacts that can answer chats", responses=errors(503))
+@router.get("/models", summary="The artifacts that can answer chats", responses=errors_as(OpenAIError, 503))
 async def models(context: InContext) -> ChatModels:
     """List them as OpenAI's API lists models."""
     context.catalog.refuse_unless_loaded()

@@ -218,10 +218,8 @@ Version = Annotated[int | None, Query(ge=1, description="the version to ask; els
 
 
 def errors_as(form: type[BaseModel], *statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Document the error replies of a route that speaks another API: in its form, but those of the layers before it."""
-    ours = {408, 413, 500}
-    own = {status: {"model": form, "description": _WORDS[status]} for status in {422, *statuses} - ours}
-    return errors(*statuses) | own
+    """Document the error replies of a route that speaks another API, all in its form."""
+    return {status: {"model": form, "description": _WORDS[int(status)]} for status in errors(401, 403, 429, *statuses)}
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:

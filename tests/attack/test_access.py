@@ -90,6 +90,38 @@ def test_no_spelling_of_a_path_gets_around_the_keys(guarded: Server, path: str) 
         assert reply.split(b" ")[1] in (b"401", b"404", b"405", b"400", b"307"), (method, path, reply)
 
 
+OPENAI, OPEN_INFERENCE = {"message", "type", "param", "code"}, None
+"""The fields of an error in each API's form; of the Open Inference Protocol it is a text."""
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "send", "status", "form"),
+    [
+        ("POST", "/v1/chat/completions", {"headers": {"authorization": "Bearer x"}, "json": {}}, 401, OPENAI),
+        ("GET", "/v1/models", {"headers": {"authorization": "Bearer x"}}, 401, OPENAI),
+        ("GET", "/v2", {"headers": {"authorization": "Bearer x"}}, 401, OPEN_INFERENCE),
+        ("POST", "/v1/chat/completions", {"content": b" " * 2**21}, 413, OPENAI),
+        ("POST", "/v2/models/x/infer", {"content": b" " * 2**21}, 413, OPEN_INFERENCE),
+        ("POST", "/v1/chat/completions", {"content": b"{"}, 415, OPENAI),
+        ("POST", "/v1/chat/completions", {"headers": {"content-encoding": "gzip"}, "content": b"x"}, 415, OPENAI),
+        ("GET", "/v1/chat/completions", {}, 405, OPENAI),
+        ("GET", "/v1/chat/nothing", {}, 404, OPENAI),
+        ("DELETE", "/v2", {}, 403, OPEN_INFERENCE),
+        ("PATCH", "/v2", {}, 405, OPEN_INFERENCE),
+        ("GET", "/v2/nothing", {}, 404, OPEN_INFERENCE),
+    ],
+)
+def test_what_any_layer_refuses_is_in_the_form_of_the_api_that_was_asked(
+    guarded: Server, method: str, path: str, send: dict[str, Any], status: int, form: set[str] | None
+) -> None:
+    known = {"authorization": f"Bearer {SECRETS[0]}"}
+    reply = guarded.client.request(method, path, **{**send, "headers": known | send.get("headers", {})})
+    assert reply.status_code == status
+    assert reply.headers["content-type"] == "application/json"
+    error = reply.json()["error"]
+    assert isinstance(error, str) if form is None else set(error) == form
+
+
 def test_no_reply_and_no_log_tells_a_key(guarded: Server) -> None:
     reader, builder = SECRETS[:2]
     seen = b""
@@ -201,3 +233,6 @@ def test_a_limited_caller_is_told_when_to_come_again_and_then_is_answered(tmp_pa
         counted = f'parsimony_requests_total{{method="GET",route="limited",status="429"}} {len(limited)}.0'
         assert counted in server.client.get("/metrics").text
         wait_for(lambda: server.client.get("/v1/artifacts").status_code == 200, 5)
+        chats = [server.client.post("/v1/chat/completions", json={}) for _ in range(8)]
+        (said, *_) = [reply.json()["error"]["code"] for reply in chats if reply.status_code == 429]
+        assert said == "too-many-requests"

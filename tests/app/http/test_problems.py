@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from app.http.problems import PROBLEMS, internal_problem, problem_of
+from app.http.problems import PROBLEMS, internal_problem, problem_of, reply_to
 from models import Fault, InvalidRequest, ParsimonyError, errors
 
 CONTRACT = {
@@ -80,12 +80,35 @@ def test_unauthorized_says_how_to_authorize() -> None:
 
 
 def test_a_bug_tells_its_id_and_nothing_else() -> None:
-    body = json.loads(bytes(internal_problem("r1").body))
+    body = json.loads(bytes(internal_problem("/v1/datasets", "r1").body))
     assert (body["type"], body["status"], body["instance"]) == (
         "urn:parsimony:internal",
         500,
         "urn:parsimony:request:r1",
     )
+
+
+@pytest.mark.parametrize("kind", sorted(below(ParsimonyError) - NEVER_REPLIED, key=str))
+def test_clients_of_other_apis_get_every_error_in_their_own_form(kind: type[ParsimonyError]) -> None:
+    ours = problem_of(kind("costs 3.0, budget is 2.0"), "r1")
+    code = json.loads(bytes(ours.body))["type"].removeprefix("urn:parsimony:")
+    forms: dict[str, object] = {
+        "/v1/chat/completions": {"message": "costs 3.0, budget is 2.0", "type": code, "param": None, "code": code},
+        "/v1/models": {"message": "costs 3.0, budget is 2.0", "type": code, "param": None, "code": code},
+        "/v2/models/digits/infer": "costs 3.0, budget is 2.0",
+    }
+    for path, form in forms.items():
+        reply = reply_to(kind("costs 3.0, budget is 2.0"), path, "r1")
+        assert (reply.status_code, json.loads(bytes(reply.body))) == (ours.status_code, {"error": form})
+        for header in ("retry-after", "www-authenticate"):
+            assert reply.headers.get(header) == ours.headers.get(header)
+    assert reply_to(kind("x"), "/v1/datasets", "r1").media_type == "application/problem+json"
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v2"])
+def test_a_bug_tells_clients_of_other_apis_its_id_in_their_form(path: str) -> None:
+    (said,) = json.loads(bytes(internal_problem(path, "r1").body)).values()
+    assert "the request's id r1" in str(said)
 
 
 def test_limits_that_conflict_are_a_field_of_the_reply() -> None:
