@@ -14,12 +14,13 @@ def estimates(
 ) -> Expectations:
     """Expect the accuracy of accepted answers, and the cost of an item, of the configuration on the test rows.
 
-    Where it accepted none of them nothing is known of its answers.
+    Where it accepted none of them nothing is known of its answers; where it answers at the end each item gets one,
+    which needs no estimate.
     """
     coverage = decision.coverage
     return Expectations.of(
         accuracy=decision.conclusive_accuracy if coverage else None,
-        coverage=coverage or None,
+        coverage=None if plan.at_the_end == "answer" else coverage or None,
         cost=decision.cost,
         cost_error=plan.cost_error(decision.solution),
     )

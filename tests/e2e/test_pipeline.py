@@ -65,6 +65,17 @@ def test_minima_are_met_by_the_cheapest(staged: Server) -> None:
     assert "cheapest" in decision["reason"]
 
 
+def test_where_each_item_gets_an_answer_no_share_of_them_is_estimated(staged: Server) -> None:
+    build(staged, "always", confidence_threshold=0.7, at_the_end="answer")
+    sure, unsure = (staged.client.get(f"/v1/pipelines/{name}/decision").json() for name in ("always", "ward"))
+    assert sure["coverage"] == 1.0
+    assert sure["expected"].keys() == {"accuracy", "accuracy_interval", "cost", "cost_interval"}
+    assert "coverage=" not in sure["decision"]
+    low, high = unsure["expected"]["coverage_interval"]
+    assert low <= unsure["coverage"] <= high
+    assert low < high
+
+
 def test_what_nothing_meets_is_infeasible_with_the_numbers(staged: Server) -> None:
     reply = staged.client.get(f"{PATH}/decision", params={"max_cost": 0.01})
     assert is_problem(reply, 409, "infeasible")
