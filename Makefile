@@ -50,7 +50,7 @@ check: fast-check  ## everything static
 	$(BIN)/mypy
 
 test: check  ## all checks and tests
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 compose-test: install  ## the house of docker-compose.yml is built, tried, harmed and removed again; minutes, and needs an engine
 	tests/containers/run.sh

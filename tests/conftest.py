@@ -26,15 +26,22 @@ LIMIT = 2_000_000
 """Bytes of a body that the server with all subjects takes."""
 LONGEST_FIRST = (
     "test_readme",
-    "test_worker",
-    "test_builds",
-    "test_bytes",
-    "test_console",
+    "test_clock",
     "test_openapi",
+    "test_builds",
+    "test_console_words",
+    "test_console",
+    "test_worker",
+    "test_publish",
+    "test_learned",
+    "test_index",
     "test_shutdown",
+    "test_reliability",
+    "test_bytes",
     "test_store_away",
+    "test_console_lists",
+    "test_console_advice",
     "test_knapsack",
-    "test_shadow_prices",
     "test_archives",
 )
 """Modules that take longest begin first, so that no process is left waiting for them at the end."""

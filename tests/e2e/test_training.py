@@ -83,7 +83,7 @@ def test_a_killed_trainer_is_said_to_be() -> None:
 
 @pytest.mark.parametrize("learner", ["sklearn.svm.SVC", "sklearn.ensemble.RandomForestClassifier"])
 def test_the_bytes_of_a_plan_do_not_tell_how_many_processes_trained_it(learner: str) -> None:
-    table, options = small_table(rows=60, features=2), IndexOptions(learner=learner)
+    table, options = small_table(rows=60, features=2), IndexOptions(learner=learner, folds=2)
     alone = codec.encode(fit(table, options, np.random.default_rng(0), Run()).plan, {})
     with training_on(None):
         together = codec.encode(fit(table, options, np.random.default_rng(0), Run()).plan, {})
