@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.documents import DEPLOY, ROOT, shell_lines
+from tests.support.servers import free_port
 
 CONTAINERS = ROOT / "tests" / "containers"
 SCRIPTS = sorted([*DEPLOY.glob("*.sh"), *CONTAINERS.glob("*.sh")])
@@ -28,13 +28,6 @@ def _run(*command: str | Path, **environment: str) -> "subprocess.CompletedProce
         text=True,
         check=False,
     )
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
@@ -54,7 +47,7 @@ def test_the_runbooks_commands_are_shell() -> None:
 
 
 def test_the_smoke_test_names_the_step_that_failed_in_one_line(tmp_path: Path) -> None:
-    done = _run(DEPLOY / "smoke.sh", f"http://127.0.0.1:{_free_port()}", TMPDIR=str(tmp_path))
+    done = _run(DEPLOY / "smoke.sh", f"http://127.0.0.1:{free_port()}", TMPDIR=str(tmp_path))
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.startswith("smoke: FAILED at health: wanted 200, got 000")
@@ -93,7 +86,7 @@ def test_the_health_check_asks_its_own_port_past_any_proxy(status: int, code: in
         done = _run(
             *(sys.executable, "-I", DEPLOY / "healthcheck.py", "/health/ready"),
             PARSIMONY_PORT=str(port),
-            http_proxy=f"http://127.0.0.1:{_free_port()}",
+            http_proxy=f"http://127.0.0.1:{free_port()}",
         )
     assert done.returncode == code
     assert asked == ["/health/ready"]
@@ -106,7 +99,7 @@ def test_the_health_check_takes_another_address() -> None:
 
 
 def test_the_health_check_fails_in_one_line_where_nobody_listens() -> None:
-    done = _run(sys.executable, "-I", DEPLOY / "healthcheck.py", PARSIMONY_PORT=str(_free_port()))
+    done = _run(sys.executable, "-I", DEPLOY / "healthcheck.py", PARSIMONY_PORT=str(free_port()))
     assert done.returncode == 1
     assert "/health/live: " in done.stderr
     assert done.stderr.count("\n") == 1

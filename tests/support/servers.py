@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 
 import httpx
@@ -16,13 +17,20 @@ import psutil
 
 from tests.support.patience import patient
 
+_PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 8
+_PORTS = cycle(range(12_000 + 2_500 * _PROCESS, 12_000 + 2_500 * (_PROCESS + 1)))
+"""Below what Linux gives out by itself, a range for each process of a run: what one was given, no other is given too.
+
+Two servers of two processes on one port would not notice: one ends, and the clients of both ask the other."""
+
 
 def free_port() -> int:
-    """Find a port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Find a port that is free now, and that stays so until it is taken."""
+    for port in _PORTS:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("a cycle has no end")
 
 
 def environment(data_dir: Path, **settings: object) -> dict[str, str]:
