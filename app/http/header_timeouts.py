@@ -13,6 +13,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from app.http.problems import HTTP_CODES, problem
+from app.http.whole_replies import WholeReplies
 
 logger = logging.getLogger("parsimony.access")
 NO_METHOD, ROUTE = "none", "connection"
@@ -56,7 +57,7 @@ class HeaderTimeouts(HttpToolsProtocol):
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Begin, with the time for the first head."""
-        super().connection_made(transport)
+        super().connection_made(WholeReplies(transport, self.loop))
         self._awaited = self.loop.call_later(self.HEAD_S, self._too_late)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -4,14 +4,15 @@ import os
 import signal
 import socket
 import tempfile
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 import uvicorn
 
 from app.building.supervisor import SupervisedWorker, leave
 from app.demo.behind import DemoBehind
 from app.http.header_timeouts import HeaderTimeouts
-from app.logs import configure_logging, warn_of_misspelt
+from app.observability.logs import configure_logging, warn_of_misspelt
+from app.running.batch_job import run_batch
 from app.settings import Settings
 from app.store.embedded import EmbeddedRedis
 from models import InvalidRequest
@@ -35,12 +36,14 @@ def serve(settings: Settings, *, with_worker: bool, with_demo: bool = False) -> 
             memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # writing to a map of a full disk kills
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="parsimony-metrics-", dir=memory))
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
-        if with_worker:
-            stack.enter_context(SupervisedWorker(_GRACE_S))
+        demo: AbstractContextManager[object] = nullcontext()
         if with_demo:
             models_port = _free_port()
             os.environ["PARSIMONY_ENDPOINT_HOSTS"] = f"{settings.endpoint_hosts or '*'},127.0.0.1:{models_port}"
-            stack.enter_context(DemoBehind(models_port))
+            demo = DemoBehind(models_port)
+        if with_worker:
+            stack.enter_context(SupervisedWorker(_GRACE_S, run_batch))  # which batches call these from, too
+        stack.enter_context(demo)
         uvicorn.run(
             "app.main:create_app",
             factory=True,

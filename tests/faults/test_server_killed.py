@@ -11,6 +11,7 @@ import httpx
 import psutil
 import pytest
 
+from app.building.supervisor import NAME as WORKER
 from tests.conftest import upload
 from tests.support.patience import patient
 from tests.support.servers import Server, running_server, start_server, wait_for
@@ -48,8 +49,8 @@ def load(port: int) -> Iterator[Counter[str]]:
 
 def answering(server: Server) -> list[psutil.Process]:
     """Find the server processes that answer, started by the one that counts."""
-    processes = psutil.process_iter(["ppid", "cmdline"])
-    started = [one for one in processes if one.info["ppid"] == server.process.pid]
+    processes = psutil.process_iter(["ppid", "name", "cmdline"])
+    started = [one for one in processes if one.info["ppid"] == server.process.pid and one.info["name"] != WORKER]
     return [one for one in started if "spawn_main" in " ".join(one.info["cmdline"] or [])]
 
 
@@ -78,14 +79,24 @@ def test_a_service_that_is_killed_while_it_publishes_is_ready_again_with_all_it_
     server, said = start_server(tmp_path), 0
     server.wait_until_ready()
     upload(server)
-    threading.Timer(0.5, lambda: server.kill(whole_tree=True)).start()
+    some_said = threading.Event()
+
+    def kill() -> None:
+        some_said.wait(patient(60))
+        server.kill(whole_tree=True)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
     try:
         while True:
+            if said == 11:
+                some_said.set()
             reply = server.client.post("/v1/artifacts/import", content=artifact("often", said), headers=OCTETS)
             assert reply.json()["version"] == said + 1
             said += 1
     except (httpx.TransportError, RuntimeError):  # it is gone, or our client is closed
         pass
+    killer.join()
     server.process.wait(timeout=patient(20))
     assert said > 10
     with running_server(tmp_path) as again:
