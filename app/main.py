@@ -12,8 +12,9 @@ from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanag
 from importlib.metadata import version
 from typing import TypedDict
 
-from fastapi import Depends, FastAPI, Security
+from fastapi import APIRouter, Depends, FastAPI, Security
 from fastapi.security import HTTPBearer
+from pydantic import BaseModel
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
@@ -23,15 +24,17 @@ from app.http.access_log import AccessLog
 from app.http.body_limits import BodyLimit
 from app.http.hot_path import HotPath, LookUps
 from app.http.leaving import Leaving
+from app.http.plain_json import PlainPosts
 from app.http.telemetry import Telemetry
-from app.logs import configure_logging
-from app.metrics import Metrics
+from app.observability.logs import configure_logging
+from app.observability.metrics import Metrics
 from app.processes.parent_death import die_with_parent
 from app.processes.priority import give_way, look_ups_first
 from app.processes.sandbox import Sandbox
 from app.routes import (
     advice,
     artifacts,
+    batches,
     builds,
     chat,
     datasets,
@@ -92,9 +95,10 @@ def create_app(settings: Settings | None = None) -> ASGIApp:
     configure_logging(settings.log_level, settings.log_format)
     metrics = Metrics()
     subjects = all_subjects()
-    api = create_api(settings, metrics, subjects)
+    runnable, plain = runs.routes_for(subjects)
+    api = create_api(settings, metrics, subjects, runnable)
     look_ups = LookUps(tuple(look_up for subject in subjects.values() for look_up in subject.look_ups))
-    layers: ASGIApp = HotPath(api, look_ups, metrics)
+    layers: ASGIApp = HotPath(PlainPosts(api, (chat.plain, *plain)), look_ups, metrics)
     layers = BodyLimit(layers, settings.max_body_bytes, look_ups=look_ups)
     layers = Access(layers, settings.api_keys, settings.rate_limit)
     if settings.origins():
@@ -105,8 +109,9 @@ def create_app(settings: Settings | None = None) -> ASGIApp:
     return Telemetry(layers, metrics, log)
 
 
-def create_api(settings: Settings, metrics: Metrics, subjects: Mapping[str, Subject]) -> FastAPI:
-    """Make the part that FastAPI serves: every route, its documentation and its error replies."""
+def create_api(settings: Settings, metrics: Metrics, subjects: Mapping[str, Subject], runnable: APIRouter) -> FastAPI:
+    """Make the part that FastAPI serves: every route, its documentation and its error replies. runnable: the routes of
+    runs."""
     api = FastAPI(
         title="Parsimony",
         version=version("parsimony"),
@@ -120,13 +125,15 @@ def create_api(settings: Settings, metrics: Metrics, subjects: Mapping[str, Subj
     api.include_router(health.router)
     resources = (datasets.router, datasets.drafts, builds.router, advice.router, artifacts.router, endpoints.router)
     each_subject = (subject.router for subject in subjects.values())
-    fronts = (runs.router_for(subjects), chat.router, open_inference.router)
+    fronts = (runnable, chat.router, open_inference.router, batches.router)
     # Runs first: routes are tried one after the other, and these are asked most of those that no hot path takes.
     for router in (*fronts, *resources, *each_subject, what_if.router_for(subjects), feedback.router):
         api.include_router(router, dependencies=[Security(BEARER)], responses=errors(401, 403, 429))
     docs.install(api)
     missing = pages.install(api)
-    openapi.install(api, [*feedback.bodies, *(body for subject in subjects.values() for body in subject.bodies)])
+    read_by_routes: list[tuple[type[BaseModel], ...]] = [feedback.bodies, batches.bodies, open_inference.bodies]
+    read_by_routes += [subject.bodies for subject in subjects.values()]
+    openapi.install(api, [body for each in read_by_routes for body in each])
     problems.install(api, missing)
     return api
 

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from models.artifact import ArtifactRef, DecisionFacts
 from models.base import LARGEST, ItemId, Items, Label, Sent, Value
+from models.errors import Fault, InvalidRequest
 from models.worth import Interval
 
 SolveDependence = Literal["independent", "dependent", "grouped"]
@@ -144,12 +145,22 @@ class CascadeQuery(Value):
         "spare; the most accurate such cascade of the frontier is the answer",
         examples=[14.0],
     )
+    budget: float | None = Field(
+        default=None, ge=0, le=LARGEST, description="the same as max_cost, as other subjects call it", examples=[14.0]
+    )
     item: ItemId | None = Field(
         default=None,
         description="the item's id: two cascades then share the items so that max_cost is spent in full, or "
         "min_accuracy just reached; the same id always gets the same one. Without it one cascade serves all",
         examples=["image-1"],
     )
+
+    @property
+    def most(self) -> float | None:
+        """What an item may cost on average; raises InvalidRequest if it is said twice."""
+        if self.max_cost is not None and self.budget is not None:
+            raise InvalidRequest.at(Fault(("budget",), "is the same as max_cost: give one of them"))
+        return self.budget if self.max_cost is None else self.max_cost
 
 
 class CascadeShare(Value):

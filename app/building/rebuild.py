@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.clock import now
+from app.processes.clock import now
 from app.store.datasets import digest_of
 from app.store.repositories import Repositories
 from models import ArtifactRecord, BuildRequest

@@ -1,4 +1,4 @@
-"""The worker: takes builds from RQ's queue, runs each in a process of its own, and watches over it."""
+"""The worker: takes builds and batches from RQ's queue, runs each in a process of its own, and watches over it."""
 
 import logging
 import os
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 from rq import Worker, worker_registration
 from rq.job import Job
@@ -20,6 +20,7 @@ from app.processes.cpu_time import ticks_of
 from app.processes.parent_death import die_with_parent
 from app.processes.priority import give_way_to_all
 from app.settings import Settings
+from app.store.batches import LONGEST_S, Batches, batch_of
 from app.store.builds import QUEUE_NAME, Builds
 from app.store.client import translated
 from app.store.repositories import Repositories, open_repositories
@@ -35,14 +36,20 @@ STILL_S = 60.0
 
 
 class BuildJob(Job):
-    """A job that runs the build of its own id and nothing else, whatever the store says that is to be called.
+    """A job that runs the build or the batch of its own id and nothing else, whatever the store says that is to be
+    called.
 
     RQ would import and call any function named there: whoever can write to the store could run code.
     """
 
+    run_batch: ClassVar[Callable[[str], None]]
+
     def perform(self) -> None:
-        """Run the build."""
-        run_build(self.id)
+        """Run the build, or the batch."""
+        if batch_of(self.id) is None:
+            run_build(self.id)
+        else:
+            type(self).run_batch(self.id)
 
     def execute_success_callback(self, *_: Any) -> None:
         """Call nothing."""
@@ -58,9 +65,10 @@ class BuildJob(Job):
 
 
 class BuildWorker(Worker):
-    """RQ's worker, which also counts up the beat of the build that it watches over."""
+    """RQ's worker, which also counts up the beat of the build or batch that it watches over."""
 
     builds: Builds
+    batches: Batches
     grace_s: float
     sign_of_life: Callable[[], None]
     max_connection_wait_time = 5.0  # a store that came back is not kept waiting
@@ -114,16 +122,19 @@ class BuildWorker(Worker):
         try:
             with translated():
                 super().maintain_heartbeats(job)
-                self.builds.beat(job.id)
+                self._beat(job.id)
         except (StoreUnavailable, StoreRefused) as error:
             logger.warning("build %s goes on unheard: %s", job.id, error)
         limit = float(job.timeout or 0)
-        if self._stands_still():
+        if batch_of(job.id) is None and self._stands_still():  # a batch may wait for those it calls
             self._end(job, f"its process did nothing for {STILL_S:.0f} s: it hangs")
         elif 0 < limit < self.current_job_working_time - BEAT_S:
-            self._end(job, f"took longer than {limit:g} s (PARSIMONY_BUILD_TIMEOUT_S)")
+            whose = "PARSIMONY_BUILD_TIMEOUT_S" if batch_of(job.id) is None else f"{LONGEST_S} s for a batch"
+            self._end(job, f"took longer than {limit:g} s ({whose})")
         elif self._told_to_stop is not None and time.monotonic() - self._told_to_stop > self.grace_s:
-            self._end(job, "the worker was told to stop before the build had ended; start it again")
+            what = "build" if batch_of(job.id) is None else "batch"
+            self._give_up(job, f"the worker was told to stop before the {what} had ended; start it again")
+            self.kill_horse()
 
     def _stands_still(self) -> bool:
         """Whether the process of the build, and those that train for it, have not worked for long."""
@@ -132,26 +143,49 @@ class BuildWorker(Worker):
             self._ticks, self._worked = ticks, time.monotonic()
         return time.monotonic() - self._worked > STILL_S
 
-    def _end(self, job: Job, why: str) -> None:
-        try:
+    def _beat(self, job_id: str) -> None:
+        batch = batch_of(job_id)
+        if batch is None:
+            self.builds.beat(job_id)
+        else:
+            self.batches.beat(batch[0])
+
+    def _give_up(self, job: Job, why: str) -> None:
+        """End a build whose process is no more; a batch goes on where it stopped, in another process."""
+        batch = batch_of(job.id)
+        if batch is None:
             self.builds.end(job.id, "failed", why)
+        else:
+            self.batches.give_up(*batch, why)
+
+    def _end(self, job: Job, why: str) -> None:
+        batch = batch_of(job.id)
+        try:
+            if batch is None:
+                self.builds.end(job.id, "failed", why)
+            else:
+                self.batches.end(batch[0], "failed", why)
         finally:
             self.kill_horse()
 
     def handle_work_horse_killed(self, job: Job, retpid: Any, ret_val: Any, rusage: Any) -> None:
-        """End a build whose process was killed, by the kernel for want of memory most often."""
+        """Give up a build or a batch whose process was killed, by the kernel for want of memory most often."""
         cause = f"signal {os.WTERMSIG(ret_val)}" if ret_val and os.WIFSIGNALED(ret_val) else f"status {ret_val}"
-        self.builds.end(job.id, "failed", f"its process was killed by {cause}; it may have run out of memory")
+        self._give_up(job, f"its process was killed by {cause}; it may have run out of memory")
         super().handle_work_horse_killed(job, retpid, ret_val, rusage)  # type: ignore[no-untyped-call]
 
 
-def work(settings: Settings, *, grace_s: float, sign_of_life: Callable[[], None]) -> None:
-    """Take builds from the queue until told to stop, through every absence of the store.
+def work(
+    settings: Settings, run_batch: Callable[[str], None], *, grace_s: float, sign_of_life: Callable[[], None]
+) -> None:
+    """Take builds and batches from the queue until told to stop, through every absence of the store.
 
-    grace_s: how long the running build may go on once it is told. sign_of_life: called every ten seconds or so.
+    run_batch: runs the batch of a job. grace_s: how long what runs may go on once it is told.
+    sign_of_life: called every ten seconds or so.
     """
     for name in PRELOADED:
         import_module(name)
+    BuildJob.run_batch = staticmethod(run_batch)
     told_to_stop = False
     with open_repositories(settings, client_name="parsimony-worker") as repos:
         while not told_to_stop:
@@ -181,7 +215,8 @@ def _work(repos: Repositories, grace_s: float, sign_of_life: Callable[[], None])
         maintenance_interval=10,
         log_job_description=False,
     )
-    worker.builds, worker.grace_s, worker.sign_of_life = repos.builds, grace_s, sign_of_life
+    worker.builds, worker.batches = repos.builds, repos.batches
+    worker.grace_s, worker.sign_of_life = grace_s, sign_of_life
     worker.trains_here = repos.settings.dask_scheduler is None
     logger.info("the worker takes builds from %s", queue.name)
     worker.work(logging_level="WARNING")

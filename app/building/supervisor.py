@@ -3,20 +3,25 @@
 import logging
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from types import FrameType
 
-from app.logs import configure_logging
+from app.observability.logs import configure_logging
+from app.processes.names import name_process
 from app.processes.parent_death import die_with_parent
-from app.processes.termination import terminate
 from app.settings import Settings
 from app.store.embedded import EmbeddedRedis
 
 logger = logging.getLogger("parsimony.serve")
+RunBatch = Callable[[str], None]
+NAME = "build-worker"
+"""What the process is called."""
 GRACE_S = 45.0
 """How long a build may go on when ``parsimony worker`` is told to stop; the composed house waits for a minute."""
 _SILENCE_S = 30.0
@@ -28,39 +33,39 @@ _END_S = 6.0
 class SupervisedWorker(threading.Thread):
     """Runs a build worker that ends when we end, however we end, and starts another one when it dies or hangs.
 
-    grace_s: how long a build may go on when we stop. silence_s: how long a worker may give no sign of life.
+    grace_s: how long a build may go on when we stop. run_batch: runs the batch of a job, in a process of its
+    own. silence_s: how long a worker may give no sign of life.
     """
 
-    def __init__(self, grace_s: float, silence_s: float = _SILENCE_S) -> None:
+    def __init__(self, grace_s: float, run_batch: RunBatch, silence_s: float = _SILENCE_S) -> None:
         super().__init__(name="worker-supervisor", daemon=True)
         self._stopping = threading.Event()
-        self._grace_s, self._silence_s = grace_s, silence_s
+        self._grace_s, self._run_batch, self._silence_s = grace_s, run_batch, silence_s
 
     def run(self) -> None:
         """Keep one worker running."""
         while not self._stopping.is_set():
-            signs, sign_end = os.pipe()
-            worker = _start_worker(sign_end, self._grace_s)
-            os.close(sign_end)
+            worker, signs = _start_worker(self._grace_s, self._run_batch)
             self._watch(worker, signs)
-            os.close(signs)
+            signs.close()
             if self._stopping.is_set():
-                terminate(worker, self._grace_s + _END_S)
+                _end(worker, self._grace_s + _END_S)
                 return
-            logger.warning("the build worker ended with status %d; starting another one", worker.returncode)
+            logger.warning("the build worker ended with status %d; starting another one", worker.exitcode)
             self._stopping.wait(1.0)
 
-    def _watch(self, worker: subprocess.Popen[bytes], signs: int) -> None:
+    def _watch(self, worker: BaseProcess, signs: Connection) -> None:
         """Wait for a worker's end, and bring it about if the worker gives no sign of life for too long."""
-        os.set_blocking(signs, False)
         heard = time.monotonic()
-        while worker.poll() is None and not self._stopping.wait(0.2):
-            with suppress(BlockingIOError):
-                heard = time.monotonic() if os.read(signs, 4096) else heard
+        while worker.is_alive() and not self._stopping.wait(0.2):
+            with suppress(EOFError):  # it is about to end
+                while signs.poll():
+                    signs.recv_bytes()
+                    heard = time.monotonic()
             if time.monotonic() - heard > self._silence_s:
                 logger.warning("the build worker gave no sign of life for %.0f s; it is killed", self._silence_s)
                 worker.kill()
-                worker.wait()
+                worker.join()
 
     def __enter__(self) -> "SupervisedWorker":
         self.start()
@@ -71,14 +76,14 @@ class SupervisedWorker(threading.Thread):
         self.join()
 
 
-def watch_worker(settings: Settings) -> None:
+def watch_worker(settings: Settings, run_batch: RunBatch) -> None:
     """Keep one worker running until told to stop (the whole life of ``parsimony worker``)."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, leave)
     with ExitStack() as stack:
         if settings.redis_url is None:
             stack.enter_context(EmbeddedRedis(settings.data_dir))  # a folder that cannot be used is refused here
-        stack.enter_context(SupervisedWorker(GRACE_S))
+        stack.enter_context(SupervisedWorker(GRACE_S, run_batch))
         while True:
             signal.pause()
 
@@ -88,25 +93,36 @@ def leave(number: int, frame: FrameType | None) -> None:
     raise SystemExit(0)
 
 
-def _start_worker(sign_end: int, grace_s: float) -> subprocess.Popen[bytes]:
-    call = f"work_supervised({os.getpid()}, {sign_end}, {grace_s})"
-    code = f"from app.building.supervisor import work_supervised; {call}"
-    command = [sys.executable, "-P", "-c", code, "worker"]  # -P: not an "app" of the current folder
-    # A group of its own: a Ctrl-C in the terminal is for us, and a worker that is told twice breaks its build off.
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(sign_end,), process_group=0)
+def _start_worker(grace_s: float, run_batch: RunBatch) -> tuple[BaseProcess, Connection]:
+    """Start a worker: its process, and where its signs of life come from."""
+    context = get_context("spawn")
+    signs, sign_end = context.Pipe(duplex=False)
+    worker = context.Process(target=work_supervised, args=(os.getpid(), sign_end, grace_s, run_batch), name=NAME)
+    worker.start()
+    sign_end.close()
+    return worker, signs
 
 
-def work_supervised(watcher: int, sign_end: int, grace_s: float) -> None:
+def _end(worker: BaseProcess, grace_s: float) -> None:
+    """Ask a worker to end, and kill it if it has not within its grace."""
+    worker.terminate()
+    worker.join(grace_s)
+    worker.kill()
+    worker.join()
+
+
+def work_supervised(watcher: int, sign_end: Connection, grace_s: float, run_batch: RunBatch) -> None:
     """Be the worker beside a process that watches it (the child's whole life), and tell it signs of life."""
-    from app.building.rq_worker import work
-
+    os.setpgid(0, 0)  # a Ctrl-C in the terminal is for who watches: a worker that is told twice breaks its build off
+    name_process(NAME)
     die_with_parent(signal.SIGTERM, watcher)
+    from app.building.rq_worker import work  # what takes a second, once we are sure to end with who watches
+
     settings = Settings()
     configure_logging(settings.log_level, settings.log_format)
-    os.set_inheritable(sign_end, False)
-    work(settings, grace_s=grace_s, sign_of_life=lambda: _tell(sign_end))
+    work(settings, run_batch, grace_s=grace_s, sign_of_life=lambda: _tell(sign_end))
 
 
-def _tell(sign_end: int) -> None:
+def _tell(sign_end: Connection) -> None:
     with suppress(BrokenPipeError):  # whoever watches has ended; so shall we, by its signal
-        os.write(sign_end, b".")
+        sign_end.send_bytes(b".")

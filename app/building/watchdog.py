@@ -1,9 +1,15 @@
-"""Ends builds whose worker has died."""
+"""Gives up builds and batches whose worker has died: a build ends, a batch is queued again."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
+from app.store.batches import Batches
 from app.store.builds import Builds
+from models import Build
+from models.batch import Batch
+
+Job = TypeVar("Job", Build, Batch)
 
 SILENCE_S = 30.0
 """How long a running build's beat may stand still before the build is given up."""
@@ -14,27 +20,38 @@ GAP_S = 10.0
 
 
 class Watchdog:
-    """Ends builds whose worker has died: one whose beat stood still, or that is queued yet stands in no queue."""
+    """Gives up what a worker has died of: one whose beat stood still, or that is queued yet stands in no queue."""
 
-    def __init__(self, builds: Builds, clock: Callable[[], float] = time.monotonic) -> None:
-        self._builds, self._clock = builds, clock
+    def __init__(self, builds: Builds, batches: Batches, clock: Callable[[], float] = time.monotonic) -> None:
+        self._builds, self._batches, self._clock = builds, batches, clock
         self._seen: dict[str, tuple[tuple[str, int], float]] = {}
         self._looked = clock()
 
     def look(self) -> None:
         """Look once; to be called every few seconds."""
-        open_builds, beats = self._builds.unended(), self._builds.beats()
         if self._clock() - self._looked > GAP_S:
             self._seen.clear()  # the store was away: nobody could beat
         self._looked = self._clock()
-        ids = {build.id for build in open_builds}
-        self._seen = {build_id: seen for build_id, seen in self._seen.items() if build_id in ids}
-        for build in open_builds:
-            if build.status == "queued" and self._builds.is_waiting(build.id):
-                self._seen.pop(build.id, None)
+        builds, batches = self._builds.unended(), self._batches.unended()
+        ids = {build.id for build in builds} | {batch.id for batch in batches}
+        self._seen = {one: seen for one, seen in self._seen.items() if one in ids}
+        why = f"its worker died: no sign of life for {SILENCE_S:.0f} s"
+        for build in self._silent(builds, self._builds.beats(), self._builds.is_waiting):
+            self._builds.end(build.id, "failed", why)
+        for batch in self._silent(batches, self._batches.beats(), self._batches.is_waiting):
+            self._batches.give_up(batch.id, self._batches.attempt(batch.id), why)
+
+    def _silent(
+        self, jobs: Sequence[Job], beats: Mapping[str, int], is_waiting: Callable[[str], bool]
+    ) -> Iterator[Job]:
+        """Give those that showed no sign of life for too long."""
+        for job in jobs:
+            if job.status == "queued" and is_waiting(job.id):
+                self._seen.pop(job.id, None)
                 continue
-            sign, moment = (build.status, beats.get(build.id, 0)), self._clock()
-            old, since = self._seen.get(build.id, (None, moment))
-            self._seen[build.id] = (sign, since if old == sign else moment)
+            sign, moment = (job.status, beats.get(job.id, 0)), self._clock()
+            old, since = self._seen.get(job.id, (None, moment))
+            self._seen[job.id] = (sign, since if old == sign else moment)
             if old == sign and moment - since > SILENCE_S:
-                self._builds.end(build.id, "failed", f"its worker died: no sign of life for {SILENCE_S:.0f} s")
+                del self._seen[job.id]
+                yield job

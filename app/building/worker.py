@@ -13,17 +13,17 @@ from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from rq.timeouts import JobTimeoutException
 
-from app.clock import now
+from app.processes.clock import now
 from app.processes.parent_death import die_with_parent
 from app.settings import Settings
 from app.store import codec
 from app.store.builds import ADVICE, Builds
-from app.store.datasets import DatasetInfo
 from app.store.repositories import Repositories, open_repositories
 from app.store.training_cache import TrainingCache
 from models import ArtifactRecord, Build, BuildProgress, BuildRequest, Value
 from models.advice import Advice, AdviceRequest
 from models.errors import Cancelled, ParsimonyError
+from models.stored_dataset import DatasetInfo
 from solvers import SOLVERS, Fitted, Progress, Run
 from solvers.advice import advise
 from solvers.base import generator

@@ -15,6 +15,8 @@ from models.errors import Forbidden, ParsimonyError, TooManyRequests, Unauthoriz
 _GUARDED = ("/v1/", "/v2")
 _BUILDERS = ("/v1/datasets", "/v1/drafts", "/v1/builds", "/v1/advice", "/v1/artifacts", "/v1/endpoints")
 """Where whatever changes something needs the role ``build``."""
+_OF_ALL = "/v1/batches"
+"""Where nothing does: who may run items may run files of them, and stop that."""
 
 
 class Access:
@@ -53,9 +55,8 @@ class Access:
             return None
         if role is None:
             return Unauthorized("send a known key as 'Authorization: Bearer <key>'")
-        changes = scope["method"] == "DELETE" or (
-            scope["method"] not in ("GET", "HEAD", "OPTIONS") and scope["path"].startswith(_BUILDERS)
-        )
+        deletes = scope["method"] == "DELETE" and not scope["path"].startswith(_OF_ALL)
+        changes = deletes or (scope["method"] not in ("GET", "HEAD", "OPTIONS") and scope["path"].startswith(_BUILDERS))
         if changes and role != "build":
             return Forbidden(f"this needs a key with the role build, the key sent has the role {role}")
         return None

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 import orjson
 from starlette.types import Scope
 
-from app.logs import UTC
+from app.observability.logs import UTC
 
 DELAY_S = 0.1
 MOST_LINES = 2000

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.http.access_log import AccessLog
 from app.http.problems import internal_problem
-from app.metrics import Metrics
+from app.observability.metrics import Metrics
 
 logger = logging.getLogger("parsimony.access")
 _ID = re.compile(rb"[\x21-\x7e]{1,128}")

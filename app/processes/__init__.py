@@ -1,1 +1,1 @@
-"""Plain Linux: processes and threads. Nothing here knows of Parsimony."""
+"""Plain Linux: processes, threads and the time. Nothing here knows of Parsimony."""

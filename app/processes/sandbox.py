@@ -14,11 +14,12 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, TypeVar
 
+from app.processes.names import name_process
 from app.processes.parent_death import die_with_parent
 from models.errors import CorruptArtifact, ParsimonyError, SolverTimeout
 
 R = TypeVar("R")
-NAME = "parsimony-sandbox"
+NAME = "sandbox"
 """What the process is called."""
 _START_S = 60.0
 _DYING_S = 10.0
@@ -115,6 +116,7 @@ class Sandbox:
 
 def _work(link: Connection, parent: int, imports: Sequence[str]) -> None:
     """Do what comes through the link until nobody is at its other end (the process's whole life)."""
+    name_process(NAME)
     die_with_parent(signal.SIGKILL, parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C in the terminal is for the server, which ends us
     with suppress(OSError):

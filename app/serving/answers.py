@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import orjson
 
-from app.metrics import Metrics
 from app.serving.catalog import Live
 from models import Value
 from models.errors import Infeasible, ParsimonyError
@@ -16,6 +15,9 @@ from models.feedback import Estimates, Expectations, decision_id
 from solvers import SOLVERS
 from solvers.base import Plan, Solver
 from solvers.statistics import normal_interval, wilson
+
+if TYPE_CHECKING:
+    from app.observability.metrics import Metrics  # not for commands, which count nothing
 
 P = TypeVar("P", bound=Plan)
 
@@ -48,7 +50,8 @@ def _expected(estimates: Expectations, rows: int) -> dict[str, Any]:
     """Put intervals around what was counted on so many rows; what does not apply is left out."""
     values = {name: getattr(estimates, name) for name in Estimates.model_fields}
     expected: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
-    answered = rows * expected.get("coverage", 1.0)
+    judged_on = rows if estimates.rows is None else min(rows, estimates.rows)
+    answered = judged_on * expected.get("coverage", 1.0)
     for name, counted_on in (("accuracy", answered), ("coverage", rows)):
         if name in expected and counted_on >= 1:
             expected[f"{name}_interval"] = wilson(expected[name], counted_on)
@@ -92,7 +95,7 @@ class LookUp(Generic[P]):
 
 
 @contextmanager
-def counted(live: Live[Any], metrics: Metrics) -> Iterator[None]:
+def counted(live: Live[Any], metrics: "Metrics") -> Iterator[None]:
     """Count a decision by its outcome, and time it."""
     started = perf_counter()
     try:
@@ -105,7 +108,7 @@ def counted(live: Live[Any], metrics: Metrics) -> Iterator[None]:
     metrics.decision_seconds.labels(live.ref.solver).observe(perf_counter() - started)
 
 
-def decide(live: Live[Any], query: Value, metrics: Metrics) -> bytes:
+def decide(live: Live[Any], query: Value, metrics: "Metrics") -> bytes:
     """Ask a plan, encode its answer, and count it; raises what the plan raises."""
     with counted(live, metrics):
         return decided(live, query)

@@ -3,11 +3,12 @@
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import get_args
 
 from app.building.watchdog import Watchdog
-from app.metrics import Metrics
+from app.observability.metrics import Metrics
 from app.serving.catalog import FULL_LOOK_S, Catalog
 from app.store.client import Store
 from app.store.demo_progress import DemoProgress, demo_progress
@@ -89,11 +90,11 @@ class CatalogThread(threading.Thread):
 
 
 class Chores:
-    """What the catalog's thread does besides: end builds whose worker died, keep the gauges right."""
+    """What the catalog's thread does besides: give up builds and batches whose worker died, keep the gauges right."""
 
     def __init__(self, repos: Repositories, catalog: Catalog, metrics: Metrics) -> None:
         self._repos, self._catalog, self._metrics = repos, catalog, metrics
-        self._watch = Watchdog(repos.builds)
+        self._watch = Watchdog(repos.builds, repos.batches)
         self._failures = 0
         self.due = 0.0
         """When the store is to be asked again."""
@@ -140,10 +141,21 @@ class Chores:
         for solver, (ended, seconds) in self._repos.builds.durations().items():
             self._metrics.builds_ended.labels(solver).set(ended)
             self._metrics.building_seconds.labels(solver).set(seconds)
+        self._count_batches()
         self._note_drift()
         if time.monotonic() >= self._mend_due:
             self._mend_due = time.monotonic() + FULL_LOOK_S
             self._repos.datasets.mend()
+
+    def _count_batches(self) -> None:
+        metrics, totals = self._metrics, self._repos.batches.totals()
+        unended = Counter(batch.status for batch in self._repos.batches.unended())
+        for status in get_args(BuildStatus):
+            metrics.batches.labels(status).set(totals.ended.get(status, unended[status]))
+        for outcome, count in totals.items.items():
+            metrics.batch_items.labels(outcome).set(count)
+        for unit, cost in totals.spent.items():
+            metrics.batch_spent.labels(unit).set(cost)
 
     def look_at_endpoints(self) -> None:
         """Read where classifiers are; one at a time, so that no older reading takes the place of a newer one."""

@@ -7,19 +7,15 @@ servers watch the beats, and end a build whose beat stands still.
 
 import json
 from collections.abc import Callable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from pydantic import ValidationError
-from rq import Queue, Worker
-from rq.command import send_stop_job_command
-from rq.exceptions import InvalidJobOperation, NoSuchJobError
-from rq.serializers import JSONSerializer
 
-from app.clock import now, seconds_between
+from app.processes.clock import now, seconds_between
 from app.store.client import Pipeline, Store, key, translated
-from app.store.datasets import OPEN_BUILDS, DatasetInfo
-from app.store.pages import NUMBER, USUAL_PAGE, Page, cut, read_cursor
+from app.store.datasets import OPEN_BUILDS
+from app.store.pages import USUAL_PAGE, Page, newest_first
 from models import (
     ArtifactRef,
     Build,
@@ -34,7 +30,11 @@ from models import (
 )
 from models.advice import AdviceRequest
 from models.errors import Cancelled, TooManyBuilds, UnknownBuild, UnknownDataset
-from solvers import SOLVERS, Solver, advice
+from models.stored_dataset import DatasetInfo
+from solvers import SOLVERS, Solver
+
+if TYPE_CHECKING:
+    from rq import Queue
 
 ADVICE = "advice"
 """What stands for the solver in builds that make advice."""
@@ -71,6 +71,8 @@ class Builds:
 
     def enqueue_advice(self, request: AdviceRequest) -> Build:
         """Queue the builds that advice needs, as one; raises InvalidRequest, UnknownDataset or TooManyBuilds."""
+        from solvers import advice  # and with it all solvers, which nothing else here needs
+
         limits = request.model_dump(mode="json", exclude={"dataset", "seed"})
         build = _queued(solver=ADVICE, name=request.dataset, dataset=request.dataset, params=limits, seed=request.seed)
         return self._enqueue(build, lambda raw: advice.check(_facts(build.dataset, raw)))
@@ -109,15 +111,8 @@ class Builds:
 
     def page(self, *, limit: int = USUAL_PAGE, cursor: str | None = None) -> Page[Build]:
         """Give a page of the builds that are remembered, the newest first."""
-        last = read_cursor(_KIND, cursor, NUMBER)
-        below = "+inf" if last is None else f"({last}"
-        with self._store.pipeline() as pipe:
-            pipe.zrevrangebyscore(_ALL, below, "-inf", start=0, num=limit + 1, withscores=True)
-            pipe.zcard(_ALL)
-            numbered, total = cast("tuple[list[tuple[bytes, float]], int]", pipe.execute())
-        page = cut(_KIND, numbered, limit, total, lambda item: int(item[1]))
-        ids = [build_id.decode() for build_id, _ in page.items]
-        records = self._store.get_many([name for i in ids for name in (_record(i), _progress(i))])
+        page = newest_first(self._store, _KIND, _ALL, limit, cursor)
+        records = self._store.get_many([name for i in page.items for name in (_record(i), _progress(i))])
         pairs = zip(records[::2], records[1::2], strict=True)
         return Page([_read(raw, progress) for raw, progress in pairs if raw is not None], page.next, page.total)
 
@@ -128,6 +123,10 @@ class Builds:
 
     def cancel(self, build_id: str) -> Build:
         """Stop a build, wherever it is; one that has ended stays as it is. Raises UnknownBuild."""
+        from rq.command import send_stop_job_command
+        from rq.exceptions import InvalidJobOperation, NoSuchJobError
+        from rq.serializers import JSONSerializer
+
         build = self.end(build_id, "cancelled", None)
         with translated():
             try:
@@ -239,10 +238,15 @@ class Builds:
 
     def workers(self) -> int:
         """Count the workers that are alive."""
+        from rq import Worker
+
         with translated():
             return len(Worker.all(connection=self._store.client))
 
-    def _queue(self) -> Queue:
+    def _queue(self) -> "Queue":
+        from rq import Queue  # here and above, for most commands neither queue nor stop anything
+        from rq.serializers import JSONSerializer
+
         return Queue(QUEUE_NAME, connection=self._store.client, serializer=JSONSerializer)
 
     def _forget_old(self) -> None:

@@ -9,10 +9,8 @@ alone, and the best continuation is found by one pass over the states that can b
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from solvers.cascade.plan import CascadePlan
+from models.arrays import Floats, Int32s, Int64s
 
 MOST_MEMBERS = 2_000_000
 """Members of all states together, so that a plan which is somebody's bytes fills no memory."""
@@ -32,22 +30,25 @@ class Continuations:
     last: int = 0
 
     @classmethod
-    def of(cls, plan: "CascadePlan") -> "Continuations":
-        """Collect them: O(r) for r calls in all cascades of the plan, each set of at most n classifiers."""
+    def of(
+        cls, execution_times: Floats, worst_case_times: Floats, offsets: Int64s, members: Int32s, reaching: Floats
+    ) -> "Continuations":
+        """Collect them from a plan's arrays, as ``CascadePlan`` has them: O(r) for r calls in all cascades of the plan,
+        each set of at most n classifiers."""
         size = 0
         continuations = cls(
-            times=plan.execution_times.tolist(), worst=plan.worst_case_times.tolist(), last=len(plan.names) - 1
+            times=execution_times.tolist(), worst=worst_case_times.tolist(), last=len(execution_times) - 1
         )
-        members, reaching, ends = plan.members.tolist(), plan.reaching.tolist(), plan.offsets.tolist()
-        for begin, end in pairwise(ends):
+        called, chances = members.tolist(), reaching.tolist()
+        for begin, end in pairwise(offsets.tolist()):
             state: State = frozenset()
             for i in range(begin, end):
-                continuations.reaching[state] = reaching[i]
+                continuations.reaching[state] = chances[i]
                 ways = continuations.following.setdefault(state, {continuations.last})
-                if members[i] in state:
+                if called[i] in state:
                     break  # no cascade calls one twice: these are somebody's bytes
-                ways.add(members[i])
-                state |= {members[i]}
+                ways.add(called[i])
+                state |= {called[i]}
                 size += len(state)
             if size > MOST_MEMBERS:
                 break  # the rest is as if it were not known

@@ -175,7 +175,7 @@ class CascadePlan(FrontierContents):
 
     def chosen(self, query: CascadeQuery) -> Chosen | None:
         """Choose from the frontier for who asks for a cost or an accuracy; None: the deadline alone decides."""
-        if query.max_cost is None and (query.min_accuracy is None or not len(self.point_maxima)):
+        if query.most is None and (query.min_accuracy is None or not len(self.point_maxima)):
             return None
         return self._choice.choose(query)
 
@@ -276,12 +276,17 @@ class CascadePlan(FrontierContents):
             raise Infeasible(f"{within}the most accurate cascade is right {best:.4g} of the time, asked is {wanted:g}")
         return int(able[-1])
 
+    def continuations(self) -> Continuations:
+        """Give the states that a run may go on from; collected when first asked for."""
+        if not self._continuations:
+            times = self.execution_times, self.worst_case_times
+            self._continuations.append(Continuations.of(*times, self.offsets, self.members, self.reaching))
+        return self._continuations[0]
+
     def continue_from(self, called: Sequence[str], left: float) -> tuple[CascadeStep, ...] | None:
         """Say how to go on when these were called and so much time is left, in the plan's unit, so that the rest is
         expected to take the least; None if not even the deterministic classifier surely fits. See ``continuation``."""
-        if not self._continuations:
-            self._continuations.append(Continuations.of(self))
-        ways = self._continuations[0]
+        ways = self.continuations()
         state = frozenset(self.names.index(name) for name in called)
         way = ways.best(state, left)
         if way is None:

@@ -8,7 +8,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from app.http.hot_path import HotPath, LookUps
-from app.metrics import OUTCOMES, Metrics
+from app.observability.metrics import OUTCOMES, Metrics
 from models import ArtifactRef
 from models.feedback import QUANTITIES
 from tests.support.patience import patient

@@ -51,7 +51,7 @@ def jumping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jumping]:
         here = str(Path(__file__).parent / "clocks")
         patch.setenv("PYTHONPATH", os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])]))
         patch.setenv("JUMPING_CLOCK", str(file))
-        with running_server(folder / "data") as server:
+        with running_server(folder / "data", cold=True) as server:
             yield Jumping(server, file)
 
 

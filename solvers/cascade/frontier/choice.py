@@ -73,17 +73,15 @@ class Choice:
         for an accuracy."""
         hull = self.hull(query.deadline)
         if query.min_accuracy is None:
-            chosen = self._within(hull, np.inf if query.max_cost is None else query.max_cost)
+            chosen = self._within(hull, np.inf if query.most is None else query.most)
             return chosen if query.item is not None else Chosen(chosen.first, chosen.first, 0.0)
         chosen = self._reaching(hull, query.min_accuracy)
         if query.item is None and chosen.share:
             chosen = Chosen(chosen.second, chosen.second, 0.0)
         needed = chosen.mean(self._safe_costs)
-        if query.max_cost is not None and needed > query.max_cost:
+        if query.most is not None and needed > query.most:
             wanted = f"an accuracy of {query.min_accuracy:g} needs {needed:.6g} an item"
-            raise Infeasible(
-                f"{wanted}, asked is at most {number(query.max_cost)}; both with a standard error to spare"
-            )
+            raise Infeasible(f"{wanted}, asked is at most {number(query.most)}; both with a standard error to spare")
         return chosen
 
     def _within(self, hull: Int64s, most: float) -> Chosen:

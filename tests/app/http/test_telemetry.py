@@ -13,8 +13,8 @@ import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.http.telemetry import Telemetry, route_of
-from app.logs import JsonFormatter
-from app.metrics import Metrics
+from app.observability.logs import JsonFormatter
+from app.observability.metrics import Metrics
 
 Message = MutableMapping[str, Any]
 
@@ -176,7 +176,7 @@ def test_of_several_processes_the_one_that_is_behind_is_told_while_it_lives(
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
     code = """
 import sys, time
-from app.metrics import Metrics
+from app.observability.metrics import Metrics
 metrics, behind = Metrics(), sys.argv[1] == "behind"
 metrics.store_up.set(not behind)
 metrics.artifacts_loaded.set(1 if behind else 3)

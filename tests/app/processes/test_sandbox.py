@@ -18,6 +18,7 @@ from app.processes.sandbox import Sandbox
 from models import Fault, InvalidRequest
 from models.errors import CorruptArtifact, SolverTimeout
 from solvers.learners.archives import predict_archived
+from tests.support.sandbox_work import die, refuse, sleep_long, start_another
 from tests.support.servers import wait_for
 
 dumps = import_module("skops.io").dumps
@@ -28,28 +29,6 @@ def sandbox() -> Iterator[Sandbox]:
     made = Sandbox(30.0)
     yield made
     made.close()
-
-
-def die(number: int) -> None:
-    """End this process by a signal."""
-    os.kill(os.getpid(), number)
-    time.sleep(10)
-
-
-def refuse(kind: str) -> None:
-    """Raise something."""
-    if kind == "ours":
-        raise InvalidRequest.at(Fault(("items", 3, "a"), "is missing"), Fault(("size",), "is -1"))
-    if kind == "corrupt":
-        raise CorruptArtifact("the model is not one of 3 columns")
-    raise Odd(1, 2)
-
-
-class Odd(Exception):
-    """An error that cannot be made again from what it was given."""
-
-    def __init__(self, one: int, two: int) -> None:
-        super().__init__("odd")
 
 
 def test_it_works_elsewhere_and_in_the_same_process_each_time(sandbox: Sandbox) -> None:
@@ -127,12 +106,6 @@ def test_closing_ends_the_process_also_in_the_middle_of_its_work(tmp_path: Path)
         sandbox(os.getpid)
 
 
-def sleep_long(begun: Path) -> None:
-    """Say that work has begun, and never end it."""
-    begun.touch()
-    time.sleep(1000)
-
-
 def test_one_that_was_never_used_closes_too() -> None:
     Sandbox(1.0).close()
 
@@ -160,13 +133,6 @@ def test_the_other_process_can_have_none_of_its_own(sandbox: Sandbox) -> None:
     with pytest.raises(RuntimeError, match="daemonic processes are not allowed to have children"):
         sandbox(start_another)
     assert child.children() == []
-
-
-def start_another() -> None:
-    """Start a process."""
-    from multiprocessing import Process
-
-    Process(target=os.getpid).start()
 
 
 def test_modules_that_are_found_here_are_found_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

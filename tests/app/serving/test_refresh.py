@@ -3,7 +3,7 @@
 import pytest
 
 from app.http.hot_path import HotPath, LookUps
-from app.metrics import Metrics
+from app.observability.metrics import Metrics
 from app.serving.catalog import Catalog
 from app.serving.refresh import Chores
 from app.store.repositories import Repositories

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from app.building.watchdog import GAP_S, SILENCE_S, Watchdog
-from app.clock import now
+from app.processes.clock import now
 from app.store import builds as module
+from app.store.batches import Batches
 from app.store.builds import Builds
 from app.store.client import Store, key
 from app.store.repositories import Repositories
@@ -240,7 +241,7 @@ class Watch:
 
     def __init__(self, builds: Builds) -> None:
         self._now = 0.0
-        self._watchdog = Watchdog(builds, lambda: self._now)
+        self._watchdog = Watchdog(builds, Batches(builds._store, queue_limit=9), lambda: self._now)
 
     def look(self, *, for_s: float = 0.0, every_s: float = GAP_S - 1) -> None:
         """Look until so much time has passed, once at least."""

@@ -231,6 +231,7 @@ def test_two_cascades_share_the_items_by_their_ids(plan: CascadePlan) -> None:
         dearer = np.mean([one.steps != decisions[0].steps for one in decisions])
         assert min(abs(dearer - first.share), abs(dearer - second.share)) < 0.03
         without = plan.decide(CascadeQuery(max_cost=most))
+        assert plan.decide(CascadeQuery(budget=most)) == without
         assert without.shares == ()
         assert without.cascade == first.cascade
 

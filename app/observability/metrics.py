@@ -114,6 +114,9 @@ class Metrics:
             registry=self.registry,
             buckets=_BUCKETS,
         )
+        self.batches = self._gauge("parsimony_batches", "Batches by what became of them", "status")
+        self.batch_items = self._gauge("parsimony_batch_items", "Items of batches that were run, by outcome", "outcome")
+        self.batch_spent = self._gauge("parsimony_batch_spent", "What the items of batches cost, by unit", "unit")
         self.circuit = self._gauge("parsimony_circuit_open", "Whether an endpoint is left out for failing", "endpoint")
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
