@@ -25,7 +25,7 @@ class PolicyOptions(Value):
     tradeoffs: Literal["auto"] | Annotated[Items[Weight], Field(min_length=1, max_length=100)] = Field(
         default="auto",
         description="what a unit of cost weighs against errors, λ, in errors per unit of cost; auto: ``points`` values "
-        "from where hardly any cost is spared to where hardly any is spent",
+        "from where hardly any cost is spared to where at most the cheapest sensor is acquired",
     )
     points: int = Field(
         default=20, ge=1, le=100, description="how many trade-offs auto builds, and one more where a sensor is free"
@@ -45,9 +45,9 @@ class PolicyOptions(Value):
         default=80,
         ge=4,
         le=500,
-        description="the most trees of a classifier or a regression; they are counted in fours",
+        description="the most trees of a classifier, or, up to 24, of a regression; they are counted in fours",
     )
-    depth: int = Field(default=4, ge=1, le=6, description="the depth of the trees")
+    depth: int = Field(default=4, ge=1, le=6, description="the depth of the trees, in regressions 3 at most")
     folds: int = Field(
         default=5,
         ge=2,
@@ -55,17 +55,17 @@ class PolicyOptions(Value):
         description="the members of the policy: each learns from all parts of the rows but one, and is validated on "
         "that one",
     )
-    smoothing: float = Field(
-        default=0.5,
-        ge=0,
-        le=1,
-        description="the share of a loss that is not observed but expected, given all sensors; 0: as in the paper",
+    smoothing: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None,
+        description="the share of a loss that is not observed but expected, given all sensors; 0: as in the paper; "
+        "null: 1 where states are subsets, 0.5 where they are grown",
     )
     graph: GraphKind = Field(
         default="auto",
         description="which sets of sensors are states: subsets: all of them, or the unions of groups, as in the paper; "
         "grown: those that are worth coming to, found sensor by sensor with one step of look-ahead; auto: grown for "
-        "tables of more than 10 features, unless groups are asked for by subsets or subset_cost",
+        "tables of more than 10 features and traces of more than 6 classifiers, unless groups are asked for by subsets "
+        "or subset_cost",
     )
     subsets: Literal["auto"] | Annotated[int, Field(ge=0, le=8)] = Field(
         default="auto",
@@ -100,9 +100,10 @@ class Answer(Value):
     confidence: Number | None = Field(default=None, description="its confidence, where the trace has any of it")
 
 
-Acquired = Number | str | Answer | Annotated[Items[Number | str], Field(min_length=1, max_length=10_000)]
-"""What a sensor told: of a feature its number or numbers; of a classifier its label, label and confidence, or both by
-name."""
+Told = Number | str | None
+Acquired = Told | Answer | Annotated[Items[Told], Field(min_length=1, max_length=10_000)]
+"""What a sensor told: of a feature its number or category, null where that is missing, or several; of a classifier its
+label, label and confidence, or both by name."""
 
 
 class PolicyTarget(Value):
@@ -118,8 +119,9 @@ class PolicyTarget(Value):
     )
     min_accuracy: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,
-        description="the least share of right answers, from 0 to 1, as counted on validation: the cheapest trade-off "
-        "of the curve that reaches it decides, if it is within the budget",
+        description="the least share of right answers, from 0 to 1, as counted on rows that chose nothing, "
+        "with a standard error to spare: the cheapest trade-off of the curve that reaches it decides, if it is within "
+        "the budget",
         examples=[0.9],
     )
 
@@ -163,8 +165,8 @@ class PolicyQuery(Sent, PolicyTarget):
     )
     acquired: dict[Label, Acquired] = Field(
         default_factory=dict,
-        description="what was acquired, by sensor; of a feature its number or list of numbers; of a classifier its "
-        "label, [label, confidence] or {label, confidence}",
+        description="what was acquired, by sensor; of a feature its number or category, null where that is missing, or "
+        "a list of these; of a classifier its label, [label, confidence] or {label, confidence}",
     )
 
 
@@ -266,14 +268,16 @@ class PolicyPoint(Value):
         description="the expected cost is below this with the confidence built with, in the artifact's unit; budgets "
         "are held against it"
     )
-    error: float = Field(description="the share of items, from 0 to 1, that were classified wrongly")
+    error: float = Field(
+        description="the share of items, from 0 to 1, that is classified wrongly: of rows that had not chosen the curve"
+    )
     sensors: float = Field(description="the sensors that an item was told by, on average")
 
 
 class PolicyCurveReply(Value):
     """Cost against error over the trade-offs: the lower convex hull, which budgets are spent along."""
 
-    points: Items[PolicyPoint] = Field(description="by rising cost and falling error")
+    points: Items[PolicyPoint] = Field(description="by rising cost")
     unit: str = Field(description="the unit of costs and budgets")
     artifact: ArtifactRef = Field(description="the artifact that answered")
 
@@ -339,7 +343,10 @@ class Traffic(Value):
         description="the point of the curve that decides, or the two that a budget mixes"
     )
     cost: float = Field(description="what an item cost on average, in the artifact's unit")
-    error: float = Field(description="the share of items, from 0 to 1, that were classified wrongly")
+    error: float = Field(
+        description="the share of these items, from 0 to 1, that were classified wrongly; they chose the curve, too: "
+        "what to expect stands in points"
+    )
     rows: int = Field(description="the number of items that were counted")
     nodes: Items[TrafficNode] = Field(
         description="the sets of sensors that items come to: the empty one first, each before those that contain it"

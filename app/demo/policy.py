@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from app import terminal
-from app.clock import now
 from app.demo.images import SEED, DigitClassifier, probabilities
 from app.demo.stage import Stage
+from app.processes.clock import now
 from app.store.repositories import Repositories
 from models import ArtifactRecord, BuildRequest, Trace
 from models.arrays import Floats

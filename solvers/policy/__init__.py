@@ -8,7 +8,8 @@ bought one by one.
 module                   what of the paper
 =======================  =====================================================================================
 ``graph``                the DAG of acquired sets, step costs (Section 2, Equation 5; Section 3.2)
-``sensors``              what sensors tell, and cost (Equation 10), as one table of numbers
+``sensors``              what sensors tell, and cost (Equation 10), as one table of numbers; ``cell_encoding`` of
+                         categories and missing cells
 ``node_classifiers``     one classifier for each set, of ``piecewise_basis`` functions and trees
 ``classifier_training``  how they are trained
 ``solvers.trees``        (beside this package) gradient boosting of oblivious trees
@@ -22,6 +23,7 @@ module                   what of the paper
 ``hard_budgets``         (ours) budgets that no item exceeds
 ``rollout``              items walking through the DAG (Equation 6)
 ``traffic``              how many items take which way, counted on validation
+``tradeoff_spread``      the trade-offs that a policy is learned for
 ``budget_mixture``       (beside this package) the trade-off curve, and the mixtures that spend a budget
 ``contents``             what a plan keeps, and what its arrays promise each other; ``plan`` how it answers
 =======================  =====================================================================================

@@ -171,13 +171,14 @@ def _train_set(training: TrainingRows, chosen: Bools, options: PolicyOptions, se
 
 
 def _fit_set(seen: _Seen, learn: Bools, options: PolicyOptions, seed: int) -> tuple[list[Member], Floats]:
-    """Fit the members of one set's classifier to some rows, (n,). How many trees, and what they count for beside the
-    linear model, is what loses least, by the logarithmic loss, on those of the rows not seen."""
+    """Fit the members of one set's classifier to some rows, (n,). How many trees of a member, and what they count for
+    beside the linear model, is what loses least in the other members, by the logarithmic loss, on those of the rows
+    that each had not seen: the part that judges a member has chosen nothing of it."""
     from scipy.special import softmax
 
     rng, shares = np.random.default_rng(seed), SHARES[options.answers]
     trees = options.trees if min(shares) < 1 and seen.own.any() else 0
-    members, losses = [], np.zeros((trees // STAGE + 1, len(shares)))
+    fitted, losses = [], np.zeros((seen.members, trees // STAGE + 1, len(shares)))
     for k in range(seen.members):
         rows, judged = learn & (seen.folds != k), learn & (seen.folds == k)
         weights, intercept = _fit_linear(seen, rows, options.answers != "boosted")
@@ -185,12 +186,13 @@ def _fit_set(seen: _Seen, learn: Bools, options: PolicyOptions, seed: int) -> tu
         forest = boost_classes(seen.binned.rows(rows), seen.labels[rows], seen.classes, growth, rng)
         member = Member(weights, intercept, forest)
         log_losses = partial(_log_losses, seen.linear(member, judged), seen.labels[judged], shares)
-        losses += forest.staged_losses(seen.inputs[judged], log_losses)
+        losses[k] = forest.staged_losses(seen.inputs[judged], log_losses)
+        fitted.append(member)
+    members, posteriors = [], np.empty((len(seen.labels), seen.classes))
+    for k, whole in enumerate(fitted):
+        stage, share = np.unravel_index((losses.sum(axis=0) - losses[k]).argmin(), losses.shape[1:])
+        member = _weighed(whole, shares[share], STAGE * int(stage), options.trees)
         members.append(member)
-    stage, share = np.unravel_index(losses.argmin(), losses.shape)
-    members = [_weighed(member, shares[share], STAGE * int(stage), options.trees) for member in members]
-    posteriors = np.empty((len(seen.labels), seen.classes))
-    for k, member in enumerate(members):
         rows = seen.folds == k
         posteriors[rows] = softmax(seen.linear(member, rows) + member.forest.predict(seen.inputs[rows]), axis=1)
     return [_placed(member, seen.columns) for member in members], posteriors

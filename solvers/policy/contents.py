@@ -9,6 +9,8 @@ import numpy as np
 from models import InvalidRequest
 from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from models.base import LARGEST
+from models.columns import FARTHEST
+from solvers.policy.cell_encoding import CellEncoding
 from solvers.policy.filter_tree import LEAST_SCALE
 from solvers.policy.graph import MOST_NODES
 from solvers.policy.node_features import HIGHEST, MOST_CLASSES
@@ -29,6 +31,7 @@ _DIMENSIONS = {
     "centres": 2,
     "scales": 2,
     "matches": 4,
+    "point_reached": 2,
 }
 
 
@@ -106,6 +109,11 @@ class PolicyContents:
     """With which the bounds hold."""
     rows: int
     """How many items the curve was validated on."""
+    point_reached: Floats = field(default_factory=lambda: np.empty((0, 2)))
+    """(H, 2) the share that was classified wrongly at the same budgets where other rows had chosen the curve: of those
+    that choose the point for an accuracy, and of the others (``curve``); (0, 2): built before this was kept."""
+    choosing: int = 0
+    """How many of the rows those are that choose."""
     point_cost_errors: Floats = field(default_factory=lambda: np.empty(0))
     """(H,) the standard errors of ``point_costs``; (0,): built before these were kept."""
 
@@ -124,9 +132,30 @@ class PolicyContents:
     point_caps: Floats = field(default_factory=lambda: np.empty(0))
     """(H,) the hard budgets of points of the curve that have one, -1 for the others; (0,): none has."""
 
+    cell_owners: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    """(d,) the sensor of each column of the table where some have categories or missing cells (``CellEncoding``); (0,):
+    none has."""
+    cell_fills: Floats = field(default_factory=lambda: np.empty(0))
+    """(d,) what stands for a missing number."""
+    cell_marks: Bools = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
+    """(d,) whether a second column tells that a number was missing."""
+    cell_offsets: Int64s = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    """(d + 1,) where the categories of each column stand in ``cell_categories``, none for numbers."""
+    cell_categories: tuple[str, ...] = ()
+    """Those that have a column of their own."""
+    cells_missing: bool = False
+    """Whether cells may be missing."""
+
+    def encoding(self) -> CellEncoding | None:
+        """How categories and missing cells become the D columns; None where there are none."""
+        if not len(self.cell_owners):
+            return None
+        arrays = self.cell_owners, self.cell_fills, self.cell_marks, self.cell_offsets
+        return CellEncoding(*arrays, self.cell_categories, self.cells_missing)
+
     def check(self) -> None:
         """Raise InvalidRequest if the arrays do not fit each other."""
-        for group in (_dimensions, _sensors, _graph, _classifiers, _forests, _tournaments, _curve, _hard):
+        for group in (_dimensions, _encoding, _sensors, _graph, _classifiers, _forests, _tournaments, _curve, _hard):
             # Each group relies on those before it.
             broken = [promise for promise, kept in group(self).items() if not kept]
             if broken:
@@ -145,6 +174,30 @@ def _dimensions(plan: PolicyContents) -> dict[str, bool]:
         "different sensors": len(set(plan.sensors)) == len(plan.sensors) > 0,
         "different classes": len(set(plan.classes)) == len(plan.classes) > 0,
         "a confidence from 0.5 to 1": 0.5 <= plan.confidence < 1 and plan.rows > 0,
+    }
+
+
+def _encoding(plan: PolicyContents) -> dict[str, bool]:
+    d, offsets = len(plan.cell_owners), plan.cell_offsets
+    kept = np.diff(offsets)
+    shaped = (
+        plan.cell_fills.shape == plan.cell_marks.shape == (d,)
+        and offsets.shape == (d + 1,)
+        and int(offsets[0]) == 0
+        and int(offsets[-1]) == len(plan.cell_categories)
+        and bool(np.all(kept >= 0))
+        and bool(np.all(np.abs(plan.cell_fills) <= FARTHEST))
+    )
+    if not shaped:
+        return {"an encoding of each column": False}
+    encoding = plan.encoding()
+    return {
+        "columns that encode cells": encoding is None
+        or (
+            bool(np.all(plan.cell_owners >= 0))
+            and np.array_equal(np.repeat(plan.cell_owners, encoding.widths), plan.owners)
+        ),
+        "no labels among encoded cells": encoding is None or not plan.labelled.any(),
     }
 
 
@@ -266,6 +319,10 @@ def _curve(plan: PolicyContents) -> dict[str, bool]:
         and bool(np.all((plan.point_cost_errors >= 0) & (plan.point_cost_errors <= LARGEST))),
         "a curve that begins at no cost": float(plan.point_bounds[0]) == 0.0,
         "errors from 0 to 1": bool(np.all((plan.point_errors >= 0) & (plan.point_errors <= 1))),
+        "errors of rows that chose nothing of all points or of none": plan.point_reached.shape
+        in ((0, 2), (len(plan.tradeoffs), 2))
+        and bool(np.all((plan.point_reached >= 0) & (plan.point_reached <= 1)))
+        and (0 < plan.choosing < plan.rows if len(plan.point_reached) else plan.choosing == 0),
     }
 
 

@@ -13,7 +13,8 @@ from solvers.policy.plan import PolicyPlan
 def estimates(plan: PolicyPlan, summary: Mapping[str, Any], query: PolicyTarget, decision: Value) -> Expectations:
     """Expect what the points of the curve reach that decide for the trade-off or budget, whatever the item."""
     accuracy, cost, cost_error = plan.reached(query)
-    return Expectations.of(accuracy=accuracy, cost=cost, cost_error=cost_error)
+    rows = None if query.min_accuracy is None else plan.rows - plan.choosing
+    return Expectations.of(accuracy=accuracy, cost=cost, cost_error=cost_error, rows=rows)
 
 
 def judged_on(summary: Mapping[str, Any]) -> int:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.arrays import Bools, Floats, Int16s, Int32s, Singles
 from solvers.policy.filter_tree import Tournament, monomials, play, standardize
@@ -61,7 +60,7 @@ class Decisions:
         return winners, advantages
 
 
-def from_regression(offsets: Int32s, policies: dict[int, Regressed], points: Sequence[int]) -> dict[str, NDArray[Any]]:
+def from_regression(offsets: Int32s, policies: dict[int, Regressed], points: Sequence[int]) -> dict[str, Any]:
     """Put the forests of nodes into arrays, for some of the trade-offs; nodes without edges ask nothing."""
     one = next(iter(policies.values()))
     kept = list(points)
@@ -87,9 +86,7 @@ def from_regression(offsets: Int32s, policies: dict[int, Regressed], points: Seq
     }
 
 
-def from_tournaments(
-    offsets: Int32s, policies: dict[int, Tournament], points: Sequence[int]
-) -> dict[str, NDArray[Any]]:
+def from_tournaments(offsets: Int32s, policies: dict[int, Tournament], points: Sequence[int]) -> dict[str, Any]:
     """Put the tournaments of nodes into arrays, for some of the trade-offs; shorter ones are filled up with 0."""
     one, nodes, edges, kept = next(iter(policies.values())), len(offsets) - 1, int(offsets[-1]), list(points)
     widest = max(len(each.centre) for each in policies.values())

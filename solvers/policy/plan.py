@@ -32,6 +32,7 @@ from solvers.policy.piecewise_basis import Basis
 from solvers.policy.regression import least
 from solvers.policy.rollout import Walks, walk
 from solvers.policy.sensors import Sensors
+from solvers.statistics import standard_error
 
 ROUNDING = 1e-12
 """Costs that were added up in another order may differ by so much of themselves."""
@@ -66,7 +67,7 @@ class PolicyPlan(PolicyContents):
 
     def __post_init__(self) -> None:
         self.check()
-        sensors = Sensors(self.sensors, self.owners, self.labelled, self.classes)
+        sensors = Sensors(self.sensors, self.owners, self.labelled, self.classes, self.encoding())
         graph = Graph(self.members, self.offsets, self.targets)
         classifiers = Classifiers(
             Basis(sensors, self.knots),
@@ -244,6 +245,12 @@ class PolicyPlan(PolicyContents):
         tradeoff = float(np.append(self.tradeoffs, self.cap_tradeoffs)[point])
         return tradeoff if tradeoff >= 0 else None
 
+    @property
+    def expected_errors(self) -> Floats:
+        """The errors to expect of the points, (H,): of rows that did not choose them, unless the artifact is older."""
+        share = self.choosing / self.rows
+        return self.point_reached @ np.array([share, 1 - share]) if len(self.point_reached) else self.point_errors
+
     def mixture(self, target: PolicyTarget) -> Mixture:
         """Find the points of the curve that a trade-off, a budget or an accuracy asks for; nothing asks for the fewest
         errors. Raises Infeasible, with the numbers, for an accuracy that none reaches within the budget."""
@@ -268,11 +275,13 @@ class PolicyPlan(PolicyContents):
         return Mixture(point, point, 0.0)
 
     def _accurate(self, wanted: float, budget: float | None) -> Mixture:
-        """Take the cheapest point that is accurate enough."""
-        accuracies = 1 - self.point_errors
-        able = np.flatnonzero(accuracies >= wanted)
+        """Take the cheapest point that is accurate enough, by the rows that choose, with a standard error to spare."""
+        accuracies = 1 - (self.point_reached[:, 0] if len(self.point_reached) else self.point_errors)
+        safe = accuracies - standard_error(accuracies, self.choosing or self.rows)
+        able = np.flatnonzero(safe >= wanted)
         if not len(able):
-            raise Infeasible(f"the policy is right {accuracies.max():.4g} of the time at most, asked is {wanted:g}")
+            most = f"the policy is right {safe.max():.4g} of the time at most, a standard error to spare"
+            raise Infeasible(f"{most}; asked is {wanted:g}")
         place = int(able[0])
         if budget is not None and self.point_bounds[place] > budget:
             needed = f"{wanted:g} of the answers right need a budget of {self.point_bounds[place]:.4g} {self.unit}"
@@ -280,8 +289,9 @@ class PolicyPlan(PolicyContents):
         return Mixture(place, place, 0.0)
 
     def reached(self, target: PolicyTarget) -> tuple[float | None, float | None, float | None]:
-        """Give the accuracy that a trade-off or a budget reaches on validation, the cost of an item, and its standard
-        error, at most; None for that if the artifact is older, and for all where a hard budget was not learned for."""
+        """Give the accuracy that a trade-off or a budget reaches on rows that chose nothing, the cost of an item,
+        and its standard error, at most; None for that if the artifact is older, and for all where a hard budget was not
+        learned for."""
         mixture = self.mixture(target)
         first, second = mixture.first, mixture.second
         if first >= len(self.tradeoffs):
@@ -296,7 +306,9 @@ class PolicyPlan(PolicyContents):
             return float(points[first] + mixture.share * (points[second] - points[first]))
 
         error = mixed(self.point_cost_errors) if len(self.point_cost_errors) else None
-        return 1 - mixed(self.point_errors), mixed(self.point_costs), error
+        others = target.min_accuracy is not None and len(self.point_reached) > 0
+        errors = self.point_reached[:, 1] if others else self.expected_errors
+        return 1 - mixed(errors), mixed(self.point_costs), error
 
     @staticmethod
     def _point(mixture: Mixture, draw: ItemDraw) -> int:
@@ -384,7 +396,7 @@ class PolicyPlan(PolicyContents):
 
     def curve(self) -> tuple[PolicyPoint, ...]:
         """List the points of the trade-off curve by rising cost."""
-        columns = (self.point_costs, self.point_bounds, self.point_errors, self.point_sensors)
+        columns = (self.point_costs, self.point_bounds, self.expected_errors, self.point_sensors)
         return tuple(
             PolicyPoint(tradeoff=self._tradeoff(at), cost=cost, cost_bound=bound, error=error, sensors=sensors)
             for at, (cost, bound, error, sensors) in enumerate(zip(*(each.tolist() for each in columns), strict=True))

@@ -15,8 +15,8 @@ from models.arrays import Bools, Floats, Int16s, Int32s, Int64s, Singles
 from solvers.trees.boosting import Binned, Growth, boost
 from solvers.trees.oblivious_trees import STAGE, Forest
 
-RATE, RIDGE = 0.06, 30.0
-"""How fast forests of advantages learn, and how strongly their small leaves are pulled to 0."""
+RIDGE = 30.0
+"""How strongly small leaves of forests of advantages are pulled to 0."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,19 +66,22 @@ def least(advantages: Floats) -> Int16s:
 
 
 def learn_by_regression(training: NodeTraining, growth: Growth, seed: int) -> Regressed:
-    """Fit the members of one node; their trees are as many as err least, in squares, on the rows not seen."""
+    """Fit the members of one node. A member has as many trees as err least, in squares, in the other members on the
+    rows that each had not seen: the part that judges a member has chosen nothing of it."""
     targets, rng = training.advantages, np.random.default_rng(seed)
     alike = bool(np.all(targets == targets[..., :1]))  # no trade-off decides behind the last sensor
     n, actions, tradeoffs = targets.shape
     learned = targets[..., :1] if alike else targets
     flat = learned.reshape(n, -1)
-    binned, errors, forests = Binned.of(training.features), np.zeros(growth.trees // STAGE + 1), list[Forest]()
+    binned, forests = Binned.of(training.features), list[Forest]()
+    errors = np.zeros((training.members, growth.trees // STAGE + 1))
     for k in range(training.members):
         seen, judged = training.rows & (training.folds != k), training.rows & (training.folds == k)
         forest = boost(binned.rows(seen), flat[seen], growth, rng)
-        errors += forest.staged_losses(training.features[judged], partial(_squares, flat[judged]))
+        errors[k] = forest.staged_losses(training.features[judged], partial(_squares, flat[judged]))
         forests.append(forest)
-    forests = [forest.first(STAGE * int(errors.argmin())) for forest in forests]
+    others = errors.sum(axis=0) - errors
+    forests = [forest.first(STAGE * int(own.argmin())) for forest, own in zip(forests, others, strict=True)]
     predicted = np.empty(targets.shape)
     for k, forest in enumerate(forests):
         rows = training.folds == k

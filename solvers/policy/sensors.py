@@ -4,9 +4,8 @@ A sensor owns columns. A classifier of a trace owns the code of its label and, i
 owns its columns. From here on nothing asks which of the two a sensor is.
 """
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from models.arrays import Bools, Floats, Int32s, Int64s
 from models.columns import FARTHEST
 from models.cost import cost_function
 from models.policy import Answer
+from solvers.policy.cell_encoding import CellEncoding, finite
 
 UNKNOWN = -1.0
 """The code of a label of another dataset that no item of the trace has and no classifier has answered."""
@@ -27,27 +27,30 @@ MOST_NAMED = 12
 @dataclass(frozen=True, slots=True, eq=False)
 class Sensors:
     """What M sensors tell, in D columns. names: (M,); owners: (D,) int32, rising, the sensor of each column; labelled:
-    (D,) bool, which columns hold codes of labels, each the first of its sensor's; classes: what the codes stand for."""
+    (D,) bool, which columns hold codes of labels, each the first of its sensor's; classes: what the codes stand for;
+    encoding: how categories and missing cells become numbers; None where there are none."""
 
     names: tuple[str, ...]
     owners: Int32s
     labelled: Bools
     classes: tuple[str, ...]
+    encoding: CellEncoding | None = None
 
     @classmethod
     def of(cls, dataset: FeatureTable | Trace) -> "Sensors":
         """List the sensors of a dataset."""
+        names, owners = _told_by(dataset)
         if isinstance(dataset, Trace):
-            spec = dataset.spec
-            widths = [1 if each.confidence is None else 2 for each in spec.classifiers]
-            names = tuple(each.name for each in spec.classifiers)
-            first = np.cumsum([0, *widths[:-1]])
-        else:
-            widths = [len(each.columns) for each in dataset.spec.features]
-            names, first = tuple(each.name for each in dataset.spec.features), np.empty(0, dtype=np.int64)
-        labelled = np.zeros(sum(widths), dtype=np.bool_)
-        labelled[first] = True
-        return cls(names, np.repeat(np.arange(len(names), dtype=np.int32), widths), labelled, dataset.classes)
+            return cls(names, owners, np.diff(owners, prepend=-1) == 1, dataset.classes)
+        encoding = CellEncoding.of(dataset, owners)
+        if encoding is not None:
+            owners = np.repeat(owners, encoding.widths)
+        return cls(names, owners, np.zeros(len(owners), dtype=np.bool_), dataset.classes, encoding)
+
+    @property
+    def told(self) -> Int32s:
+        """The sensor of each number, label or category that callers tell: (d,)."""
+        return self.owners if self.encoding is None else self.encoding.owners
 
     def columns_of(self, members: Sequence[int] | NDArray[Any]) -> Int64s:
         """List the columns of some sensors.
@@ -60,19 +63,19 @@ class Sensors:
 
     def of_columns(self, columns: Int64s) -> "Sensors":
         """Tell of some columns alone, as if there were no others; owners keep their numbers."""
-        return Sensors(self.names, self.owners[columns], self.labelled[columns], self.classes)
+        return replace(self, owners=self.owners[columns], labelled=self.labelled[columns])
 
     def cells(self, dataset: FeatureTable | Trace) -> Floats:
         """Put what all sensors told of all items side by side: (n, D). Labels of another dataset go by their names.
 
         Raises InvalidRequest if the dataset does not have these sensors.
         """
-        there = Sensors.of(dataset)
-        if there.names != self.names or len(there.owners) != len(self.owners):
-            asked = f"has the sensors {', '.join(there.names)}; the policy's are {', '.join(self.names)}"
+        names, told = _told_by(dataset)
+        if names != self.names or not np.array_equal(told, self.told):
+            asked = f"has the sensors {', '.join(names)}; the policy's are {', '.join(self.names)}"
             raise InvalidRequest.at(Fault(("dataset",), asked))
         if isinstance(dataset, FeatureTable):
-            return np.asarray(dataset.values)
+            return self._cells_of_features(dataset)
         code = {name: float(place) for place, name in enumerate(self.classes)}
         codes = np.array([code.get(name, UNKNOWN) for name in dataset.classes])
         cells = np.empty((dataset.rows, len(self.owners)))
@@ -80,6 +83,15 @@ class Sensors:
         sure = dataset.confidences[:, self.owners[~self.labelled]]
         cells[:, ~self.labelled] = np.clip(sure, -FARTHEST, FARTHEST)
         return cells
+
+    def _cells_of_features(self, table: FeatureTable) -> Floats:
+        if self.encoding is not None:
+            self.encoding.check(table)
+            return self.encoding.apply(table)
+        if any(table.categories) or bool(np.isnan(table.values).any()):
+            asked = "has columns of categories or missing cells; the policy was built from complete numbers"
+            raise InvalidRequest.at(Fault(("dataset", "features"), asked))
+        return np.asarray(table.values)
 
     def read(self, acquired: Mapping[str, Any], where: str = "acquired") -> tuple[Floats, Bools]:
         """Read what some sensors told of one item: (D,), 0 for those that did not, and which did, (M,).
@@ -106,6 +118,8 @@ class Sensors:
 
     def _numbers(self, answer: Any, columns: Int64s) -> list[float]:
         """Turn what one sensor told into numbers; raises ValueError, with what is wrong."""
+        if self.encoding is not None:
+            return self._encoded(self.encoding, answer, int(self.owners[columns[0]]))
         labelled = bool(self.labelled[columns[0]])
         values = _listed(answer, labelled=labelled, width=len(columns))
         if len(values) != len(columns):
@@ -122,8 +136,26 @@ class Sensors:
                     raise ValueError(f"says {value!r}, which the dataset never had; its classes are {listed}{more}")
                 numbers.append(float(self.classes.index(value)))
             else:
-                numbers.append(_finite(value))
+                numbers.append(finite(value))
         return numbers
+
+    def _encoded(self, encoding: CellEncoding, answer: Any, sensor: int) -> list[float]:
+        cells, columns = _listed(answer, labelled=False, width=1), np.flatnonzero(encoding.owners == sensor).tolist()
+        if len(cells) != len(columns):
+            raise ValueError(f"must have {len(columns)} values, has {len(cells)} values")
+        pairs = zip(columns, cells, strict=True)
+        return [number for column, cell in pairs for number in encoding.numbers(column, cell)]
+
+
+def _told_by(dataset: FeatureTable | Trace) -> tuple[tuple[str, ...], Int32s]:
+    """Name the sensors of a dataset, and tell whose each number, label or category is: (M,), (d,)."""
+    if isinstance(dataset, Trace):
+        names = tuple(each.name for each in dataset.spec.classifiers)
+        widths = [1 if each.confidence is None else 2 for each in dataset.spec.classifiers]
+    else:
+        names = tuple(each.name for each in dataset.spec.features)
+        widths = [len(each.columns) for each in dataset.spec.features]
+    return names, np.repeat(np.arange(len(names), dtype=np.int32), widths)
 
 
 def _listed(answer: Any, *, labelled: bool, width: int) -> list[Any]:
@@ -132,14 +164,6 @@ def _listed(answer: Any, *, labelled: bool, width: int) -> list[Any]:
             raise ValueError("must be a number or a list of numbers, for it is a feature; it has a label")
         return [answer.label] if answer.confidence is None else [answer.label, answer.confidence]
     return list(answer) if isinstance(answer, tuple | list) else [answer]
-
-
-def _finite(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"must be a number, one is {value!r}")
-    if not math.isfinite(value) or abs(value) > FARTHEST:
-        raise ValueError(f"must be finite and at most {FARTHEST:g} either way, one is {value}")
-    return float(value)
 
 
 def costs_of(dataset: FeatureTable | Trace) -> Floats:

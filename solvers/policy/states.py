@@ -24,7 +24,7 @@ GROUPS = 5
 PER_GROUP = 4
 """Sensors of average cost in each group, on average, unless a limit is given."""
 MANY = 10
-"""A table of more features is grown."""
+"""A table of more features is grown, and a trace of more than ``FEW`` classifiers: groups would hide the cheap ones."""
 USUAL_NODES, MOST_LEAVES = 60, 2_000_000
 """Nodes that growth usually leaves, and the numbers in the leaves of their classifiers' forests then: 8 MB."""
 FEWEST_TREES = 12
@@ -50,7 +50,7 @@ def grows(dataset: FeatureTable | Trace, options: PolicyOptions, sensors: int) -
     """Tell whether states are to be grown."""
     if options.graph == "auto":
         of_groups = options.subsets != "auto" or options.subset_cost is not None
-        return isinstance(dataset, FeatureTable) and sensors > MANY and not of_groups
+        return sensors > (MANY if isinstance(dataset, FeatureTable) else FEW) and not of_groups
     return options.graph == "grown"
 
 

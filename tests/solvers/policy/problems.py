@@ -24,6 +24,26 @@ def trace(rows: int = 400, seed: int = 0) -> Trace:
     return dataset
 
 
+def ladder(rows: int, prices: Sequence[float], seed: int = 0) -> Trace:
+    """Draw a trace of three classes whose classifiers are the better the dearer they are, right from twelve to
+    nineteen times in twenty, and say how sure they are."""
+    rng = np.random.default_rng(seed)
+    label = rng.integers(3, size=rows)
+    columns: dict[str, Any] = {"label": label}
+    for place, chance in enumerate(np.linspace(0.6, 0.95, len(prices))):
+        sure = np.clip(rng.normal(chance, 0.15, rows), 0, 1)
+        right = rng.random(rows) < sure
+        columns |= {f"p{place}": np.where(right, label, (label + 1) % 3), f"c{place}": sure}
+    classifiers = [
+        {"name": f"m{place}", "cost": price, "prediction": f"p{place}", "confidence": f"c{place}"}
+        for place, price in enumerate(prices)
+    ]
+    spec = {"kind": "trace", "label": "label", "unit": "ms", "classifiers": classifiers}
+    dataset = dataset_from_columns(TraceSpec.model_validate(spec), columns)
+    assert isinstance(dataset, Trace)
+    return dataset
+
+
 def features(rows: int = 300, seed: int = 0) -> FeatureTable:
     """Make the sample table: three features in four columns, two of them with costs that depend on a size."""
     columns = {name: np.array(values) for name, values in feature_columns(rows, seed).items()}

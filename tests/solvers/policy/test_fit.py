@@ -15,15 +15,15 @@ from models.policy import PolicyOptions, PolicyQuery, PolicyTarget
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
 from solvers.policy.classifier_training import cut
-from solvers.policy.fit import tradeoffs_of
 from solvers.policy.losses import Losses
+from solvers.policy.tradeoff_spread import tradeoffs_of
 from tests.solvers.policy.problems import QUICK, build, features, many_features, trace
 
 
 def test_any_number_of_processes_gives_the_same_bytes() -> None:
     """Builds in this process and in two others are one."""
     here = codec.encode(build(trace(80)), {})
-    with joblib.parallel_config(backend="loky", n_jobs=2):
+    with joblib.parallel_config(backend="multiprocessing", n_jobs=2):  # forked: loky's would import all of it again
         there = codec.encode(build(trace(80)), {})
     assert here == there
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.store import codec
-from models import FeatureTable, InvalidRequest
+from models import FeatureTable, InvalidRequest, Trace
 from models.arrays import Floats
 from models.policy import ClassifyDecision, PolicyOptions, PolicyQuery, PolicyTarget
 from solvers import Run
@@ -26,6 +26,7 @@ from tests.solvers.policy.problems import (
     exclusive_or,
     features,
     items_of,
+    ladder,
     many_features,
     priced_context,
     table_of,
@@ -35,7 +36,7 @@ from tests.solvers.policy.problems import (
 SMALL = PolicyOptions(graph="grown", points=5, folds=2, trees=16, depth=3, answers="boosted")
 
 
-def accuracy(plan: PolicyPlan, test: FeatureTable, **target: float) -> float:
+def accuracy(plan: PolicyPlan, test: FeatureTable | Trace, **target: float) -> float:
     """Run unseen rows: the share that is answered rightly."""
     cells, items = plan.cells_of(test), [str(row) for row in range(test.rows)]
     ran = plan.run(cells, items, PolicyTarget(**target))
@@ -63,10 +64,10 @@ def crossed(scales: Scales, slopes: Slopes, column: int, rows: Any) -> float:
 
 def test_gains_are_those_of_newton_steps_on_the_other_half() -> None:
     rng = np.random.default_rng(0)
-    table = table_of(np.round(rng.normal(size=(120, 4)), 1), rng.integers(3, size=120))
+    table = table_of(np.round(rng.normal(size=(60, 4))), rng.integers(3, size=60))
     scales, slopes = scored(table)
-    every, opened = np.arange(120), np.array([True, True, False, True])
-    parts = rng.integers(3, size=120).astype(np.uint8)
+    every, opened = np.arange(60), np.array([True, True, False, True])
+    parts = rng.integers(3, size=60).astype(np.uint8)
     told = parted(scales, opened, slopes, every, parts)
     for end, (below, beyond) in enumerate(told):
         for column in (0, 1, 3):
@@ -215,7 +216,7 @@ def test_equal_seeds_give_equal_bytes() -> None:
     assert here != codec.encode(build(table, options, seed=1), {})
 
 
-def test_auto_grows_tables_of_many_features_and_nothing_else() -> None:
+def test_auto_grows_tables_of_many_features_and_traces_of_many_classifiers() -> None:
     quick = PolicyOptions(points=2, folds=2, trees=4, depth=1, answers="linear", learner="filter_tree")
     grown = build(many_features(11, rows=60), quick.model_copy(update={"learner": "auto", "answers": "both"}))
     assert grown.graph == "grown"
@@ -223,6 +224,22 @@ def test_auto_grows_tables_of_many_features_and_nothing_else() -> None:
     assert build(many_features(11, rows=60), quick.model_copy(update={"subsets": 2})).graph == "subsets"
     assert build(many_features(4, rows=60), quick).graph == "subsets"
     assert build(trace(60), quick).graph == "subsets"
+    assert build(ladder(60, (1.0,) * 7), quick.model_copy(update={"learner": "regression"})).graph == "grown"
+
+
+@pytest.mark.parametrize("prices", [(1.0, 10.0, 100.0), (1.0, 1.0, 2.0, 10.0, 10.0, 20.0, 100.0)])
+def test_no_budget_is_spent_worse_than_by_single_classifiers_however_far_their_prices_are_apart(
+    prices: tuple[float, ...],
+) -> None:
+    """Down to the price of the cheapest, held against a coin between the cheapest and the dearest."""
+    plan, fresh = (
+        build(ladder(900, prices), PolicyOptions(points=8, folds=3, trees=12, depth=2)),
+        ladder(3000, prices, 9),
+    )
+    right = (fresh.predictions == fresh.labels[:, None]).mean(axis=0)
+    for budget in (1.0, 2.0, 5.0, 20.0, 60.0):
+        share = (budget - 1) / 99
+        assert accuracy(plan, fresh, budget=budget) > (1 - share) * right[0] + share * right[-1] - 0.03, budget
 
 
 def test_the_traffic_of_a_grown_graph_adds_up() -> None:

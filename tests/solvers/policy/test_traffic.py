@@ -103,8 +103,10 @@ def test_what_comes_goes_on_or_stops_and_adds_up_to_the_curve(kind: str, target:
     assert spent == pytest.approx(sum(node.cost * node.stopped for node in counted.nodes))
     if kind == "in groups":  # all its costs are the same for all rows
         assert spent / counted.rows == pytest.approx(counted.cost)
-    accuracy, cost, _ = plan.reached(PolicyTarget(**target))
-    assert (1 - counted.error, counted.cost) == pytest.approx((accuracy, cost))
+    asked_for = plan.mixture(PolicyTarget(**target))
+    first, second = plan.point_errors[[asked_for.first, asked_for.second]].tolist()
+    assert counted.error == pytest.approx(first + asked_for.share * (second - first))
+    assert counted.cost == pytest.approx(plan.reached(PolicyTarget(**target))[1])
     for edge in counted.edges:
         assert edge.source < edge.target
         before, after = counted.nodes[edge.source].sensors, counted.nodes[edge.target].sensors

@@ -233,6 +233,8 @@ page(async ({ solver, name }) => {
         ...(classifier.confidence ? [{ part: "confidence", label: `${sensor}: its confidence` }] : []),
       ];
     return (spec.features?.find((one) => one.name === sensor)?.columns ?? [sensor]).map((column) => ({
+      optional: spec.missing,
+      text: spec.categorical?.includes(column),
       label: column === sensor ? sensor : `${sensor}: ${column}`,
     }));
   };

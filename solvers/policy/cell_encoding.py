@@ -1,0 +1,110 @@
+"""Categories and missing cells as numbers: how the d columns of a table become the D that classifiers see.
+
+A column of categories becomes a column for each of its most frequent ones, 1 where it is the row's, else 0; any other
+category, and a missing one, has 0 everywhere. A missing number becomes the median of its column, and a second column
+tells that it was missing, where the rows that are learned from have that too. Nothing of it looks at labels.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from models import Fault, FeatureTable, InvalidRequest
+from models.arrays import Bools, Floats, Int32s, Int64s
+from models.columns import FARTHEST, text_of
+
+MOST_CATEGORIES = 20
+"""Categories of a column that have a column of their own, the most frequent."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellEncoding:
+    """owners: (d,) int32, rising, the sensor of each column of the table. fills: (d,) what stands for a missing number.
+    marked: (d,) bool, whether a second column tells that it was missing. offsets: (d + 1,) where the categories of each
+    column stand among ``categories``, none for numbers. missing: whether cells may be missing."""
+
+    owners: Int32s
+    fills: Floats
+    marked: Bools
+    offsets: Int64s
+    categories: tuple[str, ...]
+    missing: bool
+
+    @classmethod
+    def of(cls, table: FeatureTable, owners: Int32s) -> "CellEncoding | None":
+        """Fit to a table whose columns belong to these sensors, (d,): O(n d log n). None where all are numbers, and
+        none may be missing."""
+        if not table.spec.missing and not any(table.categories):
+            return None
+        fills, marked = np.zeros(len(owners)), np.zeros(len(owners), dtype=np.bool_)
+        frequent: list[list[str]] = []
+        for column, names in enumerate(table.categories):
+            cells = table.values[:, column]
+            there = cells[~np.isnan(cells)]
+            frequent.append(_most_frequent(there.astype(np.int64), names))
+            if not names:
+                fills[column] = np.median(there) if len(there) else 0.0
+                marked[column] = 0 < len(there) < len(cells)
+        offsets = np.cumsum([0, *map(len, frequent)], dtype=np.int64)
+        every = tuple(name for own in frequent for name in own)
+        return cls(owners, fills, marked, offsets, every, table.spec.missing)
+
+    @property
+    def widths(self) -> Int64s:
+        """How many columns each column becomes: (d,)."""
+        kept = np.diff(self.offsets)
+        return np.asarray(np.where(kept > 0, kept, 1 + self.marked), dtype=np.int64)
+
+    def apply(self, table: FeatureTable) -> Floats:
+        """Turn a table with these columns into (n, D). Categories go by their names."""
+        blocks = []
+        for column, names in enumerate(table.categories):
+            cells, kept = table.values[:, column], self._kept(column)
+            if kept:
+                codes = np.array([names.index(each) if each in names else -1 for each in kept])
+                blocks.append((cells[:, None] == codes).astype(np.float64))
+                continue
+            absent = np.isnan(cells)
+            blocks.append(np.where(absent, self.fills[column], cells)[:, None])
+            if self.marked[column]:
+                blocks.append(absent[:, None].astype(np.float64))
+        return np.concatenate(blocks, axis=1)
+
+    def check(self, table: FeatureTable) -> None:
+        """Raise InvalidRequest for a table whose columns are not of the same kinds."""
+        kinds = np.diff(self.offsets) > 0
+        if kinds.tolist() != [bool(names) for names in table.categories]:
+            raise InvalidRequest.at(Fault(("dataset", "features"), "has other columns of categories than the policy"))
+
+    def numbers(self, column: int, cell: Any) -> list[float]:
+        """Turn one cell of a column into the numbers that classifiers see; raises ValueError, with what is wrong."""
+        kept = self._kept(column)
+        if cell is None and not self.missing:
+            raise ValueError("has a missing value; the dataset has no missing cells")
+        if kept:
+            name = None if cell is None else text_of(cell)
+            return [float(name == each) for each in kept]
+        number = float(self.fills[column]) if cell is None else finite(cell)
+        return [number, float(cell is None)] if self.marked[column] else [number]
+
+    def _kept(self, column: int) -> tuple[str, ...]:
+        return self.categories[self.offsets[column] : self.offsets[column + 1]]
+
+
+def _most_frequent(codes: Int64s, names: tuple[str, ...]) -> list[str]:
+    counts = np.bincount(codes, minlength=len(names)) if names else np.zeros(0, dtype=np.int64)
+    chosen = np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])
+    return [names[code] for code in chosen.tolist()]
+
+
+def finite(value: Any) -> float:
+    """Take a number as it is; raises ValueError, with what is wrong."""
+    if value is None:
+        raise ValueError("must be a number, one is missing")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"must be a number, one is {value!r}")
+    if not math.isfinite(value) or abs(value) > FARTHEST:
+        raise ValueError(f"must be finite and at most {FARTHEST:g} either way, one is {value}")
+    return float(value)

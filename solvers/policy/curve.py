@@ -1,0 +1,66 @@
+"""The points of the trade-off curve: bounds on their costs, and what choosing them makes of their errors.
+
+A point is on the curve because it looks better than others on the rows that measured all of them, and so it looks
+better than it is. Therefore learner and curve are chosen again without each part of the rows in turn, and judged at the
+same budgets on that part, which chose nothing (Stone, *Cross-validatory choice and assessment of statistical
+predictions*, 1974).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from models.arrays import Bools, Floats, Int64s
+from solvers.budget_mixture import Mixture, lower_hull
+from solvers.statistics import standard_error_of_mean
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """What rows met under each trade-off, stopping at once the last. errors, costs: (L, n); tradeoffs: (L,)."""
+
+    errors: Floats
+    costs: Floats
+    tradeoffs: Floats
+
+    def loss(self, rows: Bools) -> float:
+        """Average errors and weighed costs over trade-offs and some rows."""
+        return float((self.errors[:, rows] + self.tradeoffs[:, None] * self.costs[:, rows]).mean())
+
+
+def bounds_of(costs: Floats, confidence: float) -> Floats:
+    """Bound the expected cost under each trade-off from what n rows cost, (L, n): their mean and, by the normal
+    approximation, as many standard errors as the confidence asks for.
+
+    >>> bounds_of(np.array([[1.0, 1.0], [0.0, 2.0]]), 0.5).tolist()
+    [1.0, 1.0]
+    """
+    return np.asarray(costs.mean(axis=1) + NormalDist().inv_cdf(confidence) * standard_error_of_mean(costs))
+
+
+def choosing_rows(folds: Int64s) -> Bools:
+    """Tell which rows, (n,), of the first half of the parts, choose the point for who asks for an accuracy; the others
+    report."""
+    return folds < (int(folds.max()) + 1) // 2
+
+
+def reached(learned: Sequence[Measured], folds: Int64s, budgets: Floats, confidence: float) -> Floats:
+    """Say how often rows are answered wrongly at budgets, (B,), under curves that the other parts of the rows choose:
+    (B, 2) of ``choosing_rows`` and of the others.
+
+    learned: by each learner that was tried; folds: (n,) the part of each row. O(k (L n + L log L) + B n).
+    """
+    errors = np.empty((len(budgets), len(folds)))
+    for part in np.unique(folds).tolist():
+        rest, own = folds != part, folds == part
+        best = min(learned, key=lambda each: each.loss(rest))
+        bounds = bounds_of(best.costs[:, rest], confidence)
+        hull = lower_hull(bounds, best.errors[:, rest].mean(axis=1))
+        for at, budget in enumerate(budgets.tolist()):
+            mixture = Mixture.of(bounds[hull], budget)
+            first, second = (best.errors[hull[place], own] for place in (mixture.first, mixture.second))
+            errors[at, own] = first + mixture.share * (second - first)
+    choosing = choosing_rows(folds)
+    return np.column_stack((errors[:, choosing].mean(axis=1), errors[:, ~choosing].mean(axis=1)))
