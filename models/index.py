@@ -105,8 +105,8 @@ class IndexQuery(Value):
         default=None,
         ge=0,
         le=1,
-        description="how often it must be right: then the cheapest feature set within the budget that is; null: the "
-        "most accurate within it",
+        description="how often it must be right, with a standard error to spare: then the cheapest feature set within "
+        "the budget that is; null: the most accurate within it",
         examples=[0.9],
     )
     one_standard_error: bool = Field(
@@ -134,7 +134,10 @@ class IndexDecision(Value):
     """The features to compute, and what to expect of the model trained on them."""
 
     features: Items[str] = Field(description="the features to compute, in the dataset's order; none: most common class")
-    accuracy: float = Field(description="cross-validated accuracy of the model on these features, from 0 to 1")
+    accuracy: float = Field(
+        description="cross-validated accuracy of the model on these features, from 0 to 1, by which they were chosen; "
+        "the best of many looks better than it is: what that comes to is taken off in expected"
+    )
     cost: float = Field(
         description="what these features cost for this size, those computed already left out, in the artifact's unit"
     )
@@ -153,7 +156,13 @@ class SkylineItem(Value):
     """A feature set that no other one both undercuts and reaches in accuracy."""
 
     features: Items[str] = Field(description="the features, in the dataset's order")
-    accuracy: float = Field(description="cross-validated accuracy of the model on these features, from 0 to 1")
+    accuracy: float = Field(
+        description="cross-validated accuracy of the model on these features, from 0 to 1, by which they were chosen"
+    )
+    expected_accuracy: float = Field(
+        description="the share of right answers to expect: that accuracy, less what being the best of many makes it "
+        "too high by"
+    )
     cost: float = Field(description="what they cost for this size, in the artifact's unit")
 
 

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app import terminal
-from app.clock import now
 from app.demo.image_features import Extractor, extractors
 from app.demo.images import SEED, resized
 from app.demo.stage import Stage
 from app.demo.timing import timed
+from app.processes.clock import now
 from app.store.repositories import Repositories
 from models import ArtifactRecord, BuildRequest, FeaturesSpec, FeatureTable, dataset_from_columns
 from models.arrays import Floats
@@ -188,7 +188,8 @@ def budgets(plan: IndexPlan) -> list[float]:
 
 def keep_to(plan: IndexPlan, budget: float, side: int, data: tuple[Floats, NDArray[np.int64]]) -> BudgetRow:
     """Decide for one size and budget, compute the chosen features of every image, and classify by them."""
-    decision = plan.decide(IndexQuery(size=float(side), budget=budget))
+    query = IndexQuery(size=float(side), budget=budget)
+    decision = plan.decide(query)
     chosen = [feature for feature in extractors() if feature.name in decision.features]
     vectors, times = timed(
         lambda image: [feature.compute(image) for feature in chosen], (resized(image, side) for image in data[0])
@@ -201,7 +202,7 @@ def keep_to(plan: IndexPlan, budget: float, side: int, data: tuple[Floats, NDArr
         measured_mean_ms=float(times.mean()),
         measured_maximum_ms=float(times.max()),
         within_budget=float(np.mean(times <= budget)),
-        predicted_accuracy=decision.accuracy,
+        predicted_accuracy=plan.expected(query, decision)[0],
         accuracy=_accuracy(plan, decision, chosen, vectors, data[1]),
     )
 

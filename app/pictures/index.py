@@ -41,7 +41,7 @@ def _alone(live: Live[IndexPlan]) -> Figure:
     colours = {item.features: each for item, each in zip(items, ordered(len(items)), strict=True)}
     picture, (axes,) = panels(live.record, 3.4)
     _skyline(axes, items, colours, unit, f" at size {' x '.join(f'{part:g}' for part in size)}" if size else "")
-    _explain(axes, [(item.accuracy, item.features) for item in items[-MOST_NAMED:]], colours, len(items))
+    _explain(axes, [(item.expected_accuracy, item.features) for item in items[-MOST_NAMED:]], colours, len(items))
     return picture
 
 
@@ -93,7 +93,7 @@ def _skyline(
     axes: Axes, items: tuple[SkylineItem, ...], colours: Mapping[tuple[str, ...], Any], unit: str, at: str
 ) -> None:
     """Draw what accuracy each budget buys at one size."""
-    costs, levels = (np.array([getattr(item, what) for item in items]) for what in ("cost", "accuracy"))
+    costs, levels = (np.array([getattr(item, what) for item in items]) for what in ("cost", "expected_accuracy"))
     axes.step(costs, levels, where="post", color=QUIET, linewidth=1)
     axes.scatter(costs, levels, c=[colours.get(item.features, QUIET) for item in items], s=36, zorder=3)
     percents(axes)

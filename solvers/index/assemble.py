@@ -22,7 +22,7 @@ RELATIVE_LAMBDAS = (0.01, 0.1, 1.0, 10.0)
 @dataclass(frozen=True, slots=True, eq=False)
 class Names:
     """What the numbers mean: the features, the columns of each, the classes with their shares, the unit of costs; of
-    how many rows accuracies are, 0 if of none."""
+    how many rows accuracies are, 0 if of none; the features that were not looked at."""
 
     features: tuple[str, ...]
     columns: tuple[tuple[str, ...], ...]
@@ -30,6 +30,7 @@ class Names:
     class_shares: Floats
     unit: str
     rows: int = 0
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,9 +67,17 @@ def lambdas_of(given: Sequence[float] | None, feature_costs: Floats) -> Floats:
 
 
 def index_sets(
-    expanded: Expanded, costs: Costs, names: Sequence[str], *, alpha: float = 0.0, budget: float | None = None
+    expanded: Expanded,
+    costs: Costs,
+    names: Sequence[str],
+    *,
+    alpha: float = 0.0,
+    own_alpha: float = inf,
+    budget: float | None = None,
 ) -> tuple[Int64s, Index]:
     """Choose the candidates and index them over all sizes: their places in ``expanded`` by preference, and the index.
+
+    alpha, own_alpha: as of ``choose_candidates``.
 
     With a budget (Problem 3) sets that are within it at no size go, and a set is as good as cheaper if it is within it
     up to a larger size. Sizes of several dimensions have no index.
@@ -78,7 +87,8 @@ def index_sets(
         reach = costs.affordable_sizes(curves, budget)
         able = np.flatnonzero(np.isfinite(reach))
         constant = np.zeros((1, 0), dtype=np.int64)
-        chosen = choose_candidates(expanded.only(able), -reach[able][:, None], constant, names, alpha=alpha)
+        factors = {"alpha": alpha, "own_alpha": own_alpha}
+        chosen = choose_candidates(expanded.only(able), -reach[able][:, None], constant, names, **factors)
         empty = np.flatnonzero(expanded.masks == 0)  # it stays for when part of the budget is spent
         places = np.union1d(able[chosen], empty)
         places = places[np.argsort(preference(expanded.masks[places], expanded.accuracies[places], names))]
@@ -87,7 +97,8 @@ def index_sets(
     if budget is not None:
         able = np.flatnonzero(costs.at(curves, (1.0,) * costs.dimensions) <= budget)
     sets = expanded.only(able)
-    places = able[choose_candidates(sets, curves[able], costs.powers, names, alpha=alpha, largest=costs.largest)]
+    factors = {"alpha": alpha, "own_alpha": own_alpha, "largest": costs.largest}
+    places = able[choose_candidates(sets, curves[able], costs.powers, names, **factors)]
     if costs.dimensions > 1:
         return places, Index(np.zeros(0), np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), 0, 0)
     return places, build_index(curves[places], expanded.accuracies[places], costs.largest)
@@ -139,6 +150,7 @@ def assemble(
         fixed_size=sizes_of(options.fixed_size),
         fixed_budget=options.fixed_budget,
         rows=names.rows,
+        left_out=names.left_out,
     )
 
 

@@ -24,12 +24,15 @@ def choose_candidates(
     names: Sequence[str],
     *,
     alpha: float = 0.0,
+    own_alpha: float = inf,
     largest: float = inf,
 ) -> Int64s:
     """Choose which expanded sets to keep: their places in ``expanded``, in order of preference.
 
-    curves: (m, t) the sets' cost coefficients over the terms ``powers`` (t, k). Sets are taken from the cheapest on, so
-    that a kept set is never replaced itself. Sizes of several dimensions are compared by terms (``dominance``).
+    curves: (m, t) the sets' cost coefficients over the terms ``powers`` (t, k). own_alpha: the factor, less 1, by which
+    a set may besides be more accurate than one that replaces it, where ``alpha`` is larger than was asked for. Sets are
+    taken from the cheapest on, so that a kept set is never replaced itself. Sizes of several dimensions are compared by
+    terms (``dominance``).
 
     O(m · c · t) time for m expanded sets and c candidates.
 
@@ -40,10 +43,10 @@ def choose_candidates(
     rank = preference(expanded.masks, expanded.accuracies, names)
     kept: list[int] = []
     demands = expanded.demands.copy()
-    reaches = (1 + alpha) * expanded.accuracies
+    reaches, own = (1 + alpha) * expanded.accuracies, (1 + own_alpha) * expanded.accuracies
     for s in _cheapest_first(curves, powers, rank).tolist():
         places = np.array(kept, dtype=np.int64)
-        able = places[reaches[places] >= demands[s]]
+        able = places[(reaches[places] >= demands[s]) & (own[places] >= expanded.accuracies[s])]
         if powers.shape[1] > 1:
             cheaper = able[never_above_by_terms(curves[able], curves[s], powers)]
         else:
@@ -56,12 +59,12 @@ def choose_candidates(
     return np.array(sorted(kept, key=lambda place: int(rank[place])), dtype=np.int64)
 
 
-def never_replaced(expanded: Expanded, *, alpha: float = 0.0) -> Int64s:
+def never_replaced(expanded: Expanded, *, alpha: float = 0.0, own_alpha: float = inf) -> Int64s:
     """Choose the sets that can be the best one once some features are computed: places in ``expanded``, rising.
 
     What is computed costs nothing more, so only a subset surely costs no more than a set, whatever is computed: a set
-    goes if a subset of it stays that meets its demand within alpha. Sets are taken layer by layer from the empty one,
-    so that a set that stays is never replaced itself.
+    goes if a subset of it stays that meets its demand within alpha, and its accuracy within ``own_alpha``. Sets are
+    taken layer by layer from the empty one, so that a set that stays is never replaced itself.
 
     O(F² · 2^F) time, O(2^F) memory.
 
@@ -70,7 +73,7 @@ def never_replaced(expanded: Expanded, *, alpha: float = 0.0) -> Int64s:
     [0, 1, 2]
     """
     sizes = np.bitwise_count(expanded.masks)
-    reaches = (1 + alpha) * expanded.accuracies
+    wanted = np.maximum(expanded.demands / (1 + alpha), expanded.accuracies / (1 + own_alpha))
     stays: list[Int64s] = []
     best = np.full(1 << expanded.features, -inf)  # of all subsets that stay, by mask
     for size in range(expanded.features + 1):
@@ -79,8 +82,8 @@ def never_replaced(expanded: Expanded, *, alpha: float = 0.0) -> Int64s:
         for bit in range(expanded.features):
             halves = below.reshape(-1, 2, 1 << bit)
             np.maximum(halves[:, 1], halves[:, 0], out=halves[:, 1])
-        fresh = layer[below[expanded.masks[layer]] < expanded.demands[layer]]
-        best[expanded.masks[fresh]] = reaches[fresh]
+        fresh = layer[below[expanded.masks[layer]] < wanted[layer]]
+        best[expanded.masks[fresh]] = expanded.accuracies[fresh]
         stays.append(fresh)
     return np.sort(np.concatenate(stays))
 

@@ -1,6 +1,6 @@
 """What an index plan keeps, and what its arrays promise each other: a plan may come from anybody's bytes."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -67,6 +67,14 @@ class IndexContents:
     """The only budget that it was built for, if it was for one."""
     rows: int = 0
     """How many rows the accuracies are of; 0: built before that was kept."""
+    reached: Floats = field(default_factory=lambda: np.empty((0, 3)))
+    """(m, 3) what each set reaches, less what being the best within its cost at the median size makes that too high by:
+    on the rows that choose who reaches an accuracy, and on the others; and how far other rows would have chosen a
+    better or a worse one, by a standard deviation (``selection_bias``); (0, 3): built before that was kept."""
+    choosing: int = 0
+    """How many of the rows those are that choose."""
+    left_out: tuple[str, ...] = ()
+    """The features of the table that were not looked at, for there were too many (``preselection``)."""
 
     def check(self) -> None:
         """Raise InvalidRequest if the arrays do not fit each other."""
@@ -77,13 +85,13 @@ class IndexContents:
 
 
 def _dimensions(plan: IndexContents) -> dict[str, bool]:
-    tables = {"powers", "coefficients", "orders"}
-    arrays = {field.name: getattr(plan, field.name) for field in fields(plan) if field.init}
+    tables = {"powers", "coefficients", "orders", "reached"}
+    arrays = {each.name: getattr(plan, each.name) for each in fields(plan) if each.init}
     arrays = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
     right = all(array.ndim == (2 if name in tables else 1) for name, array in arrays.items())
     return {
         "arrays of the right dimensions": right,
-        "different features and classes": len(set(plan.features)) == len(plan.features)
+        "different features and classes": len({*plan.features, *plan.left_out}) == len(plan.features + plan.left_out)
         and len(set(plan.classes)) == len(plan.classes),
         "an alpha, a budget and sizes in range": plan.alpha >= 0
         and (plan.fixed_budget is None or plan.fixed_budget >= 0)
@@ -95,7 +103,7 @@ def _dimensions(plan: IndexContents) -> dict[str, bool]:
 def _shapes(plan: IndexContents) -> dict[str, bool]:
     n, m, c = len(plan.features), len(plan.masks), len(plan.candidates)
     powers = plan.powers
-    finite = (plan.coefficients, plan.accuracies, plan.sizes, plan.model_numbers, plan.class_shares)
+    finite = (plan.reached, plan.coefficients, plan.accuracies, plan.sizes, plan.model_numbers, plan.class_shares)
     return {
         "features, each with its columns": 0 < n <= 62 and len(plan.columns) == n and all(map(len, plan.columns)),
         "two classes or more, with their shares": len(plan.classes) > 1
@@ -110,6 +118,9 @@ def _shapes(plan: IndexContents) -> dict[str, bool]:
         "costs of at least 0": bool(np.all(plan.coefficients >= 0)),
         "accuracies for each set": plan.masks.shape == plan.accuracies.shape == (m,) and m > 0,
         "a number of rows of at least 0": plan.rows >= 0,
+        "what all sets reach or none": plan.reached.shape in ((0, 3), (m, 3))
+        and bool(np.all((plan.reached >= 0) & (plan.reached <= 1)))
+        and (0 < plan.choosing < plan.rows if len(plan.reached) else plan.choosing == 0),
         "candidates": plan.candidates.shape == (c,) and c > 0,
         "a fixed size that costs do not depend on any more": not plan.fixed_size or powers.shape[-1] == 0,
     }

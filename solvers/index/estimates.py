@@ -10,8 +10,9 @@ from solvers.index.plan import IndexPlan
 
 
 def estimates(plan: IndexPlan, summary: Mapping[str, Any], query: IndexQuery, decision: IndexDecision) -> Expectations:
-    """Expect the accuracy of the model that was chosen, and its cost."""
-    return Expectations.of(accuracy=decision.accuracy, cost=decision.cost)
+    """Expect how often the model that was chosen is right, by rows that did not choose it, and its cost."""
+    accuracy, rows = plan.expected(query, decision)
+    return Expectations.of(accuracy=accuracy, cost=decision.cost, rows=rows or None)
 
 
 def judged_on(summary: Mapping[str, Any]) -> int:

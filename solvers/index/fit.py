@@ -1,13 +1,16 @@
 """From a table of features to a plan: which sets to train, which to keep, the index over sizes, the models.
 
-1. The lattice is searched (``lattice``), under a budget from coarse to fine (Property 3.9).
-2. Greedy sequences are grown (``greedy``).
-3. Candidates are chosen (``candidates``) and indexed over all sizes (``crossings``).
+1. Of a table of more than 20 features the 20 that tell most are chosen (``preselection``).
+2. The lattice is searched (``lattice``), under a budget from coarse to fine (Property 3.9), and after the first search
+   the sequence of most accuracy is grown (``greedy``), so that no budget is used up before there is one.
+3. The other greedy sequences are grown; candidates are chosen (``candidates``) and indexed over all sizes
+   (``crossings``).
 4. Models are trained on all rows (``training``): of candidates and sequences, and of the sets that can be the best one
    once some features are computed.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,8 +22,10 @@ from solvers.index.assemble import Models, Names, Searched, assemble, index_sets
 from solvers.index.candidates import never_replaced
 from solvers.index.costs import Costs, median_size, read_costs
 from solvers.index.greedy import greedy_sequences
-from solvers.index.lattice import MAX_FEATURES, Exhausted, Expanded, expand
+from solvers.index.lattice import Exhausted, Expanded, expand
 from solvers.index.plan import IndexPlan
+from solvers.index.preselection import narrowed
+from solvers.index.selection_bias import reached
 from solvers.index.summary import summarize
 from solvers.index.training import Trainer
 from solvers.index.worth import worth
@@ -32,6 +37,8 @@ COARSEST = 2.0
 REFINEMENT = 0.5
 """Each further search multiplies alpha by this, at most ``REFINEMENTS`` times, and then goes to the one wanted."""
 REFINEMENTS = 10
+USUAL_MODELS = 600
+"""Feature sets of a table of which features are left out, where no budget is given."""
 BISECTIONS = 20
 """Halvings of what lies between the last alpha that could be afforded and the first that could not."""
 
@@ -45,53 +52,75 @@ def fit(
     """Build the index of feature sets from a table.
 
     With ``max_models`` or ``max_seconds`` the lattice is searched for alpha = 2, 1, 0.5, … down to the one wanted. The
-    last search that could be finished counts, then the smallest alpha above the first that could not; what unfinished
-    ones trained may become a candidate too. Greedy sequences get what is left. ``max_models`` bounds the feature sets
-    whose accuracy is learned, whether trained or remembered; the final models of sets that the plan keeps are trained
-    beside it. ``max_seconds`` bounds the searches after the first, not the sequences; with it, the plan depends on how
-    fast the machine was.
+    last search that could be finished counts, then the smallest alpha above the first that could not. After the first
+    the sequence of most accuracy is grown; what it and unfinished searches trained may become a candidate too, and no
+    set is left out that is known to be more accurate, by more than the alpha wanted, than all that cost no more. The
+    other greedy sequences get what is left. ``max_models`` bounds the feature sets whose accuracy is learned, whether
+    trained or remembered; the final models of sets that the plan keeps are trained beside it. ``max_seconds`` bounds
+    the searches after the first, not the sequences; with it, the plan depends on how fast the machine was.
 
-    Raises InvalidRequest for more than 20 features, a class with fewer rows than folds, a learner that is not allowed
-    or no classifier, costs whose sizes have different dimensions, and a max_models that even the first search exceeds.
+    Of more than 20 features the 20 that tell most by a third of the rows are looked at, within 600 feature sets unless
+    another budget is given; the other rows learn accuracies, and final models are trained on all.
+
+    Raises InvalidRequest for a class with fewer rows than folds, a learner that is not allowed or no classifier, costs
+    whose sizes have different dimensions, and a max_models that even the first search exceeds.
     """
     spec = dataset.spec
     check(DatasetFacts.of(dataset), options)
-    features = tuple(feature.name for feature in spec.features)
     costs, residuals = read_costs(dataset, options)
     median = median_size(dataset, options, costs.dimensions)
+    table = narrowed(dataset, costs.at(costs.coefficients, median), rng)
+    if table.left_out:
+        options = _with_a_budget(options)
+        dataset, spec = table.others, table.whole.spec
+        costs, residuals = read_costs(dataset, options)
+    features = tuple(feature.name for feature in spec.features)
     trainer = Trainer.of(dataset, options, run, int(rng.integers(2**32)), (*ALLOWED_MODULES, *run.learner_modules))
     trainer.report(0, "searching the lattice")
     searched = _search(trainer, costs, features, median)
     trainer.report(trainer.total - 2, "choosing candidates")
-    indexed = index_sets(searched.expanded, costs, features, alpha=searched.alpha, budget=options.fixed_budget)
+    factors = {"alpha": searched.alpha, "own_alpha": options.alpha}
+    indexed = index_sets(searched.expanded, costs, features, **factors, budget=options.fixed_budget)
     kept = _kept(searched, indexed[0], options)
-    models = Models(kind_of(trainer.classifier), dict(zip(kept, trainer.models(kept), strict=True)))
+    last = trainer.on_all_rows(table.whole) if table.left_out else trainer
+    models = Models(kind_of(trainer.classifier), dict(zip(kept, last.models(kept), strict=True)))
     shares = np.bincount(dataset.labels, minlength=len(dataset.classes)) / dataset.rows
     columns = tuple(feature.columns for feature in spec.features)
-    names = Names(features, columns, dataset.classes, shares, spec.unit, dataset.rows)
-    plan = assemble(names, options, costs, searched, indexed, models)
+    names = Names(features, columns, dataset.classes, shares, spec.unit, dataset.rows, table.left_out)
+    plan = _with_what_is_reached(assemble(names, options, costs, searched, indexed, models), trainer, rng)
     held = worth(plan, trainer, rng)
-    trainer.report(trainer.total, trainer.account())
+    trainer.report(trainer.total, last.account())
     return Fitted(plan, summarize(plan, searched.expanded, indexed[1], residuals, trainer), held)
 
 
+def _with_what_is_reached(plan: IndexPlan, trainer: Trainer, rng: np.random.Generator) -> IndexPlan:
+    """Say what sets reach that are chosen because they look best, at the median size."""
+    curves = Costs(plan.powers, plan.coefficients)
+    costs = curves.at(curves.of_sets(plan.masks), plan.median_size)
+    halves, choosing = reached([trainer.bits[mask] for mask in plan.masks.tolist()], trainer.dataset.rows, costs, rng)
+    return replace(plan, reached=halves, choosing=choosing)
+
+
 def check(facts: DatasetFacts, options: IndexOptions) -> None:
-    """Refuse a table of too many features, or of other columns than complete ones of numbers."""
+    """Refuse a table of other columns than complete ones of numbers."""
     assert isinstance(facts.spec, FeaturesSpec)
     if facts.spec.categorical or facts.spec.missing:
         fault = "has categorical columns or missing cells: an index learns from numbers only, the pipeline takes both"
         raise InvalidRequest.at(Fault(("dataset", "features"), fault))
-    count = len(facts.spec.features)
-    if count > MAX_FEATURES:
-        fault = f"there are {count}, an index takes at most {MAX_FEATURES}: merge features, or drop some"
-        raise InvalidRequest.at(Fault(("dataset", "features"), fault))
+
+
+def _with_a_budget(options: IndexOptions) -> IndexOptions:
+    if options.max_models is not None or options.max_seconds is not None:
+        return options
+    return options.model_copy(update={"max_models": USUAL_MODELS})
 
 
 def _kept(searched: Searched, candidates: Int64s, options: IndexOptions) -> list[int]:
     """List the sets whose models are kept; candidates: places among the expanded sets."""
     expanded = searched.expanded
     if options.any_time:
-        candidates = np.union1d(candidates, never_replaced(expanded, alpha=searched.alpha))
+        stay = never_replaced(expanded, alpha=searched.alpha, own_alpha=options.alpha)
+        candidates = np.union1d(candidates, stay)
     return [int(mask) for mask in kept_sets(searched, expanded.masks[candidates])]
 
 
@@ -106,6 +135,10 @@ def _search(trainer: Trainer, costs: Costs, names: Sequence[str], median: tuple[
     except Exhausted as error:
         fault = f"is {options.max_models}, even alpha = {alphas[0]:g} needs more feature sets"
         raise InvalidRequest.at(Fault(("max_models",), fault)) from error
+    feature_costs = costs.at(costs.coefficients, median)
+    if limited:
+        greedy_sequences(trainer.accuracies, feature_costs, [0.0], names)  # as far as the budget goes: what it has
+        expanded = _with_what_is_known(trainer, expanded)  # trained is known to the searches
     trainer.seconds_at_most = options.max_seconds
     reached = alphas[0]
     for alpha in alphas[1:]:
@@ -117,7 +150,6 @@ def _search(trainer: Trainer, costs: Costs, names: Sequence[str], median: tuple[
             break
         reached = alpha
     trainer.seconds_at_most = None
-    feature_costs = costs.at(costs.coefficients, median)
     lambdas = lambdas_of(options.lambdas, feature_costs)
     orders = greedy_sequences(trainer.accuracies, feature_costs, lambdas.tolist(), names)
     rows = np.array(orders, dtype=np.int32).reshape(len(lambdas), -1)

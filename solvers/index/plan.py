@@ -47,6 +47,13 @@ class IndexPlan(IndexContents):
     _look_up: LookUp = field(init=False, repr=False, metadata={"derived": True})
     _continuation: Continuation = field(init=False, repr=False, metadata={"derived": True})
     _answers: list[tuple[tuple[str, ...], float]] = field(init=False, repr=False, metadata={"derived": True})
+    _safe: Floats = field(init=False, repr=False, metadata={"derived": True})
+    """(c,) the accuracies of candidates on the rows that choose, less a standard error."""
+    _expected: dict[tuple[str, ...], tuple[float, float, int]] = field(
+        init=False, repr=False, metadata={"derived": True}
+    )
+    """What each set that can be decided for reaches, by its features: on all rows, and on those that report; and how
+    many rows tell as much as all of them, where other rows might have chosen another set."""
     _sequences: Sequences = field(init=False, repr=False, metadata={"derived": True})
 
     def __post_init__(self) -> None:
@@ -54,7 +61,8 @@ class IndexPlan(IndexContents):
         costs = Costs(self.powers, self.coefficients)
         curves = costs.of_sets(self.masks[self.candidates])
         levels = self.accuracies[self.candidates]
-        curves.flags.writeable = levels.flags.writeable = False
+        safe = self._safe_levels()
+        curves.flags.writeable = levels.flags.writeable = safe.flags.writeable = False
         names = [self._names(mask) for mask in self.masks[self.candidates].tolist()]
         index = Index(self.sizes, self.offsets, self.members, 0, 0)
         derived: dict[str, Any] = {
@@ -62,6 +70,8 @@ class IndexPlan(IndexContents):
             "_look_up": LookUp.of(curves, self.powers, levels, index),
             "_continuation": self._reachable(),
             "_answers": list(zip(names, levels.tolist(), strict=True)),
+            "_safe": safe,
+            "_expected": self._by_features(),
             "_sequences": self._index_sequences(costs),
         }
         plain = costs.dimensions == 1 and self.fixed_budget is None
@@ -110,15 +120,24 @@ class IndexPlan(IndexContents):
         features, accuracy = self._answers[choice]
         return _decision(features, accuracy, cost, method, position)
 
+    def expected(self, query: IndexQuery, decision: IndexDecision) -> tuple[float, int]:
+        """Say how often the chosen model will be right, and how many rows tell so much of that: of an accuracy that was
+        asked for, those that did not choose who reaches it."""
+        plain = decision.accuracy, decision.accuracy, self.rows
+        of_all, of_others, telling = self._expected.get(decision.features, plain)
+        return (of_all, telling) if query.min_accuracy is None else (of_others, self.rows - self.choosing)
+
     def skyline(self, size: float | tuple[float, ...] | None = None) -> tuple[SkylineItem, ...]:
         """List the undominated candidates at one size, by rising cost and accuracy, from their costs there."""
         point = self._checked_size(size)
         look_up = self._look_up
         costs = evaluate(look_up.curves, self.powers, sizes_of(point))
-        return tuple(
-            SkylineItem(features=self._answers[i][0], accuracy=self._answers[i][1], cost=float(costs[i]))
-            for i in skyline(costs, look_up.accuracies)[::-1].tolist()
-        )
+        return tuple(self._item(i, float(costs[i])) for i in skyline(costs, look_up.accuracies)[::-1].tolist())
+
+    def _item(self, candidate: int, cost: float) -> SkylineItem:
+        features, accuracy = self._answers[candidate]
+        expected, *_ = self._expected.get(features, (accuracy,))
+        return SkylineItem(features=features, accuracy=accuracy, expected_accuracy=expected, cost=cost)
 
     def predict(
         self,
@@ -172,23 +191,23 @@ class IndexPlan(IndexContents):
         return predict_linear(self.model_numbers[start:end], table, self.model_kind)
 
     def _cheapest(self, query: IndexQuery, size: Any) -> IndexDecision:
-        """Find the cheapest candidate that is accurate enough within the budget, by a scan."""
+        """Find the cheapest candidate that is accurate enough within the budget, by a scan: by the rows that
+        choose, with a standard error to spare."""
         if query.method not in ("poly-dom", "naive") or query.spent is not None or query.computed:
             fault = "goes with the methods poly-dom and naive, for an item of which nothing is computed"
             asked = "one_standard_error" if query.min_accuracy is None else "min_accuracy"
             raise InvalidRequest.at(Fault((asked,), fault))
         look_up = self._look_up
         costs = evaluate(look_up.curves, self.powers, sizes_of(size))
-        within, wanted = costs <= query.budget, query.min_accuracy or 0.0
+        within, shown = costs <= query.budget, np.ones(len(costs), dtype=bool)
+        wanted = -inf if query.min_accuracy is None else query.min_accuracy
         if query.one_standard_error:
-            wanted = max(wanted, self._shown(float(look_up.accuracies[within].max(initial=0.0))))
-        fine = np.flatnonzero(within & (look_up.accuracies >= wanted))
+            shown = look_up.accuracies >= self._shown(float(look_up.accuracies[within].max(initial=0.0)))
+        fine = np.flatnonzero(within & shown & (self._safe >= wanted))
         if not len(fine):
-            best = float(look_up.accuracies[within].max(initial=0.0))
-            raise Infeasible(
-                f"within {query.budget:g} {self.unit} the most accurate feature set is right {best:.4g} of the time, "
-                f"asked is {wanted:g}"
-            )
+            best = f"right {float(self._safe[within].max(initial=0.0)):.4g} of the time, a standard error to spare"
+            said = f"within {query.budget:g} {self.unit} the most accurate feature set is {best}"
+            raise Infeasible(f"{said}; asked is {wanted:g}")
         choice = int(fine[np.lexsort((-look_up.accuracies[fine], costs[fine]))[0]])
         features, accuracy = self._answers[choice]
         return _decision(features, accuracy, float(costs[choice]), query.method, None)
@@ -243,6 +262,25 @@ class IndexPlan(IndexContents):
         places = np.concatenate((self.candidates, self.model_sets)) if len(self.model_sets) else slice(None)
         return Continuation.of(self.masks[places], self.accuracies[places], len(self.features))
 
+    def _safe_levels(self) -> Floats:
+        """Give what candidates reach with a standard error to spare; older artifacts say nothing of that."""
+        if not len(self.reached):
+            return self.accuracies[self.candidates]
+        levels = self.reached[self.candidates, 0]
+        return np.asarray(levels - standard_error(levels, self.choosing))
+
+    def _by_features(self) -> dict[tuple[str, ...], tuple[float, float, int]]:
+        """Say what each set that can be decided for reaches, by its features."""
+        if not len(self.reached):
+            return {}
+        places = np.union1d(self.candidates, self.model_sets)
+        choosing, others, spread = self.reached[places].T
+        of_all = others + self.choosing / self.rows * (choosing - others)
+        variance = np.maximum(of_all * (1 - of_all), 1e-9)
+        telling = (variance / (variance / self.rows + spread**2)).astype(np.int64)
+        named = [self._names(mask) for mask in self.masks[places].tolist()]
+        return dict(zip(named, zip(of_all.tolist(), others.tolist(), telling.tolist(), strict=True), strict=True))
+
     def _followed(self, method: str, mask: int) -> list[int]:
         """List the sequences that go on from a set: the method's own, or those it begins, or all if it begins none."""
         sequences = self._sequences
@@ -281,6 +319,8 @@ class IndexPlan(IndexContents):
     def _mask(self, names: Sequence[str], where: str) -> int:
         mask = 0
         for name in names:
+            if name in self.left_out:
+                continue  # it was computed for nothing
             if name not in self.features:
                 known = ", ".join(self.features)
                 raise InvalidRequest.at(Fault((where,), f"names {name!r}, the features are {known}"))

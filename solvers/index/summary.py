@@ -34,6 +34,7 @@ def summarize(
     return {
         "unit": plan.unit,
         "features": len(plan.features),
+        "left_out": list(plan.left_out),
         "rows": trainer.dataset.rows,
         "naive": 1 << len(plan.features),
         "expanded": len(expanded.masks),

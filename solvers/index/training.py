@@ -8,7 +8,7 @@ others trains nothing that the first one has trained, and a cancelled build goes
 import json
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from importlib import import_module
@@ -26,6 +26,7 @@ from models.index import IndexOptions
 from solvers.base import Run
 from solvers.index.costs import members_of
 from solvers.index.lattice import Exhausted
+from solvers.index.selection_bias import unpacked
 from solvers.learners import archives, estimators, linear
 from solvers.learners.estimators import Folds
 
@@ -34,9 +35,10 @@ from solvers.learners.estimators import Folds
 class Trainer:
     """Learns accuracies and models of feature sets, and counts what it does.
 
-    known: accuracies by mask. asked_at_most, seconds_at_most: budgets; exceeding one raises Exhausted before anything
-    is trained. trained, recalled: feature sets whose accuracy was computed, or remembered; models_trained,
-    models_recalled: the same of final models. done: what was reported as progress.
+    known: accuracies by mask; bits: packed, of the rows that each is right about. asked_at_most, seconds_at_most:
+    budgets; exceeding one raises Exhausted before anything is trained. trained, recalled: feature sets whose accuracy
+    was computed, or remembered; models_trained, models_recalled: the same of final models. done: what was reported as
+    progress.
     """
 
     dataset: FeatureTable
@@ -48,6 +50,7 @@ class Trainer:
     columns: list[list[int]]
     prefix: str
     known: dict[int, float] = field(default_factory=dict)
+    bits: dict[int, bytes] = field(default_factory=dict)
     asked_at_most: int | None = None
     seconds_at_most: float | None = None
     trained: int = 0
@@ -68,7 +71,8 @@ class Trainer:
         ends = np.cumsum([0, *(len(feature.columns) for feature in dataset.spec.features)]).tolist()
         columns = [list(range(a, b)) for a, b in pairwise(ends)]
         made = cls(dataset, options, run, seed, classifier, folds, columns, _prefix(dataset, options, seed))
-        made.known[0] = estimators.majority_accuracy(dataset.labels, folds)
+        common = np.equal(dataset.labels, np.argmax(np.bincount(dataset.labels)))
+        made._learn(0, np.packbits(common).tobytes())
         made._refuse_what_cannot_be_kept()
         return made
 
@@ -103,6 +107,10 @@ class Trainer:
         self.done = max(self.done, min(done, self.total))
         self.run.progress(self.done, self.total, message)
 
+    def on_all_rows(self, table: FeatureTable) -> "Trainer":
+        """Train final models on more rows of the same features than accuracies are of."""
+        return replace(self, dataset=table, prefix=_prefix(table, self.options, self.seed))
+
     def columns_of(self, mask: int) -> list[int]:
         """List the columns of a set's features."""
         return [column for f in members_of(mask) for column in self.columns[f]]
@@ -115,21 +123,22 @@ class Trainer:
             raise Exhausted(
                 f"{self.asked} feature sets were asked for, {len(fresh)} more are over {self.asked_at_most}"
             )
-        for mask, data, was_known in self._results("accuracy", fresh, _accuracy):
-            self.known[mask] = float(np.frombuffer(data, dtype="<f8")[0])
+        for mask, data, was_known in self._results("right", fresh, _right):
+            self._learn(mask, data)
             self.trained += not was_known
             self.recalled += was_known
         return [self.known[mask] for mask in masks]
 
+    def _learn(self, mask: int, bits: bytes) -> None:
+        self.bits[mask] = bits
+        self.known[mask] = estimators.accuracy_of(unpacked(bits, self.dataset.rows), self.folds)
+
     def right(self, masks: Sequence[int]) -> dict[int, Floats]:
-        """Learn of feature sets about which rows each is right, 1 or 0, (n,): of the empty one by the common class."""
-        labels = self.dataset.labels
-        common = np.equal(labels, np.argmax(np.bincount(labels)))
-        results = self._results("right", [mask for mask in masks if mask], _right)
-        learned = {
-            mask: np.unpackbits(np.frombuffer(data, dtype=np.uint8), count=len(labels)) for mask, data, _ in results
-        }
-        return {mask: np.asarray(learned.get(mask, common), dtype=np.float64) for mask in masks}
+        """Tell of feature sets about which rows each is right, 1 or 0, (n,); the empty one is by the most common class.
+        Those that nobody asked for until now count for no budget."""
+        others = [mask for mask in masks if mask not in self.bits]
+        bits = self.bits | {mask: data for mask, data, _ in self._results("right", others, _right)}
+        return {mask: unpacked(bits[mask], self.dataset.rows).astype(np.float64) for mask in masks}
 
     def models(self, masks: Sequence[int]) -> list[bytes]:
         """Train the final models of feature sets, on all rows."""
@@ -173,8 +182,6 @@ class Trainer:
 
     def _fits(self, what: str, mask: int, data: bytes) -> bool:
         """Tell whether remembered bytes can be what they should be."""
-        if what == "accuracy":
-            return len(data) == 8 and 0 <= float(np.frombuffer(data, dtype="<f8")[0]) <= 1
         if what == "right":
             return len(data) == -(-self.dataset.rows // 8)
         if linear.kind_of(self.classifier) == "skops":
@@ -207,12 +214,6 @@ def _source_of(path: str) -> str:
     if module.__name__.startswith("sklearn.") or not getattr(module, "__file__", None):
         return ""
     return sha256(Path(str(module.__file__)).read_bytes()).hexdigest()
-
-
-def _accuracy(classifier: Any, table: Floats, labels: Any, folds: Folds) -> bytes:
-    with threadpool_limits(1):
-        score = estimators.cross_validate(estimators.copied(classifier), table, labels, folds)
-    return np.array([score], dtype="<f8").tobytes()
 
 
 def _right(classifier: Any, table: Floats, labels: Any, folds: Folds) -> bytes:

@@ -36,7 +36,7 @@ def fixed_sets(plan: IndexPlan) -> dict[str, int]:
     """Name masks of features: none, the cheapest ones, those of forward selection (the sequence of λ = 0), all."""
     curves, n = Costs(plan.powers, plan.coefficients), len(plan.features)
     cheapest = np.argsort(curves.at(plan.coefficients, plan.median_size), kind="stable").tolist()
-    sets = {(1 << n) - 1: "all features"}
+    sets = {(1 << n) - 1: f"all {n} features that were looked at" if plan.left_out else "all features"}
     for k in range(n):
         sets.setdefault(sum(1 << f for f in cheapest[:k]), f"the {k} cheapest features")
         sets.setdefault(sum(1 << f for f in plan.orders[0, :k].tolist()), f"the first {k} of forward selection")

@@ -30,7 +30,7 @@ from solvers.index.crossings import Index, build_index
 from solvers.index.greedy import greedy_sequences
 from solvers.index.lattice import Expanded, expand
 from solvers.index.plan import IndexPlan
-from solvers.learners.estimators import cross_validate
+from solvers.learners.estimators import accuracy_of, cross_validated
 from tests.bench._index_plots import plot
 from tests.bench._index_study import COEFFICIENTS, Way, ask, by, names_of, per_call, study
 from tests.bench._index_tables import short, tables, verdicts
@@ -266,12 +266,13 @@ def _trained(features: int, values: Floats, labels: NDArray[np.int32], known: di
     def accuracy(masks: Sequence[int]) -> list[float]:
         fresh = [mask for mask in masks if mask not in known]
         jobs = [
-            joblib.delayed(cross_validate)(
+            joblib.delayed(cross_validated)(
                 GaussianNB(), values[:, [f for f in range(13) if mask >> f & 1]], labels, folds
             )
             for mask in fresh
         ]
-        known.update(zip(fresh, joblib.Parallel(n_jobs=-1)(jobs), strict=True))
+        right = joblib.Parallel(n_jobs=-1)(jobs)
+        known.update(zip(fresh, (accuracy_of(each, folds) for each in right), strict=True))
         asked.update(masks)
         return [known[mask] for mask in masks]
 

@@ -352,12 +352,6 @@ def test_sizes_of_dimensions_that_do_not_agree_are_refused(costs: list[object], 
         build(table_of(plain.values, plain.labels.tolist(), costs), **options)
 
 
-def test_too_many_features_are_refused_with_what_to_do() -> None:
-    table = table_of(np.zeros((20, 21)), [0, 1] * 10, [1.0] * 21)
-    with pytest.raises(InvalidRequest, match="there are 21, an index takes at most 20: merge features, or drop some"):
-        build(table)
-
-
 def test_too_few_rows_of_a_class_are_refused() -> None:
     table = table_of(np.zeros((20, 1)), [0] * 17 + [1] * 3, [1.0])
     with pytest.raises(InvalidRequest, match="folds: class '1' has 3 rows, 5 folds need 5 of each class"):
@@ -385,9 +379,24 @@ def test_options_that_contradict_each_other_are_refused() -> None:
 
 
 def test_under_a_budget_a_slightly_smaller_alpha_cannot_be_afforded(table: FeatureTable) -> None:
+    """Beside the sequence of most accuracy, which comes first."""
     most = 9
     summary = build(table, max_models=most).summary
     assert summary["trainings"]["asked"] <= most
-    if 0 < summary["alpha"] < 2:
-        finer = build(table, alpha=summary["alpha"] * (1 - 1e-4)).summary
-        assert finer["expanded"] > most
+    assert 0 < summary["alpha"] < 2
+    finer = build(table, alpha=summary["alpha"] * (1 - 1e-4))
+    order = finer.plan.orders[0].tolist()
+    before = [sum(1 << f for f in order[:k]) for k in range(len(order))]
+    grown = {mask | 1 << f for mask in before for f in order if not mask >> f & 1}
+    expanded = finer.summary["expanded"]
+    assert expanded <= most
+    assert expanded - 1 + len(grown - set(finer.plan.masks.tolist())) >= most or expanded == most
+
+
+def test_under_a_budget_no_set_known_to_be_better_for_what_it_costs_is_left_out(table: FeatureTable) -> None:
+    plan = build(table, max_models=9, fixed_size=4.0).plan
+    assert plan.alpha > 0
+    for budget in np.linspace(0, plan.coefficients.sum(), 15).tolist():
+        chosen = plan.decide(IndexQuery(budget=budget))
+        costs = plan.coefficients[:, 0] @ (plan.masks[None] >> np.arange(4)[:, None] & 1)
+        assert chosen.accuracy == plan.accuracies[costs <= budget * (1 + 1e-12)].max()

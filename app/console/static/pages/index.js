@@ -158,7 +158,7 @@ function skylineFigure() {
       data: [
         {
           x: reply.items.map((one) => one.cost),
-          y: reply.items.map((one) => one.accuracy),
+          y: reply.items.map((one) => one.expected_accuracy),
           mode: "lines+markers",
           line: { shape: "hv", width: 2 },
           showlegend: false,
@@ -173,17 +173,18 @@ function skylineFigure() {
       layout: {
         xaxis: { title: { text: `cost (${reply.unit})` } },
         yaxis: {
-          title: { text: "accuracy" },
+          title: { text: "accuracy to expect" },
           tickformat: "~%",
           range: band(
-            reply.items.map((one) => one.accuracy),
-            { keep: chosen === undefined ? [] : [reply.items[chosen].accuracy] },
+            reply.items.map((one) => one.expected_accuracy),
+            { keep: chosen === undefined ? [] : [reply.items[chosen].expected_accuracy] },
           ),
         },
       },
       columns: [
         { title: "features", value: (one) => named(one.features) },
-        { title: "accuracy", key: "accuracy" },
+        { title: "accuracy to expect", key: "expected_accuracy" },
+        { title: "cross-validated", key: "accuracy" },
         { title: `cost (${reply.unit})`, key: "cost" },
       ],
       rows: reply.items,
@@ -259,7 +260,7 @@ page(async ({ solver, name }) => {
     }),
     show: (reply) =>
       table(
-        `${percent(reply.accuracy)} right for ${number(reply.cost)} ${unit}`,
+        `${percent(reply.expected.accuracy)} right for ${number(reply.cost)} ${unit}`,
         [{ title: "compute", value: (one) => one }],
         reply.features.length ? reply.features : ["nothing: the most common class"],
       ),

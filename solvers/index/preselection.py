@@ -1,0 +1,106 @@
+"""Which features an index looks at, where a table has more than a lattice of all subsets can hold.
+
+Features are taken one by one, as in matching pursuit: the one whose bins explain most of what those taken before leave
+of the classes, then the one whose bins explain most of it for its cost, in turn. Bins are quantiles, so that a feature
+may tell by any shape; what features tell only together is not seen. This takes no training, and rows of its own, which
+neither learn accuracies nor report: a feature that only happens to fit the rows that choose it is found out by others.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from models import FeatureTable
+from models.arrays import Floats, Int64s, UInt8s
+from solvers.index.lattice import MAX_FEATURES
+
+MOST_ROWS = 10_000
+SHARE = 1 / 3
+"""Rows that choose features, at most, and of all."""
+BINS = 8
+PASSES = 2
+"""How often the bins of all features taken are fitted again after each."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Narrowed:
+    """A table of the features that are looked at: whole, all of its rows; others, those that chose no feature;
+    left_out: the names of the other features, in the table's order."""
+
+    whole: FeatureTable
+    others: FeatureTable
+    left_out: tuple[str, ...] = ()
+
+
+def narrowed(table: FeatureTable, costs: Floats, rng: np.random.Generator) -> Narrowed:
+    """Choose ``MAX_FEATURES`` features by a third of the rows; a table of no more is left as it is.
+
+    costs: (F,) of each feature at the median size. O(MAX_FEATURES · n · d · C) for d columns and C classes.
+    """
+    features = table.spec.features
+    if len(features) <= MAX_FEATURES:
+        return Narrowed(table, table)
+    order = rng.permutation(table.rows)
+    cut = min(MOST_ROWS, int(SHARE * table.rows))
+    choosing, others = np.sort(order[:cut]), np.sort(order[cut:])
+    owners = np.repeat(np.arange(len(features)), [len(feature.columns) for feature in features])
+    taken = most_telling(table.values[choosing], table.labels[choosing].astype(np.int64), owners, costs, MAX_FEATURES)
+    whole = _only(table, owners, np.sort(taken))
+    left_out = tuple(feature.name for place, feature in enumerate(features) if place not in set(taken.tolist()))
+    return Narrowed(whole, whole.take(others), left_out)
+
+
+def most_telling(values: Floats, labels: Int64s, owners: Int64s, costs: Floats, count: int) -> Int64s:
+    """Take features one by one, by what their bins explain, and by that for their cost, in turn: (count,).
+
+    values: (n, d); labels: (n,) codes; owners: (d,) the feature of each column; costs: (F,) at least 0.
+
+    >>> values = np.array([[0, 1], [0, 0], [1, 1], [1, 0]] * 8, dtype=float)
+    >>> most_telling(values, values[:, 1].astype(np.int64), np.array([0, 1]), np.ones(2), 1).tolist()
+    [1]
+    """
+    bins = np.stack([_bins(column) for column in values.T])
+    left = np.eye(int(labels.max()) + 1)[labels]
+    left -= left.mean(axis=0)
+    fitted = np.zeros((len(bins), BINS, left.shape[1]))
+    prices = np.maximum(costs, np.finfo(np.float64).tiny)
+    taken: list[int] = []
+    while len(taken) < count:
+        gains = np.bincount(owners, weights=[_explained(each, left) for each in bins], minlength=len(costs))
+        gains[taken] = -np.inf
+        rates = np.where(gains > 0, gains / prices, gains)
+        taken.append(int((rates if len(taken) % 2 else gains).argmax()))
+        columns = np.flatnonzero(np.isin(owners, taken)).tolist()
+        for column in columns * PASSES:
+            left += fitted[column][bins[column]]
+            fitted[column] = _means(bins[column], left)
+            left -= fitted[column][bins[column]]
+    return np.array(taken, dtype=np.int64)
+
+
+def _bins(column: Floats) -> UInt8s:
+    """Put a column's values into bins of about as many rows each; equal values are in one."""
+    edges = np.unique(np.quantile(column, np.arange(1, BINS) / BINS, method="higher"))
+    return np.searchsorted(edges, column, side="left").astype(np.uint8)
+
+
+def _means(bins: UInt8s, left: Floats) -> Floats:
+    """Average what is left over each bin: (BINS, C), 0 for an empty one."""
+    counts = np.maximum(np.bincount(bins, minlength=BINS), 1)
+    sums = np.stack([np.bincount(bins, weights=each, minlength=BINS) for each in left.T], axis=1)
+    return np.asarray(sums / counts[:, None])
+
+
+def _explained(bins: UInt8s, left: Floats) -> float:
+    """Say by how much the bins' means lower what is left, (n, C), less what they would if they told nothing."""
+    counts = np.bincount(bins, minlength=BINS)
+    by_chance = (np.count_nonzero(counts) - 1) * float((left**2).sum()) / len(left)
+    return float((_means(bins, left) ** 2 * counts[:, None]).sum()) - by_chance
+
+
+def _only(table: FeatureTable, owners: Int64s, places: Int64s) -> FeatureTable:
+    """Take some of the features, with all rows."""
+    columns = np.flatnonzero(np.isin(owners, places))
+    spec = table.spec.model_copy(update={"features": tuple(table.spec.features[place] for place in places.tolist())})
+    categories = tuple(table.categories[column] for column in columns.tolist())
+    return replace(table, spec=spec, categories=categories, values=np.ascontiguousarray(table.values[:, columns]))

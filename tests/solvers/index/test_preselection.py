@@ -1,0 +1,84 @@
+"""Tables of more features than a lattice holds: which are looked at, by which rows, and what is said of them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models import FeatureTable, InvalidRequest
+from models.index import IndexOptions, IndexQuery
+from solvers import Run
+from solvers.index import fit
+from solvers.index.lattice import MAX_FEATURES
+from solvers.index.preselection import most_telling, narrowed
+from tests.oracles.index import table_of
+
+
+def wide(rows: int = 600, features: int = 60, told: tuple[int, ...] = (7, 23, 41), seed: int = 0) -> FeatureTable:
+    """Draw a table of which three features tell the class, one by how far it is from 0; the others nothing."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(2, size=rows)
+    values = rng.normal(size=(rows, features))
+    for place, column in enumerate(told):
+        shift = 1.2 * labels
+        values[:, column] = values[:, column] * (1 + 2 * shift) if place == 2 else values[:, column] + shift
+    return table_of(values, labels.tolist(), [1.0] * features)
+
+
+def test_what_tells_is_taken_first_whatever_its_shape() -> None:
+    table = wide()
+    taken = most_telling(table.values, table.labels.astype(np.int64), np.arange(60), np.ones(60), 3)
+    assert set(taken.tolist()) == {7, 23, 41}
+
+
+def test_every_second_feature_is_taken_by_what_it_tells_for_its_cost() -> None:
+    table, costs = wide(), np.ones(60)
+    costs[41], costs[[7, 23]] = 0.01, 50.0
+    taken = most_telling(table.values, table.labels.astype(np.int64), np.arange(60), costs, 2)
+    assert taken[0] in (7, 23, 41)
+    assert 41 in taken
+
+
+@pytest.mark.parametrize("features", [MAX_FEATURES, MAX_FEATURES + 1])
+def test_only_a_table_of_more_than_a_lattice_holds_is_narrowed(features: int) -> None:
+    table = wide(90, features, (0, 1, 2))
+    kept = narrowed(table, np.ones(features), np.random.default_rng(0))
+    assert len(kept.whole.spec.features) == MAX_FEATURES
+    assert len(kept.left_out) == features - MAX_FEATURES
+    assert (kept.whole.rows, kept.others.rows) == (90, 90 if features == MAX_FEATURES else 60)
+    if kept.left_out:
+        names = [feature.name for feature in table.spec.features]
+        assert [name for name in names if name not in kept.left_out] == [f.name for f in kept.whole.spec.features]
+        column = names.index(kept.whole.spec.features[-1].name)
+        assert np.array_equal(kept.whole.values[:, -1], table.values[:, column])
+
+
+def test_the_index_of_a_wide_table_uses_what_budgets_afford_and_says_what_comes_true() -> None:
+    fitted = fit(wide(), IndexOptions(max_models=62, folds=3), np.random.default_rng(0), Run())
+    plan, fresh = fitted.plan, wide(3_000, seed=9)
+    assert fitted.summary["rows"] == 400
+    assert len(fitted.summary["left_out"]) == 40
+    chosen = [plan.decide(IndexQuery(budget=budget)).features for budget in (0.0, 1.0, 2.0)]
+    assert list(map(len, chosen)) == [0, 1, 2]
+    assert set(chosen[2]) == {"f7", "f23"}  # a linear learner cannot use the third
+    items = [{"c7": row[7], "c23": row[23]} for row in fresh.values.tolist()]
+    labels = np.array(fresh.classes)[fresh.labels]
+    right = float((np.array(plan.predict(chosen[2], items).labels) == labels).mean())
+    assert right == pytest.approx(plan.decide(IndexQuery(budget=2.0)).accuracy, abs=0.06)
+    left_out = fitted.summary["left_out"][0]
+    assert plan.decide(IndexQuery(budget=2.0, computed=(left_out,))).features == chosen[2]
+    with pytest.raises(InvalidRequest, match="nothing"):
+        plan.decide(IndexQuery(budget=2.0, computed=("nothing",)))
+
+
+def test_rows_that_learn_and_report_choose_no_feature() -> None:
+    table = wide(240, 80)
+    kept = narrowed(table, np.ones(80), np.random.default_rng(0))
+    names = [feature.name for feature in table.spec.features]
+    column = names.index(kept.whole.spec.features[0].name)
+    reporting = np.isin(table.values[:, column], kept.others.values[:, 0])
+    assert reporting.sum() == kept.others.rows == 160
+    other_labels = np.where(reporting, 1 - table.labels, table.labels).astype(np.int32)
+    for changed, alike in ((other_labels, True), (1 - other_labels[::-1], False)):
+        again = narrowed(replace(table, labels=changed.astype(np.int32)), np.ones(80), np.random.default_rng(0))
+        assert (again.left_out == kept.left_out) == alike
