@@ -6,20 +6,28 @@ unit. *OCCAM* in docstrings is the paper of Ding, Xu and Lakshmanan.
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
-from models.artifact import ArtifactRef, DecisionFacts
-from models.base import LARGEST, ItemId, Items, Label, Name, Sent, Value
+from models.artifact import DecisionFacts
+from models.base import LARGEST, ItemId, Items, Label, Sent, Value
+from models.cost import Amount
+from models.limit_prices import LimitPrice
+from models.portfolio_streams import Cost, LedgerState, Pacing
 
 Metric = Literal["linf", "l1", "l2"]
 Objective = Literal["mean", "min"]
 Sampling = Literal["iid", "disjoint"]
 EstimatorName = Literal["occam", "neighbours", "forest", "boosting", "logistic", "stacked"]
-Cost = Annotated[float, Field(ge=0, le=LARGEST)]
 Coordinate = Annotated[float, Field(ge=-1e30, le=1e30)]
 Query = Annotated[Items[Coordinate], Field(min_length=1, max_length=100_000)]
+Text = Annotated[str, Field(min_length=1, max_length=1_000_000)]
 QuerySize = Annotated[float, Field(ge=0, le=LARGEST)]
-QuerySizes = QuerySize | Annotated[Items[QuerySize], Field(min_length=1, max_length=8)]
+QuerySizes = Annotated[
+    Annotated[QuerySize, Tag("constrained-number")]
+    | Annotated[Items[QuerySize], Field(min_length=1, max_length=8), Tag("list[number]")],
+    Discriminator(lambda size: "list[number]" if isinstance(size, list | tuple) else "constrained-number"),
+]
+"""Tags are as pydantic calls members of a union, which faults leave out."""
 Regularization = Annotated[float, Field(ge=0, le=1e6)]
 
 
@@ -77,7 +85,7 @@ class PortfolioOptions(Value):
     )
     embedder: Label | None = Field(
         default=None,
-        description="the endpoint that makes an item's embedding of its text, for runs; null: callers send embeddings",
+        description="the endpoint that makes a query's embedding of its text; null: callers send embeddings",
     )
     pareto_only: bool = Field(
         default=False, description="whether to leave out classifiers that another one beats in cost and accuracy"
@@ -147,11 +155,14 @@ def _refuse_neither(budget: Budget | RouteBudget | None, min_accuracy: float | N
 
 
 def _refuse_all_but_one(budget: Budget | RouteBudget) -> None:
-    names = list(type(budget).model_fields)
-    given = [name for name in names if getattr(budget, name) is not None]
+    _refuse_all_but_one_of(**{name: getattr(budget, name) for name in type(budget).model_fields})
+
+
+def _refuse_all_but_one_of(**fields: object) -> None:
+    given = [name for name, value in fields.items() if value is not None]
     if len(given) != 1:
         said = " and ".join(given) or "none"
-        raise ValueError(f"give exactly one of {', '.join(names)}; there is {said}")
+        raise ValueError(f"give exactly one of {', '.join(fields)}; there is {said}")
 
 
 class AssignmentOptions(Value):
@@ -190,6 +201,16 @@ class AssignmentOptions(Value):
         return self
 
 
+Sizes = Annotated[
+    Items[QuerySizes] | None,
+    Field(
+        description="the size of each query, a number or one for each of the dataset's size columns, where costs are "
+        "functions of it; null: they cost what they cost on average",
+        examples=[None],
+    ),
+]
+
+
 class AssignmentRequest(AssignmentOptions):
     """Queries to assign to classifiers."""
 
@@ -199,23 +220,32 @@ class AssignmentRequest(AssignmentOptions):
                 {
                     "queries": [[0.6, 0.3, 0.1, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]],
                     "budget": {"fraction": 0.6},
-                }
+                },
+                {"texts": ["Is this invoice paid?", "Summarise the contract."], "budget": {"fraction": 0.6}},
             ]
         }
     )
 
-    queries: Annotated[Items[Query], Field(min_length=1)] = Field(description="the embedding of each query")
-    sizes: Items[QuerySizes] | None = Field(
+    queries: Annotated[Items[Query], Field(min_length=1)] = Field(
+        default_factory=tuple, description="the embedding of each query"
+    )
+    texts: Annotated[Items[Text], Field(min_length=1)] | None = Field(
         default=None,
-        description="the size of each query, a number or one for each of the dataset's size columns, where costs are "
-        "functions of it; null: they cost what they cost on average",
+        description="the text of each query instead, of which the artifact's embedder makes the embedding",
         examples=[None],
     )
+    sizes: Sizes = None
+
+    @property
+    def count(self) -> int:
+        """How many queries there are."""
+        return len(self.queries if self.texts is None else self.texts)
 
     @model_validator(mode="after")
     def _has_a_size_for_each(self) -> "AssignmentRequest":
-        if self.sizes is not None and len(self.sizes) != len(self.queries):
-            raise ValueError(f"there are {len(self.sizes)} sizes for {len(self.queries)} queries")
+        _refuse_all_but_one_of(queries=self.queries or None, texts=self.texts)
+        if self.sizes is not None and len(self.sizes) != self.count:
+            raise ValueError(f"there are {len(self.sizes)} sizes for {self.count} queries")
         return self
 
 
@@ -232,6 +262,9 @@ class AssignmentFigures(Value):
     cost: float = Field(description="what the assignment costs, the embeddings included, in the artifact's unit")
     gap: float = Field(description="proved: the optimum is at most this share of the value above it")
     usage: dict[str, int] = Field(description="for each classifier the number of queries that it gets")
+    prices: Items[LimitPrice] = Field(
+        description="each limit, with its use and its shadow price; none where the highest least estimate is asked for"
+    )
 
 
 class Assignment(AssignmentFigures):
@@ -240,22 +273,24 @@ class Assignment(AssignmentFigures):
     budget: float = Field(description="the budget for the whole batch, in the artifact's unit")
 
 
+class Embedding(Value):
+    """What the embedder took that was called for the decision."""
+
+    endpoint: str = Field(description="the embedder that was called")
+    cost: float = Field(description="what its calls cost, in the artifact's unit")
+    seconds: float = Field(description="how long the decision waited for it")
+
+
+Embedded = Annotated[
+    Embedding | None,
+    Field(description="what was called to embed the text, beside what the decision costs; left out: nothing was"),
+]
+
+
 class AssignmentReply(Assignment, DecisionFacts):
     """An assignment together with the artifact it came from."""
 
-
-class Pacing(Value):
-    """A stream of single queries that share a budget, counted in the store."""
-
-    ledger: Name = Field(
-        description="the name under which the stream's spending is counted, for this portfolio in all its versions; "
-        "the first query sets the total and the number of queries; it is forgotten 90 days after its last query, and a "
-        "further stream needs a further name"
-    )
-    total: Cost = Field(description="what the whole stream may cost, in the artifact's unit; never exceeded")
-    queries: int = Field(
-        ge=1, le=10**12, description="how many queries the stream will have; more are answered while something is left"
-    )
+    embedding: Embedded = None
 
 
 class RouteQuery(Sent):
@@ -265,11 +300,22 @@ class RouteQuery(Sent):
         json_schema_extra={"examples": [{"query": [0.6, 0.3, 0.1, 0, 0, 0, 0, 0, 0, 0], "budget": {"fraction": 0.5}}]}
     )
 
-    query: Query = Field(description="the embedding of the query")
+    query: Query = Field(default_factory=tuple, description="the embedding of the query")
+    text: Text | None = Field(
+        default=None,
+        description="the query's text instead, of which the artifact's embedder makes the embedding",
+        examples=[None],
+    )
     size: QuerySizes | None = Field(
         default=None,
         description="the query's size, a number or one for each of the dataset's size columns, where costs are "
         "functions of it; null: it costs what queries cost on average",
+        examples=[None],
+    )
+    costs: Annotated[Items[Amount], Field(min_length=1, max_length=200)] | None = Field(
+        default=None,
+        description="what the query costs each classifier, beside its embedding, in the artifact's unit and order; "
+        "null: what its size says, else the means",
         examples=[None],
     )
     item: ItemId | None = Field(
@@ -287,7 +333,10 @@ class RouteQuery(Sent):
 
     @model_validator(mode="after")
     def _has_a_limit(self) -> "RouteQuery":
+        _refuse_all_but_one_of(query=self.query or None, text=self.text)
         _refuse_neither(self.budget, self.min_accuracy)
+        if self.costs is not None and self.size is not None:
+            raise ValueError("give costs or size, not both")
         return self
 
 
@@ -301,22 +350,17 @@ class RouteRequest(RouteQuery):
                     "query": [0.6, 0.3, 0.1, 0, 0, 0, 0, 0, 0, 0],
                     "budget": {"fraction": 0.5},
                     "budget_pacing": {"ledger": "today", "total": 100000, "queries": 10000},
-                }
+                },
+                {"text": "Is this invoice paid?", "budget": {"fraction": 0.5}},
             ]
         }
     )
 
     budget_pacing: Pacing | None = Field(
         default=None,
-        description="a stream's ledger, whose total then counts and not the budget, unless the store is away; it "
-        "plans with mean costs, so no size goes with it",
+        description="a stream's ledger, whose total then counts and not the budget, unless the store is away; within "
+        "further limits, queries are refused while it is",
     )
-
-    @model_validator(mode="after")
-    def _is_paced_by_mean_costs(self) -> "RouteRequest":
-        if self.budget_pacing is not None and self.size is not None:
-            raise ValueError("budget_pacing plans with mean costs: leave size out, or budget_pacing")
-        return self
 
 
 class RouteDecision(Value):
@@ -333,58 +377,8 @@ class RouteDecision(Value):
     budget: float = Field(description="what a query may cost on average, in the artifact's unit")
 
 
-class LedgerState(Value):
-    """How far a stream has come."""
-
-    ledger: Name = Field(description="the ledger's name")
-    corrected: bool = Field(description="whether the price was corrected; not while the store cannot be reached")
-    spent: float | None = Field(description="what the stream has spent, this query included; null if not known")
-    queries: int | None = Field(description="how many queries it has had, this one included; null if not known")
-
-
 class RouteReply(RouteDecision, DecisionFacts):
     """A decision together with the artifact it came from."""
 
     budget_pacing: LedgerState | None = Field(description="the stream's ledger, null if there is none")
-
-
-class CurvePoint(Value):
-    """What one method reaches at one budget on held-out items."""
-
-    budget: float = Field(description="what a query may cost on average, in the artifact's unit")
-    estimated_accuracy: float | None = Field(
-        description="the mean of the method's estimates, uncorrected, from 0 to 1; null if it has none"
-    )
-    accuracy: float = Field(description="the share of items, from 0 to 1, that were answered rightly")
-    cost: float = Field(
-        description="what a query really cost on average, in the artifact's unit; above the budget where held-out "
-        "items were dearer than those that the build learned the costs from"
-    )
-    usage: dict[str, int] = Field(description="for each classifier the number of queries that it got")
-
-
-class Curve(Value):
-    """What a method reaches over budgets."""
-
-    method: str = Field(
-        description="occam: whole batches; route: single queries by shadow price; single_best, random, frugal_mct, "
-        "oracle: baselines"
-    )
-    points: Items[CurvePoint] = Field(description="by rising budget")
-
-
-class ShadowPrice(Value):
-    """The price of cost at one budget."""
-
-    budget: float = Field(description="what a query may cost on average, in the artifact's unit")
-    price: float = Field(description="the accuracy that a further unit of cost brings there")
-
-
-class CurveReply(Value):
-    """Accuracy against budget, the methods side by side."""
-
-    curves: Items[Curve] = Field(description="each method, on the items that the build has not seen")
-    prices: Items[ShadowPrice] = Field(description="the shadow prices that single queries are routed by")
-    items: int = Field(description="the number of held-out items")
-    unit: str = Field(description="the unit of costs and budgets")
-    artifact: ArtifactRef = Field(description="the artifact that answered")
+    embedding: Embedded = None

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 from models.artifact import DecisionFacts
 from models.base import Items, Label, Value
 from models.cost import Amount, told_by
-from models.portfolio import AssignmentFigures, AssignmentRequest, Budget
+from models.portfolio import AssignmentFigures, AssignmentOptions, AssignmentRequest, Budget, Embedded, Sizes
 from models.trace import MOST_RESOURCES
 
 Goal = Literal["accuracy", "cost"]
@@ -35,7 +35,8 @@ Floor = Annotated[float, Field(ge=0, le=1)]
 
 
 class AtLeast(Value):
-    """A floor of the mean estimate, less what the regularization takes off."""
+    """A floor of the share of right answers: of the mean estimate, less what such estimates were too high by on
+    held-out items and a standard error, or less what the regularization takes off, if that is more."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"at_least": 0.95}]})
 
@@ -109,7 +110,7 @@ class GroupLimits(Value):
 
     budget: Budget | None = Field(default=None, description="what they may cost", examples=[{"per_query": 2.0}])
     accuracy: AtLeast | None = Field(
-        default=None, description="a floor of their mean estimate", examples=[{"at_least": 0.9}]
+        default=None, description="a floor of the share of right answers to them", examples=[{"at_least": 0.9}]
     )
     classifiers: dict[Label, ClassifierLimits] = Field(
         default={}, max_length=200, description="for classifiers by name, what each may answer of them"
@@ -138,9 +139,10 @@ class Groups(Value):
     )
 
 
-class ConstrainedRequest(AssignmentRequest):
-    """Queries to assign to classifiers within a budget, or within several limits at once."""
+class LimitedOptions(AssignmentOptions):
+    """What a batch is held to, and what each of its queries has of its own beside its embedding."""
 
+    sizes: Sizes = None
     goal: Goal = Field(
         default="accuracy",
         description="accuracy: the highest mean of the estimates, less what the regularization takes off; cost: the "
@@ -148,7 +150,7 @@ class ConstrainedRequest(AssignmentRequest):
         examples=["accuracy"],
     )
     accuracy: AtLeast | None = Field(
-        default=None, description="a floor of the mean estimate of all queries", examples=[{"at_least": 0.5}]
+        default=None, description="a floor of the share of right answers to all queries", examples=[{"at_least": 0.5}]
     )
     classifiers: dict[Label, ClassifierLimits] = Field(
         default={}, max_length=200, description="for classifiers by name, what each may or must answer", examples=[{}]
@@ -163,7 +165,7 @@ class ConstrainedRequest(AssignmentRequest):
         default=None, description="a label for each query, and what each label is held to", examples=[None]
     )
     min_group_accuracy: Floor | None = Field(
-        default=None, description="a floor of the mean estimate of every group", examples=[None]
+        default=None, description="a floor of the share of right answers to every group", examples=[None]
     )
     costs: Matrix | None = Field(
         default=None,
@@ -180,7 +182,7 @@ class ConstrainedRequest(AssignmentRequest):
         return bool(self.goal == "cost" or self.classifiers or self.resources or any(one is not None for one in given))
 
     @model_validator(mode="after")
-    def _has_a_limit(self) -> "ConstrainedRequest":
+    def _has_a_limit(self) -> "LimitedOptions":
         if not self.is_constrained:
             if self.budget is None and self.min_accuracy is None:
                 raise ValueError("give a budget, or a min_accuracy, or both, or other limits; there is none")
@@ -191,9 +193,10 @@ class ConstrainedRequest(AssignmentRequest):
             raise ValueError("objective min goes with one budget: with other limits give min_group_accuracy")
         return self
 
-    @model_validator(mode="after")
-    def _fits_its_queries(self) -> "ConstrainedRequest":
-        n = len(self.queries)
+    def refuse_unfit(self, n: int) -> None:
+        """Raise ValueError unless what each query has of its own is there for n queries."""
+        if self.sizes is not None and len(self.sizes) != n:
+            raise ValueError(f"there are {len(self.sizes)} sizes for {n} queries")
         if self.costs is not None and self.sizes is not None:
             raise ValueError("give costs or sizes, not both")
         if self.costs is not None and len(self.costs) != n:
@@ -205,29 +208,27 @@ class ConstrainedRequest(AssignmentRequest):
         for name, resource in self.resources.items():
             if isinstance(resource.uses, tuple) and len(resource.uses) != n:
                 raise ValueError(f"there are {len(resource.uses)} rows of uses of {name!r} for {n} queries")
-        return self
 
     def _refuse_other_groups(self, groups: Groups, n: int) -> None:
         if len(groups.labels) != n:
             raise ValueError(f"there are {len(groups.labels)} labels of groups for {n} queries")
         if (many := len(set(groups.labels))) > MOST_LABELS:
             raise ValueError(f"there are {many} different labels of groups, at most {MOST_LABELS} are taken")
+        if absent := sorted(set(groups.limits) - set(groups.labels)):
+            there = ", ".join(sorted(set(groups.labels))[:8])
+            raise ValueError(f"groups limit {absent[0]!r}, a label that no query has; there are {there}")
         named = {name for limits in groups.limits.values() for name in limits.resources}
         if stranger := sorted(named - set(self.resources)):
             raise ValueError(f"groups limit {stranger[0]!r}, which is none of the resources")
 
 
-class LimitPrice(Value):
-    """One limit: how much of it is used, and what one more unit of it would bring."""
+class ConstrainedRequest(LimitedOptions, AssignmentRequest):
+    """Queries to assign to classifiers within a budget, or within several limits at once."""
 
-    limit: str = Field(description="where it stands in the request", examples=["classifiers.large.at_most"])
-    at_least: float | None = Field(description="the bound, if at least so much must be used; else null")
-    at_most: float | None = Field(description="the bound, if at most so much may be used; else null")
-    used: float = Field(description="what the assignment uses, in the limit's unit; of floors the sum of estimates")
-    price: float = Field(
-        description="the shadow price, at least 0: what one unit more room brings, in right answers, or in the "
-        "artifact's unit where the goal is cost; 0 where the limit does not bind"
-    )
+    @model_validator(mode="after")
+    def _fits_its_queries(self) -> "ConstrainedRequest":
+        self.refuse_unfit(self.count)
+        return self
 
 
 class ConstrainedAssignment(AssignmentFigures):
@@ -236,8 +237,9 @@ class ConstrainedAssignment(AssignmentFigures):
     budget: float | None = Field(
         description="the budget for the whole batch, in the artifact's unit; null if there is none"
     )
-    prices: Items[LimitPrice] = Field(description="each limit, with its use and its shadow price")
 
 
 class ConstrainedReply(ConstrainedAssignment, DecisionFacts):
     """An assignment within several limits together with the artifact it came from."""
+
+    embedding: Embedded = None

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from app import terminal
 from app.building.worker import training_on
-from app.clock import now
 from app.demo.images import SEED, DigitClassifier, Split, probabilities
 from app.demo.stage import Stage
 from app.demo.timing import timed
+from app.processes.clock import now
 from app.store.repositories import Repositories
 from models import ArtifactRecord, BuildRequest, Trace, TraceSpec, dataset_from_columns
 from models.arrays import Floats

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from app.pictures.canvas import QUIET, colour, legend, panels, percents, shown
 from app.serving.catalog import Live
-from models.portfolio import Curve
+from models.portfolio_curves import Curve
 from solvers.portfolio import PortfolioPlan
 
 OURS = ("occam", "route")

@@ -1,50 +1,119 @@
 """Streams of single queries that share a budget: each is routed by what the stream has spent so far."""
 
 import asyncio
-
-import numpy as np
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from app.serving.catalog import Live
-from app.store.ledgers import Ledgers
+from app.store.ledgers import Counted, Ledgers
+from models import Fault, InvalidRequest
 from models.arrays import Bools, Floats
 from models.errors import StoreRefused, StoreUnavailable
-from models.portfolio import LedgerState, Pacing, RouteDecision
+from models.portfolio import RouteDecision, RouteQuery
+from models.portfolio_streams import LedgerState, Pacing
 from solvers.portfolio import PortfolioPlan
-from solvers.portfolio.pacing import Stream
+from solvers.portfolio.limits import uses_of
+from solvers.portfolio.pacing import Account, Spending, Stream, Terms, Window
 
 LEDGER_WAIT_S = 0.5
 """A stream's price stays uncorrected if the store does not answer within this time."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Single:
+    """A query to route. estimates: (m,); budget: what it may cost on average, without a ledger; among: (m,) the
+    classifiers that can be had, None: all."""
+
+    query: RouteQuery
+    estimates: Floats
+    budget: float
+    among: Bools | None = None
+
+
 async def paced(
-    live: Live[PortfolioPlan],
-    query: tuple[Floats, float, float],
-    pacing: Pacing,
-    ledgers: Ledgers,
-    *,
-    is_up: bool,
-    among: Bools | None = None,
+    live: Live[PortfolioPlan], single: Single, pacing: Pacing, ledgers: Ledgers, *, is_up: bool
 ) -> tuple[RouteDecision, LedgerState]:
-    """Route one query of a stream, given its estimates, budget and lot; by the plain price if the store is away.
+    """Route one query of a stream; by the plain price if the store is away, unless more than a total is to be kept.
 
-    among: (m,) the classifiers that can be had, None: all. Raises Infeasible if nothing is left, Conflict if the ledger
-    has other terms.
+    Raises Infeasible if nothing is left, Conflict if the ledger has other terms, InvalidRequest for what the portfolio
+    does not have, StoreUnavailable.
     """
-    plan = live.plan
-    stream = Stream(pacing.total, pacing.queries, plan.cheapest)
-    stream.refuse_if_hopeless(plan.unit)
-    estimates, budget, lot = query
+    plan, terms = live.plan, terms_of(live.plan, single, pacing)
+    costs, lot = plan.own_costs(single.query), plan.lot_of(single.query)
 
-    def choose(now: float, most: float) -> RouteDecision:
-        decision: RouteDecision = plan.route(estimates, budget, budget_now=now, most=most, lot=lot, among=among)
+    def routed(states: tuple[Spending, ...], able: Bools) -> RouteDecision:
+        decision: RouteDecision = plan.route(
+            single.estimates,
+            single.budget,
+            budget_now=terms.budget_now(states),
+            lot=lot,
+            costs=costs,
+            among=able,
+            priced=terms.priced(states),
+        )
         return decision
 
-    uncorrected = LedgerState(ledger=pacing.ledger, corrected=False, spent=None, queries=None)
+    def choose(states: tuple[Spending, ...], able: Bools) -> int:
+        decisions.append(routed(states, able))
+        return plan.classifiers.index(decisions[-1].classifier)
+
+    def plainly() -> tuple[RouteDecision, LedgerState]:
+        if pacing.is_of_several:
+            raise StoreUnavailable("the store is away: a stream is kept within several limits only with it")
+        decision = plan.route(single.estimates, single.budget, lot=lot, costs=costs, among=single.among)
+        return decision, LedgerState(ledger=pacing.ledger, corrected=False, spent=None, queries=None)
+
+    decisions: list[RouteDecision] = []
     if not is_up:
-        return choose(budget, np.inf), uncorrected
-    counting = asyncio.to_thread(ledgers.count, live.ref.name, pacing.ledger, stream, choose)
+        return plainly()
+    counting = asyncio.to_thread(ledgers.count, live.ref.name, pacing.ledger, terms, choose)
     try:
-        decision, state = await asyncio.wait_for(counting, LEDGER_WAIT_S)
+        _, counted = await asyncio.wait_for(counting, LEDGER_WAIT_S)
     except (StoreUnavailable, StoreRefused, TimeoutError):
-        return choose(budget, np.inf), uncorrected
-    return decision, LedgerState(ledger=pacing.ledger, corrected=True, spent=state.spent, queries=state.queries)
+        return plainly()
+    return decisions[-1], _told(pacing, terms, counted)
+
+
+def terms_of(plan: PortfolioPlan, single: Single, pacing: Pacing) -> Terms:
+    """Say what a stream is held to, and what this query takes of it; raises InvalidRequest, and Infeasible where not
+    even the least that queries take fits."""
+    accounts = tuple(_accounts(plan, single.query, pacing))
+    for account in accounts:
+        account.stream.refuse_if_hopeless(plan.unit if account.is_cost else f"of {account.name[1]}")
+    for name in pacing.classifiers:
+        if name not in plan.classifiers:
+            said = f"is no classifier of this portfolio; there are {', '.join(plan.classifiers)}"
+            raise InvalidRequest.at(Fault(("budget_pacing", "classifiers", name), said))
+    limits = pacing.classifiers.items()
+    windows = [Window(name, plan.classifiers.index(name), one.at_most, one.window_s) for name, one in limits]
+    return Terms(accounts, tuple(windows), single.among)
+
+
+def _accounts(plan: PortfolioPlan, query: RouteQuery, pacing: Pacing) -> Iterator[Account]:
+    own = plan.own_costs(query)
+    costs = (plan.costs if own is None else own) + plan.embedding_cost
+    yield Account((), Stream(pacing.total, pacing.queries, plan.cheapest), costs, is_cost=True)
+    if (tenant := pacing.tenant) is not None:
+        yield Account(("tenant", tenant.name), Stream(tenant.total, tenant.queries, plan.cheapest), costs, is_cost=True)
+    told, means = plan.own_uses(query), dict(zip(plan.resources, plan.resource_means, strict=True))
+    for name, resource in pacing.resources.items():
+        place = ("budget_pacing", "resources", name)
+        uses = uses_of(plan.classifiers, told, resource.uses, place)
+        least = float(uses_of(plan.classifiers, means, resource.uses, place).min())
+        yield Account(place[1:], Stream.of_resource(resource.total, pacing.queries, least), uses, is_cost=False)
+
+
+def _told(pacing: Pacing, terms: Terms, counted: Counted) -> LedgerState:
+    names = [account.name for account in terms.accounts]
+    spent = {name: state.spent for name, state in zip(names, counted.states, strict=True)}
+    return LedgerState(
+        ledger=pacing.ledger,
+        corrected=True,
+        spent=counted.states[0].spent,
+        queries=counted.states[0].queries,
+        tenant_spent=next((each for name, each in spent.items() if name[:1] == ("tenant",)), None),
+        resources={name[1]: each for name, each in spent.items() if name[:1] == ("resources",)},
+        calls_left={
+            window.name: max(free, 0) for window, free in zip(terms.windows, counted.free, strict=bool(terms.windows))
+        },
+    )

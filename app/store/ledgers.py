@@ -1,90 +1,180 @@
 """Ledgers: what streams of single queries have spent, counted in the store for all servers at once.
 
-A server chooses by the state that it saw last, and the store takes the choice only if the stream's total still allows
-it; else it tells its state, and the server chooses again. So a total is never exceeded, however many servers count.
+A server chooses by the state that it saw last, and the store takes the choice only if every account of the stream, and
+the rate limit of the classifier, still allows it; else it tells its state, and the server chooses again. So nothing is
+ever exceeded, however many servers count. Rate limits are kept by the store's clock and the time of each call.
 """
 
-from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
 
 from app.store.client import Store, key
 from models.errors import Conflict, Infeasible
-from models.portfolio import RouteDecision
-from solvers.portfolio.pacing import MOST_LEAN, ROUNDING, Spending, Stream
+from solvers.portfolio.pacing import MOST_LEAN, ROUNDING, Account, Choose, Spending, Terms, Window
 
 KEPT_S = 90 * 24 * 3600
 """A ledger goes when nobody has counted in it for so long, in seconds."""
 MOST_REMEMBERED = 10_000
-"""Ledgers whose state a server remembers; then it forgets all and asks the store again."""
+"""Accounts whose state a server remembers; then it forgets all and asks the store again."""
 TRIES = 20
 """Choices that other servers may outrun before the cheapest is taken."""
 _COUNT = """
-local kept = redis.call('HMGET', KEYS[1], 'spent', 'queries', 'lean', 'terms')
-local terms = ARGV[1] .. ' ' .. ARGV[3]
-if kept[4] and kept[4] ~= terms then
-    return {-1, kept[1], kept[2], kept[3]}
+local accounts, lowest = tonumber(ARGV[1]), tonumber(ARGV[2])
+local counts, chosen = tonumber(ARGV[4]) == 1, tonumber(ARGV[5])
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local told, states, able = {0}, {}, counts
+for i = 1, accounts do
+    local at = 6 + (i - 1) * 7
+    local name, allowed, cheapest = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+    local planned, highest = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
+    local amount, leaning = tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6])
+    local kept = redis.call('HMGET', KEYS[1], name .. 'spent', name .. 'queries', name .. 'lean', name .. 'terms')
+    local terms = ARGV[at + 1] .. ' ' .. ARGV[at + 3]
+    if kept[4] and kept[4] ~= terms then
+        return {-i}
+    end
+    local spent, queries, lean = tonumber(kept[1] or '0'), tonumber(kept[2] or '0'), tonumber(kept[3] or '0')
+    able = able and spent + amount + math.max(planned - queries - 1, 0) * cheapest <= allowed
+    lean = math.min(math.max(lean + leaning, lowest), highest)
+    states[i] = {name, spent, queries, lean, amount, terms, tonumber(kept[3] or '0')}
 end
-local spent, queries, lean = tonumber(kept[1] or '0'), tonumber(kept[2] or '0'), tonumber(kept[3] or '0')
-local allowed, cheapest, planned, most_lean = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local taken = 0
-if #ARGV > 5 then
-    local cost, leaning = tonumber(ARGV[6]), tonumber(ARGV[7])
-    if spent + cost + math.max(planned - queries - 1, 0) * cheapest <= allowed then
-        taken, spent, queries = 1, spent + cost, queries + 1
-        lean = math.min(math.max(lean + leaning, -most_lean), most_lean)
-        redis.call('HSET', KEYS[1], 'spent', string.format('%.17g', spent),
-            'queries', string.format('%.0f', queries), 'lean', string.format('%.17g', lean), 'terms', terms)
-        redis.call('EXPIRE', KEYS[1], ARGV[5])
+local windows = #KEYS - 1
+for i = 1, windows do
+    local at = 6 + accounts * 7 + (i - 1) * 2
+    redis.call('ZREMRANGEBYSCORE', KEYS[i + 1], '-inf', string.format('%.0f', now - tonumber(ARGV[at + 1]) * 1000000))
+    local free = tonumber(ARGV[at]) - redis.call('ZCARD', KEYS[i + 1])
+    able = able and (i ~= chosen or free > 0)
+    told[1 + accounts * 3 + i] = free
+end
+for i = 1, accounts do
+    local name, spent, queries, lean, amount, terms, old = unpack(states[i])
+    if able then
+        spent, queries, old = spent + amount, queries + 1, lean
+        redis.call('HSET', KEYS[1], name .. 'spent', string.format('%.17g', spent),
+            name .. 'queries', string.format('%.0f', queries), name .. 'lean', string.format('%.17g', lean),
+            name .. 'terms', terms)
+    end
+    told[3 * i - 1] = string.format('%.17g', spent)
+    told[3 * i] = string.format('%.0f', queries)
+    told[3 * i + 1] = string.format('%.17g', old)
+end
+if able then
+    told[1] = 1
+    redis.call('EXPIRE', KEYS[1], ARGV[3])
+    if chosen > 0 then
+        local at = 6 + accounts * 7 + (chosen - 1) * 2
+        redis.call('ZADD', KEYS[chosen + 1], string.format('%.0f', now), string.format('%.0f', now) .. ' ' .. told[3])
+        redis.call('EXPIRE', KEYS[chosen + 1], math.ceil(tonumber(ARGV[at + 1])) + 1)
+        told[1 + accounts * 3 + chosen] = told[1 + accounts * 3 + chosen] - 1
     end
 end
-return {taken, string.format('%.17g', spent), string.format('%.0f', queries), string.format('%.17g', lean)}
+return told
 """
-"""Tells the state, and before that counts a query, given its cost and leaning, if the total allows it."""
+"""Tells the state, and before that counts a query, given its choice, if all accounts and the classifier's window allow
+it: in each account what is taken of it, and its leaning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How far the accounts have come, and how many calls windows have free, in the terms' order."""
+
+    states: tuple[Spending, ...]
+    free: tuple[int, ...]
 
 
 class Ledgers:
-    """The ledgers of one store, and the state of each as this server saw it last."""
+    """The ledgers of one store, and the state of each account as this server saw it last."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._seen: dict[str, Spending] = {}
+        self._seen: dict[tuple[str, tuple[str, ...]], Spending] = {}
 
-    def count(
-        self, portfolio: str, name: str, stream: Stream, choose: Callable[[float, float], RouteDecision]
-    ) -> tuple[RouteDecision, Spending]:
+    def count(self, portfolio: str, name: str, terms: Terms, choose: Choose) -> tuple[int, Counted]:
         """Choose for the next query of a stream, and count it in the ledger of this name.
 
-        choose: given the budget whose price counts now, and what the query may cost at most. Raises Infeasible if
-        nothing is left for it, Conflict if the ledger has other terms, and what the store raises.
+        Raises Infeasible if nothing is left for it, Conflict if the ledger has other terms, and what the store raises.
         """
         ledger = key("ledger", portfolio, name)
-        state = self._seen.get(ledger) or self._ask(ledger, stream)[1]
+        seen = self._remembered(ledger, terms)
+        counted = self._ask(ledger, terms)[1] if seen is None else seen
         for tried in range(TRIES + 1):
-            most = stream.most(state)
-            if most < stream.cheapest:
-                state = self._ask(ledger, stream)[1]  # it may have been emptied meanwhile
-                if stream.most(state) < stream.cheapest:
+            able = terms.able(counted.states, counted.free)
+            if not able.any():
+                counted = self._ask(ledger, terms)[1]  # it may have been emptied meanwhile
+                if not terms.able(counted.states, counted.free).any():
                     break
                 continue
-            hurried = tried == TRIES
-            decision = choose(*(stream.cheapest, stream.cheapest) if hurried else (stream.budget_now(state), most))
-            taken, state = self._ask(ledger, stream, decision.cost, stream.leaning(state, decision.cost))
+            if tried == TRIES:
+                able &= terms.accounts[0].uses <= terms.accounts[0].uses[able].min()
+            choice = choose(counted.states, able)
+            taken, counted = self._ask(ledger, terms, choice, counted.states)
             if taken:
-                return decision, state
-        raise Infeasible(
-            f"ledger {name!r} has spent {state.spent:g} of {stream.total:g} on {state.queries} queries; the "
-            f"cheapest answer costs {stream.cheapest:g}; begin another ledger"
-        )
+                return choice, counted
+        raise Infeasible(_exhausted(name, terms, counted))
 
-    def _ask(self, ledger: str, stream: Stream, *counted: float) -> tuple[bool, Spending]:
-        """Ask for the state; counted: cost and leaning of a query, taken off what is left if it is left."""
-        arguments = (stream.total * (1 + ROUNDING), stream.cheapest, stream.queries, MOST_LEAN, KEPT_S, *counted)
-        taken, spent, queries, lean = self._store.run(_COUNT, [ledger], [repr(each) for each in arguments])
-        if taken < 0:
-            asked = f"{stream.total:g} for {stream.queries} queries"
-            raise Conflict(
-                f"this ledger was begun with another total or number of queries than {asked}; take a new name"
-            )
+    def _remembered(self, ledger: str, terms: Terms) -> Counted | None:
+        """Give what was seen last; None if that is not all, or windows tell by the clock what they have free."""
+        states = [self._seen.get((ledger, account.name)) for account in terms.accounts]
+        known = tuple(state for state in states if state is not None)
+        return Counted(known, ()) if len(known) == len(states) and not terms.windows else None
+
+    def _ask(
+        self, ledger: str, terms: Terms, choice: int | None = None, states: tuple[Spending, ...] = ()
+    ) -> tuple[bool, Counted]:
+        """Ask for the state; choice: of a query that is counted if everything allows it, chosen by these states."""
+        chosen = next((i for i, each in enumerate(terms.windows, start=1) if each.classifier == choice), 0)
+        arguments: list[Any] = [len(terms.accounts), -MOST_LEAN, KEPT_S, int(choice is not None), chosen]
+        for place, account in enumerate(terms.accounts):
+            stream, amount, leaning = account.stream, 0.0, 0.0
+            if choice is not None:
+                amount = float(account.uses[choice])
+                leaning = stream.leaning(states[place], amount)
+            allowed = stream.total * (1 + ROUNDING)
+            arguments += [_field(account), allowed, stream.cheapest, stream.queries, stream.highest, amount, leaning]
+        for window in terms.windows:
+            arguments += [window.most, window.span_s]
+        keys = [ledger, *(_key(ledger, window) for window in terms.windows)]
+        told = self._store.run(_COUNT, keys, [one if isinstance(one, str) else repr(one) for one in arguments])
+        if told[0] < 0:
+            raise Conflict(_other_terms(terms.accounts[-told[0] - 1]))
+        counted = _read(told, len(terms.accounts))
         if len(self._seen) >= MOST_REMEMBERED:
             self._seen.clear()
-        self._seen[ledger] = state = Spending(float(spent), int(queries), float(lean))
-        return bool(taken), state
+        self._seen.update(((ledger, a.name), s) for a, s in zip(terms.accounts, counted.states, strict=True))
+        return bool(told[0]), counted
+
+
+def _field(account: Account) -> str:
+    """Begin the names of an account's fields; the stream's own have none before them, as they ever had."""
+    return "".join(f"{part} " for part in account.name)
+
+
+def _key(ledger: str, window: Window) -> str:
+    return f"{ledger}:calls:{ceil(window.span_s * 1e6)}:{window.name}"
+
+
+def _read(told: list[Any], accounts: int) -> Counted:
+    triples = [told[1 + 3 * i : 4 + 3 * i] for i in range(accounts)]
+    states = tuple(Spending(float(spent), int(queries), float(lean)) for spent, queries, lean in triples)
+    return Counted(states, tuple(told[1 + 3 * accounts :]))
+
+
+def _other_terms(account: Account) -> str:
+    stream, whose = account.stream, f" of its {' '.join(account.name)}" if account.name else ""
+    asked = f"{stream.total:g} for {stream.queries} queries"
+    return f"this ledger was begun with another total or number of queries{whose} than {asked}; take a new name"
+
+
+def _exhausted(name: str, terms: Terms, counted: Counted) -> str:
+    """Say which account, or which windows, leave nothing for the next query."""
+    for account, state in zip(terms.accounts, counted.states, strict=True):
+        if float(account.uses.min()) > account.stream.most(state):
+            of = f" of {' '.join(account.name)}" if account.name else ""
+            spent = f"has spent {state.spent:g} of {account.stream.total:g}{of} on {state.queries} queries"
+            answer = f"the cheapest answer costs {float(account.uses.min()):g}"
+            return f"ledger {name!r} {spent}; {answer}; begin another ledger"
+    full = [w for w, free in zip(terms.windows, counted.free, strict=True) if free <= 0]
+    said = ", ".join(f"{w.name} (at most {w.most} calls in {w.span_s:g} s)" for w in full) or "none is at its limit"
+    return f"ledger {name!r} leaves no classifier for this query within everything; at their limits: {said}"

@@ -25,6 +25,7 @@ _DIMENSIONS = {
     "curve_costs": 2,
     "curve_usage": 3,
     "curve_cost_errors": 2,
+    "curve_estimate_errors": 2,
     "curve_too_high": 3,
     "cost_powers": 2,
     "cost_coefficients": 2,
@@ -87,6 +88,8 @@ class PortfolioContents(LearnedContents):
     """(q, p, m) how many of the held-out items each classifier answered."""
     curve_cost_errors: Floats = field(default_factory=lambda: np.empty((0, 0)))
     """(q, p) the standard errors of what a query cost beyond what was planned; (0, 0): built before these were kept."""
+    curve_estimate_errors: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    """(q, p) the standard errors of what estimates were too high by, for all classifiers together; (0, 0): as above."""
     curve_too_high: Floats = field(default_factory=lambda: np.empty((0, 0, 0)))
     """(q, p, m) how far the estimates of a classifier were too high when it was chosen; (0, 0, 0): as above."""
     cost_powers: Int64s = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
@@ -127,7 +130,8 @@ def _dimensions(plan: PortfolioContents) -> dict[str, bool]:
         "arrays of the right dimensions": all(array.ndim == _DIMENSIONS.get(name, 1) for name, array in arrays.items()),
         "different classifiers": m > 0 and len(set(names)) == m,
         "costs and deviations for each classifier": plan.costs.shape == plan.sigmas.shape == (m,),
-        "different methods": len(set(plan.methods)) == len(plan.methods) > 0,
+        "different methods, occam and route among them": len(set(plan.methods)) == len(plan.methods)
+        and {"occam", "route"} <= set(plan.methods),
     }
 
 
@@ -207,6 +211,8 @@ def _curve(plan: PortfolioContents) -> dict[str, bool]:
     return {
         "a curve for each method": all(table.shape == shape for table in tables)
         and plan.curve_usage.shape == (*shape, len(plan.classifiers)),
+        "standard errors of all estimates or of none": plan.curve_estimate_errors.shape in ((0, 0), shape)
+        and bool(np.all((plan.curve_estimate_errors >= 0) & (plan.curve_estimate_errors <= 1))),
         "standard errors of all costs or of none": plan.curve_cost_errors.shape in ((0, 0), shape)
         and bool(np.all((plan.curve_cost_errors >= 0) & (plan.curve_cost_errors <= LARGEST))),
         "estimates that are off by 2 at most": plan.curve_too_high.shape in ((0, 0, 0), plan.curve_usage.shape)

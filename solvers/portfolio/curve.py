@@ -20,6 +20,7 @@ import numpy as np
 from models.arrays import Floats, Int64s
 from solvers.portfolio.baselines import Choose, by_values, single_best, uniform_values
 from solvers.portfolio.routing_outcome import Known, Outcome
+from solvers.statistics import standard_error_of_mean
 
 ALIKE = 30.0
 """As many items as this are as good a reason to think that a classifier's estimates are off like those of all."""
@@ -39,7 +40,7 @@ class Method:
 class Drawn:
     """The curve: methods, budgets (p,) of a query, and estimates, accuracies, costs and the standard
     errors of what these are beyond those planned with (q, p), usage (q, p, m); too_high: (q, p, m) by how much the
-    estimates of classifiers are when these are chosen."""
+    estimates of classifiers are when these are chosen; estimate_errors: (q, p) the standard errors of that for all."""
 
     methods: tuple[str, ...]
     budgets: Floats
@@ -49,11 +50,12 @@ class Drawn:
     cost_errors: Floats
     usage: Int64s
     too_high: Floats
+    estimate_errors: Floats
 
     @property
     def fields(self) -> dict[str, Any]:
         """Name them as a plan does."""
-        names = ("budgets", "estimates", "accuracies", "costs", "cost_errors", "usage", "too_high")
+        names = ("budgets", "estimates", "accuracies", "costs", "cost_errors", "usage", "too_high", "estimate_errors")
         return {f"curve_{name}": getattr(self, name) for name in names}
 
 
@@ -76,11 +78,11 @@ def methods_of(
     n, m = estimates.shape
     chance = uniform_values(rng, n, m)
     return (
-        Method("occam", by_values(values, known.means), estimates, True),
+        Method("occam", by_values(values, known.plan_costs), estimates, True),
         Method("route", route, estimates, True),
         Method("single_best", single_best(accuracies, plain.means, n), np.tile(accuracies, (n, 1)), False),
         Method("random", by_values(chance, plain.means), None, False),
-        Method("frugal_mct", by_values(forests, known.means), forests, True),
+        Method("frugal_mct", by_values(forests, known.plan_costs), forests, True),
         Method("oracle", by_values(plain.right, plain.means), plain.right, False),
     )
 
@@ -121,7 +123,7 @@ def draw_curve(
     n, m = known.right.shape
     shape = len(methods), len(budgets)
     estimates, accuracies = np.full(shape, np.nan), np.empty(shape)
-    costs, errors = np.empty(shape), np.empty(shape)
+    costs, errors, estimate_errors = np.empty(shape), np.empty(shape), np.zeros(shape)
     usage, off = np.empty((*shape, m), dtype=np.int64), np.zeros((*shape, m))
     for row, method in enumerate(methods):
         report(f"routing held-out items by {method.name}")
@@ -134,5 +136,7 @@ def draw_curve(
             if method.values is not None:
                 estimated = method.values[np.arange(n), choice]
                 estimates[row, at] = estimated.mean()
-                off[row, at] = too_high(choice, estimated - truth.right[np.arange(n), choice], m)
-    return Drawn(tuple(method.name for method in methods), budgets, estimates, accuracies, costs, errors, usage, off)
+                above = estimated - truth.right[np.arange(n), choice]
+                off[row, at], estimate_errors[row, at] = too_high(choice, above, m), standard_error_of_mean(above)
+    names = tuple(method.name for method in methods)
+    return Drawn(names, budgets, estimates, accuracies, costs, errors, usage, off, estimate_errors)

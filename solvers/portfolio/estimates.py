@@ -16,17 +16,19 @@ def estimates(
 
     Whichever looks best is estimated too high; what that came to on held-out items at the budget is taken off already.
     Where costs differ from item to item, a batch is expected to cost more or less than planned by what held-out items
-    did at its budget; where their sizes tell what they cost, that is what they cost.
+    did at its budget; where their sizes tell what they cost, or they told it, that is what they cost.
     """
     if not isinstance(decision, AssignmentFigures):
         return Expectations.of(accuracy=decision.estimated_accuracy, cost=decision.cost)
     queries = len(decision.assignments)
-    if getattr(query, "sizes", None) is not None or getattr(query, "costs", None) is not None:
-        return Expectations.of(accuracy=decision.estimated_accuracy, cost=decision.cost / queries)
     budget = decision.budget if isinstance(decision, Assignment) else decision.cost
+    rows = plan.telling("occam", budget / queries, decision.estimated_accuracy)
+    sized = getattr(query, "sizes", None) is not None and len(plan.cost_powers) > 0
+    if sized or getattr(query, "costs", None) is not None:
+        return Expectations.of(accuracy=decision.estimated_accuracy, cost=decision.cost / queries, rows=rows)
     beyond, error = plan.beyond_planned("occam", budget / queries)
     cost = max(decision.cost / queries + beyond, 0.0)
-    return Expectations.of(accuracy=decision.estimated_accuracy, cost=cost, cost_error=error)
+    return Expectations.of(accuracy=decision.estimated_accuracy, cost=cost, cost_error=error, rows=rows)
 
 
 def is_of_many(decision: RouteDecision | AssignmentFigures) -> bool:

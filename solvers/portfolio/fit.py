@@ -27,7 +27,7 @@ from solvers.portfolio.routing_outcome import Known
 from solvers.portfolio.shadow_prices import ShadowPrices
 from solvers.portfolio.success_estimator import Estimator, Scaling
 from solvers.portfolio.summary import summarize
-from solvers.portfolio.table import Table, cut
+from solvers.portfolio.table import Table, cut, planned
 from solvers.portfolio.tuning import Examples, Tuned, tune
 from solvers.portfolio.worth import worth
 
@@ -53,17 +53,20 @@ def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run
         return fit_learned(dataset, options, whole(table), rng, run)
     scaling = Scaling.of(table.vectors[table.build])
     items = scaling.apply(table.vectors[table.build])
-    validation = table.known(table.validation, embeds=True)
+    validation = planned(dataset, table, table.validation, embeds=True)
     examples = Examples(items, table.success.astype(np.float32), scaling.apply(validation.vectors), validation)
     tuned = tune(examples, options, rng, lambda message: run.progress(1, STEPS, message))
     run.progress(2, STEPS, "pricing budgets")
-    prices = ShadowPrices.of(tuned.estimates - tuned.penalties, validation.means)
+    prices = ShadowPrices.of(tuned.estimates - tuned.penalties, validation.plan_costs)
     estimator = Estimator.of(scaling, items, examples.success, tuned.samples, options.metric)
     run.progress(3, STEPS, "comparing on held-out items")
-    held_out = table.known(table.held_out, embeds=True)
+    held_out = planned(dataset, table, table.held_out, embeds=True)
+    plain = planned(dataset, table, table.held_out, embeds=False)
     estimates = estimator.estimate(held_out.vectors)
     report = partial(run.progress, 3, STEPS)
-    drawn = _drawn(table, items, estimator, held_out, estimates, tuned, prices, rng, options.curve_points, report)
+    drawn = _drawn(
+        table, items, estimator, (held_out, plain), estimates, tuned, prices, rng, options.curve_points, report
+    )
     run.progress(4, STEPS, "putting the plan together")
     plan = _plan(dataset, options, table, estimator, items, tuned, prices, drawn)
     worth_here = worth(
@@ -114,7 +117,7 @@ def _drawn(
     table: Table,
     items: Singles,
     estimator: Estimator,
-    known: Known,
+    rows: tuple[Known, Known],
     estimates: Floats,
     tuned: Tuned,
     prices: ShadowPrices,
@@ -122,15 +125,15 @@ def _drawn(
     points: int,
     report: Callable[[str], None],
 ) -> Drawn:
-    """Let the portfolio and its baselines route the held-out items, of which ``known`` is the truth."""
-    plain = table.known(table.held_out, embeds=False)
+    """Let the portfolio and its baselines route the held-out items. rows: the truth of them, as of ``methods_of``."""
+    known, plain = rows
     values = estimates - tuned.penalties
     vectors, seed = estimator.scaling.apply(known.vectors), int(rng.integers(2**32))
     forests = forest_values(items, table.success, vectors, seed, report)
     methods = methods_of(
         estimates,
         values,
-        lambda budget: prices.choose_each(values, known.means, budget / len(values)),
+        lambda budget: prices.choose_each(values, known.plan_costs, budget / len(values)),
         known,
         plain,
         table.accuracies,

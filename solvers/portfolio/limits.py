@@ -1,25 +1,27 @@
 """The limits of a request as constraints on a programme, and what was assigned within them."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from time import monotonic
 
 import numpy as np
 
 from models import Fault, InvalidRequest
 from models.arrays import Floats, Int64s
 from models.errors import ConflictingLimit, ConflictingLimits
+from models.limit_prices import LimitPrice
 from models.portfolio import Budget
 from models.portfolio_constraints import (
     ClassifierLimits,
-    ConstrainedRequest,
-    LimitPrice,
+    LimitedOptions,
     Queries,
     Resource,
     ResourceLimit,
     ShareOfQueries,
 )
-from solvers.portfolio.constrained import ConflictingConstraints, Constraint, assign_within
+from solvers.portfolio.constrained import Assigned, ConflictingConstraints, Constraint, assign_within
+from solvers.portfolio.floors import Floored, TooHigh
 
 GAP = 1e-4
 """How far from the best an assignment may be where nothing else is asked."""
@@ -27,15 +29,20 @@ ROUNDING = 1e-9
 """Shares of queries that are whole but for so little are whole."""
 MOST_LIMITS = 1000
 """Limits of a request."""
+LEAST_S, OF_THE_TIME = 0.01, 0.5
+"""Seconds that an assignment gets, at least; and, of the time that is left, where floors may ask for another one."""
 COST, VALUE, CALLS = 0, 1, 2
-"""Places of the matrices that constraints count: costs with embeddings, values, costs without; then resources."""
+"""Places of the matrices that constraints count: costs with embeddings, what floors count, costs without; resources."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
     """What is known of n queries and m classifiers. values, costs: (n, m), the costs without embeddings, of which each
     query's costs ``embedding``. dearest: what a budget's fraction is of. resources: by name what queries use of those
-    that the trace told of, (m,) or (n, m)."""
+    that the trace told of, (m,) or (n, m). means: (m,) what queries cost on average, embeddings
+    included. too_high: what is taken off values before they count for floors, given what the choice costs on average by
+    these means. likely: guesses that, given the accuracy that is to be reached at the least cost (None: the highest),
+    and the most that a query may cost."""
 
     classifiers: tuple[str, ...]
     values: Floats
@@ -43,6 +50,9 @@ class Batch:
     embedding: float
     dearest: float
     resources: Mapping[str, Floats]
+    means: Floats
+    too_high: TooHigh
+    likely: Callable[[float | None, float], float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,31 +65,56 @@ class Within:
     prices: tuple[LimitPrice, ...]
 
 
-def assign_limited(batch: Batch, request: ConstrainedRequest, time_limit_s: float | None) -> Within:
+def assign_limited(
+    batch: Batch,
+    request: LimitedOptions,
+    time_limit_s: float | None,
+    clock: Callable[[], float] = monotonic,
+) -> Within:
     """Assign a batch within all limits of a request. Raises ConflictingLimits with a smallest set of them that cannot
     be kept together, InvalidRequest for names that are not known, and SolverTimeout."""
-    names, groups = _groups(request)
+    names, groups = _groups(request, len(batch.values))
     costs = batch.costs + batch.embedding
-    uses = [costs, batch.values, batch.costs]
-    uses += [_uses(batch, name, resource) for name, resource in request.resources.items()]
+    resources = [_uses(batch, name, resource) for name, resource in request.resources.items()]
     constraints = tuple(_constraints(batch, request, names, np.bincount(groups, minlength=len(names))))
     if len(constraints) > MOST_LIMITS:
         raise InvalidRequest.at(Fault((), f"there are {len(constraints)} limits, at most {MOST_LIMITS} are taken"))
     worths = batch.values if request.goal == "accuracy" else -costs
-    gap = GAP if request.gap is None else request.gap
+    floors = [each for each in constraints if each.use == VALUE]
+    gap, end = GAP if request.gap is None else request.gap, None if time_limit_s is None else clock() + time_limit_s
+
+    def solve(counting: Floats, worths: Floats = worths, kept: Sequence[Constraint] = constraints) -> Assigned:
+        left = None if end is None else max((end - clock()) * (OF_THE_TIME if floors else 1.0), LEAST_S)
+        uses = [costs, counting, batch.costs, *resources]
+        return assign_within(worths, kept, uses=uses, groups=groups, gap=gap, time_limit_s=left)
+
+    def most_accurate() -> Assigned:
+        return solve(batch.values, batch.values, [each for each in constraints if each not in floors])
+
+    floored = Floored(batch.values, batch.means, groups, max(len(names), 1), batch.too_high)
     try:
-        solution = assign_within(worths, constraints, uses=uses, groups=groups, gap=gap, time_limit_s=time_limit_s)
+        solution = floored.settle(_guesses(batch, request, names), floors, solve, most_accurate)
     except ConflictingConstraints as error:
-        limits = [(conflict.constraint, conflict.give) for conflict in error.conflicts]
-        raise ConflictingLimits.of(
-            *(ConflictingLimit(_name(each), each.bound, each.most, give) for each, give in limits)
-        ) from None
+        counts = np.bincount(groups, minlength=len(names))
+        limits = [_conflicting(each.constraint, each.give, len(groups), counts) for each in error.conflicts]
+        raise ConflictingLimits.of(*limits) from None
     priced = zip(constraints, solution.used.tolist(), solution.prices.tolist(), strict=True)
     cost = float(batch.costs[np.arange(len(worths)), solution.choice].sum())
     return Within(solution.choice, cost, solution.gap, tuple(_price(*each) for each in priced))
 
 
-def refuse_strangers(classifiers: Sequence[str], request: ConstrainedRequest) -> None:
+def _guesses(batch: Batch, request: LimitedOptions, names: tuple[str, ...]) -> list[float]:
+    """Guess what a query of each group costs: what its floor needs or, for the highest accuracy, all that it may."""
+    n, limits = len(batch.values), request.groups.limits if request.groups is not None else {}
+    most = np.inf if request.budget is None else total_of(request.budget, n, batch.dearest) / n
+    if request.goal == "accuracy":
+        return [batch.likely(None, most)] * max(len(names), 1)
+    of_all = max(request.min_group_accuracy or 0.0, request.accuracy.at_least if request.accuracy else 0.0)
+    own = [limits[name].accuracy if name in limits else None for name in names] or [None]
+    return [batch.likely(max(of_all, floor.at_least if floor else 0.0), most) for floor in own]
+
+
+def refuse_strangers(classifiers: Sequence[str], request: LimitedOptions) -> None:
     """Refuse limits of classifiers that there are not; raises InvalidRequest."""
     groups = request.groups.limits if request.groups is not None else {}
     named: list[tuple[tuple[str, ...], Mapping[str, object]]] = [(("classifiers",), request.classifiers)]
@@ -105,10 +140,10 @@ def matrix_of(rows: Sequence[Sequence[float]], classifiers: Sequence[str], *plac
     return np.array(rows, dtype=np.float64)
 
 
-def _groups(request: ConstrainedRequest) -> tuple[tuple[str, ...], Int64s]:
+def _groups(request: LimitedOptions, n: int) -> tuple[tuple[str, ...], Int64s]:
     """Name the groups, and give each query's, (n,)."""
     if request.groups is None:
-        return (), np.zeros(len(request.queries), dtype=np.int64)
+        return (), np.zeros(n, dtype=np.int64)
     names = tuple(sorted({*request.groups.labels, *request.groups.limits}))
     places = {name: place for place, name in enumerate(names)}
     return names, np.array([places[label] for label in request.groups.labels], dtype=np.int64)
@@ -116,22 +151,29 @@ def _groups(request: ConstrainedRequest) -> tuple[tuple[str, ...], Int64s]:
 
 def _uses(batch: Batch, name: str, resource: Resource) -> Floats:
     """Give what queries use of a resource: (m,), or (n, m)."""
-    if resource.uses is None:
-        if name not in batch.resources:
-            known = f"the trace told of {', '.join(batch.resources) or 'none'}"
-            raise InvalidRequest.at(Fault(("resources", name), f"is told nowhere: {known}; give its uses"))
-        return batch.resources[name]
-    if not isinstance(resource.uses, Mapping):
-        return matrix_of(resource.uses, batch.classifiers, "resources", name, "uses")
-    missing = next((each for each in batch.classifiers if each not in resource.uses), None)
+    place = ("resources", name)
+    if resource.uses is None or isinstance(resource.uses, Mapping):
+        return uses_of(batch.classifiers, batch.resources, resource.uses, place)
+    return matrix_of(resource.uses, batch.classifiers, *place, "uses")
+
+
+def uses_of(
+    classifiers: Sequence[str], told: Mapping[str, Floats], given: Mapping[str, float] | None, place: tuple[str, ...]
+) -> Floats:
+    """Give what queries use of a resource with each classifier, (m,), as given or else as told, (m,) or (n, m), by its
+    name, the last of its place; raises InvalidRequest."""
+    if given is None:
+        if place[-1] not in told:
+            known = f"the trace told of {', '.join(told) or 'none'}"
+            raise InvalidRequest.at(Fault(place, f"is told nowhere: {known}; give its uses"))
+        return told[place[-1]]
+    missing = next((each for each in classifiers if each not in given), None)
     if missing is not None:
-        raise InvalidRequest.at(Fault(("resources", name, "uses"), f"tells nothing of the classifier {missing!r}"))
-    return np.array([resource.uses[each] for each in batch.classifiers], dtype=np.float64)
+        raise InvalidRequest.at(Fault((*place, "uses"), f"tells nothing of the classifier {missing!r}"))
+    return np.array([given[each] for each in classifiers], dtype=np.float64)
 
 
-def _constraints(
-    batch: Batch, request: ConstrainedRequest, names: tuple[str, ...], counts: Int64s
-) -> Iterator[Constraint]:
+def _constraints(batch: Batch, request: LimitedOptions, names: tuple[str, ...], counts: Int64s) -> Iterator[Constraint]:
     """List all limits as constraints."""
     n = len(batch.values)
     if request.budget is not None:
@@ -195,6 +237,13 @@ def total_of(budget: Budget, n: int, dearest: float) -> float:
     if budget.total is not None:
         return budget.total
     return (budget.per_query if budget.per_query is not None else (budget.fraction or 0.0) * dearest) * n
+
+
+def _conflicting(constraint: Constraint, give: float | None, n: int, counts: Int64s) -> ConflictingLimit:
+    """Tell a limit that cannot be kept; floors, which the programme adds up, as shares, as they were asked."""
+    of = 1 if constraint.use != VALUE else n if constraint.group is None else max(int(counts[constraint.group]), 1)
+    told = None if give is None else give / of
+    return ConflictingLimit(_name(constraint), constraint.bound / of, constraint.most, told)
 
 
 def _name(constraint: Constraint) -> str:

@@ -9,22 +9,22 @@ from numpy.typing import ArrayLike
 
 from models.arrays import Bools, Floats, Int64s
 from models.errors import Infeasible
+from models.limit_prices import LimitPrice
 from models.portfolio import (
     Assignment,
     AssignmentOptions,
     AssignmentRequest,
     Budget,
-    Curve,
-    CurvePoint,
     RouteDecision,
     RouteQuery,
-    ShadowPrice,
 )
-from models.portfolio_constraints import ConstrainedAssignment, ConstrainedRequest
+from models.portfolio_constraints import ConstrainedAssignment, LimitedOptions
+from models.portfolio_curves import Curve, CurvePoint, ShadowPrice
 from solvers.base import complete
 from solvers.budget_mixture import lot_of
 from solvers.portfolio.baselines import Choose
 from solvers.portfolio.contents import PortfolioContents
+from solvers.portfolio.floors import TooHigh
 from solvers.portfolio.knapsack import assign, assign_min
 from solvers.portfolio.learned.contents import estimator_of
 from solvers.portfolio.learned.estimator import LearnedEstimator
@@ -67,6 +67,11 @@ class PortfolioPlan(PortfolioContents):
         """The least that a query costs, its embedding included."""
         return self.embedding_cost + float(self.costs.min())
 
+    @property
+    def dimensions(self) -> int:
+        """How many numbers an embedding has."""
+        return len(self.low)
+
     def estimate(self, queries: ArrayLike) -> Floats:
         """Estimate for each of n queries, (n, d), how likely each classifier is right: (n, m), from 0 to 1."""
         return self._estimated(queries, "queries")
@@ -91,9 +96,20 @@ class PortfolioPlan(PortfolioContents):
 
         Raises Infeasible, with the numbers, if not even the cheapest classifier is within the budget.
         """
-        costs = None if query.size is None else self.costs_of([query.size], "size")[0]
-        budget = self.budget_of(query)
+        budget, costs = self.budget_of(query), self.own_costs(query)
         return self.route(self.estimate_one(query.query), budget, lot=self.lot_of(query), costs=costs)
+
+    def own_costs(self, query: RouteQuery) -> Floats | None:
+        """Say what a single query costs each classifier, beside its embedding: (m,), None: the means. Raises
+        InvalidRequest."""
+        if query.costs is not None:
+            return np.asarray(self._own_free(matrix_of([query.costs], self.classifiers, "costs"))[0])
+        return None if query.size is None else np.asarray(self.costs_of([query.size], "size")[0])
+
+    def own_uses(self, query: RouteQuery) -> dict[str, Floats]:
+        """Say what a single query uses of each resource that the trace told of with each classifier, (m,)."""
+        uses = self._batch_uses(None if query.size is None else [query.size])
+        return {name: np.atleast_2d(each)[0] for name, each in uses.items()}
 
     def costs_of(self, sizes: Sequence[Size], where: str = "sizes") -> Floats:
         """Reckon what each of n queries costs each classifier, beside its embedding: (n, m). Raises InvalidRequest."""
@@ -132,13 +148,15 @@ class PortfolioPlan(PortfolioContents):
         lot: float = 1.0,
         costs: Floats | None = None,
         among: Bools | None = None,
+        priced: Floats | None = None,
     ) -> RouteDecision:
         """Route a query by its estimates, (m,): by the price at ``budget_now``, else at ``budget``; none dearer than
         ``most``. Among equals the cheapest, unless the query's lot says otherwise. costs: (m,) its own; else means.
-        among: (m,) those that can be had; the others are as if they were always wrong."""
+        among: (m,) those that can be had; the others are as if they were always wrong. priced: (m,) what else they use,
+        in right answers."""
         own = self.costs if costs is None else costs
         net = (budget if budget_now is None else budget_now) - self.embedding_cost
-        values = self.values(estimates)
+        values = self.values(estimates) - (0.0 if priced is None else priced)
         if among is not None:
             net, values = max(net, float(own[among].min())), np.where(among, values, -np.inf)
         choice = self._prices.choose(values, own, net, most - self.embedding_cost, lot)
@@ -169,19 +187,58 @@ class PortfolioPlan(PortfolioContents):
         """Find the least budget of a query at which a method reached an accuracy on held-out items, between the budgets
         of the curve on a line, with a standard error to spare; raises Infeasible if that is above the most it may be,
         or no budget does."""
-        reached = self.curve_accuracies[self.methods.index(method)]
-        levels = np.maximum.accumulate(reached - standard_error(reached, self.held_out))
-        best, place = float(levels[-1]), int(np.searchsorted(levels, wanted))
-        if place == len(levels):
-            most_accurate = f"at no budget are more than {best:.4g} of the answers right, a standard error to spare"
+        levels = self._levels(method)
+        if wanted > levels[-1]:
+            most_accurate = (
+                f"at no budget are more than {levels[-1]:.4g} of the answers right, a standard error to spare"
+            )
             raise Infeasible(f"{most_accurate}; asked is {wanted:g}")
-        least = float(self.curve_budgets[place])
-        if place:
-            least = float(np.interp(wanted, levels[place - 1 : place + 1], self.curve_budgets[place - 1 : place + 1]))
+        least = self._budget_at(levels, wanted)
         if least > most:
             needed = f"{wanted:g} of the answers right need a budget of {least:.4g} {self.unit} a query"
             raise Infeasible(f"{needed}, it is {most:.4g}")
         return max(least, self.cheapest)
+
+    def _levels(self, method: str) -> Floats:
+        """Give what a method reached on held-out items with a standard error to spare, at budgets up to each: (p,)."""
+        reached = self.curve_accuracies[self.methods.index(method)]
+        return np.maximum.accumulate(reached - standard_error(reached, self.held_out))
+
+    def _budget_at(self, levels: Floats, wanted: float) -> float:
+        """Find the budget of a query at which levels, (p,), come to what is wanted, on a line between budgets; the
+        largest if none does."""
+        place = int(np.searchsorted(levels, wanted))
+        if place in (0, len(levels)):
+            return float(self.curve_budgets[min(place, len(levels) - 1)])
+        return float(np.interp(wanted, levels[place - 1 : place + 1], self.curve_budgets[place - 1 : place + 1]))
+
+    @property
+    def _mixes(self) -> Floats:
+        """Give what choices at the budgets of the curve cost by mean costs, rising: (p,)."""
+        usage = self.curve_usage[self.methods.index("occam")]
+        return np.maximum.accumulate(usage @ self.costs / self.held_out + self.embedding_cost)
+
+    def _budget_of_mix(self, cost: float) -> float:
+        """Say at which budget choices like these were made, given what they cost by mean costs."""
+        return float(np.interp(cost, self._mixes, self.curve_budgets))
+
+    def _likely(self, wanted: float | None, most: float) -> float:
+        """Guess what a batch costs by mean costs that is to reach an accuracy, the highest if None, within a budget."""
+        budget = np.inf if wanted is None else self._budget_at(self._levels("occam"), wanted)
+        return float(np.interp(min(budget, most), self.curve_budgets, self._mixes))
+
+    def _too_high(self, regularization: float | None) -> TooHigh:
+        """Say what is taken off values before they count for a floor: by how much estimates of chosen classifiers were
+        too high on held-out items, and a standard error; less what the regularization has taken off already."""
+        lam = self.regularization if regularization is None else regularization
+
+        def too_high(cost: float) -> Floats:
+            budget = self._budget_of_mix(cost)
+            reached = float(np.interp(budget, self.curve_budgets, self.curve_accuracies[self.methods.index("occam")]))
+            off = self.optimism("occam", budget) + standard_error(reached, self.held_out)
+            return np.maximum(off - lam * self.sigmas, 0.0)
+
+        return too_high
 
     def assign(
         self, estimates: Floats, options: AssignmentOptions, time_limit_s: float | None = None
@@ -195,13 +252,11 @@ class PortfolioPlan(PortfolioContents):
         limits = [limit for limit in (options.time_limit_s, time_limit_s) if limit is not None]
         values, limit = self.values(estimates, options.regularization), min(limits, default=None)
         costs = self._batch_costs(options)
-        if isinstance(options, ConstrainedRequest):
+        if isinstance(options, LimitedOptions):
             refuse_strangers(self.classifiers, options)
             if options.is_constrained:
-                table = np.broadcast_to(costs, estimates.shape)
-                uses = self._batch_uses(options.sizes)
-                batch = Batch(self.classifiers, values, table, self.embedding_cost, self.dearest, uses)
-                return self._within(assign_limited(batch, options, limit), estimates, options)
+                within = assign_limited(self._batch(values, costs, options), options, limit)
+                return self._within(within, estimates, options)
         n = len(estimates)
         least = n * self.embedding_cost + float(np.broadcast_to(costs, estimates.shape).min(axis=1).sum())
         total = np.inf if options.budget is None else self._total(options.budget, n, least)
@@ -211,14 +266,30 @@ class PortfolioPlan(PortfolioContents):
         room = max(total, least * (1 + ROUNDING)) - n * self.embedding_cost
         gap = GAP if options.gap is None else options.gap
         solution = solve(values, costs, room, gap=gap, time_limit_s=limit)
-        figures = self._figures(solution.choice, estimates, solution.cost, total, solution.gap)
-        return Assignment(**figures, budget=total)
+        budget = total / n if costs is self.costs else self._budget_of_choice(solution.choice)
+        figures = self._figures(solution.choice, estimates, solution.cost, budget, solution.gap)
+        price = LimitPrice(limit="budget", at_least=None, at_most=total, used=figures["cost"], price=solution.price)
+        return Assignment(**figures, budget=total, prices=(price,) if options.objective == "mean" else ())
+
+    def _batch(self, values: Floats, costs: Floats, options: LimitedOptions) -> Batch:
+        """Say what is known of a batch, given values, (n, m), and what queries cost, (m,) or (n, m)."""
+        return Batch(
+            classifiers=self.classifiers,
+            values=values,
+            costs=np.broadcast_to(costs, values.shape),
+            embedding=self.embedding_cost,
+            dearest=self.dearest,
+            resources=self._batch_uses(options.sizes),
+            means=self.costs + self.embedding_cost,
+            too_high=self._too_high(options.regularization),
+            likely=self._likely,
+        )
 
     def _batch_costs(self, options: AssignmentOptions) -> Floats:
         """Say what queries cost, beside their embeddings: (n, m), or (m,) where all cost the means."""
-        if isinstance(options, ConstrainedRequest) and options.costs is not None:
+        if isinstance(options, LimitedOptions) and options.costs is not None:
             return self._own_free(matrix_of(options.costs, self.classifiers, "costs"))
-        sizes = options.sizes if isinstance(options, AssignmentRequest) else None
+        sizes = options.sizes if isinstance(options, AssignmentRequest | LimitedOptions) else None
         if sizes is None or (len(self.resource_powers) and not len(self.cost_powers)):
             return self.costs
         return self.costs_of(sizes)
@@ -230,11 +301,10 @@ class PortfolioPlan(PortfolioContents):
         uses = costs_at(self.resource_powers, self.resource_coefficients, sizes, "sizes")
         return dict(zip(self.resources, np.hsplit(uses, len(self.resources)), strict=True))
 
-    def _within(self, within: Within, estimates: Floats, request: ConstrainedRequest) -> ConstrainedAssignment:
+    def _within(self, within: Within, estimates: Floats, request: LimitedOptions) -> ConstrainedAssignment:
         n, budget = len(estimates), request.budget
-        figures = self._figures(
-            within.choice, estimates, within.cost, within.cost + n * self.embedding_cost, within.gap
-        )
+        budget_like = self._budget_of_choice(within.choice)
+        figures = self._figures(within.choice, estimates, within.cost, budget_like, within.gap)
         total = None if budget is None else total_of(budget, n, self.dearest)
         return ConstrainedAssignment(**figures, budget=total, prices=within.prices)
 
@@ -245,17 +315,18 @@ class PortfolioPlan(PortfolioContents):
             raise Infeasible(asked)
         return max(total, least)
 
-    def _figures(self, choice: Int64s, estimates: Floats, cost: float, total: float, gap: float) -> dict[str, Any]:
-        """Tell what an assignment comes to; cost: without embeddings; total: the budget that estimates were too high
+    def _budget_of_choice(self, choice: Int64s) -> float:
+        return self._budget_of_mix(float(self.costs[choice].mean()) + self.embedding_cost)
+
+    def _figures(self, choice: Int64s, estimates: Floats, cost: float, budget: float, gap: float) -> dict[str, Any]:
+        """Tell what an assignment comes to; cost: without embeddings; budget: of a query, that estimates were too high
         at."""
         n = len(estimates)
         chosen = estimates[np.arange(n), choice]
         counts = np.bincount(choice, minlength=len(self.classifiers))
         return {
             "assignments": tuple(self.classifiers[i] for i in choice.tolist()),
-            "estimated_accuracy": _corrected(
-                float(chosen.mean()), float(self.optimism("occam", total / n) @ counts) / n
-            ),
+            "estimated_accuracy": _corrected(float(chosen.mean()), float(self.optimism("occam", budget) @ counts) / n),
             "raw_estimate": float(chosen.mean()),
             "least_estimate": float(chosen.min()),
             "cost": cost + n * self.embedding_cost,
@@ -294,11 +365,22 @@ class PortfolioPlan(PortfolioContents):
         off = np.nan_to_num(self.curve_estimates[row] - self.curve_accuracies[row])  # older: alike for all of them
         return np.full(len(self.classifiers), np.interp(budget, self.curve_budgets, off))
 
+    def telling(self, method: str, budget: float, accuracy: float) -> int | None:
+        """Say how many answers, right or wrong, tell as much of an accuracy as held-out items do by what estimates were
+        too high by at a budget of a query: fewer than there are items where estimates scatter; None if the artifact is
+        older."""
+        if method not in self.methods or not len(self.curve_estimate_errors):
+            return None
+        error = np.interp(budget, self.curve_budgets, self.curve_estimate_errors[self.methods.index(method)])
+        variance = max(accuracy * (1 - accuracy), 1e-9)
+        return max(int(variance / max(float(error) ** 2, variance / self.held_out)), 1)
+
     def beyond_planned(self, method: str, budget: float) -> tuple[float, float | None]:
         """Say how much more a query cost on held-out items than was planned, at a budget of a query, and the standard
         error of that; None for it if the artifact is older. A mean of two that are told by the same items is off by no
-        more than the mean of their errors."""
-        if method not in self.methods or not len(self.curve_cost_errors):
+        more than the mean of their errors. Where sizes tell costs, held-out items were planned with their own: they
+        tell nothing of queries that come without sizes."""
+        if method not in self.methods or not len(self.curve_cost_errors) or len(self.cost_powers):
             return 0.0, None
         row = self.methods.index(method)
         planned = self.curve_usage[row] @ self.costs / self.held_out + self.embedding_cost

@@ -38,7 +38,7 @@ class ShadowPrices:
 
     @classmethod
     def of(cls, values: Floats, costs: Floats) -> "ShadowPrices":
-        """Solve the dual on items whose values, (n, m), are those of queries to come; costs: (m,).
+        """Solve the dual on items whose values, (n, m), are those of queries to come; costs: (m,), or (n, m) of each.
 
         From the budget that only the cheapest classifiers fit to the one at which every item gets its best.
 
@@ -46,10 +46,10 @@ class ShadowPrices:
         >>> round(prices.at(1.5), 9), round(prices.at(2.5), 9), prices.at(3.0)
         (0.2, 0.05, 0.0)
         """
-        n = len(values)
+        n, least = len(values), float(np.atleast_2d(costs).min(axis=1).mean())
         best = np.where(values == values.max(axis=1, keepdims=True), costs, np.inf).min(axis=1)
-        budgets = np.unique(np.linspace(float(costs.min()), float(best.mean()), POINTS))
-        prices = shadow_prices(values, costs, np.maximum(budgets * n, n * float(costs.min())))
+        budgets = np.unique(np.linspace(least, max(float(best.mean()), least), POINTS))
+        prices = shadow_prices(values, costs, np.maximum(budgets * n, n * least * (1 + ROUNDING)))
         prices[-1] = 0.0
         return cls(budgets, np.minimum.accumulate(prices))
 

@@ -1,6 +1,6 @@
 """A trace as portfolios use it: its classifiers, its rows by their use, and what the embeddings cost."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -8,6 +8,7 @@ from models import Trace
 from models.arrays import Floats, Int64s, Singles
 from models.portfolio import PortfolioOptions
 from solvers.portfolio.baselines import beaten
+from solvers.portfolio.query_costs import costs_at, functions_of
 from solvers.portfolio.routing_outcome import Known
 
 
@@ -45,6 +46,17 @@ class Table:
             costs[:, self.feature] = means[self.feature] = 0.0
         mean = self.embedding_mean if embeds else 0.0
         return Known(self.vectors[rows], self.right[rows], costs, embedding, means, mean)
+
+
+def planned(dataset: Trace, table: Table, rows: Int64s, *, embeds: bool) -> Known:
+    """Take some rows, as ``Table.known``; where costs are functions of the size, each is planned with its own."""
+    known = table.known(rows, embeds=embeds)
+    powers, coefficients = functions_of(dataset, table.names, table.means)
+    if not len(powers):
+        return known
+    own = costs_at(powers, coefficients, dataset.sizes[rows].tolist(), "size")
+    own[:, known.means == 0] = 0.0
+    return replace(known, planned=own)
 
 
 def cut(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator) -> Table:

@@ -29,6 +29,6 @@ def worth(
 
 
 def _routed(prices: ShadowPrices, budget: float, known: Known, values: Floats) -> Replay:
-    choice = prices.choose_each(values, known.means, budget - known.embedding_mean)
+    choice = prices.choose_each(values, known.plan_costs, budget - known.embedding_mean)
     rows = np.arange(len(choice))
     return Replay(known.right[rows, choice], known.costs[rows, choice] + known.embedding_costs)

@@ -31,7 +31,7 @@ KINDS: dict[str, int | None] = {"continuous": None, "means of 40": 40}
 GOALS = ("accuracy", "cost")
 FLOOR = 0.8
 """The mean estimate that the least cost has to keep."""
-LIMIT_S = 300.0
+LIMIT_S = 900.0
 """Seconds that HiGHS gets for an instance."""
 REPLY = 200
 """Tokens of a reply, which the traces do not tell."""

@@ -9,6 +9,8 @@ from typing import Any
 import httpx
 import numpy as np
 import psutil
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from tests.e2e.test_errors import is_problem
@@ -17,6 +19,7 @@ from tests.support.servers import Server, running_server, wait_for
 from tests.support.services import MEANWHILE, answered_before
 
 PATH = "/v1/portfolios/trace"
+PARQUET = "application/vnd.apache.parquet"
 NPY = {"content-type": "application/x-npy"}
 QUERIES = trace_embeddings(trace_columns(200, seed=1))
 
@@ -139,7 +142,7 @@ def test_a_bad_batch_is_refused_where_it_is_bad(portfolio: Server, change: dict[
         (npy(QUERIES[:, :1]), {"fraction": 0.5}, "200 x 1 numbers, must be n x 2"),
         (npy(np.where(QUERIES > 0.9, np.nan, QUERIES)), {"fraction": 0.5}, "must be finite"),
         (npy(QUERIES), {"fraction": 50.0}, "less than or equal to 1"),
-        (npy(QUERIES), {}, "give a budget, or a min_accuracy, or both; there is neither"),
+        (npy(QUERIES), {}, "give a budget, or a min_accuracy, or both, or other limits; there is none"),
         (npy(QUERIES), {"fraction": 0.5, "total": 1.0}, "there is total and fraction"),
     ],
 )
@@ -182,6 +185,111 @@ def test_a_batch_is_assigned_within_several_limits(portfolio: Server) -> None:
     assert any(each["price"] > 0 for each in assignment["prices"])
     assert 0 <= assignment["gap"] <= 1e-4
     assert assignment["decision"].startswith("portfolio/trace/1?accuracy=")
+
+
+LIMITS: dict[str, Any] = {
+    "goal": "cost",
+    "accuracy": {"at_least": 0.6},
+    "classifiers": {"strong": {"at_most": 60}},
+    "resources": {"tokens": {"total": 900}},
+    "groups": {"limits": {"acme": {"budget": {"total": 500}}}},
+}
+LABELS = ["acme" if row % 2 else "basic" for row in range(200)]
+COSTS = np.random.default_rng(3).uniform(0.5, 1.5, (200, 1)) * np.array([1.0, 4.0, 10.0])
+TOKENS = np.random.default_rng(4).integers(1, 9, (200, 3)).astype(float)
+
+
+def in_json(portfolio: Server) -> dict[str, Any]:
+    """Ask for everything at once in JSON."""
+    asked = {**LIMITS, "costs": COSTS.tolist(), "groups": {"labels": LABELS, **LIMITS["groups"]}}
+    asked["resources"] = {"tokens": {"total": 900, "uses": TOKENS.tolist()}}
+    reply = assign(portfolio, **asked)
+    assert reply.status_code == 200, reply.text
+    told: dict[str, Any] = reply.json()
+    return told
+
+
+def table_of(**columns: Any) -> bytes:
+    out = io.BytesIO()
+    pa.parquet.write_table(pa.table(columns), out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["npy", "lists", "columns"])
+def test_npy_and_parquet_are_answered_as_json_is_with_every_limit(portfolio: Server, kind: str) -> None:
+    embedding: Any = {"embedding": list(QUERIES.astype(float))}
+    if kind == "columns":
+        embedding = {f"e{place}": column for place, column in enumerate(QUERIES.T)}
+    limits: dict[str, Any] = dict(LIMITS)
+    parts = {"uses.tokens": npy(TOKENS), "queries": table_of(**embedding, costs=list(COSTS), group=pa.array(LABELS))}
+    if kind == "npy":
+        limits["groups"] = {"labels": LABELS, **LIMITS["groups"]}
+        parts |= {"queries": npy(QUERIES), "costs": npy(COSTS)}
+    files = {name: (name, data) for name, data in parts.items()}
+    form = portfolio.client.post(f"{PATH}/assignments", files=files, data={"constraints": json.dumps(limits)})
+    assert form.status_code == 200, form.text
+    assert form.json() == in_json(portfolio)
+
+
+def test_parquet_with_a_budget_is_answered_as_json_in_every_form_that_is_accepted(portfolio: Server) -> None:
+    body, params = table_of(embedding=list(QUERIES.astype(float))), {"fraction": 0.5}
+    told = assign(portfolio, budget=params).json()
+    replies = [
+        portfolio.client.post(
+            f"{PATH}/assignments", params=params, content=body, headers={"content-type": PARQUET, "accept": accept}
+        )
+        for accept in ("*/*", "text/csv", PARQUET)
+    ]
+    assert replies[0].json() == told
+    assert [reply.headers["content-type"] for reply in replies[1:]] == ["text/csv; charset=utf-8", PARQUET]
+    rows = replies[1].text.splitlines()
+    assert rows[0] == "query,classifier"
+    assert rows[1:] == [f"{place},{name}" for place, name in enumerate(told["assignments"], start=1)]
+    table = pa.parquet.read_table(io.BytesIO(replies[2].content))
+    assert table.column("classifier").to_pylist() == told["assignments"]
+    rest = json.loads(table.schema.metadata[b"parsimony"])
+    assert rest == {name: value for name, value in told.items() if name != "assignments"}
+
+
+TWICE = b'{"classifiers": {"strong": {"at_most": 5, "at_most": 150}}}'
+"""A limit of which one value would be lost."""
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({}, "queries: is missing"),
+        ({"queries": npy(QUERIES), "texts": b'["a"]'}, "texts: belongs instead of queries"),
+        ({"texts": b"{}"}, "texts"),
+        ({"texts": b'["a"]', "sizes": npy(COSTS[:3, 0])}, "there are 3 sizes for 1 queries"),
+        ({"queries": npy(QUERIES), "surprise": b"x"}, "surprise: is no part that is read"),
+        ({"queries": npy(QUERIES), "costs": npy(COSTS[:3])}, "there are 3 rows of costs for 200 queries"),
+        ({"queries": npy(QUERIES), "costs": npy(COSTS[:, :2])}, "has 2 numbers, there are 3 classifiers"),
+        ({"queries": npy(QUERIES), "costs": npy(COSTS - 9)}, "greater than or equal to 0"),
+        ({"queries": npy(QUERIES), "sizes": npy(COSTS[:3, 0])}, "there are 3 sizes for 200 queries"),
+        ({"queries": npy(QUERIES), "uses.tokens": npy(COSTS)}, "uses.tokens: needs a resource of this name"),
+        ({"queries": npy(QUERIES), "constraints": b"[]"}, "constraints: must be a JSON object"),
+        ({"queries": npy(QUERIES), "constraints": b'{"budget": {"total": 3}}'}, "budget: is given twice"),
+        ({"queries": npy(QUERIES), "constraints": TWICE}, "at_most: is given twice"),
+        ({"queries": b"PAR1 and nothing"}, "is no readable Parquet"),
+        ({"queries": table_of(embedding=[[1.0, 2.0], [1.0]])}, "have different lengths, from 1 to 2"),
+        ({"queries": table_of(embedding=[[1.0, 2.0]], price=[1])}, "price: is none of the columns that are read"),
+        ({"queries": table_of(embedding=["x"])}, "has the type string, must be numbers"),
+        ({"queries": table_of(a=[0.1, None], b=[0.2, 0.3])}, "has missing numbers"),
+        ({"queries": table_of(a=[0.1], b=[0.2], group=[1])}, "has the type int64, must be text"),
+        ({"queries": table_of(a=np.zeros(0), b=np.zeros(0))}, "have no rows"),
+    ],
+)
+def test_bad_parts_are_refused_where_they_are_bad(portfolio: Server, parts: dict[str, bytes], message: str) -> None:
+    files = {name: (name, data) for name, data in parts.items()} or {"nothing": ("nothing", b"")}
+    reply = portfolio.client.post(f"{PATH}/assignments", params={"fraction": 0.5}, files=files)
+    assert message in is_problem(reply, 422, "invalid-request")["detail"]
+
+
+def test_limits_that_stand_twice_in_the_json_are_refused(portfolio: Server) -> None:
+    body = b'{"queries": ' + json.dumps(QUERIES.tolist()).encode() + b", " + TWICE[1:]
+    reply = portfolio.client.post(f"{PATH}/assignments", content=body, headers={"content-type": "application/json"})
+    assert is_problem(reply, 422, "invalid-request")["detail"] == "at_most: is given twice"
 
 
 def test_limits_that_conflict_are_refused_with_a_smallest_set_of_them(portfolio: Server) -> None:
@@ -247,6 +355,50 @@ def test_a_stream_is_paced_and_never_exceeds_its_total(portfolio: Server) -> Non
     assert "200 queries costs 200 ms, the total is 100" in is_problem(hopeless, 409, "infeasible")["detail"]
 
 
+def test_a_stream_keeps_resources_its_tenants_totals_and_rate_limits(portfolio: Server) -> None:
+    pacing = {
+        "ledger": "several",
+        "total": 900.0,
+        "queries": 120,
+        "resources": {"tokens": {"total": 400, "uses": {"fast": 1, "middle": 4, "strong": 9}}},
+        "classifiers": {"strong": {"at_most": 7, "window_s": 3600}},
+    }
+
+    def paced(row: int) -> httpx.Response:
+        tenant = {"name": ("acme", "basic")[row % 2], "total": 150.0, "queries": 60}
+        return route(portfolio, row, budget_pacing=pacing | {"tenant": tenant})
+
+    with ThreadPoolExecutor(8) as callers:
+        replies = list(callers.map(paced, range(120)))
+    answered = [(row % 2, reply.json()) for row, reply in enumerate(replies) if reply.status_code == 200]
+    assert {reply.status_code for reply in replies} <= {200, 503}  # a host that is too busy for the ledger refuses
+    assert len(answered) > 60
+    names = [reply["classifier"] for _, reply in answered]
+    assert names.count("strong") <= 7
+    assert sum({"fast": 1, "middle": 4, "strong": 9}[name] for name in names) <= 400
+    for tenant in (0, 1):
+        assert sum(reply["cost"] for whose, reply in answered if whose == tenant) <= 150 * (1 + 1e-9)
+    state = max((reply["budget_pacing"] for _, reply in answered), key=lambda one: one["queries"])
+    assert state["calls_left"] == {"strong": 7 - names.count("strong")} or len(answered) < 120
+    assert 0 < state["tenant_spent"] <= 150
+    assert 0 < state["resources"]["tokens"] <= 400
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"classifiers": {"huge": {"at_most": 1, "window_s": 1}}}, "budget_pacing.classifiers.huge"),
+        ({"resources": {"tokens": {"total": 1}}}, "budget_pacing.resources.tokens"),
+        ({"resources": {"tokens": {"total": 1, "uses": {"fast": 1}}}}, "budget_pacing.resources.tokens.uses"),
+        ({"classifiers": {"fast": {"at_most": -1, "window_s": 1}}}, "budget_pacing.classifiers.fast.at_most"),
+    ],
+)
+def test_a_stream_within_what_there_is_not_is_refused(portfolio: Server, change: dict[str, Any], where: str) -> None:
+    reply = route(portfolio, budget_pacing={"ledger": "odd", "total": 500.0, "queries": 2} | change)
+    body = is_problem(reply, 422, "invalid-request")
+    assert where in {".".join(map(str, error["loc"])) for error in body["errors"]}
+
+
 def test_the_curve_shows_every_method_over_budgets(portfolio: Server) -> None:
     curve = portfolio.client.get(f"{PATH}/curve").json()
     methods = ["occam", "route", "single_best", "random", "frugal_mct", "oracle"]
@@ -284,10 +436,13 @@ def test_while_the_store_hangs_a_stream_is_routed_by_the_uncorrected_price(portf
     store.suspend()
     try:
         routed = route(portfolio, budget_pacing=pacing).json()
+        limited = route(portfolio, budget_pacing=pacing | {"classifiers": {"fast": {"at_most": 9, "window_s": 60}}})
     finally:
         store.resume()
-    assert routed["budget_pacing"] == {"ledger": "hanging", "corrected": False, "spent": None, "queries": None}
+    uncorrected = {"ledger": "hanging", "corrected": False, "spent": None, "queries": None, "tenant_spent": None}
+    assert routed["budget_pacing"] == {**uncorrected, "resources": {}, "calls_left": {}}
     assert routed["price"] == route(portfolio).json()["price"]
+    assert "only with it" in is_problem(limited, 503, "store-unavailable")["detail"]
 
     def corrected() -> bool:
         return bool(route(portfolio, budget_pacing=pacing).json()["budget_pacing"]["corrected"])

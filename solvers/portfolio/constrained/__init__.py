@@ -79,8 +79,9 @@ def assign_within(
     tables = [np.broadcast_to(np.asarray(use, dtype=np.float64), values.shape) for use in uses]
     labels = np.zeros(len(values), dtype=np.int64) if groups is None else groups
     order = _order([values, *tables], labels)
+    unit = float(np.ptp(values)) or 1.0  # worths of any size are counted in it: HiGHS takes 1e20 for infinite
     programme = Programme(
-        values[order],
+        values[order] / unit,
         tuple(use if use.strides[0] == 0 else use[order] for use in tables),
         labels[order],
         max([int(labels.max()), *(c.group for c in constraints if c.group is not None)]) + 1,
@@ -100,7 +101,7 @@ def assign_within(
     choice[order] = solution.choice
     choice.flags.writeable = False
     used = programme.used(solution.choice)
-    return Assigned(choice, solution.value, solution.bound, solution.prices, used)
+    return Assigned(choice, unit * solution.value, unit * solution.bound, unit * solution.prices, used)
 
 
 def _order(tables: Sequence[Floats], groups: Int64s) -> Int64s:

@@ -72,12 +72,13 @@ def _give(
     n, m = programme.worths.shape
     rows, choices = np.divmod(np.arange(n * m), m)
     use = counted(programme, one, rows, choices).reshape(n, m)
+    unit = float(np.abs(use).max()) or 1.0
     others = tuple(each for each in kept if each is not one)
     try:
-        solution = solve(replace(programme, worths=-use, constraints=others), GIVE_GAP, left_s)
+        solution = solve(replace(programme, worths=-use / unit, constraints=others), GIVE_GAP, left_s)
     except (Impossible, SolverTimeout):
         return None
-    return max(-solution.value - one.sign * one.bound, 0.0)
+    return max(-unit * solution.value - one.sign * one.bound, 0.0)
 
 
 GIVE_GAP = 1e-6

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-9
 """By how much a row, whose largest coefficient is about 1, may be missed."""
 
+OFF = 1e-6
+"""Values that differ by less, as a share, are the same."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
@@ -85,10 +88,14 @@ def minimise(
     if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
         return None, False
     solution = solver.getSolution()
+    value = float(info.objective_function_value)
+    if start is not None and abs(float(problem.costs @ np.array(solution.col_value)) - value) > OFF * (1 + abs(value)):
+        # HiGHS 1.16 may take a start for another solution once presolve has turned columns round.
+        return minimise(problem, whole, target=target, gap=gap, nodes=nodes, time_limit_s=time_limit_s)
     prices = -np.array(solution.row_dual) if not whole else np.zeros(len(problem.limits))
-    bound = float(info.mip_dual_bound) if whole else float(info.objective_function_value)
+    bound = float(info.mip_dual_bound) if whole else value
     columns = np.array(solution.col_value)
-    return Found(columns, float(info.objective_function_value), np.maximum(prices, 0.0), bound), False
+    return Found(columns, value, np.maximum(prices, 0.0), bound), False
 
 
 def _model(problem: Columns, whole: int) -> "highspy.HighsLp":

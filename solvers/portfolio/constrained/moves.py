@@ -65,10 +65,16 @@ class Moves:
 def _changes(programme: Programme, rows: Int64s, choices: Int64s, before: Int64s) -> tuple[Int64s, Int64s, Floats]:
     """List what leaving the choices before for others, (c,), changes: moves, constraints and scaled amounts, (e,)."""
     parts = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))]
+    by_group = np.argsort(programme.groups[rows], kind="stable")
+    ends = np.searchsorted(programme.groups[rows[by_group]], np.arange(programme.labels + 1))
     for k, (constraint, scale) in enumerate(zip(programme.constraints, programme.scales.tolist(), strict=True)):
-        change = counted(programme, constraint, rows, choices) - counted(programme, constraint, rows, before)
-        moves = np.flatnonzero(change)
-        parts.append((moves, np.full(len(moves), k), change[moves] / scale))
+        group = constraint.group
+        own = slice(None) if group is None else by_group[ends[group] : ends[group + 1]]
+        at = rows[own], choices[own], before[own]
+        change = counted(programme, constraint, *at[:2]) - counted(programme, constraint, at[0], at[2])
+        found = np.flatnonzero(change)
+        moves = found if group is None else by_group[ends[group] : ends[group + 1]][found]
+        parts.append((moves, np.full(len(moves), k), change[found] / scale))
     moves, constraints, amounts = (np.concatenate(each) for each in zip(*parts, strict=True))
     return moves, constraints, amounts
 

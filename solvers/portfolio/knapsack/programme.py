@@ -28,7 +28,8 @@ class Assignment:
     """Which classifier answers which query, and how good that is.
 
     choice: (n,) int64 classifiers, read-only. value and cost: their sums, in the units of the input, each rounded once.
-    bound: no assignment within the budget is worth more. gap: (bound - value) / max(\\|value\\|, 1e-9).
+    bound: no assignment within the budget is worth more. gap: (bound - value) / max(\\|value\\|, 1e-9). price: of one
+    more unit of budget in the linear relaxation, at least 0.
     """
 
     choice: Int64s
@@ -36,6 +37,7 @@ class Assignment:
     cost: float
     bound: float
     gap: float
+    price: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,13 +79,13 @@ class Programme:
         """Add up the costs of an assignment, rounded once."""
         return math.fsum(self.costs_of(choice))
 
-    def answer(self, choice: Int64s, bound: float) -> Assignment:
-        """Say how good an assignment is, given a bound on what any can be worth."""
+    def answer(self, choice: Int64s, bound: float, price: float) -> Assignment:
+        """Say how good an assignment is, given a bound on what any can be worth, and the price of the budget."""
         value = self.value_of(choice)
         bound = max(bound, value)
         choice.flags.writeable = False
         gap = (bound - value) / max(abs(value), LEAST_VALUE)
-        return Assignment(choice, value, self.cost_of(choice), bound, gap)
+        return Assignment(choice, value, self.cost_of(choice), bound, gap, price)
 
 
 def _fault(name: str, message: str) -> InvalidRequest:

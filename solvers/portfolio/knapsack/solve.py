@@ -22,7 +22,7 @@ def solve(programme: Programme, gap: float, in_time: Callable[[], bool]) -> Assi
     """Solve a checked programme to a relative gap."""
     base, price = relaxed(programme, climb(programme))
     if price == 0:  # nothing is left to climb: every row has its most valuable choice
-        return programme.answer(base, math.fsum(programme.values.max(axis=1).tolist()))
+        return programme.answer(base, math.fsum(programme.values.max(axis=1).tolist()), price)
     reduced = Reduced.at(programme, base, price)
     ceiling = programme.value_of(base) + reduced.deficit
     slop = reduced.slop + 4 * EPSILON * (abs(ceiling) + reduced.deficit)
@@ -33,11 +33,11 @@ def solve(programme: Programme, gap: float, in_time: Callable[[], bool]) -> Assi
     moved, deficit = _move_once(programme, reduced)
     limit = deficit - allowed(deficit)
     if limit <= 0:
-        return programme.answer(moved, ceiling + slop)
+        return programme.answer(moved, ceiling + slop, price)
     search = explore(core_of(programme, reduced, limit), reduced, deficit, allowed, in_time)
     moves = search.moves()
     choice = first_within(programme, [_moved(base, moves) if moves else moved, moved, base])
-    return programme.answer(choice, ceiling - min(search.best, search.proved) + slop + search.slop)
+    return programme.answer(choice, ceiling - min(search.best, search.proved) + slop + search.slop, price)
 
 
 def _move_once(programme: Programme, reduced: Reduced) -> tuple[Int64s, float]:

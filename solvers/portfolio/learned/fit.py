@@ -18,11 +18,11 @@ from solvers.portfolio.learned.contents import fields_of
 from solvers.portfolio.learned.cross_fit import BASELINE, FOLDS, CrossFitted, cross_fit
 from solvers.portfolio.learned.estimator import LearnedEstimator
 from solvers.portfolio.plan import PortfolioPlan
-from solvers.portfolio.query_costs import costs_at, functions_of, resources_of
+from solvers.portfolio.query_costs import functions_of, resources_of
 from solvers.portfolio.routing_outcome import Known
 from solvers.portfolio.shadow_prices import ShadowPrices, lots_of
 from solvers.portfolio.summary import summarize_learned
-from solvers.portfolio.table import Table
+from solvers.portfolio.table import Table, planned
 from solvers.portfolio.tuning import sigmas_of
 
 STEPS = FOLDS + 4
@@ -37,7 +37,7 @@ def fit_learned(
     anything by; what is kept has learned from all of them. The summary: as of ``fit``, with what was compared instead
     of samples.
     """
-    known, plain = (_planned(dataset, table, embeds=embeds) for embeds in (True, False))
+    known, plain = (planned(dataset, table, table.build, embeds=embeds) for embeds in (True, False))
 
     def report(done: int, message: str) -> None:
         run.progress(done, STEPS, message)
@@ -58,17 +58,6 @@ def fit_learned(
     worth = _worth(dataset, by_fold, known, drawn.budgets, rng)
     report(STEPS, "done")
     return Fitted(plan, summarize_learned(plan, crossed, table.losers, (table.accuracies, table.means)), worth)
-
-
-def _planned(dataset: Trace, table: Table, *, embeds: bool) -> Known:
-    """Take all rows; where costs are functions of the size, each is planned with its own."""
-    known = table.known(table.build, embeds=embeds)
-    powers, coefficients = functions_of(dataset, table.names, table.means)
-    if not len(powers):
-        return known
-    planned = costs_at(powers, coefficients, dataset.sizes.tolist(), "size")
-    planned[:, known.means == 0] = 0.0
-    return replace(known, planned=planned)
 
 
 class _Folds:

@@ -1,31 +1,35 @@
-"""Ledgers count what streams spend: for several servers at once, never beyond a total, in a real store."""
+"""Ledgers count what streams spend: for several servers at once, never beyond anything, in a real store."""
 
-from collections.abc import Callable
+import random
+import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 from app.store.client import Store, key
-from app.store.ledgers import Ledgers
+from app.store.ledgers import Counted, Ledgers
+from models.arrays import Bools
 from models.errors import Conflict, Infeasible, StoreUnavailable
-from models.portfolio import Pacing, RouteDecision
-from solvers.portfolio.pacing import Spending, Stream
+from models.portfolio_streams import Pacing
+from solvers.portfolio.pacing import Account, Spending, Stream, Terms, Window
+
+COSTS = (1.0, 10.0)
 
 
-def dearest(costs: tuple[float, ...]) -> Callable[[float, float], RouteDecision]:
-    """Always choose the dearest that is allowed: the most unkind chooser."""
-
-    def choose(budget: float, most: float) -> RouteDecision:
-        cost = max((cost for cost in costs if cost <= most), default=min(costs))
-        estimate = {"estimated_accuracy": 0.5, "raw_estimate": 0.5}
-        return RouteDecision(classifier="x", cost=cost, price=0.0, budget=budget, **estimate)
-
-    return choose
+def dearest(states: tuple[Spending, ...], able: Bools) -> int:
+    """Always choose the last that is allowed, which is the dearest: the most unkind chooser."""
+    return int(np.flatnonzero(able)[-1])
 
 
-def send(ledgers: Ledgers, pacing: Pacing, costs: tuple[float, ...] = (1.0, 10.0)) -> Spending:
-    stream = Stream(pacing.total, pacing.queries, min(costs))
-    return ledgers.count("portfolio", pacing.ledger, stream, dearest(costs))[1]
+def terms(pacing: Pacing, costs: Sequence[float] = COSTS) -> Terms:
+    return Terms((Account((), Stream(pacing.total, pacing.queries, min(costs)), np.array(costs), is_cost=True),))
+
+
+def send(ledgers: Ledgers, pacing: Pacing) -> Spending:
+    counted: Counted = ledgers.count("portfolio", pacing.ledger, terms(pacing), dearest)[1]
+    return counted.states[0]
 
 
 def test_several_servers_never_exceed_a_total_and_every_query_gets_an_answer(store: Store) -> None:
@@ -41,6 +45,105 @@ def test_several_servers_never_exceed_a_total_and_every_query_gets_an_answer(sto
         send(servers[0], pacing)
     with pytest.raises(Infeasible, match=r"ledger 'greedy' has spent 250 of 250 on 1\d\d queries"):
         send(servers[0], pacing)
+
+
+TOTALS = {"total": 600.0, "acme": 250.0, "basic": 250.0, "tokens": 2500.0, "carbon": 900.0}
+
+
+def of_several(rng: random.Random, tenant: str) -> Terms:
+    """Draw what a query of a tenant takes: a cheap classifier, a dear one, and one that takes much of a resource."""
+    size = rng.choice([0.5, 1.0, 2.0])
+    costs = size * np.array([1.0, 4.0, 10.0])
+    return Terms(
+        (
+            Account((), Stream(TOTALS["total"], 200, 1.0), costs, is_cost=True),
+            Account(("tenant", tenant), Stream(TOTALS[tenant], 90, 1.0), costs, is_cost=True),
+            Account(
+                ("resources", "tokens"),
+                Stream.of_resource(TOTALS["tokens"], 200, 5.0),
+                size * np.array([5.0, 40.0, 10.0]),
+                is_cost=False,
+            ),
+            Account(
+                ("resources", "carbon"),
+                Stream.of_resource(TOTALS["carbon"], 200, 2.0),
+                np.array([2.0, 3.0, 20.0]),
+                is_cost=False,
+            ),
+        )
+    )
+
+
+def test_several_servers_never_exceed_any_total_of_several(store: Store) -> None:
+    """Costs of each query, two tenants, two resources: what was taken is added up again here."""
+    servers, rng = [Ledgers(store) for _ in range(4)], random.Random(5)
+    asked = [(tenant, of_several(rng, tenant)) for tenant in ("acme", "basic") * 160]
+
+    def taken(place: int) -> tuple[str, list[float]] | None:
+        tenant, one = asked[place]
+        try:
+            choice, _ = servers[place % 4].count("portfolio", "several", one, dearest)
+        except Infeasible:
+            return None
+        return tenant, [float(account.uses[choice]) for account in one.accounts]
+
+    with ThreadPoolExecutor(8) as callers:
+        answered = [one for one in callers.map(taken, range(len(asked))) if one is not None]
+    sums = np.sum([amounts for _, amounts in answered], axis=0)
+    of_tenant = {t: sum(amounts[1] for whose, amounts in answered if whose == t) for t in ("acme", "basic")}
+    used = {"total": sums[0], **of_tenant, "tokens": sums[2], "carbon": sums[3]}
+    assert all(used[name] <= most * (1 + 1e-8) for name, most in TOTALS.items()), used
+    assert max(used[name] / most for name, most in TOTALS.items()) > 0.97
+    assert len(answered) > 90
+
+
+def test_a_rate_limit_holds_in_every_window_whatever_the_number_of_servers(store: Store) -> None:
+    servers, most, span = [Ledgers(store) for _ in range(4)], 5, 0.4
+    account = Account((), Stream(1e6, 10_000, 1.0), np.array(COSTS), is_cost=True)
+    limited, end = Terms((account,), (Window("strong", 1, most, span),)), time.monotonic() + 1.3
+
+    def call(server: Ledgers) -> list[tuple[float, float]]:
+        """Call until the time is up; when calls of the strong one began and were over."""
+        calls = []
+        while (began := time.monotonic()) < end:
+            choice, counted = server.count("portfolio", "rated", limited, dearest)
+            assert counted.free[0] >= 0
+            calls += [(began, time.monotonic())] if choice == 1 else []
+        return calls
+
+    with ThreadPoolExecutor(8) as callers:
+        calls = [one for each in callers.map(call, servers * 2) for one in each]
+    assert len(calls) >= 2 * most  # a window is used again once it has passed
+    for began, _ in calls:
+        assert sum(b >= began and over < began + span for b, over in calls) <= most
+
+
+def test_where_every_classifier_is_at_its_limit_the_query_is_refused(store: Store) -> None:
+    account = Account((), Stream(1e6, 10, 1.0), np.array(COSTS), is_cost=True)
+    limited = Terms((account,), (Window("weak", 0, 1, 60.0), Window("strong", 1, 1, 60.0)))
+    choices = [Ledgers(store).count("portfolio", "full", limited, dearest)[0] for _ in range(2)]
+    assert sorted(choices) == [0, 1]
+    with pytest.raises(Infeasible, match=r"at their limits: weak \(at most 1 calls in 60 s\), strong"):
+        Ledgers(store).count("portfolio", "full", limited, dearest)
+    (one, _) = store.client.keys("*:calls:*")
+    assert 0 < store.client.ttl(one) <= 61
+
+
+def test_a_tenant_that_has_spent_its_own_is_refused_and_others_go_on(store: Store) -> None:
+    def of(tenant: str) -> Terms:
+        own, its = (
+            Account(name, Stream(total, queries, 1.0), np.array(COSTS), is_cost=True)
+            for name, total, queries in (((), 100.0, 20), (("tenant", tenant), 12.0, 3))
+        )
+        return Terms((own, its))
+
+    ledgers = Ledgers(store)
+    spent = [ledgers.count("portfolio", "tenants", of("acme"), dearest)[1].states[1].spent for _ in range(3)]
+    assert spent == [10.0, 11.0, 12.0]
+    with pytest.raises(Infeasible, match=r"has spent 12 of 12 of tenant acme on 3 queries"):
+        ledgers.count("portfolio", "tenants", of("acme"), dearest)
+    own, its = ledgers.count("portfolio", "tenants", of("basic"), dearest)[1].states
+    assert (own.spent, own.queries, its.spent, its.queries) == (22.0, 4, 10.0, 1)
 
 
 def test_each_stream_has_a_ledger_of_its_own_that_servers_share(store: Store) -> None:

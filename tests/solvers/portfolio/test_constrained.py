@@ -115,6 +115,27 @@ def test_prices_say_what_one_more_unit_brings() -> None:
     assert (values[1] - values[0]) / (2 * step) == pytest.approx(solution.prices[place], rel=0.05)
 
 
+@pytest.mark.parametrize("apart", [1e3, 1e9, 1e27, 1e60])
+@pytest.mark.parametrize("goal", ["cost", "accuracy"])
+def test_costs_that_are_far_apart_are_solved(apart: float, goal: str) -> None:
+    """HiGHS takes 1e20 for infinite; what is too much to give is told in the same unit."""
+    rng, n = np.random.default_rng(0), 60
+    values = np.clip(np.array([0.6, 0.8, 0.9]) + rng.normal(0, 0.1, (n, 3)), 0, 1)
+    costs = np.array([1.0, apart**0.5, apart])
+    floor, most = Constraint(("accuracy",), 1, 0.82 * n, most=False), Constraint(("budget",), 0, 5.5 * apart)
+    worths, kept = (np.tile(-costs, (n, 1)), floor) if goal == "cost" else (values, most)
+    solution = assign_within(worths, [kept], uses=[costs, values], gap=1e-2, time_limit_s=2.0)
+    spent = float(costs[solution.choice].sum())
+    assert (spent <= most.bound * (1 + 1e-9)) if goal == "accuracy" else (np.count_nonzero(solution.choice == 2) < 12)
+    assert solution.gap < 0.3
+    with pytest.raises(ConflictingConstraints) as caught:
+        assign_within(values, [Constraint(("commitment",), None, n, most=False, classifier=2), most], uses=[costs])
+    assert {conflict.constraint.name: conflict.give for conflict in caught.value.conflicts} == {
+        ("commitment",): pytest.approx(n - 5),
+        ("budget",): pytest.approx((n - 5.5) * apart, rel=1e-6),
+    }
+
+
 def test_without_constraints_each_query_gets_its_best() -> None:
     worths = np.random.default_rng(0).random((50, 3))
     solution = assign_within(worths, ())

@@ -1,0 +1,64 @@
+"""Streams within several totals: what no build priced is priced on the way."""
+
+import numpy as np
+import pytest
+
+from models.arrays import Floats
+from solvers.portfolio.constrained import Constraint, assign_within
+from solvers.portfolio.pacing import Account, Spending, Stream, Terms, Window
+from solvers.portfolio.shadow_prices import ShadowPrices
+
+COSTS, TOKENS = np.array([1.0, 3.0, 5.0, 9.0]), np.array([1.0, 6.0, 2.0, 8.0])
+QUERIES, BUDGET = 1_000, 4.0
+
+
+def values(seed: int, n: int) -> Floats:
+    """Draw values of queries, (n, 4), of which some are hard for the cheap ones."""
+    rng = np.random.default_rng(seed)
+    hard = rng.random((n, 1)) * np.array([0.5, 0.4, 0.3, 0.1])
+    return np.asarray(np.clip(np.array([0.5, 0.75, 0.8, 0.9]) - hard + rng.normal(0, 0.08, (n, 4)), 0, 1))
+
+
+def stream_of(worths: Floats, tokens: float, prices: ShadowPrices, *, is_priced: bool) -> float:
+    """Send a stream through, one query after the other: what it is worth on average."""
+    own = Account((), Stream(BUDGET * QUERIES, QUERIES, 1.0), COSTS, is_cost=True)
+    resource = Account(
+        ("resources", "tokens"), Stream.of_resource(tokens * QUERIES, QUERIES, 1.0), TOKENS, is_cost=False
+    )
+    terms, worth = Terms((own, resource)), 0.0
+    states: tuple[Spending, ...] = (Spending(), Spending())
+    for row in worths:
+        able = terms.able(states, ())
+        net = np.where(able, row - (terms.priced(states) if is_priced else 0.0), -np.inf)
+        choice = prices.choose(net, COSTS, max(terms.budget_now(states), float(COSTS[able].min())))
+        taken = zip(terms.accounts, states, strict=True)
+        states = tuple(account.stream.after(state, float(account.uses[choice])) for account, state in taken)
+        worth += float(row[choice])
+    assert states[0].spent <= BUDGET * QUERIES * (1 + 1e-9)
+    assert states[1].spent <= tokens * QUERIES * (1 + 1e-9)
+    return worth / len(worths)
+
+
+@pytest.mark.parametrize("tokens", [1.3, 2.0, 3.0])
+def test_a_stream_with_a_scarce_resource_is_worth_nearly_what_the_best_batch_is(tokens: float) -> None:
+    """Without a price the resource is gone early, and with it what costs it little but money."""
+    prices, worths = ShadowPrices.of(values(99, 2_000), COSTS), values(0, QUERIES)
+    limits = [Constraint(("budget",), 0, BUDGET * QUERIES), Constraint(("tokens",), 1, tokens * QUERIES)]
+    best = assign_within(worths, limits, uses=[COSTS, TOKENS]).value / QUERIES
+    priced, plain = (stream_of(worths, tokens, prices, is_priced=priced) for priced in (True, False))
+    assert 0.985 * best < priced <= best * (1 + 1e-4)
+    assert plain < 0.8 * best
+
+
+def test_a_resource_that_is_not_scarce_costs_nothing() -> None:
+    plenty = Stream.of_resource(100.0, 10, 1.0)
+    assert plenty.after(Spending(), 1.0).lean == 0.0
+    assert plenty.price_now(Spending()) == 0.0
+    assert plenty.price_now(Spending(100.0, 10, -1.0)) == 0.0
+
+
+def test_windows_and_circuits_leave_what_can_be_called() -> None:
+    own = Account((), Stream(100.0, 10, 1.0), COSTS, is_cost=True)
+    terms = Terms((own,), (Window("b", 1, 5, 60.0),), np.array([True, True, True, False]))
+    assert terms.able((Spending(),), (0,)).tolist() == [True, False, True, False]
+    assert terms.able((Spending(),), (1,)).tolist() == [True, True, True, False]
