@@ -251,6 +251,13 @@ class EmbeddingsEndpoint(EndpointBase):
     protocol: Literal["openai-embeddings"] = Field(description="POST {url}/embeddings")
     model: Annotated[str, Field(min_length=1, max_length=200)] = Field(description="the model")
     dimensions: int | None = Field(default=None, ge=1, le=100_000, description="coordinates to ask for; null: its own")
+    most_texts: int = Field(
+        default=32,
+        ge=1,
+        le=2048,
+        description="texts of one request at most, where several are to be embedded; its reply may have "
+        "``most_reply_bytes`` for each",
+    )
 
 
 Endpoint = Annotated[

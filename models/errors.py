@@ -11,7 +11,8 @@
     │   ├── UnknownAdvice
     │   ├── UnknownArtifact
     │   ├── UnknownVersion
-    │   └── UnknownEndpoint
+    │   ├── UnknownEndpoint
+    │   └── UnknownBatch
     ├── Infeasible              no answer can satisfy the deadline or budget asked for
     │   └── ConflictingLimits   limits that cannot be kept together
     ├── Conflict                what is in use cannot be deleted
@@ -28,7 +29,7 @@
     ├── SolverTimeout           no feasible answer inside the time limit
     ├── EndpointFailed          a run has no answer: what it called failed
     │   └── RunTimeout          its time was over before there was one
-    └── Cancelled               a build was told to stop
+    └── Cancelled               a build or a batch was told to stop
 """
 
 import re
@@ -44,6 +45,8 @@ UNKNOWN = "is not known here"
 _MEMBER = re.compile(r"^(constrained-\w+|(literal|tuple|dict|list|function-\w+)\[.*\])$")
 MOST_FAULTS = 100
 """Faults that are told one by one; of more the number."""
+MOST_DIGITS = 1e15
+"""Larger bounds are told by their power of ten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,8 @@ def _said(fault: Mapping[str, Any]) -> str:
             return f"must have at least {context.get('min_length', 1)}, has {context.get('actual_length', 0)}"
         case "union_tag_not_found":
             return f"{context.get('discriminator')} is missing"
+        case "less_than_equal" if context.get("le", 0) > MOST_DIGITS:
+            return f"Input should be less than or equal to {context['le']:g}"
         case "json_invalid":
             return f"is no JSON: {context.get('error', fault['msg'])}"
         case "string_pattern_mismatch" if context.get("pattern") == NAME_PATTERN:
@@ -168,6 +173,10 @@ class UnknownVersion(NotFound):
 
 class UnknownEndpoint(NotFound):
     """No endpoint has this name."""
+
+
+class UnknownBatch(NotFound):
+    """No batch has this id, or it is forgotten."""
 
 
 class Infeasible(ParsimonyError):
@@ -272,4 +281,4 @@ class RunTimeout(EndpointFailed):
 
 
 class Cancelled(ParsimonyError):
-    """A build was told to stop."""
+    """A build or a batch was told to stop."""

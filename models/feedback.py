@@ -46,6 +46,9 @@ class Expectations(Estimates):
 
     cost_error: Amount | None = Field(default=None, description="the standard error of the cost, in the same unit")
     time_error: Amount | None = Field(default=None, description="the standard error of the time, in the same unit")
+    rows: int | None = Field(
+        default=None, description="on how many rows the accuracy was counted; null: on all that the build judged by"
+    )
 
 
 def decision_id(ref: ArtifactRef, estimates: Estimates) -> str:

@@ -6,7 +6,8 @@ from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from models.artifact import DecisionFacts
 from models.base import LARGEST, ItemId, Items, Sent, Value
-from models.portfolio import Pacing, QuerySizes, RouteBudget
+from models.portfolio import QuerySizes, RouteBudget
+from models.portfolio_streams import Pacing
 
 MOST_ITEMS = 1000
 Cost = Annotated[float, Field(ge=0, le=LARGEST)]

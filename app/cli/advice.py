@@ -9,7 +9,8 @@ import typer
 from app import terminal
 from app.cli.builds import Local, follow
 from app.cli.options import AsJson
-from app.cli.service import open_service, open_store
+from app.cli.over_store import open_store
+from app.cli.service import open_service
 from models.advice import Advice, AdviceRequest
 
 

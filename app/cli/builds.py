@@ -11,7 +11,8 @@ from app import terminal
 from app.cli.commands import command_group, single_command
 from app.cli.key_values import json_or_text, read_pairs
 from app.cli.options import AsJson, NameArgument, Params, SolverArgument, solver_called
-from app.cli.service import Service, StoreService, open_service, open_store
+from app.cli.over_store import StoreService, open_store
+from app.cli.service import Service, open_service
 from app.store.builds import check_dataset, checked_request
 from app.store.repositories import Repositories
 from models import ArtifactRecord, Build, BuildRequest, Value

@@ -11,8 +11,8 @@ from app.cli.commands import command_group
 from app.cli.options import AsJson, NameArgument
 from app.cli.service import open_service
 from app.settings import Settings
-from app.store.datasets import DatasetInfo
 from models.spec_draft import draft_of
+from models.stored_dataset import DatasetInfo
 
 dataset = command_group("Datasets: what builds learn from.")
 

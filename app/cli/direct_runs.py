@@ -1,25 +1,31 @@
 """Endpoints and runs of commands that have the store itself: the calls are made from here, no server is asked."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from app.metrics import Metrics
+from app.observability.metrics import Metrics
 from app.processes.sandbox import Sandbox
 from app.routes.endpoints import refuse_unless_callable
-from app.routes.runs import reply_of
+from app.running.batches import facts_of_batch, read_items, read_spec, refuse_unless_runnable
 from app.running.caller import Caller
+from app.running.embedding import embed, vectors_of
 from app.running.executor import probed
 from app.running.hosts import Hosts
-from app.running.runs import run_one
+from app.running.runs import reply_of, run_one
 from app.running.start import Tools
 from app.serving.catalog import Live
 from app.store.ledgers import Ledgers
 from app.store.repositories import Repositories
 from models import InvalidRequest
+from models.batch import Batch
 from models.endpoint import ENDPOINT
 from models.errors import UnknownEndpoint
 from models.run import RunRequest
@@ -59,20 +65,38 @@ def run(repos: Repositories, live: Live[Any], request: dict[str, Any]) -> dict[s
         asked = RunRequest.model_validate_json(orjson.dumps(request))
     except ValidationError as error:
         raise InvalidRequest.of(error) from error
+    done = _with_tools(repos, lambda tools: run_one(live, asked.each()[0], asked, tools))
+    return reply_of(live, done).model_dump(mode="json")
+
+
+def embedded(repos: Repositories, live: Live[Any], texts: Sequence[str]) -> NDArray[np.float64]:
+    """Have texts embedded by the artifact's embedder: (n, d). Raises InvalidRequest where it names none, EndpointFailed
+    or RunTimeout where one has no embedding."""
+    ends_at = time.monotonic() + repos.settings.solve_timeout_s
+    return np.array(vectors_of(_with_caller(repos, lambda caller: embed(live, texts, caller, ends_at))))
+
+
+def add_batch(
+    repos: Repositories, live_of: Callable[[str, str, int | None], Live[Any]], spec: dict[str, Any], file: Path
+) -> Batch:
+    """Queue a file of items; raises what refuses it."""
+    asked = read_spec(orjson.dumps(spec))
+    live = live_of(asked.solver, asked.name, asked.version)
+    with file.open("rb") as opened:
+        items = read_items(opened, repos.settings, lambda read, *args: read(*args))
+    registered = repos.endpoints.all()
+    _with_tools(repos, lambda tools: refuse_unless_runnable(live, items, asked.limits, tools, registered))
+    return repos.batches.add(facts_of_batch(live, asked, items), items)
+
+
+def _with_tools(repos: Repositories, work: Callable[[Tools], Awaitable[T]]) -> T:
     sandbox = Sandbox(repos.settings.solve_timeout_s, imports=("skops.io",))
     try:
-        done = _with_caller(
-            repos,
-            lambda caller: run_one(
-                live,
-                asked.each()[0],
-                asked,
-                Tools(repos.settings, caller, sandbox, Ledgers(repos.store), lambda: True),
-            ),
+        return _with_caller(
+            repos, lambda caller: work(Tools(repos.settings, caller, sandbox, Ledgers(repos.store), lambda: True))
         )
     finally:
         sandbox.close()
-    return reply_of(live, done).model_dump(mode="json")
 
 
 def _with_caller(repos: Repositories, work: Callable[[Caller], Awaitable[T]]) -> T:

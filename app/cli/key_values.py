@@ -22,7 +22,9 @@ def read_query(solver: str, pairs: Sequence[str]) -> Value:
         many = tuple in forms.get(key, ())
         if key in values and not many:
             raise InvalidRequest.at(Fault((key,), "is given twice"))
-        values[key] = [*values.get(key, []), json_or_text(text)] if many else json_or_text(text)
+        is_text = forms.get(key, {None}) <= {str, type(None)}
+        value = text_of(text) if is_text else json_or_text(text)
+        values[key] = [*values.get(key, []), value] if many else value
     for key, value in values.items():
         alone = isinstance(value, list) and len(value) == 1
         if alone and (float in forms.get(key, ()) or isinstance(value[0], list)):
@@ -62,6 +64,16 @@ def _pair(text: str) -> tuple[str, str]:
     if not (key and equals):
         raise typer.BadParameter(f"{text!r} must be key=value")
     return key, value
+
+
+def text_of(text: str) -> Any:
+    """Read a text or null, quoted as JSON or as it is.
+
+    >>> text_of("[1, 2]"), text_of('"[1, 2]"'), text_of("null")
+    ('[1, 2]', '[1, 2]', None)
+    """
+    value = json_or_text(text)
+    return value if value is None or isinstance(value, str) else text
 
 
 def json_or_text(text: str) -> Any:

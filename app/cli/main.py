@@ -25,6 +25,7 @@ COMMANDS = {
     "decide": ("decisions:decide", "Ask an artifact for a decision."),
     "run": ("endpoints:run", "Run an item: the classifiers are called."),
     "endpoint": ("endpoints:endpoint", "Endpoints: where classifiers are, for runs."),
+    "batch": ("batches:batch", "Batches: files of items, run behind the service."),
     "feedback": ("decisions:feedback", "Show what was estimated against what came true."),
     "plot": ("plot:plot", "Draw an artifact's picture, as the console shows it."),
     "export": ("files:export", "Write an artifact's bytes to a file."),

@@ -7,24 +7,31 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
+import orjson
 from pydantic import BaseModel, SecretStr
 
 from app.cli.key_values import read_query
-from app.http.json_bodies import NPY, with_limits
-from app.routes.artifacts import MEDIA_TYPE
-from app.routes.subject import all_subjects
-from app.store.datasets import DatasetInfo, DeletedDataset, StoredDataset
-from app.store.json_lines import JSON_LINES_TYPES
-from app.store.uploads import CSV_TYPES, PARQUET_TYPES
+from app.store.table_types import CSV_TYPES, JSON_LINES_TYPES, PARQUET_TYPES
 from models import ArtifactRecord, Build, BuildRequest
 from models.advice import Advice, AdviceRequest
+from models.batch import Batch
 from models.errors import ParsimonyError
 from models.feedback import FeedbackReport
+from models.stored_dataset import DatasetInfo, DeletedDataset, StoredDataset
 
 V = TypeVar("V", bound=BaseModel)
 _PATIENCE_S = 30.0
 """Seconds to wait for a reply, beside what the server may take to solve."""
 _PAGE = 1000
+ASKED = {
+    "cascade": ("GET", "/v1/cascades/", "/decision"),
+    "index": ("GET", "/v1/indexes/", "/decision"),
+    "portfolio": ("POST", "/v1/portfolios/", "/route"),
+    "pipeline": ("GET", "/v1/pipelines/", "/decision"),
+    "policy": ("POST", "/v1/policies/", "/steps"),
+}
+"""How subjects are asked, as their routes have it: method, and the path before and after the name. To read the routes
+themselves takes longer than the question."""
 
 
 @contextmanager
@@ -45,6 +52,8 @@ class HttpService:
 
     def put_dataset(self, name: str, table: Path, spec: Path, embeddings: Path | None) -> StoredDataset:
         """Upload a table, whose name says what it is."""
+        from app.http.batch_bodies import NPY  # FastAPI, and the readers of tables, which only this needs
+
         kinds = {".parquet": PARQUET_TYPES[0], ".jsonl": JSON_LINES_TYPES[0], ".ndjson": JSON_LINES_TYPES[0]}
         kind = kinds.get(Path(table.name.removesuffix(".gz")).suffix, CSV_TYPES[0])
         with ExitStack() as stack:
@@ -136,6 +145,8 @@ class HttpService:
 
     def import_(self, data: bytes) -> ArtifactRecord:
         """Publish exported bytes."""
+        from app.routes.artifacts import MEDIA_TYPE
+
         headers = {"Content-Type": MEDIA_TYPE}
         return self._model(ArtifactRecord, "POST", "/v1/artifacts/import", content=data, headers=headers)
 
@@ -145,30 +156,21 @@ class HttpService:
 
     def decide(self, solver: str, name: str, query: list[str], version: int | None) -> dict[str, Any]:
         """Ask an artifact, as its subject is asked."""
-        look_up = all_subjects()[solver].look_ups[0]
+        method, prefix, suffix = _asked(solver)
         asked, which = read_query(solver, query).model_dump(mode="json", exclude_defaults=True), _version(version)
-        how = {"params": asked | which} if look_up.method == "GET" else {"params": which, "json": asked}
-        answered: dict[str, Any] = self._ask(
-            look_up.method, f"{look_up.prefix}{quote(name, safe='')}{look_up.suffix}", **how
-        ).json()
+        how = {"params": asked | which} if method == "GET" else {"params": which, "json": asked}
+        answered: dict[str, Any] = self._ask(method, f"{prefix}{quote(name, safe='')}{suffix}", **how).json()
         return answered
 
     def assign(
-        self, name: str, queries: bytes, options: dict[str, Any], limits: bytes | None, version: int | None
+        self, name: str, parts: dict[str, bytes], options: dict[str, Any], version: int | None
     ) -> dict[str, Any]:
-        """Assign a batch, given as a ``.npy`` file; further limits as JSON."""
-        path = _at("portfolios", name, "assignments")
-        if limits is not None:
-            body = with_limits(queries, options, limits)
-            headers = {"Content-Type": "application/json"}
-            limited: dict[str, Any] = self._ask(
-                "POST", path, params=_version(version), content=body, headers=headers
-            ).json()
-            return limited
+        """Assign a batch, given as the parts of ``batch_bodies.read_parts``."""
         flat = {**(options.get("budget") or {}), **{key: value for key, value in options.items() if key != "budget"}}
         given = {key: value for key, value in flat.items() if value is not None} | _version(version)
-        headers = {"Content-Type": NPY}
-        answered: dict[str, Any] = self._ask("POST", path, params=given, content=queries, headers=headers).json()
+        files = {part: (part, data) for part, data in parts.items()}
+        path = _at("portfolios", name, "assignments")
+        answered: dict[str, Any] = self._ask("POST", path, params=given, files=files).json()
         return answered
 
     def endpoints(self) -> list[dict[str, Any]]:
@@ -191,9 +193,34 @@ class HttpService:
 
     def run(self, solver: str, name: str, request: dict[str, Any], version: int | None) -> dict[str, Any]:
         """Run an item on the server."""
-        path = f"{all_subjects()[solver].router.prefix}/{quote(name, safe='')}/runs"
+        path = f"{_asked(solver)[1]}{quote(name, safe='')}/runs"
         reply: dict[str, Any] = self._ask("POST", path, params=_version(version), json=request).json()
         return reply
+
+    def add_batch(self, spec: dict[str, Any], file: Path) -> Batch:
+        """Queue a file of items."""
+        kind = PARQUET_TYPES[0] if file.suffix.lower() == ".parquet" else JSON_LINES_TYPES[0]
+        with file.open("rb") as opened:
+            files = {"spec": (None, orjson.dumps(spec)), "file": (file.name, opened, kind)}
+            return self._model(Batch, "POST", "/v1/batches", files=files)
+
+    def batches(self, most: int) -> list[Batch]:
+        """List the latest batches."""
+        items = self._ask("GET", "/v1/batches", params={"limit": most}).json()["items"]
+        return [Batch.model_validate(item) for item in items]
+
+    def batch(self, batch_id: str) -> Batch:
+        """Tell of a batch."""
+        return self._model(Batch, "GET", _at("batches", batch_id))
+
+    def cancel_batch(self, batch_id: str) -> Batch:
+        """Stop a batch."""
+        return self._model(Batch, "DELETE", _at("batches", batch_id))
+
+    def batch_output(self, batch_id: str, *, as_parquet: bool) -> bytes:
+        """Give the answers of a batch, JSON Lines or Parquet."""
+        headers = {"Accept": PARQUET_TYPES[0]} if as_parquet else {}
+        return self._ask("GET", f"{_at('batches', batch_id)}/output", headers=headers).content
 
     def _all(self, path: str, **given: str) -> Iterator[Any]:
         """Give the items of all pages of a list."""
@@ -222,6 +249,16 @@ class HttpService:
 
 def _at(*parts: str) -> str:
     return "/".join(("/v1", *(quote(part, safe="") for part in parts)))
+
+
+def _asked(solver: str) -> tuple[str, str, str]:
+    """Tell how a subject is asked; of one that is not listed, as its routes have it."""
+    if solver in ASKED:
+        return ASKED[solver]
+    from app.routes.subject import all_subjects
+
+    look_up = all_subjects()[solver].look_ups[0]
+    return look_up.method, look_up.prefix, look_up.suffix
 
 
 def _version(version: int | None) -> dict[str, int]:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from app.cli.options import AsJson
-from app.cli.service import open_store
+from app.cli.over_store import open_store
 from app.settings import Settings
 
 
@@ -26,14 +26,15 @@ def serve(
 
 
 def worker() -> None:
-    """Run a worker that takes builds from the queue; another one follows if it dies or hangs."""
+    """Run a worker that takes builds and batches from the queue; another one follows if it dies or hangs."""
     from app.building.supervisor import watch_worker
-    from app.logs import configure_logging, warn_of_misspelt
+    from app.observability.logs import configure_logging, warn_of_misspelt
+    from app.running.batch_job import run_batch
 
     settings = Settings()  # read again by the worker, which is a process of its own
     configure_logging(settings.log_level, settings.log_format)
     warn_of_misspelt()
-    watch_worker(settings)
+    watch_worker(settings, run_batch)
 
 
 def demo(

@@ -1,11 +1,11 @@
 """What single subjects have beside builds and decisions: ``index measure``, ``portfolio assign``, …"""
 
-import csv
 import json
 from pathlib import Path
 from textwrap import wrap
-from typing import Annotated
+from typing import Annotated, Any
 
+import orjson
 import typer
 
 from app import terminal
@@ -13,7 +13,8 @@ from app.cli.commands import command_group
 from app.cli.decisions import show_decision
 from app.cli.key_values import json_or_text, read_pairs
 from app.cli.options import AsJson, NameArgument, Params
-from app.cli.service import open_service, open_store
+from app.cli.over_store import open_store
+from app.cli.service import open_service
 from models import BuildRequest
 
 index = command_group("Indexes: what features cost.")
@@ -51,7 +52,10 @@ def index_measure(
 @portfolio.command("assign")
 def portfolio_assign(
     name: NameArgument,
-    queries: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A .npy file: a row for each query.")],
+    queries: Annotated[
+        Path,
+        typer.Argument(exists=True, dir_okay=False, help="A row a query: .npy or Parquet; or .txt, a text a line."),
+    ],
     total: Annotated[float | None, typer.Option(help="The budget for all queries together.")] = None,
     per_query: Annotated[float | None, typer.Option(help="The budget for a query on average.")] = None,
     fraction: Annotated[float | None, typer.Option(help="The budget, as a share of the dearest classifier.")] = None,
@@ -66,7 +70,16 @@ def portfolio_assign(
         Path | None,
         typer.Option(exists=True, dir_okay=False, help="A JSON file of further limits, as the API takes them."),
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="A CSV of the assignments.")] = None,
+    sizes: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="A .npy file of the size of each query.")
+    ] = None,
+    costs: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="A .npy file of costs, queries x classifiers.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The assignments: .parquet, or else CSV; .json: all of the reply."),
+    ] = None,
     version: Annotated[int | None, typer.Option(min=1, help="The version to ask; else the active one.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -81,12 +94,24 @@ def portfolio_assign(
         "time_limit_s": time_limit,
     }
     with open_service() as service:
-        limits = None if constraints is None else constraints.read_bytes()
-        reply = service.assign(name, queries.read_bytes(), {"budget": budget, **asked}, limits, version)
+        files = {"queries": queries, "constraints": constraints, "sizes": sizes, "costs": costs}
+        parts = {part: file.read_bytes() for part, file in files.items() if file is not None}
+        if queries.suffix == ".txt":
+            parts["texts"] = orjson.dumps(parts.pop("queries").decode(errors="replace").splitlines())
+        reply = service.assign(name, parts, {"budget": budget, **asked}, version)
         if output is not None:
-            with output.open("w", newline="") as file:
-                csv.writer(file).writerows([("query", "classifier"), *enumerate(reply["assignments"], start=1)])
+            output.write_bytes(_written(reply, output.suffix.lower()))
         show_decision(service, reply, version, as_json)
+
+
+def _written(reply: dict[str, Any], suffix: str) -> bytes:
+    """Write a batch's reply as the file's name asks."""
+    from app.store.query_tables import as_csv, as_parquet
+
+    whole = orjson.dumps(reply)
+    if suffix == ".json":
+        return whole
+    return as_parquet(whole) if suffix == ".parquet" else as_csv(whole)
 
 
 @pipeline.command("sweep")

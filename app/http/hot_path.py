@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.http.json_bodies import has_each_name_once, repeated_name
-from app.metrics import Metrics
+from app.observability.metrics import Metrics
 from app.serving.answers import LookUp
 from app.serving.catalog import Catalog, Live
 from models import ArtifactRef
@@ -55,7 +55,7 @@ class HotPath:
         sent = None
         if look_up.method == "POST":
             sent = await _body(receive)
-            receive = _again(sent, receive)
+            receive = again(sent, receive)
         body = self._answer(scope, look_up, live, sent)
         if body is None:
             await self.app(scope, receive, send)
@@ -67,7 +67,7 @@ class HotPath:
     def _find(self, scope: Scope) -> tuple[LookUp[Any], Live[Any]] | None:
         """Find the look-up that a request is for, and the plan in memory; None if the route is to answer."""
         hit = self.look_ups.find(scope["method"], scope["path"])
-        if hit is None or (hit[0].method == "POST" and not _is_plain_json(scope)):
+        if hit is None or (hit[0].method == "POST" and not is_plain_json(scope)):
             return None
         look_up, name = hit
         catalog: Catalog = scope["state"]["context"].catalog
@@ -111,7 +111,7 @@ class HotPath:
         return series
 
 
-def _is_plain_json(scope: Scope) -> bool:
+def is_plain_json(scope: Scope) -> bool:
     """Tell whether a body says that it is JSON, and nothing stands in the query string."""
     kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
     return kind == b"application/json" and not scope["query_string"]
@@ -127,7 +127,7 @@ async def _body(receive: Receive) -> bytes:
     return b"".join(parts)
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
+def again(body: bytes, receive: Receive) -> Receive:
     """Let a body that was read be read once more."""
     sent = False
 

@@ -1,5 +1,4 @@
-"""Bodies that routes read themselves, off the event loop: batches of queries, as JSON or in NumPy's format with the
-options beside it, and JSON in general."""
+"""JSON bodies that routes read themselves, off the event loop."""
 
 import json
 import math
@@ -7,23 +6,17 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, TypeVar
 
-import numpy as np
 import orjson
 from fastapi.exceptions import RequestValidationError
-from numpy.typing import NDArray
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 
-from app.store.codec import array_from_bytes
 from models import Fault, InvalidRequest, Value
 from models.base import MOST_LISTED
 from models.columns import first_repeated
-from models.errors import CorruptArtifact
-from models.portfolio import AssignmentOptions
-from models.portfolio_constraints import ConstrainedRequest
 
 V = TypeVar("V", bound=Value)
-NPY = "application/x-npy"
+M = TypeVar("M", bound=BaseModel)
 PIECE, PIECE_BYTES = 100, 100_000
 """Items of a batch that are checked at a time, and about how many bytes of it."""
 
@@ -49,6 +42,14 @@ def repeated_name(body: bytes) -> str | None:
     except (ValueError, RecursionError):
         return None
     return repeated_names[0] if repeated_names else None
+
+
+def refuse_repeated(body: bytes) -> None:
+    """Refuse a JSON text in which a name stands twice in one object: of two values one would be lost. Raises
+    InvalidRequest."""
+    repeated = repeated_name(body)
+    if repeated is not None:
+        raise InvalidRequest.at(Fault((repeated,), "is given twice"))
 
 
 def has_each_name_once(content: Any, body: bytes) -> bool:
@@ -90,7 +91,7 @@ def parsed(body: bytes) -> Any:
         raise HTTPException(400) from error
 
 
-def validated(kind: type[V], content: Any) -> V:
+def validated(kind: type[M], content: Any) -> M:
     """Check what was read against a type; what does not fit is refused as FastAPI refuses it."""
     try:
         return kind.model_validate(content, from_attributes=True)
@@ -148,57 +149,3 @@ def _placed(error: ValidationError, start: int) -> list[Any]:
     """Give each fault of a piece its item's place in the whole batch; the piece itself has none that is not theirs."""
     faults = [fault for fault in error.errors() if fault["loc"]]
     return [{**fault, "loc": ("body", "items", int(fault["loc"][0]) + start, *fault["loc"][1:])} for fault in faults]
-
-
-def read_json(body: bytes, beside: dict[str, Any]) -> tuple[NDArray[np.float64], AssignmentOptions]:
-    """Read a ``ConstrainedRequest``; raises InvalidRequest, also if options are given beside it."""
-    given = [name for name, value in beside.items() if value not in (None, {})]
-    if given:
-        raise InvalidRequest.at(Fault((given[0],), f"belongs into the JSON; as query parameter it goes with {NPY}"))
-    try:
-        request = ConstrainedRequest.model_validate_json(body)
-    except ValidationError as error:
-        raise InvalidRequest.of(error) from error
-    widths = {len(query) for query in request.queries}
-    if len(widths) > 1:
-        raise InvalidRequest.at(Fault(("queries",), f"have different lengths, from {min(widths)} to {max(widths)}"))
-    return np.array(request.queries), request
-
-
-def with_limits(queries: bytes, beside: dict[str, Any], limits: bytes) -> bytes:
-    """Write a batch, given as ``.npy``, its options and a JSON text of further limits as one JSON text; raises
-    InvalidRequest."""
-    try:
-        given = orjson.loads(limits)
-    except orjson.JSONDecodeError as error:
-        raise InvalidRequest.at(Fault(("constraints",), f"is no JSON that can be read: {error}")) from error
-    if not isinstance(given, dict):
-        raise InvalidRequest.at(Fault(("constraints",), 'must be a JSON object, such as {"goal": "cost"}'))
-    options = {name: value for name, value in beside.items() if value is not None}
-    twice = next((name for name in given if name in options), None)
-    if twice is not None:
-        raise InvalidRequest.at(Fault((twice,), "is given twice: as an option and in the file of constraints"))
-    return orjson.dumps({"queries": _vectors(queries).tolist(), **options, **given})
-
-
-def read_npy(body: bytes, beside: dict[str, Any]) -> tuple[NDArray[Any], AssignmentOptions]:
-    """Read an array of float32 (float64 is taken too), with its options beside it; raises InvalidRequest."""
-    given = {name: value for name, value in beside.items() if value is not None}
-    try:
-        options = AssignmentOptions.model_validate(given)
-    except ValidationError as error:
-        raise InvalidRequest.of(error) from error
-    return _vectors(body), options
-
-
-def _vectors(body: bytes) -> NDArray[Any]:
-    try:
-        queries = array_from_bytes(body)
-    except CorruptArtifact as error:
-        raise InvalidRequest.at(Fault(("queries",), f"{error}; write them with numpy.save")) from error
-    if queries.dtype not in (np.float32, np.float64):
-        raise InvalidRequest.at(Fault(("queries",), f"hold {queries.dtype}, must be float32"))
-    if queries.ndim != 2 or not len(queries):
-        shape = " x ".join(map(str, queries.shape)) or "none"
-        raise InvalidRequest.at(Fault(("queries",), f"have the shape {shape}, must be queries x dimensions"))
-    return queries

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI
+from pydantic import BaseModel
 
-from models import Value
 from solvers import SOLVERS
 
 _REFERENCE = "#/components/schemas/{model}"
 
 
-def install(api: FastAPI, bodies: Sequence[type[Value]]) -> None:
+def install(api: FastAPI, bodies: Sequence[type[BaseModel]]) -> None:
     """Let the document tell the options of every solver, and ``bodies``, which their routes read themselves."""
     found_in_routes = api.openapi
 
@@ -24,10 +24,11 @@ def install(api: FastAPI, bodies: Sequence[type[Value]]) -> None:
     api.openapi = document  # type: ignore[method-assign]
 
 
-def _add_schemas(document: dict[str, Any], bodies: Sequence[type[Value]]) -> None:
+def _add_schemas(document: dict[str, Any], bodies: Sequence[type[BaseModel]]) -> None:
     schemas = document["components"]["schemas"]
     options = [solver.options for solver in SOLVERS.values()]
-    for model in (*options, *bodies):
+    described: list[type[BaseModel]] = [*options, *bodies]
+    for model in described:
         schema = model.model_json_schema(ref_template=_REFERENCE)
         schemas |= schema.pop("$defs", {})
         schemas[model.__name__] = schema

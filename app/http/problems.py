@@ -30,6 +30,7 @@ PROBLEMS: dict[type[ParsimonyError], tuple[int, str]] = {
     errors.UnknownArtifact: (404, "unknown-artifact"),
     errors.UnknownVersion: (404, "unknown-version"),
     errors.UnknownEndpoint: (404, "unknown-endpoint"),
+    errors.UnknownBatch: (404, "unknown-batch"),
     errors.Infeasible: (409, "infeasible"),
     errors.Conflict: (409, "conflict"),
     errors.Changed: (412, "precondition-failed"),
@@ -71,7 +72,7 @@ class ProblemLimit(BaseModel):
     """One of the limits that cannot be kept together."""
 
     limit: str = Field(description="where it stands in the request", examples=["classifiers.large.at_most"])
-    bound: float = Field(description="what it is", examples=[100.0])
+    bound: float = Field(description="what it is; of floors a share, from 0 to 1", examples=[100.0])
     most: bool = Field(description="whether that is the most, else the least", examples=[True])
     give: float | None = Field(
         description="by how much it would have to move, with the others as they are; null if there was no time to tell",

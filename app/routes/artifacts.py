@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import ConfigDict, Field
 
-from app.clock import now
+from app.processes.clock import now
 from app.routes.dependencies import Context, InContext, PathName, errors, json_only, media_type, needs_store
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
 from app.store.pages import Page

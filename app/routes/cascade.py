@@ -44,13 +44,14 @@ async def decision(
     deadline: Annotated[float | None, query_field(CascadeQuery, "deadline")] = None,
     min_accuracy: Annotated[float | None, query_field(CascadeQuery, "min_accuracy")] = None,
     max_cost: Annotated[float | None, query_field(CascadeQuery, "max_cost")] = None,
+    budget: Annotated[float | None, query_field(CascadeQuery, "budget")] = None,
     item: Annotated[str | None, query_field(CascadeQuery, "item")] = None,
     version: Version = None,
 ) -> Response:
     """Give the cascade of least expected duration that always meets the deadline, ready to be run. With ``max_cost``
     the most accurate one that costs no more, with ``min_accuracy`` the cheapest that reaches it; 409 if none does."""
     live = await plan_of(context, cascade.solver, name, version)
-    query = CascadeQuery(deadline=deadline, min_accuracy=min_accuracy, max_cost=max_cost, item=item)
+    query = CascadeQuery(deadline=deadline, min_accuracy=min_accuracy, max_cost=max_cost, budget=budget, item=item)
     return Response(decide(live, query, context.metrics), media_type="application/json")
 
 
@@ -81,6 +82,7 @@ async def graph(
     deadline: Annotated[float | None, query_field(CascadeQuery, "deadline")] = None,
     min_accuracy: Annotated[float | None, query_field(CascadeQuery, "min_accuracy")] = None,
     max_cost: Annotated[float | None, query_field(CascadeQuery, "max_cost")] = None,
+    budget: Annotated[float | None, query_field(CascadeQuery, "budget")] = None,
     confidence: Annotated[
         str,
         Query(
@@ -96,7 +98,7 @@ async def graph(
     Services are called as the classifiers are, in lower case letters, digits and dashes.
     """
     live = await plan_of(context, cascade.solver, name, version)
-    query = CascadeQuery(deadline=deadline, min_accuracy=min_accuracy, max_cost=max_cost)
+    query = CascadeQuery(deadline=deadline, min_accuracy=min_accuracy, max_cost=max_cost, budget=budget)
     return inference_graph(name, live.plan.decide(query), confidence)
 
 

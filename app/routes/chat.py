@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 from fastapi import APIRouter, Depends, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import StreamingResponse
 from starlette.background import BackgroundTask
 
+from app.http.plain_json import PlainPost
 from app.http.problems import OpenAIError
-from app.routes.dependencies import InContext, each_name_once, errors_as, json_only, plan_of
-from app.routes.runs import reply_of, tools_of, unless_gone
+from app.routes.dependencies import InContext, context_of, each_name_once, errors_as, json_only, plan_of
+from app.routes.runs import tools_of, unless_gone
 from app.running.protocols.openai_chat import Chat, last_text
-from app.running.runs import Done, run_one
+from app.running.runs import Done, reply_of, run_one
 from app.running.start import Asked, Tools, embedded, query_of, route_query
 from app.serving.answers import counted, facts_of
 from app.serving.catalog import Live
@@ -29,7 +30,6 @@ from models.portfolio import RouteBudget
 from models.run import RunItem, RunLimits
 from solvers import SOLVERS
 
-router = APIRouter(prefix="/v1", tags=["chat"])
 CHATTING = ("cascade", "portfolio", "policy")
 _LIMITS = ("budget", "fraction", "deadline")
 _PASSED = frozenset(
@@ -51,6 +51,9 @@ _PASSED = frozenset(
 """What of a request is passed on to the models that are called."""
 _IGNORED = frozenset({"stream_options", "store", "metadata", "service_tier", "logprobs", "top_logprobs"})
 """What else may be sent, and changes nothing here beside the stream."""
+
+
+router = APIRouter(prefix="/v1", tags=["chat"])
 
 
 @router.get("/models", summary="The artifacts that can answer chats", responses=errors_as(OpenAIError, 503))
@@ -87,11 +90,22 @@ async def completions(request: ChatRequest, http: Request, context: InContext) -
         if request.parsimony.route_only:
             asking = Asked(asked, limits, time.monotonic() + limits.timeout_s, frozenset())
             decided, tokens = await _decided(live, asking, tools)
-            return JSONResponse(_completion(request, None, tokens, decided).model_dump(mode="json"))
+            return _reply(_completion(request, None, tokens, decided))
         if request.stream:
             return await _streaming(request, http, live, (asked, limits, tools))
         done = await unless_gone(http, run_one(live, asked, limits, tools))
-    return JSONResponse(_answered(request, live, done).model_dump(mode="json"), headers=_headers(live, done))
+    return _reply(_answered(request, live, done), _headers(live, done))
+
+
+def _reply(completion: ChatCompletion, headers: dict[str, str] | None = None) -> Response:
+    return Response(completion.model_dump_json(), headers=headers, media_type="application/json")
+
+
+async def _plain(http: Request, request: ChatRequest, name: str) -> Response:
+    return await completions(request, http, await context_of(http))
+
+
+plain = PlainPost("/v1/chat/completions", ChatRequest, _plain)
 
 
 async def _streaming(

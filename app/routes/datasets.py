@@ -1,10 +1,8 @@
 """Datasets: upload, list, show, delete."""
 
 import asyncio
-import errno
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,27 +11,25 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field
 from starlette.datastructures import FormData, UploadFile
-from starlette.formparsers import MultiPartException
 
-from app.clock import now
+from app.processes.clock import now
 from app.routes.dependencies import Context, InContext, PathName, errors, media_type, needs_store, solved
 from app.routes.entity_tags import IfMatch, IfNoneMatch, etag, refuse_changed
+from app.routes.forms import read_form, room_on_disk
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
-from app.store.datasets import DatasetInfo, DeletedDataset, Replaced, ShownDataset, StoredDataset
-from app.store.json_lines import JSON_LINES_TYPES
 from app.store.table_heads import head_of
-from app.store.uploads import CSV_TYPES, PARQUET_TYPES, parse_spec, read_dataset
+from app.store.table_types import CSV_TYPES, JSON_LINES_TYPES, PARQUET_TYPES
+from app.store.uploads import parse_spec, read_dataset
 from models import Fault, InvalidRequest
 from models.dataset_profile import FeaturesProfileReply, ProfileReply, TraceProfile, TraceProfileReply
-from models.errors import StoreRefused
 from models.spec_draft import SpecDraft, draft_of
+from models.stored_dataset import DatasetInfo, DeletedDataset, Replaced, ShownDataset, StoredDataset
 from solvers.dataset_profile import profile
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(needs_store)])
 _CHUNK = 2**20
 SHOWN = 6
 """Rows of a table that a draft shows."""
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 EXAMPLE_SPEC: dict[str, Any] = {
     "kind": "trace",
@@ -111,8 +107,8 @@ async def put(
     With `If-Match` it only takes the place of the dataset that the caller knows; with `If-None-Match: *` of none.
     """
     media_type(request, "multipart/form-data")
-    with _room_on_disk():
-        form = await _form(request)
+    with room_on_disk():
+        form = await read_form(request, 3, _CHUNK)
         try:
             allow = partial(refuse_changed, name, if_match, if_none_match)
             info, replaced = await asyncio.to_thread(_store, context, name, form, allow)
@@ -197,7 +193,7 @@ def delete(name: PathName, context: InContext, if_match: IfMatch = None) -> Resp
 async def draft(request: Request, context: InContext) -> Response:
     """Say what a table's columns are likely to mean, from their names and the first rows; nothing is kept."""
     kind = media_type(request, *CSV_TYPES, *JSON_LINES_TYPES, *PARQUET_TYPES)
-    with _room_on_disk(), tempfile.TemporaryDirectory(prefix="parsimony-") as folder:
+    with room_on_disk(), tempfile.TemporaryDirectory(prefix="parsimony-") as folder:
         path = Path(folder) / "table"
         with path.open("wb") as out:
             async for chunk in request.stream():
@@ -211,25 +207,6 @@ def _draft(context: Context, path: Path, kind: str) -> SpecDraft:
     columns, rows = head_of(path, kind, max_bytes=limit, run_in=context.upload_sandbox)
     spec, guesses = draft_of(columns, rows)
     return SpecDraft(spec=spec, columns=tuple(columns), rows=tuple(map(tuple, rows[:SHOWN])), guesses=guesses)
-
-
-async def _form(request: Request) -> FormData:
-    try:
-        return await request.form(max_files=3, max_fields=3, max_part_size=_CHUNK)
-    except MultiPartException as error:
-        raise InvalidRequest.at(Fault(("body",), error.message)) from error
-
-
-@contextmanager
-def _room_on_disk() -> Iterator[None]:
-    """Refuse what the disk for temporary files has no room for."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in _NO_ROOM:
-            raise
-        said = f"no room for the upload in {tempfile.gettempdir()}: {error.strerror}"
-        raise StoreRefused(f"{said}; try again when there is more") from error
 
 
 def _store(

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Protocol, TypeVar, get_args, get_origin
 from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel
 
-from app.http.json_bodies import in_pieces, items_in, parsed, repeated_name
+from app.http.json_bodies import in_pieces, items_in, parsed, refuse_repeated
 from app.http.leaving import Leaving
 from app.http.problems import Problem
-from app.metrics import Metrics
+from app.observability.metrics import Metrics
 from app.processes.sandbox import Sandbox
 from app.running.caller import Caller
 from app.serving.catalog import Catalog, Live
@@ -75,7 +75,8 @@ class Context:
     """What the log is to tell of the request."""
 
 
-async def _context(request: Request) -> Context:
+async def context_of(request: Request) -> Context:
+    """Give the context, with what the log is to tell of this request."""
     context: Context = request.state.context
     return replace(context, log_fields=request.scope["state"])
 
@@ -105,10 +106,8 @@ async def json_only(request: Request) -> None:
 
 
 async def each_name_once(request: Request) -> None:
-    """Refuse a body in which a name stands twice in one object: of two values one would be lost."""
-    repeated = repeated_name(await request.body())
-    if repeated is not None:
-        raise InvalidRequest.at(Fault((repeated,), "is given twice"))
+    """Refuse a body in which a name stands twice in one object."""
+    refuse_repeated(await request.body())
 
 
 def query_field(kind: type[Value], name: str, prefix: str = "") -> Any:
@@ -132,7 +131,7 @@ def _inside(annotation: Any) -> Iterator[Any]:
         yield from _inside(inner)
 
 
-def body_of(kind: type[Value]) -> dict[str, Any]:
+def body_of(kind: type[BaseModel]) -> dict[str, Any]:
     """Document a body that a route reads itself, off the event loop; its ``Subject`` names the type too."""
     schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
@@ -213,7 +212,7 @@ def path_name(example: str) -> Any:
 
 
 PathName = Annotated[str, path_name("digits")]
-InContext = Annotated[Context, Depends(_context)]
+InContext = Annotated[Context, Depends(context_of)]
 Version = Annotated[int | None, Query(ge=1, description="the version to ask; else the active one", examples=[1])]
 
 

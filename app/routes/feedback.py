@@ -21,7 +21,6 @@ from app.routes.dependencies import (
     read_batch,
 )
 from app.serving.catalog import Live
-from app.store.datasets import DatasetInfo
 from app.store.feedback import Count
 from models import ArtifactRecord, ArtifactRef, Fault, InvalidRequest
 from models.dataset_rows import row_faults
@@ -35,6 +34,7 @@ from models.feedback import (
     Outcome,
     read_decision_id,
 )
+from models.stored_dataset import DatasetInfo
 from solvers import SOLVERS
 
 router = APIRouter(prefix="/v1/feedback", tags=["feedback"], dependencies=[Depends(needs_store)])

@@ -3,13 +3,15 @@
 from importlib.metadata import version as version_of
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Request
-from fastapi.responses import JSONResponse
+import orjson
+from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from app.http.json_bodies import parsed, refuse_repeated, validated
 from app.http.problems import InferenceError
-from app.routes.dependencies import Context, InContext, each_name_once, errors_as, json_only, plan_of
+from app.routes.dependencies import Context, InContext, body_of, errors_as, media_type, plan_of
 from app.routes.runs import tools_of, unless_gone
+from app.running.protocols.binary_tensors import EXTENSION, LENGTH_HEADER, elements, elements_as_bytes, split
 from app.running.protocols.open_inference import flat
 from app.running.runs import Done, Undone, run_each
 from app.running.start import STARTS, query_of
@@ -37,7 +39,23 @@ class Tensor(BaseModel):
         description="its shape; the first dimension counts the items", examples=[[1, 3]]
     )
     datatype: str = Field(description="the type of its elements", examples=["FP64"])
-    data: list[JsonValue] = Field(description="its elements, row by row, nested or flat", examples=[[0.0, 1.0, 2.0]])
+    data: list[JsonValue] = Field(
+        default=[], description="its elements, row by row, nested or flat", examples=[[0.0, 1.0, 2.0]]
+    )
+    parameters: dict[str, JsonValue] = Field(
+        default={}, description="binary_data_size: so many bytes behind the JSON are its elements", examples=[{}]
+    )
+
+
+class RequestedOutput(BaseModel):
+    """An output that is asked for."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: Literal["label", "confidence"] = Field(description="its name")
+    parameters: dict[str, JsonValue] = Field(
+        default={}, description="binary_data: true puts its elements behind the JSON, as bytes", examples=[{}]
+    )
 
 
 class InferRequest(BaseModel):
@@ -58,9 +76,18 @@ class InferRequest(BaseModel):
     inputs: Annotated[list[Tensor], Field(min_length=1, max_length=1)] = Field(
         description="one tensor: a row for each item"
     )
-    parameters: dict[str, JsonValue] = Field(
-        default={}, description="the limits of each item: deadline, budget, min_accuracy, timeout_s", examples=[{}]
+    outputs: Annotated[list[RequestedOutput], Field(max_length=2)] = Field(
+        default=[], description="which outputs are wanted; none: all there are", examples=[[]]
     )
+    parameters: dict[str, JsonValue] = Field(
+        default={},
+        description="the limits of each item: deadline, budget, min_accuracy, timeout_s; binary_data_output: true puts "
+        "all outputs behind the JSON, as bytes",
+        examples=[{}],
+    )
+
+
+bodies = (InferRequest,)
 
 
 class InferReply(BaseModel):
@@ -87,7 +114,14 @@ class ServerMetadata(BaseModel):
 
     name: Literal["parsimony"] = Field(default="parsimony", description="always this")
     version: str = Field(description="its version")
-    extensions: list[str] = Field(default=[], description="none")
+    extensions: list[str] = Field(default=[EXTENSION], description="tensors may be bytes behind the JSON")
+
+
+async def _no_form(request: Request) -> None:
+    """Refuse what a page of another site could send unasked: clients of the protocol may state no type, which such a
+    page can, too, but then the browser tells its origin."""
+    if "content-type" in request.headers or "origin" in request.headers:
+        media_type(request, "application/json", "application/octet-stream")
 
 
 @router.get("", summary="Metadata of the server", responses=errors_as(InferenceError))
@@ -132,14 +166,17 @@ async def model_ready(name: ModelName, context: InContext) -> dict[str, bool | s
     "/models/{name}/infer",
     summary="Run items through an artifact",
     response_model=InferReply,
-    dependencies=[Depends(json_only), Depends(each_name_once)],
+    dependencies=[Depends(_no_form)],
     responses=errors_as(InferenceError, 404, 409, 413, 415, 502, 503, 504),
+    openapi_extra=body_of(InferRequest),
 )
-async def infer(name: ModelName, request: InferRequest, http: Request, context: InContext) -> JSONResponse:
+async def infer(name: ModelName, http: Request, context: InContext) -> Response:
     """Run each row of the input; the first item without an answer fails the request, as the protocol has it.
 
-    Errors are in the protocol's form.
+    Tensors may be bytes behind the JSON, as the extension ``binary_tensor_data`` has them. Errors are in the protocol's
+    form.
     """
+    request = _request(await http.body(), http.headers.get(LENGTH_HEADER))
     serving = await _live(context, name)
     limits = _limits(request.parameters)
     outcomes, _ = await unless_gone(http, run_each(serving, _items(request), limits, tools_of(context)))
@@ -152,7 +189,48 @@ async def infer(name: ModelName, request: InferRequest, http: Request, context: 
     if None not in sure:
         outputs.append(Tensor(name="confidence", shape=[len(runs)], datatype="FP64", data=sure))
     reply = InferReply(model_name=name, model_version=str(serving.ref.version), id=request.id, outputs=outputs)
-    return JSONResponse(reply.model_dump(mode="json"))
+    return _encoded(reply, request)
+
+
+def _request(body: bytes, length: str | None) -> InferRequest:
+    """Read a request, its tensor from behind the JSON if it is there."""
+    try:
+        text, behind = split(body, length)
+    except WrongShape as error:
+        raise InvalidRequest.at(Fault((LENGTH_HEADER,), str(error))) from error
+    content = parsed(text)
+    refuse_repeated(text)
+    request = validated(InferRequest, content)
+    size = request.inputs[0].parameters.get("binary_data_size", 0)
+    if size != len(behind):
+        fault = Fault(("inputs", 0, "parameters", "binary_data_size"), f"is {size}, there are {len(behind)} bytes")
+        raise InvalidRequest.at(fault)
+    if behind:
+        try:
+            request.inputs[0].data = elements(request.inputs[0].datatype, behind)
+        except WrongShape as error:
+            raise InvalidRequest.at(Fault(("inputs", 0), str(error))) from error
+    return request
+
+
+def _encoded(reply: InferReply, request: InferRequest) -> Response:
+    """Write the outputs that are asked for, each as JSON or behind it."""
+    every = request.parameters.get("binary_data_output") is True
+    asked: dict[str, bool] = {each.name: each.parameters.get("binary_data", every) is True for each in request.outputs}
+    outputs, behind = list[dict[str, Any]](), b""
+    for output in reply.outputs:
+        if asked and output.name not in asked:
+            continue
+        told = output.model_dump(mode="json", exclude={"parameters"})
+        if asked.get(output.name, every):
+            data = elements_as_bytes(output.datatype, told.pop("data"))
+            told["parameters"], behind = {"binary_data_size": len(data)}, behind + data
+        outputs.append(told)
+    text = orjson.dumps(reply.model_dump(mode="json", exclude={"outputs"}) | {"outputs": outputs})
+    if not behind:
+        return Response(text, media_type="application/json")
+    headers = {LENGTH_HEADER: str(len(text))}
+    return Response(text + behind, media_type="application/octet-stream", headers=headers)
 
 
 async def _live(context: Context, model: str) -> Live[Any]:

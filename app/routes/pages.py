@@ -26,6 +26,7 @@ NAVIGATION = (
     ("/", "Overview"),
     ("/datasets", "Datasets"),
     ("/builds", "Builds"),
+    ("/batches", "Batches"),
     ("/compare", "Compare"),
     ("/endpoints", "Endpoints"),
 )
@@ -68,6 +69,10 @@ def install(api: FastAPI) -> Callable[[str], Response]:
     async def build(build_id: BuildId, context: InContext) -> Response:
         await _refuse_if_missing(context, context.repos.builds.get, build_id)
         return pages.render("build", id=build_id)
+
+    @router.get("/batches")
+    async def batches() -> Response:
+        return pages.render("batches")
 
     @router.get("/artifacts/{solver}/{name}")
     async def artifact(solver: str, name: Name, context: InContext) -> Response:

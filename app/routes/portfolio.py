@@ -1,11 +1,26 @@
 """Portfolios: assign a batch of queries to classifiers, route a single one, show accuracy against budget."""
 
+from functools import partial
 from time import monotonic
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
+from starlette.datastructures import UploadFile
 
-from app.http.json_bodies import NPY, read_json, read_npy
+from app.http.batch_bodies import (
+    CONSTRAINTS,
+    COSTS,
+    FORM,
+    JSON,
+    NPY,
+    QUERIES,
+    SIZES,
+    TEXTS,
+    USES,
+    Queries,
+    read_json,
+    read_parts,
+)
 from app.routes.dependencies import (
     Context,
     InContext,
@@ -20,48 +35,92 @@ from app.routes.dependencies import (
     refuse_many,
     solved,
 )
+from app.routes.forms import read_form, refuse_other_sites, room_on_disk
+from app.routes.runs import tools_of, unless_gone
 from app.routes.subject import Limits, Subject
+from app.running.embedding import Unembedded, embed, embedder_of, vectors_of
+from app.running.runs import tariff
 from app.serving.answers import LookUp, counted, encode, facts_of
 from app.serving.catalog import Live
-from app.serving.pacing import paced
+from app.serving.pacing import Single, paced
+from app.store.query_tables import PARQUET, WRITERS, read_query_table
+from app.store.table_types import PARQUET_TYPES
 from models.portfolio import (
     AssignmentOptions,
     AssignmentReply,
     Budget,
-    CurveReply,
-    LedgerState,
+    Embedding,
     Objective,
     RouteDecision,
     RouteReply,
     RouteRequest,
 )
 from models.portfolio_constraints import ConstrainedReply, ConstrainedRequest
+from models.portfolio_curves import CurveReply
+from models.portfolio_streams import LedgerState
 from solvers.portfolio import PortfolioPlan, solver
 
 router = APIRouter(prefix="/v1/portfolios", tags=["portfolio"])
 PortfolioName = Annotated[str, path_name("digits-moved")]
 SHARE, LEAST_S = 0.8, 0.1
 """The programme may take this share of the server's limit, less what came before it, and at least so many seconds."""
-WITH_NPY = f"with a body of {NPY} only: "
+WITH_NPY = f"with a body of {NPY}, Parquet or a form only: "
+MOST_PARTS, MOST_PART_BYTES = 64, 2**22
+"""Of a form: how many, and of how many bytes those that are no files."""
+
+
+def _file(description: str) -> dict[str, Any]:
+    return {"type": "string", "format": "binary", "description": description}
 
 
 @router.post(
     "/{name}/assignments",
     summary="Which classifier for each query of a batch",
     response_model=ConstrainedReply | AssignmentReply,
-    responses=errors(404, 409, 413, 415, 503, 504),
+    responses={
+        200: {"content": {kind: {"schema": _file("the assignments, where Accept asks for it")} for kind in WRITERS}},
+        **errors(404, 409, 413, 415, 502, 503, 504),
+    },
     openapi_extra={
         "requestBody": {
             "required": True,
             "content": {
                 "application/json": {"schema": {"$ref": "#/components/schemas/ConstrainedRequest"}},
                 NPY: {
-                    "schema": {
-                        "type": "string",
-                        "format": "binary",
-                        "description": "a .npy array, float32, one row for each query; the rest as query parameters",
-                    },
+                    "schema": _file("a .npy array, float32, one row for each query; the rest as query parameters"),
                     "example": "(the bytes that numpy.save writes)",
+                },
+                PARQUET: {
+                    "schema": _file(
+                        "a column of numbers for each dimension, or one of lists, `embedding`; and those of `size`, "
+                        "`group` (text), `costs` (lists in the artifact's order) that there are; the rest as query "
+                        "parameters"
+                    ),
+                    "example": "(the bytes of a Parquet file)",
+                },
+                FORM: {
+                    "schema": {
+                        "type": "object",
+                        "properties": {
+                            QUERIES: _file(".npy or Parquet, as above"),
+                            TEXTS: {
+                                "type": "array",
+                                "items": {"type": "string"},
+                                "description": "instead of queries: the text of each, a JSON list",
+                            },
+                            CONSTRAINTS: {
+                                "type": "string",
+                                "contentMediaType": JSON,
+                                "description": "all else that the JSON takes, as JSON",
+                            },
+                            SIZES: _file(".npy, a number for each query, or a row of numbers"),
+                            COSTS: _file(".npy, queries x classifiers, instead of costs in the JSON"),
+                            f"{USES}tokens": _file(
+                                ".npy, queries x classifiers: what they use of a resource, `tokens`"
+                            ),
+                        },
+                    },
+                    "example": {QUERIES: "(file)", CONSTRAINTS: '{"goal": "cost", "accuracy": {"at_least": 0.8}}'},
                 },
             },
         }
@@ -88,8 +147,12 @@ async def assignments(
     floor of ``accuracy``. The reply then has each limit's use and shadow price. Limits that cannot be kept together
     are refused with a smallest set of them (``conflict``), and by how much each would have to give.
 
-    The gap says how far the answer is, at most, from the best there is. Queries come as JSON, or as the body itself in
-    NumPy's format with everything else as query parameters.
+    The gap says how far the answer is, at most, from the best there is. Queries come by their embeddings, or as
+    ``texts``, which the endpoint embeds that the artifact names as its ``embedder``, many in a request: 502 if one has
+    no embedding, 504 if the time was over before it had. They come as JSON, or as the body itself in NumPy's format or
+    Parquet with everything else as query parameters, or as a form of these and further limits. With
+    `Accept: text/csv` or `application/vnd.apache.parquet` the reply is a table of the assignments; in Parquet's
+    metadata, `parsimony`, is the rest of the JSON.
     """
     budget = {"total": total, "per_query": per_query, "fraction": fraction}
     beside = {
@@ -100,26 +163,84 @@ async def assignments(
         "gap": gap,
         "time_limit_s": time_limit_s,
     }
-    kind = media_type(request, "application/json", NPY)
-    body = await request.body()
+    kind = media_type(request, JSON, NPY, *PARQUET_TYPES, FORM)
+    if kind == FORM:
+        refuse_other_sites(request, context.settings)
+    parts = await _parts_of(request) if kind == FORM else {QUERIES: await request.body()}
     live = await plan_of(context, solver, name, version)
-    reply = await solved(context, _assign, context, live, kind, body, beside)
-    return Response(reply, media_type="application/json")
+    wanted = _wanted(request.headers.get("accept", ""))
+    queries, options, read_s = await solved(context, _read, context, kind, parts, beside)
+    more: dict[str, Any] = {}
+    vectors: Any = queries
+    if isinstance(queries, tuple):
+        vectors, more["embedding"] = await _embedded(request, context, live, queries, "texts")
+    reply = await solved(context, _assign, context, live, vectors, options, read_s, wanted, more)
+    return Response(reply, media_type=wanted)
 
 
-def _assign(context: Context, live: Live[PortfolioPlan], kind: str, body: bytes, beside: dict[str, Any]) -> bytes:
-    """Read a batch, assign it, and write the reply; off the event loop, for all of it takes its time."""
+async def _parts_of(request: Request) -> dict[str, bytes]:
+    """Read the parts of a form."""
+    with room_on_disk():
+        form = await read_form(request, MOST_PARTS, MOST_PART_BYTES)
+        try:
+            return {
+                name: await part.read() if isinstance(part, UploadFile) else part.encode()
+                for name, part in form.items()
+            }
+        finally:
+            await form.close()
+
+
+def _wanted(accept: str) -> str:
+    """Say in which form the reply is wanted: the first known one that is accepted, else JSON."""
+    kinds = [one.partition(";")[0].strip().lower() for one in accept.split(",")]
+    return next((kind for kind in kinds if kind in WRITERS or kind == JSON), JSON)
+
+
+def _read(
+    context: Context, kind: str, parts: dict[str, bytes], beside: dict[str, Any]
+) -> tuple[Queries, AssignmentOptions, float]:
+    """Read a batch, and tell how many seconds that took; off the event loop, for it takes its time."""
     started = monotonic()
-    queries, options = read_npy(body, beside) if kind == NPY else read_json(body, beside)
+    read_table = partial(read_query_table, max_bytes=context.settings.max_body_bytes, run_in=context.upload_sandbox)
+    queries, options = read_json(parts[QUERIES], beside) if kind == JSON else read_parts(parts, beside, read_table)
     refuse_many(context, len(queries), "queries")
+    return queries, options, monotonic() - started
+
+
+def _assign(
+    context: Context,
+    live: Live[PortfolioPlan],
+    vectors: Any,
+    options: AssignmentOptions,
+    read_s: float,
+    wanted: str,
+    more: dict[str, Any],
+) -> bytes:
+    """Assign a batch of embeddings, and write the reply; off the event loop. more: what it says beside."""
+    started = monotonic()
     with counted(live, context.metrics):
-        estimates = live.plan.estimate(queries)
-        left = max(SHARE * context.settings.solve_timeout_s - (monotonic() - started), LEAST_S)
+        estimates = live.plan.estimate(vectors)
+        left = max(SHARE * context.settings.solve_timeout_s - read_s - (monotonic() - started), LEAST_S)
         assignment = live.plan.assign(estimates, options, left)
         context.metrics.gap.observe(assignment.gap)
         if assignment.budget is not None:
             context.metrics.spent.observe(assignment.cost / assignment.budget if assignment.budget else 0.0)
-        return encode(assignment, live, **facts_of(live, options, assignment))
+        reply = encode(assignment, live, **facts_of(live, options, assignment), **more)
+        return WRITERS[wanted](reply) if wanted in WRITERS else reply
+
+
+async def _embedded(
+    http: Request, context: Context, live: Live[PortfolioPlan], texts: tuple[str, ...], where: str
+) -> tuple[list[tuple[float, ...]], Embedding]:
+    """Have texts embedded as long as the caller waits for it, and tell what that took. Raises InvalidRequest where the
+    artifact names no embedder, EndpointFailed or RunTimeout, with the text's place, where one has no embedding."""
+    name, started = embedder_of(live, where), monotonic()
+    tools = tools_of(context)
+    made = await unless_gone(http, embed(live, texts, tools.caller, started + context.settings.solve_timeout_s))
+    vectors = vectors_of(made)
+    cost = sum(tariff(live).of(call) for one in made if not isinstance(one, Unembedded) for call in one[1])
+    return vectors, Embedding(endpoint=name, cost=cost, seconds=monotonic() - started)
 
 
 @router.post(
@@ -127,24 +248,41 @@ def _assign(context: Context, live: Live[PortfolioPlan], kind: str, body: bytes,
     summary="Which classifier for this query",
     response_model=RouteReply,
     dependencies=[Depends(json_only), Depends(each_name_once)],
-    responses=errors(404, 409, 413, 415, 503),
+    responses=errors(404, 409, 413, 415, 502, 503, 504),
 )
-async def route(name: PortfolioName, request: RouteRequest, context: InContext, version: Version = None) -> Response:
+async def route(
+    name: PortfolioName, request: RouteRequest, http: Request, context: InContext, version: Version = None
+) -> Response:
     """Give the classifier whose estimate, less the price of its cost, is the highest.
 
     The price is that of the budget, learned by the build. With ``budget_pacing`` it follows what a stream of queries
-    has spent so far, so that the whole stream stays within its total.
+    has spent so far, so that the whole stream stays within its total; and within further resources, its tenant's total
+    and rate limits of classifiers, if it has any: these are never exceeded, however many servers there are.
+
+    A ``text`` is embedded by the endpoint that the artifact names as its ``embedder``: nothing else is called. 502 if
+    it gives no embedding, 504 if the time was over before it did.
     """
     live = await plan_of(context, solver, name, version)
+    more: dict[str, Any] = {}
+    if request.text is not None:
+        _refuse_unless_affordable(live.plan, request)
+        (vector,), more["embedding"] = await _embedded(http, context, live, (request.text,), "text")
+        request = request.model_copy(update={"query": vector})
     with counted(live, context.metrics):
         decision, state = await _routed(live, request, context)
-    said = encode(decision, live, budget_pacing=state, **facts_of(live, request, decision))
+    said = encode(decision, live, budget_pacing=state, **facts_of(live, request, decision), **more)
     return Response(said, media_type="application/json")
 
 
+def _refuse_unless_affordable(plan: PortfolioPlan, request: RouteRequest) -> None:
+    """Raise what refuses a query before its text is embedded."""
+    plan.budget_of(request)
+    plan.own_costs(request)
+
+
 def _route_at_once(live: Live[PortfolioPlan], request: RouteRequest) -> bytes | None:
-    """Answer where neither a ledger nor a slow search for neighbours is asked for."""
-    if request.budget_pacing is not None or not live.plan.answers_at_once:
+    """Answer where neither a ledger, an embedder nor a slow search for neighbours is asked for."""
+    if request.budget_pacing is not None or request.text is not None or not live.plan.answers_at_once:
         return None
     decision = live.plan.decide(request)
     return encode(decision, live, budget_pacing=None, **facts_of(live, request, decision))
@@ -164,10 +302,9 @@ async def _routed(
     else:
         estimates = await solved(context, plan.estimate_one, request.query)
     if request.budget_pacing is None:
-        costs = None if request.size is None else plan.costs_of([request.size], "size")[0]
-        return plan.route(estimates, budget, lot=plan.lot_of(request), costs=costs), None
-    query = (estimates, budget, plan.lot_of(request))
-    return await paced(live, query, request.budget_pacing, context.ledgers, is_up=context.catalog.store_up)
+        return plan.route(estimates, budget, lot=plan.lot_of(request), costs=plan.own_costs(request)), None
+    single = Single(request, estimates, budget)
+    return await paced(live, single, request.budget_pacing, context.ledgers, is_up=context.catalog.store_up)
 
 
 @router.get(

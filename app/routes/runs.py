@@ -7,10 +7,21 @@ from typing import Any, TypeVar
 from fastapi import APIRouter, Depends, Request, Response
 from starlette.requests import ClientDisconnect
 
+from app.http.plain_json import PlainPost
 from app.http.problems import status_of
-from app.routes.dependencies import Context, InContext, PathName, Version, each_name_once, errors, json_only, plan_of
+from app.routes.dependencies import (
+    Context,
+    InContext,
+    PathName,
+    Version,
+    context_of,
+    each_name_once,
+    errors,
+    json_only,
+    plan_of,
+)
 from app.routes.subject import Subject
-from app.running.runs import Done, Undone, failed, run_each, run_one
+from app.running.runs import Done, Undone, failed, reply_of, run_each, run_one
 from app.running.start import STARTS, Tools
 from app.serving.answers import counted
 from models.run import RunReply, RunRequest, RunsReply, Spent
@@ -31,16 +42,14 @@ def tools_of(context: Context) -> Tools:
     )
 
 
-def router_for(subjects: Mapping[str, Subject]) -> APIRouter:
-    """Make the routes of all subjects that can be run."""
+def routes_for(subjects: Mapping[str, Subject]) -> tuple[APIRouter, list[PlainPost]]:
+    """Make the routes of all subjects that can be run, and how their plain requests are answered."""
     router = APIRouter()
-    for name in STARTS:
-        if name in subjects:
-            _add(router, name, subjects[name].router.prefix)
-    return router
+    plain = [_add(router, name, subjects[name].router.prefix) for name in STARTS if name in subjects]
+    return router, plain
 
 
-def _add(router: APIRouter, solver: str, prefix: str) -> None:
+def _add(router: APIRouter, solver: str, prefix: str) -> PlainPost:
     @router.post(
         f"{prefix}/{{name}}/runs",
         tags=[solver],
@@ -69,10 +78,11 @@ def _add(router: APIRouter, solver: str, prefix: str) -> None:
                 reply = _replies(live, outcomes, seconds)
         return Response(reply.model_dump_json(), media_type="application/json")
 
+    async def plain(http: Request, request: RunRequest, name: str) -> Response | None:
+        context = await context_of(http)
+        return await runs(name, request, http, context) if (solver, name) in context.catalog.plans else None
 
-def reply_of(live: Any, done: Done) -> RunReply:
-    """Tell a run together with the artifact that decided it."""
-    return RunReply(**dict(done.run), artifact=live.ref, **done.facts)
+    return PlainPost(f"{prefix}/", RunRequest, plain, "/runs")
 
 
 def _replies(live: Any, outcomes: list[Done | Undone], seconds: float) -> RunsReply:
@@ -86,17 +96,27 @@ def _replies(live: Any, outcomes: list[Done | Undone], seconds: float) -> RunsRe
 
 async def unless_gone(http: Request, work: Awaitable[T]) -> T:
     """Do work as long as the caller waits for it; when it goes away, the work is cancelled, and its calls with it."""
-    working = asyncio.ensure_future(work)
+    working = asyncio.current_task()
+    assert working is not None
     leaving = asyncio.ensure_future(_left(http))
-    try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
+    has_left = False
+
+    def cancel(ended: "asyncio.Future[None]") -> None:
+        nonlocal has_left
+        if not ended.cancelled():
+            has_left = True
             working.cancel()
-            await asyncio.wait({working})
-            raise ClientDisconnect
-        return working.result()
+
+    leaving.add_done_callback(cancel)
+    try:
+        return await work
+    except asyncio.CancelledError as error:
+        if not has_left:
+            raise
+        working.uncancel()
+        raise ClientDisconnect from error
     finally:
-        working.cancel()
+        leaving.remove_done_callback(cancel)
         leaving.cancel()
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from random import random
 from typing import Any
 
+from prometheus_client import Counter, Gauge, Histogram
 from tenacity import (
     AsyncRetrying,
     RetryCallState,
@@ -22,7 +23,7 @@ from tenacity import (
 )
 from tenacity.wait import wait_base
 
-from app.metrics import Metrics
+from app.observability.metrics import Metrics
 from app.running import protocols
 from app.running.circuit import Circuit
 from app.running.hosts import Hosts
@@ -44,6 +45,10 @@ class _Line:
 
     endpoint: Endpoint
     slots: asyncio.Semaphore
+    answered: Counter
+    failed: Counter
+    seconds: Histogram
+    is_open: Gauge
     circuit: Circuit = field(default_factory=Circuit)
 
 
@@ -67,14 +72,26 @@ class Caller:
         for name, endpoint in endpoints.items():
             line = self._lines.get(name)
             if line is None or line.endpoint != endpoint:
-                line = _Line(endpoint, asyncio.Semaphore(endpoint.concurrency))
-                self._metrics.circuit.labels(name).set(0)
+                line = self._line(name, endpoint)
+                line.is_open.set(0)
             lines[name] = line
         for name in self._lines.keys() - lines.keys():
             self._metrics.circuit.labels(name).set(0)
             with suppress(KeyError):
                 self._metrics.circuit.remove(name)
         self._lines, self._followed = lines, endpoints
+
+    def _line(self, name: str, endpoint: Endpoint) -> _Line:
+        """Begin to keep what there is to keep, with the endpoint's series, which take long to look up."""
+        calls, metrics = self._metrics.calls, self._metrics
+        return _Line(
+            endpoint,
+            asyncio.Semaphore(endpoint.concurrency),
+            calls.labels(name, "answered"),
+            calls.labels(name, "failed"),
+            metrics.call_seconds.labels(name),
+            metrics.circuit.labels(name),
+        )
 
     def begin_anew(self, name: str) -> None:
         """Forget how an endpoint fared: whoever registers it again has seen to it."""
@@ -120,16 +137,19 @@ class Caller:
         except WrongShape as error:
             return Heard(name, attempts=0, error=str(error))
         try:
-            async with asyncio.timeout(within):
-                await line.slots.acquire()
+            if line.slots.locked():
+                async with asyncio.timeout(within):
+                    await line.slots.acquire()
+            else:
+                await line.slots.acquire()  # at once
         except TimeoutError:
             return Heard(name, attempts=0, error=f"no call was free within {within:.3g} s")
         try:
             heard = await self._in_slot(name, line, request, within - (time.monotonic() - started))
         finally:
             line.slots.release()
-        self._metrics.calls.labels(name, "answered" if heard.error is None else "failed").inc()
-        self._metrics.call_seconds.labels(name).observe(heard.seconds)
+        (line.answered if heard.error is None else line.failed).inc()
+        line.seconds.observe(heard.seconds)
         return heard
 
     async def _in_slot(self, name: str, line: _Line, request: Request, within: float) -> Heard:
@@ -149,10 +169,11 @@ class Caller:
             heard = Heard(name, error=f"no answer within {max(limit, 0.0):.3g} s{why}", is_paid=True)
         except Failed as error:
             is_ill = True if error.blames else None
-            heard = Heard(name, error=str(error), cost=error.cost, is_paid=not error.again)
+            paid = not error.again
+            heard = Heard(name, error=str(error), cost=error.cost, is_paid=paid, is_refused=error.refuses)
         finally:
             line.circuit.end(time.monotonic(), is_ill, probe)
-        self._metrics.circuit.labels(name).set(line.circuit.opened_at is not None)
+        line.is_open.set(line.circuit.opened_at is not None)
         return replace(heard, seconds=time.monotonic() - started, attempts=tries.made)
 
     async def _tried(self, endpoint: Endpoint, request: Request, tries: "_Tries") -> Said:

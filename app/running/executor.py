@@ -82,7 +82,8 @@ async def drive(
         within = min(following.within, ends_at - time.monotonic())
         names = following.names
         takes = pass_on if following.is_last and on_text is not None else None
-        said = await asyncio.gather(*(caller.call(name, item, max(within, 0.0), takes) for name in names))
+        calls = [caller.call(name, item, max(within, 0.0), takes) for name in names]
+        said = [await calls[0]] if len(calls) == 1 else await asyncio.gather(*calls)
         heard += said
         if sent and said[0].error is not None:
             raise EndpointFailed(f"the answer of {names[0]} broke off: {said[0].error}")

@@ -2,29 +2,33 @@
 
 import asyncio
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from app.running.embedding import Embedded, Unembedded, embed
 from app.running.executor import OnText, Ran, Tariff, drive, steps_of, told
 from app.running.start import (
     STARTS,
     Asked,
     Started,
     Tools,
-    embedded,
     planned_costs,
     query_of,
     refuse_unless_sensible,
     route_budget,
     seconds_allowed,
+    text_of,
 )
 from app.serving.answers import facts_of
 from app.serving.catalog import Live
-from models.errors import EndpointFailed, Fault, InvalidRequest, ParsimonyError
+from models.arrays import Floats
+from models.errors import Fault, InvalidRequest, ParsimonyError
 from models.portfolio import AssignmentOptions, Budget
-from models.run import FailedRun, Run, RunItem, RunLimits, RunStep
+from models.run import FailedRun, Run, RunItem, RunLimits, RunReply, RunStep
 from models.units import seconds_in
 from solvers.portfolio import PortfolioPlan
 from solvers.portfolio import run as portfolio_run
@@ -54,7 +58,7 @@ async def run_one(
 ) -> Done:
     """Run an item; raises what refuses it, EndpointFailed or RunTimeout if there is no answer. on_text: takes the
     pieces of the answer while they come, where they do."""
-    outcome = await _outcome(live, item, limits, tools, on_text)
+    outcome = await outcome_of(live, item, limits, tools, on_text)
     if isinstance(outcome, Undone):
         raise outcome.error
     return outcome
@@ -72,23 +76,25 @@ async def run_each(
     if live.ref.solver == "portfolio" and limits.budget_pacing is None:
         outcomes = await _assigned(live, items, limits, tools)
     else:
-        outcomes = list(await asyncio.gather(*(_outcome(live, item, limits, tools) for item in items)))
+        outcomes = list(await asyncio.gather(*(outcome_of(live, item, limits, tools) for item in items)))
     return outcomes, time.monotonic() - started
 
 
-async def _outcome(
+async def outcome_of(
     live: Live[Any], item: RunItem, limits: RunLimits, tools: Tools, on_text: OnText | None = None
 ) -> Done | Undone:
-    asked = _asked(live, item, limits, tools)
+    """Run an item, to its answer or to why it has none."""
+    asked = asked_of(live, item, limits, tools)
     heard: list[Heard] = []
     try:
         started = await STARTS[live.ref.solver](live, asked, tools)
         return await _driven(live, asked, started, tools, heard, on_text)
     except ParsimonyError as error:
-        return Undone(error, steps_of(heard, _tariff(live, {}), None), item.id)
+        return Undone(error, steps_of(heard, tariff(live), None), item.id)
 
 
-def _asked(live: Live[Any], item: RunItem, limits: RunLimits, tools: Tools) -> Asked:
+def asked_of(live: Live[Any], item: RunItem, limits: RunLimits, tools: Tools) -> Asked:
+    """Begin the time of an item; raises InvalidRequest for a deadline in a unit that is none of time."""
     left = seconds_allowed(limits, live.record.unit)
     return Asked(item, limits, time.monotonic() + left, tools.caller.open_circuits())
 
@@ -111,68 +117,113 @@ async def _driven(
         heard=heard,
         on_text=on_text,
     )
-    return Done(told(ran, _tariff(live, started.planned), asked.item.id), started.facts, ran)
+    return Done(told(ran, tariff(live, started.planned), asked.item.id), started.facts, ran)
 
 
-def _tariff(live: Live[Any], planned: Any) -> Tariff:
+def tariff(live: Live[Any], planned: Mapping[str, float] = MappingProxyType({})) -> Tariff:
+    """Give how calls for an artifact are reckoned. planned: what they are expected to cost."""
     return Tariff(lambda name: float(planned.get(name, 0.0)), live.record.unit, seconds_in(live.record.unit))
 
 
 async def _assigned(
     live: Live[PortfolioPlan], items: tuple[RunItem, ...], limits: RunLimits, tools: Tools
 ) -> list[Done | Undone]:
-    """Embed the items, assign them all within the budget, and run each as it was assigned.
+    """Embed the items, assign them all within the budget, and run each as it was assigned."""
+    asked = [asked_of(live, item, limits, tools) for item in items]
+    refuse_sizes(items)
+    refuse_unless_sensible(live, asked[0])
+    embeddings = await embeddings_of(live, asked, tools)
+    there = {place: one for place, one in enumerate(embeddings) if not isinstance(one, Undone)}
+    outcomes: dict[int, Done | Undone] = {place: one for place, one in enumerate(embeddings) if isinstance(one, Undone)}
+    if there:
+        vectors = [vector for vector, _ in there.values()]
+        estimates = await estimated(live.plan, vectors)
+        assigned = await assign(live, estimates, limits, tools, asked[0].without)
+        calls = [heard for _, heard in there.values()]
+        each = zip(there, assigned.names, estimates, calls, strict=True)
+        runs = (run_assigned(live, asked[at], assigned, name, row, calls, tools) for at, name, row, calls in each)
+        outcomes |= dict(zip(there, await asyncio.gather(*runs), strict=True))
+    return [outcomes[place] for place in range(len(items))]
 
-    Where the classifier of an item fails, the best other one that costs no more takes its place: the batch's budget
-    holds.
-    """
-    asked = [_asked(live, item, limits, tools) for item in items]
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A batch as it was assigned. names: for each item its classifier. per_item: what an item may cost on average.
+    facts: what replies say beside the runs."""
+
+    names: tuple[str, ...]
+    per_item: float
+    facts: dict[str, Any]
+
+
+def refuse_sizes(items: Iterable[RunItem]) -> None:
+    """Raise InvalidRequest where items that are to be assigned together have sizes."""
     if any(item.size is not None for item in items):
         raise InvalidRequest.at(Fault(("items",), "have sizes: run them one by one, or leave the sizes out"))
-    refuse_unless_sensible(live, asked[0])
-    plan, options = live.plan, _options(limits)
-    embeddings = await asyncio.gather(*(_embedding(live, one, tools) for one in asked))
-    there = [place for place, one in enumerate(embeddings) if not isinstance(one, Undone)]
-    outcomes: list[Done | Undone | None] = [one if isinstance(one, Undone) else None for one in embeddings]
-    if not there:
-        return [one for one in outcomes if one is not None]
-    vectors = [vector for vector, _ in (one for one in embeddings if not isinstance(one, Undone))]
-    calls = [heard for _, heard in (one for one in embeddings if not isinstance(one, Undone))]
+
+
+async def estimated(plan: PortfolioPlan, vectors: Sequence[Sequence[float]]) -> Floats:
+    """Give for each embedding how likely each classifier is right; raises InvalidRequest if their lengths differ."""
     if len({len(vector) for vector in vectors}) > 1:
         raise InvalidRequest.at(Fault(("items",), "have embeddings of different lengths"))
-    estimates = await asyncio.to_thread(plan.estimate, np.array(vectors))
-    down = np.array([name in asked[0].without for name in plan.classifiers])
+    return await asyncio.to_thread(plan.estimate, np.array(vectors))
+
+
+async def assign(
+    live: Live[PortfolioPlan], estimates: Floats, limits: RunLimits, tools: Tools, without: frozenset[str]
+) -> Assigned:
+    """Assign items within the budget, by their estimates; what is ``without`` gets none while there is another.
+
+    Raises Infeasible.
+    """
+    plan, options = live.plan, _options(limits)
+    down = np.array([name in without for name in plan.classifiers])
     hopeful = np.where(down & ~down.all(), 0.0, estimates)  # what is down is as if it were always wrong
     assignment = await asyncio.to_thread(plan.assign, hopeful, options, tools.settings.solve_timeout_s)
-    facts = facts_of(live, options, assignment)
-    costs = planned_costs(plan)
-
-    async def run(place: int) -> Done | Undone:
-        name, heard, own = assignment.assignments[place], list[Heard](), asked[there[place]]
-        most = costs[name] + plan.embedding_cost
-        budget = max((assignment.budget or 0.0) / len(vectors), plan.cheapest)
-        other = portfolio_run.next_best(plan, estimates[place], budget, most=most)
-        first = other(frozenset(plan.classifiers) - {name}, 0.0)
-        assert first is not None
-        runner = portfolio_run.run(first, other, left=own.left, without=own.without)
-        started = Started(runner, facts, costs, heard=calls[place])
-        try:
-            return await _driven(live, own, started, tools, heard)
-        except ParsimonyError as error:
-            return Undone(error, steps_of(heard, _tariff(live, costs), None), own.item.id)
-
-    for place, outcome in zip(there, await asyncio.gather(*map(run, range(len(there)))), strict=True):
-        outcomes[place] = outcome
-    return [one for one in outcomes if one is not None]
+    per_item = max((assignment.budget or 0.0) / len(estimates), plan.cheapest)
+    return Assigned(assignment.assignments, per_item, facts_of(live, options, assignment))
 
 
-async def _embedding(
-    live: Live[PortfolioPlan], asked: Asked, tools: Tools
-) -> tuple[tuple[float, ...], list[Heard]] | Undone:
+async def run_assigned(
+    live: Live[PortfolioPlan],
+    asked: Asked,
+    assigned: Assigned,
+    name: str,
+    estimates: Floats,
+    calls: list[Heard],
+    tools: Tools,
+) -> Done | Undone:
+    """Run an item by the classifier that it was assigned; where that fails, the best other one that costs no more
+    takes its place: the batch's budget holds. calls: what was called to embed it."""
+    plan, costs, heard = live.plan, planned_costs(live.plan), list[Heard]()
+    most = costs[name] + plan.embedding_cost
+    other = portfolio_run.next_best(plan, estimates, assigned.per_item, most=most)
+    first = other(frozenset(plan.classifiers) - {name}, 0.0)
+    assert first is not None
+    runner = portfolio_run.run(first, other, left=asked.left, without=asked.without)
+    started = Started(runner, assigned.facts, costs, heard=calls)
     try:
-        return await embedded(live, asked, tools)
-    except EndpointFailed as error:
-        return Undone(error, (), asked.item.id)
+        return await _driven(live, asked, started, tools, heard)
+    except ParsimonyError as error:
+        return Undone(error, steps_of(heard, tariff(live, costs), None), asked.item.id)
+
+
+async def embeddings_of(live: Live[PortfolioPlan], asked: Sequence[Asked], tools: Tools) -> list[Embedded | Undone]:
+    """Give the embedding of each item and what was called for it, or the run that has no answer for want of it; those
+    that are made are made together. Raises InvalidRequest, before anything is called, where one cannot be made."""
+    given: dict[int, Embedded] = {
+        place: (one.item.embedding, []) for place, one in enumerate(asked) if one.item.embedding is not None
+    }
+    lacking = [place for place in range(len(asked)) if place not in given]
+    texts = [text_of(live, asked[place].item) for place in lacking]
+    made = await embed(live, texts, tools.caller, min((one.ends_at for one in asked), default=0.0))
+    outcomes: dict[int, Embedded | Undone] = {**given}
+    for place, one in zip(lacking, made, strict=True):
+        if isinstance(one, Unembedded):
+            outcomes[place] = Undone(one.error, steps_of([one.heard], tariff(live), None), asked[place].item.id)
+        else:
+            outcomes[place] = one
+    return [outcomes[place] for place in range(len(asked))]
 
 
 def _options(limits: RunLimits) -> AssignmentOptions:
@@ -181,6 +232,11 @@ def _options(limits: RunLimits) -> AssignmentOptions:
     budget = asked and query_of(Budget, per_query=asked.per_query, fraction=asked.fraction)
     options: AssignmentOptions = query_of(AssignmentOptions, budget=budget, min_accuracy=limits.min_accuracy)
     return options
+
+
+def reply_of(live: Live[Any], done: Done) -> RunReply:
+    """Tell a run together with the artifact that decided it."""
+    return RunReply(**dict(done.run), artifact=live.ref, **done.facts)
 
 
 def failed(undone: Undone, status: int) -> FailedRun:

@@ -10,18 +10,20 @@ from pydantic import ValidationError
 
 from app.processes.sandbox import Sandbox
 from app.running.caller import Caller
+from app.running.embedding import Embedded, Unembedded, embed, embedder_of
 from app.serving.answers import facts_of
 from app.serving.catalog import Live
-from app.serving.pacing import paced
+from app.serving.pacing import Single, paced
 from app.settings import Settings
 from app.store.ledgers import Ledgers
 from models import InvalidRequest, Value
 from models.cascade import CascadeQuery
-from models.errors import EndpointFailed, Fault
+from models.errors import Fault
 from models.index import IndexQuery
 from models.pipeline import PipelineQuery, Step
 from models.policy import PolicyQuery
-from models.portfolio import RouteBudget, RouteQuery
+from models.portfolio import RouteBudget, RouteDecision, RouteQuery
+from models.portfolio_streams import Pacing
 from models.run import RunItem, RunLimits
 from models.units import seconds_in
 from solvers.cascade import CascadePlan
@@ -185,17 +187,26 @@ async def portfolio(live: Live[PortfolioPlan], asked: Asked, tools: Tools) -> St
     embedding, heard = await embedded(live, asked, tools)
     query, plan, pacing = route_query(asked, embedding), live.plan, asked.limits.budget_pacing
     budget, estimates = plan.budget_of(query), plan.estimate_one(query.query)
-    among, lot = _callable(plan, asked.without), plan.lot_of(query)
+    among, lot, costs = _callable(plan, asked.without), plan.lot_of(query), plan.own_costs(query)
     if pacing is None:
-        costs = None if query.size is None else plan.costs_of([query.size], "size")[0]
         first = plan.route(estimates, budget, lot=lot, costs=costs, among=among)
         other = portfolio_run.next_best(plan, estimates, budget, costs=costs)
     else:
-        stream, costs = (estimates, budget, lot), None
-        first, _ = await paced(live, stream, pacing, tools.ledgers, is_up=tools.is_store_up(), among=among)
-        other = portfolio_run.next_best(plan, estimates, budget, most=first.cost)  # no more than the ledger counted
+        single = Single(query, estimates, budget, among)
+        first, _ = await paced(live, single, pacing, tools.ledgers, is_up=tools.is_store_up())
+        other = _as_counted(portfolio_run.next_best(plan, estimates, budget, most=first.cost, costs=costs), pacing)
     runner = portfolio_run.run(first, other, left=asked.left, without=asked.without)
     return Started(runner, facts_of(live, query, first), planned_costs(plan, costs), heard=heard)
+
+
+def _as_counted(other: portfolio_run.Next, pacing: Pacing) -> portfolio_run.Next:
+    """Choose again only what is within what the ledger counted: none with a rate limit, nor any where it has
+    resources."""
+
+    def choose(tried: frozenset[str], lost: float) -> RouteDecision | None:
+        return None if pacing.resources else other(tried | frozenset(pacing.classifiers), lost)
+
+    return choose
 
 
 def route_budget(limits: RunLimits) -> RouteBudget | None:
@@ -215,8 +226,6 @@ def route_query(asked: Asked, embedding: tuple[float, ...]) -> RouteQuery:
         budget=route_budget(limits),
         min_accuracy=limits.min_accuracy,
     )
-    if limits.budget_pacing is not None and item.size is not None:
-        raise InvalidRequest.at(Fault(("size",), "does not go with budget_pacing, which plans with mean costs"))
     return query
 
 
@@ -238,21 +247,24 @@ def refuse_unless_sensible(live: Live[PortfolioPlan], asked: Asked) -> None:
     live.plan.budget_of(route_query(asked, (0.0,)))
 
 
-async def embedded(live: Live[PortfolioPlan], asked: Asked, tools: Tools) -> tuple[tuple[float, ...], list[Heard]]:
+async def embedded(live: Live[PortfolioPlan], asked: Asked, tools: Tools) -> Embedded:
     """Give the embedding of an item, as it was sent or as the artifact's embedder makes it of the text; and what was
     called for it. Raises InvalidRequest where there is neither, EndpointFailed where the embedder gives none."""
-    item = asked.item
-    if item.embedding is not None:
-        return item.embedding, []
+    if asked.item.embedding is not None:
+        return asked.item.embedding, []
+    (made,) = await embed(live, [text_of(live, asked.item)], tools.caller, asked.ends_at)
+    if isinstance(made, Unembedded):
+        raise made.error
+    return made
+
+
+def text_of(live: Live[PortfolioPlan], item: RunItem) -> str:
+    """Give the text that an item's embedding is made of; raises InvalidRequest if there is none, or no embedder."""
     text = item.text if item.text is not None else item.item
-    embedder = live.record.params.get("embedder")
-    if embedder is None or not isinstance(text, str):
-        lacks = "the item is no text" if embedder is not None else "the artifact names no embedder"
-        raise InvalidRequest.at(Fault(("embedding",), f"is missing, and cannot be made: {lacks}"))
-    heard = await tools.caller.call(str(embedder), text, asked.left)
-    if heard.values is None:
-        raise EndpointFailed(f"there is no embedding: {heard.name}: {heard.error or 'it gave no numbers'}")
-    return heard.values, [heard]
+    if not isinstance(text, str):
+        raise InvalidRequest.at(Fault(("embedding",), "is missing, and cannot be made: the item is no text"))
+    embedder_of(live)
+    return text
 
 
 Start = Callable[[Live[Any], Asked, Tools], Awaitable[Started]]

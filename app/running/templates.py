@@ -4,6 +4,7 @@ What is put in can change no structure: in JSON a place is a value or a part of 
 """
 
 import re
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -59,10 +60,15 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
+@lru_cache(maxsize=1000)
+def _pointer(text: str) -> jsonpointer.JsonPointer:
+    return jsonpointer.JsonPointer(text)
+
+
 def part_of(document: Any, pointer: str) -> Any:
     """Give the part of a document at a JSON pointer; raises WrongShape if it is not there."""
     try:
-        value = jsonpointer.resolve_pointer(document, pointer, _LACKING)
+        value = _pointer(pointer).resolve(document, _LACKING)
     except jsonpointer.JsonPointerException as error:
         raise WrongShape(f"there is no {pointer}") from error
     if value is _LACKING or isinstance(value, jsonpointer.EndOfList):

@@ -7,6 +7,7 @@ import email.utils
 import socket
 import time
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import aiohttp
@@ -22,20 +23,33 @@ from models import InvalidRequest
 from models.endpoint import Endpoint
 
 CONNECT_S = 5.0
+_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
 OK, REDIRECT, CLIENT_FAULT, SERVER_FAULT = 200, 300, 400, 500
 _BLAMED = (408, 429)
 """Replies of the 4xx that tell of the endpoint, and not of the item."""
+_REFUSING = (400, 413, 422)
+"""Replies that tell of the request as it was."""
+MOST_BYTES = 2**26
+"""Of a reply, whatever the endpoint's own limit for each answer comes to."""
 
 
 class Failed(Exception):
     """A try that failed. again: whether it may be tried again, for nothing can have been paid; wait_s: after how many
-    seconds at least. blames: whether it tells that the endpoint is ill. cost: what it cost all the same, if known."""
+    seconds at least. blames: whether it tells that the endpoint is ill. refuses: whether it is the request that the
+    endpoint does not take. cost: what it cost all the same, if known."""
 
     def __init__(
-        self, why: str, *, again: bool = False, wait_s: float = 0.0, blames: bool = True, cost: float | None = None
+        self,
+        why: str,
+        *,
+        again: bool = False,
+        wait_s: float = 0.0,
+        blames: bool = True,
+        refuses: bool = False,
+        cost: float | None = None,
     ) -> None:
         super().__init__(why)
-        self.again, self.wait_s, self.blames, self.cost = again, wait_s, blames, cost
+        self.again, self.wait_s, self.blames, self.refuses, self.cost = again, wait_s, blames, refuses, cost
 
 
 class Transport:
@@ -43,6 +57,7 @@ class Transport:
 
     def __init__(self, hosts: Hosts, environ: Mapping[str, str]) -> None:
         self._hosts, self._environ = hosts, environ
+        self._refuse = lru_cache(maxsize=1000)(self._refused)
         self._kept = self._session(force_close=False)
         self._fresh = self._session(force_close=True)
         """For GET and PUT: the library sends these again by itself where a connection that was kept breaks."""
@@ -63,6 +78,12 @@ class Transport:
             headers={"User-Agent": "parsimony", "Accept": "application/json", "Accept-Encoding": "identity"},
         )
 
+    def _refused(self, url: str, secret: str | None) -> None:
+        """Raise InvalidRequest for an address that must not be called, or must not be sent the key; what is admitted
+        stays so, for what may be called is a setting."""
+        self._hosts.refuse_url(url)
+        self._hosts.refuse_key(url, secret)
+
     def _socket(self, address: Any) -> socket.socket:
         """Make a socket for an address that may be called, however it was come by."""
         family, kind, protocol, _, where = address
@@ -81,17 +102,17 @@ class Transport:
             headers["Content-Type"] = "application/json"
         session = self._kept if request.method == "POST" else self._fresh
         try:
-            self._hosts.refuse_url(endpoint.url)  # an item changes no host
-            self._hosts.refuse_key(endpoint.url, endpoint.secret)
+            self._refuse(endpoint.url, endpoint.secret)  # an item changes no host
             async with session.request(
                 request.method,
                 URL(request.url, encoded=True),
                 data=request.data,
                 headers=headers,
                 allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
+                timeout=_TIMEOUT,
             ) as reply:
-                body = await _body(reply, endpoint.most_reply_bytes, request.on_text)
+                most = min(endpoint.most_reply_bytes * request.answers, MOST_BYTES)
+                body = await _body(reply, most, request.on_text)
         except aiohttp.ClientConnectorError as error:
             if isinstance(error.os_error, HostRefused):
                 raise Failed(str(error.os_error), blames=False) from error
@@ -105,7 +126,7 @@ class Transport:
         key = self._key(endpoint)
         if key is not None and key.encode() in body:
             raise Failed("the reply repeats the key that was sent", blames=False)
-        return _read(endpoint, reply, body)
+        return _read(endpoint, request, reply, body)
 
     def _headers(self, endpoint: Endpoint) -> dict[str, str]:
         """Give the header with the key; raises Failed if it is not set, or may not be sent to the host."""
@@ -151,13 +172,14 @@ def _pass_on(pieces: Pieces, line: bytes, on_text: Callable[[str], None]) -> Non
         on_text(text)
 
 
-def _read(endpoint: Endpoint, reply: aiohttp.ClientResponse, body: bytes) -> Said:
+def _read(endpoint: Endpoint, request: Request, reply: aiohttp.ClientResponse, body: bytes) -> Said:
     """Read a reply by its status; raises Failed."""
     status = reply.status
     if status in endpoint.retries.statuses:
         raise Failed(f"answered {status}", again=True, wait_s=_retry_after(reply.headers.get("Retry-After", "")))
     if status >= CLIENT_FAULT:
-        raise Failed(f"answered {status}", blames=status >= SERVER_FAULT or status in _BLAMED)
+        blames = status >= SERVER_FAULT or status in _BLAMED
+        raise Failed(f"answered {status}", blames=blames, refuses=status in _REFUSING)
     if status >= REDIRECT:
         raise Failed(f"answered {status}, and redirects are not followed")
     try:
@@ -165,7 +187,7 @@ def _read(endpoint: Endpoint, reply: aiohttp.ClientResponse, body: bytes) -> Sai
     except orjson.JSONDecodeError as error:
         raise Failed(f"answered {len(body)} bytes that are no JSON") from error
     try:
-        return protocols.read(endpoint, content)
+        return protocols.read(endpoint, content, request.answers)
     except WrongShape as error:
         cost = priced(endpoint, protocols.spent(endpoint, content))
         raise Failed(str(error), blames=False, cost=cost) from error

@@ -6,6 +6,7 @@ bytes: entries stand in a fixed order, with fixed dates and sorted keys. Reading
 refuses object arrays, compressed or unknown entries and unknown formats, and can run no code.
 """
 
+import ast
 import io
 import json
 import math
@@ -138,6 +139,7 @@ def _read_header(header: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     try:
         if npy.read_magic(stream) != (1, 0):
             raise CorruptArtifact("the array is not in version 1.0 of the .npy format")
+        ast.literal_eval(header[_NPY_START:].decode("latin1"))  # what NumPy would repair, with a warning, is refused
         shape, fortran, dtype = npy.read_array_header_1_0(stream)
     except _UNREADABLE as error:
         raise CorruptArtifact(f"the array has no readable .npy header: {error}") from error

@@ -5,60 +5,18 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import cast
 
-from pydantic import Field
-
 from app.store import codec
 from app.store.client import Pipeline, Store, drop_blob, keep_blob, key, read_json, read_model
 from app.store.pages import LARGEST_PAGE, USUAL_PAGE, NameIndex, Page, cut, read_cursor, walk
-from models import ArtifactRef, Dataset, DatasetFacts, FeaturesSpec, FeatureTable, Items, Name, Trace, Value
+from models import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, Trace
 from models.advice import Advice
 from models.errors import Conflict, StoreRefused, UnknownAdvice, UnknownDataset
+from models.stored_dataset import DatasetInfo, Replaced, ShownDataset
 
 _ALL = key("datasets")
 _KIND = "dataset"
 OPEN_BUILDS = key("builds", "open")
 """The ids of builds that are queued or running; their datasets cannot be deleted."""
-
-
-class DatasetInfo(DatasetFacts):
-    """What the API tells of a dataset."""
-
-    name: Name = Field(description="the dataset's name")
-    sha256: str = Field(description="the SHA-256 of the checked table")
-    bytes: int = Field(description="the size of the checked table, in bytes")
-    created_at: str = Field(description="when it was stored, UTC, ISO 8601")
-
-
-class Replaced(Value):
-    """The dataset that a newer one took the place of."""
-
-    rows: int = Field(description="how many rows it had")
-    sha256: str = Field(description="the SHA-256 of its checked table")
-    created_at: str = Field(description="when it was stored, UTC, ISO 8601")
-
-
-class StoredDataset(DatasetInfo):
-    """A dataset that was just stored, and what it took the place of."""
-
-    replaced: Replaced | None = Field(
-        description="the dataset that had this name before, and is gone: what was built from it answers on, but cannot "
-        "be built again; null: the name is new"
-    )
-
-
-class ShownDataset(DatasetInfo):
-    """A dataset, and whether there is advice on it."""
-
-    advised: bool = Field(description="whether there is advice on it")
-
-
-class DeletedDataset(Value):
-    """A dataset that was deleted, and what was built from it."""
-
-    name: Name = Field(description="the dataset's name")
-    artifacts: Items[ArtifactRef] = Field(
-        description="the active artifacts that were built from it: they answer on, but cannot be built again"
-    )
 
 
 class Datasets:

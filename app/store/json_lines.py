@@ -9,7 +9,6 @@ from typing import Any
 from models.errors import Fault, InvalidRequest, PayloadTooLarge
 
 BOM = b"\xef\xbb\xbf"
-JSON_LINES_TYPES = ("application/jsonl", "application/x-ndjson", "application/x-jsonlines", "application/jsonlines")
 
 
 def to_csv(source: Path, target: Path, *, max_bytes: int, most_columns: int, longest: int | None = None) -> None:

@@ -76,6 +76,18 @@ def cut(kind: str, items: Sequence[T], limit: int, total: int, key_of: Callable[
     return Page(shown, write_cursor(kind, key_of(shown[-1])) if len(items) > limit else None, total)
 
 
+def newest_first(store: Store, kind: str, numbered: str, limit: int, cursor: str | None) -> Page[str]:
+    """Give a page of the names in a sorted set whose scores are running numbers, the newest first."""
+    last = read_cursor(kind, cursor, NUMBER)
+    below = "+inf" if last is None else f"({last}"
+    with store.pipeline() as pipe:
+        pipe.zrevrangebyscore(numbered, below, "-inf", start=0, num=limit + 1, withscores=True)
+        pipe.zcard(numbered)
+        pairs, total = cast("tuple[list[tuple[bytes, float]], int]", pipe.execute())
+    page = cut(kind, pairs, limit, total, lambda pair: int(pair[1]))
+    return Page([name.decode() for name, _ in page.items], page.next, page.total)
+
+
 def walk(page_behind: Callable[[str | None], Page[T]]) -> Iterator[T]:
     """Give the items of all pages."""
     page = page_behind(None)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from app.settings import Settings
 from app.store.artifacts import Artifacts
+from app.store.batches import Batches
 from app.store.builds import Builds
 from app.store.client import TIMEOUT_S, Store
 from app.store.datasets import Datasets
@@ -26,6 +27,7 @@ class Repositories:
     builds: Builds
     feedback: Feedback
     endpoints: Endpoints
+    batches: Batches
 
     def lacking_room(self, more: int = 0) -> str | None:
         """Say that the embedded server has no room for so many bytes more; None if it has, or is not ours."""
@@ -62,6 +64,7 @@ def _connected(
     try:
         builds = Builds(store, queue_limit=settings.build_queue_limit, timeout_s=settings.build_timeout_s)
         artifacts, datasets, feedback, endpoints = Artifacts(store), Datasets(store), Feedback(store), Endpoints(store)
-        yield Repositories(settings, embedded, store, artifacts, datasets, builds, feedback, endpoints)
+        batches = Batches(store, queue_limit=settings.build_queue_limit)
+        yield Repositories(settings, embedded, store, artifacts, datasets, builds, feedback, endpoints, batches)
     finally:
         store.close()

@@ -22,7 +22,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.processes.sandbox import NAME
 from app.store import codec
-from app.store.json_lines import BOM, JSON_LINES_TYPES, to_csv
+from app.store.json_lines import BOM, to_csv
+from app.store.table_types import CSV_TYPES, GZIP_TYPES, JSON_LINES_TYPES, PARQUET_MAGIC, PARQUET_TYPES, UNTOLD_TYPES
 from models import Dataset, DatasetSpec, FeaturesSpec, TraceSpec, dataset_from_columns
 from models.columns import Columns, first_repeated
 from models.errors import (
@@ -34,11 +35,6 @@ from models.errors import (
     UnsupportedMediaType,
 )
 
-GZIP_TYPES = ("application/gzip", "application/x-gzip")
-CSV_TYPES = ("text/csv", "application/csv", *GZIP_TYPES)
-PARQUET_TYPES = ("application/vnd.apache.parquet", "application/x-parquet")
-UNTOLD_TYPES = ("", "application/octet-stream")
-"""What clients send when they do not know: the bytes decide."""
 _CHUNK = 2**20
 READING_S = 120.0
 """The longest for reading one table of Parquet."""
@@ -148,7 +144,7 @@ def is_parquet(path: Path, media_type: str) -> tuple[bool, bytes]:
     if kind not in (*CSV_TYPES, *PARQUET_TYPES, *JSON_LINES_TYPES, *UNTOLD_TYPES):
         must = "text/csv, application/jsonl or application/vnd.apache.parquet"
         raise UnsupportedMediaType(f"the table is {kind}, must be {must}")
-    return kind in PARQUET_TYPES or (kind in UNTOLD_TYPES and magic == b"PAR1"), magic
+    return kind in PARQUET_TYPES or (kind in UNTOLD_TYPES and magic == PARQUET_MAGIC), magic
 
 
 def in_reader(run_in: Callable[..., R], work: Callable[..., R], *args: Any) -> R:

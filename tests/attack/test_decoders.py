@@ -21,11 +21,13 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from app.http.json_bodies import read_json, read_npy, repeated_name
+from app.http.batch_bodies import read_json, read_parts
+from app.http.json_bodies import repeated_name
 from app.processes.sandbox import Sandbox
 from app.store.codec import array_to_bytes
+from app.store.query_tables import read_query_table
 from app.store.uploads import here, parse_spec, read_dataset
-from models.errors import ParsimonyError
+from models.errors import InvalidRequest, ParsimonyError
 from solvers.learners.archives import predict_archived, to_bytes
 from tests.support.samples import FEATURES_SPEC, MIXED_SPEC, TRACE_SPEC, to_csv, trace_columns
 
@@ -104,6 +106,21 @@ def test_a_changed_parquet(reading: Sandbox, name: str, data: st.DataObject) -> 
     tried(data.draw(mutated(PARQUETS[name])), PARQUET, run_in=reading)
 
 
+def _query_table() -> bytes:
+    out = io.BytesIO()
+    beside = {"size": np.ones(9), "group": ["a", "b", "c"] * 3, "costs": [[1.0, 2.0]] * 9}
+    pa.parquet.write_table(pa.table({"embedding": [[0.5, 1.5]] * 9, **beside}), out, compression="none")
+    return out.getvalue()
+
+
+@given(mutated(_query_table()))
+@quick
+def test_changed_queries_in_parquet(reading: Sandbox, data: bytes) -> None:
+    with suppress(ParsimonyError):
+        columns = read_query_table(data, max_bytes=MAX_BYTES, run_in=reading)
+        assert columns["embedding"].ndim == 2
+
+
 @given(mutated(array_to_bytes(np.zeros((40, 2), np.float32))))
 @quick
 def test_changed_embeddings(data: bytes) -> None:
@@ -122,12 +139,26 @@ def test_a_changed_spec(spec: dict[str, Any], data: st.DataObject) -> None:
         tried(CSV, "text/csv", parse_spec(text))
 
 
+def _no_table(data: bytes) -> dict[str, Any]:
+    raise InvalidRequest("no Parquet is read here")
+
+
 @given(mutated(array_to_bytes(np.ones((3, 2), np.float32))) | st.binary(max_size=200))
 @quick
 def test_changed_queries(data: bytes) -> None:
     with suppress(ParsimonyError):
-        queries, _ = read_npy(data, {"fraction": 0.5})
+        queries, _ = read_parts({"queries": data}, {"budget": {"fraction": 0.5}}, _no_table)
+        assert not isinstance(queries, tuple)
         assert queries.nbytes <= len(data)
+
+
+@given(JSON.map(lambda v: json.dumps(v).encode()), mutated(array_to_bytes(np.ones((3, 2)))) | st.binary(max_size=99))
+@quick
+def test_changed_parts_beside_queries(limits: bytes, array: bytes) -> None:
+    queries = array_to_bytes(np.ones((3, 2), np.float32))
+    for name in ("sizes", "costs", "uses.tokens", "surprise"):
+        with suppress(ParsimonyError):
+            read_parts({"queries": queries, "constraints": limits, name: array}, {}, _no_table)
 
 
 @given(

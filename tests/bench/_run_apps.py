@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 _CHOICE = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "cat"}}
-_TOKENS = {"content": [{"token": "cat", "logprob": -0.01}]}
+_TOKENS = {"content": [{"token": "cat", "logprob": -0.01, "bytes": [99, 97, 116], "top_logprobs": []}]}
 CHAT = orjson.dumps(
     {
         "id": "c",

@@ -22,7 +22,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from app.clock import now
+from app.processes.clock import now
 from app.settings import Settings
 from app.store import codec
 from app.store.repositories import Repositories, open_repositories

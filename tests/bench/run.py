@@ -2,14 +2,19 @@
 
 Both pass the chat on to the same model, which answers at once. Each server is a process on one core; rounds alternate.
 What counts is the CPU time of the server's process for a request, and the time that is added to a caller's wait.
+
+``parsimony bench run --litellm``: LiteLLM's proxy too, in the same rounds; then it and Parsimony both check a key.
 """
 
+import argparse
 import asyncio
 import os
+import secrets
 import statistics
 import tempfile
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +25,43 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.bench._applications import running_application
+from tests.bench._litellm import running_litellm
 from tests.conftest import upload
 from tests.support.servers import running_server
 
 REQUESTS = 1500
 AT_ONCE = 8
 ROUNDS = 5
-CHAT = {"model": "cascade/trace", "messages": [{"role": "user", "content": "which animal is it?"}]}
+MESSAGES = [{"role": "user", "content": "which animal is it?"}]
 Round = tuple[float, list[float]]
 """CPU of a request, in µs, and how long each took, in ms."""
 
 
+@dataclass(frozen=True)
+class Through:
+    """What chats are sent through. chats: how many a round; LiteLLM takes long for each."""
+
+    process: psutil.Process | None
+    port: int
+    model: str = "fast"
+    chats: int = REQUESTS
+
+
 def main() -> None:
     """Run the rounds and print the table."""
+    parser = argparse.ArgumentParser(prog="parsimony bench run", description=__doc__)
+    parser.add_argument("--litellm", action="store_true", help="measure LiteLLM's proxy, too; installs it from PyPI")
+    with_litellm = parser.parse_args().litellm
+    key = f"sk-{secrets.token_urlsafe(32)}" if with_litellm else None
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parsimony-bench-")))
         _, model = stack.enter_context(running_application("tests.bench._run_apps:model", folder))
         target = f"http://127.0.0.1:{model}/v1"
         settings: dict[str, Any] = {"endpoint_hosts": "127.0.0.1", "log_level": "warning"}
+        if key is not None:
+            settings["api_keys"] = f"{key}:build"
         server = stack.enter_context(running_server(folder / "service", **settings))
+        server.client.headers.update(_headers(key))
         upload(server)
         for name in ("fast", "middle", "strong"):
             endpoint = {"protocol": "openai-chat", "url": target, "model": name}
@@ -47,35 +70,43 @@ def main() -> None:
             running_application("tests.bench._run_apps:proxy", folder, BENCH_MODEL=f"{target}/chat/completions")
         )
         servers = {
-            "the model itself": (None, model),
-            "a bare proxy": proxy,
-            "Parsimony, a cascade": (psutil.Process(server.process.pid), server.port),
+            "the model itself": Through(None, model),
+            "a bare proxy": Through(*proxy),
+            "Parsimony, a cascade": Through(psutil.Process(server.process.pid), server.port, "cascade/trace"),
         }
+        if key is not None:
+            litellm = stack.enter_context(running_litellm(target, folder, key))
+            servers[f"LiteLLM's proxy, {REQUESTS // 5}"] = Through(*litellm, chats=REQUESTS // 5)
         rounds: dict[str, list[Round]] = {name: [] for name in servers}
         for number in range(ROUNDS + 1):
-            for name, (process, port) in servers.items():
-                one = asyncio.run(_round(process, port))
+            for name, through in servers.items():
+                one = asyncio.run(_round(through, key))
                 if number:  # the first one warms up
                     rounds[name].append(one)
     _print(rounds)
 
 
-async def _round(process: psutil.Process | None, port: int) -> Round:
+def _headers(key: str | None) -> dict[str, str]:
+    return {} if key is None else {"Authorization": f"Bearer {key}"}
+
+
+async def _round(through: Through, key: str | None) -> Round:
     """Send chats, some at a time, on kept-alive connections."""
-    url, waits = f"http://127.0.0.1:{port}/v1/chat/completions", list[float]()
-    async with aiohttp.ClientSession() as session:
+    url, waits = f"http://127.0.0.1:{through.port}/v1/chat/completions", list[float]()
+    chat = {"model": through.model, "messages": MESSAGES}
+    async with aiohttp.ClientSession(headers=_headers(key)) as session:
 
         async def ask(count: int) -> None:
             for _ in range(count):
                 begun = time.perf_counter()
-                async with session.post(url, json=CHAT) as reply:
+                async with session.post(url, json=chat) as reply:
                     assert reply.status == 200, await reply.text()
                     await reply.read()
                 waits.append(1000 * (time.perf_counter() - begun))
 
-        before = _cpu(process)
-        await asyncio.gather(*(ask(REQUESTS // AT_ONCE) for _ in range(AT_ONCE)))
-        return (_cpu(process) - before) / len(waits) * 1e6, waits
+        before = _cpu(through.process)
+        await asyncio.gather(*(ask(through.chats // AT_ONCE) for _ in range(AT_ONCE)))
+        return (_cpu(through.process) - before) / len(waits) * 1e6, waits
 
 
 def _cpu(process: psutil.Process | None) -> float:

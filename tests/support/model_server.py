@@ -35,20 +35,19 @@ class Models:
         self.calls: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
         self.left: Counter[str] = Counter()
+        self.texts = 0
         self.keys: set[str] = set()
 
     async def switch(self, request: Request) -> Response:
-        """Set the faults, and begin to count anew."""
-        self.faults = await request.json()
-        for counter in (self.calls, self.answered, self.left):
-            counter.clear()
+        """Set the faults, and begin to count anew; whoever leaves a call that began before is counted no more."""
+        self.faults, self.texts = await request.json(), 0
+        self.calls, self.answered, self.left = Counter(), Counter(), Counter()
         return Response(status_code=204)
 
     async def counted(self, request: Request) -> Response:
         """Tell the counts: calls that came, answers that were given, callers that left before."""
-        return JSONResponse(
-            {"calls": self.calls, "answered": self.answered, "left": self.left, "keys": sorted(self.keys)}
-        )
+        counted = {"calls": self.calls, "answered": self.answered, "left": self.left, "texts": self.texts}
+        return JSONResponse({**counted, "keys": sorted(self.keys)})
 
     async def json(self, request: Request) -> Response:
         """Answer as any service might."""
@@ -96,11 +95,22 @@ class Models:
         return await self._given(request, name, reply)
 
     async def embed(self, request: Request) -> Response:
-        """Embed an image written as JSON."""
+        """Embed images written as JSON, one or a list of them, told in another order than they came; what is no image
+        is refused, and with it the request."""
         body = await request.json()
-        vector = embedding(np.array([json.loads(body["input"])]))[0].tolist()
-        reply = {"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": vector}]}
-        return await self._given(request, "embedder", reply | {"model": "e", "usage": {"prompt_tokens": 64}})
+        texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
+        self.texts += len(texts)
+        try:
+            vectors = embedding(np.array([json.loads(text) for text in texts])).tolist()
+        except ValueError:
+            self.calls["embedder"] += 1
+            return JSONResponse({"error": {"message": "what an image"}}, status_code=400)
+        if self.faults.get("embedder") == "other-length":
+            vectors = [vector[:3] for vector in vectors]
+        data = [{"object": "embedding", "index": i, "embedding": vector} for i, vector in enumerate(vectors)]
+        usage = {"prompt_tokens": 64 * len(texts)}
+        reply = {"object": "list", "data": data[::-1], "model": "e", "usage": usage}
+        return await self._given(request, "embedder", reply)
 
     async def feature(self, request: Request) -> Response:
         """Give the values of a feature, which the item holds."""
@@ -122,13 +132,14 @@ class Models:
     async def _given(self, request: Request, name: str, reply: dict[str, Any]) -> Response:
         """Give a reply, or what the switch makes of it."""
         self.calls[name] += 1
+        left = self.left
         match self.faults.get(name):
             case "slow":
                 await asyncio.sleep(0.3)
             case "hang":
                 for _ in range(int(HANG_S / 0.05)):
                     if await request.is_disconnected():
-                        self.left[name] += 1
+                        left[name] += 1
                         break
                     await asyncio.sleep(0.05)
                 return Response(status_code=500)

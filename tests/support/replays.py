@@ -1,24 +1,28 @@
 """A world of items to build from and to replay on: what a service said of its decisions, and what came true."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from app.clock import now
+from app.processes.clock import now
 from app.serving.answers import facts_of
 from app.serving.catalog import Live
-from models import ArtifactRecord, ArtifactRef, Dataset, FeaturesSpec, TraceSpec
+from models import ArtifactRecord, ArtifactRef, Dataset, FeaturesSpec, TraceSpec, Value
 from models.arrays import Bools, Floats
 from models.cascade import CascadeQuery
 from models.dataset import dataset_from_columns
 from models.index import IndexQuery
 from models.pipeline import PipelineQuery
-from models.policy import PolicyTarget, RolloutItem
+from models.policy import PolicyTarget
 from models.portfolio import AssignmentOptions, Budget
 from models.worth import Interval
 from solvers import SOLVERS, Run
+from solvers.index.plan import IndexPlan
+from solvers.policy.plan import PolicyPlan
+from solvers.portfolio.plan import PortfolioPlan
 
 CLASSES = np.array(["a", "b", "c"])
 NAMES = ("fast", "middle", "strong")
@@ -42,8 +46,9 @@ class World:
     costs: Floats
 
     @classmethod
-    def of(cls, seed: int, rows: int) -> "World":
-        """Draw rows, from numbers that a build of the same seed does not draw, too."""
+    def of(cls, seed: int, rows: int, noises: Sequence[float] = NOISES) -> "World":
+        """Draw rows, from numbers that a build of the same seed does not draw, too. noises: how blurred each feature
+        shows the class."""
         rng = np.random.default_rng((seed, rows))
         labels, hardness = rng.integers(3, size=rows), rng.random(rows)
         chances = np.column_stack([easy + (hard - easy) * hardness for easy, hard in SKILLS])
@@ -54,15 +59,20 @@ class World:
         trace: dict[str, Any] = {"label": CLASSES[labels]}
         for k, name in enumerate(NAMES):
             trace |= {f"{name}_says": CLASSES[says[:, k]], f"{name}_sure": confidences[:, k], f"{name}_ms": costs[:, k]}
-        shown = {f"x{k}": labels + noise * rng.normal(size=rows) for k, noise in enumerate(NOISES)}
+        seen = labels[:, None] + np.array(noises) * rng.normal(size=(rows, len(noises)))
+        shown = {f"x{k}": seen[:, k] for k in range(len(noises))}
         embeddings = np.column_stack((hardness + 0.1 * rng.normal(size=rows), rng.normal(size=rows)))
         features = {"label": CLASSES[labels], **shown}
         return cls(trace, features, embeddings.astype(np.float32), correct, confidences, costs)
 
-    def dataset(self, solver: str, *, measured: bool = False) -> Dataset:
-        """Give it as a solver takes it; measured: whether each answer of a classifier has a cost of its own."""
-        if solver in ("index", "pipeline"):
-            features = [{"name": f"x{k}", "cost": cost, "columns": [f"x{k}"]} for k, cost in enumerate(COSTS)]
+    def dataset(self, solver: str, *, measured: bool = False, table: bool = False) -> Dataset:
+        """Give it as a solver takes it; measured: whether each answer of a classifier has a cost of its own; table:
+        whether a table of features is to be given to who takes a trace, too."""
+        if table or solver in ("index", "pipeline"):
+            names = [name for name in self.features if name != "label"]
+            features = [
+                {"name": name, "cost": COSTS[k % len(COSTS)], "columns": [name]} for k, name in enumerate(names)
+            ]
             spec = {"kind": "features", "label": "label", "unit": "ms", "features": features}
             return dataset_from_columns(FeaturesSpec.model_validate(spec), self.features)
         classifiers = [
@@ -78,6 +88,11 @@ class World:
             {"kind": "trace", "label": "label", "unit": "ms", "classifiers": classifiers}
         )
         return dataset_from_columns(trace_spec, self.trace, self.embeddings)
+
+    @cached_property
+    def feature_items(self) -> list[dict[str, Any]]:
+        """Give the features of rows as callers send them."""
+        return self.items(self.features)
 
     def items(self, columns: dict[str, Any]) -> list[dict[str, Any]]:
         """Give rows as callers send them."""
@@ -106,20 +121,26 @@ def built(solver: str, dataset: Dataset, seed: int = 0, **params: Any) -> Live[A
 
 
 class Replayed(NamedTuple):
-    """What was said of a decision: the quantity, where it was said to lie, and what came true."""
+    """What was said of a decision: the quantity, where it was said to lie, what came true, and what was said."""
 
     quantity: str
     interval: Interval
     true: float
+    said: float
 
 
-def replay_cascade(live: Live[Any], fresh: World) -> list[Replayed]:
-    """Walk fresh rows through the cascade without a deadline, and through those within costs."""
-    replayed = _walked(live, CascadeQuery(), fresh, "time")
-    return replayed + [one for most in (2.5, 6.0) for one in _walked(live, CascadeQuery(max_cost=most), fresh, "cost")]
+QUERIES: dict[str, tuple[Value, ...]] = {
+    "cascade": (CascadeQuery(), CascadeQuery(max_cost=2.5), CascadeQuery(max_cost=6.0)),
+    "index": tuple(IndexQuery(budget=budget) for budget in (1.0, 4.0, 14.0)),
+    "portfolio": tuple(AssignmentOptions(budget=Budget(per_query=budget)) for budget in (1.5, 3.0, 6.0)),
+    "pipeline": (PipelineQuery(),),
+    "policy": tuple(PolicyTarget(budget=budget) for budget in (1.5, 4.0)),
+}
+"""What is asked of each subject."""
 
 
-def _walked(live: Live[Any], query: CascadeQuery, fresh: World, paid: str) -> list[Replayed]:
+def replay_cascade(live: Live[Any], fresh: World, query: CascadeQuery) -> list[Replayed]:
+    """Walk fresh rows through a cascade."""
     decision = live.plan.decide(query)
     n = len(fresh.correct)
     right, waiting, times = np.zeros(n, dtype=bool), np.ones(n, dtype=bool), np.zeros(n)
@@ -133,62 +154,64 @@ def _walked(live: Live[Any], query: CascadeQuery, fresh: World, paid: str) -> li
         times += waiting * fresh.costs[:, k]
         right |= waiting & sure & fresh.correct[:, k]
         waiting &= ~sure
+    paid = "time" if query.max_cost is None and query.min_accuracy is None else "cost"
     return _held(live, query, decision, accuracy=right, **{paid: times})
 
 
-def replay_index(live: Live[Any], fresh: World) -> list[Replayed]:
-    """Predict fresh items within budgets; what features cost is known exactly."""
-    replayed = []
-    for budget in (1.0, 4.0, 14.0):
-        query = IndexQuery(budget=budget)
-        decision = live.plan.decide(query)
-        labels = live.plan.predict(decision, fresh.items(fresh.features)).labels
-        replayed += _held(live, query, decision, accuracy=np.array(labels) == fresh.features["label"])
-    return replayed
+@lru_cache(maxsize=64)
+def _labels(plan: IndexPlan, features: tuple[str, ...], fresh: World) -> Any:
+    return np.array(plan.predict(features, fresh.feature_items).labels)
 
 
-def replay_portfolio(live: Live[Any], fresh: World) -> list[Replayed]:
-    """Assign fresh queries within budgets."""
-    replayed, estimates = [], live.plan.estimate(fresh.embeddings)
-    for budget in (1.5, 3.0, 6.0):
-        options = AssignmentOptions(budget=Budget(per_query=budget))
-        assigned = live.plan.assign(estimates, options)
-        rows, places = np.arange(len(estimates)), [NAMES.index(name) for name in assigned.assignments]
-        right, costs = fresh.correct[rows, places], fresh.costs[rows, places]
-        replayed += _held(live, options, assigned, accuracy=right, cost=costs)
-    return replayed
+def replay_index(live: Live[Any], fresh: World, query: IndexQuery) -> list[Replayed]:
+    """Predict fresh items; what features cost is known exactly."""
+    decision = live.plan.decide(query)
+    labels = _labels(live.plan, decision.features, fresh)
+    return _held(live, query, decision, accuracy=labels == fresh.features["label"])
 
 
-def replay_pipeline(live: Live[Any], fresh: World) -> list[Replayed]:
-    """Send fresh items through the usual configuration; accuracy is of accepted answers."""
-    decision = live.plan.decide(PipelineQuery())
-    steps = live.plan.steps(live.plan.solution(None), fresh.items(fresh.features))
+@lru_cache(maxsize=1)
+def _estimates(plan: PortfolioPlan, fresh: World) -> Floats:
+    return plan.estimate(fresh.embeddings)
+
+
+def replay_portfolio(live: Live[Any], fresh: World, query: AssignmentOptions) -> list[Replayed]:
+    """Assign fresh queries as a batch."""
+    assigned = live.plan.assign(_estimates(live.plan, fresh), query)
+    rows, places = np.arange(len(fresh.correct)), [NAMES.index(name) for name in assigned.assignments]
+    right, costs = fresh.correct[rows, places], fresh.costs[rows, places]
+    return _held(live, query, assigned, accuracy=right, cost=costs)
+
+
+def replay_pipeline(live: Live[Any], fresh: World, query: PipelineQuery) -> list[Replayed]:
+    """Send fresh items through a configuration; accuracy is of accepted answers."""
+    decision = live.plan.decide(query)
+    steps = live.plan.steps(decision.solution, fresh.feature_items)
     labels = np.array([getattr(step, "label", "") for step in steps])
     accepted = labels != ""
     paid = np.cumsum([stage.cost for stage in decision.stages])[[step.stage for step in steps]]
     right = labels[accepted] == fresh.features["label"][accepted]
-    return _held(live, PipelineQuery(), decision, accuracy=right, coverage=accepted, cost=paid)
+    return _held(live, query, decision, accuracy=right, coverage=accepted, cost=paid)
 
 
-def replay_policy(live: Live[Any], fresh: World) -> list[Replayed]:
-    """Roll fresh items out within budgets."""
-    answers = [
-        RolloutItem.model_validate(
-            {"item": str(at), "sensors": {name: [row[f"{name}_says"], row[f"{name}_sure"]] for name in NAMES}}
-        )
-        for at, row in enumerate(fresh.items(fresh.trace))
-    ]
-    replayed = []
-    for budget in (1.5, 4.0):
-        target = PolicyTarget(budget=budget)
-        walked = live.plan.rollouts(answers, target)
-        right = np.array([item.label for item in walked.items]) == fresh.trace["label"]
-        asked = np.array([[name in item.path for name in NAMES] for item in walked.items])
-        replayed += _held(live, target, walked, accuracy=right, cost=(asked * fresh.costs).sum(axis=1))
-    return replayed
+@lru_cache(maxsize=1)
+def _cells(plan: PolicyPlan, fresh: World, is_table: bool) -> Floats:
+    return plan.cells_of(fresh.dataset("policy", table=is_table))
 
 
-REPLAYS: dict[str, Callable[[Live[Any], World], list[Replayed]]] = {
+def replay_policy(live: Live[Any], fresh: World, target: PolicyTarget) -> list[Replayed]:
+    """Roll fresh items out, of which a trace says what each answer cost, and a table what a feature costs."""
+    plan: PolicyPlan = live.plan
+    is_table = plan.sensors[0] not in NAMES
+    cells = _cells(plan, fresh, is_table)
+    costs = np.broadcast_to(plan.costs, (len(cells), len(plan.costs))) if is_table else fresh.costs
+    walked = plan.run(cells, [str(at) for at in range(len(cells))], target)
+    right = np.array(plan.classes)[walked.labels] == fresh.trace["label"]
+    asked = plan.members[walked.walks.ends]
+    return _held(live, target, walked, accuracy=right, cost=(asked * costs).sum(axis=1))
+
+
+REPLAYS: dict[str, Callable[[Live[Any], World, Any], list[Replayed]]] = {
     "cascade": replay_cascade,
     "index": replay_index,
     "portfolio": replay_portfolio,
@@ -200,4 +223,8 @@ REPLAYS: dict[str, Callable[[Live[Any], World], list[Replayed]]] = {
 def _held(live: Live[Any], query: Any, decision: Any, **came_true: Any) -> list[Replayed]:
     """Hold what was said of each quantity against what came true of fresh items, (n,)."""
     expected = facts_of(live, query, decision)["expected"]
-    return [Replayed(name, expected[f"{name}_interval"], float(np.mean(true))) for name, true in came_true.items()]
+    return [
+        Replayed(name, expected[f"{name}_interval"], float(np.mean(true)), expected[name])
+        for name, true in came_true.items()
+        if f"{name}_interval" in expected
+    ]

@@ -15,11 +15,15 @@ from pathlib import Path
 import httpx
 import psutil
 
+from app.building.supervisor import NAME as BUILD_WORKER
 from tests.support.patience import patient
+from tests.support.warm import WarmProcess
 
 _PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 8
-_PORTS = cycle(range(12_000 + 2_500 * _PROCESS, 12_000 + 2_500 * (_PROCESS + 1)))
+_RANGE = 2_500
+_PORTS = cycle(12_000 + _RANGE * _PROCESS + (os.getpid() + i) % _RANGE for i in range(_RANGE))
 """Below what Linux gives out by itself, a range for each process of a run: what one was given, no other is given too.
+Runs beside each other begin at different places of it.
 
 Two servers of two processes on one port would not notice: one ends, and the clients of both ask the other."""
 
@@ -40,11 +44,26 @@ def environment(data_dir: Path, **settings: object) -> dict[str, str]:
     return kept | {"PARSIMONY_DATA_DIR": str(data_dir)} | ours
 
 
+@contextmanager
+def held_worker(server: "Server") -> Iterator[None]:
+    """Let the build worker rest, so that what is queued stays so: not for longer than it may be silent."""
+    held = [process for process in server.tree() if process.name() == BUILD_WORKER]
+    assert held, "there is no build worker"
+    for process in held:
+        process.suspend()
+    try:
+        yield
+    finally:
+        for process in held:
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
+
+
 @dataclass
 class Server:
     """A running ``parsimony serve``."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | WarmProcess
     port: int
     data_dir: Path
     log: Path
@@ -97,26 +116,36 @@ class Server:
 
 
 def start_server(
-    data_dir: Path, *flags: str, port: int | None = None, root: Path | None = None, **settings: object
+    data_dir: Path,
+    *flags: str,
+    port: int | None = None,
+    root: Path | None = None,
+    cold: bool = False,
+    **settings: object,
 ) -> Server:
     """Start a server; ``settings`` are those of the environment, in lower case, ``root`` another copy of the code.
 
-    A solve may take as long as a busy machine needs, unless they say how long.
+    cold: from nothing, as another copy and one of several processes are in any case. A solve may take as long as a busy
+    machine needs, unless they say how long.
     """
     settings = {"solve_timeout_s": patient(10), **settings}
     port = port or free_port()
     data_dir.mkdir(parents=True, exist_ok=True)
     log = data_dir / "server.log"
-    with log.open("ab") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "app", "serve", "--port", str(port), *flags],
-            env=environment(data_dir, **settings) | code_of(root),
-            cwd=root,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-        )
+    arguments = ["serve", "--port", str(port), *flags]
+    variables = environment(data_dir, **settings)
+    variables = environment(data_dir, **settings) | code_of(root)
+    cold = cold or root is not None or "--workers" in flags  # several share their metrics, which an import finds out
+    process = _cold_process(arguments, variables, log, root) if cold else WarmProcess(arguments, variables, log)
     return Server(process, port, data_dir, log)
+
+
+def _cold_process(
+    arguments: list[str], variables: dict[str, str], log: Path, root: Path | None
+) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "app", *arguments]
+    with log.open("ab") as out:
+        return subprocess.Popen(command, env=variables, cwd=root, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
 
 
 def code_of(root: Path | None) -> dict[str, str]:
@@ -125,9 +154,11 @@ def code_of(root: Path | None) -> dict[str, str]:
 
 
 @contextmanager
-def running_server(data_dir: Path, *flags: str, root: Path | None = None, **settings: object) -> Iterator[Server]:
+def running_server(
+    data_dir: Path, *flags: str, root: Path | None = None, cold: bool = False, **settings: object
+) -> Iterator[Server]:
     """Run a server until the block ends."""
-    server = start_server(data_dir, *flags, port=None, root=root, **settings)
+    server = start_server(data_dir, *flags, port=None, root=root, cold=cold, **settings)
     try:
         server.wait_until_ready()
         yield server

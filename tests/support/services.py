@@ -4,8 +4,6 @@ import select
 import signal
 import socket
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +16,7 @@ from tests.support.patience import patient
 from tests.support.samples import trace_upload
 from tests.support.servers import Server, environment, wait_for
 from tests.support.stored import artifact
+from tests.support.warm import WarmProcess
 from tests.support.wire import rest
 
 OCTETS = {"content-type": "application/octet-stream"}
@@ -39,17 +38,10 @@ class Asked(Protocol):
 
 
 @contextmanager
-def running_worker(folder: Path, redis_url: str, **settings: object) -> Iterator[subprocess.Popen[bytes]]:
+def running_worker(folder: Path, redis_url: str, **settings: object) -> Iterator[WarmProcess]:
     """Run ``parsimony worker`` until the block ends."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "worker.log").open("ab") as out:
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "app", "worker"],
-            env=environment(folder, redis_url=redis_url, **settings),
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-        )
+    worker = WarmProcess(["worker"], environment(folder, redis_url=redis_url, **settings), folder / "worker.log")
     try:
         yield worker
     finally:

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.building.worker import fit
-from app.clock import now
+from app.processes.clock import now
 from app.store import codec
 from app.store.builds import checked_request
-from app.store.datasets import DatasetInfo
 from app.store.repositories import Repositories
 from app.store.uploads import parse_spec
 from models import ArtifactRecord, BuildRequest, Dataset, dataset_from_columns
+from models.stored_dataset import DatasetInfo
 from solvers import silent
 from solvers.cascade import CascadePlan
 from tests.support.samples import FEATURES_SPEC, MIXED_SPEC, TRACE_SPEC, mixed_columns, trace_columns

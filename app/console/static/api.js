@@ -161,8 +161,8 @@ async function readEvents(reply, on) {
   }
 }
 
-/** Write a request as a command line; headers and file: of a body that is read from a file. */
-export function curl({ method = "GET", path, json, headers = {}, file }) {
+/** Write a request as a command line; headers and file: of a body that is read from a file; form: its parts by name. */
+export function curl({ method = "GET", path, json, headers = {}, file, form = {} }) {
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
   const all = json === undefined ? headers : { "Content-Type": "application/json" };
   const command = ["curl -s"];
@@ -171,6 +171,8 @@ export function curl({ method = "GET", path, json, headers = {}, file }) {
   for (const [name, value] of Object.entries(all)) command.push("-H", quoted(`${name}: ${value}`));
   if (json !== undefined) command.push("-d", quoted(JSON.stringify(json)));
   if (file !== undefined) command.push("--data-binary", quoted(`@${file}`));
+  for (const [name, value] of Object.entries(form))
+    command.push(value.startsWith("@") ? "-F" : "--form-string", quoted(`${name}=${value}`));
   command.push(quoted(location.origin + path));
   return command.join(" ");
 }

@@ -24,7 +24,12 @@ export const SUBJECTS = {
   index: {
     question: "which features for this size and budget",
     path: ({ name, summary }) => query(`/v1/indexes/${name}/skyline`, { size: summary.median_size }),
-    read: ({ items }) => items.map((one) => ({ ...one, what: one.features.join(" + ") || "none" })),
+    read: ({ items }) =>
+      items.map(({ cost, expected_accuracy: accuracy, features }) => ({
+        cost,
+        accuracy,
+        what: features.join(" + ") || "none",
+      })),
   },
   portfolio: {
     question: "which classifier for each query of a batch",

@@ -30,8 +30,9 @@ def spent(endpoint: Endpoint, reply: Any) -> Said:
     return openai_chat.usage_of(reply) if isinstance(endpoint, ChatEndpoint) else Said()
 
 
-def read(endpoint: Endpoint, reply: Any) -> Said:
-    """Read a reply's JSON; raises WrongShape if it is none that the protocol or the pointers promise."""
+def read(endpoint: Endpoint, reply: Any, answers: int = 1) -> Said:
+    """Read a reply's JSON, with so many answers as were asked for; raises WrongShape if it is none that the protocol
+    or the pointers promise."""
     match endpoint:
         case JsonEndpoint():
             return json_service.read(endpoint, reply)
@@ -40,4 +41,4 @@ def read(endpoint: Endpoint, reply: Any) -> Said:
         case ChatEndpoint():
             return openai_chat.read(endpoint, reply)
         case EmbeddingsEndpoint():
-            return openai_embeddings.read(endpoint, reply)
+            return openai_embeddings.read(reply, answers)

@@ -16,13 +16,14 @@ MOST_TEXT = 200
 @dataclass(frozen=True, slots=True)
 class Request:
     """A request: body is JSON's value, None for none; data: the same, written. on_text: takes the pieces of the answer
-    while they come."""
+    while they come. answers: how many it asks for."""
 
     method: str
     url: str
     body: Any | None
     on_text: Callable[[str], None] | None = None
     data: bytes | None = None
+    answers: int = 1
 
     def written(self) -> "Request":
         """Give it with its body as bytes; raises TypeError for what JSON cannot hold."""
@@ -31,7 +32,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a reply says; of tokens None where it does not tell."""
+    """What a reply says; of tokens None where it does not tell. values: of several answers one behind the other."""
 
     label: str | None = None
     confidence: float | None = None

@@ -11,13 +11,15 @@ _END = object()
 
 
 def request(endpoint: OpenInferenceEndpoint, item: Any) -> Request:
-    """Send an item, a value or list of values, as a tensor of one row."""
+    """Send an item, a value or list of values, as a tensor of one row, and ask for the outputs that are read: unasked
+    a server gives those that it pleases, MLServer labels alone."""
     data = item if isinstance(item, list) else [item]
     if any(isinstance(each, list | dict) or each is None for each in data):
         raise WrongShape("the item must be a value or a list of values")
     tensor = {"name": endpoint.input, "datatype": endpoint.datatype, "shape": [1, len(data)], "data": data}
     url = f"{endpoint.url.rstrip('/')}/v2/models/{endpoint.model}/infer"
-    return Request("POST", url, {"inputs": [tensor]})
+    outputs = [{"name": name} for name in (endpoint.label_output, endpoint.probabilities_output) if name is not None]
+    return Request("POST", url, {"inputs": [tensor], "outputs": outputs})
 
 
 def read(endpoint: OpenInferenceEndpoint, reply: Any) -> Said:

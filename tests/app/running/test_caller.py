@@ -1,16 +1,18 @@
 """Calls of real servers with really trained models, and every fault that they have by switch."""
 
 import asyncio
+import json
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from app.metrics import Metrics
+from app.observability.metrics import Metrics
 from app.running.caller import OPEN, UNKNOWN, Caller
 from app.running.circuit import FAILURES
 from app.running.hosts import Hosts
+from app.running.protocols.openai_embeddings import Texts
 from models.endpoint import ENDPOINT
 from solvers.running import Heard
 from tests.support.model_process import ModelServer, running_models
@@ -230,6 +232,17 @@ def test_an_item_that_the_template_does_not_fit_is_no_failure(models: ModelServe
     heard = called({"all": endpoint}, "all", {"other": 1}, times=FAILURES + 1)
     assert {one.error for one in heard} == {"there is no /pixels"}
     assert models.counted()["calls"] == {}
+
+
+def test_a_reply_to_several_texts_may_be_as_long_as_one_to_each(models: ModelServer, image: list[float]) -> None:
+    endpoint = {"protocol": "openai-embeddings", "url": models.url, "model": "e", "most_reply_bytes": 800}
+    text = json.dumps(image)
+    (alone,) = called({"e": endpoint}, "e", text)
+    (many,) = called({"e": endpoint}, "e", Texts((text,) * 8))
+    assert alone.values is not None
+    assert many.values == alone.values * 8
+    (short,) = called({"e": endpoint | {"most_reply_bytes": 100}}, "e", Texts((text,) * 8))
+    assert short.error == "the reply has more than 800 bytes"
 
 
 def test_what_is_not_registered_is_said() -> None:

@@ -3,13 +3,19 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.running import protocols
 from app.running.circuit import FAILURES, REST_S, Circuit
+from app.running.embedding import MOST_LETTERS, in_requests, shares_of
+from app.running.protocols import openai_embeddings
 from app.running.protocols.open_inference import flat
 from app.running.protocols.openai_chat import Chat, read_label
+from app.running.protocols.openai_embeddings import Texts
 from app.running.templates import WrongShape
 from models.endpoint import ENDPOINT, Choice, JsonField, Pattern, WholeText
+from solvers.running import Heard
 
 URL = "http://models.example"
 JSON = {"protocol": "json", "url": f"{URL}/{{{{item/id}}}}", "body": {"x": "{{item/x}}"}}
@@ -68,6 +74,7 @@ def test_open_inference_sends_a_row_and_reads_label_or_probabilities() -> None:
     made = request(TENSORS, [1.0, 2.0])
     assert made.url == f"{URL}/v2/models/m/infer"
     assert made.body["inputs"][0]["shape"] == [1, 2]
+    assert made.body["outputs"] == [{"name": "label"}]
     outputs = [{"name": "label", "data": [1]}, {"name": "p", "data": [[0.3, 0.7]]}]
     assert read(TENSORS, {"outputs": outputs}).label == "b"
     said = read(TENSORS | {"probabilities_output": "p"}, {"outputs": outputs})
@@ -172,6 +179,63 @@ def test_embeddings_are_read() -> None:
         "dimensions": 2,
     }
     assert read(endpoint, {"data": [{"embedding": [0.5, 1]}]}).values == (0.5, 1.0)
+
+
+def test_several_embeddings_are_put_into_the_order_of_their_texts() -> None:
+    endpoint = {"protocol": "openai-embeddings", "url": URL, "model": "e"}
+    asked = request(endpoint, Texts(("a", "b", "c")))
+    assert (asked.body["input"], asked.answers) == (["a", "b", "c"], 3)
+    vectors = {0: [1.0, 2.0], 1: [3.0, 4.0], 2: [5.0, 6.0]}
+    data = [{"index": place, "embedding": vectors[place]} for place in (2, 0, 1)]
+    said = openai_embeddings.read({"data": data, "usage": {"prompt_tokens": 9}}, 3)
+    assert (said.values, said.input_tokens) == ((1.0, 2.0, 3.0, 4.0, 5.0, 6.0), 9)
+    unplaced = [{"embedding": vectors[place]} for place in range(3)]
+    assert openai_embeddings.read({"data": unplaced}, 3).values == said.values
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (None, "there are 0 embeddings for 2 texts"),
+        ([{"embedding": [1.0]}], "there are 1 embeddings for 2 texts"),
+        ([{"index": 0, "embedding": [1.0]}] * 2, "places"),
+        ([{"index": -1, "embedding": [1.0]}, {"index": 1, "embedding": [1.0]}], "places"),
+        ([{"index": True, "embedding": [1.0]}, {"index": 0, "embedding": [1.0]}], "places"),
+        ([{"embedding": [1.0]}, {"embedding": [1.0, 2.0]}], "different lengths"),
+        ([{"embedding": [1.0]}, "no object"], "there is no /embedding"),
+    ],
+)
+def test_a_reply_that_lacks_an_embedding_is_none(data: Any, said: str) -> None:
+    with pytest.raises(WrongShape, match=said):
+        openai_embeddings.read({"data": data}, 2)
+
+
+@given(st.lists(st.text(max_size=8), min_size=1, max_size=40), st.integers(1, 9))
+def test_texts_are_cut_into_requests_that_lose_none(texts: list[str], most: int) -> None:
+    pieces = list(in_requests(texts, most))
+    assert [text for piece in pieces for text in piece] == texts
+    assert all(1 <= len(piece) <= most for piece in pieces)
+    assert len(pieces) == -(-len(texts) // most)
+
+
+@given(
+    st.lists(st.text(max_size=9), min_size=1, max_size=30),
+    st.tuples(st.integers(0, 10**6), st.integers(0, 99)),
+    st.floats(0, 1e6),
+)
+def test_what_a_request_took_is_shared_out_in_full(texts: list[str], tokens: tuple[int, int], cost: float) -> None:
+    values = tuple(float(number) for number in range(2 * len(texts)))
+    shares = shares_of(Heard("e", values=values, cost=cost, seconds=0.5, tokens=tokens), texts)
+    assert [number for one in shares for number in one.values or ()] == list(values)
+    assert sum(one.cost or 0.0 for one in shares) == pytest.approx(cost)
+    assert sum(one.seconds for one in shares) == pytest.approx(0.5)
+    assert tuple(sum(one.tokens[side] for one in shares) for side in (0, 1)) == tokens
+    assert all(share >= 0 for one in shares for share in (*one.tokens, one.seconds))
+
+
+def test_long_texts_go_in_requests_of_their_own() -> None:
+    long = "x" * (MOST_LETTERS - 1)
+    assert [len(piece) for piece in in_requests(["a", long, "b", "c", long + "yy", "d"], 9)] == [2, 2, 1, 1]
 
 
 def test_a_circuit_opens_after_failures_in_a_row_and_closes_after_one_good_try() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.clock import now
+from app.processes.clock import now
 from app.settings import Settings
 from app.store.artifacts import checked_manifest
 from app.store.client import key

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.clock import now
+from app.processes.clock import now
 from app.settings import Settings
 from app.store.client import Pipeline, Store, drop_blob, keep_blob, key
 from app.store.embedded import EmbeddedRedis

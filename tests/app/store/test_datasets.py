@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from app.clock import now
+from app.processes.clock import now
 from app.store.client import key
 from app.store.repositories import Repositories
 from models import Dataset, FeatureTable, Trace

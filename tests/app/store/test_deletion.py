@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import pytest
 
-from app.clock import now
+from app.processes.clock import now
 from app.store.client import Store, key
 from app.store.feedback import Count
 from app.store.pointers import MOVES

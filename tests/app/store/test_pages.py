@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.clock import now
+from app.processes.clock import now
 from app.store.artifacts import Artifacts
 from app.store.client import Store, key
 from app.store.embedded import EmbeddedRedis

@@ -157,7 +157,7 @@ const answerOf = (decision) => {
     ["expected_loss", number],
   ]
     .filter(([key]) => decision[key] !== undefined)
-    .map(([key, show]) => `${key.replaceAll("_", " ")} ${show(decision[key])}`);
+    .map(([key, show]) => `${key.replaceAll("_", " ")} ${show(decision.expected?.[key] ?? decision[key])}`);
   return estimates.length ? `${text} (${estimates.join(", ")})` : text;
 };
 

@@ -1,0 +1,100 @@
+"""``parsimony batch``: files of items, run behind the service."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app import terminal
+from app.cli.commands import command_group
+from app.cli.key_values import json_or_text, read_pairs
+from app.cli.options import AsJson, NameArgument, SolverArgument, solver_called
+from app.cli.service import open_service
+from models.batch import Batch
+
+batch = command_group("Batches: files of items, run behind the service.")
+BatchArgument = Annotated[str, typer.Argument(help="The batch's id.")]
+
+
+@batch.command("add")
+def batch_add(
+    solver: SolverArgument,
+    name: NameArgument,
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="The items, JSON Lines or Parquet.")],
+    limits: Annotated[
+        list[str] | None, typer.Argument(help="Limits as key=value: deadline=25, budget=4, max_concurrency=8.")
+    ] = None,
+    version: Annotated[int | None, typer.Option(min=1, help="The version to ask; else the active one.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Queue a file of items; a worker runs them."""
+    solver_called(solver)
+    given = {key: json_or_text(text) for key, text in read_pairs(limits or ()).items()}
+    which = {} if version is None else {"version": version}
+    with open_service() as service:
+        _print(service.add_batch({"solver": solver, "name": name, **given, **which}, file), as_json)
+
+
+@batch.command("list")
+def batch_list(
+    most: Annotated[int, typer.Option(min=1, max=1000, help="How many of the latest.")] = 20, as_json: AsJson = False
+) -> None:
+    """List the latest batches."""
+    with open_service() as service:
+        latest = service.batches(most)
+    if as_json:
+        terminal.print_json({"items": [one.model_dump(mode="json") for one in latest]})
+        return
+    terminal.say_if_empty(latest)
+    rows = [(one.id, one.artifact.solver, one.artifact.name, one.status, _progress(one)) for one in latest]
+    terminal.print_table("batches", ["id", "solver", "name", "status", "run"], rows, whole=("id", "run"))
+
+
+@batch.command("show")
+def batch_show(batch_id: BatchArgument, as_json: AsJson = False) -> None:
+    """Show how far a batch has come."""
+    with open_service() as service:
+        _print(service.batch(batch_id), as_json)
+
+
+@batch.command("cancel")
+def batch_cancel(batch_id: BatchArgument, as_json: AsJson = False) -> None:
+    """Tell a batch to stop; the answers that it has stay."""
+    with open_service() as service:
+        _print(service.cancel_batch(batch_id), as_json)
+
+
+@batch.command("output")
+def batch_output(
+    batch_id: BatchArgument,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write, .parquet or else JSON Lines.")
+    ] = None,
+) -> None:
+    """Write the answers that a batch has, in the order of its items: JSON Lines, or Parquet by the file's name."""
+    as_parquet = output is not None and output.suffix.lower() == ".parquet"
+    with open_service() as service:
+        answers = service.batch_output(batch_id, as_parquet=as_parquet)
+    if output is None:
+        sys.stdout.write(answers.decode())
+        return
+    output.write_bytes(answers)
+    many = f"{len(answers)} bytes" if as_parquet else f"{len(answers.splitlines())} lines"
+    terminal.console().print(f"wrote {output}: {many}", soft_wrap=True)
+
+
+def _print(made: Batch, as_json: bool) -> None:
+    facts: dict[str, Any] = made.model_dump(mode="json")
+    if as_json:
+        terminal.print_json(facts)
+        return
+    spent, limits = facts.pop("spent"), facts.pop("limits")
+    facts["artifact"] = made.artifact.spelt
+    facts |= {name: value for name, value in limits.items() if value is not None}
+    facts["spent"] = f"{spent['cost']:.4g} {spent['unit']}"
+    terminal.print_facts(f"batch {made.id}", {name: value for name, value in facts.items() if value is not None})
+
+
+def _progress(made: Batch) -> str:
+    return f"{made.done + made.failed}/{made.total}"

@@ -1,0 +1,154 @@
+"""Batches of queries as they are sent: JSON, NumPy's format, Parquet, or a form of these with further limits."""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+from pydantic import Field, TypeAdapter, ValidationError
+
+from app.http.json_bodies import refuse_repeated
+from app.store.codec import array_from_bytes
+from app.store.table_types import PARQUET_MAGIC
+from models import Fault, InvalidRequest, Items
+from models.errors import CorruptArtifact
+from models.portfolio import AssignmentOptions, Text
+from models.portfolio_constraints import ConstrainedRequest, LimitedOptions
+
+NPY, FORM, JSON = "application/x-npy", "multipart/form-data", "application/json"
+QUERIES, TEXTS, CONSTRAINTS, SIZES, COSTS, USES = "queries", "texts", "constraints", "sizes", "costs", "uses."
+"""Parts of a form; ``uses.`` is followed by the name of a resource."""
+ReadTable = Callable[[bytes], dict[str, Any]]
+"""Reads queries from Parquet."""
+Queries = NDArray[Any] | tuple[str, ...]
+"""Queries by their embeddings, (n, d), or by their texts."""
+_TEXTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(Annotated[Items[Text], Field(min_length=1)])
+
+
+def read_json(body: bytes, beside: Mapping[str, Any]) -> tuple[Queries, AssignmentOptions]:
+    """Read a ``ConstrainedRequest``; raises InvalidRequest, also if options are given beside it."""
+    given = [name for name, value in beside.items() if value not in (None, {})]
+    if given:
+        raise InvalidRequest.at(Fault((given[0],), f"belongs into the JSON; as query parameter it goes with {NPY}"))
+    refuse_repeated(body)
+    try:
+        request = ConstrainedRequest.model_validate_json(body)
+    except ValidationError as error:
+        raise InvalidRequest.of(error) from error
+    if request.texts is not None:
+        return request.texts, request
+    widths = {len(query) for query in request.queries}
+    if len(widths) > 1:
+        raise InvalidRequest.at(Fault(("queries",), f"have different lengths, from {min(widths)} to {max(widths)}"))
+    return np.array(request.queries), request
+
+
+def read_parts(
+    parts: Mapping[str, bytes], beside: Mapping[str, Any], read_table: ReadTable
+) -> tuple[Queries, AssignmentOptions]:
+    """Read a batch from its parts: queries (``.npy`` or Parquet) or texts (a JSON list), and those of further limits
+    (JSON), sizes, costs and uses of resources (``.npy`` each) that there are; ``beside``: options. Raises
+    InvalidRequest."""
+    if QUERIES not in parts and TEXTS not in parts:
+        said = f"is missing: a part of this name, .npy or Parquet, or one called {TEXTS}, a JSON list"
+        raise InvalidRequest.at(Fault((QUERIES,), said))
+    if QUERIES in parts and TEXTS in parts:
+        raise InvalidRequest.at(Fault((TEXTS,), f"belongs instead of {QUERIES}, not beside it"))
+    columns: dict[str, Any] = {}
+    vectors: Queries
+    if TEXTS in parts:
+        vectors = _texts(parts[TEXTS])
+    elif parts[QUERIES].startswith(PARQUET_MAGIC):
+        columns = read_table(parts[QUERIES])
+        vectors = columns.pop("embedding")
+        if not len(vectors):
+            raise InvalidRequest.at(Fault((QUERIES,), "have no rows"))
+    else:
+        vectors = _vectors(parts[QUERIES])
+    fields = _limits(parts, beside)
+    _put_arrays(fields, parts, columns)
+    try:
+        options = LimitedOptions.model_validate(fields)
+        options.refuse_unfit(len(vectors))
+    except (ValidationError, ValueError) as error:
+        raise InvalidRequest.of(error) if isinstance(error, ValidationError) else InvalidRequest(str(error)) from error
+    return vectors, options
+
+
+def _limits(parts: Mapping[str, bytes], beside: Mapping[str, Any]) -> dict[str, Any]:
+    """Join options and the JSON of further limits; raises InvalidRequest."""
+    given: Any = {}
+    if CONSTRAINTS in parts:
+        refuse_repeated(parts[CONSTRAINTS])
+        try:
+            given = orjson.loads(parts[CONSTRAINTS])
+        except orjson.JSONDecodeError as error:
+            raise InvalidRequest.at(Fault((CONSTRAINTS,), f"is no JSON that can be read: {error}")) from error
+        if not isinstance(given, dict):
+            raise InvalidRequest.at(Fault((CONSTRAINTS,), 'must be a JSON object, such as {"goal": "cost"}'))
+    options = {name: value for name, value in beside.items() if value is not None}
+    twice = next((name for name in given if name in options), None)
+    if twice is not None:
+        raise InvalidRequest.at(Fault((twice,), "is given twice: as an option and in the file of constraints"))
+    return {**options, **given}
+
+
+def _put_arrays(fields: dict[str, Any], parts: Mapping[str, bytes], columns: Mapping[str, Any]) -> None:
+    """Put what each query has of its own into the fields of the options."""
+    if "group" in columns:
+        groups = fields.get("groups") or {}
+        if not isinstance(groups, dict) or "labels" in groups:
+            raise InvalidRequest.at(Fault(("groups", "labels"), "is given twice: in the table, too"))
+        fields["groups"] = {"labels": columns["group"], **groups}
+    own = {SIZES: columns.get("size"), COSTS: columns.get("costs")}
+    for name, column in own.items():
+        if column is not None or name in parts:
+            if name in fields or (column is not None and name in parts):
+                raise InvalidRequest.at(Fault((name,), "is given twice"))
+            fields[name] = (_array(name, parts[name]) if column is None else column).tolist()
+    for part in parts:
+        if part.startswith(USES):
+            name = part.removeprefix(USES)
+            resources = fields.get("resources")
+            resource = resources.get(name) if isinstance(resources, dict) else None
+            if not isinstance(resource, dict) or "uses" in resource:
+                raise InvalidRequest.at(Fault((part,), "needs a resource of this name among the limits, without uses"))
+            resource["uses"] = _array(part, parts[part]).tolist()
+        elif part not in (QUERIES, TEXTS, CONSTRAINTS, SIZES, COSTS):
+            known = ", ".join((QUERIES, TEXTS, CONSTRAINTS, SIZES, COSTS, f"{USES}<resource>"))
+            raise InvalidRequest.at(Fault((part,), f"is no part that is read; there are {known}"))
+
+
+def _array(part: str, body: bytes) -> NDArray[np.float64]:
+    """Read numbers of each query, (n,) or (n, k)."""
+    try:
+        array = array_from_bytes(body)
+    except CorruptArtifact as error:
+        raise InvalidRequest.at(Fault((part,), f"{error}; write them with numpy.save")) from error
+    if array.ndim not in (1, 2) or not np.isfinite(array).all():
+        shape = " x ".join(map(str, array.shape)) or "none"
+        raise InvalidRequest.at(Fault((part,), f"have the shape {shape}, must be finite numbers, a row for each query"))
+    return array.astype(np.float64)
+
+
+def _texts(body: bytes) -> tuple[str, ...]:
+    """Read a JSON list of texts."""
+    try:
+        return _TEXTS.validate_json(body)
+    except ValidationError as error:
+        raise InvalidRequest.of(error, TEXTS) from error
+
+
+def _vectors(body: bytes) -> NDArray[Any]:
+    """Read an array of float32 (float64 is taken too); raises InvalidRequest."""
+    try:
+        queries = array_from_bytes(body)
+    except CorruptArtifact as error:
+        raise InvalidRequest.at(Fault((QUERIES,), f"{error}; write them with numpy.save")) from error
+    if queries.dtype not in (np.float32, np.float64):
+        raise InvalidRequest.at(Fault((QUERIES,), f"hold {queries.dtype}, must be float32"))
+    if queries.ndim != 2 or not len(queries):
+        shape = " x ".join(map(str, queries.shape)) or "none"
+        raise InvalidRequest.at(Fault((QUERIES,), f"have the shape {shape}, must be queries x dimensions"))
+    return queries

@@ -1,0 +1,208 @@
+"""Batches: a file of items is queued, run by a worker, followed, cancelled, and its answers fetched as a file."""
+
+import asyncio
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import IO, Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import Field
+from starlette.datastructures import FormData, UploadFile
+
+from app.http.problems import PROBLEMS
+from app.routes.dependencies import Context, InContext, errors, media_type, needs_store, plan_of
+from app.routes.forms import read_form, refuse_other_sites, room_on_disk
+from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
+from app.routes.runs import tools_of
+from app.running.batches import FILE, facts_of_batch, read_items, read_spec, refuse_unless_runnable
+from app.store.repositories import Repositories
+from app.store.table_types import JSON_LINES_TYPES, PARQUET_TYPES, UNTOLD_TYPES
+from models import Fault, InvalidRequest
+from models.batch import Batch, BatchSpec
+from models.errors import UnsupportedMediaType
+from models.run import FailedRun
+from solvers import SOLVERS
+
+router = APIRouter(prefix="/v1/batches", tags=["batches"], dependencies=[Depends(needs_store)])
+bodies = (BatchSpec,)
+BatchId = Annotated[
+    str, Path(description="the batch's id", examples=["batch-7d0c3b9a5e4f4d6c8a1b2c3d4e5f6a7b"], max_length=100)
+]
+_SPEC_BYTES = _PIECE_BYTES = 2**20
+_STATUSES = {kind.__name__: status for kind, (status, _) in PROBLEMS.items()}
+_UPLOAD: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["spec", "file"],
+                    "properties": {
+                        "spec": {
+                            "allOf": [{"$ref": "#/components/schemas/BatchSpec"}],
+                            "description": "which artifact runs the items, and within what",
+                        },
+                        "file": {
+                            "type": "string",
+                            "format": "binary",
+                            "description": "JSON Lines: of each item what `items` of a run take, "
+                            '`{"item": …, "id": "a"}`; or Parquet, a row for each, with these as columns',
+                        },
+                    },
+                },
+                "example": {"spec": {"solver": "cascade", "name": "digits"}, "file": "(file)"},
+                "encoding": {
+                    "spec": {"contentType": "application/json"},
+                    "file": {"contentType": f"{JSON_LINES_TYPES[0]}, {PARQUET_TYPES[0]}"},
+                },
+            }
+        },
+    }
+}
+
+
+class BatchList(Listed):
+    """A page of the batches that are remembered."""
+
+    items: Annotated[list[Batch], Field(description="the batches, the newest first")]
+
+
+@router.post(
+    "",
+    summary="Run a file of items",
+    status_code=202,
+    response_model=Batch,
+    responses=errors(404, 409, 413, 415, 429, 503),
+    openapi_extra=_UPLOAD,
+)
+async def start(request: Request, context: InContext) -> Response:
+    """Queue a file of items; a worker runs them, a portfolio's within one budget, assigned as a whole.
+
+    Refused before anything is called: a file that is empty, has a line that is no item (said with its number) or more
+    items than PARSIMONY_MAX_BATCH; an artifact that is not there, or has a classifier without an endpoint; limits that
+    its subject does not take, or cannot keep.
+    """
+    media_type(request, "multipart/form-data")
+    refuse_other_sites(request, context.settings)
+    with room_on_disk():
+        form = await read_form(request, 2, _SPEC_BYTES)
+        try:
+            batch = await _queued(context, form)
+        finally:
+            await form.close()
+    return Response(batch.model_dump_json(), 202, {"Location": f"/v1/batches/{batch.id}"}, "application/json")
+
+
+@router.get("", summary="List the batches", responses=errors(503))
+def list_all(context: InContext, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> BatchList:
+    """List the batches that are remembered, the newest first, a page at a time; they go 7 days after they ended."""
+    page = context.repos.batches.page(limit=limit, cursor=cursor)
+    return BatchList(items=page.items, next=page.next, total=page.total)
+
+
+@router.get("/{batch_id}", summary="Show a batch", responses=errors(404, 503))
+def show(batch_id: BatchId, context: InContext) -> Batch:
+    """Tell how far a batch has come, what it has spent and what became of it."""
+    return context.repos.batches.get(batch_id)
+
+
+@router.delete("/{batch_id}", summary="Cancel a batch", responses=errors(404, 503))
+def cancel(batch_id: BatchId, context: InContext) -> Batch:
+    """Stop a batch wherever it is; answers that it has stay, and one that has ended stays as it is."""
+    return context.repos.batches.cancel(batch_id)
+
+
+@router.get(
+    "/{batch_id}/output",
+    summary="Fetch a batch's answers",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "content": {
+                JSON_LINES_TYPES[0]: {"schema": {"type": "string"}},
+                PARQUET_TYPES[0]: {"schema": {"type": "string", "format": "binary"}},
+            },
+            "description": "JSON Lines: of each item that was run its place in the file (`index`, from 0) and the "
+            "reply of a run, or why there is none; or, where Accept asks for it, Parquet with a row for each",
+        },
+        **errors(404, 503),
+    },
+)
+def output(batch_id: BatchId, context: InContext, request: Request) -> StreamingResponse:
+    """Give a line for each item that was run so far, in the order of the file: its place there, and what a run replies,
+    or its problem as in a run of several.
+
+    With `Accept: application/vnd.apache.parquet` each is a row: `index`, `id`, `label`, `confidence`, `degraded`,
+    `error`, `status`, `cost`, `decision`, and the whole `line`.
+    """
+    batch = context.repos.batches.get(batch_id)
+    kind = next((each for each in PARQUET_TYPES if each in request.headers.get("accept", "")), JSON_LINES_TYPES[0])
+    end = "jsonl" if kind == JSON_LINES_TYPES[0] else "parquet"
+    headers = {"Content-Disposition": f'attachment; filename="{batch.id}.{end}"', "Cache-Control": "no-store"}
+    lines: Iterator[str | bytes] = lines_of(context.repos, batch)
+    if end == "parquet":
+        with room_on_disk():
+            lines = table_of(context.repos, batch)
+    return StreamingResponse(lines, media_type=kind, headers=headers)
+
+
+def table_of(repos: Repositories, batch: Batch) -> Iterator[bytes]:
+    """Write a batch's output as Parquet, and give its bytes."""
+    from app.store.item_tables import write_answers  # the writers of tables, which only this needs
+
+    with ExitStack() as stack:
+        file = stack.enter_context(tempfile.TemporaryFile(prefix="parsimony-"))
+        write_answers(lines_of(repos, batch), file)
+        file.seek(0)
+        return _pieces_of(file, stack.pop_all())
+
+
+def _pieces_of(file: IO[bytes], stack: ExitStack) -> Iterator[bytes]:
+    with stack:
+        while piece := file.read(_PIECE_BYTES):
+            yield piece
+
+
+def lines_of(repos: Repositories, batch: Batch) -> Iterator[str]:
+    """Give the lines of a batch's output."""
+    for place, text in repos.batches.answers(batch):
+        fields = orjson.loads(text)
+        if "kind" in fields:
+            fields["status"] = _STATUSES.get(fields.pop("kind"), 500)
+            text = FailedRun.model_validate_json(orjson.dumps(fields)).model_dump_json()
+        yield f'{{"index":{place},{text[1:]}\n'
+
+
+async def _queued(context: Context, form: FormData) -> Batch:
+    """Read the parts of a form, check what can be checked, and queue the batch."""
+    unknown = sorted(set(form) - {"spec", FILE})
+    if unknown:
+        raise InvalidRequest.at(Fault((unknown[0],), f"is no part of a batch: there are spec and {FILE}"))
+    spec = read_spec(await _text(form, "spec"))
+    file = _file(form)
+    live = await plan_of(context, SOLVERS[spec.solver], spec.name, spec.version)
+    items = await asyncio.to_thread(read_items, file.file, context.settings, context.upload_sandbox)
+    registered = await asyncio.to_thread(context.repos.endpoints.all)
+    await refuse_unless_runnable(live, items, spec.limits, tools_of(context), registered)
+    return await asyncio.to_thread(context.repos.batches.add, facts_of_batch(live, spec, items), items)
+
+
+async def _text(form: FormData, part: str) -> str | bytes:
+    value = form.get(part)
+    if value is None:
+        raise InvalidRequest.at(Fault((part,), "is missing"))
+    return await value.read(_SPEC_BYTES) if isinstance(value, UploadFile) else value
+
+
+def _file(form: FormData) -> UploadFile:
+    value = form.get(FILE)
+    if not isinstance(value, UploadFile):
+        raise InvalidRequest.at(Fault((FILE,), "is missing" if value is None else "must be sent as a file"))
+    kind = (value.content_type or "").partition(";")[0].strip().lower()
+    if kind not in (*JSON_LINES_TYPES, *PARQUET_TYPES, *UNTOLD_TYPES):
+        raise UnsupportedMediaType(f"the file is {kind}, must be {JSON_LINES_TYPES[0]} or {PARQUET_TYPES[0]}")
+    return value

@@ -1,0 +1,287 @@
+"""Runs a batch in a worker's process: each answer is stored before the next item is begun in its place.
+
+After a crash the batch goes on with the items that have no stored answer; the calls that were under way are made again.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import orjson
+from pydantic import TypeAdapter
+
+from app.observability.metrics import Metrics
+from app.processes.sandbox import Sandbox
+from app.running.batches import names_called
+from app.running.caller import Caller
+from app.running.embedding import Embedded, embedder_of, texts_at_once
+from app.running.hosts import Hosts
+from app.running.runs import (
+    Assigned,
+    Done,
+    Undone,
+    asked_of,
+    assign,
+    embeddings_of,
+    estimated,
+    outcome_of,
+    run_assigned,
+)
+from app.running.start import Tools
+from app.serving.catalog import Live
+from app.settings import Settings
+from app.store.batches import LONGEST_S, batch_of
+from app.store.ledgers import Ledgers
+from app.store.repositories import Repositories, open_repositories
+from models.batch import Batch
+from models.errors import Cancelled, EndpointFailed, ParsimonyError, StoreUnavailable
+from models.run import RunItem, RunReply, Spent
+
+logger = logging.getLogger("parsimony.worker")
+T = TypeVar("T")
+ASSIGNMENT = "assignment"
+OUTAGE_S, LOOK_S = 60.0, 0.5
+"""How long an item waits for an endpoint whose circuit is open, where there is no other, and how often it looks."""
+_EMBEDDED: TypeAdapter[Embedded] = TypeAdapter(Embedded)
+_ASSIGNED: TypeAdapter[tuple[dict[int, str], float, dict[str, Any]]] = TypeAdapter(
+    tuple[dict[int, str], float, dict[str, Any]]
+)
+
+
+def run_batch(job_id: str) -> None:
+    """Run a queued batch to its end, or from where an earlier attempt has stopped."""
+    batch_id, attempt = batch_of(job_id) or ("", 0)
+    with open_repositories(Settings(), client_name="parsimony-batch") as repos:
+        batch = repos.batches.start(batch_id, attempt)
+        if batch is None:
+            return
+        logger.info("%s begins: %d items, %d have answers", batch_id, batch.total, batch.done + batch.failed)
+        try:
+            asyncio.run(_run(repos, batch, attempt))
+            repos.batches.end(batch_id, "succeeded", None)
+        except Cancelled as error:
+            logger.info("%s", error)
+        except StoreUnavailable:
+            raise  # nobody can write what became of it: whoever watches over it sees it stand still
+        except BaseException as error:
+            reason = _reason(error)
+            repos.batches.end(batch_id, "failed", reason or "an internal error; the worker's log tells more")
+            if reason is None:
+                raise
+
+
+def _reason(error: BaseException) -> str | None:
+    """Say why a batch failed, None if only the log can tell."""
+    if isinstance(error, TimeoutError):
+        return f"took longer than {LONGEST_S // 3600} hours"
+    if isinstance(error, MemoryError):
+        return "ran out of memory"
+    return str(error) if isinstance(error, ParsimonyError) else None
+
+
+async def _run(repos: Repositories, batch: Batch, attempt: int) -> None:
+    async with _tools(repos) as tools, asyncio.timeout(LONGEST_S):
+        record = await asyncio.to_thread(
+            repos.artifacts.record, batch.artifact.solver, batch.artifact.name, batch.artifact.version
+        )
+        live = Live(record, batch.artifact, await asyncio.to_thread(repos.artifacts.plan, record))
+        work = _Work(repos, batch, attempt, live, tools)
+        is_assigned = live.ref.solver == "portfolio" and batch.limits.budget_pacing is None
+        await (work.assigned() if is_assigned else work.one_by_one())
+
+
+@asynccontextmanager
+async def _tools(repos: Repositories) -> Any:
+    """Give what runs need, with the endpoints as they are registered now."""
+    caller = Caller(Hosts(repos.settings.callable_hosts()), Metrics())
+    sandbox = Sandbox(repos.settings.solve_timeout_s, imports=("skops.io",))
+    try:
+        caller.follow(await asyncio.to_thread(repos.endpoints.all))
+        yield Tools(repos.settings, caller, sandbox, Ledgers(repos.store), lambda: True)
+    finally:
+        await caller.close()
+        await asyncio.to_thread(sandbox.close)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One attempt at a batch."""
+
+    repos: Repositories
+    batch: Batch
+    attempt: int
+    live: Live[Any]
+    tools: Tools
+
+    async def one_by_one(self) -> None:
+        """Run each item by itself."""
+
+        async def run(place: int) -> None:
+            item = await self._patiently(self.repos.batches.item, self.batch.id, place)
+            await self._keep(place, await self._run(lambda: outcome_of(self.live, item, self.batch.limits, self.tools)))
+
+        await self._each(await self._unanswered(), run)
+
+    async def assigned(self) -> None:
+        """Embed the items, assign all of them within the budget, and run each as it was assigned; what an earlier
+        attempt has made is taken over."""
+        embeddings: dict[int, Embedded] = {}
+
+        async def embed(places: list[int]) -> None:
+            embeddings.update(await self._embeddings(places))
+
+        unanswered, many = await self._unanswered(), texts_at_once(self.live, self.tools.caller)
+        await self._each([unanswered[at : at + many] for at in range(0, len(unanswered), many)], embed)
+        if not embeddings:
+            return
+        places = sorted(embeddings)
+        estimates = await estimated(self.live.plan, [embeddings[place][0] for place in places])
+        names, per_item, facts = await self._assignment(places, estimates)
+        rows = dict(zip(places, estimates, strict=True))
+        whole = Assigned(tuple(names.values()), per_item, facts)
+
+        async def run(place: int) -> None:
+            item = await self._patiently(self.repos.batches.item, self.batch.id, place)
+            name, calls = names[place], embeddings[place][1]
+
+            def assigned() -> Awaitable[Done | Undone]:
+                asked = asked_of(self.live, item, self.batch.limits, self.tools)
+                return run_assigned(self.live, asked, whole, name, rows[place], calls, self.tools)
+
+            await self._keep(place, await self._run(assigned))
+
+        await self._each(places, run)
+
+    async def _embeddings(self, places: list[int]) -> dict[int, Embedded]:
+        """Give the embeddings of items, as they were sent, made earlier or made now by one request; where there is
+        none, that is kept."""
+        batches = self.repos.batches
+        items = await self._patiently(batches.items, self.batch.id, places)
+        made = await self._patiently(batches.works, self.batch.id, [f"embedding:{place}" for place in places])
+        embeddings = {place: _EMBEDDED.validate_json(one) for place, one in zip(places, made, strict=True) if one}
+        lacking = {place: item for place, item in zip(places, items, strict=True) if place not in embeddings}
+        texts = {place for place, item in lacking.items() if item.embedding is None}
+        if texts:
+            await self._wait_for(frozenset([embedder_of(self.live)]), time.monotonic() + OUTAGE_S)
+        outcomes = await self._embedded(lacking, time.monotonic() + OUTAGE_S)
+        there = {place: one for place, one in outcomes.items() if not isinstance(one, Undone)}
+        if keep := {f"embedding:{place}": _EMBEDDED.dump_json(there[place]) for place in texts & there.keys()}:
+            await self._patiently(batches.keep_work, self.batch.id, self.attempt, keep)
+        for place, one in outcomes.items():
+            if isinstance(one, Undone):
+                await self._keep(place, one)
+        return embeddings | there
+
+    async def _embedded(self, items: Mapping[int, RunItem], until: float) -> dict[int, Embedded | Undone]:
+        """Embed items; those for which nothing was called are tried again."""
+        asked = [asked_of(self.live, item, self.batch.limits, self.tools) for item in items.values()]
+        outcomes = dict(zip(items, await embeddings_of(self.live, asked, self.tools), strict=True))
+        uncalled = {place: items[place] for place, one in outcomes.items() if _is_uncalled(one)}
+        if uncalled and time.monotonic() < until:
+            await asyncio.sleep(LOOK_S)
+            await self._wait_for(frozenset([embedder_of(self.live)]), until)
+            outcomes |= await self._embedded(uncalled, until)
+        return outcomes
+
+    async def _assignment(self, places: list[int], estimates: Any) -> tuple[dict[int, str], float, dict[str, Any]]:
+        """Give the classifier of each item, as an earlier attempt has assigned all of them, or assign them now."""
+        batches = self.repos.batches
+        (kept,) = await self._patiently(batches.works, self.batch.id, [ASSIGNMENT])
+        if kept is not None:
+            return _ASSIGNED.validate_json(kept)
+        without = self.tools.caller.open_circuits()
+        made = await assign(self.live, estimates, self.batch.limits, self.tools, without)
+        whole = (dict(zip(places, made.names, strict=True)), made.per_item, made.facts)
+        await self._patiently(batches.keep_work, self.batch.id, self.attempt, {ASSIGNMENT: _ASSIGNED.dump_json(whole)})
+        return whole
+
+    async def _run(self, run: Callable[[], Awaitable[Done | Undone]]) -> Done | Undone:
+        """Run an item once any classifier can be called: while all circuits are open an item would fail at once, and so
+        would all that follow. An item of which nothing was called is run again."""
+        names, until = frozenset(names_called(self.live)), time.monotonic() + OUTAGE_S
+        while True:
+            await self._wait_for(names, until)
+            outcome = await run()
+            if _was_called(outcome, names) or time.monotonic() > until:
+                return outcome
+            await asyncio.sleep(LOOK_S)
+
+    async def _wait_for(self, names: frozenset[str], until: float) -> None:
+        """Wait while none of the endpoints may be called."""
+        while names <= self.tools.caller.open_circuits() and time.monotonic() < until:
+            await asyncio.sleep(LOOK_S)
+
+    async def _keep(self, place: int, outcome: Done | Undone) -> None:
+        """Store what became of an item; the store may be away for a while, what was paid is not given up for that."""
+        if isinstance(outcome, Done):
+            line, spent = _line(self.live, outcome), outcome.run.spent
+        else:
+            line = orjson.dumps(_without_answer(outcome)).decode()
+            cost, seconds = (sum(getattr(step, name) for step in outcome.steps) for name in ("cost", "seconds"))
+            spent = Spent(cost=cost, seconds=seconds, unit=self.batch.unit)
+
+        def keep() -> None:
+            self.repos.batches.keep_answer(
+                self.batch.id, self.attempt, place, line, is_answer=isinstance(outcome, Done), spent=spent
+            )
+
+        await self._patiently(keep)
+
+    async def _unanswered(self) -> list[int]:
+        return await self._patiently(self.repos.batches.unanswered, self.batch)
+
+    async def _each(self, places: Iterable[T], do: Callable[[T], Awaitable[None]]) -> None:
+        """Do something for each item, or for several together, so many at the same time as the batch may."""
+        waiting = iter(places)
+
+        async def in_turn() -> None:
+            for place in waiting:
+                await do(place)
+
+        workers = [asyncio.ensure_future(in_turn()) for _ in range(self.batch.max_concurrency)]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            for worker in workers:
+                worker.cancel()
+
+    async def _patiently(self, work: Callable[..., T], *args: Any) -> T:
+        """Ask the store, off the event loop; wait for it while it is away."""
+        until = time.monotonic() + LONGEST_S
+        while True:
+            try:
+                return await asyncio.to_thread(work, *args)
+            except StoreUnavailable as error:
+                if time.monotonic() > until:
+                    raise
+                logger.warning("%s waits: %s", self.batch.id, error)
+                await asyncio.sleep(1.0)
+
+
+def _was_called(outcome: Done | Undone, names: frozenset[str]) -> bool:
+    """Tell whether a run has called any of these, or has an answer or a fault without it."""
+    if isinstance(outcome, Done) or not isinstance(outcome.error, EndpointFailed):
+        return True
+    return any(step.attempts for step in outcome.steps if step.classifier in names)
+
+
+def _is_uncalled(outcome: Embedded | Undone) -> bool:
+    """Tell whether a text has no embedding because nothing was called, as while the embedder's circuit is open."""
+    return isinstance(outcome, Undone) and not any(step.attempts for step in outcome.steps)
+
+
+def _line(live: Live[Any], done: Done) -> str:
+    """Write a run as replies do; the facts may have been read from JSON."""
+    facts = orjson.loads(orjson.dumps(done.facts, default=vars))
+    reply = {**done.run.model_dump(mode="json"), "artifact": live.ref.model_dump(mode="json"), **facts}
+    return RunReply.model_validate_json(orjson.dumps(reply)).model_dump_json()
+
+
+def _without_answer(undone: Undone) -> dict[str, Any]:
+    """Write a run without an answer, and the class of its error, of which HTTP makes the status."""
+    steps = [step.model_dump(mode="json") for step in undone.steps]
+    return {"id": undone.item_id, "error": str(undone.error), "kind": type(undone.error).__name__, "steps": steps}

@@ -1,0 +1,142 @@
+"""Batches before they are queued: the items of a file, and what can be refused before anything is paid for them."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from pydantic import ValidationError
+
+from app.processes.clock import now
+from app.running.runs import asked_of, refuse_sizes
+from app.running.start import STARTS, Tools, refuse_unless_sensible
+from app.serving.catalog import Live
+from app.settings import Settings
+from app.store.batches import new_id
+from app.store.table_types import PARQUET_MAGIC
+from models.batch import BatchFacts, BatchSpec
+from models.errors import Fault, InvalidRequest, PayloadTooLarge
+from models.run import RunItem, RunLimits
+from solvers import SOLVERS
+
+FILE = "file"
+"""What the file of items is called where it is wrong."""
+RunIn = Callable[..., list[bytes]]
+
+
+def read_spec(text: str | bytes) -> BatchSpec:
+    """Read which artifact is to run a file; raises InvalidRequest with every fault."""
+    try:
+        spec = BatchSpec.model_validate_json(text)
+    except ValidationError as error:
+        raise InvalidRequest.of(error, "spec") from error
+    if spec.solver not in STARTS:
+        raise InvalidRequest.at(Fault(("spec", "solver"), f"is {spec.solver!r}, must be one of {', '.join(STARTS)}"))
+    return spec
+
+
+def read_items(file: IO[bytes], settings: Settings, run_in: RunIn) -> list[RunItem]:
+    """Read a file of items: JSON Lines, one object a line, empty lines left out; or Parquet, one a row, which its first
+    bytes tell. run_in: reads Parquet, in a process that it may end. Raises InvalidRequest with the line of the first
+    fault, or PayloadTooLarge."""
+    is_table = file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
+    file.seek(0)
+    items = _from_table(file, settings, run_in) if is_table else _from_lines(file, settings.max_batch)
+    if not items:
+        raise InvalidRequest.at(Fault((FILE,), "is empty: each line, or row, has to be an item"))
+    return items
+
+
+def _from_lines(lines: Iterable[bytes], most: int) -> list[RunItem]:
+    items: list[RunItem] = []
+    for number, line in enumerate(lines, start=1):
+        text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+        if text.strip():
+            items.append(_item(f"line {number}", text))
+        if len(items) > most:
+            raise PayloadTooLarge(f"there are more than {most} items, the limit is {most} (PARSIMONY_MAX_BATCH)")
+    return items
+
+
+def _from_table(file: IO[bytes], settings: Settings, run_in: RunIn) -> list[RunItem]:
+    from app.store.item_tables import read_item_table  # the readers of tables, which only this needs
+
+    with tempfile.NamedTemporaryFile(prefix="parsimony-", suffix=".parquet") as copy:
+        shutil.copyfileobj(file, copy)
+        copy.flush()
+        limits = {"max_bytes": settings.max_body_bytes, "most": settings.max_batch}
+        rows = read_item_table(Path(copy.name), run_in=run_in, **limits)
+    return [_item(f"row {number}", row) for number, row in enumerate(rows, start=1)]
+
+
+def _item(where: str, text: bytes) -> RunItem:
+    try:
+        return RunItem.model_validate_json(text)
+    except ValidationError as error:
+        raise InvalidRequest.of(error, FILE, where) from error
+
+
+async def refuse_unless_runnable(
+    live: Live[Any], items: Sequence[RunItem], limits: RunLimits, tools: Tools, registered: Collection[str]
+) -> None:
+    """Raise what refuses a batch as a whole: limits that its subject does not take or cannot keep, items that lack what
+    they are decided by, classifiers that have no endpoint.
+
+    Nothing is called. registered: the names of the endpoints.
+    """
+    _refuse_missing(live, items, registered)
+    first = asked_of(live, items[0], limits, tools)
+    if live.ref.solver == "portfolio":
+        refuse_unless_sensible(live, first)
+        _refuse_unless_embeddable(live, items)
+        if limits.budget_pacing is None:
+            refuse_sizes(items)
+        if items[0].embedding is not None:
+            await asyncio.to_thread(live.plan.estimate_one, items[0].embedding)
+    else:
+        await STARTS[live.ref.solver](live, first, tools)
+    for item in items:
+        asked_of(live, item, limits, tools).refuse_others(live.ref.solver)
+
+
+def names_called(live: Live[Any]) -> tuple[str, ...]:
+    """Name the classifiers, sensors or features that an artifact may call."""
+    return SOLVERS[live.ref.solver].classifiers(live.plan) or tuple(live.plan.features)
+
+
+def _refuse_missing(live: Live[Any], items: Sequence[RunItem], registered: Collection[str]) -> None:
+    names = list(names_called(live))
+    if live.ref.solver == "portfolio" and any(item.embedding is None for item in items):
+        names += filter(None, [live.record.params.get("embedder")])
+    missing = [name for name in names if name not in registered]
+    if missing:
+        said = f"has classifiers or features that no endpoint is registered for: {', '.join(missing)}"
+        raise InvalidRequest.at(Fault(("spec", "name"), f"{live.ref.name!r} {said}"))
+
+
+def _refuse_unless_embeddable(live: Live[Any], items: Sequence[RunItem]) -> None:
+    """Raise InvalidRequest where there is neither an embedding nor what one can be made of, or where lengths differ."""
+    embedder = live.record.params.get("embedder")
+    for place, item in enumerate(items, start=1):
+        text = item.text if item.text is not None else item.item
+        if item.embedding is None and (embedder is None or not isinstance(text, str)):
+            lacks = "it is no text" if embedder is not None else "the artifact names no embedder"
+            fault = f"item {place} has no embedding, and none can be made: {lacks}"
+            raise InvalidRequest.at(Fault((FILE,), fault))
+    if len({len(item.embedding) for item in items if item.embedding is not None}) > 1:
+        raise InvalidRequest.at(Fault((FILE,), "has embeddings of different lengths"))
+
+
+def facts_of_batch(live: Live[Any], spec: BatchSpec, items: Sequence[RunItem]) -> BatchFacts:
+    """Tell what is known of a batch that is about to be queued."""
+    return BatchFacts(
+        id=new_id(),
+        artifact=live.ref,
+        limits=spec.limits,
+        max_concurrency=spec.max_concurrency,
+        total=len(items),
+        unit=live.record.unit,
+        created_at=now(),
+    )

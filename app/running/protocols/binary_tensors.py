@@ -1,0 +1,79 @@
+"""Tensors as bytes behind the JSON of a message: the Open Inference Protocol's extension ``binary_tensor_data``.
+
+A header tells how long the JSON is; each tensor whose ``parameters`` have a ``binary_data_size`` takes so many of the
+bytes that follow. Numbers are little-endian, row by row; each text has its length before it, in four bytes.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from app.running.templates import WrongShape
+
+LENGTH_HEADER = "inference-header-content-length"
+EXTENSION = "binary_tensor_data"
+_LENGTH = struct.Struct("<I")
+_DTYPES = {
+    "BOOL": "?",
+    **{f"INT{bits}": f"<i{bits // 8}" for bits in (8, 16, 32, 64)},
+    **{f"UINT{bits}": f"<u{bits // 8}" for bits in (8, 16, 32, 64)},
+    **{f"FP{bits}": f"<f{bits // 8}" for bits in (16, 32, 64)},
+}
+
+
+def split(body: bytes, length: str | None) -> tuple[bytes, bytes]:
+    """Part a message into its JSON and what follows; length: as the header tells it, None: all of it is JSON.
+
+    >>> split(b'{}123', "2")
+    (b'{}', b'123')
+    """
+    if length is None:
+        return body, b""
+    if not length.isascii() or not length.isdecimal() or len(length) > len(str(len(body))) or int(length) > len(body):
+        raise WrongShape(f"the header {LENGTH_HEADER} is {length[:20]!r}, the body has {len(body)} bytes")
+    return body[: int(length)], body[int(length) :]
+
+
+def elements(datatype: str, data: bytes) -> list[Any]:
+    """Read a tensor, row by row. Raises WrongShape for what is no such tensor, and for numbers that JSON has not.
+
+    >>> elements("FP32", elements_as_bytes("FP32", [1.0, 0.5])), elements("BYTES", elements_as_bytes("BYTES", ["cat"]))
+    ([1.0, 0.5], ['cat'])
+    """
+    if datatype == "BYTES":
+        return _texts(data)
+    if datatype not in _DTYPES:
+        raise WrongShape(f"the datatype is {datatype[:20]!r}, must be BYTES or one of {', '.join(_DTYPES)}")
+    dtype = np.dtype(_DTYPES[datatype])
+    if len(data) % dtype.itemsize:
+        raise WrongShape(f"there are {len(data)} bytes, {datatype} takes {dtype.itemsize} an element")
+    numbers = np.frombuffer(data, dtype)
+    if not np.isfinite(numbers).all():
+        raise WrongShape(f"{int((~np.isfinite(numbers)).sum())} of {len(numbers)} elements are no finite numbers")
+    told: list[Any] = numbers.tolist()
+    return told
+
+
+def elements_as_bytes(datatype: str, values: Sequence[Any]) -> bytes:
+    """Write a tensor's elements."""
+    if datatype == "BYTES":
+        encoded = [str(value).encode() for value in values]
+        return b"".join(_LENGTH.pack(len(each)) + each for each in encoded)
+    return np.asarray(values, dtype=_DTYPES[datatype]).tobytes()
+
+
+def _texts(data: bytes) -> list[str]:
+    texts, at = list[str](), 0
+    while at < len(data):
+        start = at + _LENGTH.size
+        end = start + (_LENGTH.unpack_from(data, at)[0] if start <= len(data) else 0)
+        if start > len(data) or end > len(data):
+            raise WrongShape(f"text {len(texts)} goes beyond the tensor's {len(data)} bytes")
+        try:
+            texts.append(data[start:end].decode())
+        except UnicodeDecodeError as error:
+            raise WrongShape(f"text {len(texts)} is no UTF-8") from error
+        at = end
+    return texts

@@ -1,0 +1,249 @@
+"""Batches: files of items that a worker runs, and what becomes of them.
+
+What is kept of a batch goes ``KEPT_S`` after it ended, its items as soon as it ends, and whatever nobody has run
+``WAITING_S`` after it was queued.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+from uuid import uuid4
+
+from app.processes.clock import now
+from app.store.batch_items import (
+    TOTALS,
+    WAITING_S,
+    BatchItems,
+    answers_key,
+    ended_field,
+    items_key,
+    record_key,
+    work_key,
+)
+from app.store.builds import QUEUE_NAME
+from app.store.client import Pipeline, Store, key, read_model, translated
+from app.store.pages import USUAL_PAGE, Page, newest_first
+from models import BuildStatus
+from models.batch import Batch, BatchFacts
+from models.errors import TooManyBuilds, UnknownBatch
+from models.run import RunItem, Spent
+
+if TYPE_CHECKING:
+    from rq import Queue
+
+KEPT_S = 7 * 24 * 3600
+"""How long a batch that has ended can be asked for, with its output."""
+LONGEST_S = 24 * 3600
+"""How long a batch may run, from when a worker takes it."""
+MOST_DEATHS = 3
+"""How often in a row a worker may die of a batch without a single answer before the batch is given up."""
+PREFIX = "batch-"
+_JOB = "app.running.batch_worker.run_batch"
+_KIND = "batch"
+_ALL, _NUMBER = key("batches", "all"), key("batches", "number")
+_OPEN, _BEATS = key("batches", "open"), key("batches", "beats")
+
+
+class Batches(BatchItems):
+    """The batches of one store."""
+
+    def __init__(self, store: Store, *, queue_limit: int) -> None:
+        super().__init__(store)
+        self._queue_limit = queue_limit
+
+    def add(self, facts: BatchFacts, items: Sequence[RunItem]) -> Batch:
+        """Queue a batch; raises TooManyBuilds if as many wait already as builds may."""
+        waiting = sum(batch.status == "queued" for batch in self.unended())
+        if waiting >= self._queue_limit:
+            raise TooManyBuilds(f"{waiting} batches are waiting, the limit is {self._queue_limit}; try again later")
+        self.keep_items(facts.id, items)
+        started = {"about": facts.model_dump_json(), "status": "queued", "attempt": 1, "begun_with": 0, "deaths": 0}
+
+        def change(pipe: Pipeline) -> None:
+            number = int(cast("bytes | None", pipe.get(_NUMBER)) or 0) + 1
+            pipe.multi()
+            pipe.set(_NUMBER, number)
+            pipe.zadd(_ALL, {facts.id: number})
+            pipe.sadd(_OPEN, facts.id)
+            pipe.hset(record_key(facts.id), mapping=started | {"done": 0, "failed": 0, "cost": 0, "seconds": 0})  # type: ignore[arg-type]
+            pipe.expire(record_key(facts.id), WAITING_S)
+            self._enqueue(pipe, facts.id, 1)
+
+        self._store.transact(change, _NUMBER)
+        return self.get(facts.id)
+
+    def get(self, batch_id: str) -> Batch:
+        """Tell of a batch; raises UnknownBatch."""
+        return _read(batch_id, self._store.ask("hgetall", record_key(batch_id)))
+
+    def page(self, *, limit: int = USUAL_PAGE, cursor: str | None = None) -> Page[Batch]:
+        """Give a page of the batches that are remembered, the newest first."""
+        self._forget_gone()
+        page = newest_first(self._store, _KIND, _ALL, limit, cursor)
+        return Page(self._those(page.items), page.next, page.total)
+
+    def unended(self) -> list[Batch]:
+        """List the batches that are queued or running."""
+        return self._those(self._store.members(_OPEN))
+
+    def cancel(self, batch_id: str) -> Batch:
+        """Stop a batch, wherever it is; one that has ended stays as it is. Raises UnknownBatch."""
+        from rq.command import send_stop_job_command
+        from rq.exceptions import InvalidJobOperation, NoSuchJobError
+        from rq.serializers import JSONSerializer
+
+        job = f"{batch_id}-{self.attempt(batch_id)}"
+        batch = self.end(batch_id, "cancelled", None)
+        with translated():
+            try:
+                self._queue().remove(job)
+                send_stop_job_command(self._store.client, job, serializer=JSONSerializer)
+            except (InvalidJobOperation, NoSuchJobError):
+                pass  # no worker has it: it waited, or has ended, or will see its status before its next answer
+        return batch
+
+    def start(self, batch_id: str, attempt: int) -> Batch | None:
+        """Take a queued batch; None if it does not wait any more, or waits in another job."""
+
+        def change(pipe: Pipeline) -> bool:
+            record = cast("dict[bytes, bytes]", pipe.hgetall(record_key(batch_id)))
+            if record.get(b"status") != b"queued" or record[b"attempt"] != str(attempt).encode():
+                return False
+            pipe.multi()
+            pipe.hset(record_key(batch_id), "status", "running")
+            pipe.hsetnx(record_key(batch_id), "started_at", now())
+            pipe.hincrby(_BEATS, batch_id, 1)
+            return True
+
+        return self.get(batch_id) if self._store.transact(change, record_key(batch_id)) else None
+
+    def beat(self, batch_id: str) -> None:
+        """Say that the worker of a batch is alive."""
+        self._store.ask("hincrby", _BEATS, batch_id, 1)
+
+    def beats(self) -> dict[str, int]:
+        """Give the beat of every batch that has one."""
+        return {batch_id: int(beat) for batch_id, beat in self._store.texts(_BEATS).items()}
+
+    def is_waiting(self, batch_id: str) -> bool:
+        """Whether the batch stands in the queue."""
+        job = f"{batch_id}-{self.attempt(batch_id)}"
+        return self._store.ask("lpos", self._queue().key, job) is not None
+
+    def end(self, batch_id: str, status: BuildStatus, error: str | None) -> Batch:
+        """End a batch that has not ended; one that has stays as it is. Raises UnknownBatch."""
+
+        def change(pipe: Pipeline) -> None:
+            batch = _read(batch_id, cast("dict[bytes, bytes]", pipe.hgetall(record_key(batch_id))))
+            if not batch.ended:
+                pipe.multi()
+                _write_end(pipe, batch_id, status, error)
+
+        self._store.transact(change, record_key(batch_id))
+        return self.get(batch_id)
+
+    def give_up(self, batch_id: str, attempt: int, why: str) -> None:
+        """Queue a batch again of which an attempt died, to go on where it stopped; end it if that happened too often in
+        a row without a single answer."""
+
+        def change(pipe: Pipeline) -> None:
+            record = cast("dict[bytes, bytes]", pipe.hgetall(record_key(batch_id)))
+            batch = _read(batch_id, record)
+            if batch.ended or int(record[b"attempt"]) != attempt:
+                return
+            finished = batch.done + batch.failed
+            deaths = 1 + (int(record[b"deaths"]) if finished == int(record[b"begun_with"]) else 0)
+            pipe.multi()
+            if deaths >= MOST_DEATHS:
+                _write_end(pipe, batch_id, "failed", f"{why}; {deaths} times without an answer")
+                return
+            again = {"status": "queued", "attempt": attempt + 1, "deaths": deaths, "begun_with": finished}
+            pipe.hset(record_key(batch_id), mapping=again)  # type: ignore[arg-type]
+            pipe.hdel(_BEATS, batch_id)
+            self._enqueue(pipe, batch_id, attempt + 1)
+
+        self._store.transact(change, record_key(batch_id))
+
+    def attempt(self, batch_id: str) -> int:
+        """Give the number of the attempt that runs a batch, or is to run it; raises UnknownBatch."""
+        attempt = self._store.ask("hget", record_key(batch_id), "attempt")
+        if attempt is None:
+            raise UnknownBatch(f"there is no batch {batch_id!r}")
+        return int(attempt)
+
+    def _those(self, ids: Sequence[str]) -> list[Batch]:
+        """Read batches, without those that are gone."""
+        with self._store.pipeline() as pipe:
+            for batch_id in ids:
+                pipe.hgetall(record_key(batch_id))
+            records = cast("list[dict[bytes, bytes]]", pipe.execute())
+        return [_read(batch_id, record) for batch_id, record in zip(ids, records, strict=True) if record]
+
+    def _forget_gone(self) -> None:
+        """Take batches off the list whose time is over."""
+        ids = [name.decode() for name in self._store.ask("zrange", _ALL, 0, -1)]
+        with self._store.pipeline() as pipe:
+            for batch_id in ids:
+                pipe.exists(record_key(batch_id))
+            there = cast("list[int]", pipe.execute())
+        gone = [batch_id for batch_id, is_there in zip(ids, there, strict=True) if not is_there]
+        if gone:
+            self._store.ask("zrem", _ALL, *gone)
+            self._store.ask("srem", _OPEN, *gone)
+
+    def _queue(self) -> "Queue":
+        from rq import Queue  # here and above, for most commands neither queue nor stop anything
+        from rq.serializers import JSONSerializer
+
+        return Queue(QUEUE_NAME, connection=self._store.client, serializer=JSONSerializer)
+
+    def _enqueue(self, pipe: Pipeline, batch_id: str, attempt: int) -> None:
+        """Queue a job of its own for each attempt: what is left of an older one is no hindrance."""
+        job = f"{batch_id}-{attempt}"
+        limit = LONGEST_S + 60  # the batch ends itself before
+        self._queue().enqueue_call(
+            _JOB, (job,), job_id=job, timeout=limit, result_ttl=60, failure_ttl=60, pipeline=pipe
+        )
+
+
+def new_id() -> str:
+    """Make the id of a batch."""
+    return f"{PREFIX}{uuid4().hex}"
+
+
+def batch_of(job_id: str) -> tuple[str, int] | None:
+    """Give the batch and the attempt of a job; None if it is a build's.
+
+    >>> batch_of("batch-7d0c-2"), batch_of("7d0c")
+    (('batch-7d0c', 2), None)
+    """
+    batch_id, _, attempt = job_id.rpartition("-")
+    return (batch_id, int(attempt)) if job_id.startswith(PREFIX) and attempt.isdecimal() else None
+
+
+def _write_end(pipe: Pipeline, batch_id: str, status: BuildStatus, error: str | None) -> None:
+    facts = {"status": status, "finished_at": now()} | ({} if error is None else {"error": error})
+    pipe.hset(record_key(batch_id), mapping=facts)  # type: ignore[arg-type]
+    pipe.hincrby(TOTALS, ended_field(status), 1)
+    pipe.srem(_OPEN, batch_id)
+    pipe.hdel(_BEATS, batch_id)
+    pipe.delete(items_key(batch_id), work_key(batch_id))
+    pipe.expire(record_key(batch_id), KEPT_S)
+    pipe.expire(answers_key(batch_id), KEPT_S)
+
+
+def _read(batch_id: str, record: dict[bytes, bytes]) -> Batch:
+    if not record:
+        raise UnknownBatch(f"there is no batch {batch_id!r}")
+    fields = {name.decode(): value.decode() for name, value in record.items()}
+    facts = read_model(BatchFacts, record[b"about"])
+    spent = Spent(cost=float(fields["cost"]), seconds=float(fields["seconds"]), unit=facts.unit)
+    return Batch(
+        **dict(facts),
+        status=cast("BuildStatus", fields["status"]),
+        done=int(fields["done"]),
+        failed=int(fields["failed"]),
+        spent=spent,
+        started_at=fields.get("started_at"),
+        finished_at=fields.get("finished_at"),
+        error=fields.get("error"),
+    )

@@ -1,0 +1,86 @@
+"""Items of batches in Parquet, a row each; and their answers, as a batch's output tells them."""
+
+import json
+from collections.abc import Callable, Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet
+
+from app.store.query_tables import read_bounded
+from app.store.uploads import bounded, in_reader
+from models.errors import Fault, InvalidRequest, PayloadTooLarge
+from models.run import RunItem
+
+FILE = "file"
+_PIECE = 500
+_COLUMNS = tuple(RunItem.model_fields)
+_ANSWERS = pa.schema(
+    [
+        ("index", pa.int64()),
+        ("id", pa.string()),
+        ("label", pa.string()),
+        ("confidence", pa.float64()),
+        ("degraded", pa.string()),
+        ("error", pa.string()),
+        ("status", pa.int64()),
+        ("cost", pa.float64()),
+        ("decision", pa.string()),
+        ("line", pa.string()),
+    ]
+)
+
+
+def read_item_table(path: Path, *, max_bytes: int, most: int, run_in: Callable[..., list[bytes]]) -> list[bytes]:
+    """Read the rows of a Parquet file as JSON objects: the columns are the fields of an item, and empty cells are left
+    out. run_in: reads it, in a process that it may end. Raises InvalidRequest, or PayloadTooLarge."""
+    return in_reader(run_in, _rows, path, max_bytes, most)
+
+
+def _rows(path: Path, max_bytes: int, most: int) -> list[bytes]:
+    with bounded(max_bytes):
+        try:
+            said = pa.parquet.read_metadata(path)
+            if said.num_rows > most:
+                raise PayloadTooLarge(f"there are {said.num_rows} items, the limit is {most} (PARSIMONY_MAX_BATCH)")
+            table = read_bounded(path, max_bytes, FILE)
+            _refuse_columns(table.column_names)
+            return [_object(number, row) for number, row in enumerate(table.to_pylist(), start=1)]
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise InvalidRequest.at(Fault((FILE,), f"is no readable Parquet: {error}")) from error
+
+
+def _refuse_columns(names: list[str]) -> None:
+    known = ", ".join(_COLUMNS)
+    stray = next((name for name in names if name not in _COLUMNS), None)
+    if stray is not None:
+        raise InvalidRequest.at(Fault((FILE, stray), f"is none of the columns that are read: {known}"))
+    if "item" not in names:
+        raise InvalidRequest.at(Fault((FILE, "item"), f"is missing: the columns are {known}"))
+
+
+def _object(number: int, row: dict[str, Any]) -> bytes:
+    """Write a row as JSON; raises InvalidRequest for what JSON has no words for."""
+    told = {name: value for name, value in row.items() if name == "item" or value is not None}
+    try:
+        return json.dumps(told, allow_nan=False).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidRequest.at(Fault((FILE, f"row {number}"), f"holds what is no JSON: {error}")) from error
+
+
+def write_answers(lines: Iterable[str], target: Any) -> None:
+    """Write the lines of a batch's output as Parquet, some at a time: what is asked for most has a column, and the line
+    is there as it is, as JSON."""
+    with pa.parquet.ParquetWriter(target, _ANSWERS) as writer:
+        answers = (_answer(line) for line in lines)
+        while piece := list(islice(answers, _PIECE)):
+            writer.write_table(pa.Table.from_pylist(piece, schema=_ANSWERS))
+
+
+def _answer(line: str) -> dict[str, Any]:
+    told = orjson.loads(line)
+    cost = sum(step["cost"] for step in told["steps"])
+    return {**{name: told.get(name) for name in _ANSWERS.names}, "cost": cost, "line": line.strip()}

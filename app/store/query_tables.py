@@ -1,0 +1,140 @@
+"""Queries as they are sent in Parquet: a column for each dimension of the embedding, or one of lists; beside these
+``size``, ``group`` and ``costs`` of each query. And assignments as they are told in CSV and Parquet."""
+
+import csv
+import io
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from app.store.table_types import PARQUET_TYPES
+from app.store.uploads import bounded, in_reader, refuse_many
+from models.columns import first_repeated
+from models.errors import Fault, InvalidRequest, PayloadTooLarge
+
+PARQUET = PARQUET_TYPES[0]
+EMBEDDING, BESIDE = "embedding", ("size", "group", "costs")
+"""The column of embeddings, where they are lists; and what else a query may have."""
+METADATA = b"parsimony"
+"""Under which Parquet's metadata has all of the reply but the assignments, as JSON."""
+Columns = dict[str, Any]
+
+
+def read_query_table(data: bytes, *, max_bytes: int, run_in: Callable[..., Columns]) -> Columns:
+    """Read queries from Parquet: ``embedding``, (n, d), and those of ``size``, ``group``, ``costs`` that there are.
+
+    run_in: reads it, in a process that it may end, as of ``read_dataset``. Raises InvalidRequest.
+    """
+    with tempfile.NamedTemporaryFile(prefix="parsimony-", suffix=".parquet") as file:
+        file.write(data)
+        file.flush()
+        return in_reader(run_in, _columns, Path(file.name), max_bytes)
+
+
+def in_this_process(work: Callable[..., Columns], *args: Any) -> Columns:
+    """Read in the caller's own process: its own files."""
+    return work(*args)
+
+
+def _columns(path: Path, max_bytes: int) -> Columns:
+    with bounded(max_bytes):
+        try:
+            return _read_columns(read_bounded(path, max_bytes, "queries"))
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise InvalidRequest.at(Fault(("queries",), f"is no readable Parquet: {error}")) from error
+
+
+def _read_columns(table: pa.Table) -> Columns:
+    names = table.column_names
+    if EMBEDDING in names:
+        stray = next((name for name in names if name not in (EMBEDDING, *BESIDE)), None)
+        if stray is not None:
+            known = ", ".join((EMBEDDING, *BESIDE))
+            raise InvalidRequest.at(Fault(("queries", stray), f"is none of the columns that are read: {known}"))
+        vectors = _numbers(table, EMBEDDING)
+    else:
+        own = [name for name in names if name not in BESIDE]
+        if not own:
+            raise InvalidRequest.at(Fault(("queries",), "have no column of embeddings"))
+        vectors = np.column_stack([_numbers(table, name) for name in own])
+    read: Columns = {name: _numbers(table, name) for name in ("size", "costs") if name in names}
+    if "group" in names:
+        read["group"] = _texts(table)
+    return {EMBEDDING: vectors if vectors.ndim == 2 else vectors[:, None], **read}
+
+
+def read_bounded(path: Path, max_bytes: int, where: str) -> pa.Table:
+    """Read Parquet of no more than so many bytes, unpacked; raises PayloadTooLarge, or InvalidRequest for columns of
+    the same name. where: what is told to be wrong."""
+    said = pa.parquet.read_metadata(path)
+    refuse_many(said.num_columns)
+    groups = [said.row_group(number) for number in range(said.num_row_groups)]
+    unpacked = sum(group.total_byte_size for group in groups)
+    if max(unpacked, said.num_rows * said.num_columns) > max_bytes:
+        raise PayloadTooLarge(f"the table's {said.num_rows} rows unpack to more than {max_bytes} bytes")
+    table = pa.parquet.read_table(path)
+    repeated = first_repeated(table.column_names)
+    if repeated is not None:
+        raise InvalidRequest.at(Fault((where, repeated), "stands twice among the columns"))
+    return table
+
+
+def _numbers(table: pa.Table, name: str) -> NDArray[np.float64]:
+    """Turn a column of numbers, or of lists of as many numbers each, into an array: (n,) or (n, d)."""
+    column, place = table.column(name), ("queries", name)
+    kind, width = column.type, None
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        if column.null_count:
+            raise InvalidRequest.at(Fault(place, "must be a list in every row; one is missing"))
+        widths = set(pa.compute.list_value_length(column).to_pylist())
+        if len(widths) != 1:
+            raise InvalidRequest.at(Fault(place, f"have different lengths, from {min(widths)} to {max(widths)}"))
+        (width,) = widths
+        column = pa.chunked_array([pa.compute.list_flatten(chunk) for chunk in column.chunks], kind.value_type)
+        kind = kind.value_type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)) or column.null_count:
+        told = "has missing numbers" if column.null_count else f"has the type {kind}"
+        raise InvalidRequest.at(Fault(place, f"{told}, must be numbers, or lists of numbers"))
+    flat = np.asarray(column.cast(pa.float64(), safe=False).to_numpy())
+    return flat if width is None else flat.reshape(table.num_rows, width)
+
+
+def _texts(table: pa.Table) -> list[str]:
+    column = table.column("group")
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or column.null_count:
+        told = "has missing cells" if column.null_count else f"has the type {column.type}"
+        raise InvalidRequest.at(Fault(("queries", "group"), f"{told}, must be text in every row"))
+    labels: list[str] = column.to_pylist()
+    return labels
+
+
+def as_csv(reply: bytes) -> bytes:
+    """Write the assignments of a reply as CSV: the query's number from 1, and its classifier."""
+    out = io.StringIO(newline="")
+    csv.writer(out).writerows([("query", "classifier"), *enumerate(orjson.loads(reply)["assignments"], start=1)])
+    return out.getvalue().encode()
+
+
+def as_parquet(reply: bytes) -> bytes:
+    """Write the assignments of a reply as Parquet; all else of it goes into the metadata."""
+    told = orjson.loads(reply)
+    classifiers = pa.array(told.pop("assignments"), pa.string()).dictionary_encode()
+    queries = pa.array(np.arange(1, len(classifiers) + 1))
+    table = pa.table({"query": queries, "classifier": classifiers})
+    out = io.BytesIO()
+    pa.parquet.write_table(table.replace_schema_metadata({METADATA: orjson.dumps(told)}), out)
+    return out.getvalue()
+
+
+WRITERS: dict[str, Callable[[bytes], bytes]] = {"text/csv": as_csv, PARQUET: as_parquet}
+"""What a reply may be written as instead of JSON."""

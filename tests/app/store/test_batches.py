@@ -1,0 +1,218 @@
+"""Batches in the store: what may follow on what, answers that are counted once, and what goes when."""
+
+from typing import Any, cast
+
+import pytest
+
+from app.building.watchdog import SILENCE_S, Watchdog
+from app.processes.clock import now
+from app.store.batch_items import ENDED, WAITING_S
+from app.store.batches import KEPT_S, MOST_DEATHS, Batches, batch_of, new_id
+from app.store.client import key
+from app.store.repositories import Repositories
+from models import ArtifactRef, BuildStatus, InvalidRequest
+from models.batch import Batch, BatchFacts
+from models.errors import Cancelled, TooManyBuilds, UnknownBatch
+from models.run import RunItem, RunLimits, Spent
+
+
+@pytest.fixture
+def batches(repos: Repositories) -> Batches:
+    """Give the batches of an empty store."""
+    return repos.batches
+
+
+def added(batches: Batches, items: int = 3, **changes: Any) -> Batch:
+    """Queue a batch."""
+    facts: dict[str, Any] = {
+        "id": new_id(),
+        "artifact": ArtifactRef(solver="cascade", name="digits", version=1),
+        "limits": RunLimits(deadline=25.0),
+        "max_concurrency": 2,
+        "total": items,
+        "unit": "ms",
+        "created_at": now(),
+    }
+    return batches.add(BatchFacts(**facts | changes), [RunItem(item=[i], id=str(i)) for i in range(items)])
+
+
+def keep(
+    batches: Batches, batch: Batch, place: int, line: str = "{}", *, attempt: int = 1, answer: bool = True
+) -> None:
+    """Store an answer that cost 2 and took half a second."""
+    spent = Spent(cost=2.0, seconds=0.5, unit="ms")
+    batches.keep_answer(batch.id, attempt, place, line, is_answer=answer, spent=spent)
+
+
+def test_a_batch_is_queued_with_all_that_was_asked(batches: Batches) -> None:
+    batch = added(batches)
+    assert (batch.status, batch.done, batch.failed, batch.total) == ("queued", 0, 0, 3)
+    assert batch == batches.get(batch.id)
+    assert batch.limits == RunLimits(deadline=25.0)
+    assert batches.item(batch.id, 2) == RunItem(item=[2], id="2")
+    assert batches.is_waiting(batch.id)
+
+
+def test_what_was_made_of_all_batches_is_counted_and_outlives_them(batches: Batches, repos: Repositories) -> None:
+    before = batches.totals()
+    for status, unit in (("succeeded", "USD"), ("failed", "USD"), ("cancelled", "ms")):
+        batch = added(batches)
+        batches.start(batch.id, 1)
+        for place, answer in ((0, True), (1, False), (1, True)):
+            spent = Spent(cost=2.5, seconds=0.5, unit=unit)
+            batches.keep_answer(batch.id, 1, place, "{}", is_answer=answer, spent=spent)
+        batches.end(batch.id, cast("BuildStatus", status), None)
+        batches.end(batch.id, "failed", "again")
+        repos.store.ask("delete", key("batch", batch.id))
+    after = batches.totals()
+    assert {status: after.ended[status] - before.ended[status] for status in after.ended} == dict.fromkeys(ENDED, 1)
+    assert (after.items["done"] - before.items["done"], after.items["failed"] - before.items["failed"]) == (3, 3)
+    assert after.spent["USD"] - before.spent.get("USD", 0.0) == pytest.approx(10.0)
+    assert after.spent["ms"] - before.spent.get("ms", 0.0) == pytest.approx(5.0)
+
+
+def test_an_answer_is_counted_once_however_often_it_comes(batches: Batches) -> None:
+    batch = added(batches)
+    batches.start(batch.id, 1)
+    keep(batches, batch, 1, "first")
+    keep(batches, batch, 1, "again")
+    keep(batches, batch, 0, "none", answer=False)
+    told = batches.get(batch.id)
+    assert (told.done, told.failed, told.spent) == (1, 1, Spent(cost=4.0, seconds=1.0, unit="ms"))
+    assert [text for _, text in batches.answers(told)] == ["none", "first"]
+    assert batches.unanswered(told) == [2]
+
+
+def test_only_the_attempt_that_runs_a_batch_may_write(batches: Batches) -> None:
+    batch = added(batches)
+    with pytest.raises(Cancelled):
+        keep(batches, batch, 0)
+    assert batches.start(batch.id, 2) is None
+    assert batches.start(batch.id, 1) is not None
+    assert batches.start(batch.id, 1) is None
+    batches.give_up(batch.id, 1, "it died")
+    assert batches.start(batch.id, 2) is not None
+    with pytest.raises(Cancelled):
+        keep(batches, batch, 0, attempt=1)
+    with pytest.raises(Cancelled):
+        batches.keep_work(batch.id, 1, {"assignment": b"{}", "embedding:0": b"[]"})
+    keep(batches, batch, 0, attempt=2)
+    assert batches.get(batch.id).done == 1
+
+
+def test_what_was_found_on_the_way_is_there_for_the_next_attempt(batches: Batches) -> None:
+    batch = added(batches)
+    batches.start(batch.id, 1)
+    assert batches.works(batch.id, ["assignment"]) == [None]
+    batches.keep_work(batch.id, 1, {"assignment": b"{}", "embedding:0": b"[]"})
+    batches.give_up(batch.id, 1, "it died")
+    assert batches.works(batch.id, ["embedding:0", "embedding:1", "assignment"]) == [b"[]", None, b"{}"]
+
+
+def test_a_batch_is_tried_again_as_long_as_it_comes_further(batches: Batches) -> None:
+    batch = added(batches, 10)
+    attempt = 1
+    for place in range(2 * MOST_DEATHS):
+        assert batches.start(batch.id, attempt) is not None
+        keep(batches, batch, place, attempt=attempt)
+        batches.give_up(batch.id, attempt, "it died")
+        attempt += 1
+    for _ in range(MOST_DEATHS - 1):
+        assert batches.start(batch.id, attempt) is not None
+        batches.give_up(batch.id, attempt, "it died")
+        attempt += 1
+    failed = batches.get(batch.id)
+    assert (failed.status, failed.done) == ("failed", 2 * MOST_DEATHS)
+    assert failed.error == "it died; 3 times without an answer"
+
+
+def test_an_attempt_that_was_given_up_is_not_given_up_again(batches: Batches) -> None:
+    batch = added(batches)
+    batches.start(batch.id, 1)
+    batches.give_up(batch.id, 1, "it was told to stop")
+    batches.give_up(batch.id, 1, "it was killed")
+    assert batches.attempt(batch.id) == 2
+
+
+def test_what_has_ended_stays_as_it_is_and_its_items_are_gone(batches: Batches, repos: Repositories) -> None:
+    batch = added(batches)
+    batches.start(batch.id, 1)
+    keep(batches, batch, 0)
+    cancelled = batches.cancel(batch.id)
+    assert (cancelled.status, cancelled.finished_at is not None) == ("cancelled", True)
+    batches.give_up(batch.id, 1, "it died")
+    assert batches.end(batch.id, "failed", "no") == batches.cancel(batch.id) == cancelled
+    with pytest.raises(Cancelled):
+        keep(batches, batch, 1)
+    with pytest.raises(Cancelled):
+        batches.item(batch.id, 1)
+    assert list(batches.answers(cancelled)) == [(0, "{}")]
+    assert batches.unended() == []
+    for kind in ("batch", "batch-answers"):
+        assert 0 < repos.store.ask("ttl", key(kind, batch.id)) <= KEPT_S
+
+
+def test_nothing_of_a_batch_stays_for_ever(batches: Batches, repos: Repositories) -> None:
+    batch = added(batches)
+    batches.start(batch.id, 1)
+    keep(batches, batch, 0)
+    batches.keep_work(batch.id, 1, {"assignment": b"{}", "embedding:0": b"[]"})
+    for kind in ("batch", "batch-items", "batch-answers", "batch-work"):
+        assert 0 < repos.store.ask("ttl", key(kind, batch.id)) <= WAITING_S
+    repos.store.ask("delete", key("batch", batch.id))
+    assert batches.page().items == []
+    assert repos.store.members(key("batches", "open")) == []
+    with pytest.raises(UnknownBatch):
+        batches.get(batch.id)
+
+
+def test_batches_come_in_pages_the_newest_first(batches: Batches) -> None:
+    ids = [added(batches, 1).id for _ in range(5)]
+    first = batches.page(limit=3)
+    rest = batches.page(limit=3, cursor=first.next)
+    assert [batch.id for batch in (*first.items, *rest.items)] == ids[::-1]
+    assert (first.total, rest.next) == (5, None)
+    with pytest.raises(InvalidRequest):
+        batches.page(cursor="none")
+
+
+def test_no_more_wait_than_may(repos: Repositories) -> None:
+    batches = Batches(repos.store, queue_limit=2)
+    taken = added(batches)
+    batches.start(taken.id, 1)
+    added(batches)
+    added(batches)
+    with pytest.raises(TooManyBuilds, match="2 batches are waiting, the limit is 2"):
+        added(batches)
+
+
+def test_a_batch_whose_beat_stands_still_is_queued_again(repos: Repositories) -> None:
+    moment = 0.0
+    watchdog = Watchdog(repos.builds, repos.batches, lambda: moment)
+    batch = added(repos.batches)
+    waiting = added(repos.batches)
+    repos.batches.start(batch.id, 1)
+    for _ in range(int(SILENCE_S) + 5):
+        moment += 1.0
+        watchdog.look()
+        if moment < SILENCE_S:
+            assert repos.batches.get(batch.id).status == "running"
+    assert (repos.batches.get(batch.id).status, repos.batches.attempt(batch.id)) == ("queued", 2)
+    assert (repos.batches.get(waiting.id).status, repos.batches.attempt(waiting.id)) == ("queued", 1)
+
+
+def test_a_batch_that_beats_is_left_alone(repos: Repositories) -> None:
+    moment = 0.0
+    watchdog = Watchdog(repos.builds, repos.batches, lambda: moment)
+    batch = added(repos.batches)
+    repos.batches.start(batch.id, 1)
+    for _ in range(2 * int(SILENCE_S)):
+        moment += 1.0
+        repos.batches.beat(batch.id)
+        watchdog.look()
+    assert repos.batches.get(batch.id).status == "running"
+
+
+@pytest.mark.parametrize("job", ["7d0c3b9a", "batch-", "batch-x", "batch-7d0c-", "batch-7d0c-x", ""])
+def test_what_names_no_attempt_is_no_batch(job: str) -> None:
+    assert batch_of(job) is None
