@@ -2,39 +2,52 @@
 
 import os
 import subprocess
+from pathlib import Path
 
 from tests.containers.house import House
-from tests.deploy.documents import DEPLOY, shell_lines
+from tests.containers.runbook import run_block
+from tests.deploy.documents import DEPLOY, shell_blocks
 from tests.support.servers import wait_for
 from tests.support.services import look_ups, upload_and_build
 
-SNAPSHOT = b"VALKE", b"REDIS"
+SNAPSHOT = "VALKE", "REDIS"
 
 
-def test_a_backup_brings_back_what_was_there_and_nothing_that_came_later(house: House) -> None:
+def test_the_runbooks_blocks_bring_back_what_was_there_and_nothing_later(house: House, tmp_path: Path) -> None:
+    back_up, restore = shell_blocks("Back up and restore")
+    (tmp_path / "deploy").symlink_to(DEPLOY)
     _, before = look_ups(house, 1)
     upload_and_build(house, "in-the-backup")
-    saving = "valkey-cli SAVE >&2 && cat /data/dump.rdb"
-    save = [*house.words, "exec", "-T", "redis", "sh", "-c", saving]
-    backup = subprocess.run(save, capture_output=True, check=True).stdout
-    assert backup[:5] in SNAPSHOT
+    assert run_block(house, tmp_path, back_up)[:5] in SNAPSHOT
     upload_and_build(house, "after-the-backup")
-    house.compose("stop", "server", "worker", "redis")
-    restoring = "run --rm --no-deps -T redis sh /restore.sh /data"
-    restore = [*house.words, *restoring.split()]
-    done = subprocess.run(restore, input=backup, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
-    house.compose("up", "--detach", "--no-recreate", "redis", "server", "worker")
+    assert "smoke: tidy" in run_block(house, tmp_path, restore)
     house.wait_until_ready()
     assert look_ups(house)[1] == before
-    told = shell_lines()
-    assert any(saving in line for line in told)
-    assert any(restoring in line for line in told), "the runbook says something else"
     names = {info["name"] for info in house.client.get("/v1/datasets").json()["items"]}
     assert "in-the-backup" in names
     assert "after-the-backup" not in names
     assert house.client.get("/v1/cascades/after-the-backup/decision").status_code == 404
     upload_and_build(house, "after-the-restore")
+
+
+def test_the_runbooks_blocks_change_a_key_and_lock_nobody_out(house: House, tmp_path: Path) -> None:
+    def status(key: str) -> int:
+        return house.client.get("/v1/datasets", headers={"Authorization": f"Bearer {key}"}).status_code
+
+    add, remove = shell_blocks("Change the keys")
+    old = "secret-before"
+    (tmp_path / ".env").write_text(f"PARSIMONY_API_KEYS={old}:build\n")
+    house.compose("up", "--detach", "--no-deps", "server", PARSIMONY_API_KEYS=f"{old}:build")
+    try:
+        house.wait_until_ready()
+        assert (status(old), status("another")) == (200, 401)
+        new = run_block(house, tmp_path, add, KEY=old).strip()
+        assert (status(old), status(new)) == (200, 200)
+        run_block(house, tmp_path, remove, KEY=old)
+        assert (status(old), status(new)) == (401, 200)
+    finally:
+        house.compose("up", "--detach", "--no-deps", "server")
+    house.wait_until_ready()
 
 
 def test_keys_and_more_processes_are_taken_from_the_environment_and_the_smoke_test_passes(house: House) -> None:

@@ -1,12 +1,14 @@
 """From the image before to this one and back, one server after the other: callers behind the proxy notice nothing."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from tests.containers.house import House, docker
 from tests.containers.load import decision, unshaken
-from tests.deploy.documents import shell_lines
+from tests.containers.runbook import run_block
+from tests.deploy.documents import shell_blocks
 from tests.support.servers import wait_for
 from tests.support.services import upload_and_build
 
@@ -19,28 +21,28 @@ def image(name: str) -> str:
     return docker("image", "inspect", "--format", "{{.Id}}", name)
 
 
-def replace_servers(house: House, tag: str) -> None:
-    """Let ``parsimony`` stand for another image, and replace the servers one after the other, as the runbook says."""
+def replace_servers(house: House, tag: str, folder: Path) -> None:
+    """Let ``parsimony`` stand for another image, and replace the servers by the runbook's own lines."""
     docker("image", "tag", tag, "parsimony")
-    for service in SERVERS:
-        house.compose("up", "--detach", "--no-deps", service)
+    block = next(block for block in shell_blocks("Upgrade") if "--profile proxy" in block)
+    build, *replace, worker = block.replace("more-servers=3", "more-servers=1").splitlines(keepends=True)
+    assert (build.split()[2], worker.split()[-1], len(replace)) == ("build", "worker", len(SERVERS))
+    for line, service in zip(replace, SERVERS, strict=True):
+        run_block(house, folder, line)
         wait_for(lambda service=service: house.is_well(service), 60)
         assert house.inspect(service)["Image"] == image(tag)
 
 
-def test_an_upgrade_and_the_way_back_are_noticed_by_nobody(proxied: House) -> None:
+def test_an_upgrade_and_the_way_back_are_noticed_by_nobody(proxied: House, tmp_path: Path) -> None:
     if subprocess.run(["docker", "image", "inspect", BEFORE], capture_output=True).returncode != 0:
         pytest.skip("there is no commit before this one here")
     assert image(BEFORE) != image("parsimony"), "nothing is replaced by another image"
-    for service in SERVERS:
-        (told,) = [line for line in shell_lines() if line.endswith(f"--no-deps --wait {service}")]
-        assert " --profile proxy up --detach " in told, "the runbook says something else"
     docker("image", "tag", "parsimony", THIS)
     try:
         with unshaken(proxied, callers=2, told=decision, posting=True):
-            replace_servers(proxied, BEFORE)
+            replace_servers(proxied, BEFORE, tmp_path)
             upload_and_build(proxied, "with-the-one-before")
-            replace_servers(proxied, THIS)
+            replace_servers(proxied, THIS, tmp_path)
             upload_and_build(proxied, "with-this-one")
         assert proxied.client.get("/v1/cascades/with-the-one-before/decision").status_code == 200
     finally:

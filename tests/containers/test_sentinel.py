@@ -2,11 +2,14 @@
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.containers.house import House, docker
 from tests.containers.load import unshaken
+from tests.containers.runbook import run_block
+from tests.deploy.documents import ROOT, shell_blocks
 from tests.support.samples import trace_upload
 from tests.support.servers import wait_for
 from tests.support.services import problems, upload_and_build
@@ -133,3 +136,35 @@ def test_what_was_acknowledged_before_the_last_moment_is_there_after_a_failover(
     wait_for(
         lambda: replication(safe, lost).get("master_link_status") == "up", 90, lambda: str(replication(safe, lost))
     )
+
+
+def test_the_runbooks_blocks_back_up_restore_and_lead_back_to_one_store(safe: House, tmp_path: Path) -> None:
+    """The last test of this house: it ends as one with one store."""
+    start, back_up, restore, take_writes, one_store = shell_blocks("A store that fails over")
+    (tmp_path / "deploy").symlink_to(ROOT / "deploy")
+    run_block(safe, tmp_path, start.splitlines()[0])
+    master(safe)
+    upload_and_build(safe, "in-the-backup-of-three")
+    before = datasets(safe)
+    assert run_block(safe, tmp_path, back_up)[:5] in ("VALKE", "REDIS")
+    upload_and_build(safe, "after-the-backup-of-three")
+    run_block(safe, tmp_path, restore)
+    wait_for(lambda: safe.is_ready() and not problems(safe), 90, lambda: problems(safe))
+    assert datasets(safe) == before
+    assert safe.client.get("/v1/cascades/in-the-backup-of-three/decision").status_code == 200
+    assert safe.client.get("/v1/cascades/after-the-backup-of-three/decision").status_code == 404
+    wait_for(lambda: all_followed(safe, master(safe)), 60, lambda: str(replication(safe, "redis")))
+
+    def redis_takes_writes() -> bool:
+        asked, told = take_writes.splitlines()
+        if run_block(safe, tmp_path, told).strip() != "master":
+            run_block(safe, tmp_path, f"{asked} || true")  # there is one under way, or its replicas are not known yet
+        return run_block(safe, tmp_path, told).strip() == "master"
+
+    wait_for(redis_takes_writes, 60, "redis does not take writes")
+    wait_for(lambda: all_followed(safe, "redis"), 60, lambda: str(replication(safe, "redis")))
+    run_block(safe, tmp_path, one_store)
+    wait_for(lambda: safe.is_ready() and not problems(safe), 90, lambda: problems(safe))
+    assert not safe.containers("sentinel-1"), "what is not part of the house any more stays"
+    assert datasets(safe) == before
+    upload_and_build(safe, "with-one-store-again")
