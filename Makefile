@@ -7,8 +7,8 @@ LOCK = $(UV) pip compile --universal --generate-hashes --no-emit-index-url --no-
 test coverage: export OMP_NUM_THREADS = 1  # test processes have all cores: threads of libraries would only wait for them
 unexport PYTHONDONTWRITEBYTECODE  # it makes every process compile its libraries again: twice the time of the tests
 
-.PHONY: help install serve demo test compose-test other-python coverage check fast-check docs format bench lock lowest
-.PHONY: audit licences clean
+.PHONY: help install serve demo test compose-test other-python coverage check fast-check types compiled-tests docs format bench lock lowest
+.PHONY: audit licences clean mlserver
 
 help:  ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -46,10 +46,17 @@ fast-check: install  ## the static checks that take seconds
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
-check: fast-check  ## everything static
+check: fast-check types  ## everything static
+
+types: install
 	$(BIN)/mypy
 
-test: check  ## all checks and tests
+compiled-tests: install
+	$(BIN)/python -m pytest --collect-only -qq > .cache/collected || { cat .cache/collected; exit 1; }
+
+# Types are checked on one core while the other compiles the tests, which each test process would else do for itself.
+test: fast-check  ## all checks and tests
+	$(MAKE) --no-print-directory --jobs=2 types compiled-tests
 	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 compose-test: install  ## the house of docker-compose.yml is built, tried, harmed and removed again; minutes, and needs an engine
@@ -72,6 +79,12 @@ bench: install  ## the benchmarks
 	$(BIN)/parsimony bench pipeline
 	$(BIN)/parsimony bench policy
 	$(BIN)/parsimony bench routing
+
+MLSERVER := .cache/mlserver
+
+mlserver: install  ## MLServer in an environment of its own, for the tests that call it: some hundred megabytes
+	$(UV) venv --quiet --clear --python $(BIN)/python $(MLSERVER)
+	$(UV) pip install --quiet --python $(MLSERVER)/bin/python mlserver==1.7.1 mlserver-sklearn==1.7.1
 
 docs: install  ## the documentation as a site, in site/
 	$(BIN)/mkdocs build --quiet

@@ -11,9 +11,9 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from app.settings import Settings
-from app.store.datasets import DatasetInfo
 from models import ArtifactRecord, Build
 from models.feedback import QUANTITIES, FeedbackReport
+from models.stored_dataset import DatasetInfo
 from solvers import Progress
 
 _MOST_COLUMNS = 5

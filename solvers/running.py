@@ -42,6 +42,8 @@ class Heard:
     """Whether it was, or may have been, paid."""
     tokens: tuple[int, int] = (0, 0)
     """Tokens that were sent and that came back, where the reply tells."""
+    is_refused: bool = False
+    """Whether the endpoint takes no such request: it was not answered, and another may be."""
 
 
 @dataclass(frozen=True, slots=True)

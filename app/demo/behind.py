@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from app.building.supervisor import leave
-from app.logs import configure_logging
+from app.observability.logs import configure_logging
 from app.processes.parent_death import die_with_parent
 from app.processes.termination import terminate
 from app.settings import Settings

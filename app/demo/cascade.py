@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from app import terminal
-from app.clock import now
 from app.demo.images import SEED, DigitClassifier
 from app.demo.stage import Stage
 from app.demo.timing import timed
+from app.processes.clock import now
 from app.store.repositories import Repositories
 from models import ArtifactRecord, BuildRequest, Trace, TraceSpec, dataset_from_columns
 from models.arrays import Floats

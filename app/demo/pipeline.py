@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app import terminal
-from app.clock import now
 from app.demo.images import SEED
 from app.demo.stage import Stage
+from app.processes.clock import now
 from app.store.repositories import Repositories
 from models import ArtifactRecord, BuildRequest, FeaturesSpec, dataset_from_columns
 from models.pipeline import Acquire, Cells, Classify, PipelineQuery

@@ -62,10 +62,17 @@ def texts() -> dict[str, str]:
     return {str(path.relative_to(ROOT)): path.read_text() for path in paths}
 
 
+def shell_blocks(chapter: str = "") -> list[str]:
+    """Give the runbook's shell blocks, all of them or those of one chapter."""
+    text = (DEPLOY / "README.md").read_text()
+    if chapter:
+        text = text.split(f"\n## {chapter}\n", 1)[1].split("\n## ", 1)[0]
+    return re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)
+
+
 def shell_lines() -> list[str]:
     """Give the lines of the runbook's shell blocks, continued lines joined."""
-    blocks = re.findall(r"```sh\n(.*?)```", (DEPLOY / "README.md").read_text(), flags=re.DOTALL)
-    return [line for block in blocks for line in block.replace("\\\n", " ").splitlines() if line.strip()]
+    return [line for block in shell_blocks() for line in block.replace("\\\n", " ").splitlines() if line.strip()]
 
 
 def dashboard() -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from app.metrics import Metrics
+from app.observability.metrics import Metrics
 from tests.deploy.documents import DASHBOARDS, DEPLOY, PROVISIONING, dashboard, image_environment, services
 
 

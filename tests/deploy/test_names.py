@@ -75,7 +75,7 @@ def test_every_command_is_one_of_the_command_line(arguments: list[str]) -> None:
 
 
 def test_every_metric_is_one_that_the_service_exports() -> None:
-    exported = set(re.findall(r"\bparsimony_[a-z_]+", (ROOT / "app" / "metrics.py").read_text()))
+    exported = set(re.findall(r"\bparsimony_[a-z_]+", (ROOT / "app" / "observability" / "metrics.py").read_text()))
     queries = " ".join(target["expr"] for panel in dashboard()["panels"] for target in panel["targets"])
     shown = set(re.findall(r"\bparsimony_[a-z_]+", queries))
     assert {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown} <= exported

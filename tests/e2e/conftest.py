@@ -7,7 +7,15 @@ from playwright.sync_api import Browser
 
 from tests.e2e import visits
 from tests.e2e.visits import Visit
+from tests.support.model_process import ModelServer, running_models
 from tests.support.servers import Server
+
+
+@pytest.fixture(scope="module")
+def models() -> Iterator[ModelServer]:
+    """Run the model server."""
+    with running_models() as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

@@ -60,7 +60,7 @@ def start_build(server: Asked, name: str, dataset: str = "large") -> str:
 
 def the_worker(server: Server) -> psutil.Process:
     """Find the worker beside the server."""
-    return next(p for p in server.tree() if "worker" in p.cmdline() and p.parent().pid == server.process.pid)  # type: ignore[union-attr]
+    return next(child for child in psutil.Process(server.process.pid).children() if child.name() == "build-worker")
 
 
 def test_events_tell_the_progress_and_end_with_the_artifact(busy: Server) -> None:

@@ -13,7 +13,7 @@ import joblib
 import pytest
 
 from app.building.worker import fit, training_on
-from app.clock import now
+from app.processes.clock import now
 from app.settings import Settings
 from app.store.client import Store
 from app.store.embedded import EmbeddedRedis

@@ -30,13 +30,14 @@ PAGES = (
     "/datasets/trace",
     "/datasets/features",
     "/builds",
+    "/batches",
     "/compare",
     "/endpoints",
     *(f"/artifacts/{solver}/plan" for solver in SUBJECTS),
 )
 LOOKS = {"narrow-dark": (360, "dark"), "wide-light": (1600, "light")}
-SCREENSHOTS = Path(os.environ.get("SCREENSHOTS", "screenshots"))
-"""Pictures of all pages, for people to look at."""
+SCREENSHOTS = os.environ.get("SCREENSHOTS")
+"""A folder for pictures of all pages, for people to look at."""
 MOST_BYTES = 300_000
 SERIOUS = ("serious", "critical")
 DRAWN = """(() => {
@@ -78,7 +79,6 @@ def start_build(server: Server, solver: str, params: dict[str, Any], dataset: st
 def test_every_page_opens_with_no_complaint_and_no_outside_request(browser: Browser, server: Server, look: str) -> None:
     width, scheme = LOOKS[look]
     axe = Axe()
-    SCREENSHOTS.mkdir(exist_ok=True)
     options: dict[str, Any] = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme}
     build = start_build(server, "cascade", {})
     with visits.visit(browser, server.url, KEY, **options) as visit:
@@ -86,7 +86,8 @@ def test_every_page_opens_with_no_complaint_and_no_outside_request(browser: Brow
             visit.page.goto(path)
             settle(visit.page)
             name = path.strip("/").replace("/", "-").replace(build, "one") or "overview"
-            visit.page.screenshot(path=SCREENSHOTS / f"{name}-{look}.png", full_page=True)
+            if SCREENSHOTS:
+                visit.page.screenshot(path=Path(SCREENSHOTS) / f"{name}-{look}.png", full_page=True)
             assert (visit.outside, visit.complaints) == ([], []), path
             assert visit.page.locator(".error").count() == 0, (path, visit.page.locator(".error").all_inner_texts())
             assert visit.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
@@ -314,6 +315,36 @@ def test_a_batch_is_assigned_and_downloaded(visit: Visit, server: Server, tmp_pa
     asked = {"queries": queries.tolist(), "budget": {"fraction": 0.5}}
     assignments = server.client.post("/v1/portfolios/plan/assignments", json=asked).json()["assignments"]
     assert downloaded == [assignments, assignments]
+
+
+def test_capacities_and_a_floor_are_set_by_sliders_and_what_they_cost_is_drawn(
+    visit: Visit, server: Server, tmp_path: Path
+) -> None:
+    queries = np.random.default_rng(0).random((50, 2)).astype(np.float32)
+    np.save(tmp_path / "queries.npy", queries)
+    visit.page.goto("/artifacts/portfolio/plan")
+    settle(visit.page)
+    panel = visit.page.get_by_role("region", name="Assign a batch")
+    visit.page.get_by_label("Queries", exact=True).set_input_files(tmp_path / "queries.npy")
+    expect(panel.get_by_text("50 queries:")).to_be_visible()
+    expect(panel.get_by_text("What the limits cost")).to_have_count(0)
+    panel.get_by_text("Capacities").click()
+    panel.get_by_label("Budget").fill("1")
+    panel.get_by_label("At most for strong").fill("0.2")
+    expect(panel.get_by_text("Without the capacities:")).to_be_visible()
+    asked: dict[str, Any] = {"budget": {"fraction": 1.0}, "classifiers": {"strong": {"at_most": {"share": 0.2}}}}
+    reply = server.client.post("/v1/portfolios/plan/assignments", json={"queries": queries.tolist(), **asked}).json()
+    prices = panel.get_by_role("region", name="What the limits cost", exact=True)
+    prices.get_by_text("Numbers").click()
+    for one in reply["prices"]:
+        expect(prices.get_by_role("cell", name=one["limit"], exact=True)).to_be_visible()
+    assert reply["usage"]["strong"] == 10
+    expect(panel.get_by_role("row", name="strong 10")).to_be_visible()
+    expect(prices.locator(".main-svg").first).to_be_visible()
+    panel.get_by_label("Floor of accuracy").fill("1")
+    expect(panel.get_by_role("alert")).to_contain_text("no assignment keeps")
+    panel.get_by_label("Floor of accuracy").fill("0.5")
+    expect(prices.get_by_text("ms less").first).to_be_visible()
 
 
 @pytest.mark.parametrize(("solver", "ends"), [("pipeline", ("Class", "No stage")), ("policy", ("Class",))])

@@ -11,7 +11,7 @@ from tests.e2e import visits
 from tests.e2e.visits import Visit
 from tests.support import stored
 from tests.support.samples import trace_upload
-from tests.support.servers import Server, running_server, wait_for
+from tests.support.servers import Server, held_worker, running_server, wait_for
 
 pytestmark = visits.MARKS
 OCTETS = {"content-type": "application/octet-stream"}
@@ -139,8 +139,8 @@ def test_a_dataset_is_deleted_once_its_name_is_typed_and_what_was_built_from_it_
 
 
 def test_a_dataset_that_a_build_needs_says_so_where_its_deletion_was_asked(browser: Browser, server: Server) -> None:
-    job = server.client.post("/v1/advice", json={"dataset": "d-001"}).headers["location"]
-    with visits.visit(browser, server.url) as visit:
+    with held_worker(server), visits.visit(browser, server.url) as visit:
+        job = server.client.post("/v1/advice", json={"dataset": "d-001"}).headers["location"]
         page = visit.page
         page.goto("/datasets/d-001")
         page.get_by_role("button", name="Delete it…").click()
@@ -149,7 +149,7 @@ def test_a_dataset_that_a_build_needs_says_so_where_its_deletion_was_asked(brows
         said = page.get_by_role("dialog").get_by_role("alert")
         expect(said).to_contain_text("is in use by build")
         expect(said).to_contain_text("cancel it or wait for its end")
-    assert server.client.delete(job).is_success
+        assert server.client.delete(job).is_success
 
 
 def test_a_refused_deletion_says_why_where_it_was_asked(browser: Browser, server: Server) -> None:

@@ -260,7 +260,7 @@ def test_the_callers_request_id_comes_back_if_it_is_a_plain_one(server: Server) 
 def test_a_full_queue_is_429_and_an_open_dataset_cannot_be_deleted(tmp_path: Path) -> None:
     with running_server(tmp_path, build_queue_limit=1) as server:
         upload(server)
-        worker = next(process for process in server.tree() if "worker" in process.cmdline())
+        worker = next(process for process in server.tree() if process.name() == "build-worker")
         worker.suspend()  # nobody takes what is queued
         try:
             body = {"solver": "cascade", "name": "x", "dataset": "trace", "params": {"target_precision": 0.9}}

@@ -81,7 +81,7 @@ def test_an_outcome_told_by_id_or_by_inputs_is_held_against_the_same_estimates(s
 def test_what_is_expected_is_what_the_reply_says(subjects: Server) -> None:
     """The numbers of the id are those of what is expected, beside it."""
     index, portfolio = decided(subjects, "index"), decided(subjects, "portfolio")
-    assert index["decision"].endswith(f"?accuracy={index['accuracy']!r}&cost={index['cost']!r}")
+    assert index["decision"].endswith(f"?accuracy={index['expected']['accuracy']!r}&cost={index['cost']!r}")
     assert portfolio["decision"].endswith(f"&cost={portfolio['cost']!r}")
     cascade = decided(subjects, "cascade")
     assert cascade["decision"].endswith(f"time={cascade['expected']['time']!r}")

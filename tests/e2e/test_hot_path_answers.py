@@ -10,7 +10,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from app.http.hot_path import HotPath, LookUps
-from app.metrics import Metrics
+from app.observability.metrics import Metrics
 from app.routes.subject import all_subjects
 from app.serving.answers import LookUp
 from app.serving.catalog import Catalog

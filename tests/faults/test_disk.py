@@ -80,6 +80,9 @@ def test_without_room_for_the_embedded_store_nothing_is_lost_and_it_comes_back(s
             server.client.delete("/v1/datasets/trace")  # written all the same: the store ends, and is started again
             assert look_ups(server, 20)[1] == before
         wait_for(lambda: problems(server) == "", 60, lambda: problems(server))
+        # The store may have ended a moment ago, at what it could not write, and readiness hears of it within a second.
+        for path in ("/v1/datasets", "/v1/artifacts/cascade/late"):
+            wait_for(lambda path=path: server.client.get(path).status_code != 503, 20, path)
         kept = [info["name"] for info in server.client.get("/v1/datasets").json()["items"]]
         assert kept in (["trace"], [])
         assert server.client.get("/v1/artifacts/cascade/late").status_code == 404

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from app.clock import now
+from app.processes.clock import now
 from app.serving.catalog import Catalog
 from app.store.artifacts import Artifacts
 from app.store.client import Store

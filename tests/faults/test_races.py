@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
-from app.clock import now
+from app.processes.clock import now
 from app.store.artifacts import Artifacts
 from app.store.client import Store
 from models.errors import Conflict, UnknownArtifact, UnknownVersion

@@ -38,8 +38,6 @@ def served(doomed: StoreProcess, tmp_path_factory: pytest.TempPathFactory) -> It
 @contextmanager
 def listings_in_flight(server: Server, store: StoreProcess) -> Iterator[list[socket.socket]]:
     """Ask for half as many listings again as there are threads, none of which the store answers; all threads wait."""
-    process = psutil.Process(server.process.pid)
-    before = process.num_threads()
     store.signal(signal.SIGSTOP)
     try:
         with ExitStack() as stack:
@@ -48,10 +46,19 @@ def listings_in_flight(server: Server, store: StoreProcess) -> Iterator[list[soc
                 raw = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
                 raw.sendall(f"GET {LISTINGS[place % len(LISTINGS)]} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
                 asked.append(raw)
-            wait_for(lambda: process.num_threads() >= before + THREADS, 20, "the listings are not taken up")
+            wait_for(lambda: connections(server, store) >= THREADS, 20, "the listings are not taken up")
             yield asked
     finally:
         store.signal(signal.SIGCONT)
+
+
+def connections(server: Server, store: StoreProcess) -> int:
+    """Count the server's connections to the store: each listing that waits for it has one of its own.
+
+    Not the server's threads: it keeps idle ones of earlier requests, so that how many more come is not known.
+    """
+    opened = psutil.Process(server.process.pid).net_connections("tcp")
+    return sum(bool(each.raddr) and each.raddr.port == store.port for each in opened)
 
 
 def answered(asked: list[socket.socket]) -> int:

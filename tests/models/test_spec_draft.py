@@ -106,6 +106,16 @@ def test_the_label_is_the_column_that_says_so_most_plainly_and_never_an_answer_o
 
 
 @pytest.mark.parametrize(
+    "sure", ["fast sure %", "fast_conf_pct", "fast confidence (%)", "fast.prob.percent", "fast-score"]
+)
+def test_a_confidence_in_percent_is_one(sure: str) -> None:
+    spec, _ = draft_of(["truth", "fast says", sure, "fast ms"], [])
+    assert spec["classifiers"] == [
+        {"name": "fast", "prediction": "fast says", "confidence": sure, "cost": {"column": "fast ms"}}
+    ]
+
+
+@pytest.mark.parametrize(
     ("head", "label"),
     [
         (["A pred", "A ms", "actual ms", "B pred", "B ms", "class"], "class"),

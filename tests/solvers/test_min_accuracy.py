@@ -13,7 +13,8 @@ from models.index import IndexQuery
 from models.policy import PolicyQuery, PolicyTarget
 from models.portfolio import AssignmentOptions, Budget, RouteBudget, RouteQuery
 from solvers.cascade.plan import CascadePlan
-from tests.support.replays import World, built
+from solvers.index.plan import IndexPlan
+from tests.support.replays import COSTS, World, built
 
 LEVELS = np.linspace(0.3, 1.0, 36).tolist()
 PARAMS: dict[str, dict[str, Any]] = {
@@ -61,22 +62,47 @@ def test_a_cascade_of_an_older_version_asks_those_of_its_deadlines_or_says_what_
         oldest.decide(CascadeQuery(min_accuracy=0.5))
 
 
-def test_a_policy_takes_its_cheapest_point_that_is_accurate_enough() -> None:
+def test_a_policy_takes_its_cheapest_point_that_is_accurate_enough_by_the_rows_that_choose() -> None:
+    """With a standard error of these to spare; what is expected is of the others."""
     made = plan("policy")
+    chosen, others = (1 - made.point_reached).T
+    assert made.choosing == 160
+    safe = chosen - np.sqrt(chosen * (1 - chosen) / made.choosing)
     for wanted in LEVELS:
-        able = [cost for cost, error in zip(made.point_costs, made.point_errors, strict=True) if 1 - error >= wanted]
+        able = np.flatnonzero(safe >= wanted).tolist()
         if able:
             accuracy, cost, _ = made.reached(PolicyTarget(min_accuracy=wanted))
-            assert accuracy >= wanted
-            assert cost == min(able)
+            assert (accuracy, cost) == (pytest.approx(others[able[0]]), made.point_costs[able[0]])
         else:
-            with pytest.raises(Infeasible, match="at most, asked is"):
+            with pytest.raises(Infeasible, match="a standard error to spare; asked is"):
                 made.decide(PolicyQuery(min_accuracy=wanted))
+
+
+def test_an_index_takes_its_cheapest_set_that_is_accurate_enough_by_the_rows_that_choose() -> None:
+    """With a standard error of these to spare; what is expected is of the others, and counted on so many."""
+    made: IndexPlan = plan("index")
+    assert made.choosing == 160
+    chosen, others, _ = made.reached[made.candidates].T
+    safe = chosen - np.sqrt(chosen * (1 - chosen) / made.choosing)
+    costs = [sum(COSTS[f] for f in range(3) if mask >> f & 1) for mask in made.masks[made.candidates].tolist()]
+    for wanted in LEVELS:
+        query = IndexQuery(budget=100.0, min_accuracy=wanted)
+        able = [i for i in range(len(safe)) if safe[i] >= wanted]
+        if able:
+            decision, best = made.decide(query), min(able, key=lambda i: costs[i])
+            assert decision.cost == pytest.approx(costs[best])
+            accuracy, rows = made.expected(query, decision)
+            assert rows == 240
+            assert accuracy == pytest.approx(float(others[best]))
+        else:
+            with pytest.raises(Infeasible, match="a standard error to spare; asked is"):
+                made.decide(query)
 
 
 def test_a_policy_refuses_an_accuracy_that_the_budget_does_not_buy() -> None:
     made = plan("policy")
-    most = float(1 - made.point_errors.min())
+    chosen = 1 - made.point_reached[:, 0]
+    most = float((chosen - np.sqrt(chosen * (1 - chosen) / made.choosing)).max())
     with pytest.raises(Infeasible, match="need a budget of"):
         made.decide(PolicyQuery(min_accuracy=most, budget=0.0))
 

@@ -186,7 +186,7 @@ def continuations(rng: np.random.Generator) -> tuple[CascadePlan, Continuations]
     trace = random_trace(rng, 60, n)
     options = CascadeOptions(target_precision=0.6, wilson_confidence=0.6)
     fitted = cascade.fit(trace, options, rng, Run()).plan
-    return fitted, Continuations.of(fitted)
+    return fitted, fitted.continuations()
 
 
 def cheapest_by_hand(ways: Continuations, called: frozenset[int], left: float) -> float:

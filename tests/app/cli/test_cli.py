@@ -10,13 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from app.cli.main import main
-from app.clock import now
+from app.cli.over_http import ASKED
+from app.processes.clock import now
+from app.routes.subject import all_subjects
 from app.store.repositories import Repositories
 from models import BuildRequest
 from models.cascade import CascadeOptions
+from solvers import SOLVERS
 from tests.support import stored
 from tests.support.patience import patient
 from tests.support.samples import TRACE_SPEC, to_csv, trace_columns, trace_embeddings
@@ -205,13 +210,22 @@ def test_a_benchmark_has_help_of_its_own() -> None:
 
 def test_help_and_decisions_load_nothing_that_they_do_not_need() -> None:
     def loaded_by(module: str) -> set[str]:
-        code = f"import sys, {module}; print(*{{name.partition('.')[0] for name in sys.modules}})"
+        code = f"import sys, {module}; print(*sys.modules)"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         return set(done.stdout.split())
 
     learning = {"sklearn", "scipy", "joblib", "numba", "moocore", "fastapi", "matplotlib"}
     assert loaded_by("app.cli.main") & (learning | {"numpy", "pydantic", "redis", "rich"}) == set()
-    assert loaded_by("app.cli.decisions") & learning == set()
+    subjects = {f"solvers.{name}" for name in SOLVERS}
+    store = {"redis", "aiohttp", "app.store.client", "app.store.codec", "pyarrow"}
+    unasked = learning | subjects | {"prometheus_client", "rq"}
+    assert loaded_by("app.cli.decisions, app.cli.over_http") & (unasked | store) == set()
+    assert loaded_by("app.cli.decisions, app.cli.over_store") & unasked == set()
+
+
+def test_a_server_is_asked_where_its_routes_are() -> None:
+    first = {name: subject.look_ups[0] for name, subject in all_subjects().items()}
+    assert {name: (one.method, one.prefix, one.suffix) for name, one in first.items()} == ASKED
 
 
 def test_the_help_of_a_build_lists_the_parameters_of_the_solver_that_is_named(run: Run) -> None:
@@ -474,7 +488,7 @@ def test_a_batch_is_assigned_from_a_file_into_a_csv(run: Run, files: tuple[Path,
     lines = chosen.read_text().splitlines()
     assert lines[0] == "query,classifier"
     assert len(lines) == 61
-    assert refused(run(*command)) == "give a budget, or a min_accuracy, or both; there is neither"
+    assert refused(run(*command)) == "give a budget, or a min_accuracy, or both, or other limits; there is none"
     assert "cheapest assignment of 60 queries costs 60 ms, the budget is 1" in refused(run(*command, "--total", 1))
     limits = tmp_path / "limits.json"
     limits.write_text('{"classifiers": {"strong": {"at_most": 5}}, "accuracy": {"at_least": 0.1}}')
@@ -482,9 +496,17 @@ def test_a_batch_is_assigned_from_a_file_into_a_csv(run: Run, files: tuple[Path,
     assert limited["usage"]["strong"] <= 5
     assert limited["prices"][0]["limit"] == "budget"
     assert "classifiers.strong.at_most" in done(run(*command, "--total", 180, "--constraints", limits))
+    same = (*command, "--total", 180, "--constraints", limits)
+    costs, table, whole = tmp_path / "costs.npy", tmp_path / "queries.parquet", tmp_path / "whole.json"
+    np.save(costs, np.tile([1.0, 4.0, 10.0], (60, 1)))
+    done(run(*same, "--costs", costs, "-o", tmp_path / "chosen.parquet"))
+    assert pa.parquet.read_table(tmp_path / "chosen.parquet").num_rows == 60
+    pa.parquet.write_table(pa.table({"embedding": list(np.load(vectors).astype(float))}), table)
+    done(run("portfolio", "assign", "trace", table, *same[4:], "-o", whole))
+    assert json.loads(whole.read_text()) == limited
     limits.write_text('{"accuracy": {"at_least": 1}}')
     assert refused(run(*command, "--constraints", limits)).startswith(
-        "no assignment keeps accuracy.at_least at least 60"
+        "no assignment keeps accuracy.at_least at least 1 (would have to be 0."
     )
     limits.write_text("[]")
     assert refused(run(*command, "--constraints", limits)).startswith("constraints: must be a JSON object")

@@ -27,6 +27,7 @@ CONTRACT = {
     "request-timeout": 408,
     "unknown-advice": 404,
     "unknown-endpoint": 404,
+    "unknown-batch": 404,
     "endpoint-failed": 502,
     "run-timeout": 504,
 }
