@@ -64,6 +64,8 @@ class Sent(Value):
 
 Items = Annotated[tuple[T, ...], Field(strict=False)]
 """A list in JSON, a tuple here: only the container is taken leniently, its members stay strict."""
+Vector = Annotated[Items[Annotated[float, Field(ge=-1e30, le=1e30)]], Field(min_length=1, max_length=100_000)]
+"""An item's embedding."""
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]

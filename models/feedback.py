@@ -7,12 +7,11 @@ from urllib.parse import parse_qsl
 from pydantic import ConfigDict, Field, model_validator
 
 from models.artifact import ArtifactRef
-from models.base import LARGEST, NAME_PATTERN, Items, Label, Sent, Value
+from models.base import LARGEST, NAME_PATTERN, Items, Label, Sent, Value, Vector
 from models.errors import Fault, InvalidRequest
 
 Amount = Annotated[float, Field(ge=0, le=LARGEST)]
 Cell = Annotated[str, Field(max_length=200)] | bool | Annotated[float, Field(ge=-1e30, le=1e30)] | None
-Coordinate = Annotated[float, Field(ge=-1e30, le=1e30)]
 MOST_OUTCOMES = 10_000
 QUANTITIES = ("accuracy", "cost", "time")
 _ID = re.compile(rf"([a-z]{{1,40}})/({NAME_PATTERN[1:-1]})/([1-9][0-9]{{0,14}})\?(.*)")
@@ -100,9 +99,7 @@ class Outcome(Value):
         description="the item as a row of the artifact's dataset, every column that its spec names: what a rebuild "
         "learns from",
     )
-    embedding: Annotated[Items[Coordinate], Field(min_length=1, max_length=100_000)] | None = Field(
-        default=None, description="the row's embedding, where the dataset has embeddings"
-    )
+    embedding: Vector | None = Field(default=None, description="the row's embedding, where the dataset has embeddings")
 
     @model_validator(mode="after")
     def _says_something(self) -> "Outcome":

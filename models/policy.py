@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from models.artifact import ArtifactRef, DecisionFacts
-from models.base import LARGEST, ItemId, Items, Label, Sent, Value
+from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Vector
 
 Learner = Literal["auto", "filter_tree", "regression"]
 Answers = Literal["linear", "boosted", "both"]
@@ -67,6 +67,16 @@ class PolicyOptions(Value):
         "tables of more than 10 features and traces of more than 6 classifiers, unless groups are asked for by subsets "
         "or subset_cost",
     )
+    embeddings: bool = Field(
+        default=False,
+        description="whether an item's embedding is known before anything is acquired, so that items may go to the "
+        "sensor that suits them, or nowhere, at once: of traces with embeddings; callers send it as ``embedding``",
+    )
+    embedder: Label | None = Field(
+        default=None,
+        description="the endpoint that makes an item's embedding of its text, for runs; embeddings are known then; "
+        "null: callers send them",
+    )
     subsets: Literal["auto"] | Annotated[int, Field(ge=0, le=8)] = Field(
         default="auto",
         description="sensors are acquired in so many groups and their unions; 0: singly, in any order; auto: 0 for up "
@@ -85,7 +95,13 @@ class PolicyOptions(Value):
         "cost measured on validation equals the budget",
     )
 
+    @property
+    def embeds(self) -> bool:
+        """Whether embeddings are known."""
+        return self.embeddings or self.embedder is not None
 
+
+_EMBEDDING = "the item's embedding, where the artifact was built with embeddings, at every step; else nothing"
 _IGNORED = (
     "sensors that were told of and did not count: where sensors are acquired in groups, a part of a group tells nothing"
 )
@@ -158,6 +174,7 @@ class PolicyQuery(Sent, PolicyTarget):
         }
     )
 
+    embedding: Vector | None = Field(default=None, description=_EMBEDDING)
     item: ItemId | None = Field(
         default=None,
         description="the item's id: the same one always takes the same path; a budget is spent in full only by items "
@@ -205,6 +222,7 @@ class RolloutItem(Value):
     """A complete item."""
 
     item: ItemId | None = Field(default=None, description="the item's id; null: its place in the list, from 0, as text")
+    embedding: Vector | None = Field(default=None, description=_EMBEDDING)
     sensors: dict[Label, Acquired] = Field(description="what every sensor tells of it, acquired or not")
 
 

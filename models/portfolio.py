@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from models.artifact import DecisionFacts
-from models.base import LARGEST, ItemId, Items, Label, Sent, Value
+from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Vector
 from models.cost import Amount
 from models.limit_prices import LimitPrice
 from models.portfolio_streams import Cost, LedgerState, Pacing
@@ -18,8 +18,6 @@ Metric = Literal["linf", "l1", "l2"]
 Objective = Literal["mean", "min"]
 Sampling = Literal["iid", "disjoint"]
 EstimatorName = Literal["occam", "neighbours", "forest", "boosting", "logistic", "stacked"]
-Coordinate = Annotated[float, Field(ge=-1e30, le=1e30)]
-Query = Annotated[Items[Coordinate], Field(min_length=1, max_length=100_000)]
 Text = Annotated[str, Field(min_length=1, max_length=1_000_000)]
 QuerySize = Annotated[float, Field(ge=0, le=LARGEST)]
 QuerySizes = Annotated[
@@ -226,7 +224,7 @@ class AssignmentRequest(AssignmentOptions):
         }
     )
 
-    queries: Annotated[Items[Query], Field(min_length=1)] = Field(
+    queries: Annotated[Items[Vector], Field(min_length=1)] = Field(
         default_factory=tuple, description="the embedding of each query"
     )
     texts: Annotated[Items[Text], Field(min_length=1)] | None = Field(
@@ -300,7 +298,7 @@ class RouteQuery(Sent):
         json_schema_extra={"examples": [{"query": [0.6, 0.3, 0.1, 0, 0, 0, 0, 0, 0, 0], "budget": {"fraction": 0.5}}]}
     )
 
-    query: Query = Field(default_factory=tuple, description="the embedding of the query")
+    query: Vector = Field(default_factory=tuple, description="the embedding of the query")
     text: Text | None = Field(
         default=None,
         description="the query's text instead, of which the artifact's embedder makes the embedding",

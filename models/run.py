@@ -5,13 +5,12 @@ from typing import Annotated
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from models.artifact import DecisionFacts
-from models.base import LARGEST, ItemId, Items, Sent, Value
+from models.base import LARGEST, ItemId, Items, Sent, Value, Vector
 from models.portfolio import QuerySizes, RouteBudget
 from models.portfolio_streams import Pacing
 
 MOST_ITEMS = 1000
 Cost = Annotated[float, Field(ge=0, le=LARGEST)]
-Embedding = Annotated[Items[Annotated[float, Field(ge=-1e30, le=1e30)]], Field(min_length=1, max_length=100_000)]
 
 
 class RunItem(Value):
@@ -21,11 +20,13 @@ class RunItem(Value):
     id: ItemId | None = Field(
         default=None, description="its id: the same one always takes the same path; budgets are shared out by it"
     )
-    embedding: Embedding | None = Field(
-        default=None, description="portfolios: what the item is routed by; null: the embedder makes one of the text"
+    embedding: Vector | None = Field(
+        default=None,
+        description="of portfolios, and of policies that know embeddings; null: the embedder makes one of the text",
     )
     text: Annotated[str, Field(max_length=1_000_000)] | None = Field(
-        default=None, description="portfolios: the text to embed; null: the item, where that is a text"
+        default=None,
+        description="the text to embed, where the artifact names an embedder; null: the item, where that is a text",
     )
     size: QuerySizes | None = Field(default=None, description="the item's size, where costs are functions of it")
 

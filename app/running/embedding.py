@@ -1,4 +1,4 @@
-"""Embeds texts with the endpoint that a portfolio names: many in a request, in their order."""
+"""Embeds texts with the endpoint that an artifact names: many in a request, in their order."""
 
 import asyncio
 import time
@@ -12,6 +12,7 @@ from app.running.protocols.openai_embeddings import Texts
 from app.serving.catalog import Live
 from models.endpoint import EmbeddingsEndpoint, Endpoint
 from models.errors import EndpointFailed, Fault, InvalidRequest, RunTimeout
+from solvers.policy import PolicyPlan
 from solvers.portfolio import PortfolioPlan
 from solvers.running import COARSE_S, Heard
 
@@ -19,6 +20,10 @@ MOST_LETTERS = 400_000
 """Of the texts of one request together; a text that is longer goes alone."""
 Embedded = tuple[tuple[float, ...], list[Heard]]
 """An embedding, and what was called for it."""
+
+
+Embedding = Live[PortfolioPlan] | Live[PolicyPlan]
+"""An artifact that takes embeddings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +43,7 @@ def embedder_of(live: Live[Any], where: str = "text") -> str:
     return str(embedder)
 
 
-async def embed(
-    live: Live[PortfolioPlan], texts: Sequence[str], caller: Caller, ends_at: float
-) -> list[Embedded | Unembedded]:
+async def embed(live: Embedding, texts: Sequence[str], caller: Caller, ends_at: float) -> list[Embedded | Unembedded]:
     """Embed texts until a time on the clock ``time.monotonic``: for each its embedding, or why there is none.
 
     Where the endpoint takes several in a request it is sent so many, and each text has its share of what that took.
@@ -62,7 +65,7 @@ def vectors_of(made: Sequence[Embedded | Unembedded]) -> list[tuple[float, ...]]
     return vectors
 
 
-def _embedded(live: Live[PortfolioPlan], heard: Heard, ends_at: float) -> Embedded | Unembedded:
+def _embedded(live: Embedding, heard: Heard, ends_at: float) -> Embedded | Unembedded:
     """Take the numbers of a reply, if they are an embedding of the artifact's."""
     wanted = live.plan.dimensions
     if heard.values is not None and len(heard.values) == wanted:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from app.processes.sandbox import Sandbox
 from app.running.caller import Caller
-from app.running.embedding import Embedded, Unembedded, embed, embedder_of
+from app.running.embedding import Embedded, Embedding, Unembedded, embed, embedder_of
 from app.serving.answers import facts_of
 from app.serving.catalog import Live
 from app.serving.pacing import Single, paced
@@ -38,8 +38,13 @@ from solvers.portfolio import PortfolioPlan
 from solvers.portfolio import run as portfolio_run
 from solvers.running import Heard, Runner
 
-OF_ONE = {"embedding": "portfolio", "text": "portfolio", "budget_pacing": "portfolio", "hard_budget": "policy"}
-"""What only one subject takes."""
+OF_SOME = {
+    "embedding": ("portfolio", "policy"),
+    "text": ("portfolio", "policy"),
+    "budget_pacing": ("portfolio",),
+    "hard_budget": ("policy",),
+}
+"""What only some subjects take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +85,12 @@ class Asked:
         return self.ends_at - time.monotonic()
 
     def refuse_others(self, solver: str) -> None:
-        """Raise InvalidRequest for what only another subject takes."""
+        """Raise InvalidRequest for what only other subjects take."""
         given = {**vars(self.item), **vars(self.limits)}
-        for name, owner in OF_ONE.items():
-            if owner != solver and given.get(name) is not None:
-                raise InvalidRequest.at(Fault((name,), f"means nothing here: it is of runs of a {owner}"))
+        for name, owners in OF_SOME.items():
+            if solver not in owners and given.get(name) is not None:
+                listed = " or a ".join(owners)
+                raise InvalidRequest.at(Fault((name,), f"means nothing here: it is of runs of a {listed}"))
 
     def amount(self) -> float | None:
         """Give the budget as a number; raises InvalidRequest for one that only portfolios take."""
@@ -131,19 +137,27 @@ async def cascade(live: Live[CascadePlan], asked: Asked, tools: Tools) -> Starte
 
 
 async def policy(live: Live[PolicyPlan], asked: Asked, tools: Tools) -> Started:
-    """Begin with nothing acquired."""
+    """Begin with nothing acquired, and with the item's embedding where the policy knows those."""
     asked.refuse_others("policy")
-    limits = asked.limits
-    query = query_of(
+    limits, heard = asked.limits, list[Heard]()
+    query: PolicyQuery = query_of(
         PolicyQuery,
         budget=asked.amount(),
         hard_budget=limits.hard_budget,
         min_accuracy=limits.min_accuracy,
         item=asked.item.id,
+        embedding=asked.item.embedding,
     )
+    if live.plan.dimensions:
+        live.plan.mixture(query)  # what is infeasible is refused before anything is paid for
+        embedding, heard = await embedded(live, asked, tools)
+        query = query.model_copy(update={"embedding": embedding})
+    elif asked.item.text is not None:
+        raise InvalidRequest.at(Fault(("text",), f"means nothing here: {live.ref.spelt} was built without embeddings"))
     facts = facts_of(live, query, live.plan.decide(query))
     planned = dict(zip(live.plan.sensors, live.plan.costs.tolist(), strict=True))
-    return Started(policy_run.run(live.plan, query, left=asked.left, without=asked.without), facts, planned)
+    runner = policy_run.run(live.plan, query, left=asked.left, without=asked.without)
+    return Started(runner, facts, planned, heard=heard)
 
 
 async def pipeline(live: Live[PipelinePlan], asked: Asked, tools: Tools) -> Started:
@@ -247,7 +261,7 @@ def refuse_unless_sensible(live: Live[PortfolioPlan], asked: Asked) -> None:
     live.plan.budget_of(route_query(asked, (0.0,)))
 
 
-async def embedded(live: Live[PortfolioPlan], asked: Asked, tools: Tools) -> Embedded:
+async def embedded(live: Embedding, asked: Asked, tools: Tools) -> Embedded:
     """Give the embedding of an item, as it was sent or as the artifact's embedder makes it of the text; and what was
     called for it. Raises InvalidRequest where there is neither, EndpointFailed where the embedder gives none."""
     if asked.item.embedding is not None:
@@ -258,7 +272,7 @@ async def embedded(live: Live[PortfolioPlan], asked: Asked, tools: Tools) -> Emb
     return made
 
 
-def text_of(live: Live[PortfolioPlan], item: RunItem) -> str:
+def text_of(live: Embedding, item: RunItem) -> str:
     """Give the text that an item's embedding is made of; raises InvalidRequest if there is none, or no embedder."""
     text = item.text if item.text is not None else item.item
     if not isinstance(text, str):

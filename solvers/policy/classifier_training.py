@@ -13,6 +13,7 @@ from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from models.policy import Answers, PolicyOptions
 from solvers.policy.node_classifiers import Member, tree_inputs, tree_owners, weigh
 from solvers.policy.piecewise_basis import Basis
+from solvers.policy.sensors import with_embedding
 from solvers.trees.boosting import Binned, Growth, boost_classes
 from solvers.trees.oblivious_trees import STAGE, Forest
 
@@ -137,11 +138,11 @@ class _Seen:
     @classmethod
     def of(cls, training: TrainingRows, chosen: Bools, answers: Answers) -> "_Seen":
         sensors = training.basis.sensors
-        cells = sensors.columns_of(np.flatnonzero(chosen))
+        known, cells = with_embedding(chosen), sensors.known_columns(chosen)
         linear = cells if answers != "boosted" else cells[:0]
         places, values = training.basis.functions(training.cells, linear)
         inputs = tree_inputs(sensors.of_columns(cells), training.cells[:, cells])
-        columns = np.flatnonzero(chosen[tree_owners(sensors)])
+        columns = np.flatnonzero(known[tree_owners(sensors)])
         if not len(columns):  # trees that ask nothing have a column to ask about, too
             inputs, columns = np.zeros((len(inputs), 1)), np.zeros(1, dtype=np.int64)
         return cls(
@@ -149,7 +150,7 @@ class _Seen:
             training.folds,
             training.classes,
             training.members,
-            chosen[training.basis.owners],
+            known[training.basis.owners],
             places,
             values,
             columns,

@@ -11,6 +11,7 @@ from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from models.base import LARGEST
 from models.columns import FARTHEST
 from solvers.policy.cell_encoding import CellEncoding
+from solvers.policy.embedding_axes import EmbeddingAxes
 from solvers.policy.filter_tree import LEAST_SCALE
 from solvers.policy.graph import MOST_NODES
 from solvers.policy.node_features import HIGHEST, MOST_CLASSES
@@ -32,6 +33,7 @@ _DIMENSIONS = {
     "scales": 2,
     "matches": 4,
     "point_reached": 2,
+    "embedding_axes": 2,
 }
 
 
@@ -146,6 +148,15 @@ class PolicyContents:
     cells_missing: bool = False
     """Whether cells may be missing."""
 
+    embedding_centre: Floats = field(default_factory=lambda: np.empty(0))
+    """(d,) what is taken off an item's embedding; (0,): items have none (``EmbeddingAxes``)."""
+    embedding_axes: Singles = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
+    """(d, k) the axes along which it is measured then: the last k of the D columns, which are no sensor's."""
+
+    def embedding(self) -> EmbeddingAxes | None:
+        """How an item's embedding becomes columns; None where items have none."""
+        return EmbeddingAxes(self.embedding_centre, self.embedding_axes) if len(self.embedding_centre) else None
+
     def encoding(self) -> CellEncoding | None:
         """How categories and missing cells become the D columns; None where there are none."""
         if not len(self.cell_owners):
@@ -155,7 +166,8 @@ class PolicyContents:
 
     def check(self) -> None:
         """Raise InvalidRequest if the arrays do not fit each other."""
-        for group in (_dimensions, _encoding, _sensors, _graph, _classifiers, _forests, _tournaments, _curve, _hard):
+        told = (_dimensions, _encoding, _embedding, _sensors)
+        for group in (*told, _graph, _classifiers, _forests, _tournaments, _curve, _hard):
             # Each group relies on those before it.
             broken = [promise for promise, kept in group(self).items() if not kept]
             if broken:
@@ -201,18 +213,33 @@ def _encoding(plan: PolicyContents) -> dict[str, bool]:
     }
 
 
+def _embedding(plan: PolicyContents) -> dict[str, bool]:
+    d, k = plan.embedding_axes.shape
+    last, m = plan.owners[len(plan.owners) - k :], len(plan.sensors)
+    return {
+        "axes of each coordinate of an embedding": plan.embedding_centre.shape == (d,)
+        and (d == 0) == (k == 0)
+        and bool(np.all(np.abs(plan.embedding_axes) <= MOST_WEIGHT))
+        and bool(np.all(np.abs(plan.embedding_centre) <= FARTHEST)),
+        "a column for each axis, after those of sensors": k < len(plan.owners)
+        and bool(np.all(last == m))
+        and int(np.sum(plan.owners == m)) == k,
+    }
+
+
 def _sensors(plan: PolicyContents) -> dict[str, bool]:
     m, columns, labelled = len(plan.sensors), len(plan.owners), plan.labelled
-    starts = np.diff(plan.owners, prepend=-1)
+    starts, free = np.diff(plan.owners, prepend=-1), plan.owners == m
     return {
         "a cost for each sensor": plan.costs.shape == (m,)
         and bool(np.all((plan.costs >= 0) & (plan.costs <= LARGEST))),
         "columns for each sensor": columns > 0
         and bool(np.all((starts == 0) | (starts == 1)))
         and int(plan.owners[0]) == 0
-        and int(plan.owners[-1]) == m - 1,
+        and int(plan.owners[~free][-1]) == m - 1,
         "labels that begin their sensor's columns": labelled.shape == (columns,)
-        and bool(np.all(starts[labelled] == 1)),
+        and bool(np.all(starts[labelled] == 1))
+        and not labelled[free].any(),
         "knots that do not fall": plan.knots.shape == (columns, KNOTS)
         and bool(np.all(np.diff(plan.knots, axis=1) >= 0))
         and bool(np.all(np.abs(plan.knots) <= 1e30)),
@@ -270,8 +297,9 @@ def _looked_at(plan: PolicyContents) -> Int64s:
     """Count what each node looks at, as ``node_features`` lays it out."""
     outputs = plan.weights.shape[3]
     fixed = min(outputs, HIGHEST) + 1 + (outputs if outputs <= MOST_CLASSES else 0)
-    of_sensor = np.bincount(plan.owners, weights=1.0 + plan.labelled, minlength=len(plan.sensors))
-    return np.asarray(fixed + (plan.members @ of_sensor).astype(np.int64))
+    m = len(plan.sensors)
+    widths = np.bincount(plan.owners, weights=1.0 + plan.labelled, minlength=m + 1).astype(np.int64)
+    return np.asarray(fixed + widths[m] + plan.members @ widths[:m])
 
 
 def _forests(plan: PolicyContents) -> dict[str, bool]:

@@ -29,6 +29,7 @@ from solvers.budget_mixture import lower_hull
 from solvers.policy.cell_encoding import CellEncoding
 from solvers.policy.classifier_training import TrainingRows, cut, in_parallel
 from solvers.policy.curve import Measured, bounds_of, choosing_rows, reached
+from solvers.policy.embedding_axes import EmbeddingAxes
 from solvers.policy.filter_tree import Tournament, learn_by_filter_tree
 from solvers.policy.graph import Graph
 from solvers.policy.graph_reduce import reduce_graph
@@ -127,7 +128,7 @@ def fit(
     if int(dataset.labels.max()) == 0:
         raise InvalidRequest.at(Fault(("dataset",), f"has the one class {dataset.classes[0]!r}, needs at least 2"))
     run.progress(0, 1, "reading the table")
-    sensors = Sensors.of(dataset)
+    sensors = Sensors.of(dataset, embeds=options.embeds)
     is_grown = grows(dataset, options, len(sensors.names))
     if is_grown and isinstance(dataset, FeatureTable):
         dataset = drawn(dataset, rng)
@@ -234,12 +235,15 @@ def _tell(progress: Progress, before: int, total: int, learner: str, done: int) 
 
 
 def check(facts: DatasetFacts, options: PolicyOptions) -> None:
-    """Refuse too few rows, too many sensors to acquire singly, and traces without classes."""
+    """Refuse too few rows, too many sensors to acquire singly, traces without classes, and embeddings that none has."""
     if facts.rows < MIN_ROWS:
         raise InvalidRequest.at(Fault(("dataset",), f"has {facts.rows} rows, a policy needs at least {MIN_ROWS}"))
     if isinstance(facts.spec, TraceSpec) and not facts.spec.has_classes:
         asked = "tell only how good answers were: a policy combines answers, so each of them needs a prediction"
         raise InvalidRequest.at(Fault(("dataset", "classifiers"), f"{asked}; cascades and portfolios need none"))
+    if options.embeds and not (isinstance(facts.spec, TraceSpec) and facts.embedding_dimensions):
+        named = "embeddings" if options.embeddings else "embedder"
+        raise InvalidRequest.at(Fault((named,), "asks for embeddings, and the dataset has none"))
     features = facts.spec.features if isinstance(facts.spec, FeaturesSpec) else ()
     sensors = len(features or facts.classifiers)
     if options.subsets == 0 and sensors > MOST_SINGLE:
@@ -371,9 +375,15 @@ def _plan(
         cap_costs=np.minimum(learned.costs[capped].mean(axis=1), task.caps[capped]),
         cap_errors=learned.errors[capped].mean(axis=1),
         **_encoding(training.basis.sensors.encoding),
+        **_embedding(training.basis.sensors.embedding),
         **together(graph.offsets, policies, points),
     )
     return plan, _traffic(task, part, learned, hull)
+
+
+def _embedding(embedding: EmbeddingAxes | None) -> dict[str, Any]:
+    """Give the fields of a plan that keep how an embedding becomes numbers."""
+    return {} if embedding is None else {"embedding_centre": embedding.centre, "embedding_axes": embedding.axes}
 
 
 def _encoding(encoding: CellEncoding | None) -> dict[str, Any]:

@@ -44,7 +44,9 @@ FINELY, PARTINGS = 5, 3
 STEPS = 8
 """In which chances may part rows."""
 MOST_QUESTIONS = 12
-"""Sensors acquired last whose numbers may part rows."""
+"""Numbers of acquired sensors, the last of them, that may part rows."""
+MOST_AXES = 8
+"""Axes of an embedding that may part rows."""
 
 COMMON, STEERING, STEERED, PARTED = range(len(SLOTS))
 Set = frozenset[int]
@@ -162,7 +164,7 @@ class _Grower:
         """Say where the rows that come to a set go next."""
         open_sensors = np.array([m not in chosen for m in range(len(self.scales.costs))])
         rows = np.flatnonzero(reached.rows)
-        usable = (self.scales.coarse.max(axis=1, initial=0) > 0) & open_sensors[self.scales.owners]
+        usable = self.scales.coarse[self.scales.columns_of(open_sensors)].max(axis=1, initial=0) > 0
         if not usable.any() or not len(rows):
             return []
         slopes = Slopes.of(posteriors, self.training.labels, self.halves)
@@ -222,9 +224,11 @@ class _Grower:
 
     def _questions(self, chosen: Set, posteriors: Floats, rows: Int64s) -> Sequence[UInt8s]:
         """List what rows can be parted by, in bins: the chance of the likeliest class, or of the second of two, in
-        steps, and the numbers of acquired sensors."""
-        if not chosen or len(rows) < 2 * FEWEST:
+        steps, the numbers of acquired sensors, and where an embedding lies."""
+        acquired = np.flatnonzero(np.isin(self.scales.owners, list(chosen)))[-MOST_QUESTIONS:]
+        of_items = np.flatnonzero(self.scales.owners == len(self.scales.costs))[:MOST_AXES]
+        known = np.concatenate([acquired, of_items])
+        if not len(known) or len(rows) < 2 * FEWEST:
             return []
         chances = posteriors[rows, 1] if posteriors.shape[1] == 2 else posteriors[rows].max(axis=1)
-        known = np.flatnonzero(np.isin(self.scales.owners, list(chosen)))[-MOST_QUESTIONS:]
         return [np.minimum(chances * STEPS, STEPS - 1).astype(np.uint8), *self.scales.coarse[np.ix_(known, rows)]]

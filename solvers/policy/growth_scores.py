@@ -29,7 +29,8 @@ LEAST_SHARE = 1e-3
 
 @dataclass(frozen=True)
 class Scales:
-    """Columns in bins. inputs: (n, D), as trees see them; owners: (D,) the sensor of each; costs: (M,) of sensors."""
+    """Columns in bins. inputs: (n, D), as trees see them; owners: (D,) the sensor of each, M for those of an embedding;
+    costs: (M,) of sensors."""
 
     inputs: Floats
     owners: Int32s
@@ -44,6 +45,10 @@ class Scales:
     def coarse(self) -> UInt8s:
         """(D, n) the bins in which pairs are compared, and rows are parted."""
         return in_bins(self.inputs, COARSE)
+
+    def columns_of(self, open_sensors: Bools) -> Int64s:
+        """List the columns of some sensors, (M,)."""
+        return np.flatnonzero(np.append(open_sensors, False)[self.owners])
 
     @cached_property
     def prices(self) -> Floats:
@@ -126,7 +131,7 @@ def parted(
     last are all."""
     from solvers.policy.growth_kernel import parted_gains  # here, so that only a fit loads numba
 
-    columns = np.flatnonzero(open_sensors[scales.owners])
+    columns = scales.columns_of(open_sensors)
     count = int(parts.max(initial=0)) + 1
     gains, some = np.zeros((count, 2, len(columns))), slopes.some(rows)
     bins = np.ascontiguousarray(scales.fine[np.ix_(columns, rows)])
@@ -142,7 +147,7 @@ def with_next(
     given: O(D² r L)."""
     from solvers.policy.growth_kernel import pair_gains
 
-    columns = np.flatnonzero(open_sensors[scales.owners])
+    columns = scales.columns_of(open_sensors)
     outputs = slopes.g.shape[1]
     most = int(np.clip(2 * MOST_UPDATES / max(len(columns) ** 2 * outputs, 1), FEWEST_ROWS, MOST_ROWS))
     drawn = rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))

@@ -12,7 +12,7 @@ import numpy as np
 
 from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from solvers.policy.piecewise_basis import Basis
-from solvers.policy.sensors import Sensors
+from solvers.policy.sensors import Sensors, with_embedding
 from solvers.trees.oblivious_trees import Forest
 
 _AT_ONCE = 1 << 21
@@ -54,7 +54,7 @@ class Classifiers:
         shape = (len(classifiers), len(classifiers[0]))
         weights = np.zeros((*shape, len(owners), len(first.intercept)), dtype=np.float32)
         for s, of_set in enumerate(classifiers):
-            weights[s][:, members[s][owners]] = np.stack([member.weights for member in of_set])
+            weights[s][:, with_embedding(members[s])[owners]] = np.stack([member.weights for member in of_set])
         intercepts = np.array([[each.intercept + each.forest.base for each in of_set] for of_set in classifiers])
         columns = np.array([[each.forest.columns for each in of_set] for of_set in classifiers])
         thresholds = np.array([[each.forest.thresholds for each in of_set] for of_set in classifiers])
@@ -92,7 +92,7 @@ class Classifiers:
         return np.asarray(softmax(linear + every.predict(inputs) / members, axis=1))
 
     def _linear(self, node: int, weights: Singles, cells: Floats) -> Floats:
-        columns = self.basis.sensors.columns_of(np.flatnonzero(self.members[node]))
+        columns = self.basis.sensors.known_columns(self.members[node])
         return weigh(weights, *self.basis.functions(cells, columns))
 
 

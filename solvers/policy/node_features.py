@@ -14,7 +14,7 @@ MOST_CLASSES = 12
 def node_features(sensors: Sensors, members: Bools, posteriors: Floats, cells: Floats) -> Floats:
     """Lay out what a node looks at, (n, d): the highest probabilities and how far the first is ahead, those of all
     classes if they are few, and for each acquired sensor, members (M,), its numbers, its label's code and the
-    probability of its label.
+    probability of its label; and where an embedding lies.
 
     >>> sensors = Sensors(("a",), np.array([0, 0], np.int32), np.array([True, False]), ("cat", "dog"))
     >>> node_features(sensors, np.array([True]), np.array([[0.25, 0.75]]), np.array([[1.0, 0.9]])).tolist()
@@ -27,7 +27,7 @@ def node_features(sensors: Sensors, members: Bools, posteriors: Floats, cells: F
     if classes <= MOST_CLASSES:
         blocks.append(posteriors)
     rows = np.arange(n)
-    for column in sensors.columns_of(np.flatnonzero(members)).tolist():
+    for column in sensors.known_columns(members).tolist():
         blocks.append(cells[:, column : column + 1])
         if sensors.labelled[column]:
             codes = cells[:, column].astype(np.int64)

@@ -31,7 +31,7 @@ from solvers.policy.node_policies import Decisions
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.regression import least
 from solvers.policy.rollout import Walks, walk
-from solvers.policy.sensors import Sensors
+from solvers.policy.sensors import Sensors, with_embedding
 from solvers.statistics import standard_error
 
 ROUNDING = 1e-12
@@ -67,7 +67,7 @@ class PolicyPlan(PolicyContents):
 
     def __post_init__(self) -> None:
         self.check()
-        sensors = Sensors(self.sensors, self.owners, self.labelled, self.classes, self.encoding())
+        sensors = Sensors(self.sensors, self.owners, self.labelled, self.classes, self.encoding(), self.embedding())
         graph = Graph(self.members, self.offsets, self.targets)
         classifiers = Classifiers(
             Basis(sensors, self.knots),
@@ -110,16 +110,20 @@ class PolicyPlan(PolicyContents):
         with_label = np.isin(self.owners, self.owners[self.labelled])
         complete(self, {**derived, "_in_groups": in_groups, "_confident": with_label & ~self.labelled})
 
+    @property
+    def dimensions(self) -> int:
+        """The numbers of an item's embedding; 0 where items have none."""
+        return len(self.embedding_centre)
+
     def decide(self, query: PolicyQuery) -> AcquireDecision | ClassifyDecision:
         """Say what to do next with an item of which some sensors are known; nothing is remembered between calls.
 
         Where sensors are acquired in groups, the item's way is walked again from its start, so that a group that was
         begun is finished. What is known beside the item's way tells only as far as it fills a node: then the answer is
         that of the largest node known in full. Raises InvalidRequest for sensors that are not known here, and for what
-        they cannot have told.
+        they cannot have told, or for an embedding that is missing or of another length.
         """
-        cells, known = self._sensors.read(query.acquired)
-        self._refuse_other_scale(cells, known, "acquired")
+        cells, known = self._read(query)
         draw = ItemDraw.of(query.item, self.weights.shape[1])
         point = self._point(self.mixture(query), draw)
         rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
@@ -140,8 +144,7 @@ class PolicyPlan(PolicyContents):
 
     def classify(self, query: PolicyQuery) -> ClassifyDecision:
         """Stop here, whatever ``decide`` would go on with: the answer of the largest node that is known in full."""
-        cells, known = self._sensors.read(query.acquired)
-        self._refuse_other_scale(cells, known, "acquired")
+        cells, known = self._read(query)
         rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
         point = self._point(self.mixture(query), ItemDraw.of(query.item, self.weights.shape[1]))
         return self._classify(self._graph.node_within(known), known, rows, inputs, point)
@@ -150,6 +153,13 @@ class PolicyPlan(PolicyContents):
         """Raise InvalidRequest for what sensors cannot have told."""
         cells, known = self._sensors.read(acquired)
         self._refuse_other_scale(cells, known, "acquired")
+
+    def _read(self, query: PolicyQuery) -> tuple[Floats, Bools]:
+        """Read what is known of an item: cells (D,), and which sensors told, (M,)."""
+        cells, known = self._sensors.read(query.acquired)
+        self._refuse_other_scale(cells, known, "acquired")
+        self._sensors.embed(query.embedding, cells)
+        return cells, known
 
     def is_labelled(self, sensor: str) -> bool:
         """Tell whether a sensor is a classifier, which answers a label; raises ValueError for what is no sensor."""
@@ -353,7 +363,7 @@ class PolicyPlan(PolicyContents):
         """Refuse confidences of classifiers, cells (D,), that can be none of those the dataset had: it had them from 0
         to 1 and they are beyond, or they are farther from its range than that is wide."""
         faults = []
-        for column in np.flatnonzero(self._confident & known[self.owners]).tolist():
+        for column in np.flatnonzero(self._confident & with_embedding(known)[self.owners]).tolist():
             low, high = float(self.knots[column, 0]), float(self.knots[column, -1])
             least, most = (0.0, 1.0) if low >= 0 and high <= 1 else (2 * low - high, 2 * high - low)
             if not least <= cells[column] <= most:
@@ -366,6 +376,7 @@ class PolicyPlan(PolicyContents):
         try:
             cells, known = self._sensors.read(item.sensors, "sensors")
             self._refuse_other_scale(cells, known, "sensors")
+            self._sensors.embed(item.embedding, cells)
         except InvalidRequest as error:
             raise InvalidRequest.at(*(Fault(("items", at, *fault.loc), fault.msg) for fault in error.faults)) from error
         if not known.all():

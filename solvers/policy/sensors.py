@@ -1,7 +1,8 @@
 """Sensors and what they tell, as one table of numbers: features of a table, or the answers in a trace.
 
 A sensor owns columns. A classifier of a trace owns the code of its label and, if it has one, its confidence; a feature
-owns its columns. From here on nothing asks which of the two a sensor is.
+owns its columns. From here on nothing asks which of the two a sensor is. The last columns may be those of an embedding,
+which is no sensor's: it is known of every item before anything is acquired.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models import Fault, FeatureTable, InvalidRequest, Trace
-from models.arrays import Bools, Floats, Int32s, Int64s
+from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from models.columns import FARTHEST
 from models.cost import cost_function
 from models.policy import Answer
 from solvers.policy.cell_encoding import CellEncoding, finite
+from solvers.policy.embedding_axes import EmbeddingAxes
 
 UNKNOWN = -1.0
 """The code of a label of another dataset that no item of the trace has and no classifier has answered."""
@@ -26,22 +28,30 @@ MOST_NAMED = 12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sensors:
-    """What M sensors tell, in D columns. names: (M,); owners: (D,) int32, rising, the sensor of each column; labelled:
-    (D,) bool, which columns hold codes of labels, each the first of its sensor's; classes: what the codes stand for;
-    encoding: how categories and missing cells become numbers; None where there are none."""
+    """What M sensors tell, in D columns. names: (M,); owners: (D,) int32, rising, the sensor of each column, M where it
+    is of an embedding; labelled: (D,) bool, which columns hold labels, each the first of its sensor's; classes: what
+    the codes stand for; encoding: how categories and missing cells become numbers; None where there are none;
+    embedding: the axes along which embeddings are measured; None where items have none."""
 
     names: tuple[str, ...]
     owners: Int32s
     labelled: Bools
     classes: tuple[str, ...]
     encoding: CellEncoding | None = None
+    embedding: EmbeddingAxes | None = None
 
     @classmethod
-    def of(cls, dataset: FeatureTable | Trace) -> "Sensors":
-        """List the sensors of a dataset."""
+    def of(cls, dataset: FeatureTable | Trace, *, embeds: bool = False) -> "Sensors":
+        """List the sensors of a dataset; embeds: whether the embeddings of a trace are known, too."""
         names, owners = _told_by(dataset)
         if isinstance(dataset, Trace):
-            return cls(names, owners, np.diff(owners, prepend=-1) == 1, dataset.classes)
+            labelled = np.diff(owners, prepend=-1) == 1
+            if not embeds:
+                return cls(names, owners, labelled, dataset.classes)
+            axes = EmbeddingAxes.of(dataset.embeddings)
+            free = axes.axes.shape[1]
+            owners = np.append(owners, np.full(free, len(names), dtype=np.int32))
+            return cls(names, owners, np.append(labelled, np.zeros(free, dtype=np.bool_)), dataset.classes, None, axes)
         encoding = CellEncoding.of(dataset, owners)
         if encoding is not None:
             owners = np.repeat(owners, encoding.widths)
@@ -49,8 +59,8 @@ class Sensors:
 
     @property
     def told(self) -> Int32s:
-        """The sensor of each number, label or category that callers tell: (d,)."""
-        return self.owners if self.encoding is None else self.encoding.owners
+        """The sensor of each number, label or category that callers tell of sensors: (d,)."""
+        return self.owners[self.owners < len(self.names)] if self.encoding is None else self.encoding.owners
 
     def columns_of(self, members: Sequence[int] | NDArray[Any]) -> Int64s:
         """List the columns of some sensors.
@@ -60,6 +70,10 @@ class Sensors:
         ([2], [0, 1, 2])
         """
         return np.flatnonzero(np.isin(self.owners, np.asarray(members, dtype=np.int64)))
+
+    def known_columns(self, members: Bools) -> Int64s:
+        """List the columns that are known where some sensors, (M,), are: theirs and those of an embedding."""
+        return np.flatnonzero(with_embedding(members)[self.owners])
 
     def of_columns(self, columns: Int64s) -> "Sensors":
         """Tell of some columns alone, as if there were no others; owners keep their numbers."""
@@ -80,9 +94,34 @@ class Sensors:
         codes = np.array([code.get(name, UNKNOWN) for name in dataset.classes])
         cells = np.empty((dataset.rows, len(self.owners)))
         cells[:, self.labelled] = codes[dataset.predictions]
-        sure = dataset.confidences[:, self.owners[~self.labelled]]
-        cells[:, ~self.labelled] = np.clip(sure, -FARTHEST, FARTHEST)
+        free = self.owners == len(self.names)
+        sure = dataset.confidences[:, self.owners[~self.labelled & ~free]]
+        cells[:, ~self.labelled & ~free] = np.clip(sure, -FARTHEST, FARTHEST)
+        if self.embedding is not None:
+            cells[:, free] = self._measured(dataset.embeddings, ("dataset", "embeddings"))
         return cells
+
+    def embed(self, embedding: Sequence[float] | None, cells: Floats) -> None:
+        """Put an item's embedding into its cells, (D,).
+
+        Raises InvalidRequest where there must be one and is none, or one of another length, or there must be none.
+        """
+        if self.embedding is None and embedding is not None:
+            asked = 'means nothing here: this policy was built without embeddings; build it with "embeddings": true'
+            raise InvalidRequest.at(Fault(("embedding",), asked))
+        if self.embedding is not None and embedding is None:
+            asked = f"is missing: this policy knows {len(self.embedding.centre)} numbers of each item from the start"
+            raise InvalidRequest.at(Fault(("embedding",), asked))
+        if self.embedding is not None and embedding is not None:
+            cells[self.owners == len(self.names)] = self._measured(np.array([embedding]), ("embedding",))[0]
+
+    def _measured(self, embeddings: Floats | Singles, where: tuple[str, ...]) -> Floats:
+        assert self.embedding is not None
+        wanted = len(self.embedding.centre)
+        if embeddings.shape[1] != wanted:
+            asked = f"must have {wanted} numbers, as the build's; has {embeddings.shape[1]}"
+            raise InvalidRequest.at(Fault(where, asked))
+        return self.embedding.measure(embeddings)
 
     def _cells_of_features(self, table: FeatureTable) -> Floats:
         if self.encoding is not None:
@@ -145,6 +184,11 @@ class Sensors:
             raise ValueError(f"must have {len(columns)} values, has {len(cells)} values")
         pairs = zip(columns, cells, strict=True)
         return [number for column, cell in pairs for number in encoding.numbers(column, cell)]
+
+
+def with_embedding(members: Bools) -> Bools:
+    """Say of some sensors, (M,), and of an embedding after them, which is always known, whether they are: (M + 1,)."""
+    return np.append(members, True)
 
 
 def _told_by(dataset: FeatureTable | Trace) -> tuple[tuple[str, ...], Int32s]:

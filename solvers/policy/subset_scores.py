@@ -49,7 +49,8 @@ class LeastSquares:
         """Tell which rows are answered rightly with the sensors of a group by a model that has not seen them: (n,)."""
         from scipy.linalg import solve
 
-        own = np.append(np.isin(self.training.basis.owners, list(group)), True)
+        embedding = len(self.training.basis.sensors.names)
+        own = np.append(np.isin(self.training.basis.owners, [*group, embedding]), True)
         own &= np.einsum("kff->f", self.squares) > 0  # some functions are 0 for every row
         squares, products = self.squares[:, own][:, :, own], self.products[:, own]
         answers = np.empty(len(self.table), dtype=np.int64)

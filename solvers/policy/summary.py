@@ -28,6 +28,7 @@ def summarize(
             {"name": name, "cost": cost, "error_alone": alone.get(place)}
             for place, (name, cost) in enumerate(zip(plan.sensors, plan.costs.tolist(), strict=True))
         ],
+        "embedding": {"dimensions": plan.dimensions, "axes": plan.embedding_axes.shape[1]},
         "groups": [[plan.sensors[m] for m in sorted(group)] for group in groups],
         "learner": plan.learner,
         "learners": [{"learner": name, "validation_loss": loss} for name, loss in losses.items()],

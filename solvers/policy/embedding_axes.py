@@ -1,0 +1,46 @@
+"""What a policy knows of an item before anything is acquired: where its embedding lies along a few axes.
+
+Of few coordinates each is an axis; of many, the axes are those along which the rows differ most (principal components),
+which no label has chosen: rows that judge the policy have told them nothing that matters.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.arrays import Floats, Singles
+from models.columns import FARTHEST
+
+MOST_AXES = 16
+"""Every node looks at all of them, so they are few."""
+MOST_ROWS = 20_000
+"""Rows that axes are found by."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EmbeddingAxes:
+    """centre: (d,) what is taken off an embedding; axes: (d, k) float32, along which it is measured then."""
+
+    centre: Floats
+    axes: Singles
+
+    @classmethod
+    def of(cls, embeddings: Singles) -> "EmbeddingAxes":
+        """Find the axes of some embeddings, (n, d), none of them all alike."""
+        from sklearn.decomposition import PCA
+
+        dimensions = embeddings.shape[1]
+        if dimensions <= MOST_AXES:
+            return cls(np.zeros(dimensions), np.eye(dimensions, dtype=np.float32))
+        some = np.asarray(embeddings[:: 1 + (len(embeddings) - 1) // MOST_ROWS], dtype=np.float64)
+        most = min(MOST_AXES, *some.shape)
+        found = PCA(most, svd_solver="randomized", random_state=0).fit(some)
+        return cls(np.asarray(found.mean_), found.components_.T.astype(np.float32))
+
+    def measure(self, embeddings: Singles | Floats) -> Floats:
+        """Tell where embeddings, (n, d), lie: (n, k).
+
+        >>> EmbeddingAxes(np.array([1.0, 0.0]), np.array([[2.0], [0.0]], np.float32)).measure(np.ones((1, 2)) * 3)
+        array([[4.]])
+        """
+        return np.clip((np.asarray(embeddings, dtype=np.float64) - self.centre) @ self.axes, -FARTHEST, FARTHEST)

@@ -1,0 +1,192 @@
+"""A policy that knows an item's embedding before anything is acquired."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models import InvalidRequest, Trace, TraceSpec, dataset_from_columns
+from models.policy import AcquireDecision, ClassifyDecision, PolicyOptions, PolicyQuery, PolicyTarget, RolloutItem
+from solvers import Run
+from solvers.policy import PolicyPlan, fit
+from solvers.policy.embedding_axes import MOST_AXES, EmbeddingAxes
+from tests.solvers.policy.problems import QUICK, trace
+
+NAMES = ("north", "south", "both")
+COSTS = (1.0, 1.0, 4.0)
+BOOSTED = PolicyOptions(learner="regression", points=6, folds=3, trees=12, depth=3)
+CASES = {
+    "filter tree": QUICK,
+    "regression": BOOSTED,
+    "grown": BOOSTED.model_copy(update={"graph": "grown"}),
+    "groups": QUICK.model_copy(update={"subsets": 2}),
+}
+
+
+def halves(rows: int, seed: int, dimensions: int = 3) -> Trace:
+    """Draw a trace of two experts, each right about its own half of the items and guessing in the other, and a dear one
+    that is right about both; only the embedding tells the half, in the first place after noise."""
+    rng = np.random.default_rng(seed)
+    label, half = rng.integers(4, size=rows), rng.integers(2, size=rows)
+    guess = rng.integers(4, size=(rows, 2))
+    columns: dict[str, Any] = {"label": label, "both": np.where(rng.random(rows) < 0.97, label, guess[:, 0])}
+    for place, name in enumerate(NAMES[:2]):
+        columns[name] = np.where((half == place) & (rng.random(rows) < 0.97), label, guess[:, place])
+    embeddings = 0.3 * rng.normal(size=(rows, dimensions))
+    embeddings[:, 0] += 2.0 * half
+    classifiers = [{"name": name, "cost": cost, "prediction": name} for name, cost in zip(NAMES, COSTS, strict=True)]
+    spec = {"kind": "trace", "label": "label", "unit": "ms", "classifiers": classifiers}
+    made = dataset_from_columns(TraceSpec.model_validate(spec), columns, embeddings.astype(np.float32))
+    assert isinstance(made, Trace)
+    return made
+
+
+@cache
+def built(case: str, dimensions: int = 3) -> PolicyPlan:
+    """Build a policy that knows embeddings."""
+    options = CASES[case].model_copy(update={"embeddings": True})
+    return fit(halves(900, 0, dimensions), options, np.random.default_rng(0), Run()).plan
+
+
+def right(plan: PolicyPlan, fresh: Trace, budget: float) -> tuple[float, float]:
+    """Say how often a policy is right about fresh items, and what they cost."""
+    ran = plan.run(plan.cells_of(fresh), [str(row) for row in range(fresh.rows)], PolicyTarget(budget=budget))
+    return float((ran.labels == fresh.labels).mean()), float(ran.costs.mean())
+
+
+def items_of(dataset: Trace, count: int) -> list[RolloutItem]:
+    """Give the first rows as callers send them."""
+    return [
+        RolloutItem(
+            item=f"item-{row}",
+            embedding=tuple(dataset.embeddings[row].tolist()),
+            sensors={name: dataset.classes[int(dataset.predictions[row, m])] for m, name in enumerate(NAMES)},
+        )
+        for row in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("case", "dimensions"), [("filter tree", 3), ("regression", 3), ("regression", 40), ("grown", 3), ("grown", 40)]
+)
+def test_an_item_goes_at_once_to_the_expert_that_its_embedding_tells(case: str, dimensions: int) -> None:
+    """Without it a budget of one expert buys three fifths of right answers; a mixture with the dear one is no match."""
+    fresh, plan = halves(2000, 1, dimensions), built(case, dimensions)
+    accuracy, cost = right(plan, fresh, 1.2)
+    assert accuracy > 0.9
+    assert cost < 1.25
+    for half, expert in enumerate(NAMES[:2]):
+        query = PolicyQuery(budget=1.2, item="i", embedding=(2.0 * half, *([0.0] * (dimensions - 1))))
+        step = plan.decide(query)
+        assert (step.action, getattr(step, "sensor", None)) == ("acquire", expert)
+
+
+def test_without_the_embedding_the_same_budget_buys_less() -> None:
+    blind = fit(halves(900, 0), BOOSTED, np.random.default_rng(0), Run()).plan
+    assert right(blind, halves(2000, 1), 1.2)[0] < 0.75
+    assert blind.dimensions == 0
+
+
+def test_what_is_said_of_a_budget_comes_true() -> None:
+    plan, fresh = built("regression"), halves(4000, 2)
+    for budget in (0.5, 1.0, 1.2):
+        said, *_ = plan.reached(PolicyTarget(budget=budget))
+        assert said == pytest.approx(right(plan, fresh, budget)[0], abs=0.035)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_steps_lead_where_rollouts_do(case: str) -> None:
+    plan = built(case)
+    items = items_of(halves(30, 3), 30)
+    for budget in (0.0, 0.6, 1.2, 3.0, 9.0):
+        target = PolicyTarget(budget=budget)
+        for item, ran in zip(items, plan.rollouts(items, target).items, strict=True):
+            acquired: dict[str, Any] = {}
+            while isinstance(step := plan.decide(_query(item, target, acquired)), AcquireDecision):
+                acquired |= {name: item.sensors[name] for name in (step.sensor, *step.then)}
+            assert (step.label, sorted(acquired)) == (ran.label, sorted(ran.path))
+
+
+def _query(item: RolloutItem, target: PolicyTarget, acquired: Mapping[str, Any]) -> PolicyQuery:
+    return PolicyQuery(budget=target.budget, item=item.item, embedding=item.embedding, acquired=dict(acquired))
+
+
+def test_with_nothing_acquired_the_answer_is_what_the_embedding_tells() -> None:
+    """Here it tells the half and no class, so any of the four is as likely."""
+    step = built("regression").decide(PolicyQuery(budget=0.0, item="i", embedding=(0.0, 0.0, 0.0)))
+    assert isinstance(step, ClassifyDecision)
+    assert max(step.probabilities.values()) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ({}, "embedding: is missing: this policy knows 3 numbers of each item from the start"),
+        ({"embedding": (1.0, 2.0)}, "embedding: must have 3 numbers, as the build's; has 2"),
+    ],
+)
+def test_an_embedding_that_does_not_fit_is_refused(query: dict[str, Any], why: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        built("filter tree").decide(PolicyQuery(**query))
+    assert str(refused.value) == why
+    item = items_of(halves(30, 4), 1)[0].model_copy(update={"embedding": query.get("embedding")})
+    with pytest.raises(InvalidRequest, match=f"^items.0.{why.partition(';')[0]}"):
+        built("filter tree").rollouts([item], PolicyTarget())
+
+
+def test_an_embedding_is_refused_where_none_was_learned_from() -> None:
+    blind = fit(trace(), QUICK, np.random.default_rng(0), Run()).plan
+    with pytest.raises(InvalidRequest, match=r"^embedding: means nothing here: .* without embeddings"):
+        blind.decide(PolicyQuery(embedding=(1.0,)))
+
+
+@pytest.mark.parametrize("params", [{"embeddings": True}, {"embedder": "minilm"}])
+def test_a_dataset_without_embeddings_is_refused(params: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest, match=f"^{next(iter(params))}: asks for embeddings, and the dataset has none"):
+        fit(trace(), QUICK.model_copy(update=params), np.random.default_rng(0), Run())
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"embedding_centre": np.zeros(2)},
+        {"embedding_axes": np.zeros((3, 2), dtype=np.float32)},
+        {"embedding_centre": np.empty(0), "embedding_axes": np.empty((0, 0), dtype=np.float32)},
+        {"embedding_centre": np.full(3, 1e40)},
+        {"embedding_axes": np.full((3, 3), np.inf, dtype=np.float32)},
+        {"owners": np.array([0, 1, 2, 2, 3, 3], dtype=np.int32)},
+        {"labelled": np.ones(6, dtype=np.bool_)},
+    ],
+)
+def test_a_plan_whose_axes_do_not_fit_is_none(broken: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest, match="this is no policy plan"):
+        replace(built("filter tree"), **broken)
+
+
+def test_few_coordinates_are_the_axes_and_of_many_those_that_differ_most() -> None:
+    rng = np.random.default_rng(0)
+    few = rng.normal(size=(50, MOST_AXES)).astype(np.float32)
+    assert np.array_equal(EmbeddingAxes.of(few).measure(few), few)
+    directions = np.linalg.qr(rng.normal(size=(60, 3)))[0]
+    many = (10 * rng.normal(size=(500, 3)) @ directions.T + 0.1 * rng.normal(size=(500, 60))).astype(np.float32)
+    found = EmbeddingAxes.of(many).axes
+    assert found.shape == (60, MOST_AXES)
+    assert np.allclose(np.linalg.norm(directions.T @ found[:, :3], axis=0), 1, atol=1e-3)
+
+
+@settings(max_examples=50)
+@given(st.integers(2, 40), st.integers(2, 60), st.integers(0, 99))
+def test_axes_do_not_depend_on_where_the_centre_is(rows: int, dimensions: int, seed: int) -> None:
+    """As many are kept as rows can tell; alike rows are none the worse."""
+    rng = np.random.default_rng(seed)
+    embeddings = rng.normal(size=(rows, dimensions)).astype(np.float32)
+    axes = EmbeddingAxes.of(embeddings)
+    measured = axes.measure(embeddings)
+    assert measured.shape[1] == (dimensions if dimensions <= MOST_AXES else min(MOST_AXES, rows))
+    if dimensions > MOST_AXES:
+        assert np.allclose(measured.mean(axis=0), 0, atol=1e-4)
