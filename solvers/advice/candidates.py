@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from models import Dataset, ParsimonyError
+from models import Dataset, DatasetFacts, InvalidRequest, ParsimonyError, Value
 from models.advice import LeftOut
 from models.errors import Cancelled, SolverTimeout
 from solvers.alternatives import Replay
@@ -53,20 +53,39 @@ def candidates_of(
 
 
 def _tried(solver: Solver[Any], learned: Dataset, fresh: Dataset, seed: int, run: Run, until: float) -> list[Candidate]:
-    """Build a method by each of its trials, and try its settings; raises SolverTimeout if it takes too long."""
+    """Build a method by each of its trials that the dataset allows, and try its settings. A later trial that takes too
+    long leaves what those before it gave; raises SolverTimeout if the first does."""
     assert solver.trade_offs is not None
-    every = []
-    for at, params in enumerate(solver.trials):
-        options = solver.options.model_validate(dict(params))
-        steps = SUBJECT_STEPS // len(solver.trials)
+    every = list[Candidate]()
+    trials = _allowed(solver, learned)
+    for at, (params, options) in enumerate(trials):
+        steps = SUBJECT_STEPS // len(trials)
         part = part_of(run.progress, at * steps, (at + 1) * steps, SUBJECT_STEPS)
         limited = _limited(replace(run, progress=part), solver.name, until)
-        plan = solver.fit(learned, options, np.random.default_rng(seed), limited).plan
+        try:
+            plan = solver.fit(learned, options, np.random.default_rng(seed), limited).plan
+        except SolverTimeout:
+            if every:
+                break
+            raise
         every += [
             Candidate(solver.name, params, trade_off.query, trade_off.replay)
             for trade_off in solver.trade_offs(plan, fresh)
         ]
     return every
+
+
+def _allowed(solver: Solver[Any], learned: Dataset) -> list[tuple[Mapping[str, Any], Value]]:
+    """List the trials that a dataset allows, the first in any case, for what refuses that refuses the method."""
+    trials = [(params, solver.options.model_validate(dict(params))) for params in solver.trials]
+    allowed, facts = trials[:1], DatasetFacts.of(learned)
+    for params, options in trials[1:]:
+        try:
+            solver.check(facts, options)
+        except InvalidRequest:
+            continue
+        allowed.append((params, options))
+    return allowed
 
 
 def _limited(run: Run, name: str, until: float) -> Run:

@@ -50,6 +50,7 @@ solver = Solver(
     classifiers=classifiers,
     check=check,
     trade_offs=trade_offs,
+    trials=({}, {"embeddings": True}),
 )
 
 __all__ = ["PolicyPlan", "fit", "solver", "traffic"]

@@ -72,6 +72,17 @@ def nameless(server: Server) -> Iterator[str]:
     server.client.delete("/v1/artifacts/portfolio/nameless")
 
 
+@pytest.fixture(scope="module")
+def knowing(server: Server) -> Iterator[str]:
+    """Import a policy that knows embeddings, and give its name."""
+    data = next(artifacts({"policy": BUILDS["policy"] | {"embedder": "embedder"}}, "knowing"))
+    headers = {"content-type": "application/octet-stream"}
+    assert server.client.post("/v1/artifacts/import", content=data, headers=headers).status_code == 201
+    wait_for(lambda: server.client.get("/v1/policies/knowing/curve").status_code == 200, 20, "it is not loaded")
+    yield "knowing"
+    server.client.delete("/v1/artifacts/policy/knowing")
+
+
 def artifacts(builds: dict[str, dict[str, Any]] = BUILDS, name: str = "digits") -> Iterator[bytes]:
     """Fit the artifacts, as a worker would."""
     spec, columns, vectors = trace_table()
@@ -310,6 +321,52 @@ def test_a_paced_stream_calls_nobody_beyond_its_rate_limit(server: Server) -> No
         called += [step["classifier"] for step in reply.json().get("steps", [])]
     assert max(called.count(name) for name in names) == 2
     assert len(called) <= 2 * len(names)
+
+
+def test_a_policy_that_knows_embeddings_runs_by_one_or_by_the_items_text(
+    server: Server, models: ModelServer, knowing: str
+) -> None:
+    """A step is told the same embedding, and says the same; the text costs a call of the embedder."""
+    path, text = f"/v1/policies/{knowing}", json.dumps(image(5))
+    given = server.client.post(
+        f"{path}/runs", json={"item": image(5), "embedding": vector(5), "budget": 6.0, "id": "5"}
+    )
+    made = server.client.post(f"{path}/runs", json={"item": image(5), "text": text, "budget": 6.0, "id": "5"})
+    assert given.json()["label"] == made.json()["label"]
+    embedded, *acquired = [step["classifier"] for step in made.json()["steps"]]
+    assert (embedded, acquired) == ("embedder", [step["classifier"] for step in given.json()["steps"]])
+    assert models.counted()["calls"]["embedder"] == 1
+    step = server.client.post(f"{path}/steps", json={"embedding": vector(5), "budget": 6.0, "item": "5"}).json()
+    assert step.get("sensor") == (acquired[0] if acquired else None)
+
+
+def test_a_policy_that_knows_embeddings_pays_nothing_before_it_has_one(
+    server: Server, models: ModelServer, knowing: str
+) -> None:
+    path = f"/v1/policies/{knowing}"
+    lacking = server.client.post(f"{path}/runs", json={"item": image(5)})
+    assert (lacking.status_code, lacking.json()["errors"][0]["loc"]) == (422, ["embedding"])
+    unreachable = server.client.post(f"{path}/runs", json={"item": "text", "min_accuracy": 1.0})
+    assert unreachable.status_code == 409
+    assert models.counted()["calls"] == {}
+    models.switch(embedder="error")
+    failed = server.client.post(f"{path}/runs", json={"item": "text"})
+    assert failed.status_code == 502
+    assert "there is no embedding: embedder: " in failed.json()["detail"]
+    assert set(models.counted()["calls"]) == {"embedder"}
+
+
+@pytest.mark.parametrize(("field", "value"), [("embedding", [0.5]), ("text", "a text")])
+def test_what_a_policy_without_embeddings_cannot_use_is_refused(server: Server, field: str, value: Any) -> None:
+    reply = run(server, "policy", item=image(5), **{field: value})
+    assert reply.status_code == 422
+    assert "built without embeddings" in reply.json()["detail"]
+
+
+def test_side_by_side_a_policy_that_needs_an_embedding_says_so(server: Server, knowing: str) -> None:
+    (told,) = server.client.get("/v1/decisions", params={"name": knowing}).json()["items"]
+    assert told["decision"] is None
+    assert "embedding: is missing" in told["refusal"]
 
 
 def test_a_policy_acquires_answers_and_combines_them(server: Server) -> None:

@@ -15,6 +15,7 @@ from solvers.advice import advise
 from solvers.advice.advise import Parts
 from solvers.advice.sentence import sentence_of
 from solvers.base import generator
+from tests.solvers.policy.problems import halves
 from tests.support.replays import COSTS, NAMES, World
 
 ROWS, SEED = 600, 5
@@ -64,6 +65,18 @@ def test_a_trace_without_embeddings_gets_advice_on_cascade_and_policy() -> None:
     assert [one.method for one in advice["left_out"]] == ["portfolio"]
     assert "embeddings" in advice["left_out"][0].reason
     assert advice["rows"].build + advice["rows"].choosing + advice["rows"].reporting == ROWS
+
+
+def test_a_policy_is_tried_with_embeddings_and_without_them() -> None:
+    """Only what the item's embedding tells leads it to the expert that knows it."""
+    advice = advise(halves(600, 0), AdviceLimits(budget=1.2), SEED, 600, Run())
+    own = _method(advice, "policy")
+    assert own.params == {"embeddings": True}
+    assert own.accuracy is not None
+    assert own.accuracy > 0.85
+    assert own.cost is not None
+    assert own.cost < 1.3
+    assert _method(advice_on_a_trace(), "policy").params == {}
 
 
 def test_the_cascades_figures_are_those_of_walking_the_reporting_rows_one_by_one() -> None:

@@ -14,6 +14,27 @@ from tests.support.samples import FEATURES_SPEC, TRACE_SPEC, feature_columns, tr
 
 QUICK = PolicyOptions(learner="filter_tree", answers="linear", points=5, folds=2)
 """Options without trees: nothing is compiled."""
+EXPERTS = ("north", "south", "both")
+
+
+def halves(rows: int, seed: int, dimensions: int = 3) -> Trace:
+    """Draw a trace of two experts, each right about its own half of the items and guessing in the other, and a dear one
+    that is right about both; only the embedding tells the half, in the first place after noise."""
+    rng = np.random.default_rng(seed)
+    label, half = rng.integers(4, size=rows), rng.integers(2, size=rows)
+    guess = rng.integers(4, size=(rows, 2))
+    columns: dict[str, Any] = {"label": label, "both": np.where(rng.random(rows) < 0.97, label, guess[:, 0])}
+    for place, name in enumerate(EXPERTS[:2]):
+        columns[name] = np.where((half == place) & (rng.random(rows) < 0.97), label, guess[:, place])
+    embeddings = 0.3 * rng.normal(size=(rows, dimensions))
+    embeddings[:, 0] += 2.0 * half
+    classifiers = [
+        {"name": name, "cost": cost, "prediction": name} for name, cost in zip(EXPERTS, (1.0, 1.0, 4.0), strict=True)
+    ]
+    spec = {"kind": "trace", "label": "label", "unit": "ms", "classifiers": classifiers}
+    made = dataset_from_columns(TraceSpec.model_validate(spec), columns, embeddings.astype(np.float32))
+    assert isinstance(made, Trace)
+    return made
 
 
 def trace(rows: int = 400, seed: int = 0) -> Trace:

@@ -10,15 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import InvalidRequest, Trace, TraceSpec, dataset_from_columns
+from models import InvalidRequest, Trace
 from models.policy import AcquireDecision, ClassifyDecision, PolicyOptions, PolicyQuery, PolicyTarget, RolloutItem
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
 from solvers.policy.embedding_axes import MOST_AXES, EmbeddingAxes
-from tests.solvers.policy.problems import QUICK, trace
+from tests.solvers.policy.problems import EXPERTS, QUICK, halves, trace
 
-NAMES = ("north", "south", "both")
-COSTS = (1.0, 1.0, 4.0)
 BOOSTED = PolicyOptions(learner="regression", points=6, folds=3, trees=12, depth=3)
 CASES = {
     "filter tree": QUICK,
@@ -26,24 +24,6 @@ CASES = {
     "grown": BOOSTED.model_copy(update={"graph": "grown"}),
     "groups": QUICK.model_copy(update={"subsets": 2}),
 }
-
-
-def halves(rows: int, seed: int, dimensions: int = 3) -> Trace:
-    """Draw a trace of two experts, each right about its own half of the items and guessing in the other, and a dear one
-    that is right about both; only the embedding tells the half, in the first place after noise."""
-    rng = np.random.default_rng(seed)
-    label, half = rng.integers(4, size=rows), rng.integers(2, size=rows)
-    guess = rng.integers(4, size=(rows, 2))
-    columns: dict[str, Any] = {"label": label, "both": np.where(rng.random(rows) < 0.97, label, guess[:, 0])}
-    for place, name in enumerate(NAMES[:2]):
-        columns[name] = np.where((half == place) & (rng.random(rows) < 0.97), label, guess[:, place])
-    embeddings = 0.3 * rng.normal(size=(rows, dimensions))
-    embeddings[:, 0] += 2.0 * half
-    classifiers = [{"name": name, "cost": cost, "prediction": name} for name, cost in zip(NAMES, COSTS, strict=True)]
-    spec = {"kind": "trace", "label": "label", "unit": "ms", "classifiers": classifiers}
-    made = dataset_from_columns(TraceSpec.model_validate(spec), columns, embeddings.astype(np.float32))
-    assert isinstance(made, Trace)
-    return made
 
 
 @cache
@@ -65,7 +45,7 @@ def items_of(dataset: Trace, count: int) -> list[RolloutItem]:
         RolloutItem(
             item=f"item-{row}",
             embedding=tuple(dataset.embeddings[row].tolist()),
-            sensors={name: dataset.classes[int(dataset.predictions[row, m])] for m, name in enumerate(NAMES)},
+            sensors={name: dataset.classes[int(dataset.predictions[row, m])] for m, name in enumerate(EXPERTS)},
         )
         for row in range(count)
     ]
@@ -80,7 +60,7 @@ def test_an_item_goes_at_once_to_the_expert_that_its_embedding_tells(case: str, 
     accuracy, cost = right(plan, fresh, 1.2)
     assert accuracy > 0.9
     assert cost < 1.25
-    for half, expert in enumerate(NAMES[:2]):
+    for half, expert in enumerate(EXPERTS[:2]):
         query = PolicyQuery(budget=1.2, item="i", embedding=(2.0 * half, *([0.0] * (dimensions - 1))))
         step = plan.decide(query)
         assert (step.action, getattr(step, "sensor", None)) == ("acquire", expert)

@@ -14,6 +14,9 @@ const ROOM = { head: 120, row: 52 }; // pixels of the picture of the ways, and o
 /** Write a cost with seven digits, never below it, so that a budget of it is enough. */
 const enoughFor = (cost) => Number((cost * (1 + 6e-7)).toPrecision(7));
 
+/** Read the numbers of an embedding: between commas, blanks or brackets. */
+const numbersOf = (written) => written.split(/[\s,[\]]+/).filter(Boolean).map(Number);
+
 /** The point of the curve that an artifact's worth is about, or nearest to it; none where that was not measured. */
 function usualOf({ points }, { worth }) {
   if (!worth) return null;
@@ -239,12 +242,17 @@ page(async ({ solver, name }) => {
     }));
   };
   const costOfSensor = Object.fromEntries(record.summary.sensors.map((one) => [one.name, one.cost]));
+  const dimensions = record.summary.embedding?.dimensions ?? 0; // none in versions that were built before
   const walked = h("div");
-  const begin = (budget, item) => {
+  const begin = (budget, item, written) => {
+    if (dimensions && !written) {
+      fill(walked, h("p", { class: "hint" }, `Give the item's embedding above, ${dimensions} numbers: this policy knows it from the start.`));
+      return;
+    }
     const request = (known) => ({
       method: "POST",
       path: path("steps"),
-      json: { ...(budget ? { budget: Number(budget) } : {}), item, acquired: known },
+      json: { ...(budget ? { budget: Number(budget) } : {}), ...(dimensions ? { embedding: numbersOf(written) } : {}), item, acquired: known },
     });
     fill(
       walked,
@@ -281,6 +289,17 @@ page(async ({ solver, name }) => {
         placeholder: "console",
         hint: "between two trade-offs the id decides which one the item takes",
       },
+      ...(dimensions
+        ? [
+            {
+              name: "embedding",
+              label: "The item's embedding, for the walk below",
+              text: true,
+              placeholder: "0.12, -0.4, …",
+              hint: `${dimensions} numbers, as the dataset had them: this policy knows them before anything is acquired`,
+            },
+          ]
+        : []),
     ],
     ask: ({ budget }) => ({ path: path("traffic", { budget }) }),
     show: (traffic) =>
@@ -298,12 +317,12 @@ page(async ({ solver, name }) => {
         traffic.points.filter((one) => one.share >= SHOWN_SHARE),
         { records: true },
       ),
-    after: (traffic, { budget, item }) => {
+    after: (traffic, { budget, item, embedding }) => {
       costs.draw(drawCosts(curve, traffic)).then(() => onPick(costs, ([, , bound]) => panel.set("budget", enoughFor(bound))));
       dag.retold({ path: path("traffic", { budget }) });
       if (!traffic) return dag.blank("There is no traffic to draw for this budget.");
       dag.draw(drawDag(traffic));
-      begin(budget, item || "console");
+      begin(budget, item || "console", embedding);
     },
   });
   fill(
