@@ -281,6 +281,45 @@ def test_a_text_without_an_embedding_is_told_why(
     assert "no endpoint has this name" in post(server, what, **here, **asked).json()["detail"]
 
 
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory: pytest.TempPathFactory, models: ModelServer) -> Iterator[Server]:
+    """Run a server that gives a decision little time, with the same artifacts."""
+    folder = tmp_path_factory.mktemp("hasty")
+    with running_server(folder, endpoint_hosts="127.0.0.1", secret_test=KEY, solve_timeout_s=patient(0.7)) as server:
+        fill(server, models)
+        yield server
+
+
+@pytest.mark.parametrize("what", ["route", "assignments"])
+def test_the_time_of_a_decision_is_over_while_its_embedder_hangs(hasty: Server, models: ModelServer, what: str) -> None:
+    text = json.dumps(image(0))
+    texts = {"text": text} if what == "route" else {"texts": [text, json.dumps(image(1))]}
+    asked = texts | {"budget": {"fraction": 0.5}}
+    assert post(hasty, what, **asked).status_code == 200
+    models.switch(embedder="hang")
+    reply = post(hasty, what, **asked)
+    assert (reply.status_code, reply.json()["type"]) == (504, "urn:parsimony:run-timeout")
+    assert "there is no embedding: embedder: no answer within" in reply.json()["detail"]
+    assert models.counted()["calls"] == {"embedder": 1}
+    wait_for(lambda: models.counted()["left"].get("embedder") == 1, 5, "its call is not given up")
+    hasty.client.put("/v1/endpoints/embedder", json=endpoints(models)["embedder"] | {"timeout_s": 0.05})
+    own = post(hasty, what, **asked)
+    hasty.client.put("/v1/endpoints/embedder", json=endpoints(models)["embedder"])
+    assert (own.status_code, own.json()["type"]) == (502, "urn:parsimony:endpoint-failed"), "it is the embedder's time"
+
+
+def test_the_time_of_runs_is_over_while_their_embedder_hangs(server: Server, models: ModelServer) -> None:
+    models.switch(embedder="hang")
+    items = [{"item": image(i), "text": json.dumps(image(i))} for i in range(3)]
+    limits = {"budget": {"per_query": 4.0}, "timeout_s": 0.4}
+    alone = run(server, "portfolio", **items[0], **limits)
+    assert (alone.status_code, alone.json()["type"]) == (504, "urn:parsimony:run-timeout")
+    many = run(server, "portfolio", items=items, **limits).json()["items"]
+    assert [(item["status"], "no answer within" in item["error"]) for item in many] == [(504, True)] * 3
+    assert models.counted()["calls"] == {"embedder": 2}, "nothing is called without an embedding"
+    assert server.client.get("/v1/endpoints/embedder").json()["circuit"] == "closed", "the time was the caller's"
+
+
 def test_an_artifact_without_an_embedder_says_so(server: Server, nameless: str) -> None:
     for what, body in (("route", {"text": "a"}), ("assignments", {"texts": ["a", "b"]})):
         reply = server.client.post(f"/v1/portfolios/{nameless}/{what}", json={**body, "budget": {"fraction": 0.5}})
