@@ -281,6 +281,34 @@ def test_a_text_without_an_embedding_is_told_why(
     assert "no endpoint has this name" in post(server, what, **here, **asked).json()["detail"]
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"budget": {"per_query": 1e-6}},
+        {"min_accuracy": 1.0},
+        {"classifiers": {name: {"at_most": 0} for name in COSTS}},
+        {"groups": {"labels": ["a", "b"], "limits": {"b": {"budget": {"total": 1e-6}}}}},
+    ],
+    ids=["budget", "accuracy", "classifiers", "groups"],
+)
+def test_texts_whose_limits_cannot_be_kept_are_refused_before_they_are_embedded(
+    server: Server, models: ModelServer, asked: dict[str, Any]
+) -> None:
+    def infeasible() -> float:
+        label = 'parsimony_decisions_total{name="digits",outcome="infeasible",solver="portfolio"}'
+        lines = server.client.get("/metrics").text.splitlines()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(label))
+
+    before, texts = infeasible(), [json.dumps(image(i)) for i in range(2)]
+    reply = post(server, "assignments", texts=texts, **asked)
+    plain = post(server, "assignments", queries=[vector(i) for i in range(2)], **asked)
+    assert (reply.status_code, reply.json()["type"]) == (409, "urn:parsimony:infeasible"), reply.text
+    assert reply.json()["detail"] == plain.json()["detail"]
+    assert reply.json().get("conflict") == plain.json().get("conflict")
+    assert models.counted()["calls"] == {}
+    assert infeasible() == before + 2
+
+
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory: pytest.TempPathFactory, models: ModelServer) -> Iterator[Server]:
     """Run a server that gives a decision little time, with the same artifacts."""
