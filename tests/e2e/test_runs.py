@@ -927,6 +927,33 @@ def test_commands_with_a_store_of_their_own_call_from_where_they_are(
 
 
 @pytest.mark.browser
+@pytest.mark.skipif(visits.CHROMIUM is None, reason="Chromium is not installed (Debian: apt-get install chromium)")
+def test_the_console_routes_a_text_once_it_is_sent(server: Server, models: ModelServer, nameless: str) -> None:
+    written = json.dumps(image(3))
+    with visits.browser() as browser, visits.visit(browser, server.url) as visit:
+        page = visit.page
+        page.goto("/artifacts/portfolio/digits")
+        panel = page.get_by_role("region", name="Route a text")
+        panel.get_by_label("Text").fill(written)
+        panel.get_by_label("Budget").fill("0.7")
+        assert models.counted()["calls"] == {}, "each letter would be paid for"
+        panel.get_by_role("button", name="Route it").click()
+        reply = post(server, "route", query=vector(3), budget={"fraction": 0.7}).json()
+        expect(panel.locator("strong")).to_have_text(reply["classifier"])
+        assert models.counted()["calls"] == {"embedder": 1}
+        expect(panel.get_by_role("button", name="Copy curl")).to_be_visible()
+        panel.get_by_label("Budget").fill("0.0000001")
+        panel.get_by_role("button", name="Route it").click()
+        expect(panel.get_by_role("alert")).to_contain_text("the cheapest way to answer a query costs")
+        page.goto(f"/artifacts/portfolio/{nameless}")
+        expect(page.get_by_role("region", name="Assign a batch")).to_be_visible()
+        expect(panel).to_have_count(0)
+        assert visit.outside == []
+        refused = ("404", "409")  # their dataset, which was never here; and the budget
+        assert all(any(status in one for status in refused) for one in visit.complaints), visit.complaints
+
+
+@pytest.mark.browser
 def test_the_console_registers_tries_and_forgets_an_endpoint(server: Server, models: ModelServer) -> None:
     with visits.browser() as browser, visits.visit(browser, server.url) as visit:
         page = visit.page
