@@ -169,6 +169,53 @@ def test_a_deadline_holds_whatever_hangs(server: Server, models: ModelServer) ->
     assert reply.json()["label"] is not None
 
 
+@pytest.mark.parametrize("faulty", COSTS)
+@pytest.mark.parametrize(
+    ("fault", "said", "tries"),
+    [
+        ("slow", None, 1),
+        ("busy-once", None, 2),
+        ("busy", "answered 429", 2),
+        ("error", "answered 500", 1),
+        ("hang", "no answer within", 1),
+        ("reset", "the connection broke", 1),
+        ("garbage", "no JSON", 1),
+        ("endless", "bytes", 1),
+        ("wrong-shape", "", 1),
+        ("redirect", "redirects are not followed", 1),
+    ],
+)
+def test_whatever_a_classifier_does_its_run_is_in_time_and_pays_nothing_twice(
+    server: Server, models: ModelServer, fault: str, said: str | None, tries: int, faulty: str
+) -> None:
+    """Each protocol's classifier by itself; which of them a cascade comes to is for the item to say."""
+    met = 0
+    for place in range(3):
+        models.switch(**{faulty: fault})
+        started = time.monotonic()
+        reply = run(server, "cascade", item=image(place), deadline=1500.0)
+        assert time.monotonic() - started < 1.5 + patient(1.0)
+        assert reply.status_code in (200, 502, 504), reply.text
+        called = models.counted()["calls"]
+        assert all(count <= (tries if name == faulty else 1) for name, count in called.items()), called
+        if not called.get(faulty):
+            continue
+        met += 1
+        assert called[faulty] == tries
+        if reply.status_code != 200:
+            assert said is not None
+            continue
+        told = reply.json()
+        (step,) = [step for step in told["steps"] if step["classifier"] == faulty]
+        assert (step["error"] is None, said is None or said in step["error"]) == (said is None, True), step
+        assert said is None or faulty in told["degraded"]
+        assert step["attempts"] == tries
+        assert told["spent"]["cost"] == pytest.approx(sum(each["cost"] for each in told["steps"]))
+        assert told["spent"]["cost"] <= 1500.0 + 1000 * patient(0.2), "costs are times here"
+    first = server.client.get("/v1/cascades/digits/decision").json()["cascade"][0]
+    assert met or faulty != first, "it was never called"
+
+
 def test_a_portfolio_embeds_routes_and_falls_back(server: Server, models: ModelServer) -> None:
     text = json.dumps(image(2))  # which the dearest can read, for it is asked by chat
     reply = run(server, "portfolio", item=text, budget={"fraction": 0.9}).json()
