@@ -189,6 +189,31 @@ def continuations(rng: np.random.Generator) -> tuple[CascadePlan, Continuations]
     return fitted, fitted.continuations()
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_random_cascades_pass_no_deadline_and_reach_their_last_whenever_they_can(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fitted, ways = continuations(rng)
+    last, worst = fitted.names[ways.last], fitted.worst_case_times
+    reached = 0
+    for _ in range(40):
+        deadline = rng.uniform(fitted.maximum_durations.min(), 1.2 * worst.sum())
+        takes = dict(zip(fitted.names, (worst * rng.uniform(0, 1.5, len(worst))).tolist(), strict=True))
+        says = {name: sure(name, "cat", rng.uniform()) for name in fitted.names if rng.uniform() < 0.7}
+        paths = []
+        for _ in range(2):
+            world = World(says, takes)
+            try:
+                cascaded(fitted, world, deadline=deadline)
+            except (EndpointFailed, RunTimeout):
+                assert last not in says or takes[last] > worst[ways.last]
+            assert world.now <= deadline * (1 + 1e-9)
+            assert len(set(world.called)) == len(world.called), "nothing is called twice"
+            paths.append(world.called)
+        assert paths[0] == paths[1]
+        reached += last in paths[0]
+    assert reached
+
+
 def cheapest_by_hand(ways: Continuations, called: frozenset[int], left: float) -> float:
     """Try every order of every set of classifiers, as far as the states know it."""
     best = inf
