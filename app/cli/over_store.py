@@ -162,6 +162,7 @@ class StoreService:
         vectors, read = read_parts(parts, options, partial(read_query_table, max_bytes=most, run_in=in_this_process))
         live = self._live("portfolio", name, version)
         if isinstance(vectors, tuple):
+            live.plan.refuse_infeasible(len(vectors), read, self._repos.settings.solve_timeout_s)
             vectors = self._embedded(live, vectors)
         assigned = live.plan.assign(live.plan.estimate(vectors), read, self._repos.settings.solve_timeout_s)
         answered: dict[str, Any] = orjson.loads(encode(assigned, live, **facts_of(live, read, assigned)))

@@ -40,7 +40,7 @@ from app.routes.runs import tools_of, unless_gone
 from app.routes.subject import Limits, Subject
 from app.running.embedding import Unembedded, embed, embedder_of, vectors_of
 from app.running.runs import tariff
-from app.serving.answers import LookUp, counted, encode, facts_of
+from app.serving.answers import LookUp, counted, encode, facts_of, refusals_counted
 from app.serving.catalog import Live
 from app.serving.pacing import Single, paced
 from app.store.query_tables import PARQUET, WRITERS, read_query_table
@@ -62,8 +62,9 @@ from solvers.portfolio import PortfolioPlan, solver
 
 router = APIRouter(prefix="/v1/portfolios", tags=["portfolio"])
 PortfolioName = Annotated[str, path_name("digits-moved")]
-SHARE, LEAST_S = 0.8, 0.1
-"""The programme may take this share of the server's limit, less what came before it, and at least so many seconds."""
+SHARE, LEAST_S, TRYING = 0.8, 0.1, 0.2
+"""The programme may take this share of the server's limit, less what came before it, and at least so many seconds.
+TRYING: the share in which it is found out, before texts are embedded, whether their limits can be kept at all."""
 WITH_NPY = f"with a body of {NPY}, Parquet or a form only: "
 MOST_PARTS, MOST_PART_BYTES = 64, 2**22
 """Of a form: how many, and of how many bytes those that are no files."""
@@ -173,6 +174,8 @@ async def assignments(
     more: dict[str, Any] = {}
     vectors: Any = queries
     if isinstance(queries, tuple):
+        embedder_of(live, TEXTS)
+        await solved(context, _refuse_infeasible, context, live, len(queries), options)
         vectors, more["embedding"] = await _embedded(request, context, live, queries, "texts")
     reply = await solved(context, _assign, context, live, vectors, options, read_s, wanted, more)
     return Response(reply, media_type=wanted)
@@ -206,6 +209,12 @@ def _read(
     queries, options = read_json(parts[QUERIES], beside) if kind == JSON else read_parts(parts, beside, read_table)
     refuse_many(context, len(queries), "queries")
     return queries, options, monotonic() - started
+
+
+def _refuse_infeasible(context: Context, live: Live[PortfolioPlan], count: int, options: AssignmentOptions) -> None:
+    """Raise what refuses a batch of texts before these are embedded."""
+    with refusals_counted(live, context.metrics):
+        live.plan.refuse_infeasible(count, options, TRYING * context.settings.solve_timeout_s)
 
 
 def _assign(
@@ -265,7 +274,8 @@ async def route(
     live = await plan_of(context, solver, name, version)
     more: dict[str, Any] = {}
     if request.text is not None:
-        _refuse_unless_affordable(live.plan, request)
+        with refusals_counted(live, context.metrics):
+            _refuse_unless_affordable(live.plan, request)
         (vector,), more["embedding"] = await _embedded(http, context, live, (request.text,), "text")
         request = request.model_copy(update={"query": vector})
     with counted(live, context.metrics):

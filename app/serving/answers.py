@@ -98,14 +98,21 @@ class LookUp(Generic[P]):
 def counted(live: Live[Any], metrics: "Metrics") -> Iterator[None]:
     """Count a decision by its outcome, and time it."""
     started = perf_counter()
+    with refusals_counted(live, metrics):
+        yield
+    metrics.decisions.labels(live.ref.solver, live.ref.name, "answered").inc()
+    metrics.decision_seconds.labels(live.ref.solver).observe(perf_counter() - started)
+
+
+@contextmanager
+def refusals_counted(live: Live[Any], metrics: "Metrics") -> Iterator[None]:
+    """Count what is refused; what is not is no answer yet."""
     try:
         yield
     except ParsimonyError as error:
         outcome = "infeasible" if isinstance(error, Infeasible) else "refused"
         metrics.decisions.labels(live.ref.solver, live.ref.name, outcome).inc()
         raise
-    metrics.decisions.labels(live.ref.solver, live.ref.name, "answered").inc()
-    metrics.decision_seconds.labels(live.ref.solver).observe(perf_counter() - started)
 
 
 def decide(live: Live[Any], query: Value, metrics: "Metrics") -> bytes:

@@ -36,8 +36,9 @@ _ANSWERS = pa.schema(
 
 def read_item_table(path: Path, *, max_bytes: int, most: int, run_in: Callable[..., list[bytes]]) -> list[bytes]:
     """Read the rows of a Parquet file as JSON objects: the columns are the fields of an item, and empty cells are left
-    out. run_in: reads it, in a process that it may end. Raises InvalidRequest, or PayloadTooLarge."""
-    return in_reader(run_in, _rows, path, max_bytes, most)
+    out. max_bytes: bounds the table, and the JSON. run_in: reads it, in a process that it may end. Raises
+    InvalidRequest, or PayloadTooLarge."""
+    return in_reader(run_in, _rows, path, max_bytes, most, where=FILE)
 
 
 def _rows(path: Path, max_bytes: int, most: int) -> list[bytes]:
@@ -48,7 +49,7 @@ def _rows(path: Path, max_bytes: int, most: int) -> list[bytes]:
                 raise PayloadTooLarge(f"there are {said.num_rows} items, the limit is {most} (PARSIMONY_MAX_BATCH)")
             table = read_bounded(path, max_bytes, FILE)
             _refuse_columns(table.column_names)
-            return [_object(number, row) for number, row in enumerate(table.to_pylist(), start=1)]
+            return _objects(table, max_bytes)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise InvalidRequest.at(Fault((FILE,), f"is no readable Parquet: {error}")) from error
 
@@ -60,6 +61,18 @@ def _refuse_columns(names: list[str]) -> None:
         raise InvalidRequest.at(Fault((FILE, stray), f"is none of the columns that are read: {known}"))
     if "item" not in names:
         raise InvalidRequest.at(Fault((FILE, "item"), f"is missing: the columns are {known}"))
+
+
+def _objects(table: pa.Table, max_bytes: int) -> list[bytes]:
+    """Write rows as JSON, no further than the limit: names and numbers are longer there than in the table."""
+    objects, length = list[bytes](), 0
+    for piece in table.to_batches(_PIECE):
+        for row in piece.to_pylist():
+            objects.append(_object(len(objects) + 1, row))
+            length += len(objects[-1])
+            if length > max_bytes:
+                raise PayloadTooLarge(f"the first {len(objects)} rows take more than {max_bytes} bytes as JSON")
+    return objects
 
 
 def _object(number: int, row: dict[str, Any]) -> bytes:

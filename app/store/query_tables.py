@@ -36,7 +36,7 @@ def read_query_table(data: bytes, *, max_bytes: int, run_in: Callable[..., Colum
     with tempfile.NamedTemporaryFile(prefix="parsimony-", suffix=".parquet") as file:
         file.write(data)
         file.flush()
-        return in_reader(run_in, _columns, Path(file.name), max_bytes)
+        return in_reader(run_in, _columns, Path(file.name), max_bytes, where="queries")
 
 
 def in_this_process(work: Callable[..., Columns], *args: Any) -> Columns:
@@ -72,18 +72,31 @@ def _read_columns(table: pa.Table) -> Columns:
 
 
 def read_bounded(path: Path, max_bytes: int, where: str) -> pa.Table:
-    """Read Parquet of no more than so many bytes, unpacked; raises PayloadTooLarge, or InvalidRequest for columns of
-    the same name. where: what is told to be wrong."""
+    """Read Parquet of no more than so many bytes, unpacked and with what stands once in the file written out in every
+    row; raises PayloadTooLarge, or InvalidRequest for columns of the same name. where: what is told to be wrong."""
     said = pa.parquet.read_metadata(path)
+    too_large = PayloadTooLarge(f"the table's {said.num_rows} rows unpack to more than {max_bytes} bytes")
     refuse_many(said.num_columns)
     groups = [said.row_group(number) for number in range(said.num_row_groups)]
     unpacked = sum(group.total_byte_size for group in groups)
     if max(unpacked, said.num_rows * said.num_columns) > max_bytes:
-        raise PayloadTooLarge(f"the table's {said.num_rows} rows unpack to more than {max_bytes} bytes")
+        raise too_large
     table = pa.parquet.read_table(path)
+    table.validate(full=True)  # codes may point outside their dictionary, and would be followed
+    table = _written_out(table)
+    if table.nbytes > max_bytes:
+        raise too_large
     repeated = first_repeated(table.column_names)
     if repeated is not None:
         raise InvalidRequest.at(Fault((where, repeated), "stands twice among the columns"))
+    return table
+
+
+def _written_out(table: pa.Table) -> pa.Table:
+    """Write out the columns that are codes of a dictionary."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(place, field.name, table.column(place).cast(field.type.value_type))
     return table
 
 
@@ -109,8 +122,6 @@ def _numbers(table: pa.Table, name: str) -> NDArray[np.float64]:
 
 def _texts(table: pa.Table) -> list[str]:
     column = table.column("group")
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or column.null_count:
         told = "has missing cells" if column.null_count else f"has the type {column.type}"
         raise InvalidRequest.at(Fault(("queries", "group"), f"{told}, must be text in every row"))

@@ -147,13 +147,14 @@ def is_parquet(path: Path, media_type: str) -> tuple[bool, bytes]:
     return kind in PARQUET_TYPES or (kind in UNTOLD_TYPES and magic == PARQUET_MAGIC), magic
 
 
-def in_reader(run_in: Callable[..., R], work: Callable[..., R], *args: Any) -> R:
-    """Read Parquet where it may end its process; raises InvalidRequest if it does, or takes too long."""
+def in_reader(run_in: Callable[..., R], work: Callable[..., R], *args: Any, where: str = "table") -> R:
+    """Read Parquet where it may end its process; raises InvalidRequest, which says ``where``, if it does, or takes too
+    long."""
     try:
         return run_in(work, *args)
     except (CorruptArtifact, SolverTimeout) as error:
         what = "reading it took too long" if isinstance(error, SolverTimeout) else "reading it ended its process"
-        raise InvalidRequest.at(Fault(("table",), f"is no readable Parquet: {what}")) from error
+        raise InvalidRequest.at(Fault((where,), f"is no readable Parquet: {what}")) from error
 
 
 def _columns(table: pa.Table) -> Columns:

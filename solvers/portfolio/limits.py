@@ -103,6 +103,16 @@ def assign_limited(
     return Within(solution.choice, cost, solution.gap, tuple(_price(*each) for each in priced))
 
 
+def without_floors(request: LimitedOptions) -> LimitedOptions:
+    """Leave out what depends on estimates: what then cannot be kept cannot be kept whatever these are."""
+    groups = request.groups
+    if groups is not None:
+        limits = {name: each.model_copy(update={"accuracy": None}) for name, each in groups.limits.items()}
+        groups = groups.model_copy(update={"limits": limits})
+    rest: dict[str, object] = {"goal": "accuracy", "accuracy": None, "min_group_accuracy": None, "groups": groups}
+    return request.model_copy(update=rest)
+
+
 def _guesses(batch: Batch, request: LimitedOptions, names: tuple[str, ...]) -> list[float]:
     """Guess what a query of each group costs: what its floor needs or, for the highest accuracy, all that it may."""
     n, limits = len(batch.values), request.groups.limits if request.groups is not None else {}

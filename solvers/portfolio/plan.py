@@ -1,6 +1,7 @@
 """What a portfolio build keeps, and how it answers: the labelled samples, the shadow prices, and the curve."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from models.arrays import Bools, Floats, Int64s
-from models.errors import Infeasible
+from models.errors import Infeasible, SolverTimeout
 from models.limit_prices import LimitPrice
 from models.portfolio import (
     Assignment,
@@ -35,6 +36,7 @@ from solvers.portfolio.limits import (
     matrix_of,
     refuse_strangers,
     total_of,
+    without_floors,
 )
 from solvers.portfolio.neighbours.samples import COUNTS
 from solvers.portfolio.query_costs import Size, costs_at
@@ -258,10 +260,7 @@ class PortfolioPlan(PortfolioContents):
                 within = assign_limited(self._batch(values, costs, options), options, limit)
                 return self._within(within, estimates, options)
         n = len(estimates)
-        least = n * self.embedding_cost + float(np.broadcast_to(costs, estimates.shape).min(axis=1).sum())
-        total = np.inf if options.budget is None else self._total(options.budget, n, least)
-        if options.min_accuracy is not None:
-            total = n * self._least_budget("occam", options.min_accuracy, total / n)
+        least, total = self._least_and_most(n, costs, options)
         solve = assign if options.objective == "mean" else assign_min
         room = max(total, least * (1 + ROUNDING)) - n * self.embedding_cost
         gap = GAP if options.gap is None else options.gap
@@ -270,6 +269,28 @@ class PortfolioPlan(PortfolioContents):
         figures = self._figures(solution.choice, estimates, solution.cost, budget, solution.gap)
         price = LimitPrice(limit="budget", at_least=None, at_most=total, used=figures["cost"], price=solution.price)
         return Assignment(**figures, budget=total, prices=(price,) if options.objective == "mean" else ())
+
+    def refuse_infeasible(self, n: int, options: AssignmentOptions, time_limit_s: float | None = None) -> None:
+        """Raise what ``assign`` would of n queries, whatever their estimates: before anything is paid for these. Floors
+        of accuracy within several limits are left out, and what is not found out in time."""
+        costs = self._batch_costs(options)
+        if not isinstance(options, LimitedOptions) or not options.is_constrained:
+            self._least_and_most(n, costs, options)
+            return
+        refuse_strangers(self.classifiers, options)
+        drawn = np.random.default_rng(0).random((n, len(self.classifiers)))  # programmes of equal values take longer
+        batch = self._batch(drawn, costs, options)
+        with suppress(SolverTimeout):
+            assign_limited(batch, without_floors(options), time_limit_s)
+
+    def _least_and_most(self, n: int, costs: Floats, options: AssignmentOptions) -> tuple[float, float]:
+        """Say what n queries cost at least, and may cost at most; raises Infeasible."""
+        each = np.broadcast_to(costs, (n, len(self.classifiers)))
+        least = n * self.embedding_cost + float(each.min(axis=1).sum())
+        total = np.inf if options.budget is None else self._total(options.budget, n, least)
+        if options.min_accuracy is not None:
+            total = n * self._least_budget("occam", options.min_accuracy, total / n)
+        return least, total
 
     def _batch(self, values: Floats, costs: Floats, options: LimitedOptions) -> Batch:
         """Say what is known of a batch, given values, (n, m), and what queries cost, (m,) or (n, m)."""

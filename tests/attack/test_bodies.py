@@ -163,6 +163,72 @@ def test_a_table_that_ends_the_process_which_reads_it_ends_no_other(all_subjects
     assert all_subjects.client.delete("/v1/datasets/good").status_code == 204
 
 
+ZEROS = np.zeros(2_500, np.int32)
+ITEM_BOMBS: dict[str, pa.Table] = {
+    "one text in many rows": pa.table({"item": pa.DictionaryArray.from_arrays(ZEROS, ["z" * 100_000])}),
+    "the same as it is": pa.table({"item": pa.array(["z" * 100_000] * 2_500)}),
+    "one list in many rows": pa.table({"item": pa.array([[0.0] * 20_000] * 1_000)}),
+    "one code in many lists": pa.table(
+        {
+            "item": pa.ListArray.from_arrays(
+                np.arange(0, 2_501 * 100, 100, dtype=np.int32),
+                pa.DictionaryArray.from_arrays(np.zeros(250_000, np.int32), ["z" * 1_000]),
+            )
+        }
+    ),
+    "one long name in many rows": pa.table({"item": pa.array([{"z" * 100_000: True}] * 2_500)}),
+}
+QUERY_BOMBS: dict[str, pa.Table] = {
+    "one list in many rows": pa.table({"embedding": pa.array([[0.0] * 20_000] * 1_000)}),
+    "one group in many rows": pa.table(
+        {"embedding": [[0.0]] * 2_500, "group": pa.DictionaryArray.from_arrays(ZEROS, ["z" * 100_000])}
+    ),
+}
+
+
+def post_items(client: httpx.Client, table: bytes) -> httpx.Response:
+    """Send a table as a file of items."""
+    spec = (None, json.dumps({"solver": "cascade", "name": "plan"}))
+    return client.post("/v1/batches", files={"spec": spec, "file": ("items", table, PARQUET)})
+
+
+def post_queries(client: httpx.Client, table: bytes) -> httpx.Response:
+    """Send a table as queries."""
+    return client.post("/v1/portfolios/plan/assignments?fraction=0.5", content=table, headers={"content-type": PARQUET})
+
+
+@pytest.mark.parametrize(
+    ("post", "bomb"),
+    [
+        *((post_items, ITEM_BOMBS[name]) for name in ITEM_BOMBS),
+        *((post_queries, QUERY_BOMBS[name]) for name in QUERY_BOMBS),
+    ],
+    ids=[*(f"items: {name}" for name in ITEM_BOMBS), *(f"queries: {name}" for name in QUERY_BOMBS)],
+)
+def test_items_and_queries_in_parquet_take_no_more_memory_than_their_limit_allows(
+    all_subjects: Server, post: Any, bomb: pa.Table
+) -> None:
+    out = io.BytesIO()
+    pa.parquet.write_table(bomb, out, compression="zstd")
+    assert len(out.getvalue()) < LIMIT
+    process = psutil.Process(all_subjects.process.pid)
+    before = process.memory_info().rss
+    with httpx.Client(base_url=all_subjects.url, headers=all_subjects.client.headers, timeout=patient(60)) as client:
+        reply = post(client, out.getvalue())
+    assert reply.status_code in (413, 422), reply.text[:300]
+    assert "no endpoint" not in reply.text, "it was read"
+    assert process.memory_info().rss - before < 100_000_000
+
+
+@pytest.mark.parametrize(("post", "where"), [(post_items, "file"), (post_queries, "queries")])
+def test_items_and_queries_that_end_a_process_which_reads_tables_end_no_other(
+    all_subjects: Server, post: Any, where: str
+) -> None:
+    reply = post(all_subjects.client, KILLER)
+    assert (reply.status_code, reply.json()["errors"][0]["loc"]) == (422, [where])
+    assert all_subjects.process.poll() is None
+
+
 @pytest.mark.parametrize(
     "learner",
     [

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import tempfile
 import tracemalloc
 import zipfile
@@ -25,6 +26,7 @@ from app.http.batch_bodies import read_json, read_parts
 from app.http.json_bodies import repeated_name
 from app.processes.sandbox import Sandbox
 from app.store.codec import array_to_bytes
+from app.store.item_tables import read_item_table
 from app.store.query_tables import read_query_table
 from app.store.uploads import here, parse_spec, read_dataset
 from models.errors import InvalidRequest, ParsimonyError
@@ -117,8 +119,58 @@ def _query_table() -> bytes:
 @quick
 def test_changed_queries_in_parquet(reading: Sandbox, data: bytes) -> None:
     with suppress(ParsimonyError):
-        columns = read_query_table(data, max_bytes=MAX_BYTES, run_in=reading)
+        columns = queries_of(data, reading)
         assert columns["embedding"].ndim == 2
+
+
+def _item_table() -> bytes:
+    out = io.BytesIO()
+    beside = {"id": ["a", "b", None] * 3, "text": pa.array(["what it says"] * 9).dictionary_encode()}
+    pa.parquet.write_table(pa.table({"item": [{"a": [0.5, 1.5], "b": None}] * 9, **beside}), out, compression="none")
+    return out.getvalue()
+
+
+def queries_of(table: bytes, run_in: Any) -> dict[str, Any]:
+    """Read queries from Parquet."""
+    return read_query_table(table, max_bytes=MAX_BYTES, run_in=run_in)
+
+
+def items_of(table: bytes, run_in: Any) -> list[bytes]:
+    """Read items from Parquet."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "items.parquet"
+        path.write_bytes(table)
+        return read_item_table(path, max_bytes=MAX_BYTES, most=10, run_in=run_in)
+
+
+@given(mutated(_item_table()))
+@quick
+def test_changed_items_in_parquet(reading: Sandbox, data: bytes) -> None:
+    with suppress(ParsimonyError):
+        items = items_of(data, reading)
+        assert all("item" in json.loads(item) for item in items)
+        assert sum(map(len, items)) <= MAX_BYTES
+
+
+@pytest.mark.parametrize(("read", "where"), [(items_of, "file"), (queries_of, "queries")])
+def test_items_and_queries_that_end_the_process_which_reads_them_are_refused(
+    reading: Sandbox, read: Any, where: str
+) -> None:
+    def ended(*_: Any) -> Any:
+        return reading(os._exit, 3)
+
+    with pytest.raises(InvalidRequest, match="reading it ended its process") as refused:
+        read(_item_table(), ended)
+    assert refused.value.faults[0].loc == (where,)
+    assert len(items_of(_item_table(), reading)) == 9, "the next one is read in another"
+
+
+def test_items_that_were_not_changed_are_read(reading: Sandbox) -> None:
+    told = [
+        {"item": {"a": [0.5, 1.5], "b": None}, "text": "what it says"} | ({"id": i} if i else {})
+        for i in ["a", "b", None] * 3
+    ]
+    assert [json.loads(item) for item in items_of(_item_table(), reading)] == told
 
 
 @given(mutated(array_to_bytes(np.zeros((40, 2), np.float32))))

@@ -1,6 +1,7 @@
 """The threat model: each claim has one name and a test that exists."""
 
 import ast
+import itertools
 import re
 from pathlib import Path
 
@@ -16,6 +17,12 @@ def test_each_claim_has_a_name_of_its_own() -> None:
     names = [name for name, _, _ in CLAIMS]
     rows = re.findall(r"^\| [A-Z]\d+ \|", (ROOT / "deploy/THREATS.md").read_text(), re.M)
     assert len(names) == len(set(names)) == len(rows) > 30
+
+
+def test_each_claim_stands_in_a_table() -> None:
+    lines = (ROOT / "deploy/THREATS.md").read_text().splitlines()
+    before = [one for one, line in itertools.pairwise(lines) if re.match(r"\| [A-Z]\d+ \|", line)]
+    assert {line[:2] for line in before} == {"| ", "|-"}
 
 
 @pytest.mark.parametrize(("path", "test"), [claim[1:] for claim in CLAIMS], ids=[claim[0] for claim in CLAIMS])

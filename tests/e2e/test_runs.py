@@ -281,6 +281,73 @@ def test_a_text_without_an_embedding_is_told_why(
     assert "no endpoint has this name" in post(server, what, **here, **asked).json()["detail"]
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"budget": {"per_query": 1e-6}},
+        {"min_accuracy": 1.0},
+        {"classifiers": {name: {"at_most": 0} for name in COSTS}},
+        {"groups": {"labels": ["a", "b"], "limits": {"b": {"budget": {"total": 1e-6}}}}},
+    ],
+    ids=["budget", "accuracy", "classifiers", "groups"],
+)
+def test_texts_whose_limits_cannot_be_kept_are_refused_before_they_are_embedded(
+    server: Server, models: ModelServer, asked: dict[str, Any]
+) -> None:
+    def infeasible() -> float:
+        label = 'parsimony_decisions_total{name="digits",outcome="infeasible",solver="portfolio"}'
+        lines = server.client.get("/metrics").text.splitlines()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(label))
+
+    before, texts = infeasible(), [json.dumps(image(i)) for i in range(2)]
+    reply = post(server, "assignments", texts=texts, **asked)
+    plain = post(server, "assignments", queries=[vector(i) for i in range(2)], **asked)
+    assert (reply.status_code, reply.json()["type"]) == (409, "urn:parsimony:infeasible"), reply.text
+    assert reply.json()["detail"] == plain.json()["detail"]
+    assert reply.json().get("conflict") == plain.json().get("conflict")
+    assert models.counted()["calls"] == {}
+    assert infeasible() == before + 2
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory: pytest.TempPathFactory, models: ModelServer) -> Iterator[Server]:
+    """Run a server that gives a decision little time, with the same artifacts."""
+    folder = tmp_path_factory.mktemp("hasty")
+    with running_server(folder, endpoint_hosts="127.0.0.1", secret_test=KEY, solve_timeout_s=patient(0.7)) as server:
+        fill(server, models)
+        yield server
+
+
+@pytest.mark.parametrize("what", ["route", "assignments"])
+def test_the_time_of_a_decision_is_over_while_its_embedder_hangs(hasty: Server, models: ModelServer, what: str) -> None:
+    text = json.dumps(image(0))
+    texts = {"text": text} if what == "route" else {"texts": [text, json.dumps(image(1))]}
+    asked = texts | {"budget": {"fraction": 0.5}}
+    assert post(hasty, what, **asked).status_code == 200
+    models.switch(embedder="hang")
+    reply = post(hasty, what, **asked)
+    assert (reply.status_code, reply.json()["type"]) == (504, "urn:parsimony:run-timeout")
+    assert "there is no embedding: embedder: no answer within" in reply.json()["detail"]
+    assert models.counted()["calls"] == {"embedder": 1}
+    wait_for(lambda: models.counted()["left"].get("embedder") == 1, 5, "its call is not given up")
+    hasty.client.put("/v1/endpoints/embedder", json=endpoints(models)["embedder"] | {"timeout_s": 0.05})
+    own = post(hasty, what, **asked)
+    hasty.client.put("/v1/endpoints/embedder", json=endpoints(models)["embedder"])
+    assert (own.status_code, own.json()["type"]) == (502, "urn:parsimony:endpoint-failed"), "it is the embedder's time"
+
+
+def test_the_time_of_runs_is_over_while_their_embedder_hangs(server: Server, models: ModelServer) -> None:
+    models.switch(embedder="hang")
+    items = [{"item": image(i), "text": json.dumps(image(i))} for i in range(3)]
+    limits = {"budget": {"per_query": 4.0}, "timeout_s": 0.4}
+    alone = run(server, "portfolio", **items[0], **limits)
+    assert (alone.status_code, alone.json()["type"]) == (504, "urn:parsimony:run-timeout")
+    many = run(server, "portfolio", items=items, **limits).json()["items"]
+    assert [(item["status"], "no answer within" in item["error"]) for item in many] == [(504, True)] * 3
+    assert models.counted()["calls"] == {"embedder": 2}, "nothing is called without an embedding"
+    assert server.client.get("/v1/endpoints/embedder").json()["circuit"] == "closed", "the time was the caller's"
+
+
 def test_an_artifact_without_an_embedder_says_so(server: Server, nameless: str) -> None:
     for what, body in (("route", {"text": "a"}), ("assignments", {"texts": ["a", "b"]})):
         reply = server.client.post(f"/v1/portfolios/{nameless}/{what}", json={**body, "budget": {"fraction": 0.5}})
@@ -857,6 +924,33 @@ def test_commands_with_a_store_of_their_own_call_from_where_they_are(
     assert said["error"] is None
     assert parsimony("endpoint", "delete", "half", url=None)[0] == 0
     assert parsimony("endpoint", "probe", "half", "1", url=None)[0] == 1
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(visits.CHROMIUM is None, reason="Chromium is not installed (Debian: apt-get install chromium)")
+def test_the_console_routes_a_text_once_it_is_sent(server: Server, models: ModelServer, nameless: str) -> None:
+    written = json.dumps(image(3))
+    with visits.browser() as browser, visits.visit(browser, server.url) as visit:
+        page = visit.page
+        page.goto("/artifacts/portfolio/digits")
+        panel = page.get_by_role("region", name="Route a text")
+        panel.get_by_label("Text").fill(written)
+        panel.get_by_label("Budget").fill("0.7")
+        assert models.counted()["calls"] == {}, "each letter would be paid for"
+        panel.get_by_role("button", name="Route it").click()
+        reply = post(server, "route", query=vector(3), budget={"fraction": 0.7}).json()
+        expect(panel.locator("strong")).to_have_text(reply["classifier"])
+        assert models.counted()["calls"] == {"embedder": 1}
+        expect(panel.get_by_role("button", name="Copy curl")).to_be_visible()
+        panel.get_by_label("Budget").fill("0.0000001")
+        panel.get_by_role("button", name="Route it").click()
+        expect(panel.get_by_role("alert")).to_contain_text("the cheapest way to answer a query costs")
+        page.goto(f"/artifacts/portfolio/{nameless}")
+        expect(page.get_by_role("region", name="Assign a batch")).to_be_visible()
+        expect(panel).to_have_count(0)
+        assert visit.outside == []
+        refused = ("404", "409")  # their dataset, which was never here; and the budget
+        assert all(any(status in one for status in refused) for one in visit.complaints), visit.complaints
 
 
 @pytest.mark.browser

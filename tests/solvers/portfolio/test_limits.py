@@ -217,6 +217,52 @@ def test_limits_that_conflict_are_told_with_what_each_must_give() -> None:
         assigned(goal="cost", budget={"total": 3})
 
 
+def test_limits_that_no_estimates_could_keep_are_refused_without_any() -> None:
+    plan().refuse_infeasible(N, request(**EVERYTHING, goal="cost"))
+    none = {name: {"at_most": 0} for name in ("small", "large", "flat")}
+    for asked in (
+        {"budget": {"per_query": 0.01}},
+        {"min_accuracy": 1.0},
+        {"classifiers": none},
+        {"budget": {"per_query": 0.01}, **EVERYTHING},
+        {"groups": {"labels": LABELS, "limits": {"acme": {"classifiers": none}}}},
+    ):
+        with pytest.raises(Infeasible) as alone:
+            plan().refuse_infeasible(N, request(**asked))
+        with pytest.raises(type(alone.value)):
+            plan().assign(np.ones((N, 3)), request(**asked))
+    plan().refuse_infeasible(N, request(accuracy={"at_least": 1.0}, budget={"per_query": 3.0}))  # estimates may be 1
+    with pytest.raises(InvalidRequest, match="no classifier of this portfolio"):
+        plan().refuse_infeasible(N, request(classifiers={"stranger": {"at_most": 1}}))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_without_estimates_the_same_limits_are_refused_as_with_any(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    asked = {
+        "budget": {"per_query": rng.uniform(2.0, 6.0)},
+        "classifiers": {
+            "small": {"at_most": {"share": rng.uniform(0.2, 0.8)}},
+            "large": {"at_most": {"share": rng.uniform(0.1, 0.6)}, "max_cost": rng.uniform(100, 1500)},
+            "flat": {"at_least": int(rng.integers(0, 90)), "at_most": int(rng.integers(90, 200))},
+        },
+        "resources": {"latency": {"per_query": rng.uniform(1.2, 2.5), "uses": LATENCY}},
+    }
+
+    def refuses(estimates: Any) -> bool:
+        try:
+            if estimates is None:
+                plan().refuse_infeasible(N, request(**asked))
+            else:
+                plan().assign(estimates, request(**asked))
+        except Infeasible:
+            return True
+        return False
+
+    given = (None, plan().estimate(VECTORS), rng.uniform(size=(N, 3)), np.ones((N, 3)))
+    assert len({refuses(estimates) for estimates in given}) == 1
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [

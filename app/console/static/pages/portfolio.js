@@ -3,6 +3,7 @@ import { showArtifact, under } from "../artifact.js";
 import { assignPanel } from "../assignment.js";
 import { fill, number, page } from "../dom.js";
 import { figure } from "../figures.js";
+import { textPanel } from "../text_route.js";
 import { colours, hover } from "../theme.js";
 
 const WORDS = {
@@ -117,13 +118,14 @@ function priceFigure(curve, call) {
 
 page(async ({ solver, name }) => {
   const path = under("portfolios", name);
-  const { unit } = await showArtifact({ solver, name });
+  const { unit, params } = await showArtifact({ solver, name });
   const call = { path: path("curve") };
   const curve = await get(call.path);
   const figures = [accuracyFigure, usageFigure, priceFigure].map((make) => make(curve, call));
   fill(
     "figures",
     figures.map(([one]) => one.element),
+    params.embedder ? textPanel({ path, unit, embedder: params.embedder }) : null,
     assignPanel({ path, unit, classifiers: Object.keys(curve.curves[0].points[0].usage) }),
   );
   for (const [one, what] of figures) await one.draw(what);
