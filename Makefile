@@ -7,7 +7,7 @@ LOCK = $(UV) pip compile --universal --generate-hashes --no-emit-index-url --no-
 test coverage: export OMP_NUM_THREADS = 1  # test processes have all cores: threads of libraries would only wait for them
 unexport PYTHONDONTWRITEBYTECODE  # it makes every process compile its libraries again: twice the time of the tests
 
-.PHONY: help install serve demo test compose-test other-python coverage check fast-check types compiled-tests docs format bench lock lowest
+.PHONY: help install serve demo test compose-test other-python coverage check fast-check types tests compiled-tests docs format bench lock lowest
 .PHONY: audit licences clean mlserver
 
 help:  ## show the targets
@@ -54,10 +54,12 @@ types: install
 compiled-tests: install
 	$(BIN)/python -m pytest --collect-only -qq > .cache/collected || { cat .cache/collected; exit 1; }
 
-# Types are checked on one core while the other compiles the tests, which each test process would else do for itself.
-test: fast-check  ## all checks and tests
-	$(MAKE) --no-print-directory --jobs=2 types compiled-tests
+# Tests are compiled once, which each test process would else do for itself.
+tests: compiled-tests
 	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
+
+test: fast-check  ## all checks and tests; types are checked beside the tests
+	$(MAKE) --no-print-directory --jobs=2 types tests
 
 compose-test: install  ## the house of docker-compose.yml is built, tried, harmed and removed again; minutes, and needs an engine
 	tests/containers/run.sh

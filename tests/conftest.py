@@ -1,7 +1,8 @@
 """Fixtures: a real store, a real server, each with a folder of its own."""
 
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,17 @@ LONGEST_FIRST = (
     "test_archives",
 )
 """Modules that take longest begin first, so that no process is left waiting for them at the end."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while modules are read, and none in what was read ever after: it stays until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

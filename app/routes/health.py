@@ -61,7 +61,8 @@ async def ready(context: InContext, response: Response) -> Readiness:
     if lacking is not None:
         problems.append(f"{lacking}; {_MEANWHILE}")
     if not catalog.store_up:
-        problems.append(f"{catalog.away or 'the store has not been reached yet'}; {_MEANWHILE}")
+        meanwhile = _MEANWHILE if catalog.loaded else "there is nothing to decide from until it can"
+        problems.append(f"{catalog.away or 'the store has not been reached yet'}; {meanwhile}")
     elif context.seen.refusal is not None:
         problems.append(f"{context.seen.refusal}; {_MEANWHILE}")
     elif not context.seen.workers:

@@ -88,7 +88,8 @@ class Catalog:
     def refuse_unless_loaded(self) -> None:
         """Raise StoreUnavailable before the first load: until then nobody can say what there is."""
         if not self.loaded:
-            raise StoreUnavailable("the artifacts have not been loaded yet")
+            why = "" if self.away is None else f": {self.away}"
+            raise StoreUnavailable(f"the artifacts have not been loaded yet{why}")
 
     def refuse_if_away(self) -> None:
         """Raise StoreUnavailable if the last look found the store away: nobody need wait to find it out again."""

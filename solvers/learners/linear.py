@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.arrays import Floats
+from solvers.statistics import softmax
 
 _LINKS = {
     "LogisticRegression": "softmax",
@@ -62,8 +63,6 @@ def predict_linear(numbers: Floats, table: Floats, link: str) -> tuple[NDArray[n
 
     numbers: as of ``linear_numbers``; table: (n, d). Returns class codes (n,) and probabilities (n, classes).
     """
-    from scipy.special import softmax
-
     d = table.shape[1]
     mean, scale, rest = numbers[:d], numbers[d : 2 * d], numbers[2 * d :]
     rows = len(rest) // (d + 1)
@@ -76,4 +75,4 @@ def predict_linear(numbers: Floats, table: Floats, link: str) -> tuple[NDArray[n
         codes = np.argmax(scores, axis=1)
     if link == "none":
         return codes, None
-    return codes, np.asarray(softmax(scores, axis=1))
+    return codes, softmax(scores)

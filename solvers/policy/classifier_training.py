@@ -14,6 +14,7 @@ from models.policy import Answers, PolicyOptions
 from solvers.policy.node_classifiers import Member, tree_inputs, tree_owners, weigh
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.sensors import with_embedding
+from solvers.statistics import softmax
 from solvers.trees.boosting import Binned, Growth, boost_classes
 from solvers.trees.oblivious_trees import STAGE, Forest
 
@@ -175,8 +176,6 @@ def _fit_set(seen: _Seen, learn: Bools, options: PolicyOptions, seed: int) -> tu
     """Fit the members of one set's classifier to some rows, (n,). How many trees of a member, and what they count for
     beside the linear model, is what loses least in the other members, by the logarithmic loss, on those of the rows
     that each had not seen: the part that judges a member has chosen nothing of it."""
-    from scipy.special import softmax
-
     rng, shares = np.random.default_rng(seed), SHARES[options.answers]
     trees = options.trees if min(shares) < 1 and seen.own.any() else 0
     fitted, losses = [], np.zeros((seen.members, trees // STAGE + 1, len(shares)))
@@ -195,7 +194,7 @@ def _fit_set(seen: _Seen, learn: Bools, options: PolicyOptions, seed: int) -> tu
         member = _weighed(whole, shares[share], STAGE * int(stage), options.trees)
         members.append(member)
         rows = seen.folds == k
-        posteriors[rows] = softmax(seen.linear(member, rows) + member.forest.predict(seen.inputs[rows]), axis=1)
+        posteriors[rows] = softmax(seen.linear(member, rows) + member.forest.predict(seen.inputs[rows]))
     return [_placed(member, seen.columns) for member in members], posteriors
 
 
@@ -249,10 +248,8 @@ def _weighed(member: Member, share: float, first: int, trees: int) -> Member:
 
 def _log_losses(linear: Floats, labels: Int32s, shares: Sequence[float], forest: Singles) -> list[float]:
     """Tell the logarithmic loss for each share that the linear model may count for."""
-    from scipy.special import softmax
-
     rows, losses = np.arange(len(labels)), []
     for share in shares:
-        chances = softmax(share * linear + (1 - share) * forest, axis=1)[rows, labels]
+        chances = softmax(share * linear + (1 - share) * forest)[rows, labels]
         losses.append(float(-np.log(np.maximum(chances, 1e-12)).sum()))
     return losses

@@ -13,6 +13,7 @@ import numpy as np
 from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.sensors import Sensors, with_embedding
+from solvers.statistics import softmax
 from solvers.trees.oblivious_trees import Forest
 
 _AT_ONCE = 1 << 21
@@ -66,8 +67,6 @@ class Classifiers:
     def posteriors(self, node: int, member: int, cells: Floats, inputs: Floats) -> Floats:
         """Tell the probabilities of the classes, (n, C), as one member sees them. inputs: ``tree_inputs`` of the
         cells."""
-        from scipy.special import softmax
-
         forest = Forest(
             self.intercepts[node, member],
             self.columns[node, member],
@@ -75,12 +74,10 @@ class Classifiers:
             self.leaves[node, member],
         )
         logits = self._linear(node, self.weights[node, member], cells) + forest.predict(inputs)
-        return np.asarray(softmax(logits, axis=1))
+        return softmax(logits)
 
     def answers(self, node: int, cells: Floats, inputs: Floats) -> Floats:
         """Tell the probabilities of the classes, (n, C), by the mean of all members' logits."""
-        from scipy.special import softmax
-
         members, trees, depth = self.columns.shape[1:]
         every = Forest(
             np.zeros_like(self.intercepts[node, 0]),
@@ -89,7 +86,7 @@ class Classifiers:
             self.leaves[node].reshape(members * trees, 1 << depth, self.leaves.shape[-1]),
         )
         linear = self._linear(node, self._means[node], cells) + self.intercepts[node].mean(axis=0)
-        return np.asarray(softmax(linear + every.predict(inputs) / members, axis=1))
+        return softmax(linear + every.predict(inputs) / members)
 
     def _linear(self, node: int, weights: Singles, cells: Floats) -> Floats:
         columns = self.basis.sensors.known_columns(self.members[node])

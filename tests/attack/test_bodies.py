@@ -6,7 +6,7 @@ import json
 import socket
 import time
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -84,35 +84,37 @@ def trace_parquet(rows: int, said: Any, **how: Any) -> bytes:
     return parquet(dict.fromkeys(names, said) | dict.fromkeys(confidences, numbers), **how)
 
 
-BOMBS: dict[str, tuple[bytes, str]] = {
-    "gzip": (gzip.compress(bytes(400_000_000), 9), "text/csv"),
-    "gzip in gzip": (gzip.compress(gzip.compress(bytes(400_000_000), 9)), "text/csv"),
-    "gzips one after another": (gzip.compress(bytes(1_900_000), 9) * 300, "application/gzip"),
+BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
+    "gzip": (lambda: gzip.compress(bytes(400_000_000), 1), "text/csv"),
+    "gzip in gzip": (lambda: gzip.compress(gzip.compress(bytes(400_000_000), 1)), "text/csv"),
+    "gzips one after another": (lambda: gzip.compress(bytes(1_900_000), 9) * 300, "application/gzip"),
     "one text in many rows": (
-        trace_parquet(
+        lambda: trace_parquet(
             100_000,
             pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, np.int32)), pa.array(["z" * 100_000])),
         ),
         PARQUET,
     ),
     "packed text": (
-        trace_parquet(30, pa.array(["z" * 5_000_000] * 30), use_dictionary=False, compression="zstd"),
+        lambda: trace_parquet(30, pa.array(["z" * 5_000_000] * 30), use_dictionary=False, compression="zstd"),
         PARQUET,
     ),
-    "wide bytes": (trace_parquet(100_000, pa.array([b"z" * 4_000] * 100_000, pa.binary(4_000))), PARQUET),
-    "many rows": (trace_parquet(5_000_000, pa.array(["a"] * 5_000_000)), PARQUET),
-    "one list in many rows": (trace_parquet(20_000, pa.array([["z" * 5_000]] * 20_000)), PARQUET),
-    "commas": (b"truth," + b"," * 1_000_000, "text/csv"),
-    "quoted commas": (b'\xef\xbb\xbf"\n"' + b"," * 1_000_000 + b"\n", "text/csv"),
-    "commas after lines": (b"\n\r\n" + b"," * 1_000_000 + b"\n", "text/csv"),
-    "newlines": (b"truth\n" + b"\n" * 1_900_000, "text/csv"),
-    "one quote": (b'truth,"' + b"\n," * 900_000, "text/csv"),
+    "wide bytes": (lambda: trace_parquet(100_000, pa.array([b"z" * 4_000] * 100_000, pa.binary(4_000))), PARQUET),
+    "many rows": (lambda: trace_parquet(5_000_000, pa.array(["a"] * 5_000_000)), PARQUET),
+    "one list in many rows": (lambda: trace_parquet(20_000, pa.array([["z" * 5_000]] * 20_000)), PARQUET),
+    "commas": (lambda: b"truth," + b"," * 1_000_000, "text/csv"),
+    "quoted commas": (lambda: b'\xef\xbb\xbf"\n"' + b"," * 1_000_000 + b"\n", "text/csv"),
+    "commas after lines": (lambda: b"\n\r\n" + b"," * 1_000_000 + b"\n", "text/csv"),
+    "newlines": (lambda: b"truth\n" + b"\n" * 1_900_000, "text/csv"),
+    "one quote": (lambda: b'truth,"' + b"\n," * 900_000, "text/csv"),
 }
+"""Made where they are wanted, for every test process reads this module."""
 
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_table_takes_no_more_memory_than_its_limit_allows(all_subjects: Server, name: str) -> None:
-    table, media_type = BOMBS[name]
+    made, media_type = BOMBS[name]
+    table = made()
     assert len(table) < LIMIT
     process = psutil.Process(all_subjects.process.pid)
     all_subjects.client.put("/v1/datasets/bomb", files=trace_upload())

@@ -38,7 +38,7 @@ work=$(mktemp -d)
 for setting in $(env | sed -n 's/^\(PARSIMONY_[A-Z_]*\)=.*/\1/p'); do
     unset "$setting"
 done
-unset COMPOSE_FILE COMPOSE_PROFILES
+unset COMPOSE_FILE COMPOSE_PROFILES MORE_SERVERS BUILD_WORKERS DASK_WORKERS
 house="$compose --env-file $work/settings --profile monitoring --profile proxy"
 # Without its builder plug-in, the client must be told to use the engine's own.
 docker buildx version > /dev/null 2>&1 || export DOCKER_BUILDKIT=0

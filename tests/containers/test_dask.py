@@ -23,7 +23,7 @@ FOREST = {"learner": "sklearn.ensemble.RandomForestClassifier", "learner_params"
 @pytest.fixture(scope="module")
 def trained_by_dask(house: House) -> Iterator[House]:
     """Let the worker train on a scheduler with two workers."""
-    house.compose(*DASK, "up", "--detach", "--scale", "dask-worker=2", "dask-scheduler", "dask-worker")
+    house.compose(*DASK, "up", "--detach", "dask-scheduler", "dask-worker", DASK_WORKERS="2")
     try:
         wait_for(lambda: house.is_well("dask-scheduler"), 60)
         wait_for(lambda: len(set(at_work(house)[1])) == 2, 60, lambda: str(at_work(house)))

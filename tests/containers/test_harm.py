@@ -120,7 +120,7 @@ def test_a_worker_that_is_told_to_stop_ends_in_order_and_says_why_its_build_fail
 
 
 def test_two_workers_build_at_the_same_time(house: House) -> None:
-    house.compose("up", "--detach", "--no-recreate", "--scale", "worker=2", "worker")
+    house.compose("up", "--detach", "--no-recreate", "worker", BUILD_WORKERS="2")
     try:
         one = house.client.post("/v1/builds", json={"solver": "cascade", "name": "one", "dataset": "large"})
         two = house.client.post("/v1/builds", json={"solver": "cascade", "name": "two", "dataset": "large"})
@@ -129,7 +129,7 @@ def test_two_workers_build_at_the_same_time(house: House) -> None:
         for path in paths:
             wait_for(lambda path=path: house.client.get(path).json()["status"] == "succeeded", 120)
     finally:
-        house.compose("up", "--detach", "--no-recreate", "--scale", "worker=1", "worker")
+        house.compose("up", "--detach", "--no-recreate", "worker", BUILD_WORKERS="1")
     assert len(house.containers("worker")) == 1
 
 

@@ -4,6 +4,8 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.containers.house import House
 from tests.containers.runbook import run_block
 from tests.deploy.documents import DEPLOY, shell_blocks
@@ -28,6 +30,20 @@ def test_the_runbooks_blocks_bring_back_what_was_there_and_nothing_later(house: 
     assert "after-the-backup" not in names
     assert house.client.get("/v1/cascades/after-the-backup/decision").status_code == 404
     upload_and_build(house, "after-the-restore")
+
+
+def test_a_backup_that_the_store_refuses_is_an_error_and_not_the_snapshot_before(house: House, tmp_path: Path) -> None:
+    back_up, _ = shell_blocks("Back up and restore")
+    assert run_block(house, tmp_path, back_up)[:5] in SNAPSHOT
+    house.run_in("redis", "valkey-cli", "CONFIG", "SET", "rdb-key-save-delay", "300000")
+    try:
+        house.run_in("redis", "valkey-cli", "BGSAVE")
+        with pytest.raises(AssertionError, match="Background save already in progress"):
+            run_block(house, tmp_path, back_up)
+        assert (tmp_path / "backup.rdb").read_bytes() == b""
+    finally:
+        house.run_in("redis", "valkey-cli", "CONFIG", "SET", "rdb-key-save-delay", "0")
+    wait_for(lambda: "rdb_bgsave_in_progress:0" in house.run_in("redis", "valkey-cli", "INFO", "persistence"), 60)
 
 
 def test_the_runbooks_blocks_change_a_key_and_lock_nobody_out(house: House, tmp_path: Path) -> None:

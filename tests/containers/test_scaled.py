@@ -90,7 +90,7 @@ def test_monitoring_collects_from_each_server(proxied: House, services: dict[str
 
 def test_servers_that_come_are_asked_and_servers_that_go_are_not_missed(proxied: House) -> None:
     with unshaken(proxied, callers=2):
-        proxied.compose("up", "--detach", "--no-recreate", "--scale", "more-servers=3", "more-servers")
+        proxied.compose("up", "--detach", "--no-recreate", "more-servers", MORE_SERVERS="3")
         all_answer(proxied, 4)
-        proxied.compose("up", "--detach", "--no-recreate", "--scale", "more-servers=1", "more-servers")
+        proxied.compose("up", "--detach", "--no-recreate", "more-servers", MORE_SERVERS="1")
         all_answer(proxied, 2)

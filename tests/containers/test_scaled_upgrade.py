@@ -25,7 +25,7 @@ def replace_servers(house: House, tag: str, folder: Path) -> None:
     """Let ``parsimony`` stand for another image, and replace the servers by the runbook's own lines."""
     docker("image", "tag", tag, "parsimony")
     block = next(block for block in shell_blocks("Upgrade") if "--profile proxy" in block)
-    build, *replace, worker = block.replace("more-servers=3", "more-servers=1").splitlines(keepends=True)
+    build, *replace, worker = block.splitlines(keepends=True)
     assert (build.split()[2], worker.split()[-1], len(replace)) == ("build", "worker", len(SERVERS))
     for line, service in zip(replace, SERVERS, strict=True):
         run_block(house, folder, line)

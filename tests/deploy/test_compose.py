@@ -28,6 +28,18 @@ def test_it_has_the_services_and_profiles_of_the_runbook() -> None:
     }
 
 
+def test_how_many_of_each_there_are_is_a_setting_that_the_next_command_does_not_forget() -> None:
+    scales = {name: service["scale"] for name, service in SERVICES.items() if "scale" in service}
+    assert scales == {
+        "worker": "${BUILD_WORKERS:-1}",
+        "more-servers": "${MORE_SERVERS:-1}",
+        "dask-worker": "${DASK_WORKERS:-1}",
+    }
+    table = (DEPLOY / "README.md").read_text()
+    for setting in ("BUILD_WORKERS", "MORE_SERVERS", "DASK_WORKERS"):
+        assert f"\n| `{setting}=" in table
+
+
 @pytest.mark.parametrize("program", [["docker", "compose"], ["docker-compose"]], ids=" ".join)
 def test_either_compose_accepts_it(program: list[str]) -> None:
     if shutil.which(program[0]) is None or subprocess.run([*program, "version"], capture_output=True).returncode != 0:
@@ -153,7 +165,7 @@ def test_a_server_answers_on_for_longer_than_the_proxy_needs_to_notice_and_has_t
 
 
 def test_more_servers_are_as_the_one() -> None:
-    own = {"ports", "volumes", "profiles"}
+    own = {"ports", "volumes", "profiles", "scale"}
     one, more = ({k: v for k, v in SERVICES[n].items() if k not in own} for n in ("server", "more-servers"))
     assert one == more
 

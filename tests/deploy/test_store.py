@@ -1,5 +1,6 @@
 """The store's configuration does what its comments say, on a real server; a backup comes back."""
 
+import os
 import subprocess
 import tempfile
 import time
@@ -47,8 +48,10 @@ def _wait_until_ready(server: "subprocess.Popen[str]", client: "redis.Redis") ->
             return
 
 
-def _restore(folder: Path, backup: bytes) -> "subprocess.CompletedProcess[bytes]":
-    return subprocess.run([DEPLOY / "restore.sh", folder], input=backup, capture_output=True, check=False)
+def _restore(folder: Path, backup: bytes, programs: str = "") -> "subprocess.CompletedProcess[bytes]":
+    path = {"PATH": f"{programs}:{os.environ['PATH']}"} if programs else {}
+    command = [DEPLOY / "restore.sh", folder]
+    return subprocess.run(command, input=backup, env=os.environ | path, capture_output=True, check=False)
 
 
 def test_it_keeps_everything_and_evicts_nothing(tmp_path: Path) -> None:
@@ -111,3 +114,19 @@ def test_what_is_no_snapshot_changes_nothing(tmp_path: Path, rubbish: bytes) -> 
     done = _restore(tmp_path, rubbish)
     assert (done.returncode, done.stderr) == (1, b"restore: standard input is no snapshot; nothing was changed\n")
     assert [path.name for path in tmp_path.iterdir()] == ["appendonlydir"]
+
+
+def test_a_snapshot_that_is_cut_off_changes_nothing_where_it_can_be_checked(tmp_path: Path) -> None:
+    programs, data = tmp_path / "programs", tmp_path / "data"
+    programs.mkdir()
+    data.mkdir()
+    (programs / "valkey-check-rdb").symlink_to(get_binary_path())  # by this name the store's program checks
+    with _store(data) as client:
+        client.set("artifact", b"good")
+        client.save()
+    backup, before = (data / "dump.rdb").read_bytes(), sorted(data.rglob("*"))
+    done = _restore(data, backup[:-20], str(programs))
+    refused = b"restore: standard input is a snapshot that is cut off or damaged; nothing was changed\n"
+    assert (done.returncode, done.stderr) == (1, refused)
+    assert sorted(data.rglob("*")) == before
+    assert _restore(data, backup, str(programs)).returncode == 0

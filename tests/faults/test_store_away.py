@@ -4,13 +4,14 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.support.patience import patient
 from tests.support.samples import trace_upload
-from tests.support.servers import Server, free_port, running_server, wait_for
+from tests.support.servers import Server, free_port, running_server, start_server, wait_for
 from tests.support.services import look_ups, problems, running_worker, upload_and_build, writes
 from tests.support.stores import Proxy, StoreProcess
 
@@ -156,3 +157,32 @@ def test_a_store_that_comes_back_empty_wipes_no_plan_and_is_told_of_and_filled_a
     upload_and_build(server, "trace")
     wait_for(lambda: "cascade 'trace'" not in problems(server), 5, lambda: problems(server))
     assert look_ups(server, 1)[1] == before  # the same data, the same plan, version 1 again
+
+
+def test_a_server_that_begins_without_its_store_claims_no_memory_and_is_ready_once_it_can(
+    fresh: StoreProcess, proxy: Proxy, tmp_path: Path
+) -> None:
+    fresh.kill()
+    server = start_server(tmp_path / "server", port=None, redis_url=proxy.url)
+    try:
+        wait_for(lambda: is_listening(server), 60)
+        wait_for(lambda: "cannot be reached" in server.client.get("/health/ready").text, NOTICED_S)
+        ready = server.client.get("/health/ready")
+        assert ready.status_code == 503
+        assert "nothing to decide from until it can" in ready.text
+        assert "from memory" not in ready.text
+        refused = server.client.get("/v1/cascades/trace/decision")
+        assert refused.status_code == 503
+        assert "not been loaded yet: the store cannot be reached" in refused.json()["detail"]
+        fresh.start()
+        server.wait_until_ready()
+    finally:
+        server.stop()
+
+
+def is_listening(server: Server) -> bool:
+    """Tell whether the server answers at all."""
+    try:
+        return server.client.get("/health/live").status_code == 200
+    except httpx.TransportError:
+        return False

@@ -48,20 +48,20 @@ def add(sums: dict[str, float], more: dict[str, float]) -> None:
 
 @pytest.mark.parametrize("share", [0.5, 0.9, 0.99])
 def test_what_lies_at_the_margin_raises_drift_no_more_often_than_promised(share: float) -> None:
-    """At the worst accuracy that counts as no drift, 400 long streams raise it in at most one in a hundred."""
+    """At the worst accuracy that counts as no drift, 200 long streams raise it in at most one in a hundred."""
     rng = np.random.default_rng(7)
     estimated = np.full(4000, share)
     worst = share - float(margin(estimated[:1], 2000)[0])
-    alarms = sum(counted("accuracy", estimated, (rng.random(4000) < worst).astype(float), 50) for _ in range(400))
-    assert alarms <= 400 * FALSE_ALARM
+    alarms = sum(counted("accuracy", estimated, (rng.random(4000) < worst).astype(float), 50) for _ in range(200))
+    assert alarms <= 200 * FALSE_ALARM
 
 
 def test_costs_a_tenth_above_their_estimates_are_no_drift() -> None:
     """Skewed costs whose mean is at the margin raise it in at most one in a hundred streams."""
     rng = np.random.default_rng(8)
     estimated, above = rng.uniform(1, 5, 4000), 1 + float(margin_of_means(2000))
-    alarms = sum(counted("cost", estimated, above * estimated * rng.exponential(1, 4000), 50) for _ in range(400))
-    assert alarms <= 400 * FALSE_ALARM
+    alarms = sum(counted("cost", estimated, above * estimated * rng.exponential(1, 4000), 50) for _ in range(200))
+    assert alarms <= 200 * FALSE_ALARM
 
 
 @pytest.mark.parametrize(("items", "coverage"), [(31, None), (100, 0.1), (400, 0.1), (100, 0.01)])

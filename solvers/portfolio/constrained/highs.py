@@ -1,6 +1,7 @@
 """HiGHS by its Python interface: arrays in, arrays out, one thread, no model file, the same answer every time."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,12 +51,13 @@ def minimise(
     gap: float = 0.0,
     nodes: int | None = None,
     time_limit_s: float = np.inf,
+    presolve: bool = True,
 ) -> tuple[Found | None, bool]:
     """Solve it; the first ``whole`` columns are whole numbers.
 
     start: (c,) a solution to begin with. target: a value that is good enough. gap: how far from the best it may be.
-    nodes: of the search, at most. Gives what was found, if anything was, and whether it is certain that there is
-    nothing.
+    nodes: of the search, at most. presolve: whether columns that follow from others may be taken out first. Gives what
+    was found, if anything was, and whether it is certain that there is nothing.
     """
     if not len(problem.costs):  # HiGHS solves no empty model
         possible = bool(np.all(problem.limits >= -TOLERANCE))
@@ -74,6 +76,7 @@ def minimise(
         "objective_target": target,
         "mip_max_nodes": highspy.kHighsIInf if nodes is None else nodes,
         "time_limit": time_limit_s,
+        "presolve": "choose" if presolve else "off",
     }.items():
         solver.setOptionValue(option, value)
     solver.passModel(_model(problem, whole))
@@ -91,7 +94,8 @@ def minimise(
     value = float(info.objective_function_value)
     if start is not None and abs(float(problem.costs @ np.array(solution.col_value)) - value) > OFF * (1 + abs(value)):
         # HiGHS 1.16 may take a start for another solution once presolve has turned columns round.
-        return minimise(problem, whole, target=target, gap=gap, nodes=nodes, time_limit_s=time_limit_s)
+        again = partial(minimise, gap=gap, nodes=nodes, time_limit_s=time_limit_s, presolve=presolve)
+        return again(problem, whole, target=target)
     prices = -np.array(solution.row_dual) if not whole else np.zeros(len(problem.limits))
     bound = float(info.mip_dual_bound) if whole else value
     columns = np.array(solution.col_value)

@@ -5,13 +5,17 @@ make one move at most. Each constraint's row can be missed, at a penalty, so tha
 prices from; what is missed is scaled by the largest single use.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from models.arrays import Bools, Floats, Int64s
+from models.arrays import Bools, Floats, Int32s, Int64s
 from solvers.portfolio.constrained.highs import Columns
 from solvers.portfolio.constrained.programme import Programme, counted
+
+MOST_COUNTS = 200
+"""Numbers of rows that a search branches on."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,18 +52,57 @@ class Moves:
         if penalties is not None:
             parts.append((c + np.arange(k), np.arange(k), np.full(k, -1.0)))
             costs, upper = np.append(costs, penalties), np.append(upper, np.full(k, np.inf))
-        column, index, values = (np.concatenate(each) for each in zip(*parts, strict=True))
-        order = np.argsort(column, kind="stable")
-        start = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=len(costs)))]).astype(np.int32)
-        limits = np.append(self.room, np.ones(int(several.max(initial=-1)) + 1))
-        return Columns(costs, upper, limits, start, index[order].astype(np.int32), values[order])
+        return _by_column(costs, upper, np.append(self.room, np.ones(int(several.max(initial=-1)) + 1)), parts)
+
+    def with_counts(self, programme: Programme) -> tuple[Columns, Floats] | None:
+        """Write them as ``columns``, none missed, with a column more for each number of rows that have a choice, and
+        give where a search begins, which is with no move; None where there are very many such numbers.
+
+        Rows whose uses are alike can be exchanged at will; a search that branches on single rows goes through all such
+        exchanges, one that branches on how many there are does not. Two rows for each hold it to that number.
+        """
+        alone, m, c = self.columns(None), programme.worths.shape[1], len(self.rows)
+        grouped = any(constraint.group is not None for constraint in programme.constraints)
+        labels = programme.groups if grouped else np.zeros_like(programme.groups)
+        to, away = labels[self.rows] * m + self.choices, labels[self.rows] * m + self.base[self.rows]
+        cells, place = np.unique(np.concatenate([to, away]), return_inverse=True)
+        if len(cells) > MOST_COUNTS:
+            return None
+        counts, r = np.bincount(labels * m + self.base, minlength=int(cells.max()) + 1)[cells], len(alone.limits)
+        moved = np.tile(np.arange(c), 2), place, np.repeat([1.0, -1.0], c)
+        counted = c + np.arange(len(cells)), np.arange(len(cells)), np.full(len(cells), -1.0)
+        column, cell, change = (np.concatenate(pair) for pair in zip(moved, counted, strict=True))
+        before = np.repeat(np.arange(len(alone.costs)), np.diff(alone.start))
+        joined = (
+            (before, alone.index, alone.values),
+            (column, r + 2 * cell, change),
+            (column, r + 2 * cell + 1, -change),
+        )
+        zeros, ends = np.zeros(len(cells)), np.ravel(np.column_stack([-counts, counts])).astype(np.float64)
+        columns = _by_column(
+            np.append(alone.costs, zeros),
+            np.append(alone.upper, np.full(len(cells), float(len(self.base)))),
+            np.append(alone.limits, ends),
+            joined,
+        )
+        return columns, np.append(np.zeros(c), counts)
 
     def made(self, which: Floats) -> Int64s:
-        """Give the choices after the moves that are, (c,), at least half made."""
+        """Give the choices after the moves, the first c columns, that are at least half made."""
         choice = self.base.copy()
-        done = which > 0.5
+        done = which[: len(self.rows)] > 0.5
         choice[self.rows[done]] = self.choices[done]
         return choice
+
+
+def _by_column(
+    costs: Floats, upper: Floats, limits: Floats, parts: Sequence[tuple[Int64s | Int32s, Int64s | Int32s, Floats]]
+) -> Columns:
+    """Order entries, columns, rows and values of several parts, by their columns."""
+    column, index, values = (np.concatenate(each) for each in zip(*parts, strict=True))
+    order = np.argsort(column, kind="stable")
+    start = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=len(costs)))]).astype(np.int32)
+    return Columns(costs, upper, limits, start, index[order].astype(np.int32), values[order])
 
 
 def _changes(programme: Programme, rows: Int64s, choices: Int64s, before: Int64s) -> tuple[Int64s, Int64s, Floats]:

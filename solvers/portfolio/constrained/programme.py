@@ -52,6 +52,13 @@ class Programme:
     weights: Floats
 
     @property
+    def is_counted(self) -> bool:
+        """Tell whether all that constraints count of a choice is the same for every row: then what is used depends on
+        nothing but how many rows of each group have it."""
+        counting = {constraint.use for constraint in self.constraints} - {None}
+        return all(bool(np.all(self.uses[use] == self.uses[use][:1])) for use in counting if use is not None)
+
+    @property
     def signs(self) -> Floats:
         """1 or -1 for each of k constraints, (k,)."""
         return np.array([constraint.sign for constraint in self.constraints])

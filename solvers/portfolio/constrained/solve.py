@@ -5,7 +5,7 @@
    are none, more rows are left open, in the end all.
 2. No better assignment contains a choice that loses, at the prices, as much as the best one known is below the bound
    (reduced-cost fixing). If that is more than the gap that is allowed, HiGHS searches what is left for better ones, and
-   its bound is one of the whole programme.
+   its bound is one of the whole programme. Where rows use alike, it branches on how many rows have a choice.
 """
 
 from collections.abc import Callable, Iterator
@@ -134,15 +134,17 @@ def _whole(
     nodes: int | None = None,
 ) -> tuple[Found | None, bool]:
     """Let HiGHS make whole moves, beginning with none, if that is a solution. worth: what is good enough."""
-    columns, start = moves.columns(None), programme.holds(moves.base)
+    counted = moves.with_counts(programme) if nodes is None and len(moves.rows) and programme.is_counted else None
+    columns, begin = counted or (moves.columns(None), np.zeros(len(moves.rows)))
     return minimise(
         columns,
         len(columns.costs),
-        start=np.zeros(len(columns.costs)) if start else None,
+        start=begin if programme.holds(moves.base) else None,
         target=programme.worth_of(moves.base) - worth,
         gap=gap,
         nodes=nodes,
         time_limit_s=max(limit_s, LEAST_S),
+        presolve=counted is None,
     )
 
 

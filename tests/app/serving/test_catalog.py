@@ -161,6 +161,11 @@ def test_a_store_that_is_away_leaves_the_plans_and_says_so(tmp_path: Path) -> No
     with pytest.raises(StoreUnavailable):
         catalog.refresh()
     assert (catalog.loaded, catalog.store_up, version(catalog)) == (True, False, 1)
+    unloaded = Catalog(repos.artifacts)
+    with pytest.raises(StoreUnavailable):
+        unloaded.refresh()
+    with pytest.raises(StoreUnavailable, match="not been loaded yet: the store cannot be reached"):
+        unloaded.get("cascade", "plan")
     repos.store.close()
 
 
