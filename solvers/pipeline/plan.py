@@ -31,7 +31,7 @@ from solvers.statistics import standard_error
 
 ASKED = "the one that was asked for"
 USUAL = "the most right answers of all items; among equals the cheapest"
-CHEAPEST = "the cheapest that meets the minima; among equals the more accurate, then of higher coverage"
+CHEAPEST = "the cheapest that meets the minima, by the rows that choose, which are not those that report"
 MOST_ACCURATE = (
     "the most accurate within the cost on the validation rows; among equals of higher coverage, then the cheaper"
 )
@@ -79,9 +79,9 @@ class PipelinePlan(PipelineContents):
 
         Minima are kept with a standard error to spare by both parts together: the first of many that the rows which
         report let through would be said to be better than it is. With ``max_cost`` the most accurate within it (then
-        the one of higher coverage, then the cheaper); else, with minima, the cheapest (then the more accurate, then of
-        higher coverage); without limits the one with the most right answers. Raises Infeasible, with what comes
-        nearest. O(s) for s configurations.
+        the one of higher coverage, then the cheaper); else, with minima, the one that the validation rows say is the
+        cheapest, for that of those which report would be said to cost less than it does; without limits the one with
+        the most right answers. Raises Infeasible, with what comes nearest. O(s) for s configurations.
         """
         cost, accuracy, coverage = query.most, query.min_accuracy, query.min_coverage
         if cost is None and accuracy is None and coverage is None:
@@ -92,7 +92,7 @@ class PipelinePlan(PipelineContents):
         if not len(fine):
             raise Infeasible(self._nearest(query))
         if cost is None:
-            return self._decision(int(fine[0]), CHEAPEST)
+            return self._decision(int(fine[self.validated[fine, 2].argmin()]), CHEAPEST)
         return self._decision(int(fine[self._ranks[fine].argmin()]), MOST_ACCURATE)
 
     def configuration(self, solution: int) -> PipelineDecision:

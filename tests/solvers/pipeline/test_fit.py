@@ -223,7 +223,7 @@ def test_decisions_are_those_of_plain_search() -> None:
             with pytest.raises(Exception, match=r"no configuration|the cheapest configuration"):
                 plan.decide(query)
         elif cost is None:
-            best = min(fine, key=lambda one: (one.cost, -one.conclusive_accuracy, -one.coverage))
+            best = min(fine, key=lambda one: one.validation.cost)
             assert plan.decide(query).solution == best.solution
         else:
             best = min(fine, key=_by_validation)
