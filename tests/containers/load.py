@@ -63,3 +63,26 @@ def unshaken(
         for thread in asking:
             thread.join()
     assert not wrong, (len(wrong), wrong[:3])
+
+
+@contextmanager
+def nothing_lost(house: Asked) -> Iterator[None]:
+    """Hold what the house has afterwards against what it had: every dataset as it was, every version of an artifact."""
+    before = all_there_is(house)
+    assert before
+    yield
+    assert before <= all_there_is(house), before - all_there_is(house)
+
+
+def all_there_is(house: Asked) -> set[tuple[str, ...]]:
+    """List the datasets with their contents, and the versions of artifacts with theirs."""
+    datasets = house.client.get("/v1/datasets?limit=1000").json()["items"]
+    built = house.client.get("/v1/artifacts?summary=false&limit=1000").json()["items"]
+    versions = [
+        version
+        for each in built
+        for version in house.client.get(f"/v1/artifacts/{each['solver']}/{each['name']}/versions").json()["items"]
+    ]
+    return {("dataset", each["name"], each["sha256"]) for each in datasets} | {
+        (each["solver"], each["name"], str(each["version"]), each["sha256"]) for each in versions
+    }

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.containers.house import House, docker
+from tests.containers.load import nothing_lost, unshaken
 from tests.support.samples import FEATURES_SPEC, feature_columns, table_upload, to_csv
 from tests.support.servers import wait_for
 
@@ -63,10 +64,11 @@ def test_a_build_is_trained_on_the_dask_profile(trained_by_dask: House) -> None:
 def test_a_dask_worker_that_is_lost_in_the_middle_of_training_costs_time_only(trained_by_dask: House) -> None:
     house = trained_by_dask
     lost, _ = house.containers("dask-worker")
-    path = start(house, "by-one-dask-worker", **FOREST)
-    wait_for(lambda: at_work(house)[0] > 0, 60)
-    docker("kill", lost)
-    assert house.client.get(path).json()["status"] == "running"
-    told = ended(house, path)
-    assert told["status"] == "succeeded", told
+    with nothing_lost(house), unshaken(house):
+        path = start(house, "by-one-dask-worker", **FOREST)
+        wait_for(lambda: at_work(house)[0] > 0, 60)
+        docker("kill", lost)
+        assert house.client.get(path).json()["status"] == "running"
+        told = ended(house, path)
+        assert told["status"] == "succeeded", told
     assert docker("inspect", "--format", "{{.State.Running}}", lost) == "false"

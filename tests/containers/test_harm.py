@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.containers.house import PORT, House, docker
-from tests.containers.load import PROBLEM, unshaken
+from tests.containers.load import PROBLEM, nothing_lost, unshaken
 from tests.e2e.test_builds import large_upload, start_build
 from tests.support.patience import patient
 from tests.support.samples import trace_upload
@@ -46,7 +46,7 @@ def refuses_to_write(house: House) -> bool:
 
 def test_a_store_that_is_killed_is_not_missed_and_comes_back_by_itself_with_all_it_had(house: House) -> None:
     before = house.restarts("redis")
-    with unshaken(house):
+    with nothing_lost(house), unshaken(house):
         house.crash("redis")
         wait_for(lambda: house.restarts("redis") == before + 1, 20)
         wait_for(lambda: house.is_well("redis"), 30)
@@ -54,7 +54,7 @@ def test_a_store_that_is_killed_is_not_missed_and_comes_back_by_itself_with_all_
 
 
 def test_a_store_that_is_stopped_by_hand_stays_away_until_it_is_started(house: House) -> None:
-    with unshaken(house):
+    with nothing_lost(house), unshaken(house):
         docker("kill", house.container("redis"))
         wait_for(lambda: "the store cannot be reached: " in problems(house), 15, lambda: problems(house))
         assert refuses_to_write(house)
@@ -64,7 +64,7 @@ def test_a_store_that_is_stopped_by_hand_stays_away_until_it_is_started(house: H
 
 
 def test_a_store_that_is_paused_is_not_missed(house: House) -> None:
-    with unshaken(house):
+    with nothing_lost(house), unshaken(house):
         docker("pause", house.container("redis"))
         try:
             paused = time.monotonic()
@@ -78,7 +78,7 @@ def test_a_store_that_is_paused_is_not_missed(house: House) -> None:
 
 def test_a_server_that_is_cut_off_from_the_store_answers_on(house: House) -> None:
     server, network = house.container("server"), f"{house.project}_store"
-    with unshaken(house):
+    with nothing_lost(house), unshaken(house):
         docker("network", "disconnect", network, server)
         try:
             wait_for(lambda: "the store cannot be reached: " in problems(house), 15, lambda: problems(house))
@@ -98,14 +98,15 @@ def test_a_server_that_is_killed_is_started_again_and_answers_the_same(house: Ho
 
 
 def test_a_build_whose_worker_is_killed_fails_with_the_reason_and_the_next_one_runs(house: House) -> None:
-    path = start_build(house, "cut-short")
-    house.crash("worker")
-    wait_for(lambda: house.client.get(path).json()["status"] not in ("queued", "running"), 120)
-    ended = house.client.get(path).json()
-    assert ended["status"] == "failed", ended
-    assert "worker died" in ended["error"]
-    assert house.client.get("/v1/artifacts/cascade/cut-short").status_code == 404
-    build(house, "next", "trace")
+    with nothing_lost(house), unshaken(house):
+        path = start_build(house, "cut-short")
+        house.crash("worker")
+        wait_for(lambda: house.client.get(path).json()["status"] not in ("queued", "running"), 120)
+        ended = house.client.get(path).json()
+        assert ended["status"] == "failed", ended
+        assert "worker died" in ended["error"]
+        assert house.client.get("/v1/artifacts/cascade/cut-short").status_code == 404
+        build(house, "next", "trace")
 
 
 def test_a_worker_that_is_told_to_stop_ends_in_order_and_says_why_its_build_failed(house: House) -> None:
