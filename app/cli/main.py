@@ -1,10 +1,13 @@
 """The command line: ``parsimony``. A command's module is imported when the command is called, for most of the time of
 a short one would go into what the others need."""
 
+import os
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import version
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -96,8 +99,16 @@ def _options(
     """Take what stands before a command."""
 
 
+def _end(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
 def main() -> None:
     """Run the command line; a refusal is one line on standard error and status 1."""
+    if os.getpid() == 1:
+        # The first process of a container is not ended by a signal that it has no handler for: told to stop while it
+        # imports, before a service sets its own, it would go on until it is killed.
+        signal.signal(signal.SIGTERM, _end)
     try:
         cli()
     except KeyboardInterrupt:

@@ -1,8 +1,12 @@
 """The command line: tables for people, the API's JSON for programs, and refusals in one line."""
 
+import errno
 import io
 import json
+import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -25,7 +29,7 @@ from solvers import SOLVERS
 from tests.support import stored
 from tests.support.patience import patient
 from tests.support.samples import TRACE_SPEC, to_csv, trace_columns, trace_embeddings
-from tests.support.servers import environment
+from tests.support.servers import environment, wait_for
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -531,3 +535,31 @@ def test_parameters_of_the_evolution_are_swept(run: Run, repos: Repositories) ->
     built = parsed(run(*build, "-p", f"evolution={json.dumps(best)}"))
     assert built["params"]["evolution"]["population"] == sweep["best"]["population"]
     assert "learns from features" in refused(run("pipeline", "sweep", stored.put_trace(repos).name))
+
+
+def test_it_ends_when_told_also_as_the_first_process_of_a_container(files: tuple[Path, Path], tmp_path: Path) -> None:
+    alone = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"]
+    if shutil.which("unshare") is None or subprocess.run([*alone, "true"], capture_output=True).returncode != 0:
+        pytest.skip("no process can be the first of a namespace here")
+    os.mkfifo(spec := tmp_path / "never.json")
+    command = [*alone, sys.executable, "-m", "app", "dataset", "add", "mine", str(files[0]), "--spec", str(spec)]
+    writers: list[int] = []
+    with subprocess.Popen(command, env=environment(tmp_path / "data")) as outside:
+        try:
+            wait_for(lambda: hold_open(spec, writers), 60)
+            first = int(Path(f"/proc/{outside.pid}/task/{outside.pid}/children").read_text())
+            os.kill(first, signal.SIGTERM)
+            assert outside.wait(20) == 128 + signal.SIGTERM
+        finally:
+            outside.kill()
+    os.close(writers[0])
+
+
+def hold_open(pipe: Path, writers: list[int]) -> bool:
+    """Open the pipe for writing if some process reads it: that one then waits for what is never written."""
+    try:
+        writers.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+    return bool(writers)
