@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -29,6 +29,7 @@ from models.policy import PolicyQuery
 from models.portfolio import RouteBudget
 from models.run import RunItem, RunLimits
 from solvers import SOLVERS
+from solvers.running import Heard
 
 CHATTING = ("cascade", "portfolio", "policy")
 _LIMITS = ("budget", "fraction", "deadline")
@@ -84,7 +85,7 @@ async def completions(request: ChatRequest, http: Request, context: InContext) -
     """
     solver, name, limits = _model(request)
     live = await plan_of(context, SOLVERS[solver], name, None)
-    asked = _item(request, solver)
+    asked = _item(request, live)
     tools = tools_of(context)
     with counted(live, context.metrics):
         if request.parsimony.route_only:
@@ -139,8 +140,9 @@ def _headers(live: Live[Any], done: Done) -> dict[str, str]:
     }
 
 
-def _item(request: ChatRequest, solver: str) -> RunItem:
-    """Make the item of a chat; raises InvalidRequest for what is not passed on."""
+def _item(request: ChatRequest, live: Live[Any]) -> RunItem:
+    """Make the item of a chat, with the text to embed where the artifact knows embeddings; raises InvalidRequest for
+    what is not passed on."""
     more = request.model_extra or {}
     unknown = sorted(more.keys() - _PASSED - _IGNORED)
     if unknown:
@@ -148,7 +150,7 @@ def _item(request: ChatRequest, solver: str) -> RunItem:
         raise InvalidRequest.at(*(Fault((name,), fault) for name in unknown))
     messages = [message.model_dump(exclude_unset=True) for message in request.messages]
     item: Any = Chat(messages, {name: value for name, value in more.items() if name in _PASSED})
-    text = last_text(item) if solver == "portfolio" else None
+    text = last_text(item) if getattr(live.plan, "dimensions", 0) else None
     return RunItem.model_construct(item=item, id=request.parsimony.id, text=text if isinstance(text, str) else None)
 
 
@@ -186,10 +188,12 @@ async def _decided(live: Live[Any], asked: Asked, tools: Tools) -> tuple[dict[st
     limits = asked.limits
     if live.ref.solver == "cascade":
         query: Any = query_of(CascadeQuery, deadline=limits.deadline, max_cost=asked.amount(), item=asked.item.id)
+        heard = []
     else:
-        query = query_of(PolicyQuery, budget=asked.amount(), item=asked.item.id)
+        vector, heard = await embedded(live, asked, tools) if live.plan.dimensions else (None, [])
+        query = query_of(PolicyQuery, budget=asked.amount(), item=asked.item.id, embedding=vector)
     decision = live.plan.decide(query)
-    return {**decision.model_dump(mode="json"), **_facts(live, query, decision)}, (0, 0)
+    return {**decision.model_dump(mode="json"), **_facts(live, query, decision)}, _tokens(heard)
 
 
 async def _routed(live: Live[Any], asked: Asked, tools: Tools) -> tuple[dict[str, Any], tuple[int, int]]:
@@ -214,7 +218,12 @@ async def _routed(live: Live[Any], asked: Asked, tools: Tools) -> tuple[dict[str
         for k in order
     ]
     decided = {**decision.model_dump(mode="json"), "candidates": candidates, **_facts(live, query, decision)}
-    return decided, (sum(one.tokens[0] for one in heard), sum(one.tokens[1] for one in heard))
+    return decided, _tokens(heard)
+
+
+def _tokens(heard: Sequence[Heard]) -> tuple[int, int]:
+    """Add up what calls sent and what came."""
+    return sum(one.tokens[0] for one in heard), sum(one.tokens[1] for one in heard)
 
 
 def _because(decision: Any, name: str, worth: float, best: float) -> str:
@@ -231,10 +240,8 @@ def _facts(live: Live[Any], query: Any, decision: Any) -> dict[str, Any]:
 
 def _answered(request: ChatRequest, live: Live[Any], done: Done) -> ChatCompletion:
     answer = done.ran.answer
-    tokens = [one.tokens for one in done.ran.heard]
-    summed = sum(sent for sent, _ in tokens), sum(came for _, came in tokens)
     text = answer.text if answer.text is not None else answer.label
-    return _completion(request, text, summed, reply_of(live, done).model_dump(mode="json"))
+    return _completion(request, text, _tokens(done.ran.heard), reply_of(live, done).model_dump(mode="json"))
 
 
 def _completion(

@@ -617,6 +617,22 @@ def test_a_chat_client_needs_two_changed_words(server: Server, model: str) -> No
     assert raw.headers["x-parsimony-decision"].startswith(model.split("/")[0])
 
 
+def test_a_chat_with_a_policy_that_knows_embeddings_has_its_last_text_embedded(
+    server: Server, models: ModelServer, knowing: str
+) -> None:
+    asked = {"model": f"policy/{knowing}@budget=6", "messages": [{"role": "user", "content": json.dumps(image(5))}]}
+    reply = server.client.post("/v1/chat/completions", json=asked)
+    assert reply.status_code == 200, reply.text
+    called = [step["classifier"] for step in reply.json()["parsimony"]["steps"]]
+    assert called[0] == "embedder"
+    models.switch()
+    told = server.client.post("/v1/chat/completions", json=asked | {"parsimony": {"route_only": True}})
+    assert told.status_code == 200, told.text
+    assert told.json()["parsimony"]["sensor"] == called[1]
+    assert told.json()["usage"]["prompt_tokens"] == 64
+    assert models.counted()["calls"] == {"embedder": 1}
+
+
 def test_a_chat_reaches_classifiers_of_every_protocol(server: Server) -> None:
     with client_of(server) as client:
         for model in ("cascade/digits", "policy/digits@budget=14"):
