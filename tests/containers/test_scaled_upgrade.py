@@ -22,7 +22,7 @@ def image(name: str) -> str:
 
 
 def replace_servers(house: House, tag: str, folder: Path) -> None:
-    """Let ``parsimony`` stand for another image, and replace the servers by the runbook's own lines."""
+    """Let ``parsimony`` stand for another image, and replace servers and worker by the runbook's own lines."""
     docker("image", "tag", tag, "parsimony")
     block = next(block for block in shell_blocks("Upgrade") if "--profile proxy" in block)
     build, *replace, worker = block.splitlines(keepends=True)
@@ -31,6 +31,8 @@ def replace_servers(house: House, tag: str, folder: Path) -> None:
         run_block(house, folder, line)
         wait_for(lambda service=service: house.is_well(service), 60)
         assert house.inspect(service)["Image"] == image(tag)
+    run_block(house, folder, worker)
+    assert house.inspect("worker")["Image"] == image(tag)
 
 
 def test_an_upgrade_and_the_way_back_are_noticed_by_nobody(proxied: House, tmp_path: Path) -> None:
@@ -47,5 +49,5 @@ def test_an_upgrade_and_the_way_back_are_noticed_by_nobody(proxied: House, tmp_p
         assert proxied.client.get("/v1/cascades/with-the-one-before/decision").status_code == 200
     finally:
         docker("image", "tag", THIS, "parsimony")
-        proxied.compose("up", "--detach", "--no-deps", *SERVERS)
+        proxied.compose("up", "--detach", "--no-deps", *SERVERS, "worker")
         docker("image", "rm", THIS)
