@@ -58,10 +58,10 @@ def read_parts(
     columns: dict[str, Any] = {}
     vectors: Queries
     if TEXTS in parts:
-        vectors = _texts(parts[TEXTS])
+        vectors = _read_texts(parts[TEXTS])
     elif parts[QUERIES].startswith(PARQUET_MAGIC):
         columns = read_table(parts[QUERIES])
-        vectors = columns.pop("embedding")
+        vectors = columns.pop("embedding") if "embedding" in columns else _read_texts(columns.pop("text"))
         if not len(vectors):
             raise InvalidRequest.at(Fault((QUERIES,), "have no rows"))
     else:
@@ -132,10 +132,10 @@ def _array(part: str, body: bytes) -> NDArray[np.float64]:
     return array.astype(np.float64)
 
 
-def _texts(body: bytes) -> tuple[str, ...]:
-    """Read a JSON list of texts."""
+def _read_texts(told: bytes | list[str]) -> tuple[str, ...]:
+    """Read a JSON list of texts, or a column of them."""
     try:
-        return _TEXTS.validate_json(body)
+        return _TEXTS.validate_json(told) if isinstance(told, bytes) else _TEXTS.validate_python(told)
     except ValidationError as error:
         raise InvalidRequest.of(error, TEXTS) from error
 

@@ -1,5 +1,6 @@
-"""Queries as they are sent in Parquet: a column for each dimension of the embedding, or one of lists; beside these
-``size``, ``group`` and ``costs`` of each query. And assignments as they are told in CSV and Parquet."""
+"""Queries as they are sent in Parquet: a column for each dimension of the embedding, or one of lists, or a column of
+texts; beside these ``size``, ``group`` and ``costs`` of each query. And assignments as they are told in CSV and
+Parquet."""
 
 import csv
 import io
@@ -21,15 +22,16 @@ from models.columns import first_repeated
 from models.errors import Fault, InvalidRequest, PayloadTooLarge
 
 PARQUET = PARQUET_TYPES[0]
-EMBEDDING, BESIDE = "embedding", ("size", "group", "costs")
-"""The column of embeddings, where they are lists; and what else a query may have."""
+EMBEDDING, TEXT, BESIDE = "embedding", "text", ("size", "group", "costs")
+"""The column of embeddings, where they are lists; that of texts instead; and what else a query may have."""
 METADATA = b"parsimony"
 """Under which Parquet's metadata has all of the reply but the assignments, as JSON."""
 Columns = dict[str, Any]
 
 
 def read_query_table(data: bytes, *, max_bytes: int, run_in: Callable[..., Columns]) -> Columns:
-    """Read queries from Parquet: ``embedding``, (n, d), and those of ``size``, ``group``, ``costs`` that there are.
+    """Read queries from Parquet: ``embedding``, (n, d), or ``text``, and those of ``size``, ``group``, ``costs`` that
+    there are.
 
     run_in: reads it, in a process that it may end, as of ``read_dataset``. Raises InvalidRequest.
     """
@@ -54,21 +56,32 @@ def _columns(path: Path, max_bytes: int) -> Columns:
 
 def _read_columns(table: pa.Table) -> Columns:
     names = table.column_names
-    if EMBEDDING in names:
-        stray = next((name for name in names if name not in (EMBEDDING, *BESIDE)), None)
-        if stray is not None:
-            known = ", ".join((EMBEDDING, *BESIDE))
-            raise InvalidRequest.at(Fault(("queries", stray), f"is none of the columns that are read: {known}"))
-        vectors = _numbers(table, EMBEDDING)
-    else:
-        own = [name for name in names if name not in BESIDE]
-        if not own:
-            raise InvalidRequest.at(Fault(("queries",), "have no column of embeddings"))
-        vectors = np.column_stack([_numbers(table, name) for name in own])
     read: Columns = {name: _numbers(table, name) for name in ("size", "costs") if name in names}
     if "group" in names:
-        read["group"] = _texts(table)
+        read["group"] = _texts(table, "group")
+    if TEXT in names:
+        _refuse_strays(names, TEXT)
+        return {TEXT: _texts(table, TEXT), **read}
+    vectors = _vectors(table, names)
     return {EMBEDDING: vectors if vectors.ndim == 2 else vectors[:, None], **read}
+
+
+def _vectors(table: pa.Table, names: list[str]) -> NDArray[np.float64]:
+    if EMBEDDING in names:
+        _refuse_strays(names, EMBEDDING)
+        return _numbers(table, EMBEDDING)
+    own = [name for name in names if name not in BESIDE]
+    if not own:
+        raise InvalidRequest.at(Fault(("queries",), "have no column of embeddings, and none of texts"))
+    return np.column_stack([_numbers(table, name) for name in own])
+
+
+def _refuse_strays(names: list[str], own: str) -> None:
+    """Raise InvalidRequest for a column beside the one that tells of queries."""
+    known = (own, *BESIDE)
+    stray = next((name for name in names if name not in known), None)
+    if stray is not None:
+        raise InvalidRequest.at(Fault(("queries", stray), f"is none of the columns that are read: {', '.join(known)}"))
 
 
 def read_bounded(path: Path, max_bytes: int, where: str) -> pa.Table:
@@ -120,13 +133,13 @@ def _numbers(table: pa.Table, name: str) -> NDArray[np.float64]:
     return flat if width is None else flat.reshape(table.num_rows, width)
 
 
-def _texts(table: pa.Table) -> list[str]:
-    column = table.column("group")
+def _texts(table: pa.Table, name: str) -> list[str]:
+    column = table.column(name)
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or column.null_count:
         told = "has missing cells" if column.null_count else f"has the type {column.type}"
-        raise InvalidRequest.at(Fault(("queries", "group"), f"{told}, must be text in every row"))
-    labels: list[str] = column.to_pylist()
-    return labels
+        raise InvalidRequest.at(Fault(("queries", name), f"{told}, must be text in every row"))
+    texts: list[str] = column.to_pylist()
+    return texts
 
 
 def as_csv(reply: bytes) -> bytes:

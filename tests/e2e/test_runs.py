@@ -1,6 +1,7 @@
 """The service runs items itself: registered, decided, called, answered, over HTTP as callers do it."""
 
 import asyncio
+import io
 import json
 import re
 import threading
@@ -12,6 +13,8 @@ from typing import Any
 import httpx
 import numpy as np
 import openai
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 import tritonclient.http as tritonclient
 from playwright.sync_api import expect
@@ -273,6 +276,38 @@ def test_texts_are_assigned_as_their_embeddings_are_many_in_a_request(server: Se
     form = {"texts": (None, json.dumps(texts)), "constraints": (None, json.dumps(asked))}
     parts = server.client.post("/v1/portfolios/digits/assignments", files=form, headers={"accept": "text/csv"})
     assert [row.split(",")[1] for row in parts.text.splitlines()[1:]] == plain["assignments"]
+    table = as_parquet(text=texts, group=["a", "b"] * 15)
+    limits = {"groups": {"limits": {"a": {"classifiers": {"all": {"at_most": 0}}}}}}
+    form = {"queries": ("q.parquet", table), "constraints": (None, json.dumps(asked | limits))}
+    limited = server.client.post("/v1/portfolios/digits/assignments", files=form).json()
+    assert "all" not in limited["assignments"][::2]
+    assert limited["embedding"]["cost"] > 0
+
+
+def as_parquet(**columns: Any) -> bytes:
+    """Write columns as Parquet."""
+    out = io.BytesIO()
+    pa.parquet.write_table(pa.table(columns), out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        ({"text": ["a", "b"], "vector": [1.0, 2.0]}, "queries.vector: is none of the columns that are read"),
+        ({"text": ["a", None]}, "queries.text: has missing cells, must be text in every row"),
+        ({"text": ["a", ""]}, "texts.1: String should have at least 1 character"),
+        ({"text": [1, 2]}, "queries.text: has the type int64, must be text in every row"),
+    ],
+)
+def test_a_column_that_is_not_of_texts_is_refused_and_nothing_embedded(
+    server: Server, models: ModelServer, columns: dict[str, Any], why: str
+) -> None:
+    headers = {"content-type": "application/vnd.apache.parquet"}
+    path = "/v1/portfolios/digits/assignments?per_query=4"
+    reply = server.client.post(path, content=as_parquet(**columns), headers=headers)
+    assert (reply.status_code, models.counted()["calls"]) == (422, {})
+    assert why in reply.json()["detail"]
 
 
 def test_texts_of_a_list_are_embedded_by_one_request_and_share_its_cost(server: Server, models: ModelServer) -> None:
