@@ -278,8 +278,8 @@ def test_texts_are_assigned_as_their_embeddings_are_many_in_a_request(server: Se
     assert [row.split(",")[1] for row in parts.text.splitlines()[1:]] == plain["assignments"]
     table = as_parquet(text=texts, group=["a", "b"] * 15)
     limits = {"groups": {"limits": {"a": {"classifiers": {"all": {"at_most": 0}}}}}}
-    form = {"queries": ("q.parquet", table), "constraints": (None, json.dumps(asked | limits))}
-    limited = server.client.post("/v1/portfolios/digits/assignments", files=form).json()
+    whole: Any = {"queries": ("q.parquet", table), "constraints": (None, json.dumps(asked | limits))}
+    limited = server.client.post("/v1/portfolios/digits/assignments", files=whole).json()
     assert "all" not in limited["assignments"][::2]
     assert limited["embedding"]["cost"] > 0
 
