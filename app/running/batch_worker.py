@@ -263,10 +263,10 @@ class _Work:
 
 
 def _was_called(outcome: Done | Undone, names: frozenset[str]) -> bool:
-    """Tell whether a run has called any of these, or has an answer or a fault without it."""
+    """Tell whether a run has called any of these, or its embedder in vain, or has an answer or a fault without it."""
     if isinstance(outcome, Done) or not isinstance(outcome.error, EndpointFailed):
         return True
-    return any(step.attempts for step in outcome.steps if step.classifier in names)
+    return any(step.attempts and (step.classifier in names or step.error is not None) for step in outcome.steps)
 
 
 def _is_uncalled(outcome: Embedded | Undone) -> bool:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from app.processes.clock import now
 from app.running.runs import asked_of, refuse_sizes
-from app.running.start import STARTS, Tools, refuse_unless_sensible
+from app.running.start import STARTS, Tools, policy_query, refuse_unless_decidable, refuse_unless_sensible
 from app.serving.catalog import Live
 from app.settings import Settings
 from app.store.batches import new_id
@@ -95,6 +95,11 @@ async def refuse_unless_runnable(
             refuse_sizes(items)
         if items[0].embedding is not None:
             await asyncio.to_thread(live.plan.estimate_one, items[0].embedding)
+    elif _takes_embeddings(live):
+        refuse_unless_decidable(live, first)
+        _refuse_unless_embeddable(live, items)
+        if items[0].embedding is not None:
+            live.plan.decide(policy_query(first, items[0].embedding))
     else:
         await STARTS[live.ref.solver](live, first, tools)
     for item in items:
@@ -106,9 +111,13 @@ def names_called(live: Live[Any]) -> tuple[str, ...]:
     return SOLVERS[live.ref.solver].classifiers(live.plan) or tuple(live.plan.features)
 
 
+def _takes_embeddings(live: Live[Any]) -> bool:
+    return bool(getattr(live.plan, "dimensions", 0))
+
+
 def _refuse_missing(live: Live[Any], items: Sequence[RunItem], registered: Collection[str]) -> None:
     names = list(names_called(live))
-    if live.ref.solver == "portfolio" and any(item.embedding is None for item in items):
+    if _takes_embeddings(live) and any(item.embedding is None for item in items):
         names += filter(None, [live.record.params.get("embedder")])
     missing = [name for name in names if name not in registered]
     if missing:

@@ -10,6 +10,7 @@ from typing import Any
 from app.running.caller import Caller
 from app.running.protocols.openai_embeddings import Texts
 from app.serving.catalog import Live
+from models.columns import FARTHEST
 from models.endpoint import EmbeddingsEndpoint, Endpoint
 from models.errors import EndpointFailed, Fault, InvalidRequest, RunTimeout
 from solvers.policy import PolicyPlan
@@ -69,8 +70,10 @@ def _embedded(live: Embedding, heard: Heard, ends_at: float) -> Embedded | Unemb
     """Take the numbers of a reply, if they are an embedding of the artifact's."""
     wanted = live.plan.dimensions
     if heard.values is not None and len(heard.values) == wanted:
-        return heard.values, [heard]
-    if heard.values is not None:
+        if max(map(abs, heard.values)) <= FARTHEST:
+            return heard.values, [heard]
+        why = f"it gave a number beyond {FARTHEST:g}"
+    elif heard.values is not None:
         why = f"it gave {len(heard.values)} numbers, {live.ref.spelt} was built with {wanted}"
     else:
         why = heard.error or "it gave no numbers"

@@ -85,7 +85,7 @@ async def outcome_of(
 ) -> Done | Undone:
     """Run an item, to its answer or to why it has none."""
     asked = asked_of(live, item, limits, tools)
-    heard: list[Heard] = []
+    heard = asked.heard
     try:
         started = await STARTS[live.ref.solver](live, asked, tools)
         return await _driven(live, asked, started, tools, heard, on_text)

@@ -72,12 +72,14 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked of a run. ends_at: when its time is over, on the clock ``time.monotonic``."""
+    """What is asked of a run. ends_at: when its time is over, on the clock ``time.monotonic``. heard: what was called
+    for it in vain, before it began."""
 
     item: RunItem
     limits: RunLimits
     ends_at: float
     without: frozenset[str]
+    heard: list[Heard] = field(default_factory=list)
 
     @property
     def left(self) -> float:
@@ -138,26 +140,35 @@ async def cascade(live: Live[CascadePlan], asked: Asked, tools: Tools) -> Starte
 
 async def policy(live: Live[PolicyPlan], asked: Asked, tools: Tools) -> Started:
     """Begin with nothing acquired, and with the item's embedding where the policy knows those."""
-    asked.refuse_others("policy")
-    limits, heard = asked.limits, list[Heard]()
+    refuse_unless_decidable(live, asked)
+    embedding, heard = await embedded(live, asked, tools) if live.plan.dimensions else (asked.item.embedding, [])
+    query = policy_query(asked, embedding)
+    facts = facts_of(live, query, live.plan.decide(query))
+    planned = dict(zip(live.plan.sensors, live.plan.costs.tolist(), strict=True))
+    runner = policy_run.run(live.plan, query, left=asked.left, without=asked.without)
+    return Started(runner, facts, planned, heard=heard)
+
+
+def policy_query(asked: Asked, embedding: tuple[float, ...] | None = None) -> PolicyQuery:
+    """Make the query of an item of which no more than its embedding is known."""
+    limits = asked.limits
     query: PolicyQuery = query_of(
         PolicyQuery,
         budget=asked.amount(),
         hard_budget=limits.hard_budget,
         min_accuracy=limits.min_accuracy,
         item=asked.item.id,
-        embedding=asked.item.embedding,
+        embedding=embedding,
     )
-    if live.plan.dimensions:
-        live.plan.mixture(query)  # what is infeasible is refused before anything is paid for
-        embedding, heard = await embedded(live, asked, tools)
-        query = query.model_copy(update={"embedding": embedding})
-    elif asked.item.text is not None:
+    return query
+
+
+def refuse_unless_decidable(live: Live[PolicyPlan], asked: Asked) -> None:
+    """Raise InvalidRequest, or Infeasible, for what can be refused of an item before its embedding is paid for."""
+    asked.refuse_others("policy")
+    if asked.item.text is not None and not live.plan.dimensions:
         raise InvalidRequest.at(Fault(("text",), f"means nothing here: {live.ref.spelt} was built without embeddings"))
-    facts = facts_of(live, query, live.plan.decide(query))
-    planned = dict(zip(live.plan.sensors, live.plan.costs.tolist(), strict=True))
-    runner = policy_run.run(live.plan, query, left=asked.left, without=asked.without)
-    return Started(runner, facts, planned, heard=heard)
+    live.plan.mixture(policy_query(asked))
 
 
 async def pipeline(live: Live[PipelinePlan], asked: Asked, tools: Tools) -> Started:
@@ -268,6 +279,7 @@ async def embedded(live: Embedding, asked: Asked, tools: Tools) -> Embedded:
         return asked.item.embedding, []
     (made,) = await embed(live, [text_of(live, asked.item)], tools.caller, asked.ends_at)
     if isinstance(made, Unembedded):
+        asked.heard.append(made.heard)
         raise made.error
     return made
 

@@ -18,7 +18,7 @@ from playwright.sync_api import expect
 from app.building.supervisor import NAME
 from app.cli.main import main
 from tests.e2e import visits
-from tests.e2e.test_runs import fill, image, register
+from tests.e2e.test_runs import fill, image, imported_knowing, register, vector
 from tests.support.model_process import ModelServer
 from tests.support.servers import Server, running_server, wait_for
 from tests.support.trained import COSTS
@@ -57,9 +57,9 @@ def post(
     return server.client.post("/v1/batches", files=files, headers=headers)
 
 
-def queued(server: Server, lines: str, solver: str, **spec: Any) -> str:
+def queued(server: Server, lines: str, solver: str, name: str = "digits", **spec: Any) -> str:
     """Queue a batch and give its path."""
-    reply = post(server, {"solver": solver, "name": "digits", **spec}, lines)
+    reply = post(server, {"solver": solver, "name": name, **spec}, lines)
     assert reply.status_code == 202, reply.text
     assert reply.json()["status"] in ("queued", "running")
     return reply.headers["location"]
@@ -327,6 +327,66 @@ def test_what_cannot_be_run_is_refused_before_anything_is_called(
     reply = post(server, {"solver": "cascade", "name": "digits", **spec}, lines)
     assert (reply.status_code, said in reply.json()["detail"]) == (status, True), reply.text
     assert models.counted()["calls"] == {}
+
+
+@pytest.fixture(scope="module")
+def knowing(server: Server) -> Iterator[dict[str, str]]:
+    """Import a policy that knows embeddings, and give the spec of its batches."""
+    with imported_knowing(server) as name:
+        yield {"solver": "policy", "name": name}
+
+
+@pytest.mark.parametrize(
+    ("limits", "items", "status", "said"),
+    [
+        ({}, ['{"item": "a"}', '{"item": [1]}'], 422, "item 2 has no embedding, and none can be made: it is no text"),
+        ({}, ['{"item": 1, "embedding": [1.0]}'], 422, "must have 16 numbers"),
+        ({"min_accuracy": 1.0}, ['{"item": "a"}'], 409, "asked is 1"),
+        (
+            {"budget_pacing": {"ledger": "l", "total": 1.0, "expected_items": 3}},
+            ['{"item": "a"}'],
+            422,
+            "budget_pacing",
+        ),
+    ],
+)
+def test_what_a_policy_that_knows_embeddings_cannot_run_is_refused_before_anything_is_called(
+    server: Server,
+    models: ModelServer,
+    knowing: dict[str, str],
+    limits: dict[str, Any],
+    items: list[str],
+    status: int,
+    said: str,
+) -> None:
+    reply = post(server, {**knowing, **limits}, "\n".join(items))
+    assert (reply.status_code, said in reply.json()["detail"]) == (status, True), reply.text
+    assert models.counted()["calls"] == {}
+
+
+def test_a_policy_that_knows_embeddings_embeds_each_text_of_a_file_once(
+    server: Server, models: ModelServer, knowing: dict[str, str]
+) -> None:
+    """One that the embedder refuses is not sent again, and what it was called for is told."""
+    lines = images(6, with_text=True).splitlines()
+    lines[2] = json.dumps({"item": image(2), "text": "no image"})
+    lines[4] = json.dumps({"item": image(4), "embedding": vector(4)})
+    done = ended(server, queued(server, "\n".join(lines), budget=6.0, **knowing), 30)
+    told = output(server, f"/v1/batches/{done['id']}")
+    assert [place for place, one in enumerate(told) if "error" in one] == [2]
+    assert [(step["classifier"], step["attempts"]) for step in told[2]["steps"]] == [("embedder", 1)]
+    assert models.counted()["calls"]["embedder"] == 5
+
+
+def test_a_file_for_a_policy_whose_embedder_has_no_endpoint_is_refused(
+    server: Server, models: ModelServer, knowing: dict[str, str]
+) -> None:
+    server.client.delete("/v1/endpoints/embedder")
+    try:
+        reply = post(server, knowing, '{"item": "a"}')
+    finally:
+        register(server, models)
+    assert (reply.status_code, "registered for: embedder" in reply.json()["detail"]) == (422, True)
 
 
 def test_a_classifier_without_an_endpoint_is_named(server: Server, models: ModelServer) -> None:

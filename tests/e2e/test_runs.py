@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,13 @@ def nameless(server: Server) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def knowing(server: Server) -> Iterator[str]:
     """Import a policy that knows embeddings, and give its name."""
+    with imported_knowing(server) as name:
+        yield name
+
+
+@contextmanager
+def imported_knowing(server: Server) -> Iterator[str]:
+    """Have a policy that knows embeddings, by its name."""
     data = next(artifacts({"policy": BUILDS["policy"] | {"embedder": "embedder"}}, "knowing"))
     headers = {"content-type": "application/octet-stream"}
     assert server.client.post("/v1/artifacts/import", content=data, headers=headers).status_code == 201
@@ -502,6 +510,9 @@ def test_a_policy_that_knows_embeddings_pays_nothing_before_it_has_one(
     failed = server.client.post(f"{path}/runs", json={"item": "text"})
     assert failed.status_code == 502
     assert "there is no embedding: embedder: " in failed.json()["detail"]
+    models.switch(embedder="beyond")
+    beyond = server.client.post(f"{path}/runs", json={"item": json.dumps(image(5))})
+    assert (beyond.status_code, "gave a number beyond 1e+30" in beyond.json()["detail"]) == (502, True), beyond.text
     assert set(models.counted()["calls"]) == {"embedder"}
 
 
