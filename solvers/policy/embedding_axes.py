@@ -26,16 +26,17 @@ class EmbeddingAxes:
 
     @classmethod
     def of(cls, embeddings: Singles) -> "EmbeddingAxes":
-        """Find the axes of some embeddings, (n, d), none of them all alike."""
+        """Find the axes of some embeddings, (n, d); any will do where rows are all alike."""
         from sklearn.decomposition import PCA
 
         dimensions = embeddings.shape[1]
         if dimensions <= MOST_AXES:
             return cls(np.zeros(dimensions), np.eye(dimensions, dtype=np.float32))
-        some = np.asarray(embeddings[:: 1 + (len(embeddings) - 1) // MOST_ROWS], dtype=np.float64)
+        some = _near(embeddings[:: 1 + (len(embeddings) - 1) // MOST_ROWS])
         most = min(MOST_AXES, *some.shape)
-        found = PCA(most, svd_solver="randomized", random_state=0).fit(some)
-        return cls(np.asarray(found.mean_), found.components_.T.astype(np.float32))
+        with np.errstate(invalid="ignore"):  # of rows that do not differ no share of the differences can be told
+            found = PCA(most, svd_solver="randomized", random_state=0).fit(some)
+        return cls(_near(found.mean_), found.components_.T.astype(np.float32))
 
     def measure(self, embeddings: Singles | Floats) -> Floats:
         """Tell where embeddings, (n, d), lie: (n, k).
@@ -43,4 +44,9 @@ class EmbeddingAxes:
         >>> EmbeddingAxes(np.array([1.0, 0.0]), np.array([[2.0], [0.0]], np.float32)).measure(np.ones((1, 2)) * 3)
         array([[4.]])
         """
-        return np.clip((np.asarray(embeddings, dtype=np.float64) - self.centre) @ self.axes, -FARTHEST, FARTHEST)
+        return np.clip((_near(embeddings) - self.centre) @ self.axes, -FARTHEST, FARTHEST)
+
+
+def _near(embeddings: Singles | Floats) -> Floats:
+    """Take no number for farther than a feature may be: datasets may have any that single precision holds."""
+    return np.clip(np.asarray(embeddings, dtype=np.float64), -FARTHEST, FARTHEST)

@@ -88,6 +88,10 @@ class Sensors:
         if names != self.names or not np.array_equal(told, self.told):
             asked = f"has the sensors {', '.join(names)}; the policy's are {', '.join(self.names)}"
             raise InvalidRequest.at(Fault(("dataset",), asked))
+        kinds = ("a trace", "a table of features")
+        own, other = kinds if self.labelled.any() else kinds[::-1]
+        if isinstance(dataset, Trace) != (own == "a trace"):
+            raise InvalidRequest.at(Fault(("dataset",), f"is {other}; the policy was built from {own}"))
         if isinstance(dataset, FeatureTable):
             return self._cells_of_features(dataset)
         code = {name: float(place) for place, name in enumerate(self.classes)}

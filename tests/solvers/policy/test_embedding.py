@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import InvalidRequest, Trace
+from models import FeaturesSpec, FeatureTable, InvalidRequest, Trace, dataset_from_columns
+from models.columns import FARTHEST
 from models.policy import AcquireDecision, ClassifyDecision, PolicyOptions, PolicyQuery, PolicyTarget, RolloutItem
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
@@ -170,3 +171,23 @@ def test_axes_do_not_depend_on_where_the_centre_is(rows: int, dimensions: int, s
     assert measured.shape[1] == (dimensions if dimensions <= MOST_AXES else min(MOST_AXES, rows))
     if dimensions > MOST_AXES:
         assert np.allclose(measured.mean(axis=0), 0, atol=1e-4)
+
+
+@pytest.mark.parametrize("coordinate", [0.0, 1.0, 3e38])
+def test_axes_of_rows_that_are_all_alike_or_far_off_are_numbers(coordinate: float) -> None:
+    embeddings = np.full((50, 40), coordinate, dtype=np.float32)
+    axes = EmbeddingAxes.of(embeddings)
+    assert axes.axes.shape == (40, MOST_AXES)
+    assert np.isfinite(axes.axes).all()
+    assert np.abs(axes.centre).max() <= FARTHEST
+    assert np.allclose(axes.measure(embeddings), 0, atol=1e-9 * FARTHEST)
+
+
+def test_a_table_of_features_is_none_that_a_policy_of_classifiers_reads() -> None:
+    """Even where its features are called as the classifiers are."""
+    features = [{"name": name, "columns": [name], "cost": 1.0} for name in EXPERTS]
+    spec = FeaturesSpec.model_validate({"kind": "features", "label": "label", "unit": "ms", "features": features})
+    table = dataset_from_columns(spec, {name: np.arange(40.0) % 2 for name in ("label", *EXPERTS)})
+    assert isinstance(table, FeatureTable)
+    with pytest.raises(InvalidRequest, match=r"^dataset: is a table of features; the policy was built from a trace"):
+        built("filter tree").cells_of(table)
