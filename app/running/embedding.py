@@ -10,6 +10,7 @@ from typing import Any
 from app.running.caller import Caller
 from app.running.protocols.openai_embeddings import Texts
 from app.serving.catalog import Live
+from models.columns import FARTHEST
 from models.endpoint import EmbeddingsEndpoint, Endpoint
 from models.errors import EndpointFailed, Fault, InvalidRequest, RunTimeout
 from solvers.policy import PolicyPlan
@@ -68,10 +69,13 @@ def vectors_of(made: Sequence[Embedded | Unembedded]) -> list[tuple[float, ...]]
 def _embedded(live: Embedding, heard: Heard, ends_at: float) -> Embedded | Unembedded:
     """Take the numbers of a reply, if they are an embedding of the artifact's."""
     wanted = live.plan.dimensions
-    if heard.values is not None and len(heard.values) == wanted:
-        return heard.values, [heard]
-    if heard.values is not None:
-        why = f"it gave {len(heard.values)} numbers, {live.ref.spelt} was built with {wanted}"
+    values = heard.values
+    if values is not None and len(values) == wanted and max(map(abs, values)) <= FARTHEST:
+        return values, [heard]
+    if values is not None and len(values) == wanted:
+        why = f"it gave a number beyond {FARTHEST:g} either way, as no embedding may have"
+    elif values is not None:
+        why = f"it gave {len(values)} numbers, {live.ref.spelt} was built with {wanted}"
     else:
         why = heard.error or "it gave no numbers"
     kind = RunTimeout if ends_at - time.monotonic() < COARSE_S else EndpointFailed

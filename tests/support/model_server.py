@@ -107,6 +107,8 @@ class Models:
             return JSONResponse({"error": {"message": "what an image"}}, status_code=400)
         if self.faults.get("embedder") == "other-length":
             vectors = [vector[:3] for vector in vectors]
+        if self.faults.get("embedder") == "far":
+            vectors = [[1e300, *vector[1:]] for vector in vectors]
         data = [{"object": "embedding", "index": i, "embedding": vector} for i, vector in enumerate(vectors)]
         usage = {"prompt_tokens": 64 * len(texts)}
         reply = {"object": "list", "data": data[::-1], "model": "e", "usage": usage}
