@@ -258,6 +258,9 @@ class PredictionRequest(Sent):
     min_accuracy: float | None = Field(
         default=None, ge=0, le=1, description="how often the model must be right: then the cheapest that is"
     )
+    one_standard_error: bool = Field(
+        default=False, description="whether to spend no more than the rows can show to be of use, as of a decision"
+    )
     method: Method = Field(default="poly-dom", description="the method that chooses the features")
     spent: float | None = Field(
         default=None,

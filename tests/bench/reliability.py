@@ -58,6 +58,7 @@ KINDS = {
     "pipeline of 8": Kind("pipeline", 600, noises=MANY),
     "pipeline answers": Kind("pipeline", 600, {"at_the_end": "answer"}),
     "policy": Kind("policy", 300),
+    "policy embedded": Kind("policy", 300, {"embeddings": True}),
     "policy of 5": Kind("policy", 300, noises=MANY[3:], table=True),
     "policy grown": Kind("policy", 300, {"graph": "grown"}, noises=MANY, table=True),
     "occam": Kind("portfolio", 600, SAMPLES),

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import OneClassSVM
 
 from app.store.codec import encode
-from models.index import IndexOptions
+from models.index import IndexOptions, IndexQuery, PredictionRequest
 from solvers.base import Run
 from solvers.index import fit
 from tests.e2e.test_errors import is_problem
@@ -141,6 +141,23 @@ def test_predictions_use_the_features_that_the_budget_allows(indexed: Server) ->
     poor = indexed.client.post(f"{PATH}/predictions", json={"size": 64, "budget": 0, "items": items}).json()
     assert poor["features"] == []
     assert len(set(poor["labels"])) == 1
+
+
+@pytest.mark.parametrize("asked", [{}, {"one_standard_error": True}, {"min_accuracy": 0.6}, {"method": "greedy"}])
+def test_predictions_compute_what_the_decision_of_the_same_question_says(
+    indexed: Server, asked: dict[str, Any]
+) -> None:
+    item = {name: values[0] for name, values in feature_columns().items() if name != "outcome"}
+    limits = {"size": 64, "budget": 1e6, **asked}
+    decision = indexed.client.get(f"{PATH}/decision", params=limits).json()
+    reply = indexed.client.post(f"{PATH}/predictions", json={**limits, "items": [item]})
+    assert reply.status_code == 200, reply.text
+    assert reply.json()["features"] == decision["features"]
+    assert reply.json()["decision"] == decision["decision"]
+
+
+def test_predictions_take_all_that_decisions_do() -> None:
+    assert set(IndexQuery.model_fields) <= set(PredictionRequest.model_fields)
 
 
 def test_what_was_computed_already_is_not_paid_again(indexed: Server) -> None:

@@ -360,6 +360,9 @@ def test_a_text_without_an_embedding_is_told_why(
     short = post(server, what, **here, **asked)
     assert (short.status_code, "gave 3 numbers" in short.json()["detail"]) == (502, True)
     assert "was built with 16" in short.json()["detail"]
+    models.switch(embedder="beyond")
+    far = post(server, what, **here, **asked)
+    assert (far.status_code, "gave a number beyond 1e+30" in far.json()["detail"]) == (502, True)
     models.switch()
     both = post(server, what, **here, **asked, **({"query": [1.0]} if what == "route" else {"queries": [[1.0]]}))
     neither = post(server, what, **asked)
