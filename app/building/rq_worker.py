@@ -21,8 +21,9 @@ from app.processes.parent_death import die_with_parent
 from app.processes.priority import give_way_to_all
 from app.settings import Settings
 from app.store.batches import LONGEST_S, Batches, batch_of
-from app.store.builds import QUEUE_NAME, Builds
+from app.store.builds import Builds
 from app.store.client import translated
+from app.store.job_queue import QUEUE_NAME
 from app.store.repositories import Repositories, open_repositories
 from models.errors import StoreRefused, StoreUnavailable
 

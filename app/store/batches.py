@@ -5,7 +5,7 @@ What is kept of a batch goes ``KEPT_S`` after it ended, its items as soon as it 
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 from uuid import uuid4
 
 from app.processes.clock import now
@@ -19,16 +19,13 @@ from app.store.batch_items import (
     record_key,
     work_key,
 )
-from app.store.builds import QUEUE_NAME
-from app.store.client import Pipeline, Store, key, read_model, translated
+from app.store.client import Pipeline, Store, key, read_model
+from app.store.job_queue import JobQueue
 from app.store.pages import USUAL_PAGE, Page, newest_first
 from models import BuildStatus
 from models.batch import Batch, BatchFacts
 from models.errors import TooManyBuilds, UnknownBatch
 from models.run import RunItem, Spent
-
-if TYPE_CHECKING:
-    from rq import Queue
 
 KEPT_S = 7 * 24 * 3600
 """How long a batch that has ended can be asked for, with its output."""
@@ -48,7 +45,7 @@ class Batches(BatchItems):
 
     def __init__(self, store: Store, *, queue_limit: int) -> None:
         super().__init__(store)
-        self._queue_limit = queue_limit
+        self._queue, self._queue_limit = JobQueue(store), queue_limit
 
     def add(self, facts: BatchFacts, items: Sequence[RunItem]) -> Batch:
         """Queue a batch; raises TooManyBuilds if as many wait already as builds may."""
@@ -87,18 +84,9 @@ class Batches(BatchItems):
 
     def cancel(self, batch_id: str) -> Batch:
         """Stop a batch, wherever it is; one that has ended stays as it is. Raises UnknownBatch."""
-        from rq.command import send_stop_job_command
-        from rq.exceptions import InvalidJobOperation, NoSuchJobError
-        from rq.serializers import JSONSerializer
-
         job = f"{batch_id}-{self.attempt(batch_id)}"
         batch = self.end(batch_id, "cancelled", None)
-        with translated():
-            try:
-                self._queue().remove(job)
-                send_stop_job_command(self._store.client, job, serializer=JSONSerializer)
-            except (InvalidJobOperation, NoSuchJobError):
-                pass  # no worker has it: it waited, or has ended, or will see its status before its next answer
+        self._queue.stop(job)  # a worker that has just taken it sees its status before its next answer
         return batch
 
     def start(self, batch_id: str, attempt: int) -> Batch | None:
@@ -127,7 +115,7 @@ class Batches(BatchItems):
     def is_waiting(self, batch_id: str) -> bool:
         """Whether the batch stands in the queue."""
         job = f"{batch_id}-{self.attempt(batch_id)}"
-        return self._store.ask("lpos", self._queue().key, job) is not None
+        return self._queue.holds(job)
 
     def end(self, batch_id: str, status: BuildStatus, error: str | None) -> Batch:
         """End a batch that has not ended; one that has stays as it is. Raises UnknownBatch."""
@@ -190,19 +178,9 @@ class Batches(BatchItems):
             self._store.ask("zrem", _ALL, *gone)
             self._store.ask("srem", _OPEN, *gone)
 
-    def _queue(self) -> "Queue":
-        from rq import Queue  # here and above, for most commands neither queue nor stop anything
-        from rq.serializers import JSONSerializer
-
-        return Queue(QUEUE_NAME, connection=self._store.client, serializer=JSONSerializer)
-
     def _enqueue(self, pipe: Pipeline, batch_id: str, attempt: int) -> None:
         """Queue a job of its own for each attempt: what is left of an older one is no hindrance."""
-        job = f"{batch_id}-{attempt}"
-        limit = LONGEST_S + 60  # the batch ends itself before
-        self._queue().enqueue_call(
-            _JOB, (job,), job_id=job, timeout=limit, result_ttl=60, failure_ttl=60, pipeline=pipe
-        )
+        self._queue.add(pipe, _JOB, f"{batch_id}-{attempt}", LONGEST_S + 60)  # the batch ends itself before
 
 
 def new_id() -> str:

@@ -7,7 +7,7 @@ servers watch the beats, and end a build whose beat stands still.
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from uuid import uuid4
 
 from pydantic import ValidationError
@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from app.processes.clock import now, seconds_between
 from app.store.client import Pipeline, Store, key, translated
 from app.store.datasets import OPEN_BUILDS
+from app.store.job_queue import JobQueue
 from app.store.pages import USUAL_PAGE, Page, newest_first
 from models import (
     ArtifactRef,
@@ -33,12 +34,8 @@ from models.errors import Cancelled, TooManyBuilds, UnknownBuild, UnknownDataset
 from models.stored_dataset import DatasetInfo
 from solvers import SOLVERS, Solver
 
-if TYPE_CHECKING:
-    from rq import Queue
-
 ADVICE = "advice"
 """What stands for the solver in builds that make advice."""
-QUEUE_NAME = "parsimony-builds"
 JOB = "app.building.worker.run_build"
 KEPT_ENDED = 1000
 KINDS = {FeatureTable: "features", Trace: "trace"}
@@ -55,7 +52,7 @@ class Builds:
 
     def __init__(self, store: Store, *, queue_limit: int, timeout_s: int) -> None:
         self._store = store
-        self._queue_limit, self._timeout_s = queue_limit, timeout_s
+        self._queue, self._queue_limit, self._timeout_s = JobQueue(store), queue_limit, timeout_s
 
     def enqueue(self, request: BuildRequest) -> Build:
         """Queue a build; raises InvalidRequest, UnknownDataset or TooManyBuilds."""
@@ -93,9 +90,7 @@ class Builds:
             pipe.sadd(OPEN_BUILDS, build.id)
             pipe.set(_record(build.id), build.model_dump_json())
             pipe.hincrby(_COUNTS, "queued", 1)
-            self._queue().enqueue_call(
-                JOB, (build.id,), job_id=build.id, timeout=self._timeout_s, result_ttl=60, failure_ttl=60, pipeline=pipe
-            )
+            self._queue.add(pipe, JOB, build.id, self._timeout_s)
             return build
 
         queued = self._store.transact(change, dataset_key, OPEN_BUILDS, _NUMBER)
@@ -123,17 +118,8 @@ class Builds:
 
     def cancel(self, build_id: str) -> Build:
         """Stop a build, wherever it is; one that has ended stays as it is. Raises UnknownBuild."""
-        from rq.command import send_stop_job_command
-        from rq.exceptions import InvalidJobOperation, NoSuchJobError
-        from rq.serializers import JSONSerializer
-
         build = self.end(build_id, "cancelled", None)
-        with translated():
-            try:
-                self._queue().remove(build_id)
-                send_stop_job_command(self._store.client, build_id, serializer=JSONSerializer)
-            except (InvalidJobOperation, NoSuchJobError):
-                pass  # no worker has it: it waited, or has ended, or will see its status before its first step
+        self._queue.stop(build_id)  # a worker that has just taken it sees its status before its first step
         return build
 
     def start(self, build_id: str) -> Build | None:
@@ -234,7 +220,7 @@ class Builds:
 
     def is_waiting(self, build_id: str) -> bool:
         """Whether the build stands in the queue."""
-        return self._store.ask("lpos", self._queue().key, build_id) is not None
+        return self._queue.holds(build_id)
 
     def workers(self) -> int:
         """Count the workers that are alive."""
@@ -242,12 +228,6 @@ class Builds:
 
         with translated():
             return len(Worker.all(connection=self._store.client))
-
-    def _queue(self) -> "Queue":
-        from rq import Queue  # here and above, for most commands neither queue nor stop anything
-        from rq.serializers import JSONSerializer
-
-        return Queue(QUEUE_NAME, connection=self._store.client, serializer=JSONSerializer)
 
     def _forget_old(self) -> None:
         """Forget the oldest ended builds beyond those that are kept."""

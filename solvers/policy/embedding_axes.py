@@ -10,6 +10,7 @@ import numpy as np
 
 from models.arrays import Floats, Singles
 from models.columns import FARTHEST
+from solvers.principal_directions import principal_directions
 
 MOST_AXES = 16
 """Every node looks at all of them, so they are few."""
@@ -26,17 +27,13 @@ class EmbeddingAxes:
 
     @classmethod
     def of(cls, embeddings: Singles) -> "EmbeddingAxes":
-        """Find the axes of some embeddings, (n, d); any will do where rows are all alike."""
-        from sklearn.decomposition import PCA
-
+        """Find the axes of some embeddings, (n, d); any will do where rows are all alike: O(n d min(n, d))."""
         dimensions = embeddings.shape[1]
         if dimensions <= MOST_AXES:
             return cls(np.zeros(dimensions), np.eye(dimensions, dtype=np.float32))
         some = _near(embeddings[:: 1 + (len(embeddings) - 1) // MOST_ROWS])
-        most = min(MOST_AXES, *some.shape)
-        with np.errstate(invalid="ignore"):  # of rows that do not differ no share of the differences can be told
-            found = PCA(most, svd_solver="randomized", random_state=0).fit(some)
-        return cls(_near(found.mean_), found.components_.T.astype(np.float32))
+        centre = _near(some.mean(axis=0))  # rounding may take a mean a little farther
+        return cls(centre, principal_directions(some - centre, MOST_AXES).astype(np.float32))
 
     def measure(self, embeddings: Singles | Floats) -> Floats:
         """Tell where embeddings, (n, d), lie: (n, k).

@@ -6,9 +6,9 @@ import redis
 from rq import Callback, Queue
 from rq.serializers import JSONSerializer
 
-from app.store.builds import QUEUE_NAME
 from app.store.client import key
 from app.store.embedded_files import socket_path
+from app.store.job_queue import QUEUE_NAME
 from tests.conftest import upload
 from tests.support.servers import Server, wait_for
 

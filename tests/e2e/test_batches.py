@@ -16,9 +16,9 @@ import pytest
 from playwright.sync_api import expect
 
 from app.building.supervisor import NAME
-from app.cli.main import main
 from tests.e2e import visits
 from tests.e2e.test_runs import fill, image, imported_knowing, register, vector
+from tests.support.commands import ran
 from tests.support.model_process import ModelServer
 from tests.support.servers import Server, running_server, wait_for
 from tests.support.trained import COSTS
@@ -422,12 +422,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     def run(variable: str, value: str, *arguments: str) -> tuple[int, str, str]:
         monkeypatch.setenv(variable, value)
         monkeypatch.setenv("PARSIMONY_ENDPOINT_HOSTS", "127.0.0.1")
-        monkeypatch.setattr("sys.argv", ["parsimony", "batch", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
+        return ran(monkeypatch, capsys, "batch", *arguments)
 
     return run
 

@@ -21,10 +21,10 @@ import tritonclient.http as tritonclient
 from playwright.sync_api import expect
 from tritonclient.utils import InferenceServerException
 
-from app.cli.main import main
 from app.store import codec
 from models import TraceSpec, dataset_from_columns
 from tests.e2e import visits
+from tests.support.commands import ran
 from tests.support.model_process import ModelServer
 from tests.support.patience import patient
 from tests.support.replays import built
@@ -975,12 +975,7 @@ def parsimony(
     def run(*arguments: object, url: str | None = server.url) -> tuple[int, str, str]:
         if url is not None:
             monkeypatch.setenv("PARSIMONY_URL", url)
-        monkeypatch.setattr("sys.argv", ["parsimony", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
+        return ran(monkeypatch, capsys, *arguments)
 
     return run
 

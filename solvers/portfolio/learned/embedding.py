@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Floats, Singles
+from solvers.principal_directions import principal_directions
 
 MOST_DIRECTIONS = 64
 """Principal directions that are kept of more coordinates."""
@@ -33,12 +34,7 @@ class Embedding:
             spread = given.std(axis=0)
             return cls(centre, np.diag(1 / np.where(spread > 0, spread, 1.0)))
         off = given - centre
-        if len(off) < off.shape[1]:
-            axes = np.linalg.svd(off, full_matrices=False)[2].T[:, :MOST_DIRECTIONS]
-        else:
-            axes = np.linalg.eigh(off.T @ off)[1][:, ::-1][:, :MOST_DIRECTIONS]
-        largest = axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])]
-        axes = axes * np.where(largest < 0, -1.0, 1.0)  # a direction's sign is chance
+        axes = principal_directions(off, MOST_DIRECTIONS)
         return cls(centre, axes / (float((off @ axes).std()) or 1.0))
 
     def apply(self, vectors: Singles) -> Singles:

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from app.cli.main import main
 from app.cli.over_http import ASKED
 from app.processes.clock import now
 from app.routes.subject import all_subjects
@@ -27,6 +26,7 @@ from models import BuildRequest
 from models.cascade import CascadeOptions
 from solvers import SOLVERS
 from tests.support import stored
+from tests.support.commands import ran
 from tests.support.patience import patient
 from tests.support.samples import TRACE_SPEC, to_csv, trace_columns, trace_embeddings
 from tests.support.servers import environment, wait_for
@@ -41,13 +41,8 @@ def run(repos: Repositories, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     monkeypatch.setenv("PARSIMONY_REDIS_URL", repos.settings.redis_url)
 
     def run(*arguments: object, typed: str = "") -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["parsimony", *map(str, arguments)])
         monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
+        return ran(monkeypatch, capsys, *arguments)
 
     return run
 

@@ -303,7 +303,7 @@ def test_the_watch_counts_anew_when_a_build_is_taken(builds: Builds) -> None:
 
 def take_from_queue(builds: Builds, build_id: str) -> None:
     """Take a build out of the queue, as a worker does before it starts it."""
-    builds._queue().remove(build_id)
+    builds._queue.stop(build_id)
     assert not builds.is_waiting(build_id)
 
 
