@@ -16,6 +16,7 @@ from app.http.plain_json import PlainPost
 from app.http.problems import OpenAIError
 from app.routes.dependencies import InContext, context_of, each_name_once, errors_as, json_only, plan_of
 from app.routes.runs import tools_of, unless_gone
+from app.running.embedding import takes_embeddings
 from app.running.protocols.openai_chat import Chat, last_text
 from app.running.runs import Done, reply_of, run_one
 from app.running.start import Asked, Tools, embedded, query_of, route_query
@@ -150,7 +151,7 @@ def _item(request: ChatRequest, live: Live[Any]) -> RunItem:
         raise InvalidRequest.at(*(Fault((name,), fault) for name in unknown))
     messages = [message.model_dump(exclude_unset=True) for message in request.messages]
     item: Any = Chat(messages, {name: value for name, value in more.items() if name in _PASSED})
-    text = last_text(item) if getattr(live.plan, "dimensions", 0) else None
+    text = last_text(item) if takes_embeddings(live) else None
     return RunItem.model_construct(item=item, id=request.parsimony.id, text=text if isinstance(text, str) else None)
 
 

@@ -94,9 +94,8 @@ def _file(description: str) -> dict[str, Any]:
                 PARQUET: {
                     "schema": _file(
                         "a column of numbers for each dimension, or one of lists, `embedding`, or one of texts, "
-                        "`text`; and those of `size`, "
-                        "`group` (text), `costs` (lists in the artifact's order) that there are; the rest as query "
-                        "parameters"
+                        "`text`; and those of `size`, `group` (text), `costs` (lists in the artifact's order) that "
+                        "there are; the rest as query parameters"
                     ),
                     "example": "(the bytes of a Parquet file)",
                 },

@@ -10,6 +10,7 @@ from typing import IO, Any
 from pydantic import ValidationError
 
 from app.processes.clock import now
+from app.running.embedding import takes_embeddings
 from app.running.runs import asked_of, refuse_sizes
 from app.running.start import STARTS, Tools, policy_query, refuse_unless_decidable, refuse_unless_sensible
 from app.serving.catalog import Live
@@ -95,7 +96,7 @@ async def refuse_unless_runnable(
             refuse_sizes(items)
         if items[0].embedding is not None:
             await asyncio.to_thread(live.plan.estimate_one, items[0].embedding)
-    elif _takes_embeddings(live):
+    elif takes_embeddings(live):
         refuse_unless_decidable(live, first)
         _refuse_unless_embeddable(live, items)
         if items[0].embedding is not None:
@@ -111,13 +112,9 @@ def names_called(live: Live[Any]) -> tuple[str, ...]:
     return SOLVERS[live.ref.solver].classifiers(live.plan) or tuple(live.plan.features)
 
 
-def _takes_embeddings(live: Live[Any]) -> bool:
-    return bool(getattr(live.plan, "dimensions", 0))
-
-
 def _refuse_missing(live: Live[Any], items: Sequence[RunItem], registered: Collection[str]) -> None:
     names = list(names_called(live))
-    if _takes_embeddings(live) and any(item.embedding is None for item in items):
+    if takes_embeddings(live) and any(item.embedding is None for item in items):
         names += filter(None, [live.record.params.get("embedder")])
     missing = [name for name in names if name not in registered]
     if missing:

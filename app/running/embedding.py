@@ -35,6 +35,11 @@ class Unembedded:
     heard: Heard
 
 
+def takes_embeddings(live: Live[Any]) -> bool:
+    """Tell whether an artifact knows an item's embedding, so that a text can be made one."""
+    return bool(getattr(live.plan, "dimensions", 0))
+
+
 def embedder_of(live: Live[Any], where: str = "text") -> str:
     """Name the endpoint that embeds the texts of an artifact; raises InvalidRequest if it names none."""
     embedder = live.record.params.get("embedder")

@@ -70,8 +70,8 @@ class Moves:
             return None
         counts, r = np.bincount(labels * m + self.base, minlength=int(cells.max()) + 1)[cells], len(alone.limits)
         moved = np.tile(np.arange(c), 2), place, np.repeat([1.0, -1.0], c)
-        counted = c + np.arange(len(cells)), np.arange(len(cells)), np.full(len(cells), -1.0)
-        column, cell, change = (np.concatenate(pair) for pair in zip(moved, counted, strict=True))
+        held = c + np.arange(len(cells)), np.arange(len(cells)), np.full(len(cells), -1.0)
+        column, cell, change = (np.concatenate(pair) for pair in zip(moved, held, strict=True))
         before = np.repeat(np.arange(len(alone.costs)), np.diff(alone.start))
         joined = (
             (before, alone.index, alone.values),
