@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -147,6 +147,9 @@ class StoreService:
         asked, live = read_query(solver, query), self._live(solver, name, version)
         text = getattr(asked, "text", None)
         if text is not None:
+            from app.running.embedding import refuse_unless_affordable
+
+            refuse_unless_affordable(live.plan, cast(Any, asked))
             asked = asked.model_copy(update={"query": self._embedded(live, [text])[0]})
         answered: dict[str, Any] = orjson.loads(decided(live, asked))
         return answered

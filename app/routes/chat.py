@@ -16,10 +16,12 @@ from app.http.plain_json import PlainPost
 from app.http.problems import OpenAIError
 from app.routes.dependencies import InContext, context_of, each_name_once, errors_as, json_only, plan_of
 from app.routes.runs import tools_of, unless_gone
+from app.running.asked import Asked, query_of
+from app.running.batches import names_called
 from app.running.embedding import takes_embeddings
 from app.running.protocols.openai_chat import Chat, last_text
-from app.running.runs import Done, reply_of, run_one
-from app.running.start import Asked, Tools, embedded, query_of, route_query
+from app.running.runs import Done, asked_of, reply_of, run_asked
+from app.running.start import Tools, callable_ones, embedded, route_query
 from app.serving.answers import counted, facts_of
 from app.serving.catalog import Live
 from models import Fault, InvalidRequest
@@ -86,17 +88,16 @@ async def completions(request: ChatRequest, http: Request, context: InContext) -
     """
     solver, name, limits = _model(request)
     live = await plan_of(context, SOLVERS[solver], name, None)
-    asked = _item(request, live)
     tools = tools_of(context)
     with counted(live, context.metrics):
+        asked = asked_of(live, _item(request, live), limits, tools)
         if request.parsimony.route_only:
-            asking = Asked(asked, limits, time.monotonic() + limits.timeout_s, frozenset())
-            decided, tokens = await _decided(live, asking, tools)
-            return _reply(_completion(request, None, tokens, decided))
+            decided = await _decided(live, asked, tools)
+            return _reply(_completion(request, None, _tokens(asked.progress.heard), decided))
         if request.stream:
-            return await _streaming(request, http, live, (asked, limits, tools))
-        done = await unless_gone(http, run_one(live, asked, limits, tools))
-    return _reply(_answered(request, live, done), _headers(live, done))
+            return await _streaming(request, http, live, asked, tools)
+        done = await unless_gone(http, run_asked(live, asked, tools))
+    return _reply(_answered(request, live, done), _headers(live, asked))
 
 
 def _reply(completion: ChatCompletion, headers: dict[str, str] | None = None) -> Response:
@@ -110,17 +111,17 @@ async def _plain(http: Request, request: ChatRequest, name: str) -> Response:
 plain = PlainPost("/v1/chat/completions", ChatRequest, _plain)
 
 
-async def _streaming(
-    request: ChatRequest, http: Request, live: Live[Any], asked: tuple[RunItem, RunLimits, Tools]
-) -> Response:
+async def _streaming(request: ChatRequest, http: Request, live: Live[Any], asked: Asked, tools: Tools) -> Response:
     """Answer by server-sent events, the last call's pieces as they come; refused as ever before there is any."""
     pieces: asyncio.Queue[str] = asyncio.Queue()
-    running = asyncio.ensure_future(run_one(live, *asked, pieces.put_nowait))
+    running = asyncio.ensure_future(run_asked(live, asked, tools, pieces.put_nowait))
     first = asyncio.ensure_future(pieces.get())
     either: set[asyncio.Future[Any]] = {running, first}
     try:
         await unless_gone(http, asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED))
-        headers = {"X-Parsimony-Artifact": live.ref.spelt} if first.done() else _headers(live, await running)
+        if not first.done():
+            await running  # what it raises is still told by the status
+        headers = _headers(live, asked)
     except BaseException:
         running.cancel()
         first.cancel()
@@ -132,12 +133,13 @@ async def _streaming(
     return StreamingResponse(events, media_type="text/event-stream", headers=headers, background=ending)
 
 
-def _headers(live: Live[Any], done: Done) -> dict[str, str]:
-    """Tell artifact, decision and what was called."""
+def _headers(live: Live[Any], asked: Asked) -> dict[str, str]:
+    """Tell artifact, decision and what was called so far: the whole, unless pieces of the last one's answer follow."""
+    embedders = [one.name for one in asked.progress.heard if one.name not in asked.progress.begun]
     return {
         "X-Parsimony-Artifact": live.ref.spelt,
-        "X-Parsimony-Decision": done.facts["decision"],
-        "X-Parsimony-Called": json.dumps([step.classifier for step in done.run.steps]),
+        "X-Parsimony-Decision": asked.progress.facts["decision"],
+        "X-Parsimony-Called": json.dumps([*embedders, *asked.progress.begun]),
     }
 
 
@@ -182,28 +184,29 @@ def _model(request: ChatRequest) -> tuple[str, str, RunLimits]:
     return solver, name, limits
 
 
-async def _decided(live: Live[Any], asked: Asked, tools: Tools) -> tuple[dict[str, Any], tuple[int, int]]:
-    """Tell what would be called, and the tokens of the embedder, which is called where one is needed."""
+async def _decided(live: Live[Any], asked: Asked, tools: Tools) -> dict[str, Any]:
+    """Tell what would be called, and what a run would leave out because its circuit is open; the embedder is called
+    where one is needed."""
+    left_out = {"open_circuits": sorted(asked.without.intersection(names_called(live)))}
     if live.ref.solver == "portfolio":
-        return await _routed(live, asked, tools)
+        return await _routed(live, asked, tools) | left_out
     limits = asked.limits
     if live.ref.solver == "cascade":
         query: Any = query_of(CascadeQuery, deadline=limits.deadline, max_cost=asked.amount(), item=asked.item.id)
-        heard = []
     else:
-        vector, heard = await embedded(live, asked, tools) if live.plan.dimensions else (None, [])
+        vector = await embedded(live, asked, tools) if live.plan.dimensions else None
         query = query_of(PolicyQuery, budget=asked.amount(), item=asked.item.id, embedding=vector)
     decision = live.plan.decide(query)
-    return {**decision.model_dump(mode="json"), **_facts(live, query, decision)}, _tokens(heard)
+    return {**decision.model_dump(mode="json"), **_facts(live, query, decision), **left_out}
 
 
-async def _routed(live: Live[Any], asked: Asked, tools: Tools) -> tuple[dict[str, Any], tuple[int, int]]:
+async def _routed(live: Live[Any], asked: Asked, tools: Tools) -> dict[str, Any]:
     """Tell how a portfolio routes a query: what each classifier is estimated at, costs, and is worth at the price."""
     plan = live.plan
-    embedding, heard = await embedded(live, asked, tools)
-    query = route_query(asked, embedding)
-    decision = plan.decide(query)
+    embedding = await embedded(live, asked, tools)
+    query, among = route_query(asked, embedding), callable_ones(plan, asked.without)
     estimates = plan.estimate_one(query.query)
+    decision = plan.route(estimates, plan.budget_of(query), lot=plan.lot_of(query), among=among)
     values, costs = plan.values(estimates), plan.costs + plan.embedding_cost
     worth = values - decision.price * plan.costs
     order = np.argsort(-worth, kind="stable").tolist()
@@ -214,12 +217,13 @@ async def _routed(live: Live[Any], asked: Asked, tools: Tools) -> tuple[dict[str
             "cost": float(costs[k]),
             "worth": float(worth[k]),
             "taken": plan.classifiers[k] == decision.classifier,
-            "because": _because(decision, plan.classifiers[k], float(worth[k]), float(worth.max())),
+            "because": "its circuit is open"
+            if among is not None and not among[k]
+            else _because(decision, plan.classifiers[k], float(worth[k]), float(worth.max())),
         }
         for k in order
     ]
-    decided = {**decision.model_dump(mode="json"), "candidates": candidates, **_facts(live, query, decision)}
-    return decided, _tokens(heard)
+    return {**decision.model_dump(mode="json"), "candidates": candidates, **_facts(live, query, decision)}
 
 
 def _tokens(heard: Sequence[Heard]) -> tuple[int, int]:

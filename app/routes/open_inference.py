@@ -11,10 +11,11 @@ from app.http.json_bodies import parsed, refuse_repeated, validated
 from app.http.problems import InferenceError
 from app.routes.dependencies import Context, InContext, body_of, errors_as, media_type, plan_of
 from app.routes.runs import tools_of, unless_gone
+from app.running.asked import query_of
 from app.running.protocols.binary_tensors import EXTENSION, LENGTH_HEADER, elements, elements_as_bytes, split
 from app.running.protocols.open_inference import flat
 from app.running.runs import Done, Undone, run_each
-from app.running.start import STARTS, query_of
+from app.running.start import STARTS
 from app.running.templates import WrongShape
 from app.serving.catalog import Live
 from models import Fault, InvalidRequest

@@ -38,7 +38,7 @@ from app.routes.dependencies import (
 from app.routes.forms import read_form, refuse_other_sites, room_on_disk
 from app.routes.runs import tools_of, unless_gone
 from app.routes.subject import Limits, Subject
-from app.running.embedding import Unembedded, embed, embedder_of, vectors_of
+from app.running.embedding import Unembedded, embed, embedder_of, refuse_unless_affordable, vectors_of
 from app.running.runs import tariff
 from app.serving.answers import LookUp, counted, encode, facts_of, refusals_counted
 from app.serving.catalog import Live
@@ -275,19 +275,13 @@ async def route(
     more: dict[str, Any] = {}
     if request.text is not None:
         with refusals_counted(live, context.metrics):
-            _refuse_unless_affordable(live.plan, request)
+            refuse_unless_affordable(live.plan, request)
         (vector,), more["embedding"] = await _embedded(http, context, live, (request.text,), "text")
         request = request.model_copy(update={"query": vector})
     with counted(live, context.metrics):
         decision, state = await _routed(live, request, context)
     said = encode(decision, live, budget_pacing=state, **facts_of(live, request, decision), **more)
     return Response(said, media_type="application/json")
-
-
-def _refuse_unless_affordable(plan: PortfolioPlan, request: RouteRequest) -> None:
-    """Raise what refuses a query before its text is embedded."""
-    plan.budget_of(request)
-    plan.own_costs(request)
 
 
 def _route_at_once(live: Live[PortfolioPlan], request: RouteRequest) -> bytes | None:

@@ -16,9 +16,10 @@ from pydantic import TypeAdapter
 
 from app.observability.metrics import Metrics
 from app.processes.sandbox import Sandbox
+from app.running.asked import Asked
 from app.running.batches import names_called
 from app.running.caller import Caller
-from app.running.embedding import Embedded, embedder_of, texts_at_once
+from app.running.embedding import Embedded, embedder_of, takes_embeddings, texts_at_once
 from app.running.hosts import Hosts
 from app.running.runs import (
     Assigned,
@@ -90,8 +91,10 @@ async def _run(repos: Repositories, batch: Batch, attempt: int) -> None:
         )
         live = Live(record, batch.artifact, await asyncio.to_thread(repos.artifacts.plan, record))
         work = _Work(repos, batch, attempt, live, tools)
-        is_assigned = live.ref.solver == "portfolio" and batch.limits.budget_pacing is None
-        await (work.assigned() if is_assigned else work.one_by_one())
+        if live.ref.solver == "portfolio" and batch.limits.budget_pacing is None:
+            await work.assigned()
+        else:
+            await (work.embedded() if takes_embeddings(live) else work.one_by_one())
 
 
 @asynccontextmanager
@@ -122,20 +125,28 @@ class _Work:
 
         async def run(place: int) -> None:
             item = await self._patiently(self.repos.batches.item, self.batch.id, place)
-            await self._keep(place, await self._run(lambda: outcome_of(self.live, item, self.batch.limits, self.tools)))
+            await self._keep(place, await self._run(lambda: outcome_of(self.live, self._asked(item), self.tools)))
 
         await self._each(await self._unanswered(), run)
+
+    async def embedded(self) -> None:
+        """Embed the items, and run each by itself with its embedding."""
+        embeddings = await self._all_embeddings()
+
+        async def run(place: int) -> None:
+            item = await self._patiently(self.repos.batches.item, self.batch.id, place)
+
+            def knowing() -> Awaitable[Done | Undone]:
+                return outcome_of(self.live, self._asked(item).knowing(*embeddings[place]), self.tools)
+
+            await self._keep(place, await self._run(knowing))
+
+        await self._each(sorted(embeddings), run)
 
     async def assigned(self) -> None:
         """Embed the items, assign all of them within the budget, and run each as it was assigned; what an earlier
         attempt has made is taken over."""
-        embeddings: dict[int, Embedded] = {}
-
-        async def embed(places: list[int]) -> None:
-            embeddings.update(await self._embeddings(places))
-
-        unanswered, many = await self._unanswered(), texts_at_once(self.live, self.tools.caller)
-        await self._each([unanswered[at : at + many] for at in range(0, len(unanswered), many)], embed)
+        embeddings = await self._all_embeddings()
         if not embeddings:
             return
         places = sorted(embeddings)
@@ -146,15 +157,28 @@ class _Work:
 
         async def run(place: int) -> None:
             item = await self._patiently(self.repos.batches.item, self.batch.id, place)
-            name, calls = names[place], embeddings[place][1]
 
             def assigned() -> Awaitable[Done | Undone]:
-                asked = asked_of(self.live, item, self.batch.limits, self.tools)
-                return run_assigned(self.live, asked, whole, name, rows[place], calls, self.tools)
+                asked = self._asked(item).knowing(*embeddings[place])
+                return run_assigned(self.live, asked, whole, names[place], rows[place], self.tools)
 
             await self._keep(place, await self._run(assigned))
 
         await self._each(places, run)
+
+    def _asked(self, item: RunItem) -> Asked:
+        return asked_of(self.live, item, self.batch.limits, self.tools)
+
+    async def _all_embeddings(self) -> dict[int, Embedded]:
+        """Give the embeddings of the items without an answer, as many by one request as their embedder takes."""
+        embeddings: dict[int, Embedded] = {}
+
+        async def embed(places: list[int]) -> None:
+            embeddings.update(await self._embeddings(places))
+
+        unanswered, many = await self._unanswered(), texts_at_once(self.live, self.tools.caller)
+        await self._each([unanswered[at : at + many] for at in range(0, len(unanswered), many)], embed)
+        return embeddings
 
     async def _embeddings(self, places: list[int]) -> dict[int, Embedded]:
         """Give the embeddings of items, as they were sent, made earlier or made now by one request; where there is
@@ -178,7 +202,7 @@ class _Work:
 
     async def _embedded(self, items: Mapping[int, RunItem], until: float) -> dict[int, Embedded | Undone]:
         """Embed items; those for which nothing was called are tried again."""
-        asked = [asked_of(self.live, item, self.batch.limits, self.tools) for item in items.values()]
+        asked = [self._asked(item) for item in items.values()]
         outcomes = dict(zip(items, await embeddings_of(self.live, asked, self.tools), strict=True))
         uncalled = {place: items[place] for place, one in outcomes.items() if _is_uncalled(one)}
         if uncalled and time.monotonic() < until:

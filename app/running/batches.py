@@ -12,7 +12,14 @@ from pydantic import ValidationError
 from app.processes.clock import now
 from app.running.embedding import takes_embeddings
 from app.running.runs import asked_of, refuse_sizes
-from app.running.start import STARTS, Tools, policy_query, refuse_unless_decidable, refuse_unless_sensible
+from app.running.start import (
+    STARTS,
+    Tools,
+    policy_query,
+    refuse_unless_assignable,
+    refuse_unless_decidable,
+    refuse_unless_sensible,
+)
 from app.serving.catalog import Live
 from app.settings import Settings
 from app.store.batches import new_id
@@ -90,10 +97,12 @@ async def refuse_unless_runnable(
     _refuse_missing(live, items, registered)
     first = asked_of(live, items[0], limits, tools)
     if live.ref.solver == "portfolio":
-        refuse_unless_sensible(live, first)
-        _refuse_unless_embeddable(live, items)
         if limits.budget_pacing is None:
             refuse_sizes(items)
+            refuse_unless_assignable(live, first, len(items))
+        else:
+            refuse_unless_sensible(live, first)
+        _refuse_unless_embeddable(live, items)
         if items[0].embedding is not None:
             await asyncio.to_thread(live.plan.estimate_one, items[0].embedding)
     elif takes_embeddings(live):

@@ -13,6 +13,7 @@ from app.serving.catalog import Live
 from models.columns import FARTHEST
 from models.endpoint import EmbeddingsEndpoint, Endpoint
 from models.errors import EndpointFailed, Fault, InvalidRequest, RunTimeout
+from models.portfolio import RouteQuery
 from solvers.policy import PolicyPlan
 from solvers.portfolio import PortfolioPlan
 from solvers.running import COARSE_S, Heard
@@ -59,6 +60,12 @@ async def embed(live: Embedding, texts: Sequence[str], caller: Caller, ends_at: 
     name = embedder_of(live)
     heard = await _heard(caller, name, texts, ends_at)
     return [_embedded(live, one, ends_at) for one in heard]
+
+
+def refuse_unless_affordable(plan: PortfolioPlan, query: RouteQuery) -> None:
+    """Raise what refuses a query before its text is embedded: Infeasible, or InvalidRequest."""
+    plan.budget_of(query)
+    plan.own_costs(query)
 
 
 def vectors_of(made: Sequence[Embedded | Unembedded]) -> list[tuple[float, ...]]:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from app.running.caller import Caller
@@ -36,6 +36,16 @@ class Tariff:
 
 
 @dataclass(slots=True)
+class Progress:
+    """What is known of a run while it goes on. facts: what the reply says beside it, once it is decided. begun: what is
+    or was called, in order. heard: what calls have told, those made before the decision among them."""
+
+    facts: dict[str, Any] = field(default_factory=dict)
+    begun: list[str] = field(default_factory=list)
+    heard: list[Heard] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Ran:
     """A run as it went."""
 
@@ -51,14 +61,14 @@ async def drive(
     ends_at: float,
     *,
     off_loop: bool,
-    heard: list[Heard],
+    progress: Progress,
     on_text: OnText | None = None,
 ) -> Ran:
     """Drive a runner to its end; raises what it raises, and cancels its calls when it is cancelled itself.
 
     ends_at: when its time is over, on the clock ``time.monotonic``. off_loop: whether a step takes so long that others
-    would wait for it. heard: what was heard, filled as it comes, so that it is known if the run fails. on_text: takes
-    the pieces of an answer that is taken whatever it says; one that then breaks off ends the run.
+    would wait for it. progress: filled as the run goes on, so that it is known if it fails. on_text: takes the pieces
+    of an answer that is taken whatever it says; one that then breaks off ends the run.
     """
     started = time.monotonic()
     sent: list[str] = []
@@ -82,14 +92,15 @@ async def drive(
         within = min(following.within, ends_at - time.monotonic())
         names = following.names
         takes = pass_on if following.is_last and on_text is not None else None
+        progress.begun += names
         calls = [caller.call(name, item, max(within, 0.0), takes) for name in names]
         said = [await calls[0]] if len(calls) == 1 else await asyncio.gather(*calls)
-        heard += said
+        progress.heard += said
         if sent and said[0].error is not None:
             raise EndpointFailed(f"the answer of {names[0]} broke off: {said[0].error}")
         back = Back(tuple(said), ends_at - time.monotonic())
         following = await advance(lambda back=back: runner.send(back))  # type: ignore[misc]  # mypy knows no such default
-    return Ran(following, heard, time.monotonic() - started)
+    return Ran(following, progress.heard, time.monotonic() - started)
 
 
 class _Ended(Exception):

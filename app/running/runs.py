@@ -9,30 +9,27 @@ from typing import Any
 
 import numpy as np
 
-from app.running.embedding import Embedded, Unembedded, embed
+from app.running.asked import Asked, seconds_allowed
+from app.running.embedding import Embedded, Embedding, Unembedded, embed, takes_embeddings
 from app.running.executor import OnText, Ran, Tariff, drive, steps_of, told
 from app.running.start import (
+    REFUSALS,
     STARTS,
-    Asked,
     Started,
     Tools,
+    batch_options,
     planned_costs,
-    query_of,
-    refuse_unless_sensible,
-    route_budget,
-    seconds_allowed,
+    refuse_unless_assignable,
     text_of,
 )
 from app.serving.answers import facts_of
 from app.serving.catalog import Live
 from models.arrays import Floats
 from models.errors import Fault, InvalidRequest, ParsimonyError
-from models.portfolio import AssignmentOptions, Budget
 from models.run import FailedRun, Run, RunItem, RunLimits, RunReply, RunStep
 from models.units import seconds_in
 from solvers.portfolio import PortfolioPlan
 from solvers.portfolio import run as portfolio_run
-from solvers.running import Heard
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +50,15 @@ class Undone:
     item_id: str | None
 
 
-async def run_one(
-    live: Live[Any], item: RunItem, limits: RunLimits, tools: Tools, on_text: OnText | None = None
-) -> Done:
-    """Run an item; raises what refuses it, EndpointFailed or RunTimeout if there is no answer. on_text: takes the
-    pieces of the answer while they come, where they do."""
-    outcome = await outcome_of(live, item, limits, tools, on_text)
+async def run_one(live: Live[Any], item: RunItem, limits: RunLimits, tools: Tools) -> Done:
+    """Run an item; raises what refuses it, EndpointFailed or RunTimeout if there is no answer."""
+    return await run_asked(live, asked_of(live, item, limits, tools), tools)
+
+
+async def run_asked(live: Live[Any], asked: Asked, tools: Tools, on_text: OnText | None = None) -> Done:
+    """Run what was asked, as ``run_one`` does. on_text: takes the pieces of the answer while they come, where they
+    do."""
+    outcome = await outcome_of(live, asked, tools, on_text)
     if isinstance(outcome, Undone):
         raise outcome.error
     return outcome
@@ -73,24 +73,23 @@ async def run_each(
     refuses all of them.
     """
     started = time.monotonic()
+    asked = [asked_of(live, item, limits, tools) for item in items]
     if live.ref.solver == "portfolio" and limits.budget_pacing is None:
-        outcomes = await _assigned(live, items, limits, tools)
+        outcomes = await _assigned(live, asked, tools)
+    elif takes_embeddings(live):
+        outcomes = await _embedded_together(live, asked, tools)
     else:
-        outcomes = list(await asyncio.gather(*(outcome_of(live, item, limits, tools) for item in items)))
+        outcomes = list(await asyncio.gather(*(outcome_of(live, one, tools) for one in asked)))
     return outcomes, time.monotonic() - started
 
 
-async def outcome_of(
-    live: Live[Any], item: RunItem, limits: RunLimits, tools: Tools, on_text: OnText | None = None
-) -> Done | Undone:
+async def outcome_of(live: Live[Any], asked: Asked, tools: Tools, on_text: OnText | None = None) -> Done | Undone:
     """Run an item, to its answer or to why it has none."""
-    asked = asked_of(live, item, limits, tools)
-    heard = asked.heard
     try:
         started = await STARTS[live.ref.solver](live, asked, tools)
-        return await _driven(live, asked, started, tools, heard, on_text)
+        return await _driven(live, asked, started, tools, on_text)
     except ParsimonyError as error:
-        return Undone(error, steps_of(heard, tariff(live), None), item.id)
+        return Undone(error, steps_of(asked.progress.heard, tariff(live), None), asked.item.id)
 
 
 def asked_of(live: Live[Any], item: RunItem, limits: RunLimits, tools: Tools) -> Asked:
@@ -104,17 +103,16 @@ async def _driven(
     asked: Asked,
     started: Started,
     tools: Tools,
-    heard: list[Heard],
     on_text: OnText | None = None,
 ) -> Done:
-    heard += started.heard
+    asked.progress.facts |= started.facts
     ran = await drive(
         started.runner,
         tools.caller,
         asked.item.item,
         asked.ends_at,
         off_loop=started.off_loop,
-        heard=heard,
+        progress=asked.progress,
         on_text=on_text,
     )
     return Done(told(ran, tariff(live, started.planned), asked.item.id), started.facts, ran)
@@ -125,25 +123,33 @@ def tariff(live: Live[Any], planned: Mapping[str, float] = MappingProxyType({}))
     return Tariff(lambda name: float(planned.get(name, 0.0)), live.record.unit, seconds_in(live.record.unit))
 
 
-async def _assigned(
-    live: Live[PortfolioPlan], items: tuple[RunItem, ...], limits: RunLimits, tools: Tools
-) -> list[Done | Undone]:
+async def _embedded_together(live: Live[Any], asked: Sequence[Asked], tools: Tools) -> list[Done | Undone]:
+    """Embed the items, many in a request, and run each by itself."""
+    REFUSALS[live.ref.solver](live, asked[0])
+    embeddings = await embeddings_of(live, asked, tools)
+
+    async def run(one: Asked, embedding: Embedded | Undone) -> Done | Undone:
+        return embedding if isinstance(embedding, Undone) else await outcome_of(live, one.knowing(*embedding), tools)
+
+    return list(await asyncio.gather(*map(run, asked, embeddings)))
+
+
+async def _assigned(live: Live[PortfolioPlan], asked: Sequence[Asked], tools: Tools) -> list[Done | Undone]:
     """Embed the items, assign them all within the budget, and run each as it was assigned."""
-    asked = [asked_of(live, item, limits, tools) for item in items]
-    refuse_sizes(items)
-    refuse_unless_sensible(live, asked[0])
+    refuse_sizes(one.item for one in asked)
+    refuse_unless_assignable(live, asked[0], len(asked))
     embeddings = await embeddings_of(live, asked, tools)
     there = {place: one for place, one in enumerate(embeddings) if not isinstance(one, Undone)}
     outcomes: dict[int, Done | Undone] = {place: one for place, one in enumerate(embeddings) if isinstance(one, Undone)}
     if there:
         vectors = [vector for vector, _ in there.values()]
         estimates = await estimated(live.plan, vectors)
-        assigned = await assign(live, estimates, limits, tools, asked[0].without)
-        calls = [heard for _, heard in there.values()]
-        each = zip(there, assigned.names, estimates, calls, strict=True)
-        runs = (run_assigned(live, asked[at], assigned, name, row, calls, tools) for at, name, row, calls in each)
+        assigned = await assign(live, estimates, asked[0].limits, tools, asked[0].without)
+        knowing = [asked[place].knowing(*one) for place, one in there.items()]
+        each = zip(knowing, assigned.names, estimates, strict=True)
+        runs = (run_assigned(live, one, assigned, name, row, tools) for one, name, row in each)
         outcomes |= dict(zip(there, await asyncio.gather(*runs), strict=True))
-    return [outcomes[place] for place in range(len(items))]
+    return [outcomes[place] for place in range(len(asked))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +182,7 @@ async def assign(
 
     Raises Infeasible.
     """
-    plan, options = live.plan, _options(limits)
+    plan, options = live.plan, batch_options(limits)
     down = np.array([name in without for name in plan.classifiers])
     hopeful = np.where(down & ~down.all(), 0.0, estimates)  # what is down is as if it were always wrong
     assignment = await asyncio.to_thread(plan.assign, hopeful, options, tools.settings.solve_timeout_s)
@@ -190,25 +196,23 @@ async def run_assigned(
     assigned: Assigned,
     name: str,
     estimates: Floats,
-    calls: list[Heard],
     tools: Tools,
 ) -> Done | Undone:
     """Run an item by the classifier that it was assigned; where that fails, the best other one that costs no more
-    takes its place: the batch's budget holds. calls: what was called to embed it."""
-    plan, costs, heard = live.plan, planned_costs(live.plan), list[Heard]()
+    takes its place: the batch's budget holds."""
+    plan, costs = live.plan, planned_costs(live.plan)
     most = costs[name] + plan.embedding_cost
     other = portfolio_run.next_best(plan, estimates, assigned.per_item, most=most)
     first = other(frozenset(plan.classifiers) - {name}, 0.0)
     assert first is not None
     runner = portfolio_run.run(first, other, left=asked.left, without=asked.without)
-    started = Started(runner, assigned.facts, costs, heard=calls)
     try:
-        return await _driven(live, asked, started, tools, heard)
+        return await _driven(live, asked, Started(runner, assigned.facts, costs), tools)
     except ParsimonyError as error:
-        return Undone(error, steps_of(heard, tariff(live, costs), None), asked.item.id)
+        return Undone(error, steps_of(asked.progress.heard, tariff(live, costs), None), asked.item.id)
 
 
-async def embeddings_of(live: Live[PortfolioPlan], asked: Sequence[Asked], tools: Tools) -> list[Embedded | Undone]:
+async def embeddings_of(live: Embedding, asked: Sequence[Asked], tools: Tools) -> list[Embedded | Undone]:
     """Give the embedding of each item and what was called for it, or the run that has no answer for want of it; those
     that are made are made together. Raises InvalidRequest, before anything is called, where one cannot be made."""
     given: dict[int, Embedded] = {
@@ -224,14 +228,6 @@ async def embeddings_of(live: Live[PortfolioPlan], asked: Sequence[Asked], tools
         else:
             outcomes[place] = one
     return [outcomes[place] for place in range(len(asked))]
-
-
-def _options(limits: RunLimits) -> AssignmentOptions:
-    """Make a batch's options of what an item may cost on average."""
-    asked = route_budget(limits)
-    budget = asked and query_of(Budget, per_query=asked.per_query, fraction=asked.fraction)
-    options: AssignmentOptions = query_of(AssignmentOptions, budget=budget, min_accuracy=limits.min_accuracy)
-    return options
 
 
 def reply_of(live: Live[Any], done: Done) -> RunReply:

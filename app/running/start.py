@@ -1,28 +1,27 @@
 """How the run of an item begins, subject by subject: what is decided, and the runner that follows the decision."""
 
-import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
 from app.processes.sandbox import Sandbox
+from app.running.asked import Asked, query_of, route_budget
 from app.running.caller import Caller
-from app.running.embedding import Embedded, Embedding, Unembedded, embed, embedder_of
+from app.running.embedding import Embedding, Unembedded, embed, embedder_of
 from app.serving.answers import facts_of
 from app.serving.catalog import Live
 from app.serving.pacing import Single, paced
 from app.settings import Settings
 from app.store.ledgers import Ledgers
-from models import InvalidRequest, Value
+from models import InvalidRequest
 from models.cascade import CascadeQuery
 from models.errors import Fault
 from models.index import IndexQuery
 from models.pipeline import PipelineQuery, Step
 from models.policy import PolicyQuery
-from models.portfolio import RouteBudget, RouteDecision, RouteQuery
+from models.portfolio import AssignmentOptions, Budget, RouteDecision, RouteQuery
 from models.portfolio_streams import Pacing
 from models.run import RunItem, RunLimits
 from models.units import seconds_in
@@ -36,15 +35,7 @@ from solvers.policy import PolicyPlan
 from solvers.policy import run as policy_run
 from solvers.portfolio import PortfolioPlan
 from solvers.portfolio import run as portfolio_run
-from solvers.running import Heard, Runner
-
-OF_SOME = {
-    "embedding": ("portfolio", "policy"),
-    "text": ("portfolio", "policy"),
-    "budget_pacing": ("portfolio",),
-    "hard_budget": ("policy",),
-}
-"""What only some subjects take."""
+from solvers.running import Runner
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,63 +52,12 @@ class Tools:
 @dataclass(frozen=True, slots=True)
 class Started:
     """A run that was decided. facts: what the reply says beside it. planned: what a call is expected to cost.
-    off_loop: whether its steps take so long that others would wait. heard: what was called to decide it."""
+    off_loop: whether its steps take so long that others would wait."""
 
     runner: Runner
     facts: dict[str, Any]
     planned: Mapping[str, float]
     off_loop: bool = False
-    heard: list[Heard] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What is asked of a run. ends_at: when its time is over, on the clock ``time.monotonic``. heard: what was called
-    for it in vain, before it began."""
-
-    item: RunItem
-    limits: RunLimits
-    ends_at: float
-    without: frozenset[str]
-    heard: list[Heard] = field(default_factory=list)
-
-    @property
-    def left(self) -> float:
-        """The seconds that are left."""
-        return self.ends_at - time.monotonic()
-
-    def refuse_others(self, solver: str) -> None:
-        """Raise InvalidRequest for what only other subjects take."""
-        given = {**vars(self.item), **vars(self.limits)}
-        for name, owners in OF_SOME.items():
-            if solver not in owners and given.get(name) is not None:
-                listed = " or a ".join(owners)
-                raise InvalidRequest.at(Fault((name,), f"means nothing here: it is of runs of a {listed}"))
-
-    def amount(self) -> float | None:
-        """Give the budget as a number; raises InvalidRequest for one that only portfolios take."""
-        if isinstance(self.limits.budget, RouteBudget):
-            raise InvalidRequest.at(Fault(("budget",), "must be a number: per_query and fraction are of portfolios"))
-        return self.limits.budget
-
-
-def seconds_allowed(limits: RunLimits, unit: str) -> float:
-    """Give how many seconds a run may take; raises InvalidRequest for a deadline in a unit that is none of time."""
-    if limits.deadline is None:
-        return limits.timeout_s
-    unit_s = seconds_in(unit)
-    if unit_s is None:
-        fault = f"is {limits.deadline:g}, in {unit}, which is no unit of time: give timeout_s, in seconds"
-        raise InvalidRequest.at(Fault(("deadline",), fault))
-    return min(limits.timeout_s, limits.deadline * unit_s)
-
-
-def query_of(kind: type[Value], **fields: Any) -> Any:
-    """Make a query; raises InvalidRequest with what pydantic found."""
-    try:
-        return kind.model_validate({name: value for name, value in fields.items() if value is not None})
-    except ValidationError as error:
-        raise InvalidRequest.of(error) from error
 
 
 async def cascade(live: Live[CascadePlan], asked: Asked, tools: Tools) -> Started:
@@ -141,12 +81,12 @@ async def cascade(live: Live[CascadePlan], asked: Asked, tools: Tools) -> Starte
 async def policy(live: Live[PolicyPlan], asked: Asked, tools: Tools) -> Started:
     """Begin with nothing acquired, and with the item's embedding where the policy knows those."""
     refuse_unless_decidable(live, asked)
-    embedding, heard = await embedded(live, asked, tools) if live.plan.dimensions else (asked.item.embedding, [])
+    embedding = await embedded(live, asked, tools) if live.plan.dimensions else asked.item.embedding
     query = policy_query(asked, embedding)
     facts = facts_of(live, query, live.plan.decide(query))
     planned = dict(zip(live.plan.sensors, live.plan.costs.tolist(), strict=True))
     runner = policy_run.run(live.plan, query, left=asked.left, without=asked.without)
-    return Started(runner, facts, planned, heard=heard)
+    return Started(runner, facts, planned)
 
 
 def policy_query(asked: Asked, embedding: tuple[float, ...] | None = None) -> PolicyQuery:
@@ -209,10 +149,10 @@ async def index(live: Live[IndexPlan], asked: Asked, tools: Tools) -> Started:
 async def portfolio(live: Live[PortfolioPlan], asked: Asked, tools: Tools) -> Started:
     """Route by the item's embedding, once all that can be refused without it has been."""
     refuse_unless_sensible(live, asked)
-    embedding, heard = await embedded(live, asked, tools)
+    embedding = await embedded(live, asked, tools)
     query, plan, pacing = route_query(asked, embedding), live.plan, asked.limits.budget_pacing
     budget, estimates = plan.budget_of(query), plan.estimate_one(query.query)
-    among, lot, costs = _callable(plan, asked.without), plan.lot_of(query), plan.own_costs(query)
+    among, lot, costs = callable_ones(plan, asked.without), plan.lot_of(query), plan.own_costs(query)
     if pacing is None:
         first = plan.route(estimates, budget, lot=lot, costs=costs, among=among)
         other = portfolio_run.next_best(plan, estimates, budget, costs=costs)
@@ -221,7 +161,7 @@ async def portfolio(live: Live[PortfolioPlan], asked: Asked, tools: Tools) -> St
         first, _ = await paced(live, single, pacing, tools.ledgers, is_up=tools.is_store_up())
         other = _as_counted(portfolio_run.next_best(plan, estimates, budget, most=first.cost, costs=costs), pacing)
     runner = portfolio_run.run(first, other, left=asked.left, without=asked.without)
-    return Started(runner, facts_of(live, query, first), planned_costs(plan, costs), heard=heard)
+    return Started(runner, facts_of(live, query, first), planned_costs(plan, costs))
 
 
 def _as_counted(other: portfolio_run.Next, pacing: Pacing) -> portfolio_run.Next:
@@ -232,12 +172,6 @@ def _as_counted(other: portfolio_run.Next, pacing: Pacing) -> portfolio_run.Next
         return None if pacing.resources else other(tried | frozenset(pacing.classifiers), lost)
 
     return choose
-
-
-def route_budget(limits: RunLimits) -> RouteBudget | None:
-    """Give what an item may cost on average; a number is per query."""
-    budget = limits.budget
-    return budget if budget is None or isinstance(budget, RouteBudget) else query_of(RouteBudget, per_query=budget)
 
 
 def route_query(asked: Asked, embedding: tuple[float, ...]) -> RouteQuery:
@@ -254,7 +188,7 @@ def route_query(asked: Asked, embedding: tuple[float, ...]) -> RouteQuery:
     return query
 
 
-def _callable(plan: PortfolioPlan, without: frozenset[str]) -> Any:
+def callable_ones(plan: PortfolioPlan, without: frozenset[str]) -> Any:
     """Tell which classifiers can be had; None where all can, or none."""
     among = np.array([name not in without for name in plan.classifiers])
     return among if among.any() and not among.all() else None
@@ -272,16 +206,33 @@ def refuse_unless_sensible(live: Live[PortfolioPlan], asked: Asked) -> None:
     live.plan.budget_of(route_query(asked, (0.0,)))
 
 
-async def embedded(live: Embedding, asked: Asked, tools: Tools) -> Embedded:
-    """Give the embedding of an item, as it was sent or as the artifact's embedder makes it of the text; and what was
-    called for it. Raises InvalidRequest where there is neither, EndpointFailed where the embedder gives none."""
+def refuse_unless_assignable(live: Live[PortfolioPlan], asked: Asked, count: int) -> None:
+    """Raise the same of so many items that are assigned together: an accuracy is that of batches, not of single
+    queries."""
+    asked.refuse_others("portfolio")
+    live.plan.refuse_infeasible(count, batch_options(asked.limits))
+
+
+def batch_options(limits: RunLimits) -> AssignmentOptions:
+    """Make a batch's options of what an item may cost on average."""
+    asked = route_budget(limits)
+    budget = asked and query_of(Budget, per_query=asked.per_query, fraction=asked.fraction)
+    options: AssignmentOptions = query_of(AssignmentOptions, budget=budget, min_accuracy=limits.min_accuracy)
+    return options
+
+
+async def embedded(live: Embedding, asked: Asked, tools: Tools) -> tuple[float, ...]:
+    """Give the embedding of an item, as it was sent or as the artifact's embedder makes it of the text; what was called
+    for it is noted. Raises InvalidRequest where there is neither, EndpointFailed where the embedder gives none."""
     if asked.item.embedding is not None:
-        return asked.item.embedding, []
+        return asked.item.embedding
     (made,) = await embed(live, [text_of(live, asked.item)], tools.caller, asked.ends_at)
     if isinstance(made, Unembedded):
-        asked.heard.append(made.heard)
+        asked.progress.heard.append(made.heard)
         raise made.error
-    return made
+    vector, calls = made
+    asked.progress.heard += calls
+    return vector
 
 
 def text_of(live: Embedding, item: RunItem) -> str:
@@ -302,3 +253,8 @@ STARTS: dict[str, Start] = {
     "index": index,
 }
 """How each subject's runs begin; one without a line here decides only."""
+REFUSALS: dict[str, Callable[[Live[Any], Asked], None]] = {
+    "portfolio": refuse_unless_sensible,
+    "policy": refuse_unless_decidable,
+}
+"""What refuses an item of a subject that knows embeddings before one is paid for."""

@@ -367,14 +367,16 @@ def test_what_a_policy_that_knows_embeddings_cannot_run_is_refused_before_anythi
 def test_a_policy_that_knows_embeddings_embeds_each_text_of_a_file_once(
     server: Server, models: ModelServer, knowing: dict[str, str]
 ) -> None:
-    """One that the embedder refuses is not sent again, and what it was called for is told."""
+    """They are sent together; where one is refused the halves are sent apart, and what it was called for is told."""
     lines = images(6, with_text=True).splitlines()
     lines[2] = json.dumps({"item": image(2), "text": "no image"})
     lines[4] = json.dumps({"item": image(4), "embedding": vector(4)})
     done = ended(server, queued(server, "\n".join(lines), budget=6.0, **knowing), 30)
     told = output(server, f"/v1/batches/{done['id']}")
     assert [place for place, one in enumerate(told) if "error" in one] == [2]
-    assert [(step["classifier"], step["attempts"]) for step in told[2]["steps"]] == [("embedder", 1)]
+    assert [(step["classifier"], step["attempts"]) for step in told[2]["steps"]] == [("embedder", 3)], (
+        "all, half, alone"
+    )
     assert models.counted()["calls"]["embedder"] == 5
 
 

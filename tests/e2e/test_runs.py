@@ -519,6 +519,22 @@ def test_a_policy_that_knows_embeddings_pays_nothing_before_it_has_one(
     assert set(models.counted()["calls"]) == {"embedder"}
 
 
+def test_texts_of_a_policys_list_are_embedded_by_one_request(server: Server, models: ModelServer, knowing: str) -> None:
+    path, items = f"/v1/policies/{knowing}/runs", [{"item": image(i), "id": str(i)} for i in range(6)]
+    with_texts = [{**one, "text": json.dumps(one["item"])} for one in items] + [{"item": image(6), "text": "no image"}]
+    told = server.client.post(path, json={"items": with_texts, "budget": 6.0}).json()["items"]
+    assert ([place for place, one in enumerate(told) if "status" in one], told[6]["status"]) == ([6], 502)
+    calls = models.counted()["calls"]["embedder"]
+    assert calls <= 2 * 3 + 1, "halves are sent apart where one of seven is refused"
+    given = [{**one, "embedding": vector(i)} for i, one in enumerate(items)]
+    plain = server.client.post(path, json={"items": given, "budget": 6.0}).json()["items"]
+    assert models.counted()["calls"]["embedder"] == calls
+    for made, one in zip(told, plain, strict=False):
+        assert [step["classifier"] for step in made["steps"]] == ["embedder"] + [s["classifier"] for s in one["steps"]]
+    unreachable = server.client.post(path, json={"items": with_texts, "min_accuracy": 1.0})
+    assert (unreachable.status_code, models.counted()["calls"]["embedder"]) == (409, calls)
+
+
 @pytest.mark.parametrize(("field", "value"), [("embedding", [0.5]), ("text", "a text")])
 def test_what_a_policy_without_embeddings_cannot_use_is_refused(server: Server, field: str, value: Any) -> None:
     reply = run(server, "policy", item=image(5), **{field: value})
@@ -726,6 +742,11 @@ def test_the_pieces_of_the_last_call_are_passed_on_as_they_come(server: Server, 
         with pytest.raises(openai.APIError, match="broke off"):
             list(client.chat.completions.create(**asked, stream=True))
         assert sum(models.counted()["calls"][name] for name in COSTS if name in models.counted()["calls"]) == 1
+        models.switch()
+        with client.chat.completions.with_streaming_response.create(**asked, stream=True) as streamed:
+            told = streamed.headers
+            assert json.loads(told["x-parsimony-called"]) == list(models.counted()["calls"])
+            assert told["x-parsimony-decision"].startswith(told["x-parsimony-artifact"])
         models.switch(**dict.fromkeys(COSTS, "hang"))
         with pytest.raises(openai.APIStatusError):
             client.chat.completions.create(**asked, stream=True, extra_body={"parsimony": {"timeout_s": 0.4}})
@@ -953,6 +974,13 @@ def test_a_failing_endpoints_circuit_is_shown_and_counted(server: Server, models
     assert f'parsimony_circuit_open{{endpoint="{first}"}} 1.0' in metrics
     assert f'parsimony_calls_total{{endpoint="{first}",outcome="failed"}}' in metrics
     last = run(server, "cascade", item=image(0)).json()
+    asked = {"messages": messages(3), "parsimony": {"route_only": True}}
+    for model in ("cascade/digits", "portfolio/digits@fraction=1"):
+        reply = server.client.post("/v1/chat/completions", json={"model": model, **asked}).json()
+        assert reply["parsimony"]["open_circuits"] == [first]
+    because = {one["classifier"]: one["because"] for one in reply["parsimony"]["candidates"]}
+    assert [name for name, why in because.items() if why == "its circuit is open"] == [first]
+    assert reply["parsimony"]["classifier"] != first
     assert server.client.put(f"/v1/endpoints/{first}", json=endpoints(models)[first]).status_code == 200
     assert server.client.get(f"/v1/endpoints/{first}").json()["circuit"] == "closed"
     assert first not in [step["classifier"] for step in last["steps"]]
@@ -1002,7 +1030,9 @@ def test_the_command_line_registers_probes_runs_and_forgets(
     assert (status, err.count("\n")) == (1, 1)
 
 
-def test_commands_decide_by_texts(parsimony: Any, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_decide_by_texts(
+    parsimony: Any, server: Server, models: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     texts = [json.dumps(image(i)) for i in range(4)]
     Path("texts.txt").write_text("\n".join(texts))
     plain = post(server, "assignments", queries=[vector(i) for i in range(4)], budget={"per_query": 4.0}).json()
@@ -1016,6 +1046,10 @@ def test_commands_decide_by_texts(parsimony: Any, server: Server, monkeypatch: p
         command = ("portfolio", "assign", "digits", "texts.txt", "--per-query=4", "--json")
         status, out, err = parsimony(*command, url=url)
         assert (status, json.loads(out or "{}").get("assignments")) == (0, plain["assignments"]), err
+        called = models.counted()["calls"]
+        command = ("decide", "portfolio", "digits", f"text={texts[0]}", 'budget={"per_query": 1e-9}', "--json")
+        status, _, err = parsimony(*command, url=url)
+        assert (status, "the budget is 1e-09" in err, models.counted()["calls"]) == (1, True, called), err
 
 
 def test_commands_with_a_store_of_their_own_call_from_where_they_are(
