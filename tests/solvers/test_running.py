@@ -1,6 +1,7 @@
 """Runs as state machines, on a simulated clock: nothing sleeps, nothing is called."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 from math import inf
@@ -380,6 +381,50 @@ def test_without_the_sensor_it_wants_a_policy_takes_the_cheapest_first(policies:
     assert world.called[:2] == [first, others[0][1]]
     assert answer.label == "cat"
     assert "broken" in str(answer.degraded)
+
+
+FAULTS = st.fixed_dictionaries(dict.fromkeys(("fast", "middle", "strong"), st.sampled_from(("well", "lost", "paid"))))
+"""For each classifier whether it answers, fails unpaid, or fails and may have been paid."""
+
+
+def faulty(faults: dict[str, str]) -> World:
+    """Make a world of such classifiers."""
+    says = {name: sure(name, "cat", 0.6) for name, fault in faults.items() if fault == "well"}
+    failed = {name: Heard(name, error="broken", is_paid=faults[name] == "paid") for name in faults.keys() - says.keys()}
+    return World(says | failed)
+
+
+def paid(world: World, faults: dict[str, str], costs: dict[str, float]) -> float:
+    """Add up what was called and may be paid."""
+    return sum(costs[name] for name in world.called if faults[name] != "lost")
+
+
+@settings(max_examples=200)
+@given(faults=FAULTS, share=st.floats(0.0, 1.2), item=st.text(max_size=3))
+def test_no_item_of_a_policy_costs_more_than_its_hard_budget_whatever_fails(
+    policies: Any, faults: dict[str, str], share: float, item: str
+) -> None:
+    costs, world = dict(zip(policies.sensors, policies.costs.tolist(), strict=True)), faulty(faults)
+    least = min(costs.values())
+    hard_budget = least + share * (sum(costs.values()) - least)
+    with suppress(EndpointFailed):
+        world.drive(run_policy(policies, PolicyQuery(item=item, hard_budget=hard_budget), left=10.0), 10.0)
+    assert paid(world, faults, costs) <= hard_budget * (1 + 1e-9)
+
+
+@settings(max_examples=200)
+@given(faults=FAULTS, share=st.floats(0.0, 1.2), place=st.integers(0, 20))
+def test_no_query_of_a_portfolio_costs_more_than_was_counted_whatever_fails(
+    routes: Any, faults: dict[str, str], share: float, place: int
+) -> None:
+    costs, world = dict(zip(routes.classifiers, routes.costs.tolist(), strict=True)), faulty(faults)
+    query = RouteQuery(query=(place / 20, 1 - place / 20), budget=RouteBudget(fraction=0.6), item="a")
+    first = routes.decide(query)
+    most = first.cost + share * max(costs.values())
+    other = next_best(routes, routes.estimate_one(query.query), routes.budget_of(query), most=most)
+    with suppress(EndpointFailed):
+        world.drive(run_portfolio(first, other, left=10.0), 10.0)
+    assert paid(world, faults, costs) <= most * (1 + 1e-9)
 
 
 def test_a_policy_that_gets_nothing_has_no_answer(policies: Any) -> None:

@@ -152,6 +152,9 @@ class Models:
             case "busy-once":
                 if self.calls[name] == 1:
                     return Response(status_code=429, headers={"retry-after": "0"})
+            case "busy-a-second":
+                if self.calls[name] == 1:
+                    return Response(status_code=429, headers={"retry-after": "1"})
             case "error":
                 return Response("a secret trace", status_code=500)
             case "garbage":

@@ -109,6 +109,19 @@ def test_what_is_busy_once_is_asked_again_and_answers(models: ModelServer, image
     assert models.counted()["answered"] == {"all": 1}
 
 
+def test_what_is_busy_is_asked_again_when_it_says_and_not_if_that_is_too_late(
+    models: ModelServer, image: list[float]
+) -> None:
+    endpoint = {"all": models.json_endpoint("all", retries={"attempts": 2, "wait_s": 0.0})}
+    models.switch(all="busy-a-second")
+    (heard,) = called(endpoint, "all", image)
+    assert (heard.error, heard.attempts, heard.seconds >= 1.0) == (None, 2, True)
+    models.switch(all="busy-a-second")
+    (late,) = called(endpoint, "all", image, within=0.5)
+    assert (late.attempts, models.counted()["calls"]) == (1, {"all": 1})
+    assert "no answer within 0.5 s (all: answered 429" in str(late.error) or "answered 429" in str(late.error)
+
+
 def test_where_nothing_listens_it_is_tried_again_and_said(image: list[float]) -> None:
     url = f"http://127.0.0.1:{free_port()}/"
     endpoint = {"protocol": "json", "url": url, "label": "/l", "retries": {"wait_s": 0.0}}
