@@ -30,6 +30,7 @@ from models.errors import Fault, InvalidRequest, ParsimonyError
 from models.portfolio import AssignmentOptions, Budget
 from models.run import FailedRun, Run, RunItem, RunLimits, RunReply, RunStep
 from models.units import seconds_in
+from solvers.policy import PolicyPlan
 from solvers.portfolio import PortfolioPlan
 from solvers.portfolio import run as portfolio_run
 from solvers.running import Heard
@@ -95,7 +96,8 @@ async def outcome_of(
 
 def asked_of(live: Live[Any], item: RunItem, limits: RunLimits, tools: Tools) -> Asked:
     """Begin the time of an item; raises InvalidRequest for a deadline in a unit that is none of time."""
-    left = seconds_allowed(limits, live.record.unit)
+    timed = live.plan.time_unit if isinstance(live.plan, PolicyPlan) else ""
+    left = seconds_allowed(limits, timed or live.record.unit)
     return Asked(item, limits, time.monotonic() + left, tools.caller.open_circuits())
 
 

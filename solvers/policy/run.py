@@ -1,5 +1,8 @@
 """Run an item through a policy: acquire what it asks for, what belongs together at the same time, then classify."""
 
+import math
+
+import numpy as np
 from pydantic import ValidationError
 
 from models.errors import InvalidRequest
@@ -52,10 +55,15 @@ def run(plan: PolicyPlan, query: PolicyQuery, *, left: float, without: frozenset
 
 
 def _cheapest(plan: PolicyPlan, query: PolicyQuery, lost: set[str]) -> tuple[str, ...]:
-    """Give the cheapest sensor that can still be had within the budget; none if none can."""
+    """Give the cheapest sensor that can still be had within the budget and the deadline; none if none can."""
     limits = [limit for limit in (query.budget, query.hard_budget) if limit is not None]
-    costs = zip(plan.costs.tolist(), plan.sensors, strict=True)
-    able = [(cost, name) for cost, name in costs if name not in lost and all(cost <= limit for limit in limits)]
+    longest = math.inf if query.deadline is None else query.deadline
+    times = plan.times if len(plan.times) else np.zeros(len(plan.sensors))
+    able = [
+        (cost, name)
+        for cost, time, name in zip(plan.costs.tolist(), times.tolist(), plan.sensors, strict=True)
+        if name not in lost and time <= longest and all(cost <= limit for limit in limits)
+    ]
     return (min(able)[1],) if able else ()
 
 

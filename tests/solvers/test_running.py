@@ -370,6 +370,20 @@ def test_a_policy_acquires_what_it_asks_for_and_classifies_as_it_would(policies:
     assert world.called
 
 
+def test_a_policy_plans_a_run_within_the_deadline(policies: Any) -> None:
+    """It calls no sensors whose worst cases, one after the other, pass it; the first that fits where one is lost."""
+    says = World({name: sure(name, "cat", 0.9) for name in ("fast", "middle", "strong")})
+    times = dict(zip(policies.sensors, policies.times.tolist(), strict=True))
+    for deadline in (times["fast"], times["fast"] + times["middle"], sum(times.values())):
+        world = World(says.says)
+        world.drive(run_policy(policies, PolicyQuery(item="a", deadline=deadline), left=10.0), 10.0)
+        assert sum(times[name] for name in world.called) <= deadline
+    closed = frozenset({"fast"})
+    with pytest.raises(EndpointFailed):
+        says.drive(run_policy(policies, PolicyQuery(item="a", deadline=times["fast"]), left=10.0, without=closed), 10.0)
+    assert says.called == []
+
+
 def test_without_the_sensor_it_wants_a_policy_takes_the_cheapest_first(policies: Any) -> None:
     costs = dict(zip(policies.sensors, policies.costs.tolist(), strict=True))
     query = PolicyQuery(item="a")
