@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from models.arrays import Floats, Int32s, Int64s
-from models.base import Items, Label, Value
+from models.base import LARGEST, Items, Label, Value
 from models.columns import (
     FARTHEST,
     Columns,
@@ -28,6 +28,7 @@ from models.columns import (
 from models.cost import Cost, size_columns_of
 from models.errors import Fault
 from models.trace import Trace, TraceSpec
+from models.units import refuse_other_times
 
 
 class FeatureSpec(Value):
@@ -36,6 +37,11 @@ class FeatureSpec(Value):
     name: Label = Field(description="the feature's name")
     columns: Annotated[Items[Label], Field(min_length=1)] = Field(description="the columns that it fills")
     cost: Cost = Field(description="a number, or a function of the item's size, in the dataset's unit")
+    time: Annotated[float, Field(ge=0, le=LARGEST)] | None = Field(
+        default=None,
+        description="how long it takes at most, in time_unit, which deadlines of policies count; null: as long as it "
+        "costs, where the dataset's unit is one of time",
+    )
 
 
 class FeaturesSpec(Value):
@@ -52,11 +58,15 @@ class FeaturesSpec(Value):
         default=(), description="the features' columns that hold names or codes, which are read as text, not amounts"
     )
     missing: bool = Field(default=False, description="whether cells of the features' columns may be empty")
+    time_unit: Label | None = Field(
+        default=None, description="the unit of the features' times, for example ms; null: that of costs"
+    )
 
     @model_validator(mode="after")
     def _names_differ(self) -> "FeaturesSpec":
         refuse_repeated("feature name", (feature.name for feature in self.features))
         refuse_repeated("column", self.feature_columns)
+        refuse_other_times({each.name: each.time for each in self.features}, self.unit, self.time_unit)
         strangers = [column for column in self.categorical if column not in self.feature_columns]
         if strangers:
             raise ValueError(f"the categorical column {strangers[0]!r} belongs to no feature")

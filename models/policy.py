@@ -87,6 +87,18 @@ class PolicyOptions(Value):
         description="the most that the groups cost, added up, in the dataset's unit; null: four sensors of mean cost "
         "for each group",
     )
+    parallel: Annotated[Items[Annotated[Items[Label], Field(min_length=2)]], Field(max_length=200)] = Field(
+        default=(),
+        description="sensors that are fetched together, in lists: none of a list is acquired without the others, they "
+        "cost their sum and take as long as the longest; sensors in no list are fetched one after the other",
+    )
+    worst_case_quantile: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="the quantile of a sensor's costs that deadlines count as its time, where costs are times and the "
+        "spec tells no others; 1: the largest",
+    )
     confidence: float = Field(
         default=0.95,
         ge=0.5,
@@ -147,6 +159,13 @@ class PolicyTarget(Value):
         "far as it helps, beside a trade-off or a budget it bars what would exceed it",
         examples=[9.0],
     )
+    deadline: Annotated[float, Field(ge=0, le=LARGEST)] | None = Field(
+        default=None,
+        description="how long acquiring may take an item at most, in the unit of the sensors' times, whose worst cases "
+        "count: one after the other, but sensors fetched together take as long as the longest; beside other targets "
+        "it bars what would exceed it",
+        examples=[None],
+    )
 
     @model_validator(mode="after")
     def _is_one(self) -> "PolicyTarget":
@@ -198,6 +217,14 @@ class AcquireDecision(Value):
         "trade-off"
     )
     then: Items[str] = Field(description="sensors that follow whatever this one tells, in this order")
+    together: Items[str] = Field(
+        default=(), description="those of them that are fetched at the same time as this one, as deadlines count"
+    )
+    time: float | None = Field(
+        default=None,
+        description="how long this one and those fetched with it take at most, in the unit of the sensors' times; "
+        "null: times are not known",
+    )
     tradeoff: float | None = Field(description="the trade-off that decided, in errors per unit of cost")
     ignored: Items[str] = Field(description=_IGNORED)
 
@@ -262,6 +289,10 @@ class Rollout(Value):
     label: str = Field(description="the class")
     cost: float = Field(description="what the sensors acquired cost, on average, in the artifact's unit")
     path: Items[str] = Field(description="the sensors acquired, in order")
+    time: float | None = Field(
+        default=None,
+        description="how long that takes at most, in the unit of the sensors' times; null: times are not known",
+    )
 
 
 class Rollouts(Value):

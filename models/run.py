@@ -36,7 +36,8 @@ class RunLimits(Value):
 
     deadline: Annotated[float, Field(gt=0, le=LARGEST)] | None = Field(
         default=None,
-        description="how long it may take, in the artifact's unit, where that is one of time",
+        description="how long it may take, in the artifact's unit, where that is one of time, or in that of a policy's "
+        "times; policies plan with these, too",
         examples=[None],
     )
     timeout_s: float = Field(

@@ -27,6 +27,7 @@ from models.columns import (
 )
 from models.cost import Amount, CostFunction, Polynomial, Terms, cost_function, size_columns_of, told_by
 from models.errors import Fault
+from models.units import refuse_other_times
 
 ROUNDED, FEW = 1e-3, 0.05
 """How far a confidence from 0 to 1 may be beyond by rounding; of how many rows another scale is taken for a mistake."""
@@ -83,6 +84,11 @@ class TraceClassifier(Value):
         description="by name what else it uses for one item (latency, tokens, carbon), each in a unit of its own and "
         "told as the cost is; portfolios assign batches within budgets of these",
     )
+    time: Annotated[float, Field(ge=0, le=LARGEST)] | None = Field(
+        default=None,
+        description="how long it takes at most, in time_unit, which deadlines of policies count; null: as long as it "
+        "costs, where the dataset's unit is one of time",
+    )
     group: Label | None = Field(
         default=None, description="classifiers of one group are fully dependent, of different groups independent"
     )
@@ -115,11 +121,15 @@ class TraceSpec(Value):
     classifiers: Annotated[Items[TraceClassifier], Field(min_length=1, max_length=200)] = Field(
         description="the classifiers"
     )
+    time_unit: Label | None = Field(
+        default=None, description="the unit of the classifiers' times, for example ms; null: that of costs"
+    )
 
     @model_validator(mode="after")
     def _fits_together(self) -> "TraceSpec":
         refuse_repeated("classifier name", (classifier.name for classifier in self.classifiers))
         self._refuse_other_resources()
+        refuse_other_times({each.name: each.time for each in self.classifiers}, self.unit, self.time_unit)
         for classifier in self.classifiers:
             self._refuse_other_sizes(classifier)
             stated = next(name for name in TOLD if getattr(classifier, name) is not None)

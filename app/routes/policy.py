@@ -36,6 +36,8 @@ from solvers.policy import PolicyPlan, solver
 from solvers.policy import traffic as traffic_of
 
 router = APIRouter(prefix="/v1/policies", tags=["policy"])
+LIMITS = ("budget", "deadline", "min_accuracy")
+"""What is asked of a policy beside other subjects."""
 PolicyName = Annotated[str, path_name("digits")]
 
 
@@ -119,12 +121,12 @@ async def traffic(
 
 def what_if(limits: Limits) -> PolicyQuery | str:
     """Ask for the first step of an item of which nothing is known."""
-    return PolicyQuery(budget=limits.get("budget"), min_accuracy=limits.get("min_accuracy"))
+    return PolicyQuery.model_validate({name: limits[name] for name in LIMITS if name in limits})
 
 
 subject = Subject(
     router,
-    limits=frozenset({"budget", "min_accuracy"}),
+    limits=frozenset(LIMITS),
     what_if=what_if,
     look_ups=(LookUp(solver, "/v1/policies/", "/steps", PolicyQuery, "POST"),),
     bodies=(RolloutRequest,),

@@ -109,7 +109,7 @@ async def refuse_unless_runnable(
         refuse_unless_decidable(live, first)
         _refuse_unless_embeddable(live, items)
         if items[0].embedding is not None:
-            live.plan.decide(policy_query(first, items[0].embedding))
+            live.plan.decide(policy_query(live.plan, first, items[0].embedding))
     else:
         await STARTS[live.ref.solver](live, first, tools)
     for item in items:

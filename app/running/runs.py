@@ -28,6 +28,7 @@ from models.arrays import Floats
 from models.errors import Fault, InvalidRequest, ParsimonyError
 from models.run import FailedRun, Run, RunItem, RunLimits, RunReply, RunStep
 from models.units import seconds_in
+from solvers.policy import PolicyPlan
 from solvers.portfolio import PortfolioPlan
 from solvers.portfolio import run as portfolio_run
 
@@ -94,7 +95,8 @@ async def outcome_of(live: Live[Any], asked: Asked, tools: Tools, on_text: OnTex
 
 def asked_of(live: Live[Any], item: RunItem, limits: RunLimits, tools: Tools) -> Asked:
     """Begin the time of an item; raises InvalidRequest for a deadline in a unit that is none of time."""
-    left = seconds_allowed(limits, live.record.unit)
+    timed = live.plan.time_unit if isinstance(live.plan, PolicyPlan) else ""
+    left = seconds_allowed(limits, timed or live.record.unit)
     return Asked(item, limits, time.monotonic() + left, tools.caller.open_circuits())
 
 

@@ -82,20 +82,22 @@ async def policy(live: Live[PolicyPlan], asked: Asked, tools: Tools) -> Started:
     """Begin with nothing acquired, and with the item's embedding where the policy knows those."""
     refuse_unless_decidable(live, asked)
     embedding = await embedded(live, asked, tools) if live.plan.dimensions else asked.item.embedding
-    query = policy_query(asked, embedding)
+    query = policy_query(live.plan, asked, embedding)
     facts = facts_of(live, query, live.plan.decide(query))
     planned = dict(zip(live.plan.sensors, live.plan.costs.tolist(), strict=True))
     runner = policy_run.run(live.plan, query, left=asked.left, without=asked.without)
     return Started(runner, facts, planned)
 
 
-def policy_query(asked: Asked, embedding: tuple[float, ...] | None = None) -> PolicyQuery:
-    """Make the query of an item of which no more than its embedding is known."""
+def policy_query(plan: PolicyPlan, asked: Asked, embedding: tuple[float, ...] | None = None) -> PolicyQuery:
+    """Make the query of an item of which no more than its embedding is known. A deadline is kept as planned where a
+    policy knows its sensors' times, and on the clock always."""
     limits = asked.limits
     query: PolicyQuery = query_of(
         PolicyQuery,
         budget=asked.amount(),
         hard_budget=limits.hard_budget,
+        deadline=limits.deadline if len(plan.times) else None,
         min_accuracy=limits.min_accuracy,
         item=asked.item.id,
         embedding=embedding,
@@ -108,7 +110,7 @@ def refuse_unless_decidable(live: Live[PolicyPlan], asked: Asked) -> None:
     asked.refuse_others("policy")
     if asked.item.text is not None and not live.plan.dimensions:
         raise InvalidRequest.at(Fault(("text",), f"means nothing here: {live.ref.spelt} was built without embeddings"))
-    live.plan.mixture(policy_query(asked))
+    live.plan.mixture(policy_query(live.plan, asked))
 
 
 async def pipeline(live: Live[PipelinePlan], asked: Asked, tools: Tools) -> Started:

@@ -21,7 +21,8 @@ module                   what of the paper
 ``subsets``              groups of sensors (Algorithm 2, Equation 12), compared by ``subset_scores``
 ``growth``               (ours) a DAG of the sets that are worth coming to, by ``growth_scores``; ``travelled`` what
                          of it is kept; ``states`` grown or enumerated
-``hard_budgets``         (ours) budgets that no item exceeds
+``hard_budgets``         (ours) budgets and deadlines that no item exceeds; ``sensor_times`` what sets of sensors take,
+                         ``item_limits`` what a plan bars
 ``rollout``              items walking through the DAG (Equation 6)
 ``traffic``              how many items take which way, counted on validation
 ``tradeoff_spread``      the trade-offs that a policy is learned for

@@ -10,6 +10,7 @@ from models import InvalidRequest
 from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from models.base import LARGEST
 from models.columns import FARTHEST
+from models.units import seconds_in
 from solvers.policy.cell_encoding import CellEncoding
 from solvers.policy.embedding_axes import EmbeddingAxes
 from solvers.policy.filter_tree import LEAST_SCALE
@@ -134,6 +135,22 @@ class PolicyContents:
     point_caps: Floats = field(default_factory=lambda: np.empty(0))
     """(H,) the hard budgets of points of the curve that have one, -1 for the others; (0,): none has."""
 
+    times: Floats = field(default_factory=lambda: np.empty(0))
+    """(M,) how long each sensor takes at most, in ``time_unit``; (0,): not known."""
+    time_unit: str = ""
+    """The unit of times and deadlines; none where times are not known."""
+    fetches: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    """(M,) which fetch brings each sensor (``sensor_times``); (0,): each its own."""
+    deadlines: Floats = field(default_factory=lambda: np.empty(0))
+    """(B',) rising deadlines that decisions were learned for, after those of the hard budgets; base, edge_leaves and
+    matches have H + B + B' points then."""
+    deadline_tradeoffs: Floats = field(default_factory=lambda: np.empty(0))
+    """(B',) what a unit of cost weighs under each."""
+    deadline_costs: Floats = field(default_factory=lambda: np.empty(0))
+    """(B',) what an item costs on average under each, on validation."""
+    deadline_errors: Floats = field(default_factory=lambda: np.empty(0))
+    """(B',) the share of items that are classified wrongly."""
+
     cell_owners: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     """(d,) the sensor of each column of the table where some have categories or missing cells (``CellEncoding``); (0,):
     none has."""
@@ -153,6 +170,11 @@ class PolicyContents:
     embedding_axes: Singles = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
     """(d, k) the axes along which it is measured then: the last k of the D columns, which are no sensor's."""
 
+    @property
+    def points(self) -> int:
+        """How many trade-offs, hard budgets and deadlines decisions were learned for."""
+        return len(self.tradeoffs) + len(self.caps) + len(self.deadlines)
+
     def embedding(self) -> EmbeddingAxes | None:
         """How an item's embedding becomes columns; None where items have none."""
         return EmbeddingAxes(self.embedding_centre, self.embedding_axes) if len(self.embedding_centre) else None
@@ -167,7 +189,7 @@ class PolicyContents:
     def check(self) -> None:
         """Raise InvalidRequest if the arrays do not fit each other."""
         told = (_dimensions, _encoding, _embedding, _sensors)
-        for group in (*told, _graph, _classifiers, _forests, _tournaments, _curve, _hard):
+        for group in (*told, _graph, _classifiers, _forests, _tournaments, _curve, _hard, _timed):
             # Each group relies on those before it.
             broken = [promise for promise, kept in group(self).items() if not kept]
             if broken:
@@ -303,7 +325,7 @@ def _looked_at(plan: PolicyContents) -> Int64s:
 
 
 def _forests(plan: PolicyContents) -> dict[str, bool]:
-    nodes, edges, points = len(plan.members), len(plan.targets), len(plan.tradeoffs) + len(plan.caps)
+    nodes, edges, points = len(plan.members), len(plan.targets), plan.points
     members, trees = plan.weights.shape[1], plan.edge_columns.shape[2:]
     if len(plan.edge_columns) != nodes:
         return {"trees of nodes": False}
@@ -317,7 +339,7 @@ def _forests(plan: PolicyContents) -> dict[str, bool]:
 
 
 def _tournaments(plan: PolicyContents) -> dict[str, bool]:
-    nodes, edges, points = len(plan.members), len(plan.targets), len(plan.tradeoffs) + len(plan.caps)
+    nodes, edges, points = len(plan.members), len(plan.targets), plan.points
     if plan.learner == "regression":
         return {"no tournaments beside a regression": plan.matches.shape[0] == 0 and 1 <= plan.degree <= 3}
     deciding = np.diff(plan.offsets) > 0
@@ -365,4 +387,27 @@ def _hard(plan: PolicyContents) -> dict[str, bool]:
         "hard budgets that are kept": bool(np.all((plan.cap_costs >= 0) & (plan.cap_costs <= plan.caps))),
         "trade-offs of hard budgets": bool(np.all((plan.cap_tradeoffs >= 0) & (plan.cap_tradeoffs <= LARGEST))),
         "errors from 0 to 1 under hard budgets": bool(np.all((plan.cap_errors >= 0) & (plan.cap_errors <= 1))),
+    }
+
+
+def _whole(members: Bools, fetches: Int32s) -> bool:
+    brings = fetches == np.unique(fetches)[:, None]
+    held = members.astype(np.float32) @ brings.T.astype(np.float32)
+    return bool(np.all((held == 0) | (held == brings.sum(axis=1))))
+
+
+def _timed(plan: PolicyContents) -> dict[str, bool]:
+    columns, m = (plan.deadline_tradeoffs, plan.deadline_costs, plan.deadline_errors), len(plan.sensors)
+    if any(each.shape != plan.deadlines.shape for each in columns):
+        return {"costs and errors under each deadline": False}
+    return {
+        "a time for each sensor, in a unit, or none": plan.times.shape in ((0,), (m,))
+        and bool(np.all((plan.times >= 0) & (plan.times <= LARGEST)))
+        and (len(plan.times) > 0) == (seconds_in(plan.time_unit) is not None),
+        "a fetch for each sensor": plan.fetches.shape in ((0,), (m,)) and _below(plan.fetches, m),
+        "nodes that hold all of a fetch or nothing": plan.fetches.shape != (m,) or _whole(plan.members, plan.fetches),
+        "rising deadlines, of sensors that have times": len(plan.deadlines) == 0
+        or (len(plan.times) > 0 and bool(np.all(plan.deadlines >= 0)) and bool(np.all(np.diff(plan.deadlines) > 0))),
+        "costs and trade-offs of deadlines": all(bool(np.all((e >= 0) & (e <= LARGEST))) for e in columns[:2]),
+        "errors from 0 to 1 under deadlines": bool(np.all((columns[2] >= 0) & (columns[2] <= 1))),
     }

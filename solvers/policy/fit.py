@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace, TraceSpec
-from models.arrays import Bools, Floats, Int16s, Int64s
+from models.arrays import Bools, Floats, Int16s, Int32s, Int64s
 from models.policy import PolicyOptions, TrafficCounts
 from solvers.alternatives import Replay
 from solvers.base import Fitted, Progress, Run, part_of
@@ -33,7 +33,7 @@ from solvers.policy.embedding_axes import EmbeddingAxes
 from solvers.policy.filter_tree import Tournament, learn_by_filter_tree
 from solvers.policy.graph import Graph
 from solvers.policy.graph_reduce import reduce_graph
-from solvers.policy.hard_budgets import barred_actions, caps_of
+from solvers.policy.hard_budgets import BUDGETS, DEADLINES, ROUNDING, beyond, limits_of
 from solvers.policy.losses import Losses
 from solvers.policy.node_classifiers import Classifiers, Member
 from solvers.policy.node_features import node_features
@@ -42,8 +42,9 @@ from solvers.policy.piecewise_basis import Basis
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.regression import RIDGE, NodeTraining, Regressed, learn_by_regression
 from solvers.policy.rollout import walk
+from solvers.policy.sensor_times import fetches_of, times_of_sets, worst_times
 from solvers.policy.sensors import Sensors, costs_of
-from solvers.policy.states import States, draw_graph, drawn, enumerated_states, grown_states, grows
+from solvers.policy.states import States, draw_graph, drawn, enumerated_states, groups_asked, grown_states, grows
 from solvers.policy.summary import summarize
 from solvers.policy.tradeoff_spread import tradeoffs_of
 from solvers.policy.traffic import Passed, counts_of
@@ -91,8 +92,9 @@ class LearnedPolicies:
 class Task:
     """All that the nodes' policies are learned from. posteriors: (n, C) for each node, of the member that had not seen
     the row; costs: (n, M); means: (M,); tradeoffs: (L,); rows: for each node those, (n,), that its policy learns from;
-    caps: (L,) what no item may cost more than, at average prices; infinite for trade-offs of the curve, which stand
-    first."""
+    caps: (L,) what no item may cost more than, at average prices, and deadlines: (L,) how long it may take; infinite
+    for trade-offs of the curve, which stand first, before those of hard budgets and those of deadlines; set_times: (S,)
+    of nodes."""
 
     options: PolicyOptions
     training: TrainingRows
@@ -105,11 +107,43 @@ class Task:
     seeds: Sequence[int]
     rows: Sequence[Bools]
     caps: Floats
+    deadlines: Floats
+    set_times: Floats
 
     @property
     def curve(self) -> slice:
         """The trade-offs of the curve."""
-        return slice(0, int(np.isinf(self.caps).sum()))
+        return slice(0, self.hard.start)
+
+    @property
+    def hard(self) -> slice:
+        """Those of hard budgets."""
+        return slice(int((np.isinf(self.caps) & np.isinf(self.deadlines)).sum()), self.timed.start)
+
+    @property
+    def timed(self) -> slice:
+        """Those of deadlines."""
+        return slice(int(np.isinf(self.deadlines).sum()), len(self.deadlines))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prices:
+    """What sensors cost and how long they take. costs: (n, M) of each row; means: (M,); times: (M,) at most, in unit;
+    (0,): not known; fetches: (M,) what brings each."""
+
+    costs: Floats
+    means: Floats
+    times: Floats
+    unit: str
+    fetches: Int32s
+
+    @classmethod
+    def of(cls, dataset: FeatureTable | Trace, sensors: Sequence[str], options: PolicyOptions) -> "Prices":
+        """Read them of a dataset."""
+        costs = costs_of(dataset)
+        means = np.minimum(costs.mean(axis=0), costs.max(axis=0))  # rounding can lift a mean above every cost
+        times, unit = worst_times(dataset, costs, options.worst_case_quantile)
+        return cls(costs, means, times, unit, fetches_of(sensors, options.parallel))
 
 
 def fit(
@@ -129,30 +163,20 @@ def fit(
         raise InvalidRequest.at(Fault(("dataset",), f"has the one class {dataset.classes[0]!r}, needs at least 2"))
     run.progress(0, 1, "reading the table")
     sensors = Sensors.of(dataset, embeds=options.embeds)
-    is_grown = grows(dataset, options, len(sensors.names))
+    fetches = int(fetches_of(sensors.names, options.parallel).max()) + 1
+    is_grown = grows(isinstance(dataset, FeatureTable), options, fetches)
+    prices = Prices.of(dataset, sensors.names, options)  # of all rows: a worst case is not to be missed
     if is_grown and isinstance(dataset, FeatureTable):
         dataset = drawn(dataset, rng)
-    cells, costs = sensors.cells(dataset), costs_of(dataset)
+        prices = replace(Prices.of(dataset, sensors.names, options), times=prices.times)
+    cells = sensors.cells(dataset)
     folds = cut(dataset.labels, options.folds, rng)
     training = TrainingRows(Basis.of(sensors, cells), cells, dataset.labels, int(dataset.labels.max()) + 1, folds)
-    means = np.minimum(costs.mean(axis=0), costs.max(axis=0))  # rounding can lift a mean above every cost
     learners = _learners(options, is_grown)
-    states, seeds, (start, end, total) = _states(training, options, means, rng, run, len(learners), is_grown)
-    graph, trade_offs = states.graph, tradeoffs_of(options, means)
-    caps = caps_of(graph, means) if is_grown and learners == ("regression",) else np.empty(0)
-    task = Task(
-        options,
-        training,
-        graph,
-        states.posteriors,
-        Losses.of(states.posteriors, dataset.labels, _smoothing(options, is_grown)),
-        costs,
-        means,
-        np.append(trade_offs, np.full(len(caps), trade_offs[0])),
-        seeds,
-        states.rows,
-        np.append(np.full(len(trade_offs), np.inf), caps),
-    )
+    states, seeds, (start, end, total) = _states(training, options, prices, rng, run, len(learners), is_grown)
+    losses = Losses.of(states.posteriors, dataset.labels, _smoothing(options, is_grown))
+    task = _task(options, training, states, seeds, losses, prices, is_grown and learners == ("regression",))
+    graph = states.graph
     learning = part_of(run.progress, start, end, total)
     learned = [
         learn(task, learner, partial(_tell, learning, len(graph) * at, len(graph) * len(learners), learner))
@@ -160,7 +184,7 @@ def fit(
     ]
     run.progress(total - 1, total, "drawing the curve")
     best = min(learned, key=lambda learned: learned.loss)
-    plan, passed = _plan(dataset.spec.unit, task, states.members, best, is_grown)
+    plan, passed = _plan(dataset.spec.unit, prices, task, states.members, best, is_grown)
     measured = [_measured(task, each) for each in learned]
     chosen = reached(measured, folds, plan.point_bounds, options.confidence)
     plan = replace(plan, point_reached=chosen, choosing=int(choosing_rows(folds).sum()))
@@ -170,7 +194,42 @@ def fit(
         plan, {each.learner: each.loss for each in learned}, states.groups, _kept(plan, graph, observed)
     )
     summary["traffic"] = passed.model_dump(mode="json")
-    return Fitted(plan, summary, worth(dataset, plan.sensors, graph, observed, costs, _points(task, best), rng))
+    return Fitted(plan, summary, worth(dataset, plan.sensors, graph, observed, prices.costs, _points(task, best), rng))
+
+
+def _task(
+    options: PolicyOptions,
+    training: TrainingRows,
+    states: States,
+    seeds: Sequence[int],
+    losses: Losses,
+    prices: Prices,
+    knows_limits: bool,
+) -> Task:
+    """Put together what is learned from: the trade-offs of the curve, and where limits are learned for hard budgets and
+    deadlines, which are the same where sensors take as long as they cost."""
+    graph, trade_offs = states.graph, tradeoffs_of(options, prices.means)
+    set_times = times_of_sets(graph.members, prices.times, prices.fetches)
+    set_costs = graph.members.astype(np.float64) @ prices.means
+    caps = limits_of(set_costs, BUDGETS) if knows_limits else np.empty(0)
+    deadlines = np.empty(0)
+    if knows_limits and not np.allclose(set_times, set_costs, rtol=ROUNDING, atol=0):
+        deadlines = limits_of(set_times, DEADLINES)
+    return Task(
+        options,
+        training,
+        graph,
+        states.posteriors,
+        losses,
+        prices.costs,
+        prices.means,
+        np.append(trade_offs, np.full(len(caps) + len(deadlines), trade_offs[0])),
+        seeds,
+        states.rows,
+        np.concatenate([np.full(len(trade_offs), np.inf), caps, np.full(len(deadlines), np.inf)]),
+        np.concatenate([np.full(len(trade_offs) + len(caps), np.inf), deadlines]),
+        set_times,
+    )
 
 
 def _smoothing(options: PolicyOptions, is_grown: bool) -> float:
@@ -192,7 +251,7 @@ def _learners(options: PolicyOptions, is_grown: bool) -> tuple[Learner, ...]:
 def _states(
     training: TrainingRows,
     options: PolicyOptions,
-    means: Floats,
+    prices: Prices,
     rng: np.random.Generator,
     run: Run,
     learners: int,
@@ -201,9 +260,10 @@ def _states(
     """Grow or enumerate states: these, a seed for each node's policy, and from where to where, of what, the progress of
     learning is counted."""
     if is_grown:
-        states = grown_states(training, options, means, rng, part_of(run.progress, 0, 60, 100))
+        progress = part_of(run.progress, 0, 60, 100)
+        states = grown_states(training, options, prices.means, prices.times, prices.fetches, rng, progress)
         return states, rng.integers(2**32, size=len(states.graph)).tolist(), (60, 99, 100)
-    graph, groups = draw_graph(training, options, means)
+    graph, groups = draw_graph(training, options, prices.means, prices.fetches)
     seeds = rng.integers(2**32, size=2 * len(graph)).tolist()
     total = len(graph) * (1 + learners) + 1
     fitting = part_of(run.progress, 0, len(graph), total)
@@ -219,9 +279,10 @@ def _kept(plan: PolicyPlan, graph: Graph, observed: Floats) -> Floats:
 
 def _measured(task: Task, learned: LearnedPolicies) -> Measured:
     """Give what rows met under every trade-off that can be a point of the curve."""
-    errors = np.vstack((learned.errors, task.losses.observed[0]))
-    costs = np.vstack((learned.costs, np.zeros(errors.shape[1])))
-    return Measured(errors, costs, np.append(task.tradeoffs, 0.0))
+    able = slice(0, task.hard.stop)
+    errors = np.vstack((learned.errors[able], task.losses.observed[0]))
+    costs = np.vstack((learned.costs[able], np.zeros(errors.shape[1])))
+    return Measured(errors, costs, np.append(task.tradeoffs[able], 0.0))
 
 
 def _points(task: Task, learned: LearnedPolicies) -> dict[str, Replay]:
@@ -245,10 +306,14 @@ def check(facts: DatasetFacts, options: PolicyOptions) -> None:
         named = "embeddings" if options.embeddings else "embedder"
         raise InvalidRequest.at(Fault((named,), "asks for embeddings, and the dataset has none"))
     features = facts.spec.features if isinstance(facts.spec, FeaturesSpec) else ()
-    sensors = len(features or facts.classifiers)
-    if options.subsets == 0 and sensors > MOST_SINGLE:
-        asked = f"is 0, which is for at most {MOST_SINGLE} sensors; there are {sensors}"
+    sensors = [each.name for each in features] or facts.classifiers
+    fetches = int(fetches_of(sensors, options.parallel).max()) + 1
+    if options.subsets == 0 and fetches > MOST_SINGLE:
+        asked = f"is 0, which is for at most {MOST_SINGLE} sensors; there are {fetches}"
         raise InvalidRequest.at(Fault(("subsets",), asked))
+    if options.parallel and not grows(bool(features), options, fetches) and groups_asked(options, fetches):
+        asked = f"stand beside {groups_asked(options, fetches)} groups that are chosen for {fetches} fetches"
+        raise InvalidRequest.at(Fault(("parallel",), f'{asked}, and these may cut them: ask for "graph": "grown"'))
 
 
 def learn(task: Task, learner: Learner, tell: Callable[[int], None]) -> LearnedPolicies:
@@ -273,7 +338,9 @@ def _job(task: Task, learner: Learner, node: int, weights: Floats) -> Callable[[
     training, graph = task.training, task.graph
     features = node_features(training.basis.sensors, graph.members[node], task.posteriors[node], training.cells)
     weighed_costs = graph.step_costs(node, task.means)[:, None] * task.tradeoffs
-    barred = barred_actions(graph, node, task.means, task.caps)
+    targets = graph.actions_of(node)
+    barred = beyond(graph.members[targets].astype(np.float64) @ task.means, task.caps)
+    barred |= beyond(task.set_times[targets], task.deadlines)
     node_training = NodeTraining(features, weights, training.folds, weighed_costs, task.rows[node], barred)
     if learner == "filter_tree":
         return partial(learn_by_filter_tree, node_training, task.options.degree)
@@ -284,7 +351,7 @@ def _growth(task: Task) -> Growth:
     """Say how forests of advantages grow, so that together they do not become too large."""
     of_a_leaf = len(task.graph.targets) * task.training.members * len(task.tradeoffs)
     depth, numbers = min(task.options.depth, SHALLOW), MOST_NUMBERS
-    if len(task.caps[np.isfinite(task.caps)]):
+    if task.curve.stop < len(task.caps):
         classifiers = len(task.graph) * task.training.members * task.training.classes
         others = classifiers * (len(task.training.basis.owners) + (task.options.trees << task.options.depth))
         numbers = min(MOST_GROWN, max(LEAST_GROWN, (ROOM - others) * 3 // 2))
@@ -322,16 +389,17 @@ def _traffic(task: Task, part: Travelled, learned: LearnedPolicies, points: Sequ
 
 
 def _plan(
-    unit: str, task: Task, members: list[list[Member]], learned: LearnedPolicies, is_grown: bool
+    unit: str, prices: Prices, task: Task, members: list[list[Member]], learned: LearnedPolicies, is_grown: bool
 ) -> tuple[PolicyPlan, TrafficCounts]:
-    """Keep the points of the curve that lie on its hull, stopping at once among them, the hard budgets, and nothing of
-    the other points; of a grown graph what items took. Tell the traffic, too."""
-    training, capped = task.training, slice(task.curve.stop, None)
+    """Keep the points of the curve that lie on its hull, stopping at once among them, the hard budgets and deadlines,
+    and nothing of the other points; of a grown graph what items took. Tell the traffic, too."""
+    training, capped, timed = task.training, task.hard, task.timed
     stop = task.losses.observed[0].mean()
     errors = np.append(learned.errors.mean(axis=1), stop)
     bounds = np.append(bounds_of(learned.costs, task.options.confidence), 0.0)
     costs, acquired = (np.append(each.mean(axis=1), 0.0) for each in (learned.costs, learned.acquired))
-    first = np.roll(np.arange(len(bounds)), 1)  # stopping at once, rather than a trade-off under which nothing pays
+    # Stopping at once comes first, rather than a trade-off under which nothing pays.
+    first = np.append(len(task.caps), np.arange(capped.stop))
     hull: list[int] = first[lower_hull(bounds[first], errors[first])].tolist()
     tradeoffs, limits = np.append(task.tradeoffs, -1.0), np.append(task.caps, np.inf)
     points = [*(min(at, len(task.caps) - 1) for at in hull), *range(capped.start, len(task.caps))]
@@ -374,6 +442,13 @@ def _plan(
         cap_tradeoffs=task.tradeoffs[capped],
         cap_costs=np.minimum(learned.costs[capped].mean(axis=1), task.caps[capped]),
         cap_errors=learned.errors[capped].mean(axis=1),
+        times=prices.times,
+        time_unit=prices.unit,
+        fetches=prices.fetches,
+        deadlines=task.deadlines[timed],
+        deadline_tradeoffs=task.tradeoffs[timed],
+        deadline_costs=learned.costs[timed].mean(axis=1),
+        deadline_errors=learned.errors[timed].mean(axis=1),
         **_encoding(training.basis.sensors.encoding),
         **_embedding(training.basis.sensors.embedding),
         **together(graph.offsets, policies, points),

@@ -36,7 +36,17 @@ class Graph:
         [[1, 2, 3], [3], [3], []]
         """
         every = frozenset(range(sensors))
-        steps = [frozenset({m}) for m in range(sensors)] if groups is None else [*dict.fromkeys((*groups, every))]
+        if groups is None:
+            return cls.of_steps(sensors, [frozenset({m}) for m in range(sensors)])
+        return cls.of_steps(sensors, [*dict.fromkeys((*groups, every))])
+
+    @classmethod
+    def of_steps(cls, sensors: int, steps: Sequence[frozenset[int]]) -> "Graph":
+        """Make the DAG of all unions of what can be acquired in one step; all steps together acquire everything.
+
+        >>> Graph.of_steps(3, [frozenset({0, 2}), frozenset({1})]).members.astype(int).tolist()
+        [[0, 0, 0], [0, 1, 0], [1, 0, 1], [1, 1, 1]]
+        """
         nodes = {frozenset[int]()}
         for step in steps:
             nodes |= {node | step for node in nodes}

@@ -4,8 +4,10 @@ With many features not even the unions of a few groups hold the sets that matter
 set on, layer by layer. In a node the rows that come to it are parted in two, by what is known of them, where the parts
 want different sensors; for each part the next sensor is the one that gains most for its cost with the best that can
 follow (``growth_scores``). Beside that one sequence is grown for all rows, so that the DAG holds the forward selection
-that a person would fix. A node is a set: ways that come to the same one meet there. What was grown is a DAG of the
-paper's kind, and its policy is learned as the paper does (``graph_reduce``), for all trade-offs and hard budgets.
+that a person would fix. A node is a set: ways that come to the same one meet there. Sensors that are fetched together
+are one here, with all their columns and the sum of their costs. Where sensors have times, the best of those that take
+less long is looked at beside, so that short deadlines find sets of their own. What was grown is a DAG of the paper's
+kind, and its policy is learned as the paper does (``graph_reduce``), for all trade-offs, hard budgets and deadlines.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,12 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.arrays import Bools, Floats, Int64s, UInt8s
+from models.arrays import Bools, Floats, Int32s, Int64s, UInt8s
 from models.policy import PolicyOptions
 from solvers.policy.classifier_training import TrainingRows, enough, train_for
 from solvers.policy.graph import Graph
 from solvers.policy.growth_scores import MOST_ROWS, Scales, Slopes, alone, parted, with_next
 from solvers.policy.node_classifiers import Member, tree_inputs, tree_owners
+from solvers.policy.sensor_times import fetched
 
 DEEPEST = 32
 """Sensors that are acquired one by one at most; then all others together."""
@@ -80,17 +83,24 @@ class Grown:
 def grow(
     training: TrainingRows,
     options: PolicyOptions,
-    costs: Floats,
+    sensor_costs: Floats,
+    times: Floats,
+    fetches: Int32s,
     rng: np.random.Generator,
     tell: Callable[[int, int, int], None],
 ) -> Grown:
-    """Grow the DAG, costs (M,) of sensors; ``tell`` hears how many layers there are, of how many at most, and how many
-    nodes."""
+    """Grow the DAG, sensor_costs, times and fetches (M,), what brings each sensor, times (0,) where they are not known;
+    ``tell`` hears how many layers there are, of how many at most, and how many nodes."""
     sensors = training.basis.sensors
-    scales = Scales(tree_inputs(sensors, training.cells), tree_owners(sensors), costs)
+    costs = np.asarray(np.bincount(fetches, weights=sensor_costs), dtype=np.float64)
+    owners = np.append(fetches, len(costs)).astype(np.int32)[tree_owners(sensors)]
+    scales = Scales(tree_inputs(sensors, training.cells), owners, costs)
     every, all_rows = frozenset(range(len(costs))), np.ones(len(training.labels), dtype=np.bool_)
     halves = rng.permutation(len(all_rows)).astype(np.int64) % 2
-    grower = _Grower(training, options, scales, halves.astype(np.uint8), rng)
+    waits = np.array([times[list(each)].max() for each in fetched(fetches)]) if len(times) else np.zeros(len(costs))
+    if np.array_equal(waits, costs):  # hurry is thrift then, which steers already
+        waits = np.zeros(len(costs))
+    grower = _Grower(training, options, scales, waits, fetches, halves.astype(np.uint8), rng)
     nodes, steps = dict[Set, tuple[Reached, list[Member], Floats]](), dict[Set, list[Set]]()
     layer, last = {Set(): Reached(all_rows, COMMON, np.inf)}, Set()
     while layer:
@@ -106,7 +116,7 @@ def grow(
         nodes[every] = (Reached(all_rows, COMMON, 0.0), members, posteriors)
         steps[last] = [*steps.get(last, []), every]
     _lead_back(nodes, steps)
-    return _put_in_order(nodes, steps, len(costs), training.folds)
+    return _put_in_order(nodes, steps, fetches, training.folds)
 
 
 def _lead_back(nodes: dict[Set, tuple[Reached, list[Member], Floats]], steps: dict[Set, list[Set]]) -> None:
@@ -132,12 +142,12 @@ def _kept(wanted: dict[Set, list[tuple[Set, Reached]]]) -> dict[Set, Reached]:
 
 
 def _put_in_order(
-    nodes: dict[Set, tuple[Reached, list[Member], Floats]], steps: dict[Set, list[Set]], sensors: int, folds: Int64s
+    nodes: dict[Set, tuple[Reached, list[Member], Floats]], steps: dict[Set, list[Set]], fetches: Int32s, folds: Int64s
 ) -> Grown:
     ordered = sorted(nodes, key=lambda node: (len(node), sorted(node)))
     place = {node: at for at, node in enumerate(ordered)}
     targets = [sorted({place[target] for target in steps.get(node, [])}) for node in ordered]
-    sets = np.array([[m in node for m in range(sensors)] for node in ordered], dtype=np.bool_)
+    sets = np.array([np.isin(fetches, list(node)) for node in ordered])
     offsets = np.cumsum([0, *map(len, targets)]).astype(np.int32)
     graph = Graph(sets, offsets, np.array([target for each in targets for target in each], dtype=np.int32))
     reached, members, posteriors = zip(*(nodes[node] for node in ordered), strict=True)
@@ -150,13 +160,14 @@ class _Grower:
     training: TrainingRows
     options: PolicyOptions
     scales: Scales
+    waits: Floats
+    fetches: Int32s
     halves: UInt8s
     rng: np.random.Generator
 
     def fit(self, layer: dict[Set, Reached]) -> list[tuple[list[Member], Floats]]:
         """Fit the classifiers of sets to all rows or to those that come, whichever loses less on these."""
-        sensors = len(self.scales.costs)
-        sets = np.array([[m in chosen for m in range(sensors)] for chosen in layer], dtype=np.bool_)
+        sets = np.array([np.isin(self.fetches, list(chosen)) for chosen in layer])
         seeds = self.rng.integers(2**32, size=len(layer)).tolist()
         return train_for(self.training, sets, [each.rows for each in layer.values()], self.options, seeds)
 
@@ -198,6 +209,9 @@ class _Grower:
                 lead(most, part, STEERING, float(steering.gains[most]))
             if gain > LEAST_GAIN and not (may_steer and behind):
                 lead(best, part, STEERED if behind else PARTED, gain)
+            fast = int(np.where(self.waits < self.waits[best], mine.gains, -np.inf).argmax())
+            if fast != mine.best and mine.gains[fast] > LEAST_GAIN and not behind:
+                lead(fast, part, PARTED, float(mine.gains[fast]))
             if mine.best != best and mine.gains[mine.best] > LEAST_GAIN and not behind:
                 lead(mine.best, part, PARTED, float(mine.gains[mine.best]))
         return list(targets.items())

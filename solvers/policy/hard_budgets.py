@@ -1,42 +1,56 @@
-"""Budgets that no item exceeds: which are learned for, and what they bar.
+"""Limits that no item exceeds, hard budgets and deadlines: which are learned for, and what they bar.
 
-What a set of sensors costs at average prices is known at its node, and with it what is left of a hard budget. So
-decisions for a hard budget are learned as those for a trade-off are, backwards over the DAG, where actions that lead to
-a set beyond the budget are barred; a small trade-off decides among what is as good.
+What a set of sensors costs at average prices, and how long it takes at most, is known at its node, and with it what is
+left of a limit. So decisions for one are learned as those for a trade-off are, backwards over the DAG, where actions
+that lead to a set beyond the limit are barred; a small trade-off decides among what is as good.
 """
 
 import numpy as np
 
 from models.arrays import Bools, Floats
-from solvers.policy.graph import Graph
 
-SMALL, MOST = 7, 14
-"""The cheapest hard budgets are learned for one by one, and at most so many of all."""
 ROUNDING = 1e-12
 """Costs that were added up in another order may differ by so much of themselves."""
+BUDGETS, DEADLINES = (7, 14), (6, 10)
+"""The smallest hard budgets, and deadlines, are learned for one by one, and at most so many of all."""
 
 
-def caps_of(graph: Graph, means: Floats) -> Floats:
-    """List hard budgets to learn for, rising: what the cheapest sets cost, then sets ever farther apart. means: (M,).
+def limits_of(sets: Floats, counts: tuple[int, int]) -> Floats:
+    """List limits to learn for, rising: what the cheapest sets cost, then sets ever farther apart. sets: (S,) costs, or
+    times.
 
-    >>> caps_of(Graph.of(2), np.array([1.0, 3.0])).tolist()
+    >>> limits_of(np.array([0.0, 1.0, 3.0, 4.0]), BUDGETS).tolist()
     [1.0, 3.0, 4.0]
     """
-    costs = np.unique(graph.members.astype(np.float64) @ means)
-    costs = costs[costs > 0]
-    costs = costs[np.diff(costs, prepend=0.0) > ROUNDING * costs]
-    if len(costs) <= MOST:
-        return costs
-    far = np.geomspace(costs[SMALL - 1], costs[-1], MOST - SMALL + 1)
-    places = np.unique(np.abs(costs[:, None] - far).argmin(axis=0))
-    return np.union1d(costs[:SMALL], costs[places])
+    small, most = counts
+    limits = np.unique(sets)
+    limits = limits[limits > 0]
+    limits = limits[np.diff(limits, prepend=0.0) > ROUNDING * limits]
+    if len(limits) <= most:
+        return limits
+    far = np.geomspace(limits[small - 1], limits[-1], most - small + 1)
+    places = np.unique(np.abs(limits[:, None] - far).argmin(axis=0))
+    return np.union1d(limits[:small], limits[places])
 
 
-def barred_actions(graph: Graph, node: int, means: Floats, caps: Floats) -> Bools:
-    """Tell which actions of a node lead beyond which hard budgets, (L,): (A, L).
+def beyond(sets: Floats, limits: Floats | float) -> Bools:
+    """Tell which sets, (A,), are beyond which limits, (L,): (A, L); or beyond a single one, (A,).
 
-    >>> barred_actions(Graph.of(2), 0, np.array([1.0, 3.0]), np.array([np.inf, 2.0])).tolist()
+    >>> beyond(np.array([1.0, 3.0]), np.array([np.inf, 2.0])).tolist()
     [[False, False], [False, True]]
     """
-    costs = graph.members[graph.actions_of(node)].astype(np.float64) @ means
-    return np.asarray(costs[:, None] > caps * (1 + ROUNDING))
+    columns = sets[:, None] if np.ndim(limits) else sets
+    return np.asarray(columns > np.asarray(limits) * (1 + ROUNDING))
+
+
+def nearest(limit: float, learned: Floats, errors: Floats) -> int | None:
+    """Find which of the limits learned for, rising, decides best within one: of those up to it the one that erred
+    least, errors (B,), or the next larger one if that is nearer; None where there is none.
+
+    >>> nearest(2.1, np.array([1.0, 2.0, 4.0]), np.array([0.3, 0.2, 0.1])), nearest(0.5, np.array([1.0]), np.ones(1))
+    (1, None)
+    """
+    within = int(np.searchsorted(learned, limit * (1 + ROUNDING), side="right"))
+    if 0 < within < len(learned) and 2 * limit > learned[within - 1] + learned[within]:
+        return within
+    return int(errors[:within].argmin()) if within else None

@@ -25,6 +25,7 @@ from solvers.budget_mixture import Mixture
 from solvers.policy.contents import PolicyContents
 from solvers.policy.graph import Graph
 from solvers.policy.item_draw import ItemDraw
+from solvers.policy.item_limits import ItemLimits
 from solvers.policy.node_classifiers import Classifiers, tree_inputs
 from solvers.policy.node_features import node_features
 from solvers.policy.node_policies import Decisions
@@ -33,9 +34,6 @@ from solvers.policy.regression import least
 from solvers.policy.rollout import Walks, walk
 from solvers.policy.sensors import Sensors, with_embedding
 from solvers.statistics import standard_error
-
-ROUNDING = 1e-12
-"""Costs that were added up in another order may differ by so much of themselves."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,10 +55,7 @@ class PolicyPlan(PolicyContents):
     _graph: Graph = field(init=False, repr=False, metadata={"derived": True})
     _classifiers: Classifiers = field(init=False, repr=False, metadata={"derived": True})
     _decisions: Decisions = field(init=False, repr=False, metadata={"derived": True})
-    _set_costs: Floats = field(init=False, repr=False, metadata={"derived": True})
-    """(S,) what the sensors of each node cost together, on average."""
-    _limits: Floats = field(init=False, repr=False, metadata={"derived": True})
-    """(H + B,) what no item costs more than under each point."""
+    _limits: ItemLimits = field(init=False, repr=False, metadata={"derived": True})
     _in_groups: bool = field(init=False, repr=False, metadata={"derived": True})
     _confident: Bools = field(init=False, repr=False, metadata={"derived": True})
     """(D,) which columns are confidences."""
@@ -82,7 +77,7 @@ class PolicyPlan(PolicyContents):
         decisions = Decisions(
             self.offsets,
             prices,
-            np.maximum(np.concatenate([self.tradeoffs, self.cap_tradeoffs]), 0.0),
+            np.maximum(np.concatenate([self.tradeoffs, self.cap_tradeoffs, self.deadline_tradeoffs]), 0.0),
             self.base,
             self.edge_columns,
             self.edge_thresholds,
@@ -92,12 +87,8 @@ class PolicyPlan(PolicyContents):
             self.scales,
             self.matches,
         )
-        set_costs = self.members @ self.costs
-        of_points = self.point_caps if len(self.point_caps) else np.full(len(self.tradeoffs), -1.0)
-        limits = np.concatenate([np.where(of_points < 0, np.inf, of_points), self.caps])
         derived = {
-            "_limits": limits,
-            "_set_costs": set_costs,
+            "_limits": ItemLimits.of(self),
             "_sensors": sensors,
             "_graph": graph,
             "_classifiers": classifiers,
@@ -129,9 +120,8 @@ class PolicyPlan(PolicyContents):
         rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
 
         def choose(node: int) -> tuple[int, float]:
-            return self._choice(
-                node, draw.member, point, rows, inputs, self._barred(node, point, query.hard_budget, known)
-            )
+            barred = self._limits.barred(self._graph.actions_of(node), point, query, known)
+            return self._choice(node, draw.member, point, rows, inputs, barred)
 
         way = self._way(known, choose) if self._in_groups and not self._is_grown_to(known) else None
         if way is None:
@@ -171,18 +161,6 @@ class PolicyPlan(PolicyContents):
 
     def _stops_at_once(self, point: int) -> bool:
         return point < len(self.tradeoffs) and bool(self.tradeoffs[point] < 0)
-
-    def _barred(self, node: int, point: int, hard_budget: float | None, known: Bools | None = None) -> Bools | None:
-        """Tell which actions of a node would exceed a hard budget or the point's, (A,), with what is known beside,
-        (M,), paid for; None if there is no such budget."""
-        limit = min(float(self._limits[point]), np.inf if hard_budget is None else hard_budget)
-        if limit == np.inf:
-            return None
-        targets = self._graph.actions_of(node)
-        costs = self._set_costs[targets]
-        if known is not None:
-            costs = costs + (known & ~self.members[targets]) @ self.costs
-        return np.asarray(costs > limit * (1 + ROUNDING))
 
     def _choice(
         self, node: int, member: int, point: int, rows: Floats, inputs: Floats, barred: Bools | None
@@ -227,12 +205,16 @@ class PolicyPlan(PolicyContents):
             node, bought = target, wanted
 
     def _acquire(self, node: int, known: Bools, target: int, loss: float, point: int) -> AcquireDecision:
-        missing = np.flatnonzero(self.members[target] & ~known).tolist()
+        missing = self.members[target] & ~known
+        first, *others = np.flatnonzero(missing).tolist()
+        fetched = missing & (self._limits.fetches == self._limits.fetches[first])
         return AcquireDecision(
-            sensor=self.sensors[missing[0]],
-            cost=float(self.costs[missing[0]]),
+            sensor=self.sensors[first],
+            cost=float(self.costs[first]),
             expected_loss=loss,
-            then=tuple(self.sensors[place] for place in missing[1:]),
+            then=tuple(self.sensors[place] for place in others),
+            together=tuple(self.sensors[place] for place in others if fetched[place]),
+            time=self._limits.time_of(fetched),
             tradeoff=self._tradeoff(point),
             ignored=self._ignored(node, known),
         )
@@ -252,7 +234,7 @@ class PolicyPlan(PolicyContents):
         return tuple(self.sensors[place] for place in np.flatnonzero(known & ~self.members[node]).tolist())
 
     def _tradeoff(self, point: int) -> float | None:
-        tradeoff = float(np.append(self.tradeoffs, self.cap_tradeoffs)[point])
+        tradeoff = float(np.concatenate([self.tradeoffs, self.cap_tradeoffs, self.deadline_tradeoffs])[point])
         return tradeoff if tradeoff >= 0 else None
 
     @property
@@ -262,26 +244,20 @@ class PolicyPlan(PolicyContents):
         return self.point_reached @ np.array([share, 1 - share]) if len(self.point_reached) else self.point_errors
 
     def mixture(self, target: PolicyTarget) -> Mixture:
-        """Find the points of the curve that a trade-off, a budget or an accuracy asks for; nothing asks for the fewest
-        errors. Raises Infeasible, with the numbers, for an accuracy that none reaches within the budget."""
+        """Find the points of the curve that a trade-off, a budget or an accuracy asks for, or that of a hard budget or
+        a deadline where these stand alone; nothing asks for the fewest errors. Raises Infeasible, with the numbers, for
+        an accuracy that none reaches within the budget, and for a deadline shorter than any sensor; InvalidRequest for
+        one where times are not known."""
+        self._limits.refuse(target, self.sensors, self.time_unit or self.unit)
         if target.min_accuracy is not None:
             return self._accurate(target.min_accuracy, target.budget)
         if target.budget is not None:
             return Mixture.of(self.point_bounds, target.budget)
-        if target.hard_budget is not None and target.tradeoff is None:  # nor a budget, see above
-            return self._capped(target.hard_budget)
         if target.tradeoff is not None:
-            best = int((self.point_errors + target.tradeoff * self.point_costs).argmin())
-            return Mixture(best, best, 0.0)
-        return Mixture(len(self.tradeoffs) - 1, len(self.tradeoffs) - 1, 0.0)
-
-    def _capped(self, hard_budget: float) -> Mixture:
-        """Take the decisions learned for the best of the hard budgets up to this one, or for the next larger one if
-        that is nearer; where none were learned, those for the fewest errors. Of the latter two some will be barred."""
-        within = int(np.searchsorted(self.caps, hard_budget * (1 + ROUNDING), side="right"))
-        if 0 < within < len(self.caps) and 2 * hard_budget > self.caps[within - 1] + self.caps[within]:
-            return Mixture(len(self.tradeoffs) + within, len(self.tradeoffs) + within, 0.0)
-        point = len(self.tradeoffs) + (int(self.cap_errors[:within].argmin()) if within else -1)
+            point = int((self.point_errors + target.tradeoff * self.point_costs).argmin())
+        else:
+            errors = np.concatenate([self.point_errors, self.cap_errors, self.deadline_errors])
+            point = self._limits.point(target, errors)
         return Mixture(point, point, 0.0)
 
     def _accurate(self, wanted: float, budget: float | None) -> Mixture:
@@ -300,17 +276,19 @@ class PolicyPlan(PolicyContents):
 
     def reached(self, target: PolicyTarget) -> tuple[float | None, float | None, float | None]:
         """Give the accuracy that a trade-off or a budget reaches on rows that chose nothing, the cost of an item,
-        and its standard error, at most; None for that if the artifact is older, and for all where a hard budget was not
-        learned for."""
+        and its standard error, at most; None for that if the artifact is older, and for all where a hard budget or a
+        deadline may bar more than was barred where this was counted."""
         mixture = self.mixture(target)
         first, second = mixture.first, mixture.second
+        if self._limits.bars(first, target) or self._limits.bars(second, target):
+            return None, None, None
         if first >= len(self.tradeoffs):
             cap = first - len(self.tradeoffs)
-            if target.hard_budget is not None and target.hard_budget * (1 + ROUNDING) < self.caps[cap]:
-                return None, None, None
-            return 1 - float(self.cap_errors[cap]), float(self.cap_costs[cap]), None
-        if target.hard_budget is not None and target.hard_budget < float(self._set_costs.max()):
-            return None, None, None
+            errors, costs = (
+                np.append(self.cap_errors, self.deadline_errors),
+                np.append(self.cap_costs, self.deadline_costs),
+            )
+            return 1 - float(errors[cap]), float(costs[cap]), None
 
         def mixed(points: Floats) -> float:
             return float(points[first] + mixture.share * (points[second] - points[first]))
@@ -338,7 +316,7 @@ class PolicyPlan(PolicyContents):
             for k, h in set(zip(member[rows].tolist(), point[rows].tolist(), strict=True)):
                 if not self._stops_at_once(h):
                     some = np.flatnonzero((member[rows] == k) & (point[rows] == h))
-                    barred, taken = self._barred(node, h, target.hard_budget), rows[some]
+                    barred, taken = self._limits.barred(self._graph.actions_of(node), h, target), rows[some]
                     actions[some], *_ = self._actions(node, k, h, cells[taken], inputs[taken], barred)
             return actions
 
@@ -391,6 +369,7 @@ class PolicyPlan(PolicyContents):
                 label=self.classes[int(ran.labels[at])],
                 cost=float(ran.costs[at]),
                 path=self.path(ran.walks.nodes[at]),
+                time=self._limits.time_of(self.members[ran.walks.ends[at]]),
             )
 
     def path(self, nodes: Int64s) -> tuple[str, ...]:

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from models import FeatureTable, Trace
-from models.arrays import Bools, Floats
+from models import FeatureTable
+from models.arrays import Bools, Floats, Int32s
 from models.policy import PolicyOptions
 from solvers.base import Progress
 from solvers.policy.classifier_training import TrainingRows, train
 from solvers.policy.graph import Graph
 from solvers.policy.growth import grow
 from solvers.policy.node_classifiers import Member
+from solvers.policy.sensor_times import fetched
 from solvers.policy.subset_scores import LeastSquares
 from solvers.policy.subsets import choose_subsets
 from solvers.trees.oblivious_trees import STAGE
@@ -46,12 +47,18 @@ class States:
     groups: tuple[frozenset[int], ...] = ()
 
 
-def grows(dataset: FeatureTable | Trace, options: PolicyOptions, sensors: int) -> bool:
-    """Tell whether states are to be grown."""
+def grows(of_features: bool, options: PolicyOptions, fetches: int) -> bool:
+    """Tell whether states are to be grown. of_features: whether sensors are features of a table; fetches: how many
+    there are of them."""
     if options.graph == "auto":
         of_groups = options.subsets != "auto" or options.subset_cost is not None
-        return sensors > (MANY if isinstance(dataset, FeatureTable) else FEW) and not of_groups
+        return fetches > (MANY if of_features and not options.parallel else FEW) and not of_groups
     return options.graph == "grown"
+
+
+def groups_asked(options: PolicyOptions, fetches: int) -> int:
+    """Tell how many groups sensors are to be acquired in where states are enumerated; 0: each fetch singly."""
+    return options.subsets if options.subsets != "auto" else (0 if fetches <= FEW else GROUPS)
 
 
 def drawn(table: FeatureTable, rng: np.random.Generator) -> FeatureTable:
@@ -63,9 +70,16 @@ def drawn(table: FeatureTable, rng: np.random.Generator) -> FeatureTable:
 
 
 def grown_states(
-    training: TrainingRows, options: PolicyOptions, means: Floats, rng: np.random.Generator, progress: Progress
+    training: TrainingRows,
+    options: PolicyOptions,
+    means: Floats,
+    times: Floats,
+    fetches: Int32s,
+    rng: np.random.Generator,
+    progress: Progress,
 ) -> States:
-    """Grow the DAG, means (M,) costs of sensors, with classifiers that are not too large for the archive together."""
+    """Grow the DAG, means and times (M,) of sensors, fetches (M,) what brings each, with classifiers that are not too
+    large for the archive together."""
     leaves = USUAL_NODES * training.members * (1 << options.depth) * training.classes
     trees = min(options.trees, max(FEWEST_TREES, MOST_LEAVES // leaves // STAGE * STAGE))
     linear = len(training.labels) <= MOST_LINEAR or options.answers == "linear"
@@ -75,6 +89,8 @@ def grown_states(
             training,
             options.model_copy(update=lighter),
             means,
+            times,
+            fetches,
             rng,
             lambda layers, of, nodes: progress(layers, of, f"{nodes} nodes are grown"),
         )
@@ -95,13 +111,14 @@ def enumerated_states(
 
 
 def draw_graph(
-    training: TrainingRows, options: PolicyOptions, means: Floats
+    training: TrainingRows, options: PolicyOptions, means: Floats, fetches: Int32s
 ) -> tuple[Graph, tuple[frozenset[int], ...]]:
-    """Draw the DAG of all sets, or choose groups and draw that of their unions."""
+    """Draw the DAG of all sets of fetches, (M,) what brings each sensor, or choose groups and draw that of their
+    unions."""
     sensors = len(means)
-    count = options.subsets if options.subsets != "auto" else (0 if sensors <= FEW else GROUPS)
+    count = groups_asked(options, int(fetches.max()) + 1)
     if count == 0:
-        return Graph.of(sensors), ()
+        return Graph.of_steps(sensors, fetched(fetches)), ()
     limit = options.subset_cost if options.subset_cost is not None else PER_GROUP * count * float(means.mean())
     with threadpool_limits(1, user_api="blas"):  # small systems: several threads would only wait for each other
         chosen = choose_subsets(LeastSquares.of(training).right, means, count, limit)

@@ -6,6 +6,7 @@ import numpy as np
 
 from models.arrays import Floats
 from solvers.policy.plan import PolicyPlan
+from solvers.policy.sensor_times import fetched
 
 
 def summarize(
@@ -16,8 +17,11 @@ def summarize(
     errors = observed.mean(axis=1).tolist()
     sizes = plan.members.sum(axis=1)
     alone = {int(np.flatnonzero(plan.members[node])[0]): errors[node] for node in np.flatnonzero(sizes == 1).tolist()}
+    times = dict(enumerate(plan.times.tolist()))
     return {
         "unit": plan.unit,
+        "time_unit": plan.time_unit or None,
+        "parallel": [[plan.sensors[m] for m in sorted(each)] for each in fetched(plan.fetches) if len(each) > 1],
         "rows": plan.rows,
         "classes": plan.weights.shape[3],
         "nodes": len(plan.members),
@@ -25,7 +29,7 @@ def summarize(
         "graph": plan.graph,
         "members": plan.weights.shape[1],
         "sensors": [
-            {"name": name, "cost": cost, "error_alone": alone.get(place)}
+            {"name": name, "cost": cost, "error_alone": alone.get(place), "time": times.get(place)}
             for place, (name, cost) in enumerate(zip(plan.sensors, plan.costs.tolist(), strict=True))
         ],
         "embedding": {"dimensions": plan.dimensions, "axes": plan.embedding_axes.shape[1]},

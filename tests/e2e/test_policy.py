@@ -52,7 +52,10 @@ def walk(server: Server, row: int, **target: float) -> tuple[str, float, list[st
     raise AssertionError("a policy of three sensors asked for more")
 
 
-@pytest.mark.parametrize("target", [{}, {"budget": 3.0}, {"budget": 0.0}, {"tradeoff": 0.02}])
+@pytest.mark.parametrize(
+    "target",
+    [{}, {"budget": 3.0}, {"budget": 0.0}, {"tradeoff": 0.02}, {"deadline": 6.0}, {"deadline": 9.0, "budget": 3}],
+)
 def test_walking_by_steps_is_what_rollouts_say(asking: Server, target: dict[str, float]) -> None:
     items = [{"item": f"row-{row}", "sensors": answers_of(row)} for row in range(25)]
     rollouts = asking.client.post(f"{PATH}/rollouts", json={"items": items, **target}).json()
@@ -61,6 +64,18 @@ def test_walking_by_steps_is_what_rollouts_say(asking: Server, target: dict[str,
         label, cost, path = walk(asking, row, **target)
         assert (one["item"], one["label"], one["path"]) == (f"row-{row}", label, path)
         assert one["cost"] == pytest.approx(cost)
+        assert one["time"] <= target.get("deadline", 1e9)
+
+
+def test_a_deadline_shorter_than_anything_is_refused_with_the_numbers(asking: Server) -> None:
+    asked = {"deadline": 0.01}
+    rollouts = {"items": [{"sensors": answers_of(0)}], **asked}
+    for path, body in ((f"{PATH}/steps", asked), (f"{PATH}/rollouts", rollouts)):
+        problem = is_problem(asking.client.post(path, json=body), 409, "infeasible")
+        assert "the fastest sensor, fast, takes up to 1 ms; the deadline is 0.01" in problem["detail"]
+    (beside,) = asking.client.get("/v1/decisions?name=cats&deadline=0.01").json()["items"]
+    assert "the fastest sensor" in beside["refusal"]
+    assert beside["ignored"] == []
 
 
 def test_the_curve_rises_in_cost_and_falls_in_error(asking: Server) -> None:

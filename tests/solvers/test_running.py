@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import permutations
 from math import inf
 from typing import Any
@@ -312,12 +313,18 @@ def test_somebodys_plan_that_calls_one_twice_still_ends(plan: CascadePlan) -> No
     assert [step.classifier for step in way][-1] == "strong"
 
 
-@pytest.fixture(scope="module")
-def routes() -> Any:
+@cache
+def fitted_portfolio() -> Any:
     """Fit a portfolio to the sample trace."""
     return portfolio.solver.fit(
         sample(), PortfolioOptions(curve_points=3, estimator="logistic"), np.random.default_rng(0), Run()
     ).plan
+
+
+@pytest.fixture
+def routes() -> Any:
+    """Give a portfolio of the sample trace."""
+    return fitted_portfolio()
 
 
 def routed(plan: Any, world: World, most: float = inf, without: frozenset[str] = frozenset()) -> Answer:
@@ -355,10 +362,16 @@ def test_no_classifier_takes_a_failed_ones_place_that_costs_more_than_there_is(r
     assert not set(world.called) & set(dearer)
 
 
-@pytest.fixture(scope="module")
-def policies() -> Any:
-    """Fit a policy to the sample trace."""
+@cache
+def fitted_policy() -> Any:
+    """Fit a policy to the sample trace, once."""
     return policy.solver.fit(sample(), PolicyOptions(points=3, trees=5, depth=2), np.random.default_rng(0), Run()).plan
+
+
+@pytest.fixture
+def policies() -> Any:
+    """Give a policy of the sample trace."""
+    return fitted_policy()
 
 
 def test_a_policy_acquires_what_it_asks_for_and_classifies_as_it_would(policies: Any) -> None:
@@ -369,6 +382,20 @@ def test_a_policy_acquires_what_it_asks_for_and_classifies_as_it_would(policies:
     assert answer.probabilities is not None
     assert answer.degraded is None
     assert world.called
+
+
+def test_a_policy_plans_a_run_within_the_deadline(policies: Any) -> None:
+    """It calls no sensors whose worst cases, one after the other, pass it; the first that fits where one is lost."""
+    says = World({name: sure(name, "cat", 0.9) for name in ("fast", "middle", "strong")})
+    times = dict(zip(policies.sensors, policies.times.tolist(), strict=True))
+    for deadline in (times["fast"], times["fast"] + times["middle"], sum(times.values())):
+        world = World(says.says)
+        world.drive(run_policy(policies, PolicyQuery(item="a", deadline=deadline), left=10.0), 10.0)
+        assert sum(times[name] for name in world.called) <= deadline
+    closed = frozenset({"fast"})
+    with pytest.raises(EndpointFailed):
+        says.drive(run_policy(policies, PolicyQuery(item="a", deadline=times["fast"]), left=10.0, without=closed), 10.0)
+    assert says.called == []
 
 
 def test_without_the_sensor_it_wants_a_policy_takes_the_cheapest_first(policies: Any) -> None:
@@ -400,10 +427,11 @@ def paid(world: World, faults: dict[str, str], costs: dict[str, float]) -> float
 
 
 @settings(max_examples=200)
-@given(faults=FAULTS, share=st.floats(0.0, 1.2), item=st.text(max_size=3))
+@given(faults=FAULTS, share=st.floats(0.0, 1.2), item=st.text(min_size=1, max_size=3))
 def test_no_item_of_a_policy_costs_more_than_its_hard_budget_whatever_fails(
-    policies: Any, faults: dict[str, str], share: float, item: str
+    faults: dict[str, str], share: float, item: str
 ) -> None:
+    policies = fitted_policy()
     costs, world = dict(zip(policies.sensors, policies.costs.tolist(), strict=True)), faulty(faults)
     least = min(costs.values())
     hard_budget = least + share * (sum(costs.values()) - least)
@@ -415,8 +443,9 @@ def test_no_item_of_a_policy_costs_more_than_its_hard_budget_whatever_fails(
 @settings(max_examples=200)
 @given(faults=FAULTS, share=st.floats(0.0, 1.2), place=st.integers(0, 20))
 def test_no_query_of_a_portfolio_costs_more_than_was_counted_whatever_fails(
-    routes: Any, faults: dict[str, str], share: float, place: int
+    faults: dict[str, str], share: float, place: int
 ) -> None:
+    routes = fitted_portfolio()
     costs, world = dict(zip(routes.classifiers, routes.costs.tolist(), strict=True)), faulty(faults)
     query = RouteQuery(query=(place / 20, 1 - place / 20), budget=RouteBudget(fraction=0.6), item="a")
     first = routes.decide(query)

@@ -171,14 +171,14 @@ def kept() -> PolicyPlan:
 def broken(name: str, array: NDArray[Any]) -> list[NDArray[Any]]:
     """Break an array in every way that its kind allows."""
     variants = [array[..., :-1], array[:-1], np.concatenate([array, array]), array[None]]
-    if name != "point_cost_errors":  # older versions have none
+    if name not in ("point_cost_errors", "fetches"):  # older versions have none
         variants.append(array[:0])
     if array.dtype.kind == "f":
         for bad in (np.nan, np.inf, -np.inf):
             spoilt = array.copy()
             spoilt.flat[-1] = bad
             variants.append(spoilt)
-    if name in ("targets", "class_columns", "edge_columns", "offsets", "owners"):
+    if name in ("targets", "class_columns", "edge_columns", "offsets", "owners", "fetches"):
         for bad in (-1, 10**6):
             spoilt = array.copy()
             spoilt.flat[-1] = bad

@@ -19,7 +19,7 @@ from solvers.policy import PolicyPlan, fit
 from solvers.policy.graph import Graph
 from solvers.policy.growth import STEERS
 from solvers.policy.growth_scores import RIDGE, Scales, Slopes, alone, parted, with_next
-from solvers.policy.hard_budgets import caps_of
+from solvers.policy.hard_budgets import BUDGETS, limits_of
 from tests.solvers.policy.problems import (
     build,
     cube_nm,
@@ -253,13 +253,13 @@ def test_the_traffic_of_a_grown_graph_adds_up() -> None:
 
 
 def test_hard_budgets_are_learned_for_the_cheapest_sets_and_some_dearer_ones() -> None:
-    graph = Graph.of(6)
-    assert caps_of(graph, np.ones(6)).tolist() == [1, 2, 3, 4, 5, 6]
-    caps = caps_of(graph, np.exp2(np.arange(6.0)))
+    members = Graph.of(6).members
+    assert limits_of(members @ np.ones(6), BUDGETS).tolist() == [1, 2, 3, 4, 5, 6]
+    caps = limits_of(members @ np.exp2(np.arange(6.0)), BUDGETS)
     assert caps[:7].tolist() == [1, 2, 3, 4, 5, 6, 7]
     assert caps[-1] == 63
     assert len(caps) <= 14
-    assert not len(caps_of(graph, np.zeros(6)))
+    assert not len(limits_of(members @ np.zeros(6), BUDGETS))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,114 @@
+"""The limits of an item as a plan keeps them: what hard budgets and deadlines bar, and which decisions suit them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models import Fault, InvalidRequest
+from models.arrays import Bools, Floats, Int32s
+from models.errors import Infeasible
+from models.policy import PolicyTarget
+from solvers.policy.contents import PolicyContents
+from solvers.policy.hard_budgets import ROUNDING, beyond, nearest
+from solvers.policy.sensor_times import times_of_sets
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ItemLimits:
+    """What sets of sensors cost and take, and what they may. members: (S, M); costs, times: (M,), times (0,) where they
+    are not known; fetches: (M,); set_costs, set_times: (S,); budgets, deadlines: (P,) what no item exceeds under each
+    point, infinite without; points: of trade-offs, hard budgets and deadlines, the places of each;
+    are_costs: whether every set takes as long as it costs."""
+
+    members: Bools
+    costs: Floats
+    times: Floats
+    fetches: Int32s
+    set_costs: Floats
+    set_times: Floats
+    budgets: Floats
+    deadlines: Floats
+    points: tuple[slice, slice, slice]
+    are_costs: bool
+
+    @classmethod
+    def of(cls, plan: PolicyContents) -> "ItemLimits":
+        """Read them of a plan."""
+        curve, hard, timed = len(plan.tradeoffs), len(plan.caps), len(plan.deadlines)
+        fetches = plan.fetches if len(plan.fetches) else np.arange(len(plan.sensors), dtype=np.int32)
+        of_curve = plan.point_caps if len(plan.point_caps) else np.full(curve, -1.0)
+        set_costs, set_times = plan.members @ plan.costs, times_of_sets(plan.members, plan.times, fetches)
+        return cls(
+            plan.members,
+            plan.costs,
+            plan.times,
+            fetches,
+            set_costs,
+            set_times,
+            np.concatenate([np.where(of_curve < 0, np.inf, of_curve), plan.caps, np.full(timed, np.inf)]),
+            np.concatenate([np.full(curve + hard, np.inf), plan.deadlines]),
+            (slice(0, curve), slice(curve, curve + hard), slice(curve + hard, curve + hard + timed)),
+            bool(np.allclose(set_times, set_costs, rtol=ROUNDING, atol=0)),
+        )
+
+    def time_of(self, members: Bools) -> float | None:
+        """Tell how long sensors, (M,), take at most; None where times are not known."""
+        return float(times_of_sets(members[None], self.times, self.fetches)[0]) if len(self.times) else None
+
+    def asked(self, target: PolicyTarget) -> tuple[float, float]:
+        """Give the hard budget and the deadline that are asked for, infinite without; where sensors take as long as
+        they cost, both are hard budgets."""
+        budget = np.inf if target.hard_budget is None else target.hard_budget
+        deadline = np.inf if target.deadline is None else target.deadline
+        return (min(budget, deadline), np.inf) if self.are_costs else (budget, deadline)
+
+    def barred(self, targets: Int32s, point: int, target: PolicyTarget, known: Bools | None = None) -> Bools | None:
+        """Tell which actions, that lead to these nodes, (A,), would exceed a limit that is asked for or the point's,
+        (A,), with what is known beside, (M,), paid for; None if there is no limit."""
+        budget, deadline = self.asked(target)
+        budget, deadline = min(float(self.budgets[point]), budget), min(float(self.deadlines[point]), deadline)
+        if budget == deadline == np.inf:
+            return None
+        costs, times = self.set_costs[targets], self.set_times[targets]
+        if known is not None:
+            costs = costs + (known & ~self.members[targets]) @ self.costs
+            times = times_of_sets(known | self.members[targets], self.times, self.fetches)
+        return beyond(costs, budget) | beyond(times, deadline)
+
+    def bars(self, point: int, target: PolicyTarget) -> bool:
+        """Tell whether limits asked for may bar what a point does where it was measured."""
+        budget, deadline = self.asked(target)
+        most_cost = min(float(self.budgets[point]), float(self.set_costs.max()))
+        most_time = min(float(self.deadlines[point]), float(self.set_times.max()))
+        return bool(beyond(np.array(most_cost), budget) | beyond(np.array(most_time), deadline))
+
+    def point(self, target: PolicyTarget, errors: Floats) -> int:
+        """Take the decisions learned for limits asked for alone, errors (P,) of each; of a hard budget and a deadline
+        those under which more errs, for that limit leaves less; those for the fewest errors where none were learned."""
+        budget, deadline = self.asked(target)
+        curve, *sides = self.points
+        able: list[int] = []
+        for limit, own, limits in zip((budget, deadline), sides, (self.budgets, self.deadlines), strict=True):
+            place = None if limit == np.inf else nearest(limit, limits[own], errors[own])
+            able += [] if place is None else [own.start + place]
+        return max(able, key=lambda point: float(errors[point]), default=curve.stop - 1)
+
+    def refuse(self, target: PolicyTarget, sensors: Sequence[str], unit: str) -> None:
+        """Refuse a deadline where times are not known, and one before which no sensor can be had. Raises
+        InvalidRequest, and Infeasible with the numbers."""
+        if target.deadline is None:
+            return
+        if not len(self.times):
+            asked = f"means nothing here: costs are in {unit}, and no times are known: tell them in the spec, as time"
+            raise InvalidRequest.at(Fault(("deadline",), asked))
+        longest = np.zeros(int(self.fetches.max()) + 1)
+        np.maximum.at(longest, self.fetches, self.times)
+        least = int(longest.argmin())
+        if bool(beyond(np.array(longest[least]), target.deadline)):
+            named = " with ".join(sensors[m] for m in np.flatnonzero(self.fetches == least).tolist())
+            took = f"the fastest sensor, {named}, takes up to {longest[least]:.4g} {unit}"
+            raise Infeasible(f"{took}; the deadline is {target.deadline:g}")
+        if target.min_accuracy is not None and bool(beyond(np.array(self.set_times.max()), target.deadline)):
+            counted = f"accuracies were counted where sensors take up to {self.set_times.max():.4g} {unit}"
+            raise Infeasible(f"{counted}; with min_accuracy the deadline cannot be {target.deadline:g}")
