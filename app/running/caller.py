@@ -4,6 +4,7 @@ A call ends in what it said or why it said nothing, never in an exception: a run
 """
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -34,6 +35,7 @@ from app.running.transport import Failed, Transport, priced
 from models.endpoint import ChatEndpoint, CircuitState, Endpoint
 from solvers.running import Heard
 
+logger = logging.getLogger("parsimony.endpoints")
 OPEN = "its circuit is open"
 UNKNOWN = "no endpoint has this name"
 OnText = Callable[[str], None]
@@ -172,8 +174,12 @@ class Caller:
             paid = not error.again
             heard = Heard(name, error=str(error), cost=error.cost, is_paid=paid, is_refused=error.refuses)
         finally:
+            was_open = line.circuit.opened_at is not None
             line.circuit.end(time.monotonic(), is_ill, probe)
-        line.is_open.set(line.circuit.opened_at is not None)
+        is_open = line.circuit.opened_at is not None
+        line.is_open.set(is_open)
+        if is_open != was_open:
+            logger.warning("endpoint %s: its circuit is %s", name, f"open: {heard.error}" if is_open else "closed")
         return replace(heard, seconds=time.monotonic() - started, attempts=tries.made)
 
     async def _tried(self, endpoint: Endpoint, request: Request, tries: "_Tries") -> Said:
