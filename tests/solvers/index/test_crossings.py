@@ -116,6 +116,7 @@ def test_compiled_and_interpreted_sweeps_give_the_same() -> None:
             assert np.array_equal(one, two)
 
 
+@pytest.mark.kernel
 def test_two_thousand_candidates_are_indexed() -> None:
     rng = np.random.default_rng(0)
     features = rng.random((13, 3)) * [100, 1, 0.001]

@@ -102,7 +102,10 @@ ONE = ("FixedThreshold", "OneVsOne", "OneVsRest", "OutputCode", "SelfTraining")
 NEEDS: dict[str, dict[str, Any]] = {f"{name}Classifier": {"estimator": NESTED} for name in ONE}
 NEEDS["HistGradientBoostingClassifier"] = {"max_iter": 5}
 NEEDS["LogisticRegressionCV"] = {"Cs": 2, "cv": 2}
-NEEDS["TunedThresholdClassifierCV"] = {"estimator": NESTED}
+NEEDS["TunedThresholdClassifierCV"] = {"estimator": NESTED, "cv": 2, "thresholds": 5}
+NEEDS |= {
+    f"{name}Classifier": {"n_estimators": 5} for name in ("AdaBoost", "ExtraTrees", "GradientBoosting", "RandomForest")
+}
 NEEDS["StackingClassifier"] = NEEDS["VotingClassifier"] = {"estimators": [["one", NESTED], ["two", NESTED]]}
 SEVERAL_ANSWERS = {"ClassifierChain", "MultiOutputClassifier"}
 """Those that answer several questions at once, and no single one."""
@@ -171,7 +174,10 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("sklearn.discriminant_analysis.LinearDiscriminantAnalysis", {"solver": "eigen", "shrinkage": "auto"}),
     ("sklearn.semi_supervised.LabelSpreading", {"kernel": "knn"}),
     ("sklearn.neighbors.NearestCentroid", {"metric": "manhattan"}),
-    *((TUNED, {"estimator": NESTED, "scoring": name}) for name in ("accuracy", "f1", "precision", "recall", "jaccard")),
+    *(
+        (TUNED, {"estimator": NESTED, "scoring": name, "cv": 2, "thresholds": 5})
+        for name in ("accuracy", "f1", "precision", "recall", "jaccard")
+    ),
 ]
 
 

@@ -185,6 +185,7 @@ def test_wrong_input_is_refused_with_numbers() -> None:
         frontier_of_words(wide, wide, 5, np.ones(19), 19)
 
 
+@pytest.mark.kernel
 def test_a_real_front_has_what_its_chromosomes_achieve() -> None:
     """Heart failure with the paper's costs (Table 3), nearest-mean confidences for all 4,096 sets, k = 3."""
     path = SHARED / "heart_failure.csv"

@@ -62,6 +62,7 @@ def crossed(scales: Scales, slopes: Slopes, column: int, rows: Any) -> float:
     return gain
 
 
+@pytest.mark.kernel
 def test_gains_are_those_of_newton_steps_on_the_other_half() -> None:
     rng = np.random.default_rng(0)
     table = table_of(np.round(rng.normal(size=(60, 4))), rng.integers(3, size=60))
@@ -77,6 +78,7 @@ def test_gains_are_those_of_newton_steps_on_the_other_half() -> None:
     assert told[-1][0].gains == pytest.approx(alone(scales, opened, slopes, every).gains)
 
 
+@pytest.mark.kernel
 def test_what_tells_nothing_gains_nothing_and_steers_nowhere() -> None:
     rng = np.random.default_rng(3)
     scales, slopes = scored(table_of(rng.normal(size=(4_000, 8)), rng.integers(2, size=4_000)))

@@ -99,7 +99,7 @@ def test_every_row_reports_and_what_is_said_comes_true() -> None:
 def test_single_queries_keep_their_budget_on_average_and_spend_nearly_all_of_it(useless: bool) -> None:
     spent = []
     for seed in range(4):
-        plan = built(seed=seed, useless=useless, estimator="boosting").plan
+        plan = built(seed=seed, useless=useless, estimator="logistic").plan
         vectors, _ = drawn(70 + seed, 5000, useless=useless)
         route = plan.route_each(plan.estimate(vectors), vectors)
         spent += [np.array(COSTS)[route(budget * 5000)].mean() / budget for budget in (1.5, 2.5, 6.0, 10.0)]
@@ -131,7 +131,7 @@ def test_more_budget_is_never_estimated_worse() -> None:
 
 def test_the_same_seed_gives_the_same_bytes_and_another_others() -> None:
     vectors, right = drawn(3, 300)
-    options = PortfolioOptions(curve_points=2)
+    options = PortfolioOptions(curve_points=2, estimator="stacked")
     plans = [fit(trace_of(vectors, right), options, np.random.default_rng(s), Run()).plan for s in (1, 1, 2)]
     one, same, other = (codec.encode(plan, {}) for plan in plans)
     assert one == same != other
@@ -152,7 +152,7 @@ def test_equal_embeddings_are_never_in_two_folds() -> None:
     assert np.bincount(fold, minlength=cross_fit.FOLDS).min() >= 27
 
 
-@pytest.mark.parametrize("kinds", [1, 3, 12, 60])
+@pytest.mark.parametrize("kinds", [1, 3, 60])
 def test_queries_of_a_few_kinds_are_told_apart(kinds: int) -> None:
     rng = np.random.default_rng(kinds)
     centres, chances = rng.normal(size=(kinds, 8)), rng.choice([0.1, 0.95], size=(kinds, 3))
@@ -169,7 +169,7 @@ def test_queries_of_a_few_kinds_are_told_apart(kinds: int) -> None:
 def test_one_classifier_alone_and_more_coordinates_than_rows_are_no_fault() -> None:
     rng = np.random.default_rng(0)
     one = trace_of(rng.normal(size=(60, 3)).astype(np.float32), rng.integers(0, 2, (60, 1)).astype(float), (2.0,))
-    wide = trace_of(rng.normal(size=(60, 3000)).astype(np.float32), rng.integers(0, 2, (60, 3)).astype(float))
+    wide = trace_of(rng.normal(size=(60, 300)).astype(np.float32), rng.integers(0, 2, (60, 3)).astype(float))
     for data in (one, wide):
         plan = fit(data, PortfolioOptions(curve_points=3), np.random.default_rng(0), Run()).plan
         assert np.isfinite(plan.estimate(data.embeddings)).all()

@@ -241,6 +241,7 @@ def test_more_queries_than_are_coded_at_once() -> None:
     np.testing.assert_array_equal(FoldedNeighbours(samples).search(queries), brute(samples, queries, "linf"))
 
 
+@pytest.mark.kernel
 @pytest.mark.parametrize("metric", METRICS)
 def test_arrays_of_other_types_and_layouts(metric: Metric) -> None:
     """float64, whole numbers, lists, transposed and read-only arrays; the answer is int64."""

@@ -17,6 +17,7 @@ def drawn(rows: int = 800) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return x, np.stack([np.where(x[:, 0] > 0.2, x[:, 1], 0.0), np.abs(x[:, 2])], axis=1)
 
 
+@pytest.mark.kernel
 def test_a_forest_regresses_several_outputs_at_once() -> None:
     x, y = drawn()
     forest = boost(Binned.of(x[:600]), y[:600], GROWTH, np.random.default_rng(1))
@@ -46,6 +47,7 @@ def test_the_first_question_is_the_best_split_of_all() -> None:
     assert reached == pytest.approx(best, rel=1e-4)
 
 
+@pytest.mark.kernel
 def test_classes_get_probabilities_near_the_true_ones() -> None:
     rng = np.random.default_rng(2)
     x = rng.uniform(-2, 2, (3000, 2))
