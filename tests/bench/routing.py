@@ -3,7 +3,8 @@
 Real outcomes of models on MMLU, GSM8K and a mix of nine models, with embeddings of the prompts; a random half learns,
 the other half is routed as a whole within 19 budgets between the cheapest and the dearest model. Ours beside RouteLLM's
 kinds of routers, regressions, the hull of single models, and the truth. Figures are means over seeds, with twice their
-standard error.
+standard error. On FrugalML's traces, whose services give labels and confidences but no embeddings: the policy, cascades
+and the portfolio beside FrugalML's own figures, on its five splits.
 
 accuracy: mean over the budgets, in per cent. area: what is gained of the way from the cheapest to the best model, over
 budgets (APGR). 50 %, 80 %: the share of the dearest model's cost, less the cheapest's, at which so much of the way is
@@ -27,11 +28,13 @@ from models.portfolio import PortfolioOptions
 from solvers import Run
 from solvers.portfolio import fit
 from solvers.portfolio.baselines import by_values
+from tests.bench import _policy_traces as frugalml
 from tests.bench._routers import ROUTERS
 from tests.bench.cascade import table
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data"
-SETS = ("routellm_mmlu", "routellm_gsm8k", "llmrouter_mix")
+PROMPTS = ("routellm_mmlu", "routellm_gsm8k", "llmrouter_mix")
+SERVICES = tuple(f"frugalml_{name}" for name in frugalml.FRUGALML)
 PRICES = (0.24, 24.7)
 """US dollars for a million tokens of the two models of RouteLLM's sets, as their paper has them."""
 BUDGETS = 19
@@ -129,20 +132,27 @@ def _draw(name: str, costs: Floats, every: dict[str, list[Floats]], folder: Path
     plt.close(figure)
 
 
+def reports(name: str, seeds: int, rows: int | None, folder: Path | None) -> Iterator[Table | str]:
+    """Measure a set."""
+    if name in SERVICES:
+        return frugalml.report([frugalml.compare(name.removeprefix("frugalml_"), frugalml.SEEDS)])
+    return measure(name, seeds, rows, folder)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--set", choices=SETS, action="append", help="one of the sets; else all")
-    parser.add_argument("--seeds", type=int, default=10, help="how many random halves")
+    parser.add_argument("--set", choices=(*PROMPTS, *SERVICES), action="append", help="one of the sets; else all")
+    parser.add_argument("--seeds", type=int, default=10, help="how many random halves of prompts")
     parser.add_argument("--rows", type=int, help="how many rows to learn from at most")
     parser.add_argument("--plot", type=Path, help="a folder for pictures")
     given = parser.parse_args()
     console = Console()
-    for name in given.set or SETS:
+    for name in given.set or (*PROMPTS, *SERVICES):
         if not (SHARED / f"{name}.npz").exists():
             console.print(f"{name}.npz is not in shared/data beside the repository: left out")
             continue
-        for report in measure(name, given.seeds, given.rows, given.plot):
+        for report in reports(name, given.seeds, given.rows, given.plot):
             console.print(report)
 
 
