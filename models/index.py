@@ -13,7 +13,7 @@ from models.base import Items, Label, Sent, Value
 Method = Literal["poly-dom", "greedy", "greedy-acc", "greedy-cost", "naive"]
 Size = Annotated[float, Field(gt=0, le=1e12)]
 AtLeastOne = Annotated[float, Field(ge=1, le=1e12)]
-Cell = Annotated[float, Field(ge=-1e30, le=1e30)]
+Cell = Annotated[float, Field(ge=-1e30, le=1e30)] | Annotated[str, Field(max_length=200)] | None
 SizeOrSizes = Size | Annotated[Items[Size], Field(min_length=1, max_length=8)]
 ImportPath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$", max_length=200)]
 
@@ -270,7 +270,8 @@ class PredictionRequest(Sent):
     )
     computed: Items[Label] = Field(default=(), description="the features that were computed already")
     items: Annotated[Items[dict[str, Cell]], Field(min_length=1)] = Field(
-        description="for each item its columns by name; columns of features that are not chosen may be left out"
+        description="for each item its columns by name: numbers, names in columns of categories, null where a cell is "
+        "missing; columns of features that are not chosen may be left out"
     )
 
 

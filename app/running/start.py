@@ -139,7 +139,7 @@ async def index(live: Live[IndexPlan], asked: Asked, tools: Tools) -> Started:
     query = query_of(IndexQuery, size=asked.item.size, budget=amount, min_accuracy=asked.limits.min_accuracy)
     chosen = plan.decide(query)
 
-    def predict(features: Any, cells: Mapping[str, float]) -> Any:
+    def predict(features: Any, cells: Mapping[str, Any]) -> Any:
         return plan.predict(features, [cells], tools.settings.allowed_modules(), tools.sandbox)
 
     columns = dict(zip(plan.features, plan.columns, strict=True))

@@ -11,6 +11,7 @@ module          what of the paper
 ``candidates``  which sets to keep: Algorithm 1, Properties 3.6 and 3.7
 ``crossings``   the index over sizes: Algorithm 3, Lemma 3.12, Theorem 3.13; Problem 3
 ``greedy``      sequences of features, built and looked up: Algorithm 4
+``cells``       (ours) categories and missing cells as numbers
 ``training``    feature sets trained in parallel and once, by ``solvers.learners``
 ``contents``    what a plan keeps, and what its arrays promise each other; ``plan`` how it answers
 ``curves``      what it looks like over sizes and budgets
@@ -25,7 +26,7 @@ from solvers.index.candidates import choose_candidates
 from solvers.index.crossings import build_index
 from solvers.index.curves import draw
 from solvers.index.estimates import estimates, judged_on
-from solvers.index.fit import check, fit
+from solvers.index.fit import fit
 from solvers.index.lattice import Expanded, expand
 from solvers.index.plan import IndexPlan
 from solvers.index.trade_offs import trade_offs
@@ -39,7 +40,6 @@ solver = Solver(
     fit=fit,
     estimates=estimates,
     judged_on=judged_on,
-    check=check,
     trade_offs=trade_offs,
 )
 

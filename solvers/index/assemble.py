@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 import numpy as np
 
 from models.arrays import Floats, Int32s, Int64s
 from models.index import IndexOptions, sizes_of
+from solvers.cell_encoding import CellEncoding
 from solvers.index.candidates import choose_candidates, preference
 from solvers.index.costs import Costs
 from solvers.index.crossings import Index, build_index, index_affordable
@@ -22,7 +24,7 @@ RELATIVE_LAMBDAS = (0.01, 0.1, 1.0, 10.0)
 @dataclass(frozen=True, slots=True, eq=False)
 class Names:
     """What the numbers mean: the features, the columns of each, the classes with their shares, the unit of costs; of
-    how many rows accuracies are, 0 if of none; the features that were not looked at."""
+    how many rows accuracies are, 0 if of none; the features that were not looked at; how cells become numbers."""
 
     features: tuple[str, ...]
     columns: tuple[tuple[str, ...], ...]
@@ -31,6 +33,7 @@ class Names:
     unit: str
     rows: int = 0
     left_out: tuple[str, ...] = ()
+    encoding: CellEncoding | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,6 +114,20 @@ def kept_sets(searched: Searched, candidates: Int64s) -> Int64s:
     return kept[kept > 0]
 
 
+def _cells(encoding: CellEncoding | None) -> dict[str, Any]:
+    """Give the fields of a plan that keep how cells become numbers."""
+    if encoding is None:
+        return {}
+    return {
+        "cell_owners": encoding.owners,
+        "cell_fills": encoding.fills,
+        "cell_marks": encoding.marked,
+        "cell_offsets": encoding.offsets,
+        "cell_categories": encoding.categories,
+        "cells_missing": encoding.missing,
+    }
+
+
 def assemble(
     names: Names, options: IndexOptions, costs: Costs, searched: Searched, indexed: tuple[Int64s, Index], models: Models
 ) -> IndexPlan:
@@ -151,6 +168,7 @@ def assemble(
         fixed_budget=options.fixed_budget,
         rows=names.rows,
         left_out=names.left_out,
+        **_cells(names.encoding),
     )
 
 

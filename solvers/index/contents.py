@@ -5,7 +5,9 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 
 from models import InvalidRequest
-from models.arrays import Floats, Int32s, Int64s, UInt8s
+from models.arrays import Bools, Floats, Int32s, Int64s, UInt8s
+from solvers.cell_encoding import CellEncoding
+from solvers.index.cells import owners_of
 from solvers.learners.linear import linear_length
 
 KINDS = ("none", "skops", "softmax")
@@ -75,10 +77,47 @@ class IndexContents:
     """How many of the rows those are that choose."""
     left_out: tuple[str, ...] = ()
     """The features of the table that were not looked at, for there were too many (``preselection``)."""
+    cell_owners: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    """(d,) the feature of each column of the table where some have categories or missing cells (``CellEncoding``);
+    (0,): none has."""
+    cell_fills: Floats = field(default_factory=lambda: np.empty(0))
+    """(d,) what stands for a missing number."""
+    cell_marks: Bools = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
+    """(d,) whether a second number tells that it was missing."""
+    cell_offsets: Int64s = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    """(d + 1,) where the categories of each column stand in ``cell_categories``, none for numbers."""
+    cell_categories: tuple[str, ...] = ()
+    """Those that models see."""
+    cells_missing: bool = False
+    """Whether cells may be missing."""
+
+    @property
+    def encoding(self) -> CellEncoding | None:
+        """How categories and missing cells become numbers; None where there are none."""
+        if not len(self.cell_owners):
+            return None
+        arrays = self.cell_owners, self.cell_fills, self.cell_marks, self.cell_offsets
+        return CellEncoding(*arrays, self.cell_categories, self.cells_missing)
+
+    @property
+    def widths(self) -> Int64s:
+        """How many numbers models see of each feature: (F,)."""
+        encoding = self.encoding
+        if encoding is None:
+            return np.array([len(columns) for columns in self.columns], dtype=np.int64)
+        return np.bincount(encoding.owners, weights=encoding.widths, minlength=len(self.features)).astype(np.int64)
 
     def check(self) -> None:
         """Raise InvalidRequest if the arrays do not fit each other."""
-        for group in (_dimensions, _shapes, _sets, _index, _greedy, _models):  # a later group relies on those before it
+        for group in (
+            _dimensions,
+            _shapes,
+            _cells,
+            _sets,
+            _index,
+            _greedy,
+            _models,
+        ):  # a later group relies on those before it
             broken = [promise for promise, kept in group(self).items() if not kept]
             if broken:
                 raise InvalidRequest(f"this is no index plan: it lacks {', '.join(broken)}")
@@ -124,6 +163,15 @@ def _shapes(plan: IndexContents) -> dict[str, bool]:
         "candidates": plan.candidates.shape == (c,) and c > 0,
         "a fixed size that costs do not depend on any more": not plan.fixed_size or powers.shape[-1] == 0,
     }
+
+
+def _cells(plan: IndexContents) -> dict[str, bool]:
+    arrays = plan.cell_owners, plan.cell_fills, plan.cell_marks, plan.cell_offsets
+    encoding = CellEncoding(*arrays, plan.cell_categories, plan.cells_missing)
+    if not encoding.fits(len(plan.features)):
+        return {"an encoding of each column": False}
+    encodes = len(plan.cell_owners) > 0
+    return {"columns that encode cells": not encodes or np.array_equal(plan.cell_owners, owners_of(plan.columns))}
 
 
 def _sets(plan: IndexContents) -> dict[str, bool]:
@@ -198,7 +246,7 @@ def _models(plan: IndexContents) -> dict[str, bool]:
     )
     whole = fits
     if fits and kind != "skops":
-        widths = np.array([len(columns) for columns in plan.columns])
+        widths = plan.widths
         bits = plan.masks[sets][:, None] >> np.arange(len(widths)) & 1
         wanted = [linear_length(width, len(plan.classes)) for width in (bits @ widths).tolist()]
         whole = np.diff(ends).tolist() == wanted

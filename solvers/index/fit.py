@@ -1,5 +1,6 @@
 """From a table of features to a plan: which sets to train, which to keep, the index over sizes, the models.
 
+0. Categories and missing cells become numbers (``cells``).
 1. Of a table of more than 20 features the 20 that tell most are chosen (``preselection``).
 2. The lattice is searched (``lattice``), under a budget from coarse to fine (Property 3.9), and after the first search
    the sequence of most accuracy is grown (``greedy``), so that no budget is used up before there is one.
@@ -14,12 +15,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest
+from models import Fault, FeatureTable, InvalidRequest
 from models.arrays import Int64s
 from models.index import IndexOptions
 from solvers.base import Fitted, Run
+from solvers.cell_encoding import CellEncoding
 from solvers.index.assemble import Models, Names, Searched, assemble, index_sets, kept_sets, lambdas_of
 from solvers.index.candidates import never_replaced
+from solvers.index.cells import encoded, only, owners_of
 from solvers.index.costs import Costs, median_size, read_costs
 from solvers.index.greedy import greedy_sequences
 from solvers.index.lattice import Exhausted, Expanded, expand
@@ -65,8 +68,8 @@ def fit(
     Raises InvalidRequest for a class with fewer rows than folds, a learner that is not allowed or no classifier, costs
     whose sizes have different dimensions, and a max_models that even the first search exceeds.
     """
+    as_it_was, dataset = dataset, encoded(dataset)
     spec = dataset.spec
-    check(DatasetFacts.of(dataset), options)
     costs, residuals = read_costs(dataset, options)
     median = median_size(dataset, options, costs.dimensions)
     table = narrowed(dataset, costs.at(costs.coefficients, median), rng)
@@ -85,8 +88,10 @@ def fit(
     last = trainer.on_all_rows(table.whole) if table.left_out else trainer
     models = Models(kind_of(trainer.classifier), dict(zip(kept, last.models(kept), strict=True)))
     shares = np.bincount(dataset.labels, minlength=len(dataset.classes)) / dataset.rows
-    columns = tuple(feature.columns for feature in spec.features)
-    names = Names(features, columns, dataset.classes, shares, spec.unit, dataset.rows, table.left_out)
+    own = only(as_it_was, features)
+    columns = tuple(feature.columns for feature in own.spec.features)
+    encoding = CellEncoding.of(own, owners_of(columns))
+    names = Names(features, columns, dataset.classes, shares, spec.unit, dataset.rows, table.left_out, encoding)
     plan = _with_what_is_reached(assemble(names, options, costs, searched, indexed, models), trainer, rng)
     held = worth(plan, trainer, rng)
     trainer.report(trainer.total, last.account())
@@ -99,14 +104,6 @@ def _with_what_is_reached(plan: IndexPlan, trainer: Trainer, rng: np.random.Gene
     costs = curves.at(curves.of_sets(plan.masks), plan.median_size)
     halves, choosing = reached([trainer.bits[mask] for mask in plan.masks.tolist()], trainer.dataset.rows, costs, rng)
     return replace(plan, reached=halves, choosing=choosing)
-
-
-def check(facts: DatasetFacts, options: IndexOptions) -> None:
-    """Refuse a table of other columns than complete ones of numbers."""
-    assert isinstance(facts.spec, FeaturesSpec)
-    if facts.spec.categorical or facts.spec.missing:
-        fault = "has categorical columns or missing cells: an index learns from numbers only, the pipeline takes both"
-        raise InvalidRequest.at(Fault(("dataset", "features"), fault))
 
 
 def _with_a_budget(options: IndexOptions) -> IndexOptions:

@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 import numpy as np
 from pydantic import BaseModel
 
-from models import Fault, InvalidRequest
+from models import Fault, FeatureTable, InvalidRequest
 from models.arrays import Floats, Int64s
 from models.errors import Infeasible
 from models.index import IndexDecision, IndexQuery, Method, SkylineItem, sizes_of
 from solvers.base import complete, in_this_process
+from solvers.index.cells import numbers_of, only, owners_of
 from solvers.index.contents import IndexContents
 from solvers.index.continuation import Continuation
 from solvers.index.costs import Costs, evaluate, members_of
@@ -142,7 +143,7 @@ class IndexPlan(IndexContents):
     def predict(
         self,
         chosen: IndexDecision | Sequence[str],
-        items: Sequence[Mapping[str, float]],
+        items: Sequence[Mapping[str, Any]],
         learner_modules: Sequence[str] = (),
         run_in: Callable[..., Any] = in_this_process,
     ) -> Predictions:
@@ -151,27 +152,45 @@ class IndexPlan(IndexContents):
         learner_modules: where the classes of models may come from, beside scikit-learn. run_in: calls a function with
         its arguments, in another process for plans from anybody: a model that was made up may end the process that
         tries it. Models that are numbers are tried here. Raises InvalidRequest if there is no model of these features,
-        or an item lacks one of their columns; CorruptArtifact if the model cannot be read or cannot predict.
+        or an item lacks one of their columns or has what cannot stand in it; CorruptArtifact if the model cannot be
+        read or cannot predict.
         """
         names = chosen.features if isinstance(chosen, IndexDecision) else tuple(chosen)
         mask = self._mask(names, "features")
         if mask == 0:
             return self._most_common(len(items))
-        columns = [column for f in members_of(mask) for column in self.columns[f]]
-        codes, shares = self._codes(mask, self._table(columns, items), learner_modules, run_in)
+        owners, every = owners_of(self.columns), [column for own in self.columns for column in own]
+        columns = [(at, every[at]) for f in members_of(mask) for at in np.flatnonzero(owners == f).tolist()]
+        codes, shares = self._codes(mask, numbers_of(self.encoding, columns, items), learner_modules, run_in)
         return Predictions(
             tuple(self.classes[code] for code in codes.tolist()),
             None if shares is None else tuple(dict(zip(self.classes, row, strict=True)) for row in shares.tolist()),
         )
 
     def classify(self, features: Sequence[str], values: Floats, learner_modules: Sequence[str] = ()) -> Int64s:
-        """Classify complete rows, (n, d) as a table has them, by some of the features: (n,) codes of classes."""
+        """Classify complete rows, (n, D) as ``values_of`` gives them, by some of the features: (n,) codes."""
         mask = self._mask(features, "features")
         if mask == 0:
             return np.full(len(values), int(np.argmax(self.class_shares)))
-        ends = np.cumsum([0, *map(len, self.columns)]).tolist()
+        ends = np.cumsum([0, *self.widths]).tolist()
         columns = [column for f in members_of(mask) for column in range(ends[f], ends[f + 1])]
         return self._codes(mask, np.ascontiguousarray(values[:, columns]), learner_modules, in_this_process)[0]
+
+    def values_of(self, table: FeatureTable) -> Floats:
+        """Take complete rows of a table with these features, as models see them: (n, D).
+
+        Raises InvalidRequest for a table that lacks a feature, or whose columns are of other kinds.
+        """
+        own, encoding = only(table, self.features), self.encoding
+        if [each.columns for each in own.spec.features] != list(self.columns):
+            raise InvalidRequest.at(Fault(("dataset", "features"), "fill other columns than the index's"))
+        if encoding is not None:
+            encoding.check(own)
+            return encoding.apply(own)
+        if any(own.categories) or bool(np.isnan(own.values).any()):
+            asked = "has columns of categories or missing cells; the index was built from complete numbers"
+            raise InvalidRequest.at(Fault(("dataset", "features"), asked))
+        return np.asarray(own.values)
 
     def _codes(
         self, mask: int, table: Floats, learner_modules: Sequence[str], run_in: Callable[..., Any]
@@ -329,15 +348,6 @@ class IndexPlan(IndexContents):
 
     def _names(self, mask: int) -> tuple[str, ...]:
         return tuple(self.features[f] for f in members_of(mask))
-
-    def _table(self, columns: list[str], items: Sequence[Mapping[str, float]]) -> Floats:
-        table = np.empty((len(items), len(columns)))
-        for i, item in enumerate(items):
-            for j, column in enumerate(columns):
-                if column not in item:
-                    raise InvalidRequest.at(Fault(("items", i, column), "is missing, the chosen features need it"))
-                table[i, j] = item[column]
-        return table
 
     def _most_common(self, count: int) -> Predictions:
         shares = dict(zip(self.classes, self.class_shares.tolist(), strict=True))

@@ -6,12 +6,13 @@ may tell by any shape; what features tell only together is not seen. This takes 
 neither learn accuracies nor report: a feature that only happens to fit the rows that choose it is found out by others.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from models import FeatureTable
 from models.arrays import Floats, Int64s, UInt8s
+from solvers.index.cells import only
 from solvers.index.lattice import MAX_FEATURES
 
 MOST_ROWS = 10_000
@@ -45,7 +46,7 @@ def narrowed(table: FeatureTable, costs: Floats, rng: np.random.Generator) -> Na
     choosing, others = np.sort(order[:cut]), np.sort(order[cut:])
     owners = np.repeat(np.arange(len(features)), [len(feature.columns) for feature in features])
     taken = most_telling(table.values[choosing], table.labels[choosing].astype(np.int64), owners, costs, MAX_FEATURES)
-    whole = _only(table, owners, np.sort(taken))
+    whole = only(table, [features[place].name for place in np.sort(taken).tolist()])
     left_out = tuple(feature.name for place, feature in enumerate(features) if place not in set(taken.tolist()))
     return Narrowed(whole, whole.take(others), left_out)
 
@@ -96,11 +97,3 @@ def _explained(bins: UInt8s, left: Floats) -> float:
     counts = np.bincount(bins, minlength=BINS)
     by_chance = (np.count_nonzero(counts) - 1) * float((left**2).sum()) / len(left)
     return float((_means(bins, left) ** 2 * counts[:, None]).sum()) - by_chance
-
-
-def _only(table: FeatureTable, owners: Int64s, places: Int64s) -> FeatureTable:
-    """Take some of the features, with all rows."""
-    columns = np.flatnonzero(np.isin(owners, places))
-    spec = table.spec.model_copy(update={"features": tuple(table.spec.features[place] for place in places.tolist())})
-    categories = tuple(table.categories[column] for column in columns.tolist())
-    return replace(table, spec=spec, categories=categories, values=np.ascontiguousarray(table.values[:, columns]))

@@ -1,12 +1,13 @@
 """Run an item of an index: compute the features that were chosen, all at the same time, and classify."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from models.errors import InvalidRequest
 from solvers.index.plan import Predictions
 from solvers.running import Answer, Call, Heard, Runner, SoFar
 
-Predict = Callable[[Sequence[str], Mapping[str, float]], Predictions]
+Predict = Callable[[Sequence[str], Mapping[str, Any]], Predictions]
 """Classifies by features, given their columns' values."""
 
 
@@ -28,11 +29,9 @@ def run(
     if wanted:
         back = yield Call(wanted, left)
         so_far.heard += back.heard
-    values_of = {one.name: one.values for one in so_far.heard if _fits(one, columns)}
+    values_of = {one.name: _cells(one) for one in so_far.heard if len(_cells(one)) == len(columns[one.name])}
     cells = {
-        column: value
-        for name, values in values_of.items()
-        for column, value in zip(columns[name], values or (), strict=True)
+        column: value for name, values in values_of.items() for column, value in zip(columns[name], values, strict=True)
     }
     had = [name for name in features if name in values_of]
     reason = so_far.failures or (None if len(had) == len(features) else "a feature has other columns than its table")
@@ -47,5 +46,8 @@ def run(
     return Answer(label, None if shares is None else shares[label], None, shares, reason)
 
 
-def _fits(heard: Heard, columns: Mapping[str, Sequence[str]]) -> bool:
-    return heard.values is not None and len(heard.values) == len(columns[heard.name])
+def _cells(heard: Heard) -> tuple[float | str, ...]:
+    """Give what a feature told: its numbers, or a name; nothing where it failed."""
+    if heard.values is not None:
+        return heard.values
+    return () if heard.label is None else (heard.label,)

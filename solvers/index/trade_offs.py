@@ -45,8 +45,8 @@ def _extent(size: float | tuple[float, ...] | None) -> float:
 
 def _right(plan: IndexPlan, dataset: FeatureTable, chosen: list[tuple[str, ...]]) -> Floats:
     """Classify each row by its own features: 1 where the answer is right, (n,)."""
-    right = np.zeros(dataset.rows)
+    right, values = np.zeros(dataset.rows), plan.values_of(dataset)
     for features in set(chosen):
         rows = np.array([row for row, own in enumerate(chosen) if own == features])
-        right[rows] = np.equal(plan.classify(features, dataset.values[rows]), dataset.labels[rows])
+        right[rows] = np.equal(plan.classify(features, values[rows]), dataset.labels[rows])
     return right

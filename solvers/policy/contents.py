@@ -11,7 +11,7 @@ from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from models.base import LARGEST
 from models.columns import FARTHEST
 from models.units import seconds_in
-from solvers.policy.cell_encoding import CellEncoding
+from solvers.cell_encoding import CellEncoding
 from solvers.policy.embedding_axes import EmbeddingAxes
 from solvers.policy.filter_tree import LEAST_SCALE
 from solvers.policy.graph import MOST_NODES
@@ -212,26 +212,15 @@ def _dimensions(plan: PolicyContents) -> dict[str, bool]:
 
 
 def _encoding(plan: PolicyContents) -> dict[str, bool]:
-    d, offsets = len(plan.cell_owners), plan.cell_offsets
-    kept = np.diff(offsets)
-    shaped = (
-        plan.cell_fills.shape == plan.cell_marks.shape == (d,)
-        and offsets.shape == (d + 1,)
-        and int(offsets[0]) == 0
-        and int(offsets[-1]) == len(plan.cell_categories)
-        and bool(np.all(kept >= 0))
-        and bool(np.all(np.abs(plan.cell_fills) <= FARTHEST))
-    )
-    if not shaped:
+    arrays = plan.cell_owners, plan.cell_fills, plan.cell_marks, plan.cell_offsets
+    encoding = CellEncoding(*arrays, plan.cell_categories, plan.cells_missing)
+    if not encoding.fits(len(plan.sensors)):
         return {"an encoding of each column": False}
-    encoding = plan.encoding()
+    encodes = len(plan.cell_owners) > 0
     return {
-        "columns that encode cells": encoding is None
-        or (
-            bool(np.all(plan.cell_owners >= 0))
-            and np.array_equal(np.repeat(plan.cell_owners, encoding.widths), plan.owners)
-        ),
-        "no labels among encoded cells": encoding is None or not plan.labelled.any(),
+        "columns that encode cells": not encodes
+        or np.array_equal(np.repeat(encoding.owners, encoding.widths), plan.owners),
+        "no labels among encoded cells": not encodes or not plan.labelled.any(),
     }
 
 

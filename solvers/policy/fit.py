@@ -26,7 +26,7 @@ from models.policy import PolicyOptions, TrafficCounts
 from solvers.alternatives import Replay
 from solvers.base import Fitted, Progress, Run, part_of
 from solvers.budget_mixture import lower_hull
-from solvers.policy.cell_encoding import CellEncoding
+from solvers.cell_encoding import CellEncoding
 from solvers.policy.classifier_training import TrainingRows, cut, in_parallel
 from solvers.policy.curve import Measured, bounds_of, choosing_rows, reached
 from solvers.policy.embedding_axes import EmbeddingAxes

@@ -17,7 +17,7 @@ from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from models.columns import FARTHEST
 from models.cost import cost_function
 from models.policy import Answer
-from solvers.policy.cell_encoding import CellEncoding, finite
+from solvers.cell_encoding import CellEncoding, finite
 from solvers.policy.embedding_axes import EmbeddingAxes
 
 UNKNOWN = -1.0

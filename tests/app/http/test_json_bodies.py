@@ -114,7 +114,7 @@ def test_what_is_no_batch_is_refused_as_ever(body: bytes) -> None:
 
 
 def test_faults_beyond_what_is_listed_are_not_looked_for() -> None:
-    wrong = [{str(column): "text" for column in range(40)}] * (2 * MOST_LISTED // 40 + PIECE)
+    wrong: list[dict[str, Any]] = [{str(column): [] for column in range(40)}] * (2 * MOST_LISTED // 40 + PIECE)
     with pytest.raises(RequestValidationError) as refused:
         in_pieces(PredictionRequest, {"budget": 1, "items": wrong}, 1)
     (fault,) = refused.value.errors()

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from models import FeaturesSpec, FeatureTable, InvalidRequest
 from models.policy import PolicyQuery, PolicyTarget
 from solvers import Run
+from solvers.cell_encoding import MOST_CATEGORIES
 from solvers.policy import PolicyPlan, fit
-from solvers.policy.cell_encoding import MOST_CATEGORIES
 from solvers.policy.sensors import Sensors
 from tests.solvers.policy.problems import QUICK
 

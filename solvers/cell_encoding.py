@@ -51,6 +51,19 @@ class CellEncoding:
         every = tuple(name for own in frequent for name in own)
         return cls(owners, fills, marked, offsets, every, table.spec.missing)
 
+    def fits(self, widest: int) -> bool:
+        """Tell whether arrays that may be anybody's fit each other, and name sensors below so many."""
+        d, offsets = len(self.owners), self.offsets
+        return (
+            self.fills.shape == self.marked.shape == self.owners.shape == (d,)
+            and offsets.shape == (d + 1,)
+            and int(offsets[0]) == 0
+            and int(offsets[-1]) == len(self.categories)
+            and bool(np.all(np.diff(offsets) >= 0))
+            and bool(np.all(np.abs(self.fills) <= FARTHEST))
+            and bool(np.all((self.owners >= 0) & (self.owners < widest)))
+        )
+
     @property
     def widths(self) -> Int64s:
         """How many columns each column becomes: (d,)."""
@@ -76,7 +89,7 @@ class CellEncoding:
         """Raise InvalidRequest for a table whose columns are not of the same kinds."""
         kinds = np.diff(self.offsets) > 0
         if kinds.tolist() != [bool(names) for names in table.categories]:
-            raise InvalidRequest.at(Fault(("dataset", "features"), "has other columns of categories than the policy"))
+            raise InvalidRequest.at(Fault(("dataset", "features"), "has other columns of categories than the artifact"))
 
     def numbers(self, column: int, cell: Any) -> list[float]:
         """Turn one cell of a column into the numbers that classifiers see; raises ValueError, with what is wrong."""
