@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace, TraceSpec
-from models.arrays import Bools, Floats, Int16s, Int64s
+from models.arrays import Bools, Floats, Int16s, Int32s, Int64s
 from models.policy import PolicyOptions, TrafficCounts
 from solvers.alternatives import Replay
 from solvers.base import Fitted, Progress, Run, part_of
@@ -31,6 +31,7 @@ from solvers.policy.classifier_training import TrainingRows, cut, in_parallel
 from solvers.policy.curve import Measured, bounds_of, choosing_rows, reached
 from solvers.policy.embedding_axes import EmbeddingAxes
 from solvers.policy.filter_tree import Tournament, learn_by_filter_tree
+from solvers.policy.fixed_points import FixedPoints
 from solvers.policy.graph import Graph
 from solvers.policy.graph_reduce import reduce_graph
 from solvers.policy.hard_budgets import barred_actions, caps_of
@@ -38,6 +39,15 @@ from solvers.policy.losses import Losses
 from solvers.policy.node_classifiers import Classifiers, Member
 from solvers.policy.node_features import node_features
 from solvers.policy.node_policies import from_regression, from_tournaments
+from solvers.policy.outcomes import (
+    Outcomes,
+    check_outcomes,
+    draw_outcome_graph,
+    foreseen,
+    losses_of,
+    outcome_tradeoffs,
+    outcomes_of,
+)
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.regression import RIDGE, NodeTraining, Regressed, learn_by_regression
@@ -89,16 +99,18 @@ class LearnedPolicies:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """All that the nodes' policies are learned from. posteriors: (n, C) for each node, of the member that had not seen
-    the row; costs: (n, M); means: (M,); tradeoffs: (L,); rows: for each node those, (n,), that its policy learns from;
-    caps: (L,) what no item may cost more than, at average prices; infinite for trade-offs of the curve, which stand
-    first."""
+    """All that the nodes' policies are learned from. judged: (n, C) for each node, how likely the classes are by the
+    member that had not seen the row, or (n, M) how good answers without classes are; fixed: points beside those that
+    are learned; costs: (n, M); means: (M,); tradeoffs: (L,); rows: for each node those, (n,), that its policy learns
+    from; caps: (L,) what no item may cost more than, at average prices; infinite for trade-offs of the curve, which
+    stand first."""
 
     options: PolicyOptions
     training: TrainingRows
     graph: Graph
-    posteriors: Sequence[Floats]
+    judged: Sequence[Floats]
     losses: Losses
+    fixed: FixedPoints
     costs: Floats
     means: Floats
     tradeoffs: Floats
@@ -125,27 +137,36 @@ def fit(
     error and cost of all sensors and of none; the traffic under each point of the curve, as of ``TrafficCounts``.
     """
     check(DatasetFacts.of(dataset), options)
-    if int(dataset.labels.max()) == 0:
+    outcomes = outcomes_of(dataset, rng)
+    if outcomes is None and int(dataset.labels.max()) == 0:
         raise InvalidRequest.at(Fault(("dataset",), f"has the one class {dataset.classes[0]!r}, needs at least 2"))
     run.progress(0, 1, "reading the table")
     sensors = Sensors.of(dataset, embeds=options.embeds)
-    is_grown = grows(dataset, options, len(sensors.names))
+    is_grown = outcomes is None and grows(dataset, options, len(sensors.names))
     if is_grown and isinstance(dataset, FeatureTable):
         dataset = drawn(dataset, rng)
     cells, costs = sensors.cells(dataset), costs_of(dataset)
-    folds = cut(dataset.labels, options.folds, rng)
-    training = TrainingRows(Basis.of(sensors, cells), cells, dataset.labels, int(dataset.labels.max()) + 1, folds)
+    labels = dataset.labels if outcomes is None else outcomes.codes
+    folds = cut(labels, options.folds, rng)
+    training = TrainingRows(Basis.of(sensors, cells), cells, labels, int(labels.max()) + 1, folds)
     means = np.minimum(costs.mean(axis=0), costs.max(axis=0))  # rounding can lift a mean above every cost
-    learners = _learners(options, is_grown)
-    states, seeds, (start, end, total) = _states(training, options, means, rng, run, len(learners), is_grown)
-    graph, trade_offs = states.graph, tradeoffs_of(options, means)
-    caps = caps_of(graph, means) if is_grown and learners == ("regression",) else np.empty(0)
+    learners = _learners(options, is_grown or outcomes is not None)
+    ready = None if outcomes is None else draw_outcome_graph(sensors.telling, costs, outcomes.told)
+    states, seeds, (start, end, total) = _states(training, options, means, rng, run, len(learners), is_grown, ready)
+    graph = states.graph
+    capped = (is_grown or outcomes is not None) and learners == ("regression",)
+    caps = caps_of(graph, means) if capped else np.empty(0)
+    judged, losses = _judged(states, outcomes, labels, _smoothing(options, is_grown))
+    trade_offs = tradeoffs_of(options, means)
+    if outcomes is not None and options.tradeoffs == "auto":
+        trade_offs = outcome_tradeoffs(trade_offs, judged[-1], means, options.points)
     task = Task(
         options,
         training,
         graph,
-        states.posteriors,
-        Losses.of(states.posteriors, dataset.labels, _smoothing(options, is_grown)),
+        judged,
+        losses,
+        FixedPoints.of(graph, losses.observed, costs, must_begin=outcomes is not None),
         costs,
         means,
         np.append(trade_offs, np.full(len(caps), trade_offs[0])),
@@ -160,7 +181,7 @@ def fit(
     ]
     run.progress(total - 1, total, "drawing the curve")
     best = min(learned, key=lambda learned: learned.loss)
-    plan, passed = _plan(dataset.spec.unit, task, states.members, best, is_grown)
+    plan, passed = _plan(dataset.spec.unit, task, states.members, best, is_grown, outcomes)
     measured = [_measured(task, each) for each in learned]
     chosen = reached(measured, folds, plan.point_bounds, options.confidence)
     plan = replace(plan, point_reached=chosen, choosing=int(choosing_rows(folds).sum()))
@@ -173,6 +194,17 @@ def fit(
     return Fitted(plan, summary, worth(dataset, plan.sensors, graph, observed, costs, _points(task, best), rng))
 
 
+def _judged(
+    states: States, outcomes: Outcomes | None, labels: Int32s, smoothing: float
+) -> tuple[Sequence[Floats], Losses]:
+    """Say of each node what it knows of the answers, (n, C) or (n, M): how likely each class is, or how good each
+    sensor's answer is expected to be; and what stopping there costs."""
+    if outcomes is None:
+        return states.posteriors, Losses.of(states.posteriors, labels, smoothing)
+    expected = [each @ outcomes.quality for each in states.posteriors]
+    return expected, losses_of(expected, states.graph.members, outcomes.told, smoothing)
+
+
 def _smoothing(options: PolicyOptions, is_grown: bool) -> float:
     """Say how much of a loss is expected, not observed. Of few sets all of it: whether a classifier that has seen a row
     errs on its neighbours leads nodes around that set, and then the row judges them too well. Of a grown graph the
@@ -182,10 +214,10 @@ def _smoothing(options: PolicyOptions, is_grown: bool) -> float:
     return GROWN_SMOOTHING if is_grown else 1.0
 
 
-def _learners(options: PolicyOptions, is_grown: bool) -> tuple[Learner, ...]:
+def _learners(options: PolicyOptions, by_regression: bool) -> tuple[Learner, ...]:
     """Say which learners to try; a grown graph has nodes that know too much for a tournament's polynomials."""
     if options.learner == "auto":
-        return ("regression",) if is_grown else ("regression", "filter_tree")
+        return ("regression",) if by_regression else ("regression", "filter_tree")
     return (options.learner,)
 
 
@@ -197,13 +229,14 @@ def _states(
     run: Run,
     learners: int,
     is_grown: bool,
+    ready: Graph | None,
 ) -> tuple[States, list[int], tuple[int, int, int]]:
     """Grow or enumerate states: these, a seed for each node's policy, and from where to where, of what, the progress of
-    learning is counted."""
+    learning is counted. ready: a graph that is drawn already."""
     if is_grown:
         states = grown_states(training, options, means, rng, part_of(run.progress, 0, 60, 100))
         return states, rng.integers(2**32, size=len(states.graph)).tolist(), (60, 99, 100)
-    graph, groups = draw_graph(training, options, means)
+    graph, groups = draw_graph(training, options, means) if ready is None else (ready, ())
     seeds = rng.integers(2**32, size=2 * len(graph)).tolist()
     total = len(graph) * (1 + learners) + 1
     fitting = part_of(run.progress, 0, len(graph), total)
@@ -218,16 +251,21 @@ def _kept(plan: PolicyPlan, graph: Graph, observed: Floats) -> Floats:
 
 
 def _measured(task: Task, learned: LearnedPolicies) -> Measured:
-    """Give what rows met under every trade-off that can be a point of the curve."""
-    errors = np.vstack((learned.errors, task.losses.observed[0]))
-    costs = np.vstack((learned.costs, np.zeros(errors.shape[1])))
-    return Measured(errors, costs, np.append(task.tradeoffs, 0.0))
+    """Give what rows met under every trade-off, or fixed point, that can be one of the curve."""
+    errors, costs = (np.vstack(each) for each in _with_fixed(task, learned))
+    return Measured(errors, costs, np.append(task.tradeoffs, np.zeros(len(task.fixed))))
+
+
+def _with_fixed(task: Task, learned: LearnedPolicies) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    """Give errors and costs of what was learned, and of the fixed points behind it."""
+    return (learned.errors, task.fixed.errors), (learned.costs, task.fixed.costs)
 
 
 def _points(task: Task, learned: LearnedPolicies) -> dict[str, Replay]:
-    """Name what each trade-off did with the rows."""
+    """Name what each trade-off did with the rows, and each sensor that is always the one to answer."""
     each = zip(task.tradeoffs[task.curve].tolist(), learned.errors, learned.costs, strict=False)
-    return {f"a trade-off of {tradeoff:.3g}": Replay(1 - errors, costs) for tradeoff, errors, costs in each}
+    points = {f"a trade-off of {tradeoff:.3g}": Replay(1 - errors, costs) for tradeoff, errors, costs in each}
+    return points | task.fixed.replays(task.training.basis.sensors.names, task.graph)
 
 
 def _tell(progress: Progress, before: int, total: int, learner: str, done: int) -> None:
@@ -235,15 +273,15 @@ def _tell(progress: Progress, before: int, total: int, learner: str, done: int) 
 
 
 def check(facts: DatasetFacts, options: PolicyOptions) -> None:
-    """Refuse too few rows, too many sensors to acquire singly, traces without classes, and embeddings that none has."""
+    """Refuse too few rows, too many sensors to acquire singly, embeddings that none has, and of traces without classes
+    what needs them."""
     if facts.rows < MIN_ROWS:
         raise InvalidRequest.at(Fault(("dataset",), f"has {facts.rows} rows, a policy needs at least {MIN_ROWS}"))
-    if isinstance(facts.spec, TraceSpec) and not facts.spec.has_classes:
-        asked = "tell only how good answers were: a policy combines answers, so each of them needs a prediction"
-        raise InvalidRequest.at(Fault(("dataset", "classifiers"), f"{asked}; cascades and portfolios need none"))
     if options.embeds and not (isinstance(facts.spec, TraceSpec) and facts.embedding_dimensions):
         named = "embeddings" if options.embeddings else "embedder"
         raise InvalidRequest.at(Fault((named,), "asks for embeddings, and the dataset has none"))
+    if isinstance(facts.spec, TraceSpec) and not facts.spec.has_classes:
+        return check_outcomes(facts, facts.spec, options)
     features = facts.spec.features if isinstance(facts.spec, FeaturesSpec) else ()
     sensors = len(features or facts.classifiers)
     if options.subsets == 0 and sensors > MOST_SINGLE:
@@ -271,10 +309,13 @@ def learn(task: Task, learner: Learner, tell: Callable[[int], None]) -> LearnedP
 
 def _job(task: Task, learner: Learner, node: int, weights: Floats) -> Callable[[], Regressed | Tournament]:
     training, graph = task.training, task.graph
-    features = node_features(training.basis.sensors, graph.members[node], task.posteriors[node], training.cells)
+    features = node_features(training.basis.sensors, graph.members[node], task.judged[node], training.cells)
     weighed_costs = graph.step_costs(node, task.means)[:, None] * task.tradeoffs
     barred = barred_actions(graph, node, task.means, task.caps)
     node_training = NodeTraining(features, weights, training.folds, weighed_costs, task.rows[node], barred)
+    if task.fixed.must_begin:
+        ahead = foreseen(task.judged[node], graph.members[node], graph.members[graph.actions_of(node)])
+        node_training = replace(node_training, may_stop=node > 0, foreseen=ahead)
     if learner == "filter_tree":
         return partial(learn_by_filter_tree, node_training, task.options.degree)
     return partial(learn_by_regression, node_training, _growth(task), task.seeds[node])
@@ -315,25 +356,30 @@ def _chosen(chosen: Sequence[Int16s], at: int, node: int, rows: Int64s) -> Int16
 
 
 def _traffic(task: Task, part: Travelled, learned: LearnedPolicies, points: Sequence[int]) -> TrafficCounts:
-    """Pick the ways that rows took under the points of the curve; the one beyond all trade-offs stops at once."""
-    at_once = Passed.at_once(task.graph, int(task.losses.observed[0].sum()))
-    taken = [learned.passed[at] if at < len(task.caps) else at_once for at in points]
+    """Pick the ways that rows took under the points of the curve; those beyond all trade-offs are fixed."""
+    passed = [*learned.passed, *task.fixed.passed]
+    taken = [passed[at] for at in points]
     return counts_of(part.graph, part.of_passed(taken))
 
 
 def _plan(
-    unit: str, task: Task, members: list[list[Member]], learned: LearnedPolicies, is_grown: bool
+    unit: str,
+    task: Task,
+    members: list[list[Member]],
+    learned: LearnedPolicies,
+    is_grown: bool,
+    outcomes: Outcomes | None,
 ) -> tuple[PolicyPlan, TrafficCounts]:
-    """Keep the points of the curve that lie on its hull, stopping at once among them, the hard budgets, and nothing of
-    the other points; of a grown graph what items took. Tell the traffic, too."""
-    training, capped = task.training, slice(task.curve.stop, None)
-    stop = task.losses.observed[0].mean()
-    errors = np.append(learned.errors.mean(axis=1), stop)
-    bounds = np.append(bounds_of(learned.costs, task.options.confidence), 0.0)
-    costs, acquired = (np.append(each.mean(axis=1), 0.0) for each in (learned.costs, learned.acquired))
-    first = np.roll(np.arange(len(bounds)), 1)  # stopping at once, rather than a trade-off under which nothing pays
+    """Keep the points of the curve that lie on its hull, fixed ones among them, the hard budgets, and nothing of the
+    other points; of a grown graph what items took. Tell the traffic, too."""
+    training, capped, fixed = task.training, slice(task.curve.stop, None), len(task.fixed)
+    all_errors, all_costs = (np.vstack(each) for each in _with_fixed(task, learned))
+    errors, costs = all_errors.mean(axis=1), all_costs.mean(axis=1)
+    bounds = bounds_of(all_costs, task.options.confidence)
+    acquired = np.append(learned.acquired.mean(axis=1), task.fixed.sensors)
+    first = np.roll(np.arange(len(bounds)), fixed)  # a fixed point, rather than a trade-off that reaches the same
     hull: list[int] = first[lower_hull(bounds[first], errors[first])].tolist()
-    tradeoffs, limits = np.append(task.tradeoffs, -1.0), np.append(task.caps, np.inf)
+    tradeoffs, limits = np.append(task.tradeoffs, np.full(fixed, -1.0)), np.append(task.caps, np.full(fixed, np.inf))
     points = [*(min(at, len(task.caps) - 1) for at in hull), *range(capped.start, len(task.caps))]
     used = [learned.passed[at].edges > 0 for at in points] if is_grown else [np.ones_like(task.graph.targets) > 0]
     part = Travelled.of(task.graph, np.any(used, axis=0))
@@ -341,11 +387,15 @@ def _plan(
     if is_grown:
         policies = part.of_policies(task.graph, policies)
     together = from_regression if learned.learner == "regression" else from_tournaments
+    decisions = together(graph.offsets, policies, points)
+    if task.fixed.must_begin:
+        fixed_at = {point: at - len(task.caps) for point, at in enumerate(hull) if at >= len(task.caps)}
+        task.fixed.write(decisions, graph, fixed_at)
     classifiers = Classifiers.of(training.basis, graph.members, [members[node] for node in part.nodes.tolist()])
     plan = PolicyPlan(
         unit=unit,
         sensors=training.basis.sensors.names,
-        classes=training.basis.sensors.classes,
+        classes=training.basis.sensors.classes if outcomes is None else outcomes.names,
         costs=task.means,
         owners=training.basis.sensors.owners,
         labelled=training.basis.sensors.labelled,
@@ -365,7 +415,7 @@ def _plan(
         point_bounds=bounds[hull],
         point_errors=errors[hull],
         point_sensors=acquired[hull],
-        point_cost_errors=np.append(standard_error_of_mean(learned.costs), 0.0)[hull],
+        point_cost_errors=standard_error_of_mean(all_costs)[hull],
         confidence=task.options.confidence,
         rows=len(training.labels),
         graph="grown" if is_grown else "subsets",
@@ -376,7 +426,8 @@ def _plan(
         cap_errors=learned.errors[capped].mean(axis=1),
         **_encoding(training.basis.sensors.encoding),
         **_embedding(training.basis.sensors.embedding),
-        **together(graph.offsets, policies, points),
+        outcomes=np.empty((0, 0)) if outcomes is None else outcomes.quality,
+        **decisions,
     )
     return plan, _traffic(task, part, learned, hull)
 

@@ -12,6 +12,7 @@ from models.arrays import Bools, Floats, Int16s, Int64s
 from models.errors import Infeasible
 from models.policy import (
     AcquireDecision,
+    AnswerDecision,
     ClassifyDecision,
     PolicyPoint,
     PolicyQuery,
@@ -28,6 +29,7 @@ from solvers.policy.item_draw import ItemDraw
 from solvers.policy.node_classifiers import Classifiers, tree_inputs
 from solvers.policy.node_features import node_features
 from solvers.policy.node_policies import Decisions
+from solvers.policy.outcomes import best_of, foreseen
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.regression import least
 from solvers.policy.rollout import Walks, walk
@@ -40,11 +42,12 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ran:
-    """What became of n items. labels: (n,) codes of classes; probabilities: (n, C); costs: (n,) at average prices;
-    walks: the nodes they passed."""
+    """What became of n items. labels: (n,) codes of classes, or, without classes, the sensors that answer; judged: (n,
+    C) how likely the classes are, or (n, M) how good sensors' answers are expected to be; costs: (n,) at average
+    prices; walks: the nodes they passed."""
 
     labels: Int64s
-    probabilities: Floats
+    judged: Floats
     costs: Floats
     walks: Walks
 
@@ -67,7 +70,8 @@ class PolicyPlan(PolicyContents):
 
     def __post_init__(self) -> None:
         self.check()
-        sensors = Sensors(self.sensors, self.owners, self.labelled, self.classes, self.encoding(), self.embedding())
+        told = (self.owners, self.labelled, self.classes, self.encoding(), self.embedding(), self.classless)
+        sensors = Sensors(self.sensors, *told)
         graph = Graph(self.members, self.offsets, self.targets)
         classifiers = Classifiers(
             Basis(sensors, self.knots),
@@ -91,6 +95,7 @@ class PolicyPlan(PolicyContents):
             self.centres,
             self.scales,
             self.matches,
+            self.classless,
         )
         set_costs = self.members @ self.costs
         of_points = self.point_caps if len(self.point_caps) else np.full(len(self.tradeoffs), -1.0)
@@ -108,24 +113,26 @@ class PolicyPlan(PolicyContents):
         ]
         in_groups = bool(np.any(np.concatenate(steps) > 1))
         with_label = np.isin(self.owners, self.owners[self.labelled])
-        complete(self, {**derived, "_in_groups": in_groups, "_confident": with_label & ~self.labelled})
+        confident = self.owners < len(self.sensors) if self.classless else with_label & ~self.labelled
+        complete(self, {**derived, "_in_groups": in_groups, "_confident": confident})
 
     @property
     def dimensions(self) -> int:
         """The numbers of an item's embedding; 0 where items have none."""
         return len(self.embedding_centre)
 
-    def decide(self, query: PolicyQuery) -> AcquireDecision | ClassifyDecision:
+    def decide(self, query: PolicyQuery) -> AcquireDecision | ClassifyDecision | AnswerDecision:
         """Say what to do next with an item of which some sensors are known; nothing is remembered between calls.
 
         Where sensors are acquired in groups, the item's way is walked again from its start, so that a group that was
         begun is finished. What is known beside the item's way tells only as far as it fills a node: then the answer is
         that of the largest node known in full. Raises InvalidRequest for sensors that are not known here, and for what
-        they cannot have told, or for an embedding that is missing or of another length.
+        they cannot have told, or for an embedding that is missing or of another length; Infeasible, with the numbers,
+        where something has to answer and nothing is within the budget.
         """
         cells, known = self._read(query)
         draw = ItemDraw.of(query.item, self.weights.shape[1])
-        point = self._point(self.mixture(query), draw)
+        point = self._point(self.mixture(query), draw, query.hard_budget)
         rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
 
         def choose(node: int) -> tuple[int, float]:
@@ -139,15 +146,20 @@ class PolicyPlan(PolicyContents):
             way = (node, *choose(node))
         node, target, loss = way
         if target < 0:
-            return self._classify(node, known, rows, inputs, point)
+            return self._stop(node, known, rows, inputs, point)
         return self._acquire(node, known, target, loss, point)
 
-    def classify(self, query: PolicyQuery) -> ClassifyDecision:
-        """Stop here, whatever ``decide`` would go on with: the answer of the largest node that is known in full."""
+    def stop(self, query: PolicyQuery) -> ClassifyDecision | AnswerDecision:
+        """Stop here, whatever ``decide`` would go on with: the answer of the largest node that is known in full.
+
+        Raises InvalidRequest where it would be that of a sensor and none is known.
+        """
         cells, known = self._read(query)
         rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
-        point = self._point(self.mixture(query), ItemDraw.of(query.item, self.weights.shape[1]))
-        return self._classify(self._graph.node_within(known), known, rows, inputs, point)
+        if self.classless and not known.any():
+            raise InvalidRequest.at(Fault(("acquired",), "is empty: there is no answer to take"))
+        point = self._point(self.mixture(query), ItemDraw.of(query.item, self.weights.shape[1]), query.hard_budget)
+        return self._stop(self._graph.node_within(known), known, rows, inputs, point)
 
     def check_told(self, acquired: Mapping[str, Any]) -> None:
         """Raise InvalidRequest for what sensors cannot have told."""
@@ -165,12 +177,21 @@ class PolicyPlan(PolicyContents):
         """Tell whether a sensor is a classifier, which answers a label; raises ValueError for what is no sensor."""
         return bool(self.labelled[self.owners == self.sensors.index(sensor)].any())
 
+    def tells(self, sensor: str) -> bool:
+        """Tell whether a sensor tells anything beside an answer without a class."""
+        return bool(np.any(self.owners == self.sensors.index(sensor)))
+
+    def ends_with(self, sensors: Sequence[str]) -> bool:
+        """Tell whether an item of which just these were acquired is answered by one of them, whatever that tells."""
+        known = np.isin(self.sensors, sensors)
+        return self.classless and len(sensors) == 1 and not len(self._graph.actions_of(self._graph.node_within(known)))
+
     def _is_grown_to(self, known: Bools) -> bool:
         """Tell whether what is known is just a node of a grown graph: no group was begun then."""
         return self.graph == "grown" and bool(np.all(self.members == known, axis=1).any())
 
     def _stops_at_once(self, point: int) -> bool:
-        return point < len(self.tradeoffs) and bool(self.tradeoffs[point] < 0)
+        return not self.classless and point < len(self.tradeoffs) and bool(self.tradeoffs[point] < 0)
 
     def _barred(self, node: int, point: int, hard_budget: float | None, known: Bools | None = None) -> Bools | None:
         """Tell which actions of a node would exceed a hard budget or the point's, (A,), with what is known beside,
@@ -201,19 +222,39 @@ class PolicyPlan(PolicyContents):
         self, node: int, member: int, point: int, rows: Floats, inputs: Floats, barred: Bools | None
     ) -> tuple[Int16s, Floats, Floats]:
         """Choose for rows, (n,), as one member does, and for a hard budget, whose cost is sure whoever decides, as all
-        do on average: actions, advantages (n, A), and how sure the likeliest class is, (n,)."""
+        do on average: actions, advantages (n, A), and how sure the answer would be, (n,)."""
         every = range(self.weights.shape[1]) if point >= len(self.tradeoffs) else (member,)
         advantages, sure, actions = [], [], np.zeros(len(rows), dtype=np.int16)
         for k in every:
             seen = self._classifiers.posteriors(node, k, rows, inputs)
-            features = node_features(self._sensors, self.members[node], seen, rows)
-            actions, advantage = self._decisions.choose(node, k, point, features, barred)
+            judged = self._judged(seen)
+            features = node_features(self._sensors, self.members[node], judged, rows)
+            ahead = self._foreseen(node, judged)
+            actions, advantage = self._decisions.choose(node, k, point, features, barred, ahead)
             advantages.append(advantage)
-            sure.append(seen.max(axis=1))
+            sure.append(self._answered(judged, self.members[node])[1])
         mean = np.mean(advantages, axis=0)
         if len(advantages) > 1:
-            actions = least(mean if barred is None else np.where(barred, np.inf, mean))
+            allowed = mean if barred is None else np.where(barred, np.inf, mean)
+            actions = least(allowed, may_stop=self._decisions.may_stop(node))
         return actions, mean, np.mean(sure, axis=0)
+
+    def _judged(self, posteriors: Floats) -> Floats:
+        """Take how likely classes are, (n, C), for that, or, of outcomes, for how good each answer is, (n, M)."""
+        return posteriors @ self.outcomes if self.classless else posteriors
+
+    def _foreseen(self, node: int, judged: Floats) -> Floats | float:
+        """Tell what is known of advantages, (n, A), without what was learned."""
+        further = self.members[self._graph.actions_of(node)]
+        return foreseen(judged, self.members[node], further) if self.classless else 0.0
+
+    def _answered(self, judged: Floats, bought: Bools) -> tuple[Int64s, Floats]:
+        """Choose the likeliest class, or of sensors that were bought, (M,), the one whose answer should be best: (n,)
+        of these, and how sure that is; nothing bought answers nothing."""
+        if not self.classless:
+            return judged.argmax(axis=1), judged.max(axis=1)
+        best = best_of(judged, bought)
+        return best, judged[np.arange(len(best)), best] * bool(bought.any())
 
     def _way(self, known: Bools, choose: Callable[[int], tuple[int, float]]) -> tuple[int, int, float] | None:
         """Walk from the start as long as what was chosen is known: the node, target and loss where that ends; None if
@@ -237,15 +278,29 @@ class PolicyPlan(PolicyContents):
             ignored=self._ignored(node, known),
         )
 
-    def _classify(self, node: int, known: Bools, rows: Floats, inputs: Floats, point: int) -> ClassifyDecision:
-        posterior = self._classifiers.answers(node, rows, inputs)[0]
-        best = int(posterior.argmax())
+    def _stop(
+        self, node: int, known: Bools, rows: Floats, inputs: Floats, point: int
+    ) -> ClassifyDecision | AnswerDecision:
+        judged = self._judged(self._classifiers.answers(node, rows, inputs))
+        best, sure = (each[0] for each in self._answered(judged, known))
+        loss, tradeoff = max(0.0, 1.0 - float(sure)), self._tradeoff(point)
+        told, ignored = judged[0].tolist(), self._ignored(node, known)
+        if self.classless:
+            qualities = {self.sensors[m]: told[m] for m in np.flatnonzero(known).tolist()}
+            return AnswerDecision(
+                answer=self.sensors[best],
+                quality=float(sure),
+                qualities=qualities,
+                expected_loss=loss,
+                tradeoff=tradeoff,
+                ignored=ignored,
+            )
         return ClassifyDecision(
             label=self.classes[best],
-            probabilities=dict(zip(self.classes, posterior.tolist(), strict=False)),
-            expected_loss=max(0.0, 1.0 - float(posterior[best])),
-            tradeoff=self._tradeoff(point),
-            ignored=self._ignored(node, known),
+            probabilities=dict(zip(self.classes, told, strict=False)),
+            expected_loss=loss,
+            tradeoff=tradeoff,
+            ignored=ignored,
         )
 
     def _ignored(self, node: int, known: Bools) -> tuple[str, ...]:
@@ -263,10 +318,14 @@ class PolicyPlan(PolicyContents):
 
     def mixture(self, target: PolicyTarget) -> Mixture:
         """Find the points of the curve that a trade-off, a budget or an accuracy asks for; nothing asks for the fewest
-        errors. Raises Infeasible, with the numbers, for an accuracy that none reaches within the budget."""
+        errors. Raises Infeasible, with the numbers, for an accuracy that none reaches within the budget, and for a
+        budget within which nothing answers where something has to."""
         if target.min_accuracy is not None:
             return self._accurate(target.min_accuracy, target.budget)
+        if target.hard_budget is not None:
+            self._refuse_less_than_an_answer("hard budget", target.hard_budget, self._cheapest)
         if target.budget is not None:
+            self._refuse_less_than_an_answer("budget", target.budget, float(self.point_bounds[0]))
             return Mixture.of(self.point_bounds, target.budget)
         if target.hard_budget is not None and target.tradeoff is None:  # nor a budget, see above
             return self._capped(target.hard_budget)
@@ -274,6 +333,15 @@ class PolicyPlan(PolicyContents):
             best = int((self.point_errors + target.tradeoff * self.point_costs).argmin())
             return Mixture(best, best, 0.0)
         return Mixture(len(self.tradeoffs) - 1, len(self.tradeoffs) - 1, 0.0)
+
+    @property
+    def _cheapest(self) -> float:
+        """What the cheapest sensor costs that can be acquired first, on average."""
+        return float(self._set_costs[self._graph.actions_of(0)].min())
+
+    def _refuse_less_than_an_answer(self, name: str, amount: float, least_cost: float) -> None:
+        if self.classless and amount * (1 + ROUNDING) < least_cost:
+            raise Infeasible(f"the cheapest answer costs {least_cost:.6g} {self.unit}, the {name} is {amount:g}")
 
     def _capped(self, hard_budget: float) -> Mixture:
         """Take the decisions learned for the best of the hard budgets up to this one, or for the next larger one if
@@ -320,9 +388,20 @@ class PolicyPlan(PolicyContents):
         errors = self.point_reached[:, 1] if others else self.expected_errors
         return 1 - mixed(errors), mixed(self.point_costs), error
 
-    @staticmethod
-    def _point(mixture: Mixture, draw: ItemDraw) -> int:
-        return mixture.second if draw.uniform < mixture.share else mixture.first
+    def _point(self, mixture: Mixture, draw: ItemDraw, hard_budget: float | None) -> int:
+        """Draw a point of a mixture; where one sensor would always answer and a hard budget bars it, the next one below
+        that may decide."""
+        point = mixture.second if draw.uniform < mixture.share else mixture.first
+        if self.classless and hard_budget is not None:
+            while 0 < point < len(self.tradeoffs) and self._is_barred(point, hard_budget):
+                point -= 1
+        return point
+
+    def _is_barred(self, point: int, hard_budget: float) -> bool:
+        """Tell whether a point is one sensor that always answers and costs more than a hard budget."""
+        first = self._graph.actions_of(0)
+        own = first[int(self.base[: len(first), 0, point].argmin())]
+        return bool(self.tradeoffs[point] < 0 and self._set_costs[own] > hard_budget * (1 + ROUNDING))
 
     def run(self, cells: Floats, items: Sequence[str], target: PolicyTarget) -> Ran:
         """Walk complete items, cells (n, D) as ``cells_of`` gives them, as ``decide`` would, but node by node."""
@@ -330,7 +409,7 @@ class PolicyPlan(PolicyContents):
         mixture = self.mixture(target)
         alike = mixture.first >= len(self.tradeoffs)  # all members decide together, whatever was drawn
         member = np.array([0 if alike else draw.member for draw in drawn], dtype=np.int64)
-        point = np.array([self._point(mixture, draw) for draw in drawn], dtype=np.int64)
+        point = np.array([self._point(mixture, draw, target.hard_budget) for draw in drawn], dtype=np.int64)
         inputs = tree_inputs(self._sensors, cells)
 
         def choose(node: int, rows: Int64s) -> Int16s:
@@ -343,11 +422,13 @@ class PolicyPlan(PolicyContents):
             return actions
 
         walks = walk(self._graph, len(cells), choose)
-        posteriors = np.zeros((len(cells), self.weights.shape[3]))
+        judged = np.zeros((len(cells), len(self.sensors) if self.classless else self.weights.shape[3]))
+        labels = np.zeros(len(cells), dtype=np.int64)
         for node in np.unique(walks.ends).tolist():
             rows = np.flatnonzero(walks.ends == node)
-            posteriors[rows] = self._classifiers.answers(node, cells[rows], inputs[rows])
-        return Ran(posteriors.argmax(axis=1), posteriors, walks.costs(self._graph, self.costs), walks)
+            judged[rows] = self._judged(self._classifiers.answers(node, cells[rows], inputs[rows]))
+            labels[rows], _ = self._answered(judged[rows], self.members[node])
+        return Ran(labels, judged, walks.costs(self._graph, self.costs), walks)
 
     def rollouts(self, items: Sequence[RolloutItem], target: PolicyTarget) -> Rollouts:
         """Run complete items through the policy: label, cost and path of each.
@@ -388,7 +469,8 @@ class PolicyPlan(PolicyContents):
         for at, name in enumerate(names):
             yield Rollout(
                 item=name,
-                label=self.classes[int(ran.labels[at])],
+                label=None if self.classless else self.classes[int(ran.labels[at])],
+                answer=self.sensors[int(ran.labels[at])] if self.classless else None,
                 cost=float(ran.costs[at]),
                 path=self.path(ran.walks.nodes[at]),
             )
