@@ -34,7 +34,6 @@ _DIMENSIONS = {
     "matches": 4,
     "point_reached": 2,
     "embedding_axes": 2,
-    "outcomes": 2,
 }
 
 
@@ -154,14 +153,14 @@ class PolicyContents:
     embedding_axes: Singles = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
     """(d, k) the axes along which it is measured then: the last k of the D columns, which are no sensor's."""
 
-    outcomes: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    """(C, M) where answers have no classes: how good each sensor's answer is in each outcome, from 0 to 1, which are
-    the classes then (``Outcomes``); (0, 0): answers have classes."""
+    answers: Literal["combined", "taken"] = "combined"
+    """taken: the answer is that of a sensor, for answers have no classes in common; the classes are the sensors then,
+    and nodes' classifiers tell how good the answer of each is (``classless``)."""
 
     @property
     def classless(self) -> bool:
-        """Whether the answer is that of a sensor, for answers have no classes in common."""
-        return len(self.outcomes) > 0
+        """Whether answers have no classes in common."""
+        return self.answers == "taken"
 
     def embedding(self) -> EmbeddingAxes | None:
         """How an item's embedding becomes columns; None where items have none."""
@@ -176,7 +175,7 @@ class PolicyContents:
 
     def check(self) -> None:
         """Raise InvalidRequest if the arrays do not fit each other."""
-        told = (_dimensions, _encoding, _embedding, _sensors, _outcomes)
+        told = (_dimensions, _encoding, _embedding, _sensors, _answers)
         for group in (*told, _graph, _classifiers, _forests, _tournaments, _curve, _hard):
             # Each group relies on those before it.
             broken = [promise for promise, kept in group(self).items() if not kept]
@@ -260,14 +259,11 @@ def _sensors(plan: PolicyContents) -> dict[str, bool]:
     }
 
 
-def _outcomes(plan: PolicyContents) -> dict[str, bool]:
+def _answers(plan: PolicyContents) -> dict[str, bool]:
     if not plan.classless:
         return {}
     return {
-        "how good each sensor's answer is in each outcome": plan.outcomes.shape
-        == (len(plan.classes), len(plan.sensors))
-        and bool(np.all((plan.outcomes >= 0) & (plan.outcomes <= 1))),
-        "a chance of each outcome": plan.weights.shape[3] == len(plan.outcomes),
+        "sensors whose answers are taken": plan.classes == plan.sensors and plan.weights.shape[3] == len(plan.sensors),
         "answers without labels and categories": not plan.labelled.any() and not len(plan.cell_owners),
         "decisions by regression": plan.learner == "regression",
         "something to acquire first": bool(np.all(plan.offsets[1:2] > 0)),
@@ -323,7 +319,7 @@ def _below(places: Int32s, limit: int | Int64s) -> bool:
 
 def _looked_at(plan: PolicyContents) -> Int64s:
     """Count what each node looks at, as ``node_features`` lays it out."""
-    outputs = len(plan.sensors) if plan.classless else plan.weights.shape[3]
+    outputs = plan.weights.shape[3]
     fixed = min(outputs, HIGHEST) + 1 + (outputs if outputs <= MOST_CLASSES else 0)
     m = len(plan.sensors)
     widths = np.bincount(plan.owners, weights=1.0 + plan.labelled, minlength=m + 1).astype(np.int64)

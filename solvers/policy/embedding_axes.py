@@ -16,7 +16,7 @@ MOST_AXES = 16
 """Every node looks at all of them, so they are few."""
 MOST_ROWS = 20_000
 """Rows that axes are found by."""
-FEWEST_AXES, ROWS_OF_AN_AXIS = 4, 75
+FEWEST_AXES, ROWS_OF_AN_AXIS = 4, 100
 """Without classes, where little but the embedding tells items apart, an axis has so many rows, down to so few axes."""
 
 
@@ -24,7 +24,7 @@ def axes_without_classes(rows: int) -> int:
     """Say how many axes rows without classes carry.
 
     >>> axes_without_classes(100), axes_without_classes(600), axes_without_classes(5000)
-    (4, 8, 16)
+    (4, 6, 16)
     """
     return min(MOST_AXES, max(FEWEST_AXES, rows // ROWS_OF_AN_AXIS))
 

@@ -21,13 +21,21 @@ from typing import Any, Literal
 import numpy as np
 
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace, TraceSpec
-from models.arrays import Bools, Floats, Int16s, Int32s, Int64s
+from models.arrays import Bools, Floats, Int16s, Int64s
 from models.policy import PolicyOptions, TrafficCounts
 from solvers.alternatives import Replay
 from solvers.base import Fitted, Progress, Run, part_of
 from solvers.budget_mixture import lower_hull
 from solvers.policy.cell_encoding import CellEncoding
 from solvers.policy.classifier_training import TrainingRows, cut, in_parallel
+from solvers.policy.classless import (
+    answer_tradeoffs,
+    check_answers,
+    draw_answer_graph,
+    foreseen,
+    losses_of,
+    quality_of,
+)
 from solvers.policy.curve import Measured, bounds_of, choosing_rows, reached
 from solvers.policy.embedding_axes import EmbeddingAxes
 from solvers.policy.filter_tree import Tournament, learn_by_filter_tree
@@ -39,15 +47,6 @@ from solvers.policy.losses import Losses
 from solvers.policy.node_classifiers import Classifiers, Member
 from solvers.policy.node_features import node_features
 from solvers.policy.node_policies import from_regression, from_tournaments
-from solvers.policy.outcomes import (
-    Outcomes,
-    check_outcomes,
-    draw_outcome_graph,
-    foreseen,
-    losses_of,
-    outcome_tradeoffs,
-    outcomes_of,
-)
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.regression import RIDGE, NodeTraining, Regressed, learn_by_regression
@@ -137,36 +136,36 @@ def fit(
     error and cost of all sensors and of none; the traffic under each point of the curve, as of ``TrafficCounts``.
     """
     check(DatasetFacts.of(dataset), options)
-    outcomes = outcomes_of(dataset, rng)
-    if outcomes is None and int(dataset.labels.max()) == 0:
+    quality = quality_of(dataset)
+    if quality is None and int(dataset.labels.max()) == 0:
         raise InvalidRequest.at(Fault(("dataset",), f"has the one class {dataset.classes[0]!r}, needs at least 2"))
     run.progress(0, 1, "reading the table")
     sensors = Sensors.of(dataset, embeds=options.embeds)
-    is_grown = outcomes is None and grows(dataset, options, len(sensors.names))
+    is_grown = quality is None and grows(dataset, options, len(sensors.names))
     if is_grown and isinstance(dataset, FeatureTable):
         dataset = drawn(dataset, rng)
     cells, costs = sensors.cells(dataset), costs_of(dataset)
-    labels = dataset.labels if outcomes is None else outcomes.codes
-    folds = cut(labels, options.folds, rng)
-    training = TrainingRows(Basis.of(sensors, cells), cells, labels, int(labels.max()) + 1, folds)
+    folds = cut(dataset.labels, options.folds, rng)
+    outputs = int(dataset.labels.max()) + 1 if quality is None else len(sensors.names)
+    training = TrainingRows(Basis.of(sensors, cells), cells, dataset.labels, outputs, folds, quality)
     means = np.minimum(costs.mean(axis=0), costs.max(axis=0))  # rounding can lift a mean above every cost
-    learners = _learners(options, is_grown or outcomes is not None)
-    ready = None if outcomes is None else draw_outcome_graph(sensors.telling, costs, outcomes.told)
+    learners = _learners(options, is_grown or quality is not None)
+    ready = None if quality is None else draw_answer_graph(sensors.telling, costs, quality)
     states, seeds, (start, end, total) = _states(training, options, means, rng, run, len(learners), is_grown, ready)
     graph = states.graph
-    capped = (is_grown or outcomes is not None) and learners == ("regression",)
+    capped = (is_grown or quality is not None) and learners == ("regression",)
     caps = caps_of(graph, means) if capped else np.empty(0)
-    judged, losses = _judged(states, outcomes, labels, _smoothing(options, is_grown))
+    losses = _losses(states, training, _smoothing(options, is_grown))
     trade_offs = tradeoffs_of(options, means)
-    if outcomes is not None and options.tradeoffs == "auto":
-        trade_offs = outcome_tradeoffs(trade_offs, judged[-1], means, options.points)
+    if quality is not None and options.tradeoffs == "auto":
+        trade_offs = answer_tradeoffs(trade_offs, states.posteriors[-1], means)
     task = Task(
         options,
         training,
         graph,
-        judged,
+        states.posteriors,
         losses,
-        FixedPoints.of(graph, losses.observed, costs, must_begin=outcomes is not None),
+        FixedPoints.of(graph, losses.observed, costs, must_begin=quality is not None),
         costs,
         means,
         np.append(trade_offs, np.full(len(caps), trade_offs[0])),
@@ -181,7 +180,7 @@ def fit(
     ]
     run.progress(total - 1, total, "drawing the curve")
     best = min(learned, key=lambda learned: learned.loss)
-    plan, passed = _plan(dataset.spec.unit, task, states.members, best, is_grown, outcomes)
+    plan, passed = _plan(dataset.spec.unit, task, states.members, best, is_grown)
     measured = [_measured(task, each) for each in learned]
     chosen = reached(measured, folds, plan.point_bounds, options.confidence)
     plan = replace(plan, point_reached=chosen, choosing=int(choosing_rows(folds).sum()))
@@ -194,15 +193,11 @@ def fit(
     return Fitted(plan, summary, worth(dataset, plan.sensors, graph, observed, costs, _points(task, best), rng))
 
 
-def _judged(
-    states: States, outcomes: Outcomes | None, labels: Int32s, smoothing: float
-) -> tuple[Sequence[Floats], Losses]:
-    """Say of each node what it knows of the answers, (n, C) or (n, M): how likely each class is, or how good each
-    sensor's answer is expected to be; and what stopping there costs."""
-    if outcomes is None:
-        return states.posteriors, Losses.of(states.posteriors, labels, smoothing)
-    expected = [each @ outcomes.quality for each in states.posteriors]
-    return expected, losses_of(expected, states.graph.members, outcomes.told, smoothing)
+def _losses(states: States, training: TrainingRows, smoothing: float) -> Losses:
+    """Tell what stopping at each node costs."""
+    if training.quality is None:
+        return Losses.of(states.posteriors, training.labels, smoothing)
+    return losses_of(states.posteriors, states.graph.members, training.quality, smoothing)
 
 
 def _smoothing(options: PolicyOptions, is_grown: bool) -> float:
@@ -281,7 +276,7 @@ def check(facts: DatasetFacts, options: PolicyOptions) -> None:
         named = "embeddings" if options.embeddings else "embedder"
         raise InvalidRequest.at(Fault((named,), "asks for embeddings, and the dataset has none"))
     if isinstance(facts.spec, TraceSpec) and not facts.spec.has_classes:
-        return check_outcomes(facts, facts.spec, options)
+        return check_answers(facts, facts.spec, options)
     features = facts.spec.features if isinstance(facts.spec, FeaturesSpec) else ()
     sensors = len(features or facts.classifiers)
     if options.subsets == 0 and sensors > MOST_SINGLE:
@@ -368,7 +363,6 @@ def _plan(
     members: list[list[Member]],
     learned: LearnedPolicies,
     is_grown: bool,
-    outcomes: Outcomes | None,
 ) -> tuple[PolicyPlan, TrafficCounts]:
     """Keep the points of the curve that lie on its hull, fixed ones among them, the hard budgets, and nothing of the
     other points; of a grown graph what items took. Tell the traffic, too."""
@@ -395,7 +389,7 @@ def _plan(
     plan = PolicyPlan(
         unit=unit,
         sensors=training.basis.sensors.names,
-        classes=training.basis.sensors.classes if outcomes is None else outcomes.names,
+        classes=training.basis.sensors.classes,
         costs=task.means,
         owners=training.basis.sensors.owners,
         labelled=training.basis.sensors.labelled,
@@ -426,7 +420,7 @@ def _plan(
         cap_errors=learned.errors[capped].mean(axis=1),
         **_encoding(training.basis.sensors.encoding),
         **_embedding(training.basis.sensors.embedding),
-        outcomes=np.empty((0, 0)) if outcomes is None else outcomes.quality,
+        answers="combined" if training.quality is None else "taken",
         **decisions,
     )
     return plan, _traffic(task, part, learned, hull)

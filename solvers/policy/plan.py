@@ -23,13 +23,13 @@ from models.policy import (
 )
 from solvers.base import complete
 from solvers.budget_mixture import Mixture
+from solvers.policy.classless import best_of, foreseen
 from solvers.policy.contents import PolicyContents
 from solvers.policy.graph import Graph
 from solvers.policy.item_draw import ItemDraw
 from solvers.policy.node_classifiers import Classifiers, tree_inputs
 from solvers.policy.node_features import node_features
 from solvers.policy.node_policies import Decisions
-from solvers.policy.outcomes import best_of, foreseen
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.regression import least
 from solvers.policy.rollout import Walks, walk
@@ -81,6 +81,7 @@ class PolicyPlan(PolicyContents):
             self.class_columns,
             self.class_thresholds,
             self.class_leaves,
+            self.classless,
         )
         prices = np.concatenate([graph.step_costs(node, self.costs) for node in range(len(graph))])
         decisions = Decisions(
@@ -226,8 +227,7 @@ class PolicyPlan(PolicyContents):
         every = range(self.weights.shape[1]) if point >= len(self.tradeoffs) else (member,)
         advantages, sure, actions = [], [], np.zeros(len(rows), dtype=np.int16)
         for k in every:
-            seen = self._classifiers.posteriors(node, k, rows, inputs)
-            judged = self._judged(seen)
+            judged = self._classifiers.posteriors(node, k, rows, inputs)
             features = node_features(self._sensors, self.members[node], judged, rows)
             ahead = self._foreseen(node, judged)
             actions, advantage = self._decisions.choose(node, k, point, features, barred, ahead)
@@ -238,10 +238,6 @@ class PolicyPlan(PolicyContents):
             allowed = mean if barred is None else np.where(barred, np.inf, mean)
             actions = least(allowed, may_stop=self._decisions.may_stop(node))
         return actions, mean, np.mean(sure, axis=0)
-
-    def _judged(self, posteriors: Floats) -> Floats:
-        """Take how likely classes are, (n, C), for that, or, of outcomes, for how good each answer is, (n, M)."""
-        return posteriors @ self.outcomes if self.classless else posteriors
 
     def _foreseen(self, node: int, judged: Floats) -> Floats | float:
         """Tell what is known of advantages, (n, A), without what was learned."""
@@ -281,7 +277,7 @@ class PolicyPlan(PolicyContents):
     def _stop(
         self, node: int, known: Bools, rows: Floats, inputs: Floats, point: int
     ) -> ClassifyDecision | AnswerDecision:
-        judged = self._judged(self._classifiers.answers(node, rows, inputs))
+        judged = self._classifiers.answers(node, rows, inputs)
         best, sure = (each[0] for each in self._answered(judged, known))
         loss, tradeoff = max(0.0, 1.0 - float(sure)), self._tradeoff(point)
         told, ignored = judged[0].tolist(), self._ignored(node, known)
@@ -422,11 +418,11 @@ class PolicyPlan(PolicyContents):
             return actions
 
         walks = walk(self._graph, len(cells), choose)
-        judged = np.zeros((len(cells), len(self.sensors) if self.classless else self.weights.shape[3]))
+        judged = np.zeros((len(cells), self.weights.shape[3]))
         labels = np.zeros(len(cells), dtype=np.int64)
         for node in np.unique(walks.ends).tolist():
             rows = np.flatnonzero(walks.ends == node)
-            judged[rows] = self._judged(self._classifiers.answers(node, cells[rows], inputs[rows]))
+            judged[rows] = self._classifiers.answers(node, cells[rows], inputs[rows])
             labels[rows], _ = self._answered(judged[rows], self.members[node])
         return Ran(labels, judged, walks.costs(self._graph, self.costs), walks)
 

@@ -49,7 +49,7 @@ class Sensors:
         names, owners = _told_by(dataset)
         if isinstance(dataset, Trace):
             classless = not dataset.spec.has_classes
-            classes = () if classless else dataset.classes
+            classes = names if classless else dataset.classes
             labelled = (np.diff(owners, prepend=-1) >= 1) & (not classless)
             if not embeds:
                 return cls(names, owners, labelled, classes, classless=classless)

@@ -19,7 +19,8 @@ def summarize(
     return {
         "unit": plan.unit,
         "rows": plan.rows,
-        "classes": plan.weights.shape[3],
+        "classes": 0 if plan.classless else plan.weights.shape[3],
+        "answers": plan.answers,
         "nodes": len(plan.members),
         "edges": len(plan.targets),
         "graph": plan.graph,

@@ -1,31 +1,24 @@
 """Classifiers whose answers have no classes in common: which of those that were bought is to answer, and how well.
 
-Texts cannot be combined into the answer of a set, so a policy for them returns one of those that it bought. What it
-learns is how good each of them would be. The classes of its classifiers are *outcomes*: which classifiers are right
-together, or how good all their answers are, as groups of rows that are alike in it. A set's classifier says how likely
-each outcome is, given what is known; how good each classifier's answer is expected to be is the mean of its quality
-over the outcomes, weighed by these chances. Stopping is worth the best of that among what was bought, and nothing where
-nothing was: so something always is.
+Texts cannot be combined into the answer of a set, so a policy for them returns one of those that it bought. What is
+learned at a set is therefore how good each classifier's answer is, bought or not, given what is known: the mean of its
+quality, by a ridge regression and trees that lower squared errors. Stopping is worth the best of that among what was
+bought, and nothing where nothing was: so something always is. What acquiring more is worth is known in part without
+learning it, for what is expected of its answer is; what it will tell beside is learned.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from models import DatasetFacts, Fault, FeatureTable, InvalidRequest, Trace, TraceSpec
-from models.arrays import Bools, Floats, Int32s, Int64s
+from models.arrays import Bools, Floats, Int64s
 from models.policy import PolicyOptions
 from solvers.budget_mixture import lower_hull
 from solvers.policy.graph import Graph
 from solvers.policy.losses import Losses
 
-MOST_OUTCOMES = 12
-"""Groups of rows: as many as different patterns where these are few."""
 MOST_SETS = 64
 """Of classifiers that tell how sure they are: sets of these are states, all of them, or the smaller ones."""
 MOST_STATES = 160
@@ -33,52 +26,11 @@ MOST_CLASSIFIERS = 10
 """Of more, those that add most to the best of them under some trade-off are acquired."""
 PRICES = 12
 """Trade-offs under which they may add most."""
-MOST_TRADEOFFS = 24
-"""That are learned for."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Outcomes:
-    """told: (n, M) how good each classifier's answer was; codes: (n,) the outcome of each row; quality: (C, M) how good
-    each classifier's answer is in it, on average."""
-
-    told: Floats
-    codes: Int32s
-    quality: Floats
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Name the outcomes: by number, for they have no other names."""
-        return tuple(str(place) for place in range(len(self.quality)))
-
-    @classmethod
-    def of(cls, quality: Floats, rng: np.random.Generator) -> "Outcomes":
-        """Group rows by how good the answers were, (n, M): by equal patterns, or, of many, by near ones (k-means).
-
-        >>> Outcomes.of(np.array([[1.0, 1.0], [0.0, 1.0], [1.0, 1.0]]), np.random.default_rng(0)).codes.tolist()
-        [1, 0, 1]
-        """
-        patterns, alike = np.unique(quality, axis=0, return_inverse=True)
-        seed = int(rng.integers(2**31))
-        groups = _near(quality, seed) if len(patterns) > MOST_OUTCOMES else alike.ravel()
-        codes = np.unique(groups, return_inverse=True)[1].astype(np.int32)
-        counts = np.bincount(codes)
-        means = np.stack([np.bincount(codes, column) / counts for column in quality.T], axis=1)
-        return cls(quality, codes, np.clip(means, 0.0, 1.0))
-
-
-def outcomes_of(dataset: FeatureTable | Trace, rng: np.random.Generator) -> Outcomes | None:
-    """Group the rows of a trace without classes; None for whatever has classes."""
-    if isinstance(dataset, Trace) and not dataset.spec.has_classes:
-        return Outcomes.of(dataset.quality, rng)
-    return None
-
-
-def _near(quality: Floats, seed: int) -> NDArray[Any]:
-    from sklearn.cluster import KMeans  # here, so that only a fit loads it
-
-    with threadpool_limits(1):  # sums in one order: equal seeds give equal bits
-        return np.asarray(KMeans(MOST_OUTCOMES, n_init=2, random_state=seed).fit_predict(quality))
+def quality_of(dataset: FeatureTable | Trace) -> Floats | None:
+    """Give how good the answers of a trace without classes are, (n, M); None for whatever has classes."""
+    return dataset.quality if isinstance(dataset, Trace) and not dataset.spec.has_classes else None
 
 
 def best_of(expected: Floats, bought: Bools) -> Int64s:
@@ -103,26 +55,19 @@ def foreseen(expected: Floats, bought: Bools, further: Bools) -> Floats:
     return np.stack([now - np.where(each, expected, 0.0).max(axis=1) for each in further], axis=1)
 
 
-def outcome_tradeoffs(spread: Floats, expected: Floats, means: Floats, points: int) -> Floats:
-    """List the trade-offs to build, rising: those under which rows change from one classifier to another.
+def answer_tradeoffs(spread: Floats, expected: Floats, means: Floats) -> Floats:
+    """List the trade-offs to build, rising: some spread evenly, and as many under which rows change classifiers.
 
     What a dearer one is expected to be better by, for a unit of cost that it costs more, differs from row to row, (n,
-    M): trade-offs are quantiles of that over rows and over pairs of neighbours on the hull of classifiers alone.
-    spread: trade-offs that would do else, and do where there is no such pair.
+    M): these are quantiles of that over rows, for each two neighbours on the hull of classifiers alone, means (M,).
     """
     hull = lower_hull(means, 1 - expected.mean(axis=0))
-    rates = [
-        (expected[:, dear] - expected[:, cheap]) / (means[dear] - means[cheap])
-        for cheap, dear in pairwise(hull)
-        if means[dear] > means[cheap]
-    ]
-    if not rates:
-        return spread
-    shares = (np.arange(points) + 0.5) / points
-    wanted = np.concatenate([np.quantile(each, shares) for each in rates])
-    least_rate = float(spread[0]) / 100
-    kept = np.unique(np.clip(wanted, least_rate, float(spread[-1])))
-    return kept if len(kept) <= MOST_TRADEOFFS else np.unique(np.quantile(kept, np.linspace(0, 1, MOST_TRADEOFFS)))
+    pairs = [(cheap, dear) for cheap, dear in pairwise(hull) if means[dear] > means[cheap]]
+    of_each = np.arange(0.5, len(spread)) / len(spread)
+    shares = of_each[:: max(len(pairs), 1)]
+    rates = [(expected[:, dear] - expected[:, cheap]) / (means[dear] - means[cheap]) for cheap, dear in pairs]
+    changing = np.concatenate([spread, *(np.quantile(each, shares) for each in rates)])
+    return np.unique(changing[(changing > 0) & (changing <= spread[-1])])
 
 
 def losses_of(expected: Sequence[Floats], members: Bools, quality: Floats, smoothing: float) -> Losses:
@@ -141,7 +86,7 @@ def losses_of(expected: Sequence[Floats], members: Bools, quality: Floats, smoot
     return Losses(np.array(observed), np.array(learned))
 
 
-def draw_outcome_graph(telling: Bools, costs: Floats, quality: Floats) -> Graph:
+def draw_answer_graph(telling: Bools, costs: Floats, quality: Floats) -> Graph:
     """Draw the DAG. telling: (M,) which classifiers tell how sure they are; costs, quality: (n, M).
 
     What tells nothing is bought last, and alone: whatever was decided behind it could have been decided before. Of the
@@ -189,7 +134,7 @@ def worth_asking(costs: Floats, quality: Floats) -> list[int]:
     return sorted(chosen)
 
 
-def check_outcomes(facts: DatasetFacts, spec: TraceSpec, options: PolicyOptions) -> None:
+def check_answers(facts: DatasetFacts, spec: TraceSpec, options: PolicyOptions) -> None:
     """Refuse what needs classes, and traces in which nothing tells one item from another."""
     needing = {
         "graph": options.graph == "grown" and 'is "grown"',
