@@ -722,7 +722,7 @@ def test_a_policy_of_judged_answers_gives_the_one_that_it_takes(
     assert low - 0.1 <= accuracy_of(told) <= high + 0.1
     for one in told:
         (taken,) = [step for step in one["steps"] if step["accepted"]]
-        assert (one["label"], one["probabilities"], one["degraded"]) == (taken["label"], None, None)
+        assert (one["label"], one["degraded"]) == (taken["label"], None)
         assert 0 < one["confidence"] <= 1
     assert np.mean([one["confidence"] for one in told]) == pytest.approx(accuracy_of(told), abs=0.12)
     models.switch(**{name: "error" for name in COSTS if name != "all"})
@@ -736,13 +736,13 @@ def test_a_chat_with_a_policy_of_judged_answers_is_answered_by_one_of_them(
 ) -> None:
     for name in COSTS:
         server.client.put(f"/v1/endpoints/{name}", json=models.chat_endpoint(name, answer={"kind": "text"}))
-    asked: Any = {"model": f"policy/{judged}@budget={sum(COSTS.values())}", "messages": messages(3), "user": "spell"}
+    asked: Any = {"model": f"policy/{judged}@budget={sum(COSTS.values())}", "messages": messages(3)}
     with client_of(server) as client:
         whole = client.chat.completions.create(**asked)
         chunks = list(client.chat.completions.create(**asked, stream=True))
     text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
-    assert whole.choices[0].message.content == text
-    assert text.startswith("the digit is ")
+    assert text == whole.choices[0].message.content
+    assert text in set(trained().truth)
     route_only = server.client.post("/v1/chat/completions", json=asked | {"parsimony": {"route_only": True}}).json()
     assert route_only["parsimony"]["action"] == "acquire"
     assert (
