@@ -402,10 +402,9 @@ def test_a_policy_of_judged_answers_is_walked_to_the_one_to_take(visit: Visit, a
     assert all_subjects.client.post("/v1/artifacts/import", content=data, headers=headers).status_code == 201
     wait_for(lambda: all_subjects.client.get("/v1/policies/judged/curve").status_code == 200, 10)
     lines = walked(visit.page, "policy", "judged")
-    assert lines[0].startswith("small: 0.98")
-    assert re.fullmatch(
-        r"Take the answer of \w+: [\d.]+\s?% right, or good, as expected\. Spent: [\d.]+ USD\.", lines[-1]
-    )
+    assert lines[0] == "large: answered, for 9 USD"
+    said = r"Take the answer of large: [\d.]+\s?% right, or good, as expected\. Spent: 9 USD\."
+    assert re.fullmatch(said, lines[-1]), lines
     assert visit.complaints == []
     assert all_subjects.client.delete("/v1/artifacts/policy/judged").status_code == 204
     assert all_subjects.client.delete("/v1/datasets/judged").status_code == 204
