@@ -406,5 +406,5 @@ def test_a_policy_of_judged_answers_is_walked_to_the_one_to_take(visit: Visit, a
     said = r"Take the answer of large: [\d.]+\s?% right, or good, as expected\. Spent: 9 USD\."
     assert re.fullmatch(said, lines[-1]), lines
     assert visit.complaints == []
-    assert all_subjects.client.delete("/v1/artifacts/policy/judged").status_code == 204
-    assert all_subjects.client.delete("/v1/datasets/judged").status_code == 204
+    assert all_subjects.client.delete("/v1/artifacts/policy/judged").is_success
+    assert all_subjects.client.delete("/v1/datasets/judged").is_success
