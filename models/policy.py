@@ -33,13 +33,15 @@ class PolicyOptions(Value):
     learner: Learner = Field(
         default="auto",
         description="how a node decides: regression: the cost-to-go of every action by gradient-boosted trees; "
-        "filter_tree: a tournament of weighted logistic regressions; auto: whichever loses less on validation",
+        "filter_tree: a tournament of weighted logistic regressions; auto: whichever loses less on validation, or, "
+        "where answers have no classes, regression, which alone is for these",
     )
     degree: int = Field(default=1, ge=1, le=3, description="the degree of the polynomials in a filter tree")
     answers: Answers = Field(
         default="both",
         description="the classifiers of acquired sets: logistic regression, gradient-boosted trees, or, set by set, "
-        "whichever is best of these two and their geometric mean",
+        "whichever is best of these two and their geometric mean; where answers have no classes, ridge regression, "
+        "trees, or their mean",
     )
     trees: int = Field(
         default=80,
@@ -65,7 +67,7 @@ class PolicyOptions(Value):
         description="which sets of sensors are states: subsets: all of them, or the unions of groups, as in the paper; "
         "grown: those that are worth coming to, found sensor by sensor with one step of look-ahead; auto: grown for "
         "tables of more than 10 features and traces of more than 6 classifiers, unless groups are asked for by subsets "
-        "or subset_cost",
+        "or subset_cost; where answers have no classes, sets of few classifiers, those without confidences last",
     )
     embeddings: bool = Field(
         default=False,

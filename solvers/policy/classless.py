@@ -61,6 +61,8 @@ def answer_tradeoffs(spread: Floats, expected: Floats, means: Floats) -> Floats:
     What a dearer one is expected to be better by, for a unit of cost that it costs more, differs from row to row, (n,
     M): these are quantiles of that over rows, for each two neighbours on the hull of classifiers alone, means (M,).
     """
+    if spread[-1] <= 0:  # nothing costs anything
+        return spread
     hull = lower_hull(means, 1 - expected.mean(axis=0))
     pairs = [(cheap, dear) for cheap, dear in pairwise(hull) if means[dear] > means[cheap]]
     of_each = np.arange(0.5, len(spread)) / len(spread)

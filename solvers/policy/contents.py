@@ -153,14 +153,14 @@ class PolicyContents:
     embedding_axes: Singles = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
     """(d, k) the axes along which it is measured then: the last k of the D columns, which are no sensor's."""
 
-    answers: Literal["combined", "taken"] = "combined"
+    answering: Literal["combined", "taken"] = "combined"
     """taken: the answer is that of a sensor, for answers have no classes in common; the classes are the sensors then,
     and nodes' classifiers tell how good the answer of each is (``classless``)."""
 
     @property
     def classless(self) -> bool:
         """Whether answers have no classes in common."""
-        return self.answers == "taken"
+        return self.answering == "taken"
 
     def embedding(self) -> EmbeddingAxes | None:
         """How an item's embedding becomes columns; None where items have none."""

@@ -152,27 +152,9 @@ def fit(
     learners = _learners(options, is_grown or quality is not None)
     ready = None if quality is None else draw_answer_graph(sensors.telling, costs, quality)
     states, seeds, (start, end, total) = _states(training, options, means, rng, run, len(learners), is_grown, ready)
-    graph = states.graph
-    capped = (is_grown or quality is not None) and learners == ("regression",)
-    caps = caps_of(graph, means) if capped else np.empty(0)
-    losses = _losses(states, training, _smoothing(options, is_grown))
-    trade_offs = tradeoffs_of(options, means)
-    if quality is not None and options.tradeoffs == "auto":
-        trade_offs = answer_tradeoffs(trade_offs, states.posteriors[-1], means)
-    task = Task(
-        options,
-        training,
-        graph,
-        states.posteriors,
-        losses,
-        FixedPoints.of(graph, losses.observed, costs, must_begin=quality is not None),
-        costs,
-        means,
-        np.append(trade_offs, np.full(len(caps), trade_offs[0])),
-        seeds,
-        states.rows,
-        np.append(np.full(len(trade_offs), np.inf), caps),
-    )
+    smoothing, capped = _smoothing(options, is_grown), is_grown and learners == ("regression",)
+    task = _task(options, training, states, costs, means, seeds, smoothing=smoothing, capped=capped)
+    graph = task.graph
     learning = part_of(run.progress, start, end, total)
     learned = [
         learn(task, learner, partial(_tell, learning, len(graph) * at, len(graph) * len(learners), learner))
@@ -191,6 +173,41 @@ def fit(
     )
     summary["traffic"] = passed.model_dump(mode="json")
     return Fitted(plan, summary, worth(dataset, plan.sensors, graph, observed, costs, _points(task, best), rng))
+
+
+def _task(
+    options: PolicyOptions,
+    training: TrainingRows,
+    states: States,
+    costs: Floats,
+    means: Floats,
+    seeds: Sequence[int],
+    *,
+    smoothing: float,
+    capped: bool,
+) -> Task:
+    """Say what stopping costs, and which trade-offs and hard budgets are learned for: the latter where capped, or
+    something must answer."""
+    must_begin, graph = training.quality is not None, states.graph
+    losses = _losses(states, training, smoothing)
+    trade_offs = tradeoffs_of(options, means)
+    if must_begin and options.tradeoffs == "auto":
+        trade_offs = answer_tradeoffs(trade_offs, states.posteriors[-1], means)
+    caps = caps_of(graph, means) if capped or must_begin else np.empty(0)
+    return Task(
+        options,
+        training,
+        graph,
+        states.posteriors,
+        losses,
+        FixedPoints.of(graph, losses.observed, costs, must_begin=must_begin),
+        costs,
+        means,
+        np.append(trade_offs, np.full(len(caps), trade_offs[0])),
+        seeds,
+        states.rows,
+        np.append(np.full(len(trade_offs), np.inf), caps),
+    )
 
 
 def _losses(states: States, training: TrainingRows, smoothing: float) -> Losses:
@@ -358,11 +375,7 @@ def _traffic(task: Task, part: Travelled, learned: LearnedPolicies, points: Sequ
 
 
 def _plan(
-    unit: str,
-    task: Task,
-    members: list[list[Member]],
-    learned: LearnedPolicies,
-    is_grown: bool,
+    unit: str, task: Task, members: list[list[Member]], learned: LearnedPolicies, is_grown: bool
 ) -> tuple[PolicyPlan, TrafficCounts]:
     """Keep the points of the curve that lie on its hull, fixed ones among them, the hard budgets, and nothing of the
     other points; of a grown graph what items took. Tell the traffic, too."""
@@ -420,7 +433,7 @@ def _plan(
         cap_errors=learned.errors[capped].mean(axis=1),
         **_encoding(training.basis.sensors.encoding),
         **_embedding(training.basis.sensors.embedding),
-        answers="combined" if training.quality is None else "taken",
+        answering="combined" if training.quality is None else "taken",
         **decisions,
     )
     return plan, _traffic(task, part, learned, hull)

@@ -241,8 +241,9 @@ class PolicyPlan(PolicyContents):
 
     def _foreseen(self, node: int, judged: Floats) -> Floats | float:
         """Tell what is known of advantages, (n, A), without what was learned."""
-        further = self.members[self._graph.actions_of(node)]
-        return foreseen(judged, self.members[node], further) if self.classless else 0.0
+        if not self.classless:
+            return 0.0
+        return foreseen(judged, self.members[node], self.members[self._graph.actions_of(node)])
 
     def _answered(self, judged: Floats, bought: Bools) -> tuple[Int64s, Floats]:
         """Choose the likeliest class, or of sensors that were bought, (M,), the one whose answer should be best: (n,)

@@ -20,7 +20,7 @@ def summarize(
         "unit": plan.unit,
         "rows": plan.rows,
         "classes": 0 if plan.classless else plan.weights.shape[3],
-        "answers": plan.answers,
+        "answering": plan.answering,
         "nodes": len(plan.members),
         "edges": len(plan.targets),
         "graph": plan.graph,

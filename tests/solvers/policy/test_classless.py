@@ -1,5 +1,6 @@
 """Policies of classifiers whose answers have no classes: which to buy, when to stop, and whose answer to take."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
@@ -268,7 +269,7 @@ def items_of(dataset: Trace, rows: int) -> list[RolloutItem]:
     ]
 
 
-def asked(target: dict[str, float], **known: Any) -> PolicyQuery:
+def asked(target: Mapping[str, float], **known: Any) -> PolicyQuery:
     """Ask for a step."""
     return PolicyQuery.model_validate({**target, **known})
 
@@ -377,7 +378,7 @@ def test_it_is_the_same_from_its_bytes_and_from_its_seed() -> None:
 @pytest.mark.parametrize(
     "broken",
     [
-        {"answers": "combined"},
+        {"answering": "combined"},
         {"classes": ("a", "b")},
         {"labelled": np.ones(1, dtype=np.bool_)},
         {"owners": np.array([-1], dtype=np.int32)},
@@ -392,7 +393,7 @@ def test_somebodys_bytes_that_do_not_fit_are_refused(broken: dict[str, Any]) -> 
 
 def test_its_summary_curve_and_worth_tell_of_single_classifiers() -> None:
     fitted = built()
-    assert (fitted.summary["answers"], fitted.summary["classes"]) == ("taken", 0)
+    assert (fitted.summary["answering"], fitted.summary["classes"]) == ("taken", 0)
     assert fitted.worth is not None
     assert fitted.worth.beside.name in {f"always {CHEAP}", f"always {STRONG}"}
     points = trade_offs(fitted.plan, asked_trace(2000, 5))
@@ -459,3 +460,46 @@ def test_what_is_taken_whatever_it_says_may_be_passed_on_while_it_comes() -> Non
         run(built().plan, PolicyQuery(tradeoff=0.05, item="i"), left=5.0), {CHEAP: text(CHEAP, SURE)}
     )
     assert not first.is_last
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_the_trace_something_answers_within_hard_budgets_and_steps_lead_where_rollouts_do(seed: int) -> None:
+    """Of free, alike, perfect and hopeless classifiers too, one or many, with confidences, embeddings or both."""
+    rng = np.random.default_rng(seed)
+    rows, sensors = int(rng.integers(20, 60)), int(rng.integers(8, 15) if seed == 7 else rng.integers(1, 5))
+    quality = np.full((rows, sensors), 0.5) if seed == 0 else rng.random((rows, sensors)).round(seed % 2)
+    telling = rng.random(sensors) < 0.5
+    classifiers: list[dict[str, Any]] = [
+        {"name": f"m{m}", "cost": float(rng.choice([0, 1, 2, 1e-9, 1e6])), "quality": f"q{m}"}
+        | ({"confidence": f"c{m}"} if telling[m] else {})
+        for m in range(sensors)
+    ]
+    columns = {
+        f"{what}{m}": quality[:, m] if what == "q" else rng.random(rows) for m in range(sensors) for what in "qc"
+    }
+    embeddings = rng.normal(size=(rows, 3)).astype(np.float32)
+    dataset, embeds = _trace(classifiers, columns, embeddings), seed % 3 > 0 or not telling.any()
+    options = PolicyOptions(trees=8, depth=2, folds=2, points=4, embeddings=embeds)
+    plan = fit(dataset, options, np.random.default_rng(0), Run()).plan
+    cells, names = plan.cells_of(dataset), [str(row) for row in range(rows)]
+    cheapest = float(dataset.costs.mean(axis=0).min())
+    top = float(plan.point_bounds[-1])
+    for target in (
+        {},
+        {"budget": float(plan.point_bounds[0])},
+        {"budget": top, "hard_budget": cheapest},
+        {"tradeoff": 0},
+    ):
+        ran = plan.run(cells, names, PolicyTarget(**target))
+        assert (ran.walks.ends > 0).all()
+        assert ran.costs.max() <= target.get("hard_budget", np.inf) * (1 + 1e-9)
+        for row in range(3):
+            acquired: dict[str, float | None] = {}
+            known = {"embedding": embeddings[row].tolist()} if embeds else {}
+            while isinstance(
+                step := plan.decide(asked(target, item=str(row), acquired=acquired, **known)), AcquireDecision
+            ):
+                m = plan.sensors.index(step.sensor)
+                acquired[step.sensor] = float(dataset.confidences[row, m]) if telling[m] else None
+            assert isinstance(step, AnswerDecision)
+            assert plan.sensors.index(step.answer) == ran.labels[row]

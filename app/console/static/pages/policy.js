@@ -231,7 +231,7 @@ page(async ({ solver, name }) => {
   const most = Math.max(...curve.points.map((one) => one.cost_bound));
   const usual = usualOf(curve, record);
   const { spec } = (await datasetOf(record)) ?? { spec: {} };
-  const judged = record.summary.answers === "taken"; // answers without classes: one of them is taken
+  const judged = record.summary.answering === "taken"; // answers without classes: one of them is taken
   const inputsOf = (sensor) => {
     const classifier = spec.classifiers?.find((one) => one.name === sensor);
     if (judged && !classifier?.confidence) return [{ silent: true, label: `${sensor}: its answer, of which the policy hears nothing` }];
