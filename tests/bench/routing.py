@@ -1,9 +1,9 @@
 """Routers of language models, side by side: ``python -m tests.bench.routing``.
 
 Real outcomes of models on MMLU, GSM8K and a mix of nine models, with embeddings of the prompts; a random half learns,
-the other half is routed as a whole within 19 budgets between the cheapest and the dearest model, by a policy prompt by
-prompt. Ours beside RouteLLM's kinds of routers, regressions, the hull of single models, and the truth. Figures are means
-over seeds, with twice their standard error.
+the other half is routed as a whole within 19 budgets between the cheapest and the dearest model; a policy decides for
+each prompt by itself. Ours beside RouteLLM's kinds of routers, regressions, the hull of single models, and the truth.
+Figures are means over seeds, with twice their standard error.
 
 accuracy: mean over the budgets, in per cent. area: what is gained of the way from the cheapest to the best model, over
 budgets (APGR). 50 %, 80 %: the share of the dearest model's cost, less the cheapest's, at which so much of the way is

@@ -114,7 +114,7 @@ function labelOf(node, edges) {
 
 const accuracyOf = (node) => node.right / node.stopped;
 
-/** The dots of nodes: those where items are classified, coloured from the least to the most accurate, and the others. */
+/** The dots of nodes: those where items are answered, coloured from the least to the most accurate, and the others. */
 function dotsOf(traffic, at) {
   const { nodes, edges, rows } = traffic;
   const all = nodes.map((node, place) => ({ ...node, ...at[place], label: labelOf(place, edges) }));
@@ -137,7 +137,7 @@ function dotsOf(traffic, at) {
 
 function dots(nodes, { rows }, marker) {
   const said = ({ sensors, share, stopped, wrong }) =>
-    `${names(sensors)}<br>${percent(share)} of items come here<br>${percent(stopped / rows)} are classified here, ` +
+    `${names(sensors)}<br>${percent(share)} of items come here<br>${percent(stopped / rows)} are answered here, ` +
     `${percent(stopped ? wrong / stopped : 0)} of them wrongly`;
   return {
     x: nodes.map((node) => node.x),
@@ -161,7 +161,7 @@ function dots(nodes, { rows }, marker) {
 function dagFigure(call) {
   const made = figure({
     title: "Ways through the sensors",
-    hint: "a node is what is known of an item; the thicker a way, the more items take it; the larger a node, the more of them are classified there, and the brighter, the more of these rightly",
+    hint: "a node is what is known of an item; the thicker a way, the more items take it; the larger a node, the more of them are answered there, and the brighter, the more of these rightly",
     call,
     wide: true,
     tall: true,
