@@ -33,13 +33,15 @@ class PolicyOptions(Value):
     learner: Learner = Field(
         default="auto",
         description="how a node decides: regression: the cost-to-go of every action by gradient-boosted trees; "
-        "filter_tree: a tournament of weighted logistic regressions; auto: whichever loses less on validation",
+        "filter_tree: a tournament of weighted logistic regressions; auto: whichever loses less on validation, or, "
+        "where answers have no classes, regression, which alone is for these",
     )
     degree: int = Field(default=1, ge=1, le=3, description="the degree of the polynomials in a filter tree")
     answers: Answers = Field(
         default="both",
         description="the classifiers of acquired sets: logistic regression, gradient-boosted trees, or, set by set, "
-        "whichever is best of these two and their geometric mean",
+        "whichever is best of these two and their geometric mean; where answers have no classes, ridge regression, "
+        "trees, or their mean",
     )
     trees: int = Field(
         default=80,
@@ -65,7 +67,7 @@ class PolicyOptions(Value):
         description="which sets of sensors are states: subsets: all of them, or the unions of groups, as in the paper; "
         "grown: those that are worth coming to, found sensor by sensor with one step of look-ahead; auto: grown for "
         "tables of more than 10 features and traces of more than 6 classifiers, unless groups are asked for by subsets "
-        "or subset_cost",
+        "or subset_cost; where answers have no classes, sets of few classifiers, those without confidences last",
     )
     embeddings: bool = Field(
         default=False,
@@ -131,7 +133,8 @@ class Answer(Value):
 Told = Number | str | None
 Acquired = Told | Answer | Annotated[Items[Told], Field(min_length=1, max_length=10_000)]
 """What a sensor told: of a feature its number or category, null where that is missing, or several; of a classifier its
-label, label and confidence, or both by name."""
+label, label and confidence, or both by name; of one whose answers have no classes its confidence, null if it has none.
+"""
 
 
 class PolicyTarget(Value):
@@ -202,7 +205,8 @@ class PolicyQuery(Sent, PolicyTarget):
     acquired: dict[Label, Acquired] = Field(
         default_factory=dict,
         description="what was acquired, by sensor; of a feature its number or category, null where that is missing, or "
-        "a list of these; of a classifier its label, [label, confidence] or {label, confidence}",
+        "a list of these; of a classifier its label, [label, confidence] or {label, confidence}; where answers have no "
+        "classes its confidence, or null if the dataset has none of it",
     )
 
 
@@ -242,7 +246,25 @@ class ClassifyDecision(Value):
     ignored: Items[str] = Field(description=_IGNORED)
 
 
-PolicyDecision = Annotated[AcquireDecision | ClassifyDecision, Field(discriminator="action")]
+class AnswerDecision(Value):
+    """The classifier whose answer is to be taken, where answers have no classes."""
+
+    action: Literal["answer"] = Field(default="answer", description="stop and take an answer that was acquired")
+    answer: str = Field(description="the classifier whose answer to take", examples=["gpt-4"])
+    quality: float = Field(
+        description="how good that answer is expected to be, from 0 to 1: the chance that it is right, or its grade"
+    )
+    qualities: dict[str, float] = Field(
+        description="for each classifier that was acquired how good its answer is expected to be, from 0 to 1"
+    )
+    expected_loss: float = Field(description="what is expected to be lost, 1 less the quality")
+    tradeoff: float | None = Field(
+        description="the trade-off that decided, in errors per unit of cost; null: this classifier always answers"
+    )
+    ignored: Items[str] = Field(description=_IGNORED)
+
+
+PolicyDecision = Annotated[AcquireDecision | ClassifyDecision | AnswerDecision, Field(discriminator="action")]
 
 
 class RolloutItem(Value):
@@ -286,7 +308,10 @@ class Rollout(Value):
     """What became of one item."""
 
     item: str = Field(description="the item's id")
-    label: str = Field(description="the class")
+    label: str | None = Field(description="the class; null where answers have no classes")
+    answer: str | None = Field(
+        default=None, description="where answers have no classes, the classifier whose answer is taken"
+    )
     cost: float = Field(description="what the sensors acquired cost, on average, in the artifact's unit")
     path: Items[str] = Field(description="the sensors acquired, in order")
     time: float | None = Field(
@@ -310,7 +335,8 @@ class PolicyPoint(Value):
     """What one trade-off reaches on items that the member deciding had not learned from."""
 
     tradeoff: float | None = Field(
-        description="what a unit of cost weighs against errors, in errors per unit of cost; null: nothing is acquired"
+        description="what a unit of cost weighs against errors, in errors per unit of cost; null: nothing is acquired, "
+        "or, where answers have no classes, one classifier always answers"
     )
     cost: float = Field(description="what an item cost on average, in the artifact's unit")
     cost_bound: float = Field(
@@ -318,7 +344,8 @@ class PolicyPoint(Value):
         "are held against it"
     )
     error: float = Field(
-        description="the share of items, from 0 to 1, that is classified wrongly: of rows that had not chosen the curve"
+        description="the share of items, from 0 to 1, that is classified wrongly, or, where answers are graded, 1 less "
+        "their mean quality: of rows that had not chosen the curve"
     )
     sensors: float = Field(description="the sensors that an item was told by, on average")
 
@@ -339,7 +366,11 @@ class ClassifyReply(ClassifyDecision, DecisionFacts):
     """The class of the item, together with the artifact that said so."""
 
 
-PolicyReply = Annotated[AcquireReply | ClassifyReply, Field(discriminator="action")]
+class AnswerReply(AnswerDecision, DecisionFacts):
+    """The classifier whose answer is to be taken, together with the artifact that said so."""
+
+
+PolicyReply = Annotated[AcquireReply | ClassifyReply | AnswerReply, Field(discriminator="action")]
 
 
 Count = Annotated[int, Field(ge=0, le=2**53)]

@@ -115,7 +115,11 @@ class Run(Value):
     """The answer to an item, and the way to it."""
 
     label: str | None = Field(description="the answer; null where what was left out leaves none")
-    confidence: float | None = Field(default=None, description="how sure the one that was taken was")
+    confidence: float | None = Field(
+        default=None,
+        description="how sure the one that was taken was; of a policy whose answers have no classes, how good its "
+        "answer is expected to be, from 0 to 1",
+    )
     probabilities: dict[str, float] | None = Field(
         default=None, description="for each class its probability, where the artifact combines answers"
     )

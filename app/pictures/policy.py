@@ -110,7 +110,7 @@ def _explain(axes: Axes, colours: dict[tuple[str, ...], str]) -> None:
         Line2D(
             [], [], marker="o", linestyle="", markersize=9, markeredgecolor="black", color="white", label="come here"
         ),
-        Line2D([], [], marker="o", linestyle="", markersize=6, color="black", label="are classified here"),
+        Line2D([], [], marker="o", linestyle="", markersize=6, color="black", label="are answered here"),
     ]
     axes.legend(
         handles=[*steps, *dots],

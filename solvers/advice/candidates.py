@@ -76,16 +76,16 @@ def _tried(solver: Solver[Any], learned: Dataset, fresh: Dataset, seed: int, run
 
 
 def _allowed(solver: Solver[Any], learned: Dataset) -> list[tuple[Mapping[str, Any], Value]]:
-    """List the trials that a dataset allows, the first in any case, for what refuses that refuses the method."""
+    """List the trials that a dataset allows, or, if it allows none, the first: what refuses that refuses the method."""
     trials = [(params, solver.options.model_validate(dict(params))) for params in solver.trials]
-    allowed, facts = trials[:1], DatasetFacts.of(learned)
-    for params, options in trials[1:]:
+    allowed, facts = list[tuple[Mapping[str, Any], Value]](), DatasetFacts.of(learned)
+    for params, options in trials:
         try:
             solver.check(facts, options)
         except InvalidRequest:
             continue
         allowed.append((params, options))
-    return allowed
+    return allowed or trials[:1]
 
 
 def _limited(run: Run, name: str, until: float) -> Run:

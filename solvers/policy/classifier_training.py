@@ -11,11 +11,11 @@ from threadpoolctl import threadpool_limits
 
 from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from models.policy import Answers, PolicyOptions
-from solvers.policy.node_classifiers import Member, tree_inputs, tree_owners, weigh
+from solvers.policy.node_classifiers import Member, shares_of, tree_inputs, tree_owners, weigh
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.sensors import with_embedding
 from solvers.statistics import softmax
-from solvers.trees.boosting import Binned, Growth, boost_classes
+from solvers.trees.boosting import Binned, Growth, boost, boost_classes
 from solvers.trees.oblivious_trees import STAGE, Forest
 
 R = TypeVar("R")
@@ -24,6 +24,9 @@ RATE, RIDGE = 0.15, 2.0
 """How fast forests of classifiers learn, and how strongly their small leaves are pulled to 0."""
 PENALTY = 1.0
 """The inverse strength of the linear models' ridge penalty, scikit-learn's C."""
+SHRINKAGE, LEFT, SMOOTH = 50.0, 0.003, 30.0
+"""Where quality is learned: the linear models' ridge penalty, what all trees leave of the way to a leaf's mean, and how
+strongly small leaves are pulled to 0."""
 ITERATIONS = 100
 MOSTLY, FEWEST_OF_A_FOLD = 0.95, 20
 """Rows that come to a set are learned from alone if they are a smaller share of all, and so many are in each fold."""
@@ -34,13 +37,15 @@ SHARES = {"linear": (1.0,), "both": (0.5, 0.0, 1.0), "boosted": (0.0,)}
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingRows:
     """The rows that classifiers learn from. cells: (n, D); labels: (n,) below classes; folds: (n,) below K, the fold
-    that each row is in: member k learns from all but fold k."""
+    that each row is in: member k learns from all but fold k; quality: (n, M) where answers have no classes: what is
+    learned then is how good each sensor's answer is, the classes being sensors; None where they have."""
 
     basis: Basis
     cells: Floats
     labels: Int32s
     classes: int
     folds: Int64s
+    quality: Floats | None = None
 
     @property
     def members(self) -> int:
@@ -121,9 +126,9 @@ def _alone(job: Callable[[], R]) -> R:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Seen:
-    """What the classifiers of one set of sensors see, and nothing of the others. labels, folds, classes, members: of
-    the training; own: (F,) bool, its basis functions; places, values: (n, w) of them; columns: (d,) places of its own
-    among those that trees see; inputs: (n, d) of them, binned: the same in bins."""
+    """What the classifiers of one set of sensors see, and nothing of the others. labels, folds, classes, members,
+    quality: of the training; own: (F,) bool, its basis functions; places, values: (n, w) of them; columns: (d,) places
+    of its own among those that trees see; inputs: (n, d) of them, binned: the same in bins."""
 
     labels: Int32s
     folds: Int64s
@@ -135,6 +140,7 @@ class _Seen:
     columns: Int64s
     inputs: Floats
     binned: Binned
+    quality: Floats | None
 
     @classmethod
     def of(cls, training: TrainingRows, chosen: Bools, answers: Answers) -> "_Seen":
@@ -157,6 +163,7 @@ class _Seen:
             columns,
             inputs,
             Binned.of(inputs),
+            training.quality,
         )
 
     def linear(self, member: Member, rows: Bools) -> Floats:
@@ -181,12 +188,20 @@ def _fit_set(seen: _Seen, learn: Bools, options: PolicyOptions, seed: int) -> tu
     fitted, losses = [], np.zeros((seen.members, trees // STAGE + 1, len(shares)))
     for k in range(seen.members):
         rows, judged = learn & (seen.folds != k), learn & (seen.folds == k)
-        weights, intercept = _fit_linear(seen, rows, options.answers != "boosted")
-        growth = Growth(trees, options.depth, RATE, RIDGE)
-        forest = boost_classes(seen.binned.rows(rows), seen.labels[rows], seen.classes, growth, rng)
-        member = Member(weights, intercept, forest)
-        log_losses = partial(_log_losses, seen.linear(member, judged), seen.labels[judged], shares)
-        losses[k] = forest.staged_losses(seen.inputs[judged], log_losses)
+        wanted = options.answers != "boosted"
+        if seen.quality is None:
+            weights, intercept = _fit_linear(seen, rows, wanted)
+            growth = Growth(trees, options.depth, RATE, RIDGE)
+            forest = boost_classes(seen.binned.rows(rows), seen.labels[rows], seen.classes, growth, rng)
+            member = Member(weights, intercept, forest)
+            lost = partial(_log_losses, seen.linear(member, judged), seen.labels[judged], shares)
+        else:
+            weights, intercept = _fit_ridge(seen, seen.quality[rows], rows, wanted)
+            growth = Growth(trees, options.depth, 1 - LEFT ** (1 / max(trees, 1)), SMOOTH)
+            forest = boost(seen.binned.rows(rows), seen.quality[rows], growth, rng)
+            member = Member(weights, intercept, forest)
+            lost = partial(_squares, seen.linear(member, judged), seen.quality[judged], shares)
+        losses[k] = forest.staged_losses(seen.inputs[judged], lost)
         fitted.append(member)
     members, posteriors = [], np.empty((len(seen.labels), seen.classes))
     for k, whole in enumerate(fitted):
@@ -194,7 +209,8 @@ def _fit_set(seen: _Seen, learn: Bools, options: PolicyOptions, seed: int) -> tu
         member = _weighed(whole, shares[share], STAGE * int(stage), options.trees)
         members.append(member)
         rows = seen.folds == k
-        posteriors[rows] = softmax(seen.linear(member, rows) + member.forest.predict(seen.inputs[rows]))
+        told = seen.linear(member, rows) + member.forest.predict(seen.inputs[rows])
+        posteriors[rows] = softmax(told) if seen.quality is None else shares_of(told)
     return [_placed(member, seen.columns) for member in members], posteriors
 
 
@@ -231,6 +247,21 @@ def _fit_linear(seen: _Seen, rows: Bools, wanted: bool) -> tuple[Any, Any]:
     return weights.astype(np.float32), intercept.astype(np.float32)
 
 
+def _fit_ridge(seen: _Seen, quality: Floats, rows: Bools, wanted: bool) -> tuple[Singles, Singles]:
+    """Fit a ridge regression of how good sensors' answers were, (r, M), to some rows: weights (f, M) of the set's
+    functions, intercept (M,). Not wanted, only the means count."""
+    functions = np.zeros((len(quality), len(seen.own)))
+    np.add.at(functions, (np.arange(len(quality))[:, None], seen.places[rows]), seen.values[rows])
+    functions = functions[:, seen.own]
+    means, centre = quality.mean(axis=0), functions.mean(axis=0)
+    weights = np.zeros((functions.shape[1], quality.shape[1]))
+    if wanted and len(weights):
+        centred = functions - centre
+        right = centred.T @ (quality - means)
+        weights = np.linalg.solve(centred.T @ centred + SHRINKAGE * np.eye(len(weights)), right)
+    return weights.astype(np.float32), (means - centre @ weights).astype(np.float32)
+
+
 def _weighed(member: Member, share: float, first: int, trees: int) -> Member:
     """Weigh a member's linear model with a share and the first trees of its forest with the rest, and fill the forest
     up with trees that say 0."""
@@ -244,6 +275,11 @@ def _weighed(member: Member, share: float, first: int, trees: int) -> Member:
     )
     scale = np.float32(share)
     return Member(scale * member.weights, scale * member.intercept, full)
+
+
+def _squares(linear: Floats, quality: Floats, shares: Sequence[float], forest: Singles) -> list[float]:
+    """Tell the squared error for each share that the linear model may count for."""
+    return [float(np.square(shares_of(share * linear + (1 - share) * forest) - quality).sum()) for share in shares]
 
 
 def _log_losses(linear: Floats, labels: Int32s, shares: Sequence[float], forest: Singles) -> list[float]:

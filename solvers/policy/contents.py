@@ -170,6 +170,15 @@ class PolicyContents:
     embedding_axes: Singles = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
     """(d, k) the axes along which it is measured then: the last k of the D columns, which are no sensor's."""
 
+    answering: Literal["combined", "taken"] = "combined"
+    """taken: the answer is that of a sensor, for answers have no classes in common; the classes are the sensors then,
+    and nodes' classifiers tell how good the answer of each is (``classless``)."""
+
+    @property
+    def classless(self) -> bool:
+        """Whether answers have no classes in common."""
+        return self.answering == "taken"
+
     @property
     def points(self) -> int:
         """How many trade-offs, hard budgets and deadlines decisions were learned for."""
@@ -188,7 +197,7 @@ class PolicyContents:
 
     def check(self) -> None:
         """Raise InvalidRequest if the arrays do not fit each other."""
-        told = (_dimensions, _encoding, _embedding, _sensors)
+        told = (_dimensions, _encoding, _embedding, _sensors, _answers)
         for group in (*told, _graph, _classifiers, _forests, _tournaments, _curve, _hard, _timed):
             # Each group relies on those before it.
             broken = [promise for promise, kept in group(self).items() if not kept]
@@ -232,7 +241,7 @@ def _embedding(plan: PolicyContents) -> dict[str, bool]:
         and (d == 0) == (k == 0)
         and bool(np.all(np.abs(plan.embedding_axes) <= MOST_WEIGHT))
         and bool(np.all(np.abs(plan.embedding_centre) <= FARTHEST)),
-        "a column for each axis, after those of sensors": k < len(plan.owners)
+        "a column for each axis, after those of sensors": k < len(plan.owners) + plan.classless
         and bool(np.all(last == m))
         and int(np.sum(plan.owners == m)) == k,
     }
@@ -245,15 +254,30 @@ def _sensors(plan: PolicyContents) -> dict[str, bool]:
         "a cost for each sensor": plan.costs.shape == (m,)
         and bool(np.all((plan.costs >= 0) & (plan.costs <= LARGEST))),
         "columns for each sensor": columns > 0
-        and bool(np.all((starts == 0) | (starts == 1)))
-        and int(plan.owners[0]) == 0
-        and int(plan.owners[~free][-1]) == m - 1,
+        and (
+            bool(np.all((starts == 0) | (starts == 1)))
+            and int(plan.owners[0]) == 0
+            and int(plan.owners[~free][-1]) == m - 1
+            if not plan.classless
+            else bool(np.all(starts[~free] > 0)) and int(plan.owners[0]) >= 0 and int(plan.owners[-1]) <= m
+        ),
         "labels that begin their sensor's columns": labelled.shape == (columns,)
         and bool(np.all(starts[labelled] == 1))
         and not labelled[free].any(),
         "knots that do not fall": plan.knots.shape == (columns, KNOTS)
         and bool(np.all(np.diff(plan.knots, axis=1) >= 0))
         and bool(np.all(np.abs(plan.knots) <= 1e30)),
+    }
+
+
+def _answers(plan: PolicyContents) -> dict[str, bool]:
+    if not plan.classless:
+        return {}
+    return {
+        "sensors whose answers are taken": plan.classes == plan.sensors and plan.weights.shape[3] == len(plan.sensors),
+        "answers without labels and categories": not plan.labelled.any() and not len(plan.cell_owners),
+        "decisions by regression": plan.learner == "regression",
+        "something to acquire first": bool(np.all(plan.offsets[1:2] > 0)),
     }
 
 
@@ -356,7 +380,7 @@ def _curve(plan: PolicyContents) -> dict[str, bool]:
         and bool(np.all(plan.point_costs <= plan.point_bounds)),
         "standard errors of all costs or of none": plan.point_cost_errors.shape in ((0,), plan.tradeoffs.shape)
         and bool(np.all((plan.point_cost_errors >= 0) & (plan.point_cost_errors <= LARGEST))),
-        "a curve that begins at no cost": float(plan.point_bounds[0]) == 0.0,
+        "a curve that begins at no cost": plan.classless or float(plan.point_bounds[0]) == 0.0,
         "errors from 0 to 1": bool(np.all((plan.point_errors >= 0) & (plan.point_errors <= 1))),
         "errors of rows that chose nothing of all points or of none": plan.point_reached.shape
         in ((0, 2), (len(plan.tradeoffs), 2))

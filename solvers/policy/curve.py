@@ -59,7 +59,7 @@ def reached(learned: Sequence[Measured], folds: Int64s, budgets: Floats, confide
         bounds = bounds_of(best.costs[:, rest], confidence)
         hull = lower_hull(bounds, best.errors[:, rest].mean(axis=1))
         for at, budget in enumerate(budgets.tolist()):
-            mixture = Mixture.of(bounds[hull], budget)
+            mixture = Mixture.of(bounds[hull], max(budget, float(bounds[hull[0]])))  # these rows' first may cost more
             first, second = (best.errors[hull[place], own] for place in (mixture.first, mixture.second))
             errors[at, own] = first + mixture.share * (second - first)
     choosing = choosing_rows(folds)

@@ -16,6 +16,17 @@ MOST_AXES = 16
 """Every node looks at all of them, so they are few."""
 MOST_ROWS = 20_000
 """Rows that axes are found by."""
+FEWEST_AXES, ROWS_OF_AN_AXIS = 4, 100
+"""Without classes, where little but the embedding tells items apart, an axis has so many rows, down to so few axes."""
+
+
+def axes_without_classes(rows: int) -> int:
+    """Say how many axes rows without classes carry.
+
+    >>> axes_without_classes(100), axes_without_classes(600), axes_without_classes(5000)
+    (4, 6, 16)
+    """
+    return min(MOST_AXES, max(FEWEST_AXES, rows // ROWS_OF_AN_AXIS))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,14 +37,15 @@ class EmbeddingAxes:
     axes: Singles
 
     @classmethod
-    def of(cls, embeddings: Singles) -> "EmbeddingAxes":
-        """Find the axes of some embeddings, (n, d); any will do where rows are all alike: O(n d min(n, d))."""
+    def of(cls, embeddings: Singles, most: int = MOST_AXES) -> "EmbeddingAxes":
+        """Find the axes of some embeddings, (n, d), ``most`` of them where there are more coordinates; any do where
+        rows are all alike: O(n d min(n, d))."""
         dimensions = embeddings.shape[1]
-        if dimensions <= MOST_AXES:
+        if dimensions <= most:
             return cls(np.zeros(dimensions), np.eye(dimensions, dtype=np.float32))
         some = _near(embeddings[:: 1 + (len(embeddings) - 1) // MOST_ROWS])
         centre = _near(some.mean(axis=0))  # rounding may take a mean a little farther
-        return cls(centre, principal_directions(some - centre, MOST_AXES).astype(np.float32))
+        return cls(centre, principal_directions(some - centre, most).astype(np.float32))
 
     def measure(self, embeddings: Singles | Floats) -> Floats:
         """Tell where embeddings, (n, d), lie: (n, k).

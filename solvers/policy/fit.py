@@ -28,9 +28,18 @@ from solvers.base import Fitted, Progress, Run, part_of
 from solvers.budget_mixture import lower_hull
 from solvers.cell_encoding import CellEncoding
 from solvers.policy.classifier_training import TrainingRows, cut, in_parallel
+from solvers.policy.classless import (
+    answer_tradeoffs,
+    check_answers,
+    draw_answer_graph,
+    foreseen,
+    losses_of,
+    quality_of,
+)
 from solvers.policy.curve import Measured, bounds_of, choosing_rows, reached
 from solvers.policy.embedding_axes import EmbeddingAxes
 from solvers.policy.filter_tree import Tournament, learn_by_filter_tree
+from solvers.policy.fixed_points import FixedPoints
 from solvers.policy.graph import Graph
 from solvers.policy.graph_reduce import reduce_graph
 from solvers.policy.hard_budgets import BUDGETS, DEADLINES, ROUNDING, beyond, limits_of
@@ -90,17 +99,19 @@ class LearnedPolicies:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """All that the nodes' policies are learned from. posteriors: (n, C) for each node, of the member that had not seen
-    the row; costs: (n, M); means: (M,); tradeoffs: (L,); rows: for each node those, (n,), that its policy learns from;
-    caps: (L,) what no item may cost more than, at average prices, and deadlines: (L,) how long it may take; infinite
-    for trade-offs of the curve, which stand first, before those of hard budgets and those of deadlines; set_times: (S,)
-    of nodes."""
+    """All that the nodes' policies are learned from. judged: (n, C) for each node, how likely the classes are by the
+    member that had not seen the row, or (n, M) how good answers without classes are; fixed: points beside those that
+    are learned; costs: (n, M); means: (M,); tradeoffs: (L,); rows: for each node those, (n,), that its policy learns
+    from; caps: (L,) what no item may cost more than, at average prices, and deadlines: (L,) how long it may take;
+    infinite for trade-offs of the curve, which stand first, before those of hard budgets and those of deadlines;
+    set_times: (S,) of nodes."""
 
     options: PolicyOptions
     training: TrainingRows
     graph: Graph
-    posteriors: Sequence[Floats]
+    judged: Sequence[Floats]
     losses: Losses
+    fixed: FixedPoints
     costs: Floats
     means: Floats
     tradeoffs: Floats
@@ -159,24 +170,27 @@ def fit(
     error and cost of all sensors and of none; the traffic under each point of the curve, as of ``TrafficCounts``.
     """
     check(DatasetFacts.of(dataset), options)
-    if int(dataset.labels.max()) == 0:
+    quality = quality_of(dataset)
+    if quality is None and int(dataset.labels.max()) == 0:
         raise InvalidRequest.at(Fault(("dataset",), f"has the one class {dataset.classes[0]!r}, needs at least 2"))
     run.progress(0, 1, "reading the table")
     sensors = Sensors.of(dataset, embeds=options.embeds)
     fetches = int(fetches_of(sensors.names, options.parallel).max()) + 1
-    is_grown = grows(isinstance(dataset, FeatureTable), options, fetches)
+    is_grown = quality is None and grows(isinstance(dataset, FeatureTable), options, fetches)
     prices = Prices.of(dataset, sensors.names, options)  # of all rows: a worst case is not to be missed
     if is_grown and isinstance(dataset, FeatureTable):
         dataset = drawn(dataset, rng)
         prices = replace(Prices.of(dataset, sensors.names, options), times=prices.times)
     cells = sensors.cells(dataset)
     folds = cut(dataset.labels, options.folds, rng)
-    training = TrainingRows(Basis.of(sensors, cells), cells, dataset.labels, int(dataset.labels.max()) + 1, folds)
-    learners = _learners(options, is_grown)
-    states, seeds, (start, end, total) = _states(training, options, prices, rng, run, len(learners), is_grown)
-    losses = Losses.of(states.posteriors, dataset.labels, _smoothing(options, is_grown))
-    task = _task(options, training, states, seeds, losses, prices, is_grown and learners == ("regression",))
-    graph = states.graph
+    outputs = int(dataset.labels.max()) + 1 if quality is None else len(sensors.names)
+    training = TrainingRows(Basis.of(sensors, cells), cells, dataset.labels, outputs, folds, quality)
+    learners = _learners(options, is_grown or quality is not None)
+    ready = None if quality is None else draw_answer_graph(sensors.telling, prices.costs, quality)
+    states, seeds, (start, end, total) = _states(training, options, prices, rng, run, len(learners), is_grown, ready)
+    knows_limits = quality is not None or (is_grown and learners == ("regression",))
+    task = _task(options, training, states, seeds, prices, _smoothing(options, is_grown), knows_limits)
+    graph = task.graph
     learning = part_of(run.progress, start, end, total)
     learned = [
         learn(task, learner, partial(_tell, learning, len(graph) * at, len(graph) * len(learners), learner))
@@ -202,13 +216,16 @@ def _task(
     training: TrainingRows,
     states: States,
     seeds: Sequence[int],
-    losses: Losses,
     prices: Prices,
+    smoothing: float,
     knows_limits: bool,
 ) -> Task:
-    """Put together what is learned from: the trade-offs of the curve, and where limits are learned for hard budgets and
-    deadlines, which are the same where sensors take as long as they cost."""
-    graph, trade_offs = states.graph, tradeoffs_of(options, prices.means)
+    """Put together what is learned from: what stopping costs, the trade-offs of the curve, and where limits are learned
+    for hard budgets and deadlines, which are the same where sensors take as long as they cost."""
+    must_begin, graph = training.quality is not None, states.graph
+    losses, trade_offs = _losses(states, training, smoothing), tradeoffs_of(options, prices.means)
+    if must_begin and options.tradeoffs == "auto":
+        trade_offs = answer_tradeoffs(trade_offs, states.posteriors[-1], prices.means)
     set_times = times_of_sets(graph.members, prices.times, prices.fetches)
     set_costs = graph.members.astype(np.float64) @ prices.means
     caps = limits_of(set_costs, BUDGETS) if knows_limits else np.empty(0)
@@ -221,6 +238,7 @@ def _task(
         graph,
         states.posteriors,
         losses,
+        FixedPoints.of(graph, losses.observed, prices.costs, must_begin=must_begin),
         prices.costs,
         prices.means,
         np.append(trade_offs, np.full(len(caps) + len(deadlines), trade_offs[0])),
@@ -232,6 +250,13 @@ def _task(
     )
 
 
+def _losses(states: States, training: TrainingRows, smoothing: float) -> Losses:
+    """Tell what stopping at each node costs."""
+    if training.quality is None:
+        return Losses.of(states.posteriors, training.labels, smoothing)
+    return losses_of(states.posteriors, states.graph.members, training.quality, smoothing)
+
+
 def _smoothing(options: PolicyOptions, is_grown: bool) -> float:
     """Say how much of a loss is expected, not observed. Of few sets all of it: whether a classifier that has seen a row
     errs on its neighbours leads nodes around that set, and then the row judges them too well. Of a grown graph the
@@ -241,10 +266,10 @@ def _smoothing(options: PolicyOptions, is_grown: bool) -> float:
     return GROWN_SMOOTHING if is_grown else 1.0
 
 
-def _learners(options: PolicyOptions, is_grown: bool) -> tuple[Learner, ...]:
+def _learners(options: PolicyOptions, by_regression: bool) -> tuple[Learner, ...]:
     """Say which learners to try; a grown graph has nodes that know too much for a tournament's polynomials."""
     if options.learner == "auto":
-        return ("regression",) if is_grown else ("regression", "filter_tree")
+        return ("regression",) if by_regression else ("regression", "filter_tree")
     return (options.learner,)
 
 
@@ -256,14 +281,15 @@ def _states(
     run: Run,
     learners: int,
     is_grown: bool,
+    ready: Graph | None,
 ) -> tuple[States, list[int], tuple[int, int, int]]:
     """Grow or enumerate states: these, a seed for each node's policy, and from where to where, of what, the progress of
-    learning is counted."""
+    learning is counted. ready: a graph that is drawn already."""
     if is_grown:
         progress = part_of(run.progress, 0, 60, 100)
         states = grown_states(training, options, prices.means, prices.times, prices.fetches, rng, progress)
         return states, rng.integers(2**32, size=len(states.graph)).tolist(), (60, 99, 100)
-    graph, groups = draw_graph(training, options, prices.means, prices.fetches)
+    graph, groups = draw_graph(training, options, prices.means, prices.fetches) if ready is None else (ready, ())
     seeds = rng.integers(2**32, size=2 * len(graph)).tolist()
     total = len(graph) * (1 + learners) + 1
     fitting = part_of(run.progress, 0, len(graph), total)
@@ -278,17 +304,22 @@ def _kept(plan: PolicyPlan, graph: Graph, observed: Floats) -> Floats:
 
 
 def _measured(task: Task, learned: LearnedPolicies) -> Measured:
-    """Give what rows met under every trade-off that can be a point of the curve."""
+    """Give what rows met under every trade-off, or fixed point, that can be one of the curve."""
+    errors, costs = (np.vstack(each) for each in _with_fixed(task, learned))
+    return Measured(errors, costs, np.append(task.tradeoffs[: task.hard.stop], np.zeros(len(task.fixed))))
+
+
+def _with_fixed(task: Task, learned: LearnedPolicies) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    """Give errors and costs of what was learned and can be a point of the curve, and of the fixed points behind it."""
     able = slice(0, task.hard.stop)
-    errors = np.vstack((learned.errors[able], task.losses.observed[0]))
-    costs = np.vstack((learned.costs[able], np.zeros(errors.shape[1])))
-    return Measured(errors, costs, np.append(task.tradeoffs[able], 0.0))
+    return (learned.errors[able], task.fixed.errors), (learned.costs[able], task.fixed.costs)
 
 
 def _points(task: Task, learned: LearnedPolicies) -> dict[str, Replay]:
-    """Name what each trade-off did with the rows."""
+    """Name what each trade-off did with the rows, and each sensor that is always the one to answer."""
     each = zip(task.tradeoffs[task.curve].tolist(), learned.errors, learned.costs, strict=False)
-    return {f"a trade-off of {tradeoff:.3g}": Replay(1 - errors, costs) for tradeoff, errors, costs in each}
+    points = {f"a trade-off of {tradeoff:.3g}": Replay(1 - errors, costs) for tradeoff, errors, costs in each}
+    return points | task.fixed.replays(task.training.basis.sensors.names, task.graph)
 
 
 def _tell(progress: Progress, before: int, total: int, learner: str, done: int) -> None:
@@ -296,15 +327,15 @@ def _tell(progress: Progress, before: int, total: int, learner: str, done: int) 
 
 
 def check(facts: DatasetFacts, options: PolicyOptions) -> None:
-    """Refuse too few rows, too many sensors to acquire singly, traces without classes, and embeddings that none has."""
+    """Refuse too few rows, too many sensors to acquire singly, embeddings that none has, and of traces without classes
+    what needs them."""
     if facts.rows < MIN_ROWS:
         raise InvalidRequest.at(Fault(("dataset",), f"has {facts.rows} rows, a policy needs at least {MIN_ROWS}"))
-    if isinstance(facts.spec, TraceSpec) and not facts.spec.has_classes:
-        asked = "tell only how good answers were: a policy combines answers, so each of them needs a prediction"
-        raise InvalidRequest.at(Fault(("dataset", "classifiers"), f"{asked}; cascades and portfolios need none"))
     if options.embeds and not (isinstance(facts.spec, TraceSpec) and facts.embedding_dimensions):
         named = "embeddings" if options.embeddings else "embedder"
         raise InvalidRequest.at(Fault((named,), "asks for embeddings, and the dataset has none"))
+    if isinstance(facts.spec, TraceSpec) and not facts.spec.has_classes:
+        return check_answers(facts, facts.spec, options)
     features = facts.spec.features if isinstance(facts.spec, FeaturesSpec) else ()
     sensors = [each.name for each in features] or facts.classifiers
     fetches = int(fetches_of(sensors, options.parallel).max()) + 1
@@ -336,12 +367,15 @@ def learn(task: Task, learner: Learner, tell: Callable[[int], None]) -> LearnedP
 
 def _job(task: Task, learner: Learner, node: int, weights: Floats) -> Callable[[], Regressed | Tournament]:
     training, graph = task.training, task.graph
-    features = node_features(training.basis.sensors, graph.members[node], task.posteriors[node], training.cells)
+    features = node_features(training.basis.sensors, graph.members[node], task.judged[node], training.cells)
     weighed_costs = graph.step_costs(node, task.means)[:, None] * task.tradeoffs
     targets = graph.actions_of(node)
     barred = beyond(graph.members[targets].astype(np.float64) @ task.means, task.caps)
     barred |= beyond(task.set_times[targets], task.deadlines)
     node_training = NodeTraining(features, weights, training.folds, weighed_costs, task.rows[node], barred)
+    if task.fixed.must_begin:
+        ahead = foreseen(task.judged[node], graph.members[node], graph.members[graph.actions_of(node)])
+        node_training = replace(node_training, may_stop=node > 0, foreseen=ahead)
     if learner == "filter_tree":
         return partial(learn_by_filter_tree, node_training, task.options.degree)
     return partial(learn_by_regression, node_training, _growth(task), task.seeds[node])
@@ -382,33 +416,37 @@ def _chosen(chosen: Sequence[Int16s], at: int, node: int, rows: Int64s) -> Int16
 
 
 def _traffic(task: Task, part: Travelled, learned: LearnedPolicies, points: Sequence[int]) -> TrafficCounts:
-    """Pick the ways that rows took under the points of the curve; the one beyond all trade-offs stops at once."""
-    at_once = Passed.at_once(task.graph, int(task.losses.observed[0].sum()))
-    taken = [learned.passed[at] if at < len(task.caps) else at_once for at in points]
+    """Pick the ways that rows took under the points of the curve; those beyond all trade-offs are fixed."""
+    passed = [*learned.passed[: task.hard.stop], *task.fixed.passed]
+    taken = [passed[at] for at in points]
     return counts_of(part.graph, part.of_passed(taken))
 
 
 def _plan(
     unit: str, prices: Prices, task: Task, members: list[list[Member]], learned: LearnedPolicies, is_grown: bool
 ) -> tuple[PolicyPlan, TrafficCounts]:
-    """Keep the points of the curve that lie on its hull, stopping at once among them, the hard budgets and deadlines,
-    and nothing of the other points; of a grown graph what items took. Tell the traffic, too."""
-    training, capped, timed = task.training, task.hard, task.timed
-    stop = task.losses.observed[0].mean()
-    errors = np.append(learned.errors.mean(axis=1), stop)
-    bounds = np.append(bounds_of(learned.costs, task.options.confidence), 0.0)
-    costs, acquired = (np.append(each.mean(axis=1), 0.0) for each in (learned.costs, learned.acquired))
-    # Stopping at once comes first, rather than a trade-off under which nothing pays.
-    first = np.append(len(task.caps), np.arange(capped.stop))
+    """Keep the points of the curve that lie on its hull, fixed ones among them, the hard budgets and deadlines, and
+    nothing of the other points; of a grown graph what items took. Tell the traffic, too."""
+    training, capped, timed, fixed, able = task.training, task.hard, task.timed, len(task.fixed), task.hard.stop
+    all_errors, all_costs = (np.vstack(each) for each in _with_fixed(task, learned))
+    errors, costs = all_errors.mean(axis=1), all_costs.mean(axis=1)
+    bounds = bounds_of(all_costs, task.options.confidence)
+    acquired = np.append(learned.acquired[:able].mean(axis=1), task.fixed.sensors)
+    first = np.roll(np.arange(len(bounds)), fixed)  # a fixed point, rather than a trade-off that reaches the same
     hull: list[int] = first[lower_hull(bounds[first], errors[first])].tolist()
-    tradeoffs, limits = np.append(task.tradeoffs, -1.0), np.append(task.caps, np.inf)
-    points = [*(min(at, len(task.caps) - 1) for at in hull), *range(capped.start, len(task.caps))]
+    tradeoffs = np.append(task.tradeoffs[:able], np.full(fixed, -1.0))
+    limits = np.append(task.caps[:able], np.full(fixed, np.inf))
+    points = [*(min(at, able - 1) for at in hull), *range(capped.start, len(task.caps))]
     used = [learned.passed[at].edges > 0 for at in points] if is_grown else [np.ones_like(task.graph.targets) > 0]
     part = Travelled.of(task.graph, np.any(used, axis=0))
     graph, policies = part.graph, learned.policies
     if is_grown:
         policies = part.of_policies(task.graph, policies)
     together = from_regression if learned.learner == "regression" else from_tournaments
+    decisions = together(graph.offsets, policies, points)
+    if task.fixed.must_begin:
+        fixed_at = {point: at - able for point, at in enumerate(hull) if at >= able}
+        task.fixed.write(decisions, graph, fixed_at)
     classifiers = Classifiers.of(training.basis, graph.members, [members[node] for node in part.nodes.tolist()])
     plan = PolicyPlan(
         unit=unit,
@@ -433,7 +471,7 @@ def _plan(
         point_bounds=bounds[hull],
         point_errors=errors[hull],
         point_sensors=acquired[hull],
-        point_cost_errors=np.append(standard_error_of_mean(learned.costs), 0.0)[hull],
+        point_cost_errors=standard_error_of_mean(all_costs)[hull],
         confidence=task.options.confidence,
         rows=len(training.labels),
         graph="grown" if is_grown else "subsets",
@@ -451,7 +489,8 @@ def _plan(
         deadline_errors=learned.errors[timed].mean(axis=1),
         **_encoding(training.basis.sensors.encoding),
         **_embedding(training.basis.sensors.embedding),
-        **together(graph.offsets, policies, points),
+        answering="combined" if training.quality is None else "taken",
+        **decisions,
     )
     return plan, _traffic(task, part, learned, hull)
 

@@ -76,6 +76,11 @@ class ItemLimits:
             times = times_of_sets(known | self.members[targets], self.times, self.fetches)
         return beyond(costs, budget) | beyond(times, deadline)
 
+    def are_beyond(self, targets: Int32s, target: PolicyTarget) -> Bools:
+        """Tell which nodes, (A,), no item may reach within the limits that are asked for, (A,)."""
+        budget, deadline = self.asked(target)
+        return beyond(self.set_costs[targets], budget) | beyond(self.set_times[targets], deadline)
+
     def bars(self, point: int, target: PolicyTarget) -> bool:
         """Tell whether limits asked for may bar what a point does where it was measured."""
         budget, deadline = self.asked(target)

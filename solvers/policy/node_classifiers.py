@@ -34,7 +34,7 @@ class Member:
 class Classifiers:
     """All members of all S classifiers. weights: (S, K, F, C) float32; intercepts: (S, K, C) float32, which hold the
     forests' base too; columns: (S, K, T, D) int32, thresholds: (S, K, T, D) float64, leaves: (S, K, T, 2^D, C)
-    float32."""
+    float32. classless: whether what they add up to is how good answers are, not logits."""
 
     basis: Basis
     members: Bools
@@ -43,6 +43,7 @@ class Classifiers:
     columns: Int32s
     thresholds: Floats
     leaves: Singles
+    classless: bool = False
     _means: Singles = field(init=False, repr=False)  # (S, F, C), of the members' weights
 
     def __post_init__(self) -> None:
@@ -61,8 +62,8 @@ class Classifiers:
         thresholds = np.array([[each.forest.thresholds for each in of_set] for of_set in classifiers])
         leaves = np.array([[each.forest.leaves for each in of_set] for of_set in classifiers])
         used = int(np.flatnonzero(leaves.any(axis=(0, 1, 3, 4))).max(initial=-1)) + 1
-        trees = (each[:, :, :used].copy() for each in (columns, thresholds, leaves))
-        return cls(basis, members, weights, intercepts, *trees)
+        columns, thresholds, leaves = (each[:, :, :used].copy() for each in (columns, thresholds, leaves))
+        return cls(basis, members, weights, intercepts, columns, thresholds, leaves)
 
     def posteriors(self, node: int, member: int, cells: Floats, inputs: Floats) -> Floats:
         """Tell the probabilities of the classes, (n, C), as one member sees them. inputs: ``tree_inputs`` of the
@@ -73,8 +74,7 @@ class Classifiers:
             self.thresholds[node, member],
             self.leaves[node, member],
         )
-        logits = self._linear(node, self.weights[node, member], cells) + forest.predict(inputs)
-        return softmax(logits)
+        return self._read(self._linear(node, self.weights[node, member], cells) + forest.predict(inputs))
 
     def answers(self, node: int, cells: Floats, inputs: Floats) -> Floats:
         """Tell the probabilities of the classes, (n, C), by the mean of all members' logits."""
@@ -86,11 +86,19 @@ class Classifiers:
             self.leaves[node].reshape(members * trees, 1 << depth, self.leaves.shape[-1]),
         )
         linear = self._linear(node, self._means[node], cells) + self.intercepts[node].mean(axis=0)
-        return softmax(linear + every.predict(inputs) / members)
+        return self._read(linear + every.predict(inputs) / members)
+
+    def _read(self, sums: Floats) -> Floats:
+        return shares_of(sums) if self.classless else softmax(sums)
 
     def _linear(self, node: int, weights: Singles, cells: Floats) -> Floats:
         columns = self.basis.sensors.known_columns(self.members[node])
         return weigh(weights, *self.basis.functions(cells, columns))
+
+
+def shares_of(sums: Floats) -> Floats:
+    """Take what models of how good answers are add up to for that: from 0 to 1."""
+    return np.clip(sums, 0.0, 1.0)
 
 
 def weigh(weights: Singles, places: Int64s, values: Floats) -> Floats:

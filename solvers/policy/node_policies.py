@@ -15,7 +15,8 @@ from solvers.trees.oblivious_trees import Forest
 @dataclass(frozen=True, slots=True, eq=False)
 class Decisions:
     """Edges are counted through all nodes: those of node s are offsets[s] to offsets[s + 1]. prices: (E,) average step
-    costs; tradeoffs: (H + B,), none negative; the others are as in ``PolicyPlan``."""
+    costs; tradeoffs: (H + B,), none negative; must_begin: whether the first node may not stop; the others are as in
+    ``PolicyPlan``."""
 
     offsets: Int32s
     prices: Floats
@@ -28,6 +29,11 @@ class Decisions:
     centres: Floats
     scales: Floats
     matches: Singles
+    must_begin: bool = False
+
+    def may_stop(self, node: int) -> bool:
+        """Tell whether a node may stop."""
+        return node > 0 or not self.must_begin
 
     def advantages(self, node: int, member: int, point: int, features: Floats) -> Floats:
         """Estimate what each action of a node costs more than stopping, its price included, for rows that look like
@@ -40,17 +46,23 @@ class Decisions:
         return np.asarray(forest.predict(features) + self.prices[edges] * self.tradeoffs[point])
 
     def choose(
-        self, node: int, member: int, point: int, features: Floats, barred: Bools | None = None
+        self,
+        node: int,
+        member: int,
+        point: int,
+        features: Floats,
+        barred: Bools | None = None,
+        foreseen: Floats | float = 0.0,
     ) -> tuple[Int16s, Floats]:
         """Choose the action of a node for rows that look like features, (n, d): (n,), 0 stops; and its advantages.
 
         barred: (A,), actions that must not be taken; where one wins a tournament the mean advantages of the others
-        decide.
+        decide. foreseen: (n, A), what of the advantages was not learned.
         """
-        advantages = self.advantages(node, member, point, features)
+        advantages = self.advantages(node, member, point, features) + foreseen
         allowed = advantages if barred is None else np.where(barred, np.inf, advantages)
         if not len(self.matches):
-            return least(allowed), advantages
+            return least(allowed, may_stop=self.may_stop(node)), advantages
         d = features.shape[1]
         edges = slice(int(self.offsets[node]), int(self.offsets[node + 1]))
         inputs = monomials(standardize(features, self.centres[node, :d], self.scales[node, :d]), self.degree)

@@ -12,6 +12,7 @@ from models.arrays import Bools, Floats, Int16s, Int64s
 from models.errors import Infeasible
 from models.policy import (
     AcquireDecision,
+    AnswerDecision,
     ClassifyDecision,
     PolicyPoint,
     PolicyQuery,
@@ -22,8 +23,10 @@ from models.policy import (
 )
 from solvers.base import complete
 from solvers.budget_mixture import Mixture
+from solvers.policy.classless import best_of, foreseen
 from solvers.policy.contents import PolicyContents
 from solvers.policy.graph import Graph
+from solvers.policy.hard_budgets import ROUNDING
 from solvers.policy.item_draw import ItemDraw
 from solvers.policy.item_limits import ItemLimits
 from solvers.policy.node_classifiers import Classifiers, tree_inputs
@@ -38,11 +41,12 @@ from solvers.statistics import standard_error
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ran:
-    """What became of n items. labels: (n,) codes of classes; probabilities: (n, C); costs: (n,) at average prices;
-    walks: the nodes they passed."""
+    """What became of n items. labels: (n,) codes of classes, or, without classes, the sensors that answer; judged: (n,
+    C) how likely the classes are, or (n, M) how good sensors' answers are expected to be; costs: (n,) at average
+    prices; walks: the nodes they passed."""
 
     labels: Int64s
-    probabilities: Floats
+    judged: Floats
     costs: Floats
     walks: Walks
 
@@ -62,7 +66,8 @@ class PolicyPlan(PolicyContents):
 
     def __post_init__(self) -> None:
         self.check()
-        sensors = Sensors(self.sensors, self.owners, self.labelled, self.classes, self.encoding(), self.embedding())
+        told = (self.owners, self.labelled, self.classes, self.encoding(), self.embedding(), self.classless)
+        sensors = Sensors(self.sensors, *told)
         graph = Graph(self.members, self.offsets, self.targets)
         classifiers = Classifiers(
             Basis(sensors, self.knots),
@@ -72,6 +77,7 @@ class PolicyPlan(PolicyContents):
             self.class_columns,
             self.class_thresholds,
             self.class_leaves,
+            self.classless,
         )
         prices = np.concatenate([graph.step_costs(node, self.costs) for node in range(len(graph))])
         decisions = Decisions(
@@ -86,6 +92,7 @@ class PolicyPlan(PolicyContents):
             self.centres,
             self.scales,
             self.matches,
+            self.classless,
         )
         derived = {
             "_limits": ItemLimits.of(self),
@@ -99,24 +106,26 @@ class PolicyPlan(PolicyContents):
         ]
         in_groups = bool(np.any(np.concatenate(steps) > 1))
         with_label = np.isin(self.owners, self.owners[self.labelled])
-        complete(self, {**derived, "_in_groups": in_groups, "_confident": with_label & ~self.labelled})
+        confident = self.owners < len(self.sensors) if self.classless else with_label & ~self.labelled
+        complete(self, {**derived, "_in_groups": in_groups, "_confident": confident})
 
     @property
     def dimensions(self) -> int:
         """The numbers of an item's embedding; 0 where items have none."""
         return len(self.embedding_centre)
 
-    def decide(self, query: PolicyQuery) -> AcquireDecision | ClassifyDecision:
+    def decide(self, query: PolicyQuery) -> AcquireDecision | ClassifyDecision | AnswerDecision:
         """Say what to do next with an item of which some sensors are known; nothing is remembered between calls.
 
         Where sensors are acquired in groups, the item's way is walked again from its start, so that a group that was
         begun is finished. What is known beside the item's way tells only as far as it fills a node: then the answer is
         that of the largest node known in full. Raises InvalidRequest for sensors that are not known here, and for what
-        they cannot have told, or for an embedding that is missing or of another length.
+        they cannot have told, or for an embedding that is missing or of another length; Infeasible, with the numbers,
+        where something has to answer and nothing is within the budget.
         """
         cells, known = self._read(query)
         draw = ItemDraw.of(query.item, self.weights.shape[1])
-        point = self._point(self.mixture(query), draw)
+        point = self._point(self.mixture(query), draw, query)
         rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
 
         def choose(node: int) -> tuple[int, float]:
@@ -129,15 +138,20 @@ class PolicyPlan(PolicyContents):
             way = (node, *choose(node))
         node, target, loss = way
         if target < 0:
-            return self._classify(node, known, rows, inputs, point)
+            return self._stop(node, known, rows, inputs, point)
         return self._acquire(node, known, target, loss, point)
 
-    def classify(self, query: PolicyQuery) -> ClassifyDecision:
-        """Stop here, whatever ``decide`` would go on with: the answer of the largest node that is known in full."""
+    def stop(self, query: PolicyQuery) -> ClassifyDecision | AnswerDecision:
+        """Stop here, whatever ``decide`` would go on with: the answer of the largest node that is known in full.
+
+        Raises InvalidRequest where it would be that of a sensor and none is known.
+        """
         cells, known = self._read(query)
         rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
-        point = self._point(self.mixture(query), ItemDraw.of(query.item, self.weights.shape[1]))
-        return self._classify(self._graph.node_within(known), known, rows, inputs, point)
+        if self.classless and not known.any():
+            raise InvalidRequest.at(Fault(("acquired",), "is empty: there is no answer to take"))
+        point = self._point(self.mixture(query), ItemDraw.of(query.item, self.weights.shape[1]), query)
+        return self._stop(self._graph.node_within(known), known, rows, inputs, point)
 
     def check_told(self, acquired: Mapping[str, Any]) -> None:
         """Raise InvalidRequest for what sensors cannot have told."""
@@ -155,12 +169,21 @@ class PolicyPlan(PolicyContents):
         """Tell whether a sensor is a classifier, which answers a label; raises ValueError for what is no sensor."""
         return bool(self.labelled[self.owners == self.sensors.index(sensor)].any())
 
+    def tells(self, sensor: str) -> bool:
+        """Tell whether a sensor tells anything beside an answer without a class."""
+        return bool(np.any(self.owners == self.sensors.index(sensor)))
+
+    def ends_with(self, sensors: Sequence[str]) -> bool:
+        """Tell whether an item of which just these were acquired is answered by one of them, whatever that tells."""
+        known = np.isin(self.sensors, sensors)
+        return self.classless and len(sensors) == 1 and not len(self._graph.actions_of(self._graph.node_within(known)))
+
     def _is_grown_to(self, known: Bools) -> bool:
         """Tell whether what is known is just a node of a grown graph: no group was begun then."""
         return self.graph == "grown" and bool(np.all(self.members == known, axis=1).any())
 
     def _stops_at_once(self, point: int) -> bool:
-        return point < len(self.tradeoffs) and bool(self.tradeoffs[point] < 0)
+        return not self.classless and point < len(self.tradeoffs) and bool(self.tradeoffs[point] < 0)
 
     def _choice(
         self, node: int, member: int, point: int, rows: Floats, inputs: Floats, barred: Bools | None
@@ -179,19 +202,35 @@ class PolicyPlan(PolicyContents):
         self, node: int, member: int, point: int, rows: Floats, inputs: Floats, barred: Bools | None
     ) -> tuple[Int16s, Floats, Floats]:
         """Choose for rows, (n,), as one member does, and for a hard budget, whose cost is sure whoever decides, as all
-        do on average: actions, advantages (n, A), and how sure the likeliest class is, (n,)."""
+        do on average: actions, advantages (n, A), and how sure the answer would be, (n,)."""
         every = range(self.weights.shape[1]) if point >= len(self.tradeoffs) else (member,)
         advantages, sure, actions = [], [], np.zeros(len(rows), dtype=np.int16)
         for k in every:
-            seen = self._classifiers.posteriors(node, k, rows, inputs)
-            features = node_features(self._sensors, self.members[node], seen, rows)
-            actions, advantage = self._decisions.choose(node, k, point, features, barred)
+            judged = self._classifiers.posteriors(node, k, rows, inputs)
+            features = node_features(self._sensors, self.members[node], judged, rows)
+            ahead = self._foreseen(node, judged)
+            actions, advantage = self._decisions.choose(node, k, point, features, barred, ahead)
             advantages.append(advantage)
-            sure.append(seen.max(axis=1))
+            sure.append(self._answered(judged, self.members[node])[1])
         mean = np.mean(advantages, axis=0)
         if len(advantages) > 1:
-            actions = least(mean if barred is None else np.where(barred, np.inf, mean))
+            allowed = mean if barred is None else np.where(barred, np.inf, mean)
+            actions = least(allowed, may_stop=self._decisions.may_stop(node))
         return actions, mean, np.mean(sure, axis=0)
+
+    def _foreseen(self, node: int, judged: Floats) -> Floats | float:
+        """Tell what is known of advantages, (n, A), without what was learned."""
+        if not self.classless:
+            return 0.0
+        return foreseen(judged, self.members[node], self.members[self._graph.actions_of(node)])
+
+    def _answered(self, judged: Floats, bought: Bools) -> tuple[Int64s, Floats]:
+        """Choose the likeliest class, or of sensors that were bought, (M,), the one whose answer should be best: (n,)
+        of these, and how sure that is; nothing bought answers nothing."""
+        if not self.classless:
+            return judged.argmax(axis=1), judged.max(axis=1)
+        best = best_of(judged, bought)
+        return best, judged[np.arange(len(best)), best] * bool(bought.any())
 
     def _way(self, known: Bools, choose: Callable[[int], tuple[int, float]]) -> tuple[int, int, float] | None:
         """Walk from the start as long as what was chosen is known: the node, target and loss where that ends; None if
@@ -219,15 +258,29 @@ class PolicyPlan(PolicyContents):
             ignored=self._ignored(node, known),
         )
 
-    def _classify(self, node: int, known: Bools, rows: Floats, inputs: Floats, point: int) -> ClassifyDecision:
-        posterior = self._classifiers.answers(node, rows, inputs)[0]
-        best = int(posterior.argmax())
+    def _stop(
+        self, node: int, known: Bools, rows: Floats, inputs: Floats, point: int
+    ) -> ClassifyDecision | AnswerDecision:
+        judged = self._classifiers.answers(node, rows, inputs)
+        best, sure = (each[0] for each in self._answered(judged, known))
+        loss, tradeoff = max(0.0, 1.0 - float(sure)), self._tradeoff(point)
+        told, ignored = judged[0].tolist(), self._ignored(node, known)
+        if self.classless:
+            qualities = {self.sensors[m]: told[m] for m in np.flatnonzero(known).tolist()}
+            return AnswerDecision(
+                answer=self.sensors[best],
+                quality=float(sure),
+                qualities=qualities,
+                expected_loss=loss,
+                tradeoff=tradeoff,
+                ignored=ignored,
+            )
         return ClassifyDecision(
             label=self.classes[best],
-            probabilities=dict(zip(self.classes, posterior.tolist(), strict=False)),
-            expected_loss=max(0.0, 1.0 - float(posterior[best])),
-            tradeoff=self._tradeoff(point),
-            ignored=self._ignored(node, known),
+            probabilities=dict(zip(self.classes, told, strict=False)),
+            expected_loss=loss,
+            tradeoff=tradeoff,
+            ignored=ignored,
         )
 
     def _ignored(self, node: int, known: Bools) -> tuple[str, ...]:
@@ -246,9 +299,11 @@ class PolicyPlan(PolicyContents):
     def mixture(self, target: PolicyTarget) -> Mixture:
         """Find the points of the curve that a trade-off, a budget or an accuracy asks for, or that of a hard budget or
         a deadline where these stand alone; nothing asks for the fewest errors. Raises Infeasible, with the numbers, for
-        an accuracy that none reaches within the budget, and for a deadline shorter than any sensor; InvalidRequest for
-        one where times are not known."""
+        an accuracy that none reaches within the budget, for a deadline shorter than any sensor, and for limits within
+        which nothing answers where something has to; InvalidRequest for a deadline where times are not known."""
         self._limits.refuse(target, self.sensors, self.time_unit or self.unit)
+        if self.classless:
+            self._refuse_unanswerable(target)
         if target.min_accuracy is not None:
             return self._accurate(target.min_accuracy, target.budget)
         if target.budget is not None:
@@ -259,6 +314,20 @@ class PolicyPlan(PolicyContents):
             errors = np.concatenate([self.point_errors, self.cap_errors, self.deadline_errors])
             point = self._limits.point(target, errors)
         return Mixture(point, point, 0.0)
+
+    def _refuse_unanswerable(self, target: PolicyTarget) -> None:
+        """Refuse limits within which no sensor can answer; what an accuracy needs is refused as that."""
+        firsts = self._graph.actions_of(0)
+        cheapest = float(self._limits.set_costs[firsts].min())
+        least = {"hard budget": (target.hard_budget, cheapest)}
+        if target.min_accuracy is None:
+            least["budget"] = target.budget, float(self.point_bounds[0])
+        for name, (amount, cost) in least.items():
+            if amount is not None and amount * (1 + ROUNDING) < cost:
+                raise Infeasible(f"the cheapest answer costs {cost:.6g} {self.unit}, the {name} is {amount:g}")
+        if self._limits.are_beyond(firsts, target).all():
+            within = f"the hard budget of {target.hard_budget:g} and the deadline of {target.deadline:g}"
+            raise Infeasible(f"nothing that answers is within both {within}")
 
     def _accurate(self, wanted: float, budget: float | None) -> Mixture:
         """Take the cheapest point that is accurate enough, by the rows that choose, with a standard error to spare."""
@@ -298,9 +367,19 @@ class PolicyPlan(PolicyContents):
         errors = self.point_reached[:, 1] if others else self.expected_errors
         return 1 - mixed(errors), mixed(self.point_costs), error
 
-    @staticmethod
-    def _point(mixture: Mixture, draw: ItemDraw) -> int:
-        return mixture.second if draw.uniform < mixture.share else mixture.first
+    def _point(self, mixture: Mixture, draw: ItemDraw, target: PolicyTarget) -> int:
+        """Draw a point of a mixture; where one sensor would always answer and a limit bars it, the next one below that
+        may decide."""
+        point = mixture.second if draw.uniform < mixture.share else mixture.first
+        while self.classless and 0 < point < len(self.tradeoffs) and self._is_barred(point, target):
+            point -= 1
+        return point
+
+    def _is_barred(self, point: int, target: PolicyTarget) -> bool:
+        """Tell whether a point is one sensor that always answers and is beyond a limit."""
+        first = self._graph.actions_of(0)
+        own = int(self.base[: len(first), 0, point].argmin())
+        return bool(self.tradeoffs[point] < 0 and self._limits.are_beyond(first, target)[own])
 
     def run(self, cells: Floats, items: Sequence[str], target: PolicyTarget) -> Ran:
         """Walk complete items, cells (n, D) as ``cells_of`` gives them, as ``decide`` would, but node by node."""
@@ -308,7 +387,7 @@ class PolicyPlan(PolicyContents):
         mixture = self.mixture(target)
         alike = mixture.first >= len(self.tradeoffs)  # all members decide together, whatever was drawn
         member = np.array([0 if alike else draw.member for draw in drawn], dtype=np.int64)
-        point = np.array([self._point(mixture, draw) for draw in drawn], dtype=np.int64)
+        point = np.array([self._point(mixture, draw, target) for draw in drawn], dtype=np.int64)
         inputs = tree_inputs(self._sensors, cells)
 
         def choose(node: int, rows: Int64s) -> Int16s:
@@ -321,11 +400,13 @@ class PolicyPlan(PolicyContents):
             return actions
 
         walks = walk(self._graph, len(cells), choose)
-        posteriors = np.zeros((len(cells), self.weights.shape[3]))
+        judged = np.zeros((len(cells), self.weights.shape[3]))
+        labels = np.zeros(len(cells), dtype=np.int64)
         for node in np.unique(walks.ends).tolist():
             rows = np.flatnonzero(walks.ends == node)
-            posteriors[rows] = self._classifiers.answers(node, cells[rows], inputs[rows])
-        return Ran(posteriors.argmax(axis=1), posteriors, walks.costs(self._graph, self.costs), walks)
+            judged[rows] = self._classifiers.answers(node, cells[rows], inputs[rows])
+            labels[rows], _ = self._answered(judged[rows], self.members[node])
+        return Ran(labels, judged, walks.costs(self._graph, self.costs), walks)
 
     def rollouts(self, items: Sequence[RolloutItem], target: PolicyTarget) -> Rollouts:
         """Run complete items through the policy: label, cost and path of each.
@@ -366,7 +447,8 @@ class PolicyPlan(PolicyContents):
         for at, name in enumerate(names):
             yield Rollout(
                 item=name,
-                label=self.classes[int(ran.labels[at])],
+                label=None if self.classless else self.classes[int(ran.labels[at])],
+                answer=self.sensors[int(ran.labels[at])] if self.classless else None,
                 cost=float(ran.costs[at]),
                 path=self.path(ran.walks.nodes[at]),
                 time=self._limits.time_of(self.members[ran.walks.ends[at]]),

@@ -23,7 +23,8 @@ RIDGE = 30.0
 class NodeTraining:
     """What one node learns from. features: (n, d); weights: (n, A + 1, L), stopping first; folds: (n,) which member
     does not learn from the row; weighed_costs: (A, L), what the actions cost on average, times the trade-offs; rows:
-    (n,) bool, those to learn from; barred: (A, L) bool, what must not be done."""
+    (n,) bool, those to learn from; barred: (A, L) bool, what must not be done; may_stop: whether stopping is allowed;
+    foreseen: (n, A) what of advantages is known without learning, None where nothing is."""
 
     features: Floats
     weights: Floats
@@ -31,11 +32,19 @@ class NodeTraining:
     weighed_costs: Floats
     rows: Bools
     barred: Bools
+    may_stop: bool = True
+    foreseen: Floats | None = None
 
     @property
     def advantages(self) -> Floats:
-        """What each action weighs more than stopping, less its price: (n, A, L)."""
-        return np.where(self.barred, 0.0, self.weights[:, 1:] - self.weights[:, :1] - self.weighed_costs)
+        """What each action weighs more than stopping, less its price and what is foreseen: (n, A, L)."""
+        advantages = self.weights[:, 1:] - self.weights[:, :1] - self.weighed_costs
+        return np.where(self.barred, 0.0, advantages - self.offset)
+
+    @property
+    def offset(self) -> Floats | float:
+        """What is foreseen, (n, A, 1), or 0."""
+        return 0.0 if self.foreseen is None else self.foreseen[:, :, None]
 
     @property
     def members(self) -> int:
@@ -55,13 +64,14 @@ class Regressed:
     actions: Int16s
 
 
-def least(advantages: Floats) -> Int16s:
-    """Choose, of advantages with their prices, (n, A, ...), the action that is least if that is below 0, else to stop.
+def least(advantages: Floats, *, may_stop: bool = True) -> Int16s:
+    """Choose, of advantages with their prices, (n, A, ...), the action that is least if that is below 0, else to stop,
+    where that is allowed.
 
-    >>> least(np.array([[0.2, -0.1], [0.2, 0.1]])).tolist()
-    [2, 0]
+    >>> least(np.array([[0.2, -0.1], [0.2, 0.1]])).tolist(), least(np.array([[0.2, 0.1]]), may_stop=False).tolist()
+    ([2, 0], [2])
     """
-    stopping = np.zeros_like(advantages[:, :1])
+    stopping = np.full_like(advantages[:, :1], 0.0 if may_stop else np.inf)
     return np.asarray(np.concatenate([stopping, advantages], axis=1).argmin(axis=1).astype(np.int16))
 
 
@@ -86,9 +96,8 @@ def learn_by_regression(training: NodeTraining, growth: Growth, seed: int) -> Re
     for k, forest in enumerate(forests):
         rows = training.folds == k
         predicted[rows] = forest.predict(training.features[rows]).reshape(-1, *learned.shape[1:])
-    return _put_together(
-        forests, (actions, tradeoffs), least(np.where(training.barred, np.inf, predicted + training.weighed_costs))
-    )
+    allowed = np.where(training.barred, np.inf, predicted + training.weighed_costs + training.offset)
+    return _put_together(forests, (actions, tradeoffs), least(allowed, may_stop=training.may_stop))
 
 
 def _squares(targets: Floats, predicted: Singles) -> float:

@@ -1,15 +1,17 @@
-"""Run an item through a policy: acquire what it asks for, what belongs together at the same time, then classify."""
+"""Run an item through a policy: acquire what it asks for, what belongs together at the same time, then classify; or,
+where answers have no classes, take the one that should be best."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from pydantic import ValidationError
 
-from models.errors import InvalidRequest
-from models.policy import Acquired, AcquireDecision, Answer, PolicyQuery
+from models.errors import Infeasible, InvalidRequest
+from models.policy import Acquired, AcquireDecision, Answer, AnswerDecision, PolicyQuery
 from solvers.policy.plan import PolicyPlan
 from solvers.running import Answer as RunAnswer
-from solvers.running import Call, Heard, Runner, SoFar, no_answer
+from solvers.running import Call, Heard, Runner, SoFar, no_answer, taken
 
 MOST_STEPS = 1000
 """No policy has as many sensors; a plan that is somebody's bytes may ask for ever."""
@@ -27,7 +29,13 @@ def run(plan: PolicyPlan, query: PolicyQuery, *, left: float, without: frozenset
     reasons: list[str] = []
     lost, in_vain, costs = set(without), 0.0, dict(zip(plan.sensors, plan.costs.tolist(), strict=True))
     for _ in range(MOST_STEPS):
-        decision = plan.decide(_less(query, in_vain).model_copy(update={"acquired": acquired}))
+        try:
+            decision = plan.decide(_less(query, in_vain).model_copy(update={"acquired": acquired}))
+        except Infeasible:
+            if not in_vain:
+                raise
+            reasons.append("nothing else is within what is left of the hard budget")
+            break
         if not isinstance(decision, AcquireDecision):
             break
         wanted = tuple(name for name in (decision.sensor, *decision.then) if name not in acquired)
@@ -37,21 +45,25 @@ def run(plan: PolicyPlan, query: PolicyQuery, *, left: float, without: frozenset
         if not wanted or left <= 0:
             reasons += ["the time was over"] if left <= 0 else []
             break
-        back = yield Call(wanted, left)
+        back = yield Call(wanted, left, is_last=not acquired and plan.ends_with(wanted))
         left = back.left
         so_far.heard += back.heard
         for one in back.heard:
             said, why = _told(plan, one)
-            if said is not None:
-                acquired[one.name] = said
-            else:
+            acquired |= said
+            if not said:
                 lost.add(one.name)
                 in_vain += costs[one.name] if one.is_paid or one.error is None else 0.0
                 reasons += [f"{one.name}: {why}"] if why else []
     why_less = "; ".join(dict.fromkeys(filter(None, (so_far.failures, *reasons)))) or None
     if why_less is not None and not acquired:
+        if plan.classless and any(one.label is not None for one in so_far.heard):
+            return so_far.most_confident(left, "; ".join(dict.fromkeys(reasons)))
         raise no_answer(left, why_less)
-    decided = plan.classify(query.model_copy(update={"acquired": acquired}))
+    decided = plan.stop(query.model_copy(update={"acquired": acquired}))
+    if isinstance(decided, AnswerDecision):
+        heard = next(one for one in so_far.heard if one.name == decided.answer and one.error is None)
+        return replace(taken(heard, why_less), confidence=decided.quality)
     probability = decided.probabilities[decided.label]
     return RunAnswer(decided.label, probability, None, decided.probabilities, why_less)
 
@@ -77,16 +89,17 @@ def _cheapest(plan: PolicyPlan, query: PolicyQuery, lost: set[str], in_vain: flo
     return (min(able)[1],) if able else ()
 
 
-def _told(plan: PolicyPlan, heard: Heard) -> tuple[Acquired | None, str | None]:
-    """Give what a sensor told as the policy takes it; or why it cannot, None where the call has failed already."""
+def _told(plan: PolicyPlan, heard: Heard) -> tuple[dict[str, Acquired], str | None]:
+    """Give what a sensor told as the policy takes it, by its name; or nothing, and why the policy cannot take it, None
+    where the call has failed already."""
     if heard.error is not None:
-        return None, None
+        return {}, None
     try:
         said = _said(plan, heard)
         plan.check_told({heard.name: said})
     except (InvalidRequest, ValidationError):
-        return None, "it told what this policy cannot take"
-    return said, None
+        return {}, "it told what this policy cannot take"
+    return {heard.name: said}, None
 
 
 def _said(plan: PolicyPlan, heard: Heard) -> Acquired:
@@ -95,4 +108,6 @@ def _said(plan: PolicyPlan, heard: Heard) -> Acquired:
         return heard.values[0] if len(heard.values) == 1 else heard.values
     if heard.label is None:
         raise InvalidRequest("it said nothing")
+    if plan.classless:
+        return heard.confidence if plan.tells(heard.name) else None
     return Answer(label=heard.label, confidence=heard.confidence) if plan.is_labelled(heard.name) else heard.label

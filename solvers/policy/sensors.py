@@ -1,8 +1,9 @@
 """Sensors and what they tell, as one table of numbers: features of a table, or the answers in a trace.
 
-A sensor owns columns. A classifier of a trace owns the code of its label and, if it has one, its confidence; a feature
-owns its columns. From here on nothing asks which of the two a sensor is. The last columns may be those of an embedding,
-which is no sensor's: it is known of every item before anything is acquired.
+A sensor owns columns. A classifier of a trace owns the code of its label and, if it has one, its confidence; without
+classes, its confidence alone, if any; a feature owns its columns. From here on nothing asks which of these a sensor is.
+The last columns may be those of an embedding, which is no sensor's: it is known of every item before anything is
+acquired.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from models.columns import FARTHEST
 from models.cost import cost_function
 from models.policy import Answer
 from solvers.cell_encoding import CellEncoding, finite
-from solvers.policy.embedding_axes import EmbeddingAxes
+from solvers.policy.embedding_axes import MOST_AXES, EmbeddingAxes, axes_without_classes
 
 UNKNOWN = -1.0
 """The code of a label of another dataset that no item of the trace has and no classifier has answered."""
@@ -31,7 +32,8 @@ class Sensors:
     """What M sensors tell, in D columns. names: (M,); owners: (D,) int32, rising, the sensor of each column, M where it
     is of an embedding; labelled: (D,) bool, which columns hold labels, each the first of its sensor's; classes: what
     the codes stand for; encoding: how categories and missing cells become numbers; None where there are none;
-    embedding: the axes along which embeddings are measured; None where items have none."""
+    embedding: the axes along which embeddings are measured; None where items have none; classless: whether
+    sensors are classifiers whose answers have no classes: these tell a confidence, or nothing."""
 
     names: tuple[str, ...]
     owners: Int32s
@@ -39,19 +41,24 @@ class Sensors:
     classes: tuple[str, ...]
     encoding: CellEncoding | None = None
     embedding: EmbeddingAxes | None = None
+    classless: bool = False
 
     @classmethod
     def of(cls, dataset: FeatureTable | Trace, *, embeds: bool = False) -> "Sensors":
         """List the sensors of a dataset; embeds: whether the embeddings of a trace are known, too."""
         names, owners = _told_by(dataset)
         if isinstance(dataset, Trace):
-            labelled = np.diff(owners, prepend=-1) == 1
+            classless = not dataset.spec.has_classes
+            classes = names if classless else dataset.classes
+            labelled = (np.diff(owners, prepend=-1) >= 1) & (not classless)
             if not embeds:
-                return cls(names, owners, labelled, dataset.classes)
-            axes = EmbeddingAxes.of(dataset.embeddings)
+                return cls(names, owners, labelled, classes, classless=classless)
+            most = axes_without_classes(dataset.rows) if classless else MOST_AXES
+            axes = EmbeddingAxes.of(dataset.embeddings, most)
             free = axes.axes.shape[1]
             owners = np.append(owners, np.full(free, len(names), dtype=np.int32))
-            return cls(names, owners, np.append(labelled, np.zeros(free, dtype=np.bool_)), dataset.classes, None, axes)
+            labelled = np.append(labelled, np.zeros(free, dtype=np.bool_))
+            return cls(names, owners, labelled, classes, None, axes, classless)
         encoding = CellEncoding.of(dataset, owners)
         if encoding is not None:
             owners = np.repeat(owners, encoding.widths)
@@ -61,6 +68,11 @@ class Sensors:
     def told(self) -> Int32s:
         """The sensor of each number, label or category that callers tell of sensors: (d,)."""
         return self.owners[self.owners < len(self.names)] if self.encoding is None else self.encoding.owners
+
+    @property
+    def telling(self) -> Bools:
+        """Which sensors own columns, (M,): the others, without classes, tell nothing but their answer."""
+        return np.isin(np.arange(len(self.names)), self.owners)
 
     def columns_of(self, members: Sequence[int] | NDArray[Any]) -> Int64s:
         """List the columns of some sensors.
@@ -85,19 +97,20 @@ class Sensors:
         Raises InvalidRequest if the dataset does not have these sensors.
         """
         names, told = _told_by(dataset)
+        kind = _kind(isinstance(dataset, Trace), isinstance(dataset, Trace) and not dataset.spec.has_classes)
+        own = _kind(self.classless or bool(self.labelled.any()), self.classless)
+        if names == self.names and kind != own:
+            raise InvalidRequest.at(Fault(("dataset",), f"is {kind}; the policy was built from {own}"))
         if names != self.names or not np.array_equal(told, self.told):
             asked = f"has the sensors {', '.join(names)}; the policy's are {', '.join(self.names)}"
             raise InvalidRequest.at(Fault(("dataset",), asked))
-        kinds = ("a trace", "a table of features")
-        own, other = kinds if self.labelled.any() else kinds[::-1]
-        if isinstance(dataset, Trace) != (own == "a trace"):
-            raise InvalidRequest.at(Fault(("dataset",), f"is {other}; the policy was built from {own}"))
         if isinstance(dataset, FeatureTable):
             return self._cells_of_features(dataset)
         code = {name: float(place) for place, name in enumerate(self.classes)}
         codes = np.array([code.get(name, UNKNOWN) for name in dataset.classes])
         cells = np.empty((dataset.rows, len(self.owners)))
-        cells[:, self.labelled] = codes[dataset.predictions]
+        if not self.classless:
+            cells[:, self.labelled] = codes[dataset.predictions]
         free = self.owners == len(self.names)
         sure = dataset.confidences[:, self.owners[~self.labelled & ~free]]
         cells[:, ~self.labelled & ~free] = np.clip(sure, -FARTHEST, FARTHEST)
@@ -163,6 +176,8 @@ class Sensors:
         """Turn what one sensor told into numbers; raises ValueError, with what is wrong."""
         if self.encoding is not None:
             return self._encoded(self.encoding, answer, int(self.owners[columns[0]]))
+        if self.classless:
+            return _confidence(answer, tells=bool(len(columns)))
         labelled = bool(self.labelled[columns[0]])
         values = _listed(answer, labelled=labelled, width=len(columns))
         if len(values) != len(columns):
@@ -199,11 +214,27 @@ def _told_by(dataset: FeatureTable | Trace) -> tuple[tuple[str, ...], Int32s]:
     """Name the sensors of a dataset, and tell whose each number, label or category is: (M,), (d,)."""
     if isinstance(dataset, Trace):
         names = tuple(each.name for each in dataset.spec.classifiers)
-        widths = [1 if each.confidence is None else 2 for each in dataset.spec.classifiers]
+        labels = int(dataset.spec.has_classes)
+        widths = [labels + (each.confidence is not None) for each in dataset.spec.classifiers]
     else:
         names = tuple(each.name for each in dataset.spec.features)
         widths = [len(each.columns) for each in dataset.spec.features]
     return names, np.repeat(np.arange(len(names), dtype=np.int32), widths)
+
+
+def _kind(is_trace: bool, classless: bool) -> str:
+    return "a trace without classes" if classless else "a trace" if is_trace else "a table of features"
+
+
+def _confidence(answer: Any, *, tells: bool) -> list[float]:
+    """Read what a classifier without classes told; raises ValueError for what is no confidence where one must be."""
+    if not tells:
+        if answer is not None:
+            raise ValueError(f"must be null, for the dataset had no confidence of it; it is {answer!r}")
+        return []
+    if isinstance(answer, bool) or not isinstance(answer, int | float):
+        raise ValueError(f"must be its confidence, a number, for its answers have no classes; it is {answer!r}")
+    return [finite(answer)]
 
 
 def _listed(answer: Any, *, labelled: bool, width: int) -> list[Any]:

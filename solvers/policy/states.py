@@ -105,9 +105,13 @@ def enumerated_states(
     def tell(done: int) -> None:
         progress(done, len(graph), f"{done} of {len(graph)} classifiers are fitted")
 
-    members, posteriors = train(training, graph.members, options, seeds, tell)
+    known = graph.members & training.basis.sensors.telling  # sets that tell the same share a classifier
+    place = {key: at for at, key in enumerate(dict.fromkeys(each.tobytes() for each in known))}
+    of_nodes = [place[each.tobytes()] for each in known]
+    first = [of_nodes.index(at) for at in range(len(place))]
+    members, posteriors = train(training, known[first], options, [seeds[node] for node in first], tell)
     every = np.ones(len(training.labels), dtype=np.bool_)
-    return States(graph, members, posteriors, [every] * len(graph))
+    return States(graph, [members[at] for at in of_nodes], [posteriors[at] for at in of_nodes], [every] * len(graph))
 
 
 def draw_graph(

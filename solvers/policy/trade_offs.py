@@ -17,6 +17,9 @@ def trade_offs(plan: PolicyPlan, dataset: FeatureTable | Trace) -> list[TradeOff
     points = []
     for budget in plan.point_bounds.tolist():
         ran = plan.run(cells, items, PolicyTarget(budget=budget))
-        right = np.equal(ran.labels, dataset.labels).astype(np.float64)
+        if isinstance(dataset, Trace) and plan.classless:
+            right = dataset.quality[np.arange(dataset.rows), ran.labels]
+        else:
+            right = np.equal(ran.labels, dataset.labels).astype(np.float64)
         points.append(TradeOff({"budget": budget}, Replay(right, ran.walks.costs(graph, costs))))
     return points

@@ -25,14 +25,14 @@ MOST_ROWS = 2**53
 @dataclass(frozen=True, slots=True, eq=False)
 class Passed:
     """What one trade-off did with the rows. edges: (E,) how many took each edge; wrong: (S,) how many were answered
-    wrongly at each node."""
+    wrongly at each node: graded answers where they lost more than half."""
 
     edges: Int64s
     wrong: Int64s
 
     @classmethod
     def of(cls, graph: Graph, walks: Walks, observed: Floats) -> "Passed":
-        """Count walks. observed: (S, n), 1 where a node's answer is wrong.
+        """Count walks. observed: (S, n), what a node's answer lost, 1 where it is wrong.
 
         >>> walks = Walks(np.array([1, 0]), np.array([[0, 1], [0, -1]]))
         >>> passed = Passed.of(Graph.of(1), walks, np.array([[0.0, 1.0], [0.0, 0.0]]))
@@ -42,17 +42,10 @@ class Passed:
         before, after = walks.nodes[:, :-1], walks.nodes[:, 1:]
         moved = after >= 0
         edges = np.searchsorted(_keys(graph), before[moved] * len(graph) + after[moved])
-        errors = observed[walks.ends, np.arange(len(walks.ends))] > 0
+        errors = observed[walks.ends, np.arange(len(walks.ends))] > 0.5
         return cls(
             np.bincount(edges, minlength=len(graph.targets)), np.bincount(walks.ends[errors], minlength=len(graph))
         )
-
-    @classmethod
-    def at_once(cls, graph: Graph, wrong: int) -> "Passed":
-        """Count rows that all stop at the empty set, so many of them answered wrongly."""
-        errors = np.zeros(len(graph), dtype=np.int64)
-        errors[0] = wrong
-        return cls(np.zeros(len(graph.targets), dtype=np.int64), errors)
 
 
 def _keys(graph: Graph) -> Int64s:

@@ -26,6 +26,8 @@ def worth(
     each trade-off of the curve, by what it is called, did with the rows.
     """
     parts = halves(dataset.rows, rng)
+    if isinstance(dataset, Trace) and not dataset.spec.has_classes:
+        return worth_of_most_useful(points, Alternatives.of(each_alone(dataset, np.arange(dataset.rows))), parts, rng)
     alone = {
         _name(sensors, graph.members[node]): Replay(
             1 - observed[node], np.asarray((graph.members[node] * costs).sum(axis=1))

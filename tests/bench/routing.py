@@ -1,10 +1,10 @@
 """Routers of language models, side by side: ``python -m tests.bench.routing``.
 
 Real outcomes of models on MMLU, GSM8K and a mix of nine models, with embeddings of the prompts; a random half learns,
-the other half is routed as a whole within 19 budgets between the cheapest and the dearest model. Ours beside RouteLLM's
-kinds of routers, regressions, the hull of single models, and the truth. Figures are means over seeds, with twice their
-standard error. On FrugalML's traces, whose services give labels and confidences but no embeddings: the policy, cascades
-and the portfolio beside FrugalML's own figures, on its five splits.
+the other half is routed as a whole within 19 budgets between the cheapest and the dearest model; a policy decides for
+each prompt by itself. Ours beside RouteLLM's kinds of routers, regressions, the hull of single models, and the truth.
+Figures are means over seeds, with twice their standard error. On FrugalML's traces, whose services give labels and
+confidences but no embeddings: the policy, cascades and the portfolio beside FrugalML's own figures, on its five splits.
 
 accuracy: mean over the budgets, in per cent. area: what is gained of the way from the cheapest to the best model, over
 budgets (APGR). 50 %, 80 %: the share of the dearest model's cost, less the cheapest's, at which so much of the way is
@@ -23,9 +23,11 @@ from rich.console import Console
 from rich.table import Table
 
 from models import Trace, TraceSpec
-from models.arrays import Floats, Singles
+from models.arrays import Floats, Int64s, Singles
+from models.policy import PolicyOptions, PolicyTarget
 from models.portfolio import PortfolioOptions
 from solvers import Run
+from solvers.policy import fit as fit_policy
 from solvers.portfolio import fit
 from solvers.portfolio.baselines import by_values
 from tests.bench import _policy_traces as frugalml
@@ -89,7 +91,17 @@ def curves(outcomes: Outcomes, seed: int, rows: int | None) -> dict[str, Floats]
     found = {f"{OURS} ({plan.estimator})": reached(plan.estimate(asked), right, costs)}
     for name, router in ROUTERS.items():
         found[name] = reached(router(outcomes.vectors[learned], outcomes.right[learned], asked, seed), right, costs)
+    found["a policy"] = by_policy(outcomes, learned, fresh, seed)
     return found | {"oracle": reached(right, right, costs)}
+
+
+def by_policy(outcomes: Outcomes, learned: Int64s, fresh: Int64s, seed: int) -> Floats:
+    """Let a policy decide for each prompt by itself, and say how right that was: (b,)."""
+    plan = fit_policy(outcomes.trace(learned), PolicyOptions(embeddings=True), np.random.default_rng(seed), Run()).plan
+    cells, names = plan.cells_of(outcomes.trace(fresh)), [str(row) for row in fresh.tolist()]
+    right, rows = outcomes.right[fresh], np.arange(len(fresh))
+    answered = [plan.run(cells, names, PolicyTarget(budget=budget)).labels for budget in budgets_of(outcomes.costs)]
+    return np.array([right[rows, labels].mean() for labels in answered])
 
 
 def measure(name: str, seeds: int, rows: int | None, folder: Path | None) -> Iterator[Table]:

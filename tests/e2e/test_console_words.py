@@ -5,12 +5,16 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from app.store import codec
+from models import TraceSpec, dataset_from_columns
 from tests.e2e import visits
 from tests.e2e.test_console import KEY, PAGES, settle, start_build
 from tests.e2e.visits import Visit
+from tests.support.replays import built
 from tests.support.samples import feature_columns, to_csv, trace_upload
 from tests.support.servers import Server, wait_for
 
@@ -195,9 +199,9 @@ def test_charts_of_very_small_costs_keep_the_rules_of_the_page(visit: Visit, all
     assert all_subjects.client.delete("/v1/datasets/cheap").status_code == 204
 
 
-def walked(page: Page, solver: str) -> list[str]:
+def walked(page: Page, solver: str, name: str = "plan") -> list[str]:
     """Walk an item through, and give what is said of each step."""
-    page.goto(f"/artifacts/{solver}/plan")
+    page.goto(f"/artifacts/{solver}/{name}")
     still(page)
     walk = page.get_by_role("region", name="Walk one item through")
     while not walk.get_by_role("button", name="Another item").is_visible():
@@ -376,3 +380,31 @@ def test_a_trace_of_judged_answers_has_no_classes_to_draw(visit: Visit, all_subj
     expect(visit.page.locator("#facts")).to_contain_text("none: answers are judged")
     expect(visit.page.get_by_role("region", name="Classes")).to_have_count(0)
     assert all_subjects.client.delete("/v1/datasets/judged").status_code == 204
+
+
+def test_a_policy_of_judged_answers_is_walked_to_the_one_to_take(visit: Visit, all_subjects: Server) -> None:
+    rng = np.random.default_rng(0)
+    sure = rng.random(200).round(2)
+    columns = {"small": (rng.random(200) < sure).astype(int), "large": np.ones(200, dtype=int), "sure": sure}
+    classifiers: list[dict[str, Any]] = [
+        {"name": "small", "correct": "small", "cost": 1.0, "confidence": "sure"},
+        {"name": "large", "correct": "large", "cost": 9.0},
+    ]
+    spec = {"kind": "trace", "unit": "USD", "classifiers": classifiers}
+    dataset = dataset_from_columns(TraceSpec.model_validate(spec), columns)
+    live = built("policy", dataset, trees=16, depth=2)
+    lists = {name: column.tolist() for name, column in columns.items()}
+    about = {"solver": "policy", "name": "judged", "dataset": "judged", "dataset_sha256": "", "seed": 0}
+    data = codec.encode(live.plan, {**about, "params": {}, "unit": "USD", "summary": live.record.summary})
+    files: dict[str, Any] = {"spec": (None, json.dumps(spec)), "table": ("table.csv", to_csv(lists), "text/csv")}
+    assert all_subjects.client.put("/v1/datasets/judged", files=files).status_code == 201
+    headers = {"content-type": "application/octet-stream"}
+    assert all_subjects.client.post("/v1/artifacts/import", content=data, headers=headers).status_code == 201
+    wait_for(lambda: all_subjects.client.get("/v1/policies/judged/curve").status_code == 200, 10)
+    lines = walked(visit.page, "policy", "judged")
+    assert lines[0] == "large: answered, for 9 USD"
+    said = r"Take the answer of large: [\d.]+\s?% right, or good, as expected\. Spent: 9 USD\."
+    assert re.fullmatch(said, lines[-1]), lines
+    assert visit.complaints == []
+    assert all_subjects.client.delete("/v1/artifacts/policy/judged").is_success
+    assert all_subjects.client.delete("/v1/datasets/judged").is_success

@@ -1,8 +1,10 @@
 """The policy over HTTP: steps without state, rollouts, the curve; from a trace and from a table of features."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from app.store.codec import decode, encode, read_manifest
@@ -170,3 +172,96 @@ def test_bad_rollouts_are_refused_by_the_item(asking: Server) -> None:
     assert "items.1.sensors: lack 'fast'" in reply.json()["detail"]
     many = asking.client.post(f"{PATH}/rollouts", json={"items": [{"sensors": {}}] * 101})
     assert is_problem(many, 413, "payload-too-large")
+
+
+JUDGED = "/v1/policies/judged"
+
+
+def judged_rows(rows: int, seed: int) -> dict[str, Any]:
+    """Draw how good the answers of two language models were, the small one of which tells how sure it is."""
+    rng = np.random.default_rng(seed)
+    sure = rng.random(rows).round(3)
+    return {
+        "small": (rng.random(rows) < 0.2 + 0.75 * sure).astype(int),
+        "large": (0.7 + 0.3 * rng.random(rows)).round(2),
+        "small sure": sure,
+    }
+
+
+@pytest.fixture(scope="module")
+def judged(asking: Server) -> Server:
+    """Add a policy of language models whose answers were judged, not told."""
+    classifiers = [
+        {"name": "small", "cost": 0.001, "correct": "small", "confidence": "small sure"},
+        {"name": "large", "cost": 0.03, "quality": "large"},
+    ]
+    spec = {"kind": "trace", "unit": "USD", "classifiers": classifiers}
+    columns = judged_rows(300, 0)
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+    files = {"spec": (None, json.dumps(spec), "application/json"), "table": ("t.csv", "\n".join(lines), "text/csv")}
+    assert asking.client.put("/v1/datasets/judged", files=files).status_code == 201
+    body = {"solver": "policy", "name": "judged", "dataset": "judged", "params": {"trees": 16, "depth": 2}}
+    path = asking.client.post("/v1/builds", json=body).headers["location"]
+    wait_for(lambda: asking.client.get(path).json()["status"] not in ("queued", "running"), 90)
+    assert asking.client.get(path).json()["status"] == "succeeded", asking.client.get(path).json()
+    wait_for(lambda: asking.client.get(f"{JUDGED}/curve").status_code == 200, 5)
+    return asking
+
+
+def test_of_judged_answers_a_policy_says_whose_to_take(judged: Server) -> None:
+    columns = judged_rows(40, 1)
+    items = [{"item": str(row), "sensors": {"small": columns["small sure"][row], "large": None}} for row in range(40)]
+    rollouts = judged.client.post(f"{JUDGED}/rollouts", json={"items": items, "budget": 0.015}).json()
+    answers = {one["answer"] for one in rollouts["items"]}
+    assert answers == {"small", "large"}
+    for item, one in zip(items, rollouts["items"], strict=True):
+        known: dict[str, Any] = {}
+        while True:
+            asked = {"item": item["item"], "budget": 0.015, "acquired": known}
+            step = judged.client.post(f"{JUDGED}/steps", json=asked).json()
+            if step["action"] == "answer":
+                break
+            known[step["sensor"]] = item["sensors"][step["sensor"]]  # type: ignore[index]
+        assert (step["answer"], list(known), one["label"]) == (one["answer"], one["path"], None)
+        assert step["qualities"].keys() == known.keys()
+        assert step["quality"] == max(step["qualities"].values()) == pytest.approx(1 - step["expected_loss"])
+        assert step["expected"]["accuracy"] == rollouts["expected"]["accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ({"acquired": {"small": "yes"}}, 422, "acquired.small: must be its confidence, a number"),
+        ({"acquired": {"large": 0.5}}, 422, "acquired.large: must be null"),
+        ({"budget": 0.0005}, 409, "the cheapest answer costs 0.001 USD, the budget is 0.0005"),
+    ],
+)
+def test_what_judged_answers_cannot_have_told_is_refused(
+    judged: Server, body: dict[str, Any], status: int, message: str
+) -> None:
+    reply = judged.client.post(f"{JUDGED}/steps", json=body)
+    assert is_problem(reply, status, "infeasible" if status == 409 else "invalid-request")
+    assert message in reply.json()["detail"]
+
+
+def test_judged_answers_have_a_curve_traffic_and_a_what_if(judged: Server) -> None:
+    points = judged.client.get(f"{JUDGED}/curve").json()["points"]
+    assert points[0]["cost"] >= 0.001
+    traffic = judged.client.get(f"{JUDGED}/traffic?budget=0.02").json()
+    assert traffic["nodes"][0]["stopped"] == 0
+    assert sum(node["stopped"] for node in traffic["nodes"]) == pytest.approx(300)
+    asked = judged.client.get("/v1/decisions?name=judged&budget=0.02").json()
+    assert [one["decision"]["action"] for one in asked["items"]] == ["acquire"]
+    too_little = judged.client.get("/v1/decisions?name=judged&budget=0.0001").json()
+    assert "the cheapest answer costs" in str(too_little)
+
+
+def test_what_became_of_judged_answers_is_counted(judged: Server) -> None:
+    step = judged.client.post(f"{JUDGED}/steps", json={"budget": 0.02, "item": "a"}).json()
+    row = {"small": 1, "large": 0.9, "small sure": 0.7}
+    outcome = {"decision": step["decision"], "classifier": "large", "quality": 0.8, "cost": 0.03, "row": row}
+    told = judged.client.post("/v1/feedback", json={"items": [outcome]})
+    assert told.status_code == 200, told.text
+    assert (told.json()["counted"], told.json()["rows"]) == (1, 1)
+    report = judged.client.get("/v1/feedback/policy/judged").json()
+    assert report["accuracy"]["realised"] == pytest.approx(0.8)

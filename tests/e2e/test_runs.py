@@ -94,6 +94,31 @@ def imported_knowing(server: Server) -> Iterator[str]:
     server.client.delete("/v1/artifacts/policy/knowing")
 
 
+@pytest.fixture(scope="module")
+def judged(server: Server) -> Iterator[str]:
+    """Import a policy that was told only whether its classifiers' answers were right, and give its name."""
+    spec, columns, vectors = trace_table()
+    truth = np.array(columns["truth"])
+    right = {f"{name} right": truth == np.array(columns[f"{name} says"]) for name in COSTS}
+    told = [
+        {"name": each["name"], "cost": each["cost"], "correct": f"{each['name']} right"}
+        | ({} if each["name"] == "all" else {"confidence": each["confidence"]})
+        for each in spec["classifiers"]
+    ]
+    arrays = {name: np.array(values) for name, values in columns.items()} | right
+    judged_spec = TraceSpec.model_validate({"kind": "trace", "unit": "ms", "classifiers": told})
+    dataset = dataset_from_columns(judged_spec, arrays, vectors)
+    live = built("policy", dataset, trees=16, depth=2, embedder="embedder")
+    about = {"solver": "policy", "name": "judged", "dataset": "judged", "dataset_sha256": "0" * 64, "seed": 0}
+    params = {"embedder": "embedder"}
+    data = codec.encode(live.plan, {**about, "params": params, "unit": "ms", "summary": live.record.summary})
+    headers = {"content-type": "application/octet-stream"}
+    assert server.client.post("/v1/artifacts/import", content=data, headers=headers).status_code == 201
+    wait_for(lambda: server.client.get("/v1/policies/judged/curve").status_code == 200, 20, "it is not loaded")
+    yield "judged"
+    server.client.delete("/v1/artifacts/policy/judged")
+
+
 def artifacts(builds: dict[str, dict[str, Any]] = BUILDS, name: str = "digits") -> Iterator[bytes]:
     """Fit the artifacts, as a worker would."""
     spec, columns, vectors = trace_table()
@@ -696,6 +721,50 @@ def test_a_chat_with_a_policy_that_knows_embeddings_has_its_last_text_embedded(
     assert told.json()["parsimony"]["sensor"] == called[1]
     assert told.json()["usage"]["prompt_tokens"] == 64
     assert models.counted()["calls"] == {"embedder": 1}
+
+
+def test_a_policy_of_judged_answers_gives_the_one_that_it_takes(
+    server: Server, models: ModelServer, judged: str
+) -> None:
+    budget = sum(COSTS.values()) / 2
+    path = f"/v1/policies/{judged}/runs"
+    replies = [
+        server.client.post(path, json={"item": image(i), "text": json.dumps(image(i)), "id": str(i), "budget": budget})
+        for i in range(60)
+    ]
+    assert {reply.status_code for reply in replies} == {200}, replies[0].text
+    told = [reply.json() for reply in replies]
+    low, high = told[0]["expected"]["accuracy_interval"]
+    assert low - 0.1 <= accuracy_of(told) <= high + 0.1
+    for one in told:
+        (taken,) = [step for step in one["steps"] if step["accepted"]]
+        assert (one["label"], one["degraded"]) == (taken["label"], None)
+        assert 0 < one["confidence"] <= 1
+    assert np.mean([one["confidence"] for one in told]) == pytest.approx(accuracy_of(told), abs=0.12)
+    models.switch(**{name: "error" for name in COSTS if name != "all"})
+    left = server.client.post(path, json={"item": image(1), "text": json.dumps(image(1)), "id": "1"}).json()
+    assert [step["classifier"] for step in left["steps"] if step["accepted"]] == ["all"]
+
+
+@pytest.mark.usefixtures("chats")
+def test_a_chat_with_a_policy_of_judged_answers_is_answered_by_one_of_them(
+    server: Server, models: ModelServer, judged: str
+) -> None:
+    for name in COSTS:
+        server.client.put(f"/v1/endpoints/{name}", json=models.chat_endpoint(name, answer={"kind": "text"}))
+    asked: Any = {"model": f"policy/{judged}@budget={sum(COSTS.values())}", "messages": messages(3)}
+    with client_of(server) as client:
+        whole = client.chat.completions.create(**asked)
+        chunks = list(client.chat.completions.create(**asked, stream=True))
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    assert text == whole.choices[0].message.content
+    assert text in set(trained().truth)
+    route_only = server.client.post("/v1/chat/completions", json=asked | {"parsimony": {"route_only": True}}).json()
+    assert route_only["parsimony"]["action"] == "acquire"
+    assert (
+        server.client.post("/v1/chat/completions", json=asked | {"model": f"policy/{judged}@budget=0"}).status_code
+        == 409
+    )
 
 
 def test_a_chat_reaches_classifiers_of_every_protocol(server: Server) -> None:

@@ -67,17 +67,26 @@ def test_what_is_expected_of_graded_answers_comes_true() -> None:
     assert assigned.estimated_accuracy == pytest.approx(quality[np.arange(4000), places].mean(), abs=0.05)
 
 
-def test_a_policy_says_why_it_cannot_be_built() -> None:
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"graph": "grown"}, 'graph: is "grown", which needs classes: this trace tells only how good answers were'),
+        ({"learner": "filter_tree"}, 'learner: is "filter_tree", which needs classes'),
+        ({"subsets": 3}, "subsets: is 3, which needs classes"),
+        ({"subset_cost": 2.0}, "subset_cost: is 2.0, which needs classes"),
+    ],
+)
+def test_a_policy_says_what_needs_classes(params: dict[str, Any], said: str) -> None:
     facts = DatasetFacts.of(graded(World.of(3, 100), "correct"))
-    with pytest.raises(InvalidRequest, match="a policy combines answers"):
-        SOLVERS["policy"].check(facts, SOLVERS["policy"].options())
+    with pytest.raises(InvalidRequest, match=f"^{said}"):
+        SOLVERS["policy"].check(facts, SOLVERS["policy"].options.model_validate(params))
 
 
 def test_advice_compares_what_can_be_built() -> None:
     data = graded(World.of(4, ROWS), "quality")
     advice = advise(replace(data, embeddings=np.empty((ROWS, 0), np.float32)), AdviceLimits(budget=3.0), 0, 600, Run())
-    assert [one.method for one in advice["methods"]] == ["cascade"]
-    assert {one.method: "a policy combines answers" in one.reason for one in advice["left_out"]}["policy"]
+    assert sorted(one.method for one in advice["methods"]) == ["cascade", "policy"]
+    assert [one.method for one in advice["left_out"]] == ["portfolio"]
     assert {one.name for one in advice["alternatives"]} == {f"always {name}" for name in NAMES}
 
 

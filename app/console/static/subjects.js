@@ -56,7 +56,12 @@ export const SUBJECTS = {
       points.map((one) => ({
         cost: one.cost,
         accuracy: 1 - one.error,
-        what: one.tradeoff === null ? "nothing acquired" : `λ = ${number(one.tradeoff)}`,
+        what:
+          one.tradeoff !== null
+            ? `λ = ${number(one.tradeoff)}`
+            : one.sensors > 0
+              ? "one classifier always answers"
+              : "nothing acquired",
       })),
   },
 };

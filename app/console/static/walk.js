@@ -17,7 +17,11 @@ function valueOf(written, { label, text }) {
 function gathered(asked, form) {
   const given = {};
   for (const field of asked) {
-    const { key, id, part } = field;
+    const { key, id, part, silent } = field;
+    if (silent) {
+      given[key] = [null];
+      continue;
+    }
     const value = valueOf(form.querySelector(`#${id}`).value, field);
     if (part) given[key] = { ...given[key], ...(value === null ? {} : { [part]: value }) };
     else (given[key] ??= []).push(value);
@@ -27,9 +31,9 @@ function gathered(asked, form) {
 }
 
 /** Word what was told: a classifier's answer with how sure it is, a missing cell as such, numbers as numbers. */
-export function told(value) {
-  if (value === null) return "missing";
-  if (Array.isArray(value)) return value.map(told).join(", ");
+export function told(value, silent = false) {
+  if (value === null) return silent ? "answered" : "missing";
+  if (Array.isArray(value)) return value.map((one) => told(one)).join(", ");
   if (value.label === undefined) return worded(value);
   const { label, confidence: sure } = value;
   if (sure === undefined) return label;
@@ -37,7 +41,8 @@ export function told(value) {
 }
 
 /**
- * hint: words; fields(step) gives [{key, label, part, text, optional}] to ask for, text where it is no number;
+ * hint: words; fields(step) gives [{key, label, part, text, optional, silent}] to ask for, text where it is no number,
+ * silent what tells nothing;
  * costOf(step) what they cost; request(known) is what the service is asked; said(step) words the end. Several fields
  * of one key make a list.
  */
@@ -76,7 +81,8 @@ export function walk({ hint, unit, fields, request, said, costOf = ({ cost }) =>
       let line = null;
       try {
         const given = gathered(asked, event.target);
-        const pairs = Object.entries(given).map(([name, one]) => `${name}: ${told(one)}`);
+        const silent = new Set(asked.filter((field) => field.silent).map((field) => field.key));
+        const pairs = Object.entries(given).map(([name, one]) => `${name}: ${told(one, silent.has(name))}`);
         line = h("li", {}, `${pairs.join("; ")}, for ${number(cost)} ${unit}`);
         path.append(line);
         await ask({ ...known, ...given }, spent + cost);
@@ -101,7 +107,8 @@ export function walk({ hint, unit, fields, request, said, costOf = ({ cost }) =>
   return [h("p", { class: "hint" }, hint), path, now, command];
 }
 
-function inputOf({ id, label, optional }) {
+function inputOf({ id, label, optional, silent }) {
+  if (silent) return h("p", {}, label);
   const input = h("input", { id, type: "text", autocomplete: "off", required: !optional });
   return h("div", { class: "field" }, h("label", { for: id }, label), input);
 }

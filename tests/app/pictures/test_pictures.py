@@ -99,7 +99,7 @@ def test_below_every_picture_stand_the_simple_alternatives_by_name(solver: str, 
         ("index", ["size", "budget, ms", "cost, ms", "accuracy"]),
         ("portfolio", ["budget of a query on average, ms", "accuracy", "OCCAM, whole batches", "oracle", "middle"]),
         ("pipeline", ["cost of an item on average, min", "accuracy of accepted answers", "coverage"]),
-        ("policy", ["cost of an item on average, ms", "errors", "sensors acquired", "fast", "are classified here"]),
+        ("policy", ["cost of an item on average, ms", "errors", "sensors acquired", "fast", "are answered here"]),
     ],
 )
 def test_axes_are_labelled_with_their_unit_and_colours_explained(

@@ -90,6 +90,7 @@ def test_steps_lead_where_rollouts_do(case: str) -> None:
             acquired: dict[str, Any] = {}
             while isinstance(step := plan.decide(_query(item, target, acquired)), AcquireDecision):
                 acquired |= {name: item.sensors[name] for name in (step.sensor, *step.then)}
+            assert isinstance(step, ClassifyDecision)
             assert (step.label, sorted(acquired)) == (ran.label, sorted(ran.path))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.store import codec
 from models import FeatureTable, InvalidRequest, Trace
 from models.arrays import Floats
-from models.policy import ClassifyDecision, PolicyOptions, PolicyQuery, PolicyTarget
+from models.policy import AcquireDecision, ClassifyDecision, PolicyOptions, PolicyQuery, PolicyTarget
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
 from solvers.policy.graph import Graph
@@ -182,13 +182,14 @@ def test_no_item_ever_exceeds_a_hard_budget(name: str, share: float, row: int, e
     (ran,) = plan.rollouts([item], target).items
     assert ran.cost <= hard * (1 + 1e-9)
     acquired, paid = dict[str, Any](), 0.0
-    while not isinstance(
-        step := plan.decide(PolicyQuery(**dict(target), item=item.item, acquired=acquired)), ClassifyDecision
+    while isinstance(
+        step := plan.decide(PolicyQuery(**dict(target), item=item.item, acquired=acquired)), AcquireDecision
     ):
         for sensor in (step.sensor, *step.then):
             acquired[sensor] = item.sensors[sensor]
             paid += float(plan.costs[plan.sensors.index(sensor)])
         assert paid <= hard * (1 + 1e-9)
+    assert isinstance(step, ClassifyDecision)
     assert step.label == ran.label
 
 
@@ -199,7 +200,7 @@ def test_what_was_bought_beside_counts_against_a_hard_budget() -> None:
     beside = {name: item.sensors[name] for name in ("f11", "f12")}
     for budget in (2.0, 2.4):
         step = plan.decide(PolicyQuery(hard_budget=budget, acquired=beside))
-        assert isinstance(step, ClassifyDecision) or step.cost <= budget - 2.0
+        assert not isinstance(step, AcquireDecision) or step.cost <= budget - 2.0
 
 
 def test_a_step_knows_a_node_without_walking_to_it() -> None:

@@ -14,7 +14,14 @@ from app.store import codec
 from models import FeaturesSpec, FeatureTable, InvalidRequest, Trace, TraceSpec, dataset_from_columns
 from models.arrays import Floats, Int64s
 from models.errors import Infeasible
-from models.policy import AcquireDecision, ClassifyDecision, PolicyOptions, PolicyQuery, PolicyTarget, RolloutItem
+from models.policy import (
+    AcquireDecision,
+    ClassifyDecision,
+    PolicyOptions,
+    PolicyQuery,
+    PolicyTarget,
+    RolloutItem,
+)
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
 from solvers.policy.graph import Graph
@@ -66,6 +73,7 @@ def walked(plan: PolicyPlan, item: RolloutItem, target: PolicyTarget) -> tuple[s
         acquired |= {sensor: item.sensors[sensor] for sensor in now}
         paid += sum(float(plan.costs[plan.sensors.index(sensor)]) for sensor in now)
         took += step.time
+    assert isinstance(step, ClassifyDecision)
     return step.label, paid, took
 
 

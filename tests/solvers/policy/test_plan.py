@@ -82,6 +82,7 @@ def walk_by_steps(plan: PolicyPlan, item: RolloutItem, target: PolicyTarget) -> 
         step = plan.decide(query)
         if isinstance(step, ClassifyDecision):
             return step.label, paid, list(acquired)
+        assert isinstance(step, AcquireDecision)
         assert step.sensor not in acquired
         acquired[step.sensor] = item.sensors[step.sensor]
         paid += step.cost
@@ -288,5 +289,6 @@ def test_groups_that_were_begun_are_finished_so_that_steps_cost_what_rollouts_co
             ):
                 known[step.sensor] = float(values[at, int(step.sensor[1:])])
             assert len(known) == ran.costs[at]
+            assert isinstance(step, ClassifyDecision)
             assert step.label == plan.classes[ran.labels[at]]
             assert not step.ignored

@@ -17,6 +17,9 @@ const enoughFor = (cost) => Number((cost * (1 + 6e-7)).toPrecision(7));
 /** Read the numbers of an embedding: between commas, blanks or brackets. */
 const numbersOf = (written) => written.split(/[\s,[\]]+/).filter(Boolean).map(Number);
 
+/** Say what a point of the curve does that no trade-off decides. */
+const fixedAt = (point) => (point.sensors > 0 ? "one classifier always answers" : "nothing is acquired");
+
 /** The point of the curve that an artifact's worth is about, or nearest to it; none where that was not measured. */
 function usualOf({ points }, { worth }) {
   if (!worth) return null;
@@ -41,7 +44,7 @@ function curveFigure(call) {
           showlegend: false,
           marker: { size: 8 },
           customdata: curve.points.map((one) => [
-            one.tradeoff === null ? "nothing is acquired" : `λ = ${number(one.tradeoff)}`,
+            one.tradeoff === null ? fixedAt(one) : `λ = ${number(one.tradeoff)}`,
             number(one.sensors),
             one.cost_bound,
           ]),
@@ -111,7 +114,7 @@ function labelOf(node, edges) {
 
 const accuracyOf = (node) => node.right / node.stopped;
 
-/** The dots of nodes: those where items are classified, coloured from the least to the most accurate, and the others. */
+/** The dots of nodes: those where items are answered, coloured from the least to the most accurate, and the others. */
 function dotsOf(traffic, at) {
   const { nodes, edges, rows } = traffic;
   const all = nodes.map((node, place) => ({ ...node, ...at[place], label: labelOf(place, edges) }));
@@ -134,7 +137,7 @@ function dotsOf(traffic, at) {
 
 function dots(nodes, { rows }, marker) {
   const said = ({ sensors, share, stopped, wrong }) =>
-    `${names(sensors)}<br>${percent(share)} of items come here<br>${percent(stopped / rows)} are classified here, ` +
+    `${names(sensors)}<br>${percent(share)} of items come here<br>${percent(stopped / rows)} are answered here, ` +
     `${percent(stopped ? wrong / stopped : 0)} of them wrongly`;
   return {
     x: nodes.map((node) => node.x),
@@ -158,7 +161,7 @@ function dots(nodes, { rows }, marker) {
 function dagFigure(call) {
   const made = figure({
     title: "Ways through the sensors",
-    hint: "a node is what is known of an item; the thicker a way, the more items take it; the larger a node, the more of them are classified there, and the brighter, the more of these rightly",
+    hint: "a node is what is known of an item; the thicker a way, the more items take it; the larger a node, the more of them are answered there, and the brighter, the more of these rightly",
     call,
     wide: true,
     tall: true,
@@ -228,8 +231,11 @@ page(async ({ solver, name }) => {
   const most = Math.max(...curve.points.map((one) => one.cost_bound));
   const usual = usualOf(curve, record);
   const { spec } = (await datasetOf(record)) ?? { spec: {} };
+  const judged = record.summary.answering === "taken"; // answers without classes: one of them is taken
   const inputsOf = (sensor) => {
     const classifier = spec.classifiers?.find((one) => one.name === sensor);
+    if (judged && !classifier?.confidence) return [{ silent: true, label: `${sensor}: its answer, of which the policy hears nothing` }];
+    if (judged) return [{ label: `${sensor}: its confidence` }];
     if (classifier)
       return [
         { part: "label", label: `${sensor}: its class`, text: true },
@@ -263,7 +269,10 @@ page(async ({ solver, name }) => {
           [step.sensor, ...step.then].flatMap((sensor) => inputsOf(sensor).map((field) => ({ key: sensor, ...field }))),
         costOf: (step) => [step.sensor, ...step.then].reduce((sum, sensor) => sum + costOfSensor[sensor], 0),
         request,
-        said: (step) => `Class ${step.label}: ${percent(step.probabilities[step.label])}.`,
+        said: (step) =>
+          step.action === "answer"
+            ? `Take the answer of ${step.answer}: ${percent(step.quality)} right, or good, as expected.`
+            : `Class ${step.label}: ${percent(step.probabilities[step.label])}.`,
       }),
     );
   };
@@ -274,7 +283,7 @@ page(async ({ solver, name }) => {
         name: "budget",
         label: "What an item may cost on average",
         unit,
-        min: 0,
+        min: judged ? curve.points[0].cost_bound : 0, // something has to answer then
         max: most,
         value: usual ? enoughFor(usual.cost_bound) : "",
         hint: usual
@@ -308,7 +317,7 @@ page(async ({ solver, name }) => {
         [
           {
             title: "trade-off",
-            value: (one) => (one.tradeoff === null ? "acquire nothing" : `λ = ${number(one.tradeoff)}`),
+            value: (one) => (one.tradeoff === null ? fixedAt(one) : `λ = ${number(one.tradeoff)}`),
           },
           { title: "share of items", key: "share" },
           { title: `cost (${unit})`, key: "cost" },

@@ -1,0 +1,72 @@
+"""Points of the curve that nothing is learned for: stopping at once, or, where something has to answer, one classifier.
+
+They stand beside the trade-offs when the curve is drawn, so that it is never above (in cost and error) what they reach
+on the same rows, nor above any mixture of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from models.arrays import Floats, Int64s
+from solvers.alternatives import Replay
+from solvers.policy.graph import Graph
+from solvers.policy.rollout import Walks
+from solvers.policy.traffic import Passed
+
+NEVER = 2.0
+"""Beyond every loss: what sensors that are not the point's own are made to lose."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FixedPoints:
+    """errors, costs: (F, n) what each row met; sensors: (F,) how many it acquired; passed: (F,) the ways that rows
+    took; ends: (F,) the node that all rows end at."""
+
+    errors: Floats
+    costs: Floats
+    sensors: Floats
+    passed: Sequence[Passed]
+    ends: Int64s
+
+    @property
+    def must_begin(self) -> bool:
+        """Whether something must be acquired first."""
+        return bool(self.ends.all())
+
+    @classmethod
+    def of(cls, graph: Graph, observed: Floats, costs: Floats, *, must_begin: bool) -> "FixedPoints":
+        """Stop at once, or, if something must be acquired, take one sensor and stop, for each that can be the first.
+
+        observed: (S, n) losses of stopping; costs: (n, M).
+
+        >>> FixedPoints.of(Graph.of(2), np.ones((4, 3)), np.ones((3, 2)), must_begin=True).ends.tolist()
+        [1, 2]
+        """
+        ends = graph.actions_of(0).astype(np.int64) if must_begin else np.zeros(1, dtype=np.int64)
+        members = graph.members[ends].astype(np.float64)
+        rows = observed.shape[1]
+        ways = [np.tile([0, end] if end else [0, -1], (rows, 1)) for end in ends.tolist()]
+        passed = [Passed.of(graph, Walks(way.max(axis=1), way), observed) for way in ways]
+        return cls(observed[ends], members @ costs.T, members.sum(axis=1), passed, ends)
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def replays(self, sensors: Sequence[str], graph: Graph) -> dict[str, Replay]:
+        """Tell by name what each sensor did with the rows that always answers; none where stopping at once is all."""
+        if not self.must_begin:
+            return {}
+        names = [f"always {sensors[int(graph.members[end].argmax())]}" for end in self.ends.tolist()]
+        each = zip(names, self.errors, self.costs, strict=True)
+        return {name: Replay(1 - errors, costs) for name, errors, costs in each}
+
+    def write(self, decisions: Mapping[str, Any], graph: Graph, points: Mapping[int, int]) -> None:
+        """Write into the arrays of decisions by regression what points of the plan do that are fixed ones, the place
+        of each among these: the own sensor is acquired, and none behind it."""
+        for point, place in points.items():
+            decisions["edge_leaves"][..., point] = 0.0
+            decisions["base"][..., point] = NEVER
+            decisions["base"][np.flatnonzero(graph.actions_of(0) == self.ends[place]), :, point] = 0.0

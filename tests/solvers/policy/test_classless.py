@@ -1,0 +1,505 @@
+"""Policies of classifiers whose answers have no classes: which to buy, when to stop, and whose answer to take."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.store.codec import decode, encode
+from models import InvalidRequest, Trace, TraceSpec, dataset_from_columns
+from models.arrays import Bools, Floats
+from models.errors import EndpointFailed, Infeasible
+from models.policy import AcquireDecision, AnswerDecision, PolicyOptions, PolicyQuery, PolicyTarget, RolloutItem
+from solvers import Run
+from solvers.base import Fitted
+from solvers.budget_mixture import lower_hull
+from solvers.policy import PolicyPlan, fit
+from solvers.policy.classless import (
+    MOST_CLASSIFIERS,
+    MOST_STATES,
+    best_of,
+    draw_answer_graph,
+    foreseen,
+    losses_of,
+    quality_of,
+    worth_asking,
+)
+from solvers.policy.run import run
+from solvers.policy.trade_offs import trade_offs
+from solvers.running import Answer, Back, Call, Heard, Runner
+from tests.solvers.policy.problems import EXPERTS, halves, trace
+
+QUICK = PolicyOptions(trees=24, depth=3, folds=3)
+CHEAP, STRONG, COSTS = "cheap", "strong", (1.0, 5.0)
+SURE, UNSURE = 0.9, 0.2
+"""The two confidences that the cheap one has: it is right 95 times of 100 with the one, 30 times with the other."""
+RIGHT = {SURE: 0.95, UNSURE: 0.3}
+STRONG_RIGHT = 0.9
+
+
+def asked_trace(rows: int, seed: int, told: str = "correct") -> Trace:
+    """Draw a trace of a cheap classifier that is sure of three fifths of items, and a strong one that tells nothing but
+    its answer. Graded, a wrong answer is worth a fifth."""
+    rng = np.random.default_rng((seed, rows))
+    sure = np.where(rng.random(rows) < 0.6, SURE, UNSURE)
+    right = np.column_stack((rng.random(rows) < np.where(sure == SURE, 0.95, 0.3), rng.random(rows) < STRONG_RIGHT))
+    quality = right.astype(np.float64) if told == "correct" else np.where(right, 1.0, 0.2)
+    columns: dict[str, Any] = {"sure": sure, CHEAP: quality[:, 0], STRONG: quality[:, 1]}
+    classifiers: list[dict[str, Any]] = [
+        {"name": name, "cost": cost, told: name} for name, cost in zip((CHEAP, STRONG), COSTS, strict=True)
+    ]
+    classifiers[0]["confidence"] = "sure"
+    return _trace(classifiers, columns)
+
+
+def _trace(classifiers: list[dict[str, Any]], columns: dict[str, Any], embeddings: Any = None) -> Trace:
+    spec = TraceSpec.model_validate({"kind": "trace", "unit": "USD", "classifiers": classifiers})
+    made = dataset_from_columns(spec, columns, embeddings)
+    assert isinstance(made, Trace)
+    return made
+
+
+def without_classes(dataset: Trace) -> Trace:
+    """Tell of a trace with classes only whether answers were right."""
+    classifiers = [
+        {"name": each.name, "cost": float(dataset.costs[0, m]), "correct": each.name}
+        for m, each in enumerate(dataset.spec.classifiers)
+    ]
+    columns = {each.name: dataset.quality[:, m] for m, each in enumerate(dataset.spec.classifiers)}
+    return _trace(classifiers, columns, dataset.embeddings)
+
+
+@cache
+def built(case: str = "correct", rows: int = 1500) -> Fitted[PolicyPlan]:
+    """Build a policy: of a cheap and a strong one, or of experts that an embedding chooses among."""
+    if case == "experts":
+        options = QUICK.model_copy(update={"embeddings": True})
+        return fit(without_classes(halves(rows, 0)), options, np.random.default_rng(0), Run())
+    return fit(asked_trace(rows, 0, case), QUICK, np.random.default_rng(0), Run())
+
+
+def replayed(plan: PolicyPlan, fresh: Trace, target: PolicyTarget) -> tuple[float, float, float]:
+    """Tell how good answers to fresh items are, what they cost, and how good they were expected to be."""
+    ran = plan.run(plan.cells_of(fresh), [str(row) for row in range(fresh.rows)], target)
+    rows = np.arange(fresh.rows)
+    return (
+        float(fresh.quality[rows, ran.labels].mean()),
+        float(ran.costs.mean()),
+        float(ran.judged[rows, ran.labels].mean()),
+    )
+
+
+# what stopping is worth
+
+
+def slowly(expected: Floats, bought: Bools) -> list[int | None]:
+    """Choose the best that was bought, one row after the other."""
+    own = np.flatnonzero(bought).tolist()
+    return [max(own, key=lambda m: (row[m], -m)) if own else None for row in expected]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 6), st.integers(0, 10_000))
+def test_stopping_loses_what_the_best_that_was_bought_lacks(sensors: int, rows: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    members = rng.random((4, sensors)) < 0.5
+    expected = [rng.random((rows, sensors)).round(1) for _ in members]
+    quality, smoothing = rng.random((rows, sensors)), float(rng.random())
+    losses = losses_of(expected, members, quality, smoothing)
+    for node, bought in enumerate(members):
+        for row, answer in enumerate(slowly(expected[node], bought)):
+            told, sure = (0.0, 0.0) if answer is None else (quality[row, answer], expected[-1][row, answer])
+            assert losses.observed[node, row] == pytest.approx(1 - told)
+            assert losses.learned[node, row] == pytest.approx(1 - (1 - smoothing) * told - smoothing * sure)
+            assert answer is None or best_of(expected[node], bought)[row] == answer
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 5), st.integers(0, 10_000))
+def test_what_is_foreseen_is_what_stopping_behind_loses_less(sensors: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    expected, bought = rng.random((3, sensors)), rng.random(sensors) < 0.5
+    further = bought | (rng.random((4, sensors)) < 0.5)
+    gained = foreseen(expected, bought, further)
+    for row in range(3):
+        for action in range(4):
+            now, then = (max([0.0, *expected[row, some]]) for some in (bought, further[action]))
+            assert gained[row, action] == pytest.approx(now - then)
+
+
+def test_what_tells_nothing_is_bought_last() -> None:
+    telling = np.array([True, True, False])
+    graph = draw_answer_graph(telling, np.ones((4, 3)), np.ones((4, 3)))
+    sets = {tuple(np.flatnonzero(each).tolist()) for each in graph.members}
+    assert sets == {each for size in range(4) for each in combinations(range(3), size)}
+    for node, members in enumerate(graph.members):
+        assert bool(len(graph.actions_of(node))) == (not members[2] and not members.all())
+
+
+@pytest.mark.parametrize("sensors", [1, 2, 9, 10, 40, 200])
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_states_are_few_and_each_single_classifier_is_one(sensors: int, share: float) -> None:
+    rng = np.random.default_rng(sensors)
+    telling = rng.random(sensors) < share
+    costs = rng.random((30, sensors)) + 0.1
+    graph = draw_answer_graph(telling, costs, rng.random((30, sensors)))
+    assert len(graph) <= MOST_STATES + 1
+    assert not graph.members[0].any()
+    assert graph.members[-1].all()
+    firsts = graph.members[graph.actions_of(0)]
+    assert (firsts.sum(axis=1) == 1).all()
+    assert len(firsts) == min(sensors, MOST_CLASSIFIERS)
+    for node in range(len(graph)):
+        assert (graph.members[graph.actions_of(node)].sum(axis=1) == graph.members[node].sum() + 1).all()
+
+
+def test_of_many_those_are_asked_that_add_most_to_the_best() -> None:
+    """Here each of three is the only one right about its third of the rows, and the others are never right."""
+    quality = np.zeros((300, 30))
+    for place, good in enumerate((4, 17, 29)):
+        quality[place::3, good] = 1.0
+    assert {4, 17, 29} <= set(worth_asking(np.ones((300, 30)), quality))
+
+
+# the policy
+
+
+def test_it_stops_where_the_cheap_one_is_sure_and_goes_on_where_it_is_not() -> None:
+    plan = built().plan
+    query = {"tradeoff": 0.05, "item": "i"}
+    first = plan.decide(PolicyQuery.model_validate(query))
+    assert isinstance(first, AcquireDecision)
+    assert first.sensor == CHEAP
+    sure = plan.decide(PolicyQuery.model_validate({**query, "acquired": {CHEAP: SURE}}))
+    assert isinstance(sure, AnswerDecision)
+    assert (sure.answer, sure.ignored) == (CHEAP, ())
+    assert sure.quality == pytest.approx(RIGHT[SURE], abs=0.04)
+    assert sure.expected_loss == pytest.approx(1 - sure.quality)
+    unsure = plan.decide(PolicyQuery.model_validate({**query, "acquired": {CHEAP: UNSURE}}))
+    assert isinstance(unsure, AcquireDecision)
+    assert unsure.sensor == STRONG
+    for said, answer in ((UNSURE, STRONG), (SURE, CHEAP)):
+        both = plan.decide(PolicyQuery.model_validate({**query, "acquired": {CHEAP: said, STRONG: None}}))
+        assert isinstance(both, AnswerDecision)
+        assert both.answer == answer
+        assert both.qualities == pytest.approx({CHEAP: RIGHT[said], STRONG: STRONG_RIGHT}, abs=0.06)
+
+
+@pytest.mark.parametrize("told", ["correct", "quality"])
+def test_its_curve_is_the_best_there_is(told: str) -> None:
+    """The cheap one alone; it, and the strong one where it is unsure; beyond, nothing helps. By hand: at a cost of 1
+    and of 1 + 0.4 * 5 = 3, 0.6 * 0.95 + 0.4 * 0.3 = 0.69 and 0.6 * 0.95 + 0.4 * 0.9 = 0.93 are right."""
+    plan, fresh = built(told).plan, asked_trace(20_000, 1, told)
+    for budget, right in ((1.0, 0.69), (2.0, 0.81), (3.05, 0.93)):
+        best = right if told == "correct" else 0.2 + 0.8 * right
+        quality, cost, _ = replayed(plan, fresh, PolicyTarget(budget=budget))
+        assert quality == pytest.approx(best, abs=0.025)
+        assert cost <= budget * 1.02
+
+
+@pytest.mark.parametrize("case", ["correct", "quality", "experts"])
+def test_what_is_said_comes_true_on_fresh_items(case: str) -> None:
+    plan = built(case).plan
+    fresh = without_classes(halves(8000, 1)) if case == "experts" else asked_trace(8000, 2, case)
+    first = float(plan.point_bounds[0])
+    for budget in np.linspace(first, 1.2 * float(plan.point_bounds[-1]), 5).tolist():
+        target = PolicyTarget(budget=budget)
+        said, said_cost, cost_error = plan.reached(target)
+        quality, cost, expected = replayed(plan, fresh, target)
+        assert said is not None
+        assert said_cost is not None
+        assert cost_error is not None
+        error = np.sqrt(said * (1 - said) * (1 / plan.rows + 1 / fresh.rows) * (1 + 100 / plan.rows))
+        assert abs(quality - said) < 4 * error + 1e-9
+        assert abs(cost - said_cost) < 5 * cost_error + 0.02 * said_cost
+        assert abs(expected - quality) < 4 * error + 0.01
+
+
+def test_an_item_goes_at_once_to_the_expert_that_its_embedding_tells() -> None:
+    plan = built("experts").plan
+    quality, cost, _ = replayed(plan, without_classes(halves(3000, 1)), PolicyTarget(budget=1.2))
+    assert quality > 0.9
+    assert cost < 1.25
+    for half, expert in enumerate(EXPERTS[:2]):
+        step = plan.decide(PolicyQuery(budget=1.2, item="i", embedding=(2.0 * half, 0.0, 0.0)))
+        assert (step.action, getattr(step, "sensor", None)) == ("acquire", expert)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_embedding_that_tells_nothing_ends_at_the_hull_of_single_classifiers(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+
+    def drawn(rows: int) -> Trace:
+        right = rng.random((rows, 3)) < (0.6, 0.7, 0.9)
+        classifiers = [{"name": f"m{m}", "cost": cost, "correct": f"m{m}"} for m, cost in enumerate((1.0, 3.0, 10.0))]
+        embeddings = rng.normal(size=(rows, 6)).astype(np.float32)
+        return _trace(classifiers, {f"m{m}": right[:, m] for m in range(3)}, embeddings)
+
+    plan = fit(drawn(300), QUICK.model_copy(update={"embeddings": True}), rng, Run()).plan
+    fresh = drawn(10_000)
+    alone, costs = fresh.quality.mean(axis=0), fresh.costs.mean(axis=0)
+    hull = lower_hull(costs, 1 - alone)
+    for budget in np.linspace(1.0, 10.0, 7).tolist():
+        quality, cost, _ = replayed(plan, fresh, PolicyTarget(budget=budget))
+        assert quality > np.interp(cost, costs[hull], alone[hull]) - 0.02
+
+
+def test_a_cheaper_and_better_one_leaves_no_choice() -> None:
+    right = np.random.default_rng(0).random((60, 2)) < (1.0, 0.5)
+    classifiers = [{"name": f"m{m}", "cost": 1.0 + m, "correct": f"m{m}", "confidence": "sure"} for m in range(2)]
+    columns = {"m0": right[:, 0], "m1": right[:, 1], "sure": np.full(60, 0.5)}
+    plan = fit(_trace(classifiers, columns), QUICK, np.random.default_rng(0), Run()).plan
+    assert plan.point_errors.tolist() == [0.0]
+    for acquired in ({}, {"m0": 0.5}):
+        step = plan.decide(asked({}, acquired=acquired))
+        assert getattr(step, "sensor", getattr(step, "answer", None)) == "m0"
+
+
+def items_of(dataset: Trace, rows: int) -> list[RolloutItem]:
+    """Give the first rows as callers send them."""
+    return [
+        RolloutItem(item=f"item-{row}", sensors={CHEAP: float(dataset.confidences[row, 0]), STRONG: None})
+        for row in range(rows)
+    ]
+
+
+def asked(target: Mapping[str, float], **known: Any) -> PolicyQuery:
+    """Ask for a step."""
+    return PolicyQuery.model_validate({**target, **known})
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        {},
+        {"budget": 1.0},
+        {"budget": 2.2},
+        {"tradeoff": 0.04},
+        {"hard_budget": 1.0},
+        {"hard_budget": 5.5},
+        {"budget": 2.2, "hard_budget": 5.0},
+        {"min_accuracy": 0.8},
+    ],
+)
+def test_steps_lead_where_rollouts_do(target: dict[str, float]) -> None:
+    plan = built().plan
+    items = items_of(asked_trace(30, 3), 30)
+    for item, ran in zip(items, plan.rollouts(items, PolicyTarget(**target)).items, strict=True):
+        acquired: dict[str, Any] = {}
+        while isinstance(step := plan.decide(asked(target, item=item.item, acquired=acquired)), AcquireDecision):
+            acquired[step.sensor] = item.sensors[step.sensor]
+        assert isinstance(step, AnswerDecision)
+        assert (step.answer, list(acquired), ran.label) == (ran.answer, list(ran.path), None)
+        assert step.answer in acquired
+        assert ran.cost <= target.get("hard_budget", np.inf)
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ({"budget": 0.5}, "the cheapest answer costs 1 USD, the budget is 0.5"),
+        ({"hard_budget": 0.9}, "the cheapest answer costs 1 USD, the hard budget is 0.9"),
+        ({"budget": 3.0, "hard_budget": 0.0}, "the cheapest answer costs 1 USD, the hard budget is 0"),
+        ({"min_accuracy": 0.99}, "asked is 0.99"),
+    ],
+)
+def test_something_has_to_answer(target: dict[str, float], said: str) -> None:
+    with pytest.raises(Infeasible, match=said):
+        built().plan.decide(asked(target))
+    with pytest.raises(Infeasible, match=said):
+        built().plan.rollouts(items_of(asked_trace(3, 3), 3), PolicyTarget(**target))
+
+
+def test_there_is_no_answer_before_something_was_bought() -> None:
+    with pytest.raises(InvalidRequest, match="acquired: is empty: there is no answer to take"):
+        built().plan.stop(PolicyQuery())
+
+
+@pytest.mark.parametrize(
+    ("acquired", "said"),
+    [
+        (
+            {CHEAP: None},
+            "acquired.cheap: must be its confidence, a number, for its answers have no classes; it is None",
+        ),
+        ({CHEAP: "yes"}, "acquired.cheap: must be its confidence, a number, .* it is 'yes'"),
+        ({CHEAP: {"label": "yes", "confidence": 0.5}}, "acquired.cheap: must be its confidence"),
+        ({CHEAP: 7.0}, "acquired.cheap: has the confidence 7, the dataset's were from 0.2 to 0.9"),
+        ({STRONG: 0.5}, "acquired.strong: must be null, for the dataset had no confidence of it; it is 0.5"),
+        ({"other": None}, "acquired.other: is not known here; the sensors are cheap, strong"),
+    ],
+)
+def test_what_a_classifier_cannot_have_told_is_refused(acquired: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"^{said}"):
+        built().plan.decide(PolicyQuery.model_validate({"acquired": acquired}))
+
+
+def test_neither_confidences_nor_embeddings_are_refused() -> None:
+    mute = without_classes(halves(60, 0))
+    with pytest.raises(InvalidRequest, match=r"nothing tells one item from another; give \"embeddings\": true"):
+        fit(mute, QUICK, np.random.default_rng(0), Run())
+    bare = replace(mute, embeddings=np.empty((60, 0), np.float32))
+    with pytest.raises(InvalidRequest, match="cascades and portfolios need one of these"):
+        fit(bare, QUICK, np.random.default_rng(0), Run())
+
+
+def test_a_trace_with_classes_is_another() -> None:
+    labelled = trace(40)
+    assert quality_of(labelled) is None
+    told = _trace(
+        [{"name": name, "cost": 1.0, "correct": name} for name in ("a", "b")],
+        {"a": np.arange(40) % 2, "b": np.ones(40)},
+        np.arange(40.0, dtype=np.float32)[:, None],
+    )
+    plan = fit(told, QUICK.model_copy(update={"embeddings": True}), np.random.default_rng(0), Run()).plan
+    names = {"a": "x", "b": "y"}
+    classes = [{"name": name, "cost": 1.0, "prediction": column} for name, column in names.items()]
+    spec = TraceSpec.model_validate({"kind": "trace", "label": "l", "unit": "USD", "classifiers": classes})
+    other = dataset_from_columns(spec, {each: np.arange(40) % 2 for each in "lxy"})
+    with pytest.raises(InvalidRequest, match="dataset: is a trace; the policy was built from a trace without classes"):
+        plan.cells_of(other)
+
+
+def test_it_is_the_same_from_its_bytes_and_from_its_seed() -> None:
+    fitted = built()
+    data = encode(fitted.plan, {})
+    again = fit(asked_trace(1500, 0), QUICK, np.random.default_rng(0), Run()).plan
+    assert encode(again, {}) == data
+    query = PolicyQuery.model_validate({"tradeoff": 0.05, "acquired": {CHEAP: SURE}})
+    assert decode(data, PolicyPlan).decide(query) == fitted.plan.decide(query)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"answering": "combined"},
+        {"classes": ("a", "b")},
+        {"labelled": np.ones(1, dtype=np.bool_)},
+        {"owners": np.array([-1], dtype=np.int32)},
+        {"owners": np.array([7], dtype=np.int32)},
+        {"learner": "filter_tree"},
+    ],
+)
+def test_somebodys_bytes_that_do_not_fit_are_refused(broken: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest, match="this is no policy plan"):
+        replace(built().plan, **broken)
+
+
+def test_its_summary_curve_and_worth_tell_of_single_classifiers() -> None:
+    fitted = built()
+    assert (fitted.summary["answering"], fitted.summary["classes"]) == ("taken", 0)
+    assert fitted.worth is not None
+    assert fitted.worth.beside.name in {f"always {CHEAP}", f"always {STRONG}"}
+    points = trade_offs(fitted.plan, asked_trace(2000, 5))
+    assert [point.replay.costs.mean() for point in points] == sorted(point.replay.costs.mean() for point in points)
+    assert all(float(point.replay.right.max()) <= 1 for point in points)
+
+
+# runs
+
+
+def finished(runner: Runner, said: dict[str, Heard]) -> tuple[Answer, list[Call]]:
+    """Drive a runner with what classifiers say."""
+    calls = [next(runner)]
+    while True:
+        try:
+            calls.append(runner.send(Back(tuple(said[name] for name in calls[-1].names), 5.0)))
+        except StopIteration as end:
+            return end.value, calls
+
+
+def text(name: str, confidence: float | None = None, error: str | None = None) -> Heard:
+    """Let a language model say its name."""
+    said = None if error else f"says {name}"
+    return Heard(name, label=said, text=said, confidence=confidence, error=error, is_paid=True)
+
+
+@pytest.mark.parametrize(
+    ("cheap", "strong", "answer", "called", "degraded"),
+    [
+        (text(CHEAP, SURE), text(STRONG), CHEAP, [CHEAP], None),
+        (text(CHEAP, UNSURE), text(STRONG, 0.4), STRONG, [CHEAP, STRONG], None),
+        (text(CHEAP, UNSURE), text(STRONG, error="down"), CHEAP, [CHEAP, STRONG], "strong: down"),
+        (text(CHEAP, error="down"), text(STRONG), STRONG, [CHEAP, STRONG], "cheap: down"),
+        (text(CHEAP), text(STRONG), STRONG, [CHEAP, STRONG], "cheap: it told what this policy cannot take"),
+        (
+            text(CHEAP),
+            text(STRONG, error="down"),
+            CHEAP,
+            [CHEAP, STRONG],
+            "cheap: it told what this policy cannot take; strong: down",
+        ),
+    ],
+)
+def test_a_run_gives_the_text_of_the_one_that_is_taken(
+    cheap: Heard, strong: Heard, answer: str, called: list[str], degraded: str | None
+) -> None:
+    runner = run(built().plan, PolicyQuery(tradeoff=0.05, item="i"), left=5.0)
+    got, calls = finished(runner, {CHEAP: cheap, STRONG: strong})
+    assert (got.taken, got.text, got.label, got.degraded) == (answer, f"says {answer}", f"says {answer}", degraded)
+    assert [name for call in calls for name in call.names] == called
+
+
+def test_a_run_without_any_answer_says_why() -> None:
+    runner = run(built().plan, PolicyQuery(tradeoff=0.05, item="i"), left=5.0)
+    with pytest.raises(EndpointFailed, match="there is no answer: cheap: down; strong: away"):
+        finished(runner, {CHEAP: text(CHEAP, error="down"), STRONG: text(STRONG, error="away")})
+
+
+def test_what_is_taken_whatever_it_says_may_be_passed_on_while_it_comes() -> None:
+    runner = run(built("experts").plan, PolicyQuery(budget=1.2, item="i", embedding=(0.0, 0.0, 0.0)), left=5.0)
+    _, calls = finished(runner, {EXPERTS[0]: text(EXPERTS[0])})
+    assert [call.is_last for call in calls] == [True]
+    _, (first, *_) = finished(
+        run(built().plan, PolicyQuery(tradeoff=0.05, item="i"), left=5.0), {CHEAP: text(CHEAP, SURE)}
+    )
+    assert not first.is_last
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_the_trace_something_answers_within_hard_budgets_and_steps_lead_where_rollouts_do(seed: int) -> None:
+    """Of free, alike, perfect and hopeless classifiers too, one or many, with confidences, embeddings or both."""
+    rng = np.random.default_rng(seed)
+    rows, sensors = int(rng.integers(20, 60)), int(rng.integers(8, 15) if seed == 7 else rng.integers(1, 5))
+    quality = np.full((rows, sensors), 0.5) if seed == 0 else rng.random((rows, sensors)).round(seed % 2)
+    telling = rng.random(sensors) < 0.5
+    classifiers: list[dict[str, Any]] = [
+        {"name": f"m{m}", "cost": float(rng.choice([0, 1, 2, 1e-9, 1e6])), "quality": f"q{m}"}
+        | ({"confidence": f"c{m}"} if telling[m] else {})
+        for m in range(sensors)
+    ]
+    columns = {
+        f"{what}{m}": quality[:, m] if what == "q" else rng.random(rows) for m in range(sensors) for what in "qc"
+    }
+    embeddings = rng.normal(size=(rows, 3)).astype(np.float32)
+    dataset, embeds = _trace(classifiers, columns, embeddings), seed % 3 > 0 or not telling.any()
+    options = PolicyOptions(trees=8, depth=2, folds=2, points=4, embeddings=embeds)
+    plan = fit(dataset, options, np.random.default_rng(0), Run()).plan
+    cells, names = plan.cells_of(dataset), [str(row) for row in range(rows)]
+    cheapest = float(dataset.costs.mean(axis=0).min())
+    top = float(plan.point_bounds[-1])
+    for target in (
+        {},
+        {"budget": float(plan.point_bounds[0])},
+        {"budget": top, "hard_budget": cheapest},
+        {"tradeoff": 0},
+    ):
+        ran = plan.run(cells, names, PolicyTarget(**target))
+        assert (ran.walks.ends > 0).all()
+        assert ran.costs.max() <= target.get("hard_budget", np.inf) * (1 + 1e-9)
+        for row in range(3):
+            acquired: dict[str, float | None] = {}
+            known = {"embedding": embeddings[row].tolist()} if embeds else {}
+            while isinstance(
+                step := plan.decide(asked(target, item=str(row), acquired=acquired, **known)), AcquireDecision
+            ):
+                m = plan.sensors.index(step.sensor)
+                acquired[step.sensor] = float(dataset.confidences[row, m]) if telling[m] else None
+            assert isinstance(step, AnswerDecision)
+            assert plan.sensors.index(step.answer) == ran.labels[row]
