@@ -9,12 +9,10 @@ import numpy as np
 
 from models import Fault, FeatureTable, InvalidRequest, Trace
 from models.arrays import Bools, Floats, Int16s, Int64s
-from models.errors import Infeasible
 from models.policy import (
     AcquireDecision,
     AnswerDecision,
     ClassifyDecision,
-    PolicyPoint,
     PolicyQuery,
     PolicyTarget,
     Rollout,
@@ -22,21 +20,18 @@ from models.policy import (
     Rollouts,
 )
 from solvers.base import complete
-from solvers.budget_mixture import Mixture
 from solvers.policy.classless import best_of, foreseen
-from solvers.policy.contents import PolicyContents
 from solvers.policy.graph import Graph
-from solvers.policy.hard_budgets import ROUNDING
 from solvers.policy.item_draw import ItemDraw
 from solvers.policy.item_limits import ItemLimits
 from solvers.policy.node_classifiers import Classifiers, tree_inputs
 from solvers.policy.node_features import node_features
 from solvers.policy.node_policies import Decisions
 from solvers.policy.piecewise_basis import Basis
+from solvers.policy.points import PolicyPoints
 from solvers.policy.regression import least
 from solvers.policy.rollout import Walks, walk
 from solvers.policy.sensors import Sensors, with_embedding
-from solvers.statistics import standard_error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,14 +47,12 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PolicyPlan(PolicyContents):
+class PolicyPlan(PolicyPoints):
     """A decision for every node of the DAG, under each of the trade-offs of the curve."""
 
     _sensors: Sensors = field(init=False, repr=False, metadata={"derived": True})
-    _graph: Graph = field(init=False, repr=False, metadata={"derived": True})
     _classifiers: Classifiers = field(init=False, repr=False, metadata={"derived": True})
     _decisions: Decisions = field(init=False, repr=False, metadata={"derived": True})
-    _limits: ItemLimits = field(init=False, repr=False, metadata={"derived": True})
     _in_groups: bool = field(init=False, repr=False, metadata={"derived": True})
     _confident: Bools = field(init=False, repr=False, metadata={"derived": True})
     """(D,) which columns are confidences."""
@@ -129,7 +122,7 @@ class PolicyPlan(PolicyContents):
         rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
 
         def choose(node: int) -> tuple[int, float]:
-            barred = self._limits.barred(self._graph.actions_of(node), point, query, known)
+            barred = self._barred(node, point, query, known)
             return self._choice(node, draw.member, point, rows, inputs, barred)
 
         way = self._way(known, choose) if self._in_groups and not self._is_grown_to(known) else None
@@ -286,101 +279,6 @@ class PolicyPlan(PolicyContents):
     def _ignored(self, node: int, known: Bools) -> tuple[str, ...]:
         return tuple(self.sensors[place] for place in np.flatnonzero(known & ~self.members[node]).tolist())
 
-    def _tradeoff(self, point: int) -> float | None:
-        tradeoff = float(np.concatenate([self.tradeoffs, self.cap_tradeoffs, self.deadline_tradeoffs])[point])
-        return tradeoff if tradeoff >= 0 else None
-
-    @property
-    def expected_errors(self) -> Floats:
-        """The errors to expect of the points, (H,): of rows that did not choose them, unless the artifact is older."""
-        share = self.choosing / self.rows
-        return self.point_reached @ np.array([share, 1 - share]) if len(self.point_reached) else self.point_errors
-
-    def mixture(self, target: PolicyTarget) -> Mixture:
-        """Find the points of the curve that a trade-off, a budget or an accuracy asks for, or that of a hard budget or
-        a deadline where these stand alone; nothing asks for the fewest errors. Raises Infeasible, with the numbers, for
-        an accuracy that none reaches within the budget, for a deadline shorter than any sensor, and for limits within
-        which nothing answers where something has to; InvalidRequest for a deadline where times are not known."""
-        self._limits.refuse(target, self.sensors, self.time_unit or self.unit)
-        if self.classless:
-            self._refuse_unanswerable(target)
-        if target.min_accuracy is not None:
-            return self._accurate(target.min_accuracy, target.budget)
-        if target.budget is not None:
-            return Mixture.of(self.point_bounds, target.budget)
-        if target.tradeoff is not None:
-            point = int((self.point_errors + target.tradeoff * self.point_costs).argmin())
-        else:
-            errors = np.concatenate([self.point_errors, self.cap_errors, self.deadline_errors])
-            point = self._limits.point(target, errors)
-        return Mixture(point, point, 0.0)
-
-    def _refuse_unanswerable(self, target: PolicyTarget) -> None:
-        """Refuse limits within which no sensor can answer; what an accuracy needs is refused as that."""
-        firsts = self._graph.actions_of(0)
-        cheapest = float(self._limits.set_costs[firsts].min())
-        least = {"hard budget": (target.hard_budget, cheapest)}
-        if target.min_accuracy is None:
-            least["budget"] = target.budget, float(self.point_bounds[0])
-        for name, (amount, cost) in least.items():
-            if amount is not None and amount * (1 + ROUNDING) < cost:
-                raise Infeasible(f"the cheapest answer costs {cost:.6g} {self.unit}, the {name} is {amount:g}")
-        if self._limits.are_beyond(firsts, target).all():
-            within = f"the hard budget of {target.hard_budget:g} and the deadline of {target.deadline:g}"
-            raise Infeasible(f"nothing that answers is within both {within}")
-
-    def _accurate(self, wanted: float, budget: float | None) -> Mixture:
-        """Take the cheapest point that is accurate enough, by the rows that choose, with a standard error to spare."""
-        accuracies = 1 - (self.point_reached[:, 0] if len(self.point_reached) else self.point_errors)
-        safe = accuracies - standard_error(accuracies, self.choosing or self.rows)
-        able = np.flatnonzero(safe >= wanted)
-        if not len(able):
-            most = f"the policy is right {safe.max():.4g} of the time at most, a standard error to spare"
-            raise Infeasible(f"{most}; asked is {wanted:g}")
-        place = int(able[0])
-        if budget is not None and self.point_bounds[place] > budget:
-            needed = f"{wanted:g} of the answers right need a budget of {self.point_bounds[place]:.4g} {self.unit}"
-            raise Infeasible(f"{needed} an item, it is {budget:g}")
-        return Mixture(place, place, 0.0)
-
-    def reached(self, target: PolicyTarget) -> tuple[float | None, float | None, float | None]:
-        """Give the accuracy that a trade-off or a budget reaches on rows that chose nothing, the cost of an item,
-        and its standard error, at most; None for that if the artifact is older, and for all where a hard budget or a
-        deadline may bar more than was barred where this was counted."""
-        mixture = self.mixture(target)
-        first, second = mixture.first, mixture.second
-        if self._limits.bars(first, target) or self._limits.bars(second, target):
-            return None, None, None
-        if first >= len(self.tradeoffs):
-            cap = first - len(self.tradeoffs)
-            errors, costs = (
-                np.append(self.cap_errors, self.deadline_errors),
-                np.append(self.cap_costs, self.deadline_costs),
-            )
-            return 1 - float(errors[cap]), float(costs[cap]), None
-
-        def mixed(points: Floats) -> float:
-            return float(points[first] + mixture.share * (points[second] - points[first]))
-
-        error = mixed(self.point_cost_errors) if len(self.point_cost_errors) else None
-        others = target.min_accuracy is not None and len(self.point_reached) > 0
-        errors = self.point_reached[:, 1] if others else self.expected_errors
-        return 1 - mixed(errors), mixed(self.point_costs), error
-
-    def _point(self, mixture: Mixture, draw: ItemDraw, target: PolicyTarget) -> int:
-        """Draw a point of a mixture; where one sensor would always answer and a limit bars it, the next one below that
-        may decide."""
-        point = mixture.second if draw.uniform < mixture.share else mixture.first
-        while self.classless and 0 < point < len(self.tradeoffs) and self._is_barred(point, target):
-            point -= 1
-        return point
-
-    def _is_barred(self, point: int, target: PolicyTarget) -> bool:
-        """Tell whether a point is one sensor that always answers and is beyond a limit."""
-        first = self._graph.actions_of(0)
-        own = int(self.base[: len(first), 0, point].argmin())
-        return bool(self.tradeoffs[point] < 0 and self._limits.are_beyond(first, target)[own])
-
     def run(self, cells: Floats, items: Sequence[str], target: PolicyTarget) -> Ran:
         """Walk complete items, cells (n, D) as ``cells_of`` gives them, as ``decide`` would, but node by node."""
         drawn = [ItemDraw.of(item, self.weights.shape[1]) for item in items]
@@ -395,7 +293,7 @@ class PolicyPlan(PolicyContents):
             for k, h in set(zip(member[rows].tolist(), point[rows].tolist(), strict=True)):
                 if not self._stops_at_once(h):
                     some = np.flatnonzero((member[rows] == k) & (point[rows] == h))
-                    barred, taken = self._limits.barred(self._graph.actions_of(node), h, target), rows[some]
+                    barred, taken = self._barred(node, h, target), rows[some]
                     actions[some], *_ = self._actions(node, k, h, cells[taken], inputs[taken], barred)
             return actions
 
@@ -465,11 +363,3 @@ class PolicyPlan(PolicyContents):
     def cells_of(self, dataset: FeatureTable | Trace) -> Floats:
         """Take complete items from a dataset with the same sensors: cells (n, D) for ``run``."""
         return self._sensors.cells(dataset)
-
-    def curve(self) -> tuple[PolicyPoint, ...]:
-        """List the points of the trade-off curve by rising cost."""
-        columns = (self.point_costs, self.point_bounds, self.expected_errors, self.point_sensors)
-        return tuple(
-            PolicyPoint(tradeoff=self._tradeoff(at), cost=cost, cost_bound=bound, error=error, sensors=sensors)
-            for at, (cost, bound, error, sensors) in enumerate(zip(*(each.tolist() for each in columns), strict=True))
-        )

@@ -58,8 +58,8 @@ def asked_trace(rows: int, seed: int, told: str = "correct") -> Trace:
     return _trace(classifiers, columns)
 
 
-def _trace(classifiers: list[dict[str, Any]], columns: dict[str, Any], embeddings: Any = None) -> Trace:
-    spec = TraceSpec.model_validate({"kind": "trace", "unit": "USD", "classifiers": classifiers})
+def _trace(classifiers: list[dict[str, Any]], columns: dict[str, Any], embeddings: Any = None, **more: str) -> Trace:
+    spec = TraceSpec.model_validate({"kind": "trace", "unit": "USD", "classifiers": classifiers, **more})
     made = dataset_from_columns(spec, columns, embeddings)
     assert isinstance(made, Trace)
     return made
@@ -503,3 +503,47 @@ def test_whatever_the_trace_something_answers_within_hard_budgets_and_steps_lead
                 acquired[step.sensor] = float(dataset.confidences[row, m]) if telling[m] else None
             assert isinstance(step, AnswerDecision)
             assert plan.sensors.index(step.answer) == ran.labels[row]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_both_limits_of_an_item_are_kept_or_refused_together(seed: int) -> None:
+    """Cheap ones are slow here, and fast ones dear: within each limit something may answer, and within both nothing."""
+    rng = np.random.default_rng(seed)
+    rows, costs, times = 60, [1.0, 2.0, 6.0], [30.0, 12.0, 4.0]
+    classifiers: list[dict[str, Any]] = [
+        {"name": f"m{m}", "cost": cost, "time": time, "quality": f"q{m}", "confidence": f"c{m}"}
+        for m, (cost, time) in enumerate(zip(costs, times, strict=True))
+    ]
+    columns = {f"{what}{m}": rng.random(rows) for m in range(3) for what in "qc"}
+    dataset = _trace(classifiers, columns, time_unit="ms")
+    options = PolicyOptions(trees=8, depth=2, folds=2, points=4)
+    plan = fit(dataset, options, np.random.default_rng(0), Run()).plan
+    cells, names = plan.cells_of(dataset), [str(row) for row in range(rows)]
+    refused = 0
+    for _ in range(20):
+        hard_budget, deadline = float(rng.uniform(1, 9)), float(rng.uniform(4, 45))
+        budget = 3.0 if rng.random() < 0.5 else None
+        target = PolicyTarget(hard_budget=hard_budget, deadline=deadline, budget=budget)
+        able = [m for m in range(3) if costs[m] <= hard_budget and times[m] <= deadline]
+        if not able:
+            refused += 1
+            with pytest.raises(Infeasible, match=rf"within both .*{hard_budget:g} and .*{deadline:g}"):
+                plan.run(cells, names, target)
+            continue
+        if budget is not None and min(costs[m] for m in able) > budget:
+            with pytest.raises(Infeasible, match="the cheapest answer within the limits costs 6 USD, the budget is 3"):
+                plan.run(cells, names, target)
+            continue
+        ran = plan.run(cells, names, target)
+        ends = plan.members[ran.walks.ends]
+        assert (ran.walks.ends > 0).all()
+        assert (ends @ np.array(costs)).max() <= hard_budget * (1 + 1e-9)
+        assert (ends @ np.array(times)).max() <= deadline * (1 + 1e-9)
+    assert refused
+
+
+def test_what_was_paid_in_vain_ends_a_run_within_its_hard_budget() -> None:
+    query = PolicyQuery(hard_budget=5.5, item="i")
+    failed = {CHEAP: Heard(CHEAP, error="broken", is_paid=True), STRONG: Heard(STRONG, error="broken", is_paid=True)}
+    with pytest.raises(EndpointFailed, match="broken"):
+        finished(run(built().plan, query, left=5.0), failed)

@@ -1,0 +1,151 @@
+"""The points of a policy's curve: which of them a query asks for, what they reach, and what limits bar under them."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from models.arrays import Bools, Floats
+from models.errors import Infeasible
+from models.policy import PolicyPoint, PolicyTarget
+from solvers.budget_mixture import Mixture
+from solvers.policy.contents import PolicyContents
+from solvers.policy.graph import Graph
+from solvers.policy.hard_budgets import ROUNDING
+from solvers.policy.item_draw import ItemDraw
+from solvers.policy.item_limits import ItemLimits
+from solvers.statistics import standard_error
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PolicyPoints(PolicyContents):
+    """Trade-offs on the hull of cost and error, and what was learned for hard budgets and deadlines."""
+
+    _graph: Graph = field(init=False, repr=False, metadata={"derived": True})
+    _limits: ItemLimits = field(init=False, repr=False, metadata={"derived": True})
+
+    def curve(self) -> tuple[PolicyPoint, ...]:
+        """List the points of the trade-off curve by rising cost."""
+        columns = (self.point_costs, self.point_bounds, self.expected_errors, self.point_sensors)
+        return tuple(
+            PolicyPoint(tradeoff=self._tradeoff(at), cost=cost, cost_bound=bound, error=error, sensors=sensors)
+            for at, (cost, bound, error, sensors) in enumerate(zip(*(each.tolist() for each in columns), strict=True))
+        )
+
+    def _tradeoff(self, point: int) -> float | None:
+        tradeoff = float(np.concatenate([self.tradeoffs, self.cap_tradeoffs, self.deadline_tradeoffs])[point])
+        return tradeoff if tradeoff >= 0 else None
+
+    @property
+    def expected_errors(self) -> Floats:
+        """The errors to expect of the points, (H,): of rows that did not choose them, unless the artifact is older."""
+        share = self.choosing / self.rows
+        return self.point_reached @ np.array([share, 1 - share]) if len(self.point_reached) else self.point_errors
+
+    def mixture(self, target: PolicyTarget) -> Mixture:
+        """Find the points of the curve that a trade-off, a budget or an accuracy asks for, or that of a hard budget or
+        a deadline where these stand alone; nothing asks for the fewest errors. Raises Infeasible, with the numbers, for
+        an accuracy that none reaches within the budget, for a deadline shorter than any sensor, and for limits within
+        which nothing answers where something has to; InvalidRequest for a deadline where times are not known."""
+        self._limits.refuse(target, self.sensors, self.time_unit or self.unit)
+        if self.classless:
+            self._refuse_unanswerable(target)
+        if target.min_accuracy is not None:
+            return self._accurate(target.min_accuracy, target.budget)
+        if target.budget is not None:
+            return Mixture.of(self.point_bounds, target.budget)
+        if target.tradeoff is not None:
+            point = int((self.point_errors + target.tradeoff * self.point_costs).argmin())
+        else:
+            errors = np.concatenate([self.point_errors, self.cap_errors, self.deadline_errors])
+            point = self._limits.point(target, errors)
+        return Mixture(point, point, 0.0)
+
+    def _refuse_unanswerable(self, target: PolicyTarget) -> None:
+        """Refuse limits within which no sensor can answer; what an accuracy needs is refused as that."""
+        firsts = self._graph.actions_of(0)
+        costs = self._limits.set_costs[firsts]
+        if target.hard_budget is not None and target.hard_budget * (1 + ROUNDING) < costs.min():
+            self._refuse("answer", float(costs.min()), "hard budget", target.hard_budget)
+        able = ~self._limits.are_beyond(firsts, target)
+        if not able.any():
+            within = f"the hard budget of {target.hard_budget:g} and the deadline of {target.deadline:g}"
+            raise Infeasible(f"nothing that answers is within both {within}")
+        least = max(float(costs[able].min()), float(self.point_bounds[0]))
+        if target.budget is not None and target.min_accuracy is None and target.budget * (1 + ROUNDING) < least:
+            self._refuse("answer" if able.all() else "answer within the limits", least, "budget", target.budget)
+
+    def _refuse(self, what: str, cost: float, limit: str, amount: float) -> None:
+        raise Infeasible(f"the cheapest {what} costs {cost:.6g} {self.unit}, the {limit} is {amount:g}")
+
+    def _accurate(self, wanted: float, budget: float | None) -> Mixture:
+        """Take the cheapest point that is accurate enough, by the rows that choose, with a standard error to spare."""
+        accuracies = 1 - (self.point_reached[:, 0] if len(self.point_reached) else self.point_errors)
+        safe = accuracies - standard_error(accuracies, self.choosing or self.rows)
+        able = np.flatnonzero(safe >= wanted)
+        if not len(able):
+            most = f"the policy is right {safe.max():.4g} of the time at most, a standard error to spare"
+            raise Infeasible(f"{most}; asked is {wanted:g}")
+        place = int(able[0])
+        if budget is not None and self.point_bounds[place] > budget:
+            needed = f"{wanted:g} of the answers right need a budget of {self.point_bounds[place]:.4g} {self.unit}"
+            raise Infeasible(f"{needed} an item, it is {budget:g}")
+        return Mixture(place, place, 0.0)
+
+    def reached(self, target: PolicyTarget) -> tuple[float | None, float | None, float | None]:
+        """Give the accuracy that a trade-off or a budget reaches on rows that chose nothing, the cost of an item,
+        and its standard error, at most; None for that if the artifact is older, and for all where a hard budget or a
+        deadline may bar more than was barred where this was counted."""
+        mixture = self.mixture(target)
+        first, second = mixture.first, mixture.second
+        if self._limits.bars(first, target) or self._limits.bars(second, target):
+            return None, None, None
+        if first >= len(self.tradeoffs):
+            cap = first - len(self.tradeoffs)
+            errors, costs = (
+                np.append(self.cap_errors, self.deadline_errors),
+                np.append(self.cap_costs, self.deadline_costs),
+            )
+            return 1 - float(errors[cap]), float(costs[cap]), None
+
+        def mixed(points: Floats) -> float:
+            return float(points[first] + mixture.share * (points[second] - points[first]))
+
+        error = mixed(self.point_cost_errors) if len(self.point_cost_errors) else None
+        others = target.min_accuracy is not None and len(self.point_reached) > 0
+        errors = self.point_reached[:, 1] if others else self.expected_errors
+        return 1 - mixed(errors), mixed(self.point_costs), error
+
+    def _point(self, mixture: Mixture, draw: ItemDraw, target: PolicyTarget) -> int:
+        """Draw a point of a mixture; where something has to answer and limits bar all that a point would begin with,
+        the next one below that may decide."""
+        point = mixture.second if draw.uniform < mixture.share else mixture.first
+        if not self.classless:
+            return point
+        if point >= len(self.tradeoffs) and self._cannot_begin(point, target):
+            point = len(self.tradeoffs) - 1
+        while 0 < point < len(self.tradeoffs) and self._cannot_begin(point, target):
+            point -= 1
+        return point
+
+    def _cannot_begin(self, point: int, target: PolicyTarget) -> bool:
+        """Tell whether limits bar the one sensor that always answers under a point, or all that may be the first."""
+        barred = self._limits.barred(self._graph.actions_of(0), point, target)
+        if barred is None:
+            return False
+        return bool(barred.all() if self._always(point) is None else barred[self._always(point)])
+
+    def _always(self, point: int) -> int | None:
+        """Give the action of the start that leads to the one sensor that always answers under a point; None: none."""
+        if not self.classless or point >= len(self.tradeoffs) or self.tradeoffs[point] >= 0:
+            return None
+        return int(self.base[: len(self._graph.actions_of(0)), 0, point].argmin())
+
+    def _barred(self, node: int, point: int, target: PolicyTarget, known: Bools | None = None) -> Bools | None:
+        """Tell which actions of a node limits bar, (A,), as of ``ItemLimits.barred``. Where they bar the one that would
+        always answer, the cheapest of those that are left does."""
+        targets = self._graph.actions_of(node)
+        barred, always = self._limits.barred(targets, point, target, known), self._always(point)
+        if barred is None or node or always is None or not barred[always]:
+            return barred
+        left = np.where(barred, np.inf, self._limits.set_costs[targets])
+        return np.asarray(np.arange(len(targets)) != left.argmin())
