@@ -19,9 +19,8 @@ from solvers.budget_mixture import lower_hull
 from solvers.policy.graph import Graph
 from solvers.policy.losses import Losses
 
-MOST_SETS = 64
-"""Of classifiers that tell how sure they are: sets of these are states, all of them, or the smaller ones."""
-MOST_STATES = 160
+MOST_SETS, MOST_STATES = 64, 160
+"""Sets of classifiers that tell how sure they are: all, or the smaller ones; and states, with those that tell nothing."""
 MOST_CLASSIFIERS = 10
 """Of more, those that add most to the best of them under some trade-off are acquired."""
 PRICES = 12
