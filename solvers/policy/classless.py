@@ -20,7 +20,7 @@ from solvers.policy.graph import Graph
 from solvers.policy.losses import Losses
 
 MOST_SETS, MOST_STATES = 64, 160
-"""Sets of classifiers that tell how sure they are: all, or the smaller ones; and states, with those that tell nothing."""
+"""Sets of classifiers that tell how sure they are, all or the smaller ones; states, with those that tell nothing."""
 MOST_CLASSIFIERS = 10
 """Of more, those that add most to the best of them under some trade-off are acquired."""
 PRICES = 12

@@ -17,7 +17,7 @@ from playwright.sync_api import expect
 
 from app.building.supervisor import NAME
 from tests.e2e import visits
-from tests.e2e.test_runs import fill, image, imported_knowing, register, vector
+from tests.e2e.test_runs import fill, image, imported_judged, imported_knowing, register, vector
 from tests.support.commands import ran
 from tests.support.model_process import ModelServer
 from tests.support.servers import Server, running_server, wait_for
@@ -98,6 +98,15 @@ def test_each_item_of_a_file_is_run_as_by_itself_and_told_in_the_order_of_the_fi
     assert (lines[-1]["status"], "there is no answer" in lines[-1]["error"]) == (502, True)
     assert batch["spent"]["cost"] == pytest.approx(sum(step["cost"] for line in lines for step in line["steps"]))
     assert show(server, "/v1/batches")["items"][0]["id"] == batch["id"]
+
+
+def test_a_batch_of_a_policy_of_judged_answers_tells_those_that_were_taken(server: Server) -> None:
+    with imported_judged(server) as name:
+        path = queued(server, images(4, with_text=True), "policy", name, budget=sum(COSTS.values()) / 2)
+        assert ended(server, path)["status"] == "succeeded"
+        for line in output(server, path):
+            (taken,) = [step for step in line["steps"] if step["accepted"]]
+            assert line["label"] == taken["label"]
 
 
 def test_a_file_in_parquet_is_run_as_its_lines_are_and_told_in_parquet(server: Server) -> None:

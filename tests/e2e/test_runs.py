@@ -96,7 +96,14 @@ def imported_knowing(server: Server) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def judged(server: Server) -> Iterator[str]:
-    """Import a policy that was told only whether its classifiers' answers were right, and give its name."""
+    """Import a policy of judged answers, and give its name."""
+    with imported_judged(server) as name:
+        yield name
+
+
+@contextmanager
+def imported_judged(server: Server) -> Iterator[str]:
+    """Have a policy that was told only whether its classifiers' answers were right, by its name."""
     spec, columns, vectors = trace_table()
     truth = np.array(columns["truth"])
     right = {f"{name} right": truth == np.array(columns[f"{name} says"]) for name in COSTS}
