@@ -176,7 +176,7 @@ def fit(
     run.progress(0, 1, "reading the table")
     sensors = Sensors.of(dataset, embeds=options.embeds)
     fetches = int(fetches_of(sensors.names, options.parallel).max()) + 1
-    is_grown = quality is None and grows(isinstance(dataset, FeatureTable), options, fetches)
+    is_grown = quality is None and grows(options, fetches)
     prices = Prices.of(dataset, sensors.names, options)  # of all rows: a worst case is not to be missed
     if is_grown and isinstance(dataset, FeatureTable):
         dataset = drawn(dataset, rng)
@@ -342,7 +342,7 @@ def check(facts: DatasetFacts, options: PolicyOptions) -> None:
     if options.subsets == 0 and fetches > MOST_SINGLE:
         asked = f"is 0, which is for at most {MOST_SINGLE} sensors; there are {fetches}"
         raise InvalidRequest.at(Fault(("subsets",), asked))
-    if options.parallel and not grows(bool(features), options, fetches) and groups_asked(options, fetches):
+    if options.parallel and not grows(options, fetches) and groups_asked(options, fetches):
         asked = f"stand beside {groups_asked(options, fetches)} groups that are chosen for {fetches} fetches"
         raise InvalidRequest.at(Fault(("parallel",), f'{asked}, and these may cut them: ask for "graph": "grown"'))
 

@@ -27,7 +27,8 @@ DEEPEST = 32
 """Sensors that are acquired one by one at most; then all others together."""
 SLOTS = (("common", 1), ("steering", 2), ("steered", 6), ("parted", 6))
 """Nodes of so many sensors each, at most, by how items come there: on the sequence for all rows; by a sensor that is to
-steer; on ways behind such a sensor; on other ways of a part of the rows. A node counts for the first that fits."""
+steer; on ways behind such a sensor; on other ways of a part of the rows. A node counts for the first that fits. Of
+little sets, which small hard budgets end at, the last take what the others leave."""
 DEEPEST_PARTS = 12
 """Sensors on ways of parts of the rows."""
 FEWEST = 40
@@ -136,8 +137,10 @@ def _kept(wanted: dict[Set, list[tuple[Set, Reached]]]) -> dict[Set, Reached]:
             layer[target] = layer[target].met(reached) if target in layer else reached
     order = sorted(layer, key=lambda each: (layer[each].kind, -layer[each].gain, sorted(each)))
     kept = dict[Set, Reached]()
+    together = sum(slots for _, slots in SLOTS) if order and len(order[0]) <= FINELY else 0
     for kind, (_, slots) in enumerate(SLOTS):
-        kept |= {each: layer[each] for each in [each for each in order if layer[each].kind == kind][:slots]}
+        room = max(slots, together - len(kept)) if kind == PARTED else slots
+        kept |= {each: layer[each] for each in [each for each in order if layer[each].kind == kind][:room]}
     return kept
 
 
