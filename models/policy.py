@@ -66,8 +66,8 @@ class PolicyOptions(Value):
         default="auto",
         description="which sets of sensors are states: subsets: all of them, or the unions of groups, as in the paper; "
         "grown: those that are worth coming to, found sensor by sensor with one step of look-ahead; auto: grown for "
-        "more than 6 sensors, unless groups are asked for by subsets or subset_cost; where answers have no classes, sets "
-        "of few classifiers, those without confidences last",
+        "more than 6 sensors, unless groups are asked for by subsets or subset_cost; where answers have no classes, "
+        "sets of few classifiers, those without confidences last",
     )
     embeddings: bool = Field(
         default=False,
