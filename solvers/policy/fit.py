@@ -47,7 +47,7 @@ from solvers.policy.losses import Losses
 from solvers.policy.node_classifiers import Classifiers, Member
 from solvers.policy.node_features import node_features
 from solvers.policy.node_policies import from_regression, from_tournaments
-from solvers.policy.piecewise_basis import Basis
+from solvers.policy.piecewise_basis import KNOTS, Basis
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.regression import RIDGE, NodeTraining, Regressed, learn_by_regression
 from solvers.policy.rollout import walk
@@ -387,7 +387,7 @@ def _growth(task: Task) -> Growth:
     depth, numbers = min(task.options.depth, SHALLOW), MOST_NUMBERS
     if task.curve.stop < len(task.caps):
         classifiers = len(task.graph) * task.training.members * task.training.classes
-        others = classifiers * (len(task.training.basis.owners) + (task.options.trees << task.options.depth))
+        others = classifiers * (KNOTS * len(task.training.basis.owners) + (task.options.trees << task.options.depth))
         numbers = min(MOST_GROWN, max(LEAST_GROWN, (ROOM - others) * 3 // 2))
     trees = max(STAGE, min(task.options.trees, FEW_TREES, numbers // (of_a_leaf << depth)))
     return Growth(trees, depth, 1 - (1 - FAR) ** (1 / trees), RIDGE)

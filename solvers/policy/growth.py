@@ -29,6 +29,8 @@ SLOTS = (("common", 1), ("steering", 2), ("steered", 6), ("parted", 6))
 """Nodes of so many sensors each, at most, by how items come there: on the sequence for all rows; by a sensor that is to
 steer; on ways behind such a sensor; on other ways of a part of the rows. A node counts for the first that fits. Of
 little sets, which small hard budgets end at, the last take what the others leave."""
+WIDE = 128
+"""Sensors beyond which they do not: each node keeps numbers for all columns, and archives would exceed 20 MB."""
 DEEPEST_PARTS = 12
 """Sensors on ways of parts of the rows."""
 FEWEST = 40
@@ -110,7 +112,7 @@ def grow(
         tell(len(next(iter(layer))), min(DEEPEST, len(costs)), len(nodes))
         last = next((chosen for chosen, each in layer.items() if each.kind == COMMON), last)
         wanted = {chosen: grower.expand(chosen, each, nodes[chosen][2]) for chosen, each in layer.items()}
-        layer = _kept(wanted) if len(next(iter(layer))) < DEEPEST else {}
+        layer = _kept(wanted, len(costs)) if len(next(iter(layer))) < DEEPEST else {}
         steps |= {chosen: [target for target, _ in each if target in layer] for chosen, each in wanted.items()}
     if every not in nodes:
         ((members, posteriors),) = grower.fit({every: Reached(all_rows, COMMON, 0.0)})
@@ -129,15 +131,16 @@ def _lead_back(nodes: dict[Set, tuple[Reached, list[Member], Floats]], steps: di
         steps[node] = list(dict.fromkeys([*beside[:1], *[each for each in common if node < each][:1]]))
 
 
-def _kept(wanted: dict[Set, list[tuple[Set, Reached]]]) -> dict[Set, Reached]:
-    """Join ways that meet, and keep the sequence for all rows and the sets of which most is hoped."""
+def _kept(wanted: dict[Set, list[tuple[Set, Reached]]], sensors: int) -> dict[Set, Reached]:
+    """Join ways that meet, and keep the sequence for all rows and the sets of which most is hoped, of so many
+    sensors."""
     layer = dict[Set, Reached]()
     for targets in wanted.values():
         for target, reached in targets:
             layer[target] = layer[target].met(reached) if target in layer else reached
     order = sorted(layer, key=lambda each: (layer[each].kind, -layer[each].gain, sorted(each)))
     kept = dict[Set, Reached]()
-    together = sum(slots for _, slots in SLOTS) if order and len(order[0]) <= FINELY else 0
+    together = sum(slots for _, slots in SLOTS) if order and len(order[0]) <= FINELY and sensors <= WIDE else 0
     for kind, (_, slots) in enumerate(SLOTS):
         room = max(slots, together - len(kept)) if kind == PARTED else slots
         kept |= {each: layer[each] for each in [each for each in order if layer[each].kind == kind][:room]}

@@ -17,7 +17,7 @@ from models.policy import AcquireDecision, ClassifyDecision, PolicyOptions, Poli
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
 from solvers.policy.graph import Graph
-from solvers.policy.growth import COMMON, FINELY, PARTED, STEERS, Reached, _kept
+from solvers.policy.growth import COMMON, FINELY, PARTED, STEERS, WIDE, Reached, _kept
 from solvers.policy.growth_scores import RIDGE, Scales, Slopes, alone, parted, with_next
 from solvers.policy.hard_budgets import BUDGETS, limits_of
 from tests.solvers.policy.problems import (
@@ -291,14 +291,17 @@ def test_hard_budgets_that_fall_are_refused() -> None:
         replace(plan, caps=plan.caps[::-1].copy())
 
 
-@pytest.mark.parametrize(("acquired", "most"), [(2, 15), (FINELY, 15), (FINELY + 1, 6)])
-def test_ways_of_parts_take_what_others_leave_of_a_layer_of_little_sets(acquired: int, most: int) -> None:
-    """Twenty ways want to go on, none of which steers; those of most hope are kept, and the sequence for all rows."""
+@pytest.mark.parametrize(
+    ("acquired", "sensors", "most"), [(2, 20, 15), (FINELY, WIDE, 15), (FINELY + 1, 20, 6), (2, WIDE + 1, 6)]
+)
+def test_ways_of_parts_take_what_others_leave_of_a_layer_of_little_sets(acquired: int, sensors: int, most: int) -> None:
+    """Twenty ways want to go on, none of which steers; those of most hope are kept, and the sequence for all rows.
+    Where each node keeps much, fewer are."""
     none = np.zeros(3, dtype=np.bool_)
     begun = frozenset(range(100, 99 + acquired))
     ways = [(begun | {at}, Reached(none, PARTED, float(at))) for at in range(20)]
-    kept = _kept({begun: ways})
+    kept = _kept({begun: ways}, sensors)
     assert set(kept) == {each for each, _ in ways[-most:]}
-    with_all = _kept({begun: [*ways, (begun | {50}, Reached(none, COMMON, 0.0))]})
+    with_all = _kept({begun: [*ways, (begun | {50}, Reached(none, COMMON, 0.0))]}, sensors)
     assert begun | {50} in with_all
     assert len(with_all) == (15 if most == 15 else 7)
