@@ -28,7 +28,9 @@ module                   what of the paper
 ``traffic``              how many items take which way, counted on validation
 ``tradeoff_spread``      the trade-offs that a policy is learned for
 ``budget_mixture``       (beside this package) the trade-off curve, and the mixtures that spend a budget
-``contents``             what a plan keeps, and what its arrays promise each other; ``plan`` how it answers
+``contents``             what a plan keeps, and what its arrays promise each other; ``points`` which of them a query
+                         asks for, ``plan`` how it answers
+``fit``                  all of it in order; ``learning`` the nodes' policies, ``assemble`` the plan that is kept
 =======================  =====================================================================================
 """
 

@@ -1,0 +1,125 @@
+"""From what was learned to the plan that is kept: the points on the hull, and what answers under them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from models.arrays import Floats
+from models.policy import TrafficCounts
+from solvers.budget_mixture import lower_hull
+from solvers.cell_encoding import CellEncoding
+from solvers.policy.curve import bounds_of
+from solvers.policy.embedding_axes import EmbeddingAxes
+from solvers.policy.learning import LearnedPolicies, Prices, Task
+from solvers.policy.node_classifiers import Classifiers, Member
+from solvers.policy.node_policies import from_regression, from_tournaments
+from solvers.policy.plan import PolicyPlan
+from solvers.policy.traffic import counts_of
+from solvers.policy.travelled import Travelled
+from solvers.statistics import standard_error_of_mean
+
+
+def assemble(
+    unit: str, prices: Prices, task: Task, members: list[list[Member]], learned: LearnedPolicies, is_grown: bool
+) -> tuple[PolicyPlan, TrafficCounts]:
+    """Keep the points of the curve that lie on its hull, fixed ones among them, the hard budgets and deadlines, and
+    nothing of the other points; of a grown graph what items took. Tell the traffic, too."""
+    training, capped, timed, fixed, able = task.training, task.hard, task.timed, len(task.fixed), task.hard.stop
+    all_errors, all_costs = (np.vstack(each) for each in with_fixed(task, learned))
+    errors, costs = all_errors.mean(axis=1), all_costs.mean(axis=1)
+    bounds = bounds_of(all_costs, task.options.confidence)
+    acquired = np.append(learned.acquired[:able].mean(axis=1), task.fixed.sensors)
+    first = np.roll(np.arange(len(bounds)), fixed)  # a fixed point, rather than a trade-off that reaches the same
+    hull: list[int] = first[lower_hull(bounds[first], errors[first])].tolist()
+    tradeoffs = np.append(task.tradeoffs[:able], np.full(fixed, -1.0))
+    limits = np.append(task.caps[:able], np.full(fixed, np.inf))
+    points = [*(min(at, able - 1) for at in hull), *range(capped.start, len(task.caps))]
+    used = [learned.passed[at].edges > 0 for at in points] if is_grown else [np.ones_like(task.graph.targets) > 0]
+    part = Travelled.of(task.graph, np.any(used, axis=0))
+    graph, policies = part.graph, learned.policies
+    if is_grown:
+        policies = part.of_policies(task.graph, policies)
+    together = from_regression if learned.learner == "regression" else from_tournaments
+    decisions = together(graph.offsets, policies, points)
+    if task.fixed.must_begin:
+        fixed_at = {point: at - able for point, at in enumerate(hull) if at >= able}
+        task.fixed.write(decisions, graph, fixed_at)
+    classifiers = Classifiers.of(training.basis, graph.members, [members[node] for node in part.nodes.tolist()])
+    plan = PolicyPlan(
+        unit=unit,
+        sensors=training.basis.sensors.names,
+        classes=training.basis.sensors.classes,
+        costs=task.means,
+        owners=training.basis.sensors.owners,
+        labelled=training.basis.sensors.labelled,
+        knots=training.basis.knots,
+        members=graph.members,
+        offsets=graph.offsets,
+        targets=graph.targets,
+        weights=classifiers.weights,
+        intercepts=classifiers.intercepts,
+        class_columns=classifiers.columns,
+        class_thresholds=classifiers.thresholds,
+        class_leaves=classifiers.leaves,
+        learner=learned.learner,
+        degree=task.options.degree,
+        tradeoffs=tradeoffs[hull],
+        point_costs=costs[hull],
+        point_bounds=bounds[hull],
+        point_errors=errors[hull],
+        point_sensors=acquired[hull],
+        point_cost_errors=standard_error_of_mean(all_costs)[hull],
+        confidence=task.options.confidence,
+        rows=len(training.labels),
+        graph="grown" if is_grown else "subsets",
+        caps=task.caps[capped],
+        point_caps=np.where(np.isinf(limits), -1.0, limits)[hull] if len(task.caps[capped]) else np.empty(0),
+        cap_tradeoffs=task.tradeoffs[capped],
+        cap_costs=np.minimum(learned.costs[capped].mean(axis=1), task.caps[capped]),
+        cap_errors=learned.errors[capped].mean(axis=1),
+        times=prices.times,
+        time_unit=prices.unit,
+        fetches=prices.fetches,
+        deadlines=task.deadlines[timed],
+        deadline_tradeoffs=task.tradeoffs[timed],
+        deadline_costs=learned.costs[timed].mean(axis=1),
+        deadline_errors=learned.errors[timed].mean(axis=1),
+        **_encoding(training.basis.sensors.encoding),
+        **_embedding(training.basis.sensors.embedding),
+        answering="combined" if training.quality is None else "taken",
+        **decisions,
+    )
+    return plan, _traffic(task, part, learned, hull)
+
+
+def _embedding(embedding: EmbeddingAxes | None) -> dict[str, Any]:
+    """Give the fields of a plan that keep how an embedding becomes numbers."""
+    return {} if embedding is None else {"embedding_centre": embedding.centre, "embedding_axes": embedding.axes}
+
+
+def _encoding(encoding: CellEncoding | None) -> dict[str, Any]:
+    """Give the fields of a plan that keep how cells become numbers."""
+    if encoding is None:
+        return {}
+    return {
+        "cell_owners": encoding.owners,
+        "cell_fills": encoding.fills,
+        "cell_marks": encoding.marked,
+        "cell_offsets": encoding.offsets,
+        "cell_categories": encoding.categories,
+        "cells_missing": encoding.missing,
+    }
+
+
+def with_fixed(task: Task, learned: LearnedPolicies) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    """Give errors and costs of what was learned and can be a point of the curve, and of the fixed points behind it."""
+    able = slice(0, task.hard.stop)
+    return (learned.errors[able], task.fixed.errors), (learned.costs[able], task.fixed.costs)
+
+
+def _traffic(task: Task, part: Travelled, learned: LearnedPolicies, points: Sequence[int]) -> TrafficCounts:
+    """Pick the ways that rows took under the points of the curve; those beyond all trade-offs are fixed."""
+    passed = [*learned.passed[: task.hard.stop], *task.fixed.passed]
+    taken = [passed[at] for at in points]
+    return counts_of(part.graph, part.of_passed(taken))
