@@ -82,7 +82,8 @@ class PipelineOptions(Value):
     search: Search = Field(
         default="auto",
         description="exact: look at every configuration, each of which acquires all features in the end; emsco: "
-        "evolve, which can also leave features out (``evolution.removal``); auto: exact where it takes seconds",
+        "evolve, which can also leave features out (``evolution.removal``); auto: exact where it takes seconds, else "
+        "emsco, and configurations of fewer features where they are better: those that forward selection puts first",
     )
     positive_class: Label | None = Field(
         default=None,
@@ -170,7 +171,7 @@ class FrontierReply(Value):
     confidence_threshold: float | dict[str, float] = Field(
         description="the confidence from which on an answer is accepted: for all classes, or by predicted class"
     )
-    exact: bool = Field(description="whether every configuration was looked at; else EMSCO found these")
+    exact: bool = Field(description="whether every configuration of all features was looked at; else EMSCO found these")
     rows: int = Field(description="the number of items that the figures are of")
     unit: str = Field(description="the unit of costs")
     artifact: ArtifactRef = Field(description="the artifact that answered")

@@ -97,13 +97,17 @@ class AnswerBank:
         return votes
 
     def lattice(
-        self, features: int, threshold: Thresholds, *, answers_at_the_end: bool = False
+        self, features: Int64s, threshold: Thresholds, *, answers_at_the_end: bool = False
     ) -> tuple[UInt64s, UInt64s]:
-        """Give accepted, and accepted rightly, of all 2^features feature sets, by mask: two of (2^features, words).
+        """Give accepted, and accepted rightly, of all 2^k sets of some features, (k,), by their mask among these: two
+        of (2^k, words).
 
-        answers_at_the_end: whether the classifier of all features must answer.
+        answers_at_the_end: whether the classifier of all k features must answer.
         """
-        masks = np.arange(1 << features, dtype=np.uint64)
+        among = np.arange(1 << len(features), dtype=np.uint64)
+        masks = np.zeros_like(among)
+        for bit, feature in enumerate(features.tolist()):
+            masks |= (among >> np.uint64(bit) & np.uint64(1)) << np.uint64(feature)
         masks[-1] |= AT_THE_END * answers_at_the_end
         votes = self.votes(masks, threshold)
         return np.ascontiguousarray(votes[:, ACCEPTED]), np.ascontiguousarray(votes[:, RIGHT])

@@ -6,7 +6,7 @@ Features are put in order, the cheapest first, and by forward selection: next co
 right for its cost. An order is a chain; it is cut into stages after its first features, one each, and evenly.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -32,16 +32,17 @@ def chains(
     feature sets.
     """
     order, n = forward_order(evaluate, costs, progress), len(costs)
-    cut = [
-        row
-        for ordered in (np.argsort(costs, kind="stable"), order)
-        for stages in range(min(max_stages, n), 0, -1)
-        for row in (_singly(ordered, stages), _evenly(ordered, stages))
-    ]
+    cut = [row for ordered in (np.argsort(costs, kind="stable"), order) for row in in_stages(ordered, max_stages)]
     if removal:
         cut += [single_stage(order[:length].tolist(), n) for length in range(1, n)]
     every = np.array(list(dict.fromkeys(map(tuple, cut))), dtype=np.int8)
     return every[stage_counts(every) >= fewest_stages]
+
+
+def in_stages(order: Int64s, max_stages: int) -> Iterator[Int8s]:
+    """Cut an order of n features, (n,), into each number of stages, the most first: after single ones, and evenly."""
+    for stages in range(min(max_stages, len(order)), 0, -1):
+        yield from (_singly(order, stages), _evenly(order, stages))
 
 
 def forward_order(evaluate: Callable[[Int8s], Scores], costs: Floats, progress: Progress = silent) -> Int64s:

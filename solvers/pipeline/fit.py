@@ -26,6 +26,7 @@ from solvers.pipeline.front import (
     answers_bytes,
     evolve_some,
     is_exact,
+    leave_out,
     look_at_all,
     needs_evolution,
     settings_of,
@@ -123,8 +124,12 @@ def _search(data: PreparedData, options: PipelineOptions, rng: np.random.Generat
     """Find the front on the validation rows."""
     evaluator, n = data.evaluator(data.split.validation), len(data.criteria.costs)
     if is_exact(options, n, len(data.table), slowly=data.learner.classifier is not None):
-        return look_at_all(evaluator, options.max_stages, run.progress)
-    return evolve_some(evaluator, options, rng, run.progress)
+        found = look_at_all(evaluator, options.max_stages, run.progress)
+    else:
+        found = evolve_some(evaluator, options, rng, run.progress)
+    if options.search != "auto" or n == 1 or needs_evolution(options):
+        return found
+    return leave_out(evaluator, options, found, run.progress)
 
 
 def _baselines(data: PreparedData) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """The front on the validation rows: every configuration is looked at where that is quick, or configurations evolve."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from solvers.pipeline.chains import chains
 from solvers.pipeline.configurations import configurations, stage_counts
 from solvers.pipeline.emsco import Settings, evolve
 from solvers.pipeline.exact_front import frontier_of_words
+from solvers.pipeline.fewer_features import chains_of, every_one, join_fewer, order_of
 from solvers.pipeline.objectives import Evaluator, Scores
 
 MOST_TRAINED, MOST_TRAINED_SLOWLY = 14, 8
@@ -24,8 +25,9 @@ MOST_WALKED = 300_000_000
 
 CHUNK = 1024
 """Feature sets that are trained between two reports of progress."""
-ORDERED, TRAINED, DONE, TOTAL = 200, 600, 990, 1000
-"""Steps of progress: after putting features in order, after training, after the search, in all."""
+ORDERED, TRAINED, WALKED, DONE, TOTAL = 200, 600, 860, 990, 1000
+"""Steps of progress: after putting features in order, after training, after the search, after leaving features out, in
+all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,11 +75,23 @@ def look_at_all(evaluator: Evaluator, max_stages: int, progress: Progress) -> Fr
     for start in range(0, sets, CHUNK):
         training(start, sets, "training the classifiers of feature sets")
         answers.votes(np.arange(start, min(start + CHUNK, sets), dtype=np.uint64), evaluator.threshold)
-    accepted, right = answers.lattice(n, evaluator.threshold, answers_at_the_end=evaluator.answers_at_the_end)
-    walking = part_of(progress, TRAINED, DONE, TOTAL)
+    accepted, right = answers.lattice(
+        np.arange(n), evaluator.threshold, answers_at_the_end=evaluator.answers_at_the_end
+    )
+    walking = part_of(progress, TRAINED, WALKED, TOTAL)
     front = frontier_of_words(accepted, right, answers.rows, costs, max_stages, progress=walking)
     ended = f"all {front.examined + front.pruned} configurations were looked at or ruled out"
     return FrontSearch(front.chromosomes, evaluator(front.chromosomes), True, front.examined, ended)
+
+
+def leave_out(evaluator: Evaluator, options: PipelineOptions, search: FrontSearch, progress: Progress) -> FrontSearch:
+    """Join to the front of all features what fewer of them reach."""
+    order = order_of(evaluator)
+    of = every_one(evaluator, options.max_stages) if search.exact else chains_of(order, options.max_stages)
+    leaving = part_of(progress, WALKED, DONE, TOTAL)
+    chromosomes, scores, joined = join_fewer(evaluator, order, search.chromosomes, of, leaving)
+    ended = f"{search.ended}; of the features that forward selection puts first, {joined} that leave others out"
+    return replace(search, chromosomes=chromosomes, scores=scores, ended=ended)
 
 
 def settings_of(evolution: Evolution) -> Settings:
@@ -90,7 +104,7 @@ def evolve_some(
 ) -> FrontSearch:
     """Let configurations evolve from chains; of those with equal objectives one is kept, that of fewest stages."""
     costs = evaluator.unit_costs.of / evaluator.unit_costs.units
-    settings, evolving = settings_of(options.evolution), part_of(progress, ORDERED, DONE, TOTAL)
+    settings, evolving = settings_of(options.evolution), part_of(progress, ORDERED, WALKED, TOTAL)
     start = chains(
         evaluator,
         costs,

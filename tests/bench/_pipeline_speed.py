@@ -59,7 +59,7 @@ def enumerate_all(prepared: Prepared, stages: int) -> tuple[float, Evaluator, fl
     what was found."""
     evaluator = prepared.evaluator(1)
     case = prepared.case
-    answers, bit_sets = cpu(lambda: evaluator.answers.lattice(case.features, case.threshold))
+    answers, bit_sets = cpu(lambda: evaluator.answers.lattice(np.arange(case.features), case.threshold))
     rows = evaluator.answers.rows
     enumerating, front = cpu(lambda: frontier_of_words(*bit_sets, rows, case.costs, stages))
     return answers, evaluator, enumerating, front

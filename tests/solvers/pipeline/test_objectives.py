@@ -188,7 +188,7 @@ def test_each_feature_set_is_trained_once_whatever_the_threshold() -> None:
         accepted[0] = False
         assert np.array_equal(unpack(votes[:, 0], 40), accepted[masks.astype(int)])
         assert np.array_equal(unpack(votes[:, 1], 40), (accepted & (predicted == labels))[masks.astype(int)])
-    whole, right = answer_bank.lattice(4, 0.9)
+    whole, right = answer_bank.lattice(np.arange(4), 0.9)
     assert count(whole)[1:].tolist() == (confidence >= np.float32(0.9)).sum(axis=1)[1:].tolist()
     assert not np.any(right & ~whole)
     assert sorted(asked) == list(range(1, 16))
@@ -209,7 +209,7 @@ def test_memory_is_bounded_and_forgetting_changes_no_answer() -> None:
         small.votes(masks, threshold)
         assert small.trained == before
     assert large.trained < small.trained
-    assert np.array_equal(small.lattice(6, 0.7)[0], large.lattice(6, 0.7)[0])
+    assert np.array_equal(small.lattice(np.arange(6), 0.7)[0], large.lattice(np.arange(6), 0.7)[0])
 
 
 def test_wrong_input_to_bank_and_evaluator_is_refused() -> None:
