@@ -83,7 +83,7 @@ class PipelineOptions(Value):
         default="auto",
         description="exact: look at every configuration, each of which acquires all features in the end; emsco: "
         "evolve, which can also leave features out (``evolution.removal``); auto: exact where it takes seconds, else "
-        "emsco, and configurations of fewer features where they are better: those that forward selection puts first",
+        "emsco; where every item is answered, fewer features, those that forward selection puts first, where they do",
     )
     positive_class: Label | None = Field(
         default=None,
