@@ -124,10 +124,16 @@ def what_if(limits: Limits) -> PolicyQuery | str:
     return PolicyQuery.model_validate({name: limits[name] for name in LIMITS if name in limits})
 
 
+def senseless(plan: PolicyPlan) -> frozenset[str]:
+    """Name the limits that mean nothing to a plan: a deadline where no times are known."""
+    return frozenset() if len(plan.times) else frozenset({"deadline"})
+
+
 subject = Subject(
     router,
     limits=frozenset(LIMITS),
     what_if=what_if,
+    senseless=senseless,
     look_ups=(LookUp(solver, "/v1/policies/", "/steps", PolicyQuery, "POST"),),
     bodies=(RolloutRequest,),
 )
