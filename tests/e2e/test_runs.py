@@ -569,6 +569,8 @@ def test_texts_of_a_policys_list_are_embedded_by_one_request(server: Server, mod
     for made, one in zip(told, plain, strict=False):
         assert [step["classifier"] for step in made["steps"]] == ["embedder"] + [s["classifier"] for s in one["steps"]]
     unreachable = server.client.post(path, json={"items": with_texts, "min_accuracy": 1.0})
+    lacking = server.client.post(path, json={"items": [with_texts[0], items[1]]})
+    assert (lacking.status_code, lacking.json()["errors"][0]["loc"]) == (422, ["items", 1, "embedding"])
     assert (unreachable.status_code, models.counted()["calls"]["embedder"]) == (409, calls)
 
 
