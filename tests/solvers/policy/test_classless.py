@@ -542,6 +542,28 @@ def test_both_limits_of_an_item_are_kept_or_refused_together(seed: int) -> None:
     assert refused
 
 
+def test_a_deadline_that_only_one_that_is_never_asked_could_keep_is_refused() -> None:
+    """Of twelve the fastest is the dearest, and always wrong: it is not among the ten that are asked."""
+    rng = np.random.default_rng(0)
+    classifiers: list[dict[str, Any]] = [
+        {
+            "name": f"m{m}",
+            "cost": 1.0 + m,
+            "time": 5.0 + m if m < 11 else 1.0,
+            "quality": f"q{m}",
+            "confidence": f"c{m}",
+        }
+        for m in range(12)
+    ]
+    columns = {f"c{m}": rng.random(60) for m in range(12)}
+    columns |= {f"q{m}": columns[f"c{m}"] * (m < 11) for m in range(12)}
+    options = PolicyOptions(trees=8, depth=2, folds=2, points=4)
+    plan = fit(_trace(classifiers, columns, time_unit="ms"), options, np.random.default_rng(0), Run()).plan
+    for more in ({}, {"budget": 50.0}, {"hard_budget": 50.0}):
+        with pytest.raises(Infeasible, match=r"the fastest that is ever asked takes up to \d+ ms; the deadline is 2"):
+            plan.mixture(PolicyTarget(deadline=2.0, **more))
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_those_fetched_together_are_asked_together_and_take_as_long_as_the_slower(seed: int) -> None:
     rng = np.random.default_rng(seed)
