@@ -1,4 +1,4 @@
-"""The policy: given what was acquired of an item, which sensor next, or which class.
+"""The policy: given what was acquired of an item, which sensor next, or which class, or whose answer.
 
 A sensor is a feature of a table of features, or a classifier of a trace whose answers are bought one by one. Costs and
 budgets are in the dataset's unit. *Acquisition DAG* in docstrings is the paper of Wang, Trapeznikov and Saligrama.
@@ -400,9 +400,11 @@ class TrafficNode(Value):
     cost: float = Field(description="what they cost together, on average, in the artifact's unit")
     items: float = Field(description="how many items come here; a mixture of two points makes fractions")
     share: Share = Field(description="the same as a share of all items, from 0 to 1")
-    stopped: float = Field(description="how many of them are classified here, right and wrong together")
-    right: float = Field(description="how many are classified here, and rightly")
-    wrong: float = Field(description="how many are classified here, and wrongly")
+    stopped: float = Field(description="how many of them are answered here, right and wrong together")
+    right: float = Field(description="how many are answered here, and rightly")
+    wrong: float = Field(
+        description="how many are answered here, and wrongly: graded answers where they are worth less than half"
+    )
 
 
 class TrafficEdge(Value):
@@ -424,8 +426,8 @@ class Traffic(Value):
     )
     cost: float = Field(description="what an item cost on average, in the artifact's unit")
     error: float = Field(
-        description="the share of these items, from 0 to 1, that were classified wrongly; they chose the curve, too: "
-        "what to expect stands in points"
+        description="the share of these items, from 0 to 1, that were answered wrongly, or, where answers are graded, "
+        "1 less their mean quality; they chose the curve, too: what to expect stands in points"
     )
     rows: int = Field(description="the number of items that were counted")
     nodes: Items[TrafficNode] = Field(

@@ -21,14 +21,21 @@ from app.running.batches import names_called
 from app.running.embedding import takes_embeddings
 from app.running.protocols.openai_chat import Chat, last_text
 from app.running.runs import Done, asked_of, reply_of, run_asked
-from app.running.start import Tools, callable_ones, embedded, route_query
+from app.running.start import (
+    Tools,
+    callable_ones,
+    embedded,
+    policy_query,
+    refuse_unless_decidable,
+    refuse_unless_sensible,
+    route_query,
+)
 from app.serving.answers import counted, facts_of
 from app.serving.catalog import Live
 from models import Fault, InvalidRequest
 from models.cascade import CascadeQuery
 from models.chat import ChatAnswer, ChatChoice, ChatCompletion, ChatModel, ChatModels, ChatRequest, ChatUsage
 from models.errors import ParsimonyError
-from models.policy import PolicyQuery
 from models.portfolio import RouteBudget
 from models.run import RunItem, RunLimits
 from solvers import SOLVERS
@@ -194,8 +201,9 @@ async def _decided(live: Live[Any], asked: Asked, tools: Tools) -> dict[str, Any
     if live.ref.solver == "cascade":
         query: Any = query_of(CascadeQuery, deadline=limits.deadline, max_cost=asked.amount(), item=asked.item.id)
     else:
+        refuse_unless_decidable(live, asked)
         vector = await embedded(live, asked, tools) if live.plan.dimensions else None
-        query = query_of(PolicyQuery, budget=asked.amount(), item=asked.item.id, embedding=vector)
+        query = policy_query(live.plan, asked, vector)
     decision = live.plan.decide(query)
     return {**decision.model_dump(mode="json"), **_facts(live, query, decision), **left_out}
 
@@ -203,6 +211,7 @@ async def _decided(live: Live[Any], asked: Asked, tools: Tools) -> dict[str, Any
 async def _routed(live: Live[Any], asked: Asked, tools: Tools) -> dict[str, Any]:
     """Tell how a portfolio routes a query: what each classifier is estimated at, costs, and is worth at the price."""
     plan = live.plan
+    refuse_unless_sensible(live, asked)
     embedding = await embedded(live, asked, tools)
     query, among = route_query(asked, embedding), callable_ones(plan, asked.without)
     estimates = plan.estimate_one(query.query)

@@ -43,13 +43,14 @@ PolicyName = Annotated[str, path_name("digits")]
 
 @router.post(
     "/{name}/steps",
-    summary="Which sensor next, or which class",
+    summary="Which sensor next, or which class, or whose answer",
     response_model=PolicyReply,
     dependencies=[Depends(json_only), Depends(each_name_once)],
     responses=errors(404, 409, 413, 415, 503),
 )
 async def steps(name: PolicyName, request: PolicyQuery, context: InContext, version: Version = None) -> Response:
-    """Say, from what is known of an item so far: acquire this sensor, or take this class.
+    """Say, from what is known of an item so far: acquire this sensor, take this class, or, where answers have no
+    classes, take the answer of this classifier.
 
     Nothing is remembered between calls: send all that is known, each time. With a budget an item's id decides its share
     of luck, so that the same one always takes the same path and all together cost what the budget says.
@@ -67,7 +68,7 @@ async def steps(name: PolicyName, request: PolicyQuery, context: InContext, vers
     openapi_extra=body_of(RolloutRequest),
 )
 async def rollouts(name: PolicyName, request: Request, context: InContext, version: Version = None) -> Response:
-    """Give label, cost and path of each item, as asking for one step after the other would."""
+    """Give label, or classifier that answers, cost and path of each item, as one step after the other would."""
     body = await request.body()
     live = await plan_of(context, solver, name, version)
     return Response(await solved(context, _rollouts, context, live, body), media_type="application/json")
@@ -124,10 +125,16 @@ def what_if(limits: Limits) -> PolicyQuery | str:
     return PolicyQuery.model_validate({name: limits[name] for name in LIMITS if name in limits})
 
 
+def senseless(plan: PolicyPlan) -> frozenset[str]:
+    """Name the limits that mean nothing to a plan: a deadline where no times are known."""
+    return frozenset() if len(plan.times) else frozenset({"deadline"})
+
+
 subject = Subject(
     router,
     limits=frozenset(LIMITS),
     what_if=what_if,
+    senseless=senseless,
     look_ups=(LookUp(solver, "/v1/policies/", "/steps", PolicyQuery, "POST"),),
     bodies=(RolloutRequest,),
 )

@@ -21,7 +21,8 @@ class Subject:
 
     limits: those of these that mean something to it. what_if: makes a query of the limits that were
     given, or says why there can be none. look_ups: routes that are answered on the hot path. bodies: the types of
-    bodies that its routes read themselves, off the event loop.
+    bodies that its routes read themselves, off the event loop. senseless: those of its limits that mean nothing to a
+    plan.
     """
 
     router: APIRouter
@@ -29,6 +30,7 @@ class Subject:
     what_if: Callable[[Limits], Value | str]
     look_ups: tuple[LookUp[Any], ...] = ()
     bodies: tuple[type[Value], ...] = ()
+    senseless: Callable[[Any], frozenset[str]] = lambda plan: frozenset()
 
 
 def all_subjects() -> dict[str, Subject]:

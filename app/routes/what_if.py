@@ -32,7 +32,10 @@ def router_for(subjects: Mapping[str, Subject]) -> APIRouter:
         name: Annotated[str, Query(pattern=NAME_PATTERN, description="the artifacts' name", examples=["digits"])],
         size: Annotated[float | None, _number("the item's size", 64.0)] = None,
         budget: Annotated[float | None, _number("what an item may cost, in each artifact's unit", 5.0)] = None,
-        deadline: Annotated[float | None, _number("how long an answer may take, in each artifact's unit", 9.0)] = None,
+        deadline: Annotated[
+            float | None,
+            _number("how long an answer may take, in each artifact's unit, or in that of a policy's times", 9.0),
+        ] = None,
         min_accuracy: Annotated[
             float | None,
             Query(ge=0, le=1, allow_inf_nan=False, description="how often it must be right", examples=[0.9]),
@@ -53,8 +56,9 @@ def router_for(subjects: Mapping[str, Subject]) -> APIRouter:
 
 def _asked(live: Live[Any], subject: Subject, limits: Limits) -> SideBySide:
     decision, refusal = None, None
+    meant = subject.limits - subject.senseless(live.plan)
     try:
-        query = subject.what_if(limits)
+        query = subject.what_if({name: value for name, value in limits.items() if name in meant})
         if isinstance(query, str):
             refusal = query
         else:
@@ -64,7 +68,7 @@ def _asked(live: Live[Any], subject: Subject, limits: Limits) -> SideBySide:
         refusal = str(InvalidRequest.of(error))
     except ParsimonyError as error:
         refusal = str(error)
-    ignored = tuple(name for name in limits if name not in subject.limits)
+    ignored = tuple(name for name in limits if name not in meant)
     return SideBySide(
         artifact=live.ref,
         unit=live.record.unit,

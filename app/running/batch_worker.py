@@ -47,6 +47,8 @@ T = TypeVar("T")
 ASSIGNMENT = "assignment"
 OUTAGE_S, LOOK_S = 60.0, 0.5
 """How long an item waits for an endpoint whose circuit is open, where there is no other, and how often it looks."""
+EMBEDDED_AT_ONCE = 1024
+"""Items of which the embeddings are held, where none waits for all the others."""
 _EMBEDDED: TypeAdapter[Embedded] = TypeAdapter(Embedded)
 _ASSIGNED: TypeAdapter[tuple[dict[int, str], float, dict[str, Any]]] = TypeAdapter(
     tuple[dict[int, str], float, dict[str, Any]]
@@ -130,8 +132,8 @@ class _Work:
         await self._each(await self._unanswered(), run)
 
     async def embedded(self) -> None:
-        """Embed the items, and run each by itself with its embedding."""
-        embeddings = await self._all_embeddings()
+        """Embed the items, so many at a time, and run each of them by itself with its embedding."""
+        embeddings: dict[int, Embedded] = {}
 
         async def run(place: int) -> None:
             item = await self._patiently(self.repos.batches.item, self.batch.id, place)
@@ -141,12 +143,15 @@ class _Work:
 
             await self._keep(place, await self._run(knowing))
 
-        await self._each(sorted(embeddings), run)
+        unanswered = await self._unanswered()
+        for at in range(0, len(unanswered), EMBEDDED_AT_ONCE):
+            embeddings = await self._embeddings_of(unanswered[at : at + EMBEDDED_AT_ONCE])
+            await self._each(sorted(embeddings), run)
 
     async def assigned(self) -> None:
         """Embed the items, assign all of them within the budget, and run each as it was assigned; what an earlier
         attempt has made is taken over."""
-        embeddings = await self._all_embeddings()
+        embeddings = await self._embeddings_of(await self._unanswered())
         if not embeddings:
             return
         places = sorted(embeddings)
@@ -169,15 +174,15 @@ class _Work:
     def _asked(self, item: RunItem) -> Asked:
         return asked_of(self.live, item, self.batch.limits, self.tools)
 
-    async def _all_embeddings(self) -> dict[int, Embedded]:
-        """Give the embeddings of the items without an answer, as many by one request as their embedder takes."""
+    async def _embeddings_of(self, places: list[int]) -> dict[int, Embedded]:
+        """Give the embeddings of items, as many by one request as their embedder takes."""
         embeddings: dict[int, Embedded] = {}
 
         async def embed(places: list[int]) -> None:
             embeddings.update(await self._embeddings(places))
 
-        unanswered, many = await self._unanswered(), texts_at_once(self.live, self.tools.caller)
-        await self._each([unanswered[at : at + many] for at in range(0, len(unanswered), many)], embed)
+        many = texts_at_once(self.live, self.tools.caller)
+        await self._each([places[at : at + many] for at in range(0, len(places), many)], embed)
         return embeddings
 
     async def _embeddings(self, places: list[int]) -> dict[int, Embedded]:

@@ -221,7 +221,7 @@ async def embeddings_of(live: Embedding, asked: Sequence[Asked], tools: Tools) -
         place: (one.item.embedding, []) for place, one in enumerate(asked) if one.item.embedding is not None
     }
     lacking = [place for place in range(len(asked)) if place not in given]
-    texts = [text_of(live, asked[place].item) for place in lacking]
+    texts = [_text_at(live, asked, place) for place in lacking]
     made = await embed(live, texts, tools.caller, min((one.ends_at for one in asked), default=0.0))
     outcomes: dict[int, Embedded | Undone] = {**given}
     for place, one in zip(lacking, made, strict=True):
@@ -230,6 +230,14 @@ async def embeddings_of(live: Embedding, asked: Sequence[Asked], tools: Tools) -
         else:
             outcomes[place] = one
     return [outcomes[place] for place in range(len(asked))]
+
+
+def _text_at(live: Embedding, asked: Sequence[Asked], place: int) -> str:
+    """Give the text of an item of a list; raises InvalidRequest, with its place, if it has none."""
+    try:
+        return text_of(live, asked[place].item)
+    except InvalidRequest as error:
+        raise InvalidRequest.at(*(Fault(("items", place, *each.loc), each.msg) for each in error.faults)) from error
 
 
 def reply_of(live: Live[Any], done: Done) -> RunReply:

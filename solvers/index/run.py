@@ -33,17 +33,30 @@ def run(
     cells = {
         column: value for name, values in values_of.items() for column, value in zip(columns[name], values, strict=True)
     }
-    had = [name for name in features if name in values_of]
-    reason = so_far.failures or (None if len(had) == len(features) else "a feature has other columns than its table")
-    try:
-        predictions = predict(had, cells)
-    except InvalidRequest:
-        if len(had) == len(features):
-            raise
-        predictions = predict((), {})
+    told = [name for name in features if name in values_of]
+    predictions, had = _predicted(predict, told, columns, cells, len(features))
+    lacking = None if len(had) == len(features) else "a feature told other columns than its table has, or not its cells"
+    reason = so_far.failures or lacking
     shares = None if predictions.probabilities is None else dict(predictions.probabilities[0])
     label = predictions.labels[0]
     return Answer(label, None if shares is None else shares[label], None, shares, reason)
+
+
+def _predicted(
+    predict: Predict, features: Sequence[str], columns: Mapping[str, Sequence[str]], cells: Mapping[str, Any], most: int
+) -> tuple[Predictions, Sequence[str]]:
+    """Classify by features, without those that told what their columns cannot hold; or by none where there is no model
+    of those left. Tells by which. Raises InvalidRequest where all of them, most, are there and there is no model."""
+    try:
+        return predict(features, cells), features
+    except InvalidRequest as error:
+        wrong = {fault.loc[-1] for fault in error.faults if fault.loc}
+        sound = [name for name in features if not wrong.intersection(columns[name])]
+        if len(sound) == most:
+            raise
+    if len(sound) == len(features):
+        return predict((), {}), ()
+    return _predicted(predict, sound, columns, cells, most)
 
 
 def _cells(heard: Heard) -> tuple[float | str, ...]:

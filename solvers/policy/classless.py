@@ -13,11 +13,12 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from models import DatasetFacts, Fault, FeatureTable, InvalidRequest, Trace, TraceSpec
-from models.arrays import Bools, Floats, Int64s
+from models.arrays import Bools, Floats, Int32s, Int64s
 from models.policy import PolicyOptions
 from solvers.budget_mixture import lower_hull
 from solvers.policy.graph import Graph
 from solvers.policy.losses import Losses
+from solvers.policy.sensor_times import fetched
 
 MOST_SETS, MOST_STATES = 64, 160
 """Sets of classifiers that tell how sure they are, all or the smaller ones; states, with those that tell nothing."""
@@ -87,28 +88,29 @@ def losses_of(expected: Sequence[Floats], members: Bools, quality: Floats, smoot
     return Losses(np.array(observed), np.array(learned))
 
 
-def draw_answer_graph(telling: Bools, costs: Floats, quality: Floats) -> Graph:
-    """Draw the DAG. telling: (M,) which classifiers tell how sure they are; costs, quality: (n, M).
+def draw_answer_graph(telling: Bools, costs: Floats, quality: Floats, fetches: Int32s) -> Graph:
+    """Draw the DAG. telling: (M,) which classifiers tell how sure they are; costs, quality: (n, M); fetches: (M,) what
+    brings each.
 
-    What tells nothing is bought last, and alone: whatever was decided behind it could have been decided before. Of the
-    others all sets are states, or those of up to as many as keep states few.
+    A fetch that tells nothing is bought last, and alone: whatever was decided behind it could have been decided before.
+    Of the others all sets are states, or those of up to as many as keep states few.
     """
-    sensors = len(telling)
-    chosen = worth_asking(costs, quality)
-    loud, mute = ([m for m in chosen if telling[m] == wanted] for wanted in (True, False))
+    sensors, chosen = len(telling), set(worth_asking(costs, quality))
+    asked = [each for each in fetched(fetches) if each & chosen]
+    loud, mute = ([each for each in asked if telling[sorted(each)].any() == wanted] for wanted in (True, False))
     sets = [frozenset[int]()]
     for size in range(1, len(loud) + 1):
-        larger = sets + [frozenset(each) for each in combinations(loud, size)]
+        larger = sets + [frozenset[int]().union(*each) for each in combinations(loud, size)]
         if len(larger) > MOST_SETS or len(larger) * (1 + len(mute)) > MOST_STATES:
             break
         sets = larger
-    nodes = {*sets, *(each | {m} for each in sets for m in (*mute, *(loud if len(sets) == 1 else ())))}
+    nodes = {*sets, *(each | more for each in sets for more in (*mute, *(loud if len(sets) == 1 else ())))}
     nodes.add(frozenset(range(sensors)))
     ordered = sorted(nodes, key=lambda node: (len(node), sorted(node)))
     place = {node: at for at, node in enumerate(ordered)}
     known = set(sets)
     actions = [
-        [place[node | {m}] for m in range(sensors) if m not in node and (node | {m}) in place] if node in known else []
+        [place[node | more] for more in asked if not more <= node and (node | more) in place] if node in known else []
         for node in ordered
     ]
     members = np.array([[m in node for m in range(sensors)] for node in ordered], dtype=np.bool_)

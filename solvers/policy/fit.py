@@ -84,7 +84,7 @@ def fit(
     outputs = int(dataset.labels.max()) + 1 if quality is None else len(sensors.names)
     training = TrainingRows(Basis.of(sensors, cells), cells, dataset.labels, outputs, folds, quality)
     learners = _learners(options, is_grown or quality is not None)
-    ready = None if quality is None else draw_answer_graph(sensors.telling, prices.costs, quality)
+    ready = None if quality is None else draw_answer_graph(sensors.telling, prices.costs, quality, prices.fetches)
     states, seeds, (start, end, total) = _states(training, options, prices, rng, run, len(learners), is_grown, ready)
     knows_limits = quality is not None or (is_grown and learners == ("regression",))
     task = _task(options, training, states, seeds, prices, _smoothing(options, is_grown), knows_limits)

@@ -59,7 +59,8 @@ class FixedPoints:
         """Tell by name what each sensor did with the rows that always answers; none where stopping at once is all."""
         if not self.must_begin:
             return {}
-        names = [f"always {sensors[int(graph.members[end].argmax())]}" for end in self.ends.tolist()]
+        fetched = [np.flatnonzero(graph.members[end]).tolist() for end in self.ends.tolist()]
+        names = [f"always {' + '.join(sensors[m] for m in each)}" for each in fetched]
         each = zip(names, self.errors, self.costs, strict=True)
         return {name: Replay(1 - errors, costs) for name, errors, costs in each}
 

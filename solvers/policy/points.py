@@ -10,7 +10,7 @@ from models.policy import PolicyPoint, PolicyTarget
 from solvers.budget_mixture import Mixture
 from solvers.policy.contents import PolicyContents
 from solvers.policy.graph import Graph
-from solvers.policy.hard_budgets import ROUNDING
+from solvers.policy.hard_budgets import ROUNDING, beyond
 from solvers.policy.item_draw import ItemDraw
 from solvers.policy.item_limits import ItemLimits
 from solvers.statistics import standard_error
@@ -63,9 +63,12 @@ class PolicyPoints(PolicyContents):
     def _refuse_unanswerable(self, target: PolicyTarget) -> None:
         """Refuse limits within which no sensor can answer; what an accuracy needs is refused as that."""
         firsts = self._graph.actions_of(0)
-        costs = self._limits.set_costs[firsts]
+        costs, fastest = self._limits.set_costs[firsts], self._limits.set_times[firsts].min()
         if target.hard_budget is not None and target.hard_budget * (1 + ROUNDING) < costs.min():
             self._refuse("answer", float(costs.min()), "hard budget", target.hard_budget)
+        if target.deadline is not None and bool(beyond(fastest, target.deadline)):
+            took = f"the fastest that is ever asked takes up to {fastest:.4g} {self.time_unit}"
+            raise Infeasible(f"{took}; the deadline is {target.deadline:g}")
         able = ~self._limits.are_beyond(firsts, target)
         if not able.any():
             within = f"the hard budget of {target.hard_budget:g} and the deadline of {target.deadline:g}"

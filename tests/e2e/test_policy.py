@@ -252,6 +252,8 @@ def test_judged_answers_have_a_curve_traffic_and_a_what_if(judged: Server) -> No
     assert sum(node["stopped"] for node in traffic["nodes"]) == pytest.approx(300)
     asked = judged.client.get("/v1/decisions?name=judged&budget=0.02").json()
     assert [one["decision"]["action"] for one in asked["items"]] == ["acquire"]
+    (timeless,) = judged.client.get("/v1/decisions?name=judged&budget=0.02&deadline=5").json()["items"]
+    assert (timeless["decision"]["action"], timeless["ignored"]) == ("acquire", ["deadline"])
     too_little = judged.client.get("/v1/decisions?name=judged&budget=0.0001").json()
     assert "the cheapest answer costs" in str(too_little)
 

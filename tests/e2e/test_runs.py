@@ -569,6 +569,8 @@ def test_texts_of_a_policys_list_are_embedded_by_one_request(server: Server, mod
     for made, one in zip(told, plain, strict=False):
         assert [step["classifier"] for step in made["steps"]] == ["embedder"] + [s["classifier"] for s in one["steps"]]
     unreachable = server.client.post(path, json={"items": with_texts, "min_accuracy": 1.0})
+    lacking = server.client.post(path, json={"items": [with_texts[0], items[1]]})
+    assert (lacking.status_code, lacking.json()["errors"][0]["loc"]) == (422, ["items", 1, "embedding"])
     assert (unreachable.status_code, models.counted()["calls"]["embedder"]) == (409, calls)
 
 
@@ -733,6 +735,18 @@ def test_a_chat_with_a_policy_that_knows_embeddings_has_its_last_text_embedded(
     assert told.json()["parsimony"]["sensor"] == called[1]
     assert told.json()["usage"]["prompt_tokens"] == 64
     assert models.counted()["calls"] == {"embedder": 1}
+
+
+def test_a_chat_that_is_only_routed_is_refused_as_its_run_would_be_before_it_is_embedded(
+    server: Server, models: ModelServer, knowing: str
+) -> None:
+    models.switch()
+    for model in (f"policy/{knowing}@deadline=0.000001", "portfolio/digits@budget=0"):
+        for only in (False, True):
+            asked = {"model": model, "messages": messages(3), "parsimony": {"route_only": only}}
+            reply = server.client.post("/v1/chat/completions", json=asked)
+            assert reply.status_code == 409, reply.text
+    assert models.counted()["calls"] == {}
 
 
 def test_a_policy_of_judged_answers_gives_the_one_that_it_takes(

@@ -182,3 +182,34 @@ def test_a_run_takes_a_name_from_a_feature_of_categories() -> None:
         runner.send(Back((Heard("colour", label="red"), Heard("weight", values=(2.0,))), 1.0))
     wanted = plan.predict(("colour", "weight"), [{"colour": "red", "weight": 2.0}])
     assert (ended.value.value.label, ended.value.value.degraded) == (wanted.labels[0], None)
+
+
+@pytest.mark.parametrize("nonsense", [Heard("weight", label="heavy"), Heard("weight", values=(1.0, 2.0))])
+def test_a_run_does_without_a_number_that_is_none(nonsense: Heard) -> None:
+    plan = built()
+    columns = dict(zip(plan.features, plan.columns, strict=True))
+    for features, left in ((("colour", "weight"), ("colour",)), (("weight",), ())):
+        runner = run(features, columns, lambda features, cells: plan.predict(features, [cells]), left=1.0)
+        next(runner)
+        with pytest.raises(StopIteration) as ended:
+            runner.send(Back((*([Heard("colour", label="red")] if left else []), nonsense), 1.0))
+        wanted = plan.predict(left, [{"colour": "red"}])
+        assert ended.value.value.label == wanted.labels[0]
+        assert "other columns" in ended.value.value.degraded
+
+
+def test_a_run_of_features_that_no_model_is_left_for_gives_the_most_common_class() -> None:
+    plan = replace(
+        built(),
+        model_sets=built().model_sets[-1:],
+        model_offsets=built().model_offsets[-2:] - built().model_offsets[-2],
+        model_numbers=built().model_numbers[built().model_offsets[-2] :],
+    )
+    columns = dict(zip(plan.features, plan.columns, strict=True))
+    runner = run(plan.features, columns, lambda features, cells: plan.predict(features, [cells]), left=1.0)
+    next(runner)
+    with pytest.raises(StopIteration) as ended:
+        runner.send(
+            Back((Heard("colour", label="red"), Heard("weight", label="heavy"), Heard("noise", values=(0.1,))), 1.0)
+        )
+    assert ended.value.value.label == plan.predict((), [{}]).labels[0]

@@ -135,7 +135,7 @@ def test_what_is_foreseen_is_what_stopping_behind_loses_less(sensors: int, seed:
 
 def test_what_tells_nothing_is_bought_last() -> None:
     telling = np.array([True, True, False])
-    graph = draw_answer_graph(telling, np.ones((4, 3)), np.ones((4, 3)))
+    graph = draw_answer_graph(telling, np.ones((4, 3)), np.ones((4, 3)), np.arange(3, dtype=np.int32))
     sets = {tuple(np.flatnonzero(each).tolist()) for each in graph.members}
     assert sets == {each for size in range(4) for each in combinations(range(3), size)}
     for node, members in enumerate(graph.members):
@@ -148,7 +148,7 @@ def test_states_are_few_and_each_single_classifier_is_one(sensors: int, share: f
     rng = np.random.default_rng(sensors)
     telling = rng.random(sensors) < share
     costs = rng.random((30, sensors)) + 0.1
-    graph = draw_answer_graph(telling, costs, rng.random((30, sensors)))
+    graph = draw_answer_graph(telling, costs, rng.random((30, sensors)), np.arange(sensors, dtype=np.int32))
     assert len(graph) <= MOST_STATES + 1
     assert not graph.members[0].any()
     assert graph.members[-1].all()
@@ -540,6 +540,63 @@ def test_both_limits_of_an_item_are_kept_or_refused_together(seed: int) -> None:
         assert (ends @ np.array(costs)).max() <= hard_budget * (1 + 1e-9)
         assert (ends @ np.array(times)).max() <= deadline * (1 + 1e-9)
     assert refused
+
+
+def test_a_deadline_that_only_one_that_is_never_asked_could_keep_is_refused() -> None:
+    """Of twelve the fastest is the dearest, and always wrong: it is not among the ten that are asked."""
+    rng = np.random.default_rng(0)
+    classifiers: list[dict[str, Any]] = [
+        {
+            "name": f"m{m}",
+            "cost": 1.0 + m,
+            "time": 5.0 + m if m < 11 else 1.0,
+            "quality": f"q{m}",
+            "confidence": f"c{m}",
+        }
+        for m in range(12)
+    ]
+    columns = {f"c{m}": rng.random(60) for m in range(12)}
+    columns |= {f"q{m}": columns[f"c{m}"] * (m < 11) for m in range(12)}
+    options = PolicyOptions(trees=8, depth=2, folds=2, points=4)
+    plan = fit(_trace(classifiers, columns, time_unit="ms"), options, np.random.default_rng(0), Run()).plan
+    for more in ({}, {"budget": 50.0}, {"hard_budget": 50.0}):
+        with pytest.raises(Infeasible, match=r"the fastest that is ever asked takes up to \d+ ms; the deadline is 2"):
+            plan.mixture(PolicyTarget(deadline=2.0, **more))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_those_fetched_together_are_asked_together_and_take_as_long_as_the_slower(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, costs, times = 60, np.array([1.0, 2.0, 4.0, 1.5]), np.array([10.0, 4.0, 7.0, 3.0])
+    telling, parallel = rng.random(4) < 0.6, (("m0", "m2"), ("m1", "m3"))[: 1 + seed % 2]
+    telling[0] = True
+    classifiers: list[dict[str, Any]] = [
+        {"name": f"m{m}", "cost": costs[m], "time": times[m], "quality": f"q{m}"}
+        | ({"confidence": f"c{m}"} if telling[m] else {})
+        for m in range(4)
+    ]
+    columns = {f"{what}{m}": rng.random(rows) for m in range(4) for what in "qc"}
+    dataset = _trace(classifiers, columns, time_unit="ms")
+    options = PolicyOptions(trees=8, depth=2, folds=2, points=4, parallel=parallel)
+    plan = fit(dataset, options, np.random.default_rng(0), Run()).plan
+    for own in ([0, 2], *([[1, 3]] if seed % 2 else [])):
+        assert (plan.members[:, own[0]] == plan.members[:, own[1]]).all()
+    for target in ({}, {"budget": 7.0}, {"deadline": 10.0}, {"hard_budget": 6.0, "deadline": 14.0}):
+        ran = plan.run(plan.cells_of(dataset), [str(row) for row in range(rows)], PolicyTarget(**target))
+        ends = plan.members[ran.walks.ends]
+        assert (ran.walks.ends > 0).all()
+        took = np.maximum(10.0 * ends[:, 0], 7.0 * ends[:, 2])
+        both = np.maximum(4.0 * ends[:, 1], 3.0 * ends[:, 3])
+        took += both if seed % 2 else ends[:, [1, 3]] @ times[[1, 3]]
+        assert took.max() <= target.get("deadline", np.inf) * (1 + 1e-9)
+        assert (ends @ costs).max() <= target.get("hard_budget", np.inf) * (1 + 1e-9)
+        step, acquired = plan.decide(asked(target, item="0", acquired={})), dict[str, float | None]()
+        while isinstance(step, AcquireDecision):
+            acquired |= {name: 0.5 if telling[int(name[1])] else None for name in (step.sensor, *step.together)}
+            step = plan.decide(asked(target, item="0", acquired=acquired))
+        assert isinstance(step, AnswerDecision)
+        assert step.answer in acquired
+        assert ("m0" in acquired) == ("m2" in acquired)
 
 
 def test_what_was_paid_in_vain_ends_a_run_within_its_hard_budget() -> None:
