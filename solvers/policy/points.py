@@ -145,10 +145,15 @@ class PolicyPoints(PolicyContents):
 
     def _barred(self, node: int, point: int, target: PolicyTarget, known: Bools | None = None) -> Bools | None:
         """Tell which actions of a node limits bar, (A,), as of ``ItemLimits.barred``. Where they bar the one that would
-        always answer, the cheapest of those that are left does."""
+        always answer, the cheapest of those that are left does; where the point's own would leave none that answers, it
+        gives way."""
         targets = self._graph.actions_of(node)
         barred, always = self._limits.barred(targets, point, target, known), self._always(point)
-        if barred is None or node or always is None or not barred[always]:
+        if barred is None or node or not self.classless:
+            return barred
+        if barred.all():
+            return barred if known is not None and known.any() else self._limits.are_beyond(targets, target)
+        if always is None or not barred[always]:
             return barred
         left = np.where(barred, np.inf, self._limits.set_costs[targets])
         return np.asarray(np.arange(len(targets)) != left.argmin())

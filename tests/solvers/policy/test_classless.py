@@ -564,6 +564,32 @@ def test_a_deadline_that_only_one_that_is_never_asked_could_keep_is_refused() ->
             plan.mixture(PolicyTarget(deadline=2.0, **more))
 
 
+def test_something_answers_where_a_point_of_a_hard_budget_is_the_cheapest_and_a_deadline_bars_it() -> None:
+    """Whichever of two slow ones costs less for an item is right about it, so that choosing is cheaper than either."""
+    rng, rows = np.random.default_rng(0), 200
+    own = rng.permutation(np.repeat([0.5, 1.5], rows // 2))
+    told = {"a": {"column": "own"}, "b": {"column": "other"}, "c": 2.0}
+    classifiers: list[dict[str, Any]] = [
+        {"name": name, "cost": cost, "time": 1.0 if name == "c" else 10.0, "quality": f"q{name}"}
+        | {"confidence": f"x{name}"}
+        for name, cost in told.items()
+    ]
+    columns = {"own": own, "other": 2 - own, "qa": own < 1, "qb": own > 1, "qc": rng.random(rows)}
+    columns |= {f"x{name}": rng.random(rows) for name in told}
+    embeddings = np.column_stack((own, rng.normal(size=(rows, 2)))).astype(np.float32)
+    dataset = _trace(
+        classifiers, {name: each.astype(float) for name, each in columns.items()}, embeddings, time_unit="ms"
+    )
+    options = PolicyOptions(trees=8, depth=2, folds=2, tradeoffs=(0.0,), embeddings=True)
+    plan = fit(dataset, options, np.random.default_rng(0), Run()).plan
+    assert plan.point_caps[0] == 1.0
+    for more in ({"budget": 2.0}, {"tradeoff": 0.1}, {"budget": 2.0, "hard_budget": 2.0}):
+        target = PolicyTarget(deadline=5.0, **more)
+        ran = plan.run(plan.cells_of(dataset), [str(row) for row in range(rows)], target)
+        assert {plan.sensors[label] for label in ran.labels} == {"c"}
+        assert set(plan.members[ran.walks.ends].sum(axis=1)) == {1}
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_those_fetched_together_are_asked_together_and_take_as_long_as_the_slower(seed: int) -> None:
     rng = np.random.default_rng(seed)
