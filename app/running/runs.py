@@ -85,12 +85,14 @@ async def run_each(
 
 
 async def outcome_of(live: Live[Any], asked: Asked, tools: Tools, on_text: OnText | None = None) -> Done | Undone:
-    """Run an item, to its answer or to why it has none."""
+    """Run an item, to its answer or to why it has none; calls in vain that may have been paid are told as planned."""
+    planned: Mapping[str, float] = {}
     try:
         started = await STARTS[live.ref.solver](live, asked, tools)
+        planned = started.planned
         return await _driven(live, asked, started, tools, on_text)
     except ParsimonyError as error:
-        return Undone(error, steps_of(asked.progress.heard, tariff(live), None), asked.item.id)
+        return Undone(error, steps_of(asked.progress.heard, tariff(live, planned), None), asked.item.id)
 
 
 def asked_of(live: Live[Any], item: RunItem, limits: RunLimits, tools: Tools) -> Asked:

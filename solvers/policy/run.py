@@ -76,17 +76,18 @@ def _less(query: PolicyQuery, in_vain: float) -> PolicyQuery:
 
 
 def _cheapest(plan: PolicyPlan, query: PolicyQuery, lost: set[str], in_vain: float) -> tuple[str, ...]:
-    """Give the cheapest sensor that can still be had within the budget, less what was paid in vain, and the deadline;
-    none if none can."""
-    limits = [limit - in_vain for limit in (query.budget, query.hard_budget) if limit is not None]
+    """Give the cheapest sensors that are fetched together and can still be had within the budget, less what was paid in
+    vain, and the deadline; none if none can."""
+    most = min((limit - in_vain for limit in (query.budget, query.hard_budget) if limit is not None), default=math.inf)
     longest = math.inf if query.deadline is None else query.deadline
     times = plan.times if len(plan.times) else np.zeros(len(plan.sensors))
-    able = [
-        (cost, name)
-        for cost, time, name in zip(plan.costs.tolist(), times.tolist(), plan.sensors, strict=True)
-        if name not in lost and time <= longest and all(cost <= limit for limit in limits)
-    ]
-    return (min(able)[1],) if able else ()
+    fetches = plan.fetches if len(plan.fetches) else np.arange(len(plan.sensors))
+    able = []
+    for each in (fetches == fetch for fetch in np.unique(fetches)):
+        names, cost = tuple(plan.sensors[m] for m in np.flatnonzero(each)), float(plan.costs[each].sum())
+        if not lost.intersection(names) and times[each].max() <= longest and cost <= most:
+            able.append((cost, names))
+    return min(able)[1] if able else ()
 
 
 def _told(plan: PolicyPlan, heard: Heard) -> tuple[dict[str, Acquired], str | None]:

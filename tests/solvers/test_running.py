@@ -410,6 +410,19 @@ def test_without_the_sensor_it_wants_a_policy_takes_the_cheapest_first(policies:
     assert "broken" in str(answer.degraded)
 
 
+@pytest.mark.parametrize("lost", ["fast", "middle", "strong"])
+def test_what_is_fetched_together_is_never_fetched_alone_in_a_lost_ones_place(lost: str) -> None:
+    options = PolicyOptions(points=3, trees=5, depth=2, parallel=(("middle", "strong"),))
+    plan = policy.solver.fit(sample(), options, np.random.default_rng(0), Run()).plan
+    says = {name: sure(name, "cat", 0.9) for name in ("fast", "middle", "strong") if name != lost}
+    for item in "abcdefgh":
+        world = World(says)
+        with suppress(EndpointFailed):
+            world.drive(run_policy(plan, PolicyQuery(item=item), left=10.0), 10.0)
+        assert ("middle" in world.called) == ("strong" in world.called)
+        assert len(set(world.called)) == len(world.called)
+
+
 FAULTS = st.fixed_dictionaries(dict.fromkeys(("fast", "middle", "strong"), st.sampled_from(("well", "lost", "paid"))))
 """For each classifier whether it answers, fails unpaid, or fails and may have been paid."""
 
