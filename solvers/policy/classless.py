@@ -13,11 +13,12 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from models import DatasetFacts, Fault, FeatureTable, InvalidRequest, Trace, TraceSpec
-from models.arrays import Bools, Floats, Int64s
+from models.arrays import Bools, Floats, Int32s, Int64s
 from models.policy import PolicyOptions
 from solvers.budget_mixture import lower_hull
 from solvers.policy.graph import Graph
 from solvers.policy.losses import Losses
+from solvers.policy.sensor_times import fetched
 
 MOST_SETS, MOST_STATES = 64, 160
 """Sets of classifiers that tell how sure they are, all or the smaller ones; states, with those that tell nothing."""
@@ -87,15 +88,18 @@ def losses_of(expected: Sequence[Floats], members: Bools, quality: Floats, smoot
     return Losses(np.array(observed), np.array(learned))
 
 
-def draw_answer_graph(telling: Bools, costs: Floats, quality: Floats) -> Graph:
-    """Draw the DAG. telling: (M,) which classifiers tell how sure they are; costs, quality: (n, M).
+def draw_answer_graph(telling: Bools, costs: Floats, quality: Floats, fetches: Int32s) -> Graph:
+    """Draw the DAG. telling: (M,) which classifiers tell how sure they are; costs, quality: (n, M); fetches: (M,) what
+    brings each. Here a fetch of several stands for one classifier, as good as the best of them.
 
     What tells nothing is bought last, and alone: whatever was decided behind it could have been decided before. Of the
     others all sets are states, or those of up to as many as keep states few.
     """
-    sensors = len(telling)
-    chosen = worth_asking(costs, quality)
-    loud, mute = ([m for m in chosen if telling[m] == wanted] for wanted in (True, False))
+    brings = fetched(fetches)
+    units = [sorted(each) for each in brings]
+    sensors = len(units)
+    chosen = worth_asking(*(np.stack(each, axis=1) for each in _of_units(units, costs, quality)))
+    loud, mute = ([m for m in chosen if telling[units[m]].any() == wanted] for wanted in (True, False))
     sets = [frozenset[int]()]
     for size in range(1, len(loud) + 1):
         larger = sets + [frozenset(each) for each in combinations(loud, size)]
@@ -111,9 +115,13 @@ def draw_answer_graph(telling: Bools, costs: Floats, quality: Floats) -> Graph:
         [place[node | {m}] for m in range(sensors) if m not in node and (node | {m}) in place] if node in known else []
         for node in ordered
     ]
-    members = np.array([[m in node for m in range(sensors)] for node in ordered], dtype=np.bool_)
+    members = np.array([[of in node for of in fetches.tolist()] for node in ordered], dtype=np.bool_)
     offsets = np.cumsum([0, *map(len, actions)]).astype(np.int32)
     return Graph(members, offsets, np.array([t for each in actions for t in sorted(each)], dtype=np.int32))
+
+
+def _of_units(units: Sequence[list[int]], costs: Floats, quality: Floats) -> tuple[list[Floats], list[Floats]]:
+    return [costs[:, each].sum(axis=1) for each in units], [quality[:, each].max(axis=1) for each in units]
 
 
 def worth_asking(costs: Floats, quality: Floats) -> list[int]:

@@ -42,7 +42,7 @@ from solvers.policy.filter_tree import Tournament, learn_by_filter_tree
 from solvers.policy.fixed_points import FixedPoints
 from solvers.policy.graph import Graph
 from solvers.policy.graph_reduce import reduce_graph
-from solvers.policy.hard_budgets import BUDGETS, DEADLINES, ROUNDING, beyond, limits_of
+from solvers.policy.hard_budgets import BUDGETS, DEADLINES, ROUNDING, apart, beyond, limits_of
 from solvers.policy.losses import Losses
 from solvers.policy.node_classifiers import Classifiers, Member
 from solvers.policy.node_features import node_features
@@ -186,7 +186,7 @@ def fit(
     outputs = int(dataset.labels.max()) + 1 if quality is None else len(sensors.names)
     training = TrainingRows(Basis.of(sensors, cells), cells, dataset.labels, outputs, folds, quality)
     learners = _learners(options, is_grown or quality is not None)
-    ready = None if quality is None else draw_answer_graph(sensors.telling, prices.costs, quality)
+    ready = None if quality is None else draw_answer_graph(sensors.telling, prices.costs, quality, prices.fetches)
     states, seeds, (start, end, total) = _states(training, options, prices, rng, run, len(learners), is_grown, ready)
     knows_limits = quality is not None or (is_grown and learners == ("regression",))
     task = _task(options, training, states, seeds, prices, _smoothing(options, is_grown), knows_limits)
@@ -232,6 +232,10 @@ def _task(
     deadlines = np.empty(0)
     if knows_limits and not np.allclose(set_times, set_costs, rtol=ROUNDING, atol=0):
         deadlines = limits_of(set_times, DEADLINES)
+    if must_begin:  # within each limit the best that answers alone is one of those learned for
+        firsts = graph.actions_of(0)
+        caps = apart(np.concatenate([caps, set_costs[firsts]])) if len(caps) else caps
+        deadlines = apart(np.concatenate([deadlines, set_times[firsts]])) if len(deadlines) else deadlines
     return Task(
         options,
         training,

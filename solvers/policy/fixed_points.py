@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from models.arrays import Floats, Int64s
+from models.arrays import Bools, Floats, Int64s
 from solvers.alternatives import Replay
 from solvers.policy.graph import Graph
 from solvers.policy.rollout import Walks
@@ -38,7 +38,7 @@ class FixedPoints:
 
     @classmethod
     def of(cls, graph: Graph, observed: Floats, costs: Floats, *, must_begin: bool) -> "FixedPoints":
-        """Stop at once, or, if something must be acquired, take one sensor and stop, for each that can be the first.
+        """Stop at once, or, if something must be acquired, take one fetch and stop, for each that can be the first.
 
         observed: (S, n) losses of stopping; costs: (n, M).
 
@@ -59,7 +59,7 @@ class FixedPoints:
         """Tell by name what each sensor did with the rows that always answers; none where stopping at once is all."""
         if not self.must_begin:
             return {}
-        names = [f"always {sensors[int(graph.members[end].argmax())]}" for end in self.ends.tolist()]
+        names = [f"always {' with '.join(_named(sensors, graph.members[end]))}" for end in self.ends.tolist()]
         each = zip(names, self.errors, self.costs, strict=True)
         return {name: Replay(1 - errors, costs) for name, errors, costs in each}
 
@@ -70,3 +70,7 @@ class FixedPoints:
             decisions["edge_leaves"][..., point] = 0.0
             decisions["base"][..., point] = NEVER
             decisions["base"][np.flatnonzero(graph.actions_of(0) == self.ends[place]), :, point] = 0.0
+
+
+def _named(sensors: Sequence[str], members: Bools) -> list[str]:
+    return [sensors[m] for m in np.flatnonzero(members).tolist()]
