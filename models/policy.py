@@ -401,8 +401,12 @@ class TrafficNode(Value):
     items: float = Field(description="how many items come here; a mixture of two points makes fractions")
     share: Share = Field(description="the same as a share of all items, from 0 to 1")
     stopped: float = Field(description="how many of them are classified here, right and wrong together")
-    right: float = Field(description="how many are classified here, and rightly")
-    wrong: float = Field(description="how many are classified here, and wrongly")
+    right: float = Field(
+        description="how many are classified here, and rightly; where answers are graded, those that lost at most half"
+    )
+    wrong: float = Field(
+        description="how many are classified here, and wrongly; where answers are graded, those that lost over half"
+    )
 
 
 class TrafficEdge(Value):
@@ -424,8 +428,8 @@ class Traffic(Value):
     )
     cost: float = Field(description="what an item cost on average, in the artifact's unit")
     error: float = Field(
-        description="the share of these items, from 0 to 1, that were classified wrongly; they chose the curve, too: "
-        "what to expect stands in points"
+        description="the share of these items, from 0 to 1, that were classified wrongly, or, where answers are "
+        "graded, 1 less their mean quality; they chose the curve, too: what to expect stands in points"
     )
     rows: int = Field(description="the number of items that were counted")
     nodes: Items[TrafficNode] = Field(
