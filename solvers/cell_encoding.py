@@ -94,6 +94,7 @@ class CellEncoding:
     def numbers(self, column: int, cell: Any) -> list[float]:
         """Turn one cell of a column into the numbers that classifiers see; raises ValueError, with what is wrong."""
         kept = self._kept(column)
+        cell = None if cell == "" else cell  # as in a table
         if cell is None and not self.missing:
             raise ValueError("has a missing value; the dataset has no missing cells")
         if kept:

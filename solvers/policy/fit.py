@@ -36,7 +36,7 @@ from solvers.policy.classless import (
 from solvers.policy.curve import Measured, choosing_rows, reached
 from solvers.policy.fixed_points import FixedPoints
 from solvers.policy.graph import Graph
-from solvers.policy.hard_budgets import BUDGETS, DEADLINES, ROUNDING, limits_of
+from solvers.policy.hard_budgets import BUDGETS, DEADLINES, ROUNDING, apart, limits_of
 from solvers.policy.learning import LearnedPolicies, Learner, Prices, Task, learn
 from solvers.policy.losses import Losses
 from solvers.policy.piecewise_basis import Basis
@@ -130,6 +130,10 @@ def _task(
     deadlines = np.empty(0)
     if knows_limits and not np.allclose(set_times, set_costs, rtol=ROUNDING, atol=0):
         deadlines = limits_of(set_times, DEADLINES)
+    if must_begin:  # within each limit the best that answers alone is one of those learned for
+        firsts = graph.actions_of(0)
+        caps = apart(np.concatenate([caps, set_costs[firsts]])) if len(caps) else caps
+        deadlines = apart(np.concatenate([deadlines, set_times[firsts]])) if len(deadlines) else deadlines
     return Task(
         options,
         training,

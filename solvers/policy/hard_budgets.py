@@ -23,14 +23,23 @@ def limits_of(sets: Floats, counts: tuple[int, int]) -> Floats:
     [1.0, 3.0, 4.0]
     """
     small, most = counts
-    limits = np.unique(sets)
-    limits = limits[limits > 0]
-    limits = limits[np.diff(limits, prepend=0.0) > ROUNDING * limits]
+    limits = apart(sets)
     if len(limits) <= most:
         return limits
     far = np.geomspace(limits[small - 1], limits[-1], most - small + 1)
     places = np.unique(np.abs(limits[:, None] - far).argmin(axis=0))
     return np.union1d(limits[:small], limits[places])
+
+
+def apart(sets: Floats) -> Floats:
+    """List what differs by more than rounding, rising, without 0.
+
+    >>> apart(np.array([3.0, 0.0, 1.0, 1.0 + 1e-15])).tolist()
+    [1.0, 3.0]
+    """
+    limits = np.unique(sets)
+    limits = limits[limits > 0]
+    return np.asarray(limits[np.diff(limits, prepend=0.0) > ROUNDING * limits])
 
 
 def beyond(sets: Floats, limits: Floats | float) -> Bools:
@@ -43,6 +52,16 @@ def beyond(sets: Floats, limits: Floats | float) -> Bools:
     return np.asarray(columns > np.asarray(limits) * (1 + ROUNDING))
 
 
+def best_within(limit: float, learned: Floats, errors: Floats) -> int | None:
+    """Find which of the limits learned for, rising, up to a limit erred least, errors (B,); None where there is none.
+
+    >>> best_within(3.9, np.array([1.0, 2.0, 4.0]), np.array([0.3, 0.2, 0.1])), best_within(0.5, np.ones(1), np.ones(1))
+    (1, None)
+    """
+    within = int(np.searchsorted(learned, limit * (1 + ROUNDING), side="right"))
+    return int(errors[:within].argmin()) if within else None
+
+
 def nearest(limit: float, learned: Floats, errors: Floats) -> int | None:
     """Find which of the limits learned for, rising, decides best within one: of those up to it the one that erred
     least, errors (B,), or the next larger one if that is nearer; None where there is none.
@@ -53,4 +72,4 @@ def nearest(limit: float, learned: Floats, errors: Floats) -> int | None:
     within = int(np.searchsorted(learned, limit * (1 + ROUNDING), side="right"))
     if 0 < within < len(learned) and 2 * limit > learned[within - 1] + learned[within]:
         return within
-    return int(errors[:within].argmin()) if within else None
+    return best_within(limit, learned, errors)

@@ -10,7 +10,7 @@ from models.arrays import Bools, Floats, Int32s
 from models.errors import Infeasible
 from models.policy import PolicyTarget
 from solvers.policy.contents import PolicyContents
-from solvers.policy.hard_budgets import ROUNDING, beyond, nearest
+from solvers.policy.hard_budgets import ROUNDING, best_within, beyond, nearest
 from solvers.policy.sensor_times import times_of_sets
 
 
@@ -19,7 +19,8 @@ class ItemLimits:
     """What sets of sensors cost and take, and what they may. members: (S, M); costs, times: (M,), times (0,) where they
     are not known; fetches: (M,); set_costs, set_times: (S,); budgets, deadlines: (P,) what no item exceeds under each
     point, infinite without; points: of trade-offs, hard budgets and deadlines, the places of each;
-    are_costs: whether every set takes as long as it costs."""
+    are_costs: whether every set takes as long as it costs; must_begin: whether something has to answer, so that what
+    was learned for a larger limit, which may begin with what is barred, decides nothing."""
 
     members: Bools
     costs: Floats
@@ -31,6 +32,7 @@ class ItemLimits:
     deadlines: Floats
     points: tuple[slice, slice, slice]
     are_costs: bool
+    must_begin: bool = False
 
     @classmethod
     def of(cls, plan: PolicyContents) -> "ItemLimits":
@@ -50,6 +52,7 @@ class ItemLimits:
             np.concatenate([np.full(curve + hard, np.inf), plan.deadlines]),
             (slice(0, curve), slice(curve, curve + hard), slice(curve + hard, curve + hard + timed)),
             bool(np.allclose(set_times, set_costs, rtol=ROUNDING, atol=0)),
+            plan.classless,
         )
 
     def time_of(self, members: Bools) -> float | None:
@@ -94,8 +97,9 @@ class ItemLimits:
         budget, deadline = self.asked(target)
         curve, *sides = self.points
         able: list[int] = []
+        found = best_within if self.must_begin else nearest
         for limit, own, limits in zip((budget, deadline), sides, (self.budgets, self.deadlines), strict=True):
-            place = None if limit == np.inf else nearest(limit, limits[own], errors[own])
+            place = None if limit == np.inf else found(limit, limits[own], errors[own])
             able += [] if place is None else [own.start + place]
         return max(able, key=lambda point: float(errors[point]), default=curve.stop - 1)
 

@@ -108,6 +108,14 @@ def test_a_colour_that_was_never_seen_is_none_of_them() -> None:
     assert label == other
 
 
+def test_an_empty_text_is_a_missing_cell_as_in_a_table() -> None:
+    for column, other in (("colour", {"weight": 1.0}), ("weight", {"colour": "red"})):
+        empty, missing = (
+            built().predict(("colour", "weight"), [{column: cell, **other}]).probabilities for cell in ("", None)
+        )
+        assert empty == missing
+
+
 @pytest.mark.parametrize(
     ("item", "message"),
     [

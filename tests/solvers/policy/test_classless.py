@@ -1,6 +1,6 @@
 """Policies of classifiers whose answers have no classes: which to buy, when to stop, and whose answer to take."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
@@ -157,6 +157,59 @@ def test_states_are_few_and_each_single_classifier_is_one(sensors: int, share: f
     assert len(firsts) == min(sensors, MOST_CLASSIFIERS)
     for node in range(len(graph)):
         assert (graph.members[graph.actions_of(node)].sum(axis=1) == graph.members[node].sum() + 1).all()
+
+
+def several_trace(rows: int, seed: int, prices: Sequence[float], skills: Sequence[float], **more: str) -> Trace:
+    """Draw a trace of classifiers that each are right as often as said, less of hard items, and know it a little; the
+    third tells no confidence."""
+    rng = np.random.default_rng((seed, rows))
+    hard = rng.random(rows)
+    columns: dict[str, Any] = {}
+    classifiers: list[dict[str, Any]] = []
+    for m, (price, skill) in enumerate(zip(prices, skills, strict=True)):
+        columns[f"q{m}"] = np.clip(skill - 0.3 * hard + rng.normal(0, 0.1, rows), 0, 1)
+        columns[f"c{m}"] = np.clip(columns[f"q{m}"] + rng.normal(0, 0.1, rows), 0, 1)
+        classifiers.append(
+            {"name": f"m{m}", "cost": price, "quality": f"q{m}"} | ({"confidence": f"c{m}"} if m != 2 else {})
+        )
+        if "time_unit" in more:
+            classifiers[-1]["time"] = price
+    return _trace(classifiers, columns, **more)
+
+
+def test_a_hard_budget_never_does_worse_than_one_classifier_that_it_affords() -> None:
+    prices, skills = (1.0, 2.0, 2.5, 6.0, 15.0), (0.4, 0.55, 0.65, 0.8, 0.95)
+    plan = fit(several_trace(600, 1, prices, skills), QUICK, np.random.default_rng(0), Run()).plan
+    fresh = several_trace(2000, 2, prices, skills)
+    for limit in (1.0, 1.9, 2.4, 4.0, 6.0, 6.4, 14.0, 15.0, 20.0, 26.0):
+        target = PolicyTarget(hard_budget=limit)
+        single = max(fresh.quality[:, m].mean() for m, price in enumerate(prices) if price <= limit)
+        reached, _, _ = replayed(plan, fresh, target)
+        assert plan.run(plan.cells_of(fresh), [""] * fresh.rows, target).costs.max() <= limit
+        assert reached > single - 0.02
+        assert plan.reached(target)[0] == pytest.approx(reached, abs=0.03)
+
+
+@pytest.mark.parametrize("parallel", [(("m0", "m1"),), (("m0", "m2"), ("m1", "m3")), (("m0", "m1", "m2", "m3"),)])
+def test_those_fetched_together_are_bought_together(parallel: tuple[tuple[str, ...], ...]) -> None:
+    prices, skills = (1.0, 2.0, 4.0, 9.0), (0.45, 0.55, 0.7, 0.9)
+    dataset = several_trace(500, 1, prices, skills, time_unit="s")
+    fitted = fit(dataset, QUICK.model_copy(update={"parallel": parallel}), np.random.default_rng(0), Run())
+    plan = fitted.plan
+    fresh = several_trace(300, 2, prices, skills, time_unit="s")
+    items = [
+        RolloutItem(sensors={f"m{m}": None if m == 2 else float(fresh.confidences[row, m]) for m in range(len(prices))})
+        for row in range(fresh.rows)
+    ]
+    units = [*parallel, *((name,) for name in plan.sensors if name not in {each for some in parallel for each in some})]
+    for target in (PolicyTarget(), PolicyTarget(tradeoff=0.01), PolicyTarget(budget=17.0), PolicyTarget(deadline=9.0)):
+        ran = plan.rollouts(items, target)
+        for each in ran.items:
+            assert all(len(set(unit) & set(each.path)) in (0, len(unit)) for unit in units)
+            assert each.answer in each.path
+            took = sum(max(prices[int(name[1:])] for name in unit) for unit in units if set(unit) <= set(each.path))
+            assert each.time == took
+            assert took <= (target.deadline or np.inf)
 
 
 def test_of_many_those_are_asked_that_add_most_to_the_best() -> None:
