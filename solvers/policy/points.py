@@ -96,19 +96,15 @@ class PolicyPoints(PolicyContents):
 
     def reached(self, target: PolicyTarget) -> tuple[float | None, float | None, float | None]:
         """Give the accuracy that a trade-off or a budget reaches on rows that chose nothing, the cost of an item,
-        and its standard error, at most; None for that if the artifact is older, and for all where a hard budget or a
-        deadline may bar more than was barred where this was counted."""
+        and its standard error, at most; None for that if the artifact is older, for both where a limit decides alone,
+        and for all where a hard budget or a deadline may bar more than was barred where this was counted."""
         mixture = self.mixture(target)
         first, second = mixture.first, mixture.second
         if self._limits.bars(first, target) or self._limits.bars(second, target):
             return None, None, None
         if first >= len(self.tradeoffs):
-            cap = first - len(self.tradeoffs)
-            errors, costs = (
-                np.append(self.cap_errors, self.deadline_errors),
-                np.append(self.cap_costs, self.deadline_costs),
-            )
-            return 1 - float(errors[cap]), float(costs[cap]), None
+            errors = np.append(self.cap_errors, self.deadline_errors)
+            return 1 - float(errors[first - len(self.tradeoffs)]), None, None  # all members decide, costs are of each
 
         def mixed(points: Floats) -> float:
             return float(points[first] + mixture.share * (points[second] - points[first]))
