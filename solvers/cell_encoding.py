@@ -7,7 +7,7 @@ tells that it was missing, where the rows that are learned from have that too. N
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,6 +17,23 @@ from models.columns import FARTHEST, text_of
 
 MOST_CATEGORIES = 20
 """Categories of a column that have a column of their own, the most frequent."""
+
+
+class KeepsCells(Protocol):
+    """A plan with the fields of an encoding, in the order of ``CellEncoding``."""
+
+    @property
+    def cell_owners(self) -> Int32s: ...
+    @property
+    def cell_fills(self) -> Floats: ...
+    @property
+    def cell_marks(self) -> Bools: ...
+    @property
+    def cell_offsets(self) -> Int64s: ...
+    @property
+    def cell_categories(self) -> tuple[str, ...]: ...
+    @property
+    def cells_missing(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,6 +67,23 @@ class CellEncoding:
         offsets = np.cumsum([0, *map(len, frequent)], dtype=np.int64)
         every = tuple(name for own in frequent for name in own)
         return cls(owners, fills, marked, offsets, every, table.spec.missing)
+
+    @classmethod
+    def kept_in(cls, plan: KeepsCells) -> "CellEncoding":
+        """Take it from the fields of a plan, which may hold none: then it is of no columns."""
+        arrays = plan.cell_owners, plan.cell_fills, plan.cell_marks, plan.cell_offsets
+        return cls(*arrays, plan.cell_categories, plan.cells_missing)
+
+    def kept(self) -> dict[str, Any]:
+        """Give the fields of a plan that keep it, as of ``KeepsCells``."""
+        return {
+            "cell_owners": self.owners,
+            "cell_fills": self.fills,
+            "cell_marks": self.marked,
+            "cell_offsets": self.offsets,
+            "cell_categories": self.categories,
+            "cells_missing": self.missing,
+        }
 
     def fits(self, widest: int) -> bool:
         """Tell whether arrays that may be anybody's fit each other, and name sensors below so many."""

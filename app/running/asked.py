@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from app.running.executor import Progress
+from app.running.executor import RunProgress
 from models import InvalidRequest, Value
 from models.errors import Fault
 from models.portfolio import RouteBudget
@@ -32,7 +32,7 @@ class Asked:
     limits: RunLimits
     ends_at: float
     without: frozenset[str]
-    progress: Progress = field(default_factory=Progress)
+    progress: RunProgress = field(default_factory=RunProgress)
 
     @property
     def left(self) -> float:
@@ -42,7 +42,7 @@ class Asked:
     def knowing(self, embedding: tuple[float, ...], calls: list[Heard]) -> "Asked":
         """Give the same with the item's embedding. calls: those that were made for it."""
         item = self.item.model_copy(update={"embedding": embedding})
-        return replace(self, item=item, progress=Progress(heard=list(calls)))
+        return replace(self, item=item, progress=RunProgress(heard=list(calls)))
 
     def refuse_others(self, solver: str) -> None:
         """Raise InvalidRequest for what only other subjects take."""

@@ -36,7 +36,7 @@ class Tariff:
 
 
 @dataclass(slots=True)
-class Progress:
+class RunProgress:
     """What is known of a run while it goes on. facts: what the reply says beside it, once it is decided. begun: what is
     or was called, in order. heard: what calls have told, those made before the decision among them."""
 
@@ -61,7 +61,7 @@ async def drive(
     ends_at: float,
     *,
     off_loop: bool,
-    progress: Progress,
+    progress: RunProgress,
     on_text: OnText | None = None,
 ) -> Ran:
     """Drive a runner to its end; raises what it raises, and cancels its calls when it is cancelled itself.

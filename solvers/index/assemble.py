@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any
 
 import numpy as np
 
@@ -114,20 +113,6 @@ def kept_sets(searched: Searched, candidates: Int64s) -> Int64s:
     return kept[kept > 0]
 
 
-def _cells(encoding: CellEncoding | None) -> dict[str, Any]:
-    """Give the fields of a plan that keep how cells become numbers."""
-    if encoding is None:
-        return {}
-    return {
-        "cell_owners": encoding.owners,
-        "cell_fills": encoding.fills,
-        "cell_marks": encoding.marked,
-        "cell_offsets": encoding.offsets,
-        "cell_categories": encoding.categories,
-        "cells_missing": encoding.missing,
-    }
-
-
 def assemble(
     names: Names, options: IndexOptions, costs: Costs, searched: Searched, indexed: tuple[Int64s, Index], models: Models
 ) -> IndexPlan:
@@ -168,7 +153,7 @@ def assemble(
         fixed_budget=options.fixed_budget,
         rows=names.rows,
         left_out=names.left_out,
-        **_cells(names.encoding),
+        **({} if names.encoding is None else names.encoding.kept()),
     )
 
 

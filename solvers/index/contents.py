@@ -96,8 +96,7 @@ class IndexContents:
         """How categories and missing cells become numbers; None where there are none."""
         if not len(self.cell_owners):
             return None
-        arrays = self.cell_owners, self.cell_fills, self.cell_marks, self.cell_offsets
-        return CellEncoding(*arrays, self.cell_categories, self.cells_missing)
+        return CellEncoding.kept_in(self)
 
     @property
     def widths(self) -> Int64s:
@@ -166,8 +165,7 @@ def _shapes(plan: IndexContents) -> dict[str, bool]:
 
 
 def _cells(plan: IndexContents) -> dict[str, bool]:
-    arrays = plan.cell_owners, plan.cell_fills, plan.cell_marks, plan.cell_offsets
-    encoding = CellEncoding(*arrays, plan.cell_categories, plan.cells_missing)
+    encoding = CellEncoding.kept_in(plan)
     if not encoding.fits(len(plan.features)):
         return {"an encoding of each column": False}
     encodes = len(plan.cell_owners) > 0

@@ -8,7 +8,6 @@ import numpy as np
 from models.arrays import Floats
 from models.policy import TrafficCounts
 from solvers.budget_mixture import lower_hull
-from solvers.cell_encoding import CellEncoding
 from solvers.policy.curve import bounds_of
 from solvers.policy.embedding_axes import EmbeddingAxes
 from solvers.policy.learning import LearnedPolicies, Prices, Task
@@ -25,7 +24,8 @@ def assemble(
 ) -> tuple[PolicyPlan, TrafficCounts]:
     """Keep the points of the curve that lie on its hull, fixed ones among them, the hard budgets and deadlines, and
     nothing of the other points; of a grown graph what items took. Tell the traffic, too."""
-    training, capped, timed, fixed, able = task.training, task.hard, task.timed, len(task.fixed), task.hard.stop
+    training, capped, fixed, able = task.training, task.hard, len(task.fixed), task.hard.stop
+    encoding = training.basis.sensors.encoding
     all_errors, all_costs = (np.vstack(each) for each in with_fixed(task, learned))
     errors, costs = all_errors.mean(axis=1), all_costs.mean(axis=1)
     bounds = bounds_of(all_costs, task.options.confidence)
@@ -73,19 +73,12 @@ def assemble(
         confidence=task.options.confidence,
         rows=len(training.labels),
         graph="grown" if is_grown else "subsets",
-        caps=task.caps[capped],
         point_caps=np.where(np.isinf(limits), -1.0, limits)[hull] if len(task.caps[capped]) else np.empty(0),
-        cap_tradeoffs=task.tradeoffs[capped],
-        cap_costs=np.minimum(learned.costs[capped].mean(axis=1), task.caps[capped]),
-        cap_errors=learned.errors[capped].mean(axis=1),
         times=prices.times,
         time_unit=prices.unit,
         fetches=prices.fetches,
-        deadlines=task.deadlines[timed],
-        deadline_tradeoffs=task.tradeoffs[timed],
-        deadline_costs=learned.costs[timed].mean(axis=1),
-        deadline_errors=learned.errors[timed].mean(axis=1),
-        **_encoding(training.basis.sensors.encoding),
+        **_limits(task, learned),
+        **({} if encoding is None else encoding.kept()),
         **_embedding(training.basis.sensors.embedding),
         answering="combined" if training.quality is None else "taken",
         **decisions,
@@ -93,23 +86,23 @@ def assemble(
     return plan, _traffic(task, part, learned, hull)
 
 
+def _limits(task: Task, learned: LearnedPolicies) -> dict[str, Any]:
+    """Give the fields of a plan that tell of hard budgets and deadlines that were learned for."""
+    capped, timed = task.hard, task.timed
+    return {
+        "caps": task.caps[capped],
+        "cap_tradeoffs": task.tradeoffs[capped],
+        "cap_costs": np.minimum(learned.costs[capped].mean(axis=1), task.caps[capped]),
+        "cap_errors": learned.errors[capped].mean(axis=1),
+        "deadlines": task.deadlines[timed],
+        "deadline_tradeoffs": task.tradeoffs[timed],
+        "deadline_errors": learned.errors[timed].mean(axis=1),
+    }
+
+
 def _embedding(embedding: EmbeddingAxes | None) -> dict[str, Any]:
     """Give the fields of a plan that keep how an embedding becomes numbers."""
     return {} if embedding is None else {"embedding_centre": embedding.centre, "embedding_axes": embedding.axes}
-
-
-def _encoding(encoding: CellEncoding | None) -> dict[str, Any]:
-    """Give the fields of a plan that keep how cells become numbers."""
-    if encoding is None:
-        return {}
-    return {
-        "cell_owners": encoding.owners,
-        "cell_fills": encoding.fills,
-        "cell_marks": encoding.marked,
-        "cell_offsets": encoding.offsets,
-        "cell_categories": encoding.categories,
-        "cells_missing": encoding.missing,
-    }
 
 
 def with_fixed(task: Task, learned: LearnedPolicies) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:

@@ -146,8 +146,6 @@ class PolicyContents:
     matches have H + B + B' points then."""
     deadline_tradeoffs: Floats = field(default_factory=lambda: np.empty(0))
     """(B',) what a unit of cost weighs under each."""
-    deadline_costs: Floats = field(default_factory=lambda: np.empty(0))
-    """(B',) what an item costs on average under each, on validation."""
     deadline_errors: Floats = field(default_factory=lambda: np.empty(0))
     """(B',) the share of items that are classified wrongly."""
 
@@ -192,8 +190,7 @@ class PolicyContents:
         """How categories and missing cells become the D columns; None where there are none."""
         if not len(self.cell_owners):
             return None
-        arrays = self.cell_owners, self.cell_fills, self.cell_marks, self.cell_offsets
-        return CellEncoding(*arrays, self.cell_categories, self.cells_missing)
+        return CellEncoding.kept_in(self)
 
     def check(self) -> None:
         """Raise InvalidRequest if the arrays do not fit each other."""
@@ -221,8 +218,7 @@ def _dimensions(plan: PolicyContents) -> dict[str, bool]:
 
 
 def _encoding(plan: PolicyContents) -> dict[str, bool]:
-    arrays = plan.cell_owners, plan.cell_fills, plan.cell_marks, plan.cell_offsets
-    encoding = CellEncoding(*arrays, plan.cell_categories, plan.cells_missing)
+    encoding = CellEncoding.kept_in(plan)
     if not encoding.fits(len(plan.sensors)):
         return {"an encoding of each column": False}
     encodes = len(plan.cell_owners) > 0
@@ -410,9 +406,9 @@ def _whole(members: Bools, fetches: Int32s) -> bool:
 
 
 def _timed(plan: PolicyContents) -> dict[str, bool]:
-    columns, m = (plan.deadline_tradeoffs, plan.deadline_costs, plan.deadline_errors), len(plan.sensors)
-    if any(each.shape != plan.deadlines.shape for each in columns):
-        return {"costs and errors under each deadline": False}
+    tradeoffs, errors, m = plan.deadline_tradeoffs, plan.deadline_errors, len(plan.sensors)
+    if not tradeoffs.shape == errors.shape == plan.deadlines.shape:
+        return {"trade-offs and errors under each deadline": False}
     return {
         "a time for each sensor, in a unit, or none": plan.times.shape in ((0,), (m,))
         and bool(np.all((plan.times >= 0) & (plan.times <= LARGEST)))
@@ -421,6 +417,6 @@ def _timed(plan: PolicyContents) -> dict[str, bool]:
         "nodes that hold all of a fetch or nothing": plan.fetches.shape != (m,) or _whole(plan.members, plan.fetches),
         "rising deadlines, of sensors that have times": len(plan.deadlines) == 0
         or (len(plan.times) > 0 and bool(np.all(plan.deadlines >= 0)) and bool(np.all(np.diff(plan.deadlines) > 0))),
-        "costs and trade-offs of deadlines": all(bool(np.all((e >= 0) & (e <= LARGEST))) for e in columns[:2]),
-        "errors from 0 to 1 under deadlines": bool(np.all((columns[2] >= 0) & (columns[2] <= 1))),
+        "trade-offs of deadlines": bool(np.all((tradeoffs >= 0) & (tradeoffs <= LARGEST))),
+        "errors from 0 to 1 under deadlines": bool(np.all((errors >= 0) & (errors <= 1))),
     }

@@ -66,15 +66,23 @@ def register(server: Server, models: ModelServer) -> None:
         assert server.client.put(f"/v1/endpoints/{name}", json=endpoint).status_code in (200, 201)
 
 
+@contextmanager
+def imported(server: Server, data: bytes, prefix: str, name: str) -> Iterator[str]:
+    """Have an artifact that is imported, by its name, until the block ends."""
+    headers = {"content-type": "application/octet-stream"}
+    record = server.client.post("/v1/artifacts/import", content=data, headers=headers)
+    assert record.status_code == 201
+    wait_for(lambda: server.client.get(f"/v1/{prefix}/{name}/curve").status_code == 200, 20, "it is not loaded")
+    yield name
+    server.client.delete(f"/v1/artifacts/{record.json()['solver']}/{name}")
+
+
 @pytest.fixture(scope="module")
 def nameless(server: Server) -> Iterator[str]:
     """Import a portfolio that names no embedder, and give its name."""
     data = next(artifacts({"portfolio": {"estimator": "logistic", "curve_points": 5}}, "nameless"))
-    headers = {"content-type": "application/octet-stream"}
-    assert server.client.post("/v1/artifacts/import", content=data, headers=headers).status_code == 201
-    wait_for(lambda: server.client.get("/v1/portfolios/nameless/curve").status_code == 200, 20, "it is not loaded")
-    yield "nameless"
-    server.client.delete("/v1/artifacts/portfolio/nameless")
+    with imported(server, data, "portfolios", "nameless") as name:
+        yield name
 
 
 @pytest.fixture(scope="module")
@@ -88,11 +96,8 @@ def knowing(server: Server) -> Iterator[str]:
 def imported_knowing(server: Server) -> Iterator[str]:
     """Have a policy that knows embeddings, by its name."""
     data = next(artifacts({"policy": BUILDS["policy"] | {"embedder": "embedder"}}, "knowing"))
-    headers = {"content-type": "application/octet-stream"}
-    assert server.client.post("/v1/artifacts/import", content=data, headers=headers).status_code == 201
-    wait_for(lambda: server.client.get("/v1/policies/knowing/curve").status_code == 200, 20, "it is not loaded")
-    yield "knowing"
-    server.client.delete("/v1/artifacts/policy/knowing")
+    with imported(server, data, "policies", "knowing") as name:
+        yield name
 
 
 @pytest.fixture(scope="module")
@@ -120,11 +125,8 @@ def imported_judged(server: Server) -> Iterator[str]:
     about = {"solver": "policy", "name": "judged", "dataset": "judged", "dataset_sha256": "0" * 64, "seed": 0}
     params = {"embedder": "embedder"}
     data = codec.encode(live.plan, {**about, "params": params, "unit": "ms", "summary": live.record.summary})
-    headers = {"content-type": "application/octet-stream"}
-    assert server.client.post("/v1/artifacts/import", content=data, headers=headers).status_code == 201
-    wait_for(lambda: server.client.get("/v1/policies/judged/curve").status_code == 200, 20, "it is not loaded")
-    yield "judged"
-    server.client.delete("/v1/artifacts/policy/judged")
+    with imported(server, data, "policies", "judged") as name:
+        yield name
 
 
 def artifacts(builds: dict[str, dict[str, Any]] = BUILDS, name: str = "digits") -> Iterator[bytes]:
