@@ -10,6 +10,7 @@ from models.policy import TrafficCounts
 from solvers.budget_mixture import lower_hull
 from solvers.policy.curve import bounds_of
 from solvers.policy.embedding_axes import EmbeddingAxes
+from solvers.policy.graph import Graph
 from solvers.policy.learning import LearnedPolicies, Prices, Task
 from solvers.policy.node_classifiers import Classifiers, Member
 from solvers.policy.node_policies import from_regression, from_tournaments
@@ -54,14 +55,7 @@ def assemble(
         owners=training.basis.sensors.owners,
         labelled=training.basis.sensors.labelled,
         knots=training.basis.knots,
-        members=graph.members,
-        offsets=graph.offsets,
-        targets=graph.targets,
-        weights=classifiers.weights,
-        intercepts=classifiers.intercepts,
-        class_columns=classifiers.columns,
-        class_thresholds=classifiers.thresholds,
-        class_leaves=classifiers.leaves,
+        **_nodes(part.graph, classifiers),
         learner=learned.learner,
         degree=task.options.degree,
         tradeoffs=tradeoffs[hull],
@@ -84,6 +78,20 @@ def assemble(
         **decisions,
     )
     return plan, _traffic(task, part, learned, hull)
+
+
+def _nodes(graph: Graph, classifiers: Classifiers) -> dict[str, Any]:
+    """Give the fields of a plan that tell of the nodes that are kept, and of their classifiers."""
+    return {
+        "members": graph.members,
+        "offsets": graph.offsets,
+        "targets": graph.targets,
+        "weights": classifiers.weights,
+        "intercepts": classifiers.intercepts,
+        "class_columns": classifiers.columns,
+        "class_thresholds": classifiers.thresholds,
+        "class_leaves": classifiers.leaves,
+    }
 
 
 def _limits(task: Task, learned: LearnedPolicies) -> dict[str, Any]:
