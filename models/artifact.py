@@ -35,6 +35,11 @@ class DecisionFacts(Value):
     artifact: ArtifactRef = Field(description="the artifact that answered")
     decision: DecisionId
     expected: Expected = Field(description="what is expected of items that are decided so")
+    open_circuits: Items[str] = Field(
+        default=(),
+        description="classifiers, sensors or features of the artifact whose endpoint failed again and again: left out "
+        "where the limits can be kept without them",
+    )
 
 
 class Provenance(Value):

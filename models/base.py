@@ -82,3 +82,9 @@ def _can_be_shown(text: str) -> str:
 
 Label = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(_can_be_shown)]
 """What a caller calls a classifier, a feature, a column or a group."""
+LEFT_OUT = (
+    "classifiers, sensors or features that cannot be had now: the decision leaves them out, and those whose endpoint's "
+    "circuit is open, too, wherever the limits can be kept without them"
+)
+Without = Annotated[Items[Label], Field(max_length=500, description=LEFT_OUT, examples=[[]])]
+"""What a decision leaves out."""

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from models.artifact import ArtifactRef, DecisionFacts
-from models.base import LARGEST, ItemId, Items, Label, Sent, Value
+from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Without
 from models.errors import Fault, InvalidRequest
 from models.worth import Interval
 
@@ -154,6 +154,8 @@ class CascadeQuery(Value):
         "min_accuracy just reached; the same id always gets the same one. Without it one cascade serves all",
         examples=["image-1"],
     )
+
+    without: Without = ()
 
     @property
     def most(self) -> float | None:

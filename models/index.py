@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_validator
 
 from models.artifact import ArtifactRef, DecisionFacts
-from models.base import Items, Label, Sent, Value
+from models.base import Items, Label, Sent, Value, Without
 
 Method = Literal["poly-dom", "greedy", "greedy-acc", "greedy-cost", "naive"]
 Size = Annotated[float, Field(gt=0, le=1e12)]
@@ -128,6 +128,7 @@ class IndexQuery(Value):
         examples=[1.2],
     )
     computed: Items[Label] = Field(default=(), description="the features that were computed already")
+    without: Without = ()
 
 
 class IndexDecision(Value):

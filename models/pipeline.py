@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, JsonValue
 
 from models.artifact import ArtifactRef, DecisionFacts
-from models.base import LARGEST, Items, Label, Sent, Value
+from models.base import LARGEST, Items, Label, Sent, Value, Without
 from models.errors import Fault, InvalidRequest
 from models.index import ImportPath
 from models.worth import Expected
@@ -107,6 +107,8 @@ class PipelineQuery(Value):
         default=None, description="the least conclusive accuracy, from 0 to 1", examples=[0.9]
     )
     min_coverage: Share | None = Field(default=None, description="the least coverage, from 0 to 1", examples=[0.8])
+
+    without: Without = ()
 
     @property
     def most(self) -> float | None:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from models.artifact import ArtifactRef, DecisionFacts
-from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Vector
+from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Vector, Without
 
 Learner = Literal["auto", "filter_tree", "regression"]
 Answers = Literal["linear", "boosted", "both"]
@@ -169,6 +169,7 @@ class PolicyTarget(Value):
         "it bars what would exceed it",
         examples=[None],
     )
+    without: Without = ()
 
     @model_validator(mode="after")
     def _is_one(self) -> "PolicyTarget":

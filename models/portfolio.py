@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from models.artifact import DecisionFacts
-from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Vector
+from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Vector, Without
 from models.cost import Amount
 from models.limit_prices import LimitPrice
 from models.portfolio_streams import Cost, LedgerState, Pacing
@@ -328,6 +328,7 @@ class RouteQuery(Sent):
         examples=[{"fraction": 0.5}],
     )
     min_accuracy: MinAccuracy = None
+    without: Without = ()
 
     @model_validator(mode="after")
     def _has_a_limit(self) -> "RouteQuery":

@@ -6,7 +6,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from models import Dataset, DatasetFacts, Value
+from models import Dataset, DatasetFacts, Fault, InvalidRequest, Value
 from models.feedback import Expectations
 from models.worth import Worth
 from solvers.alternatives import TradeOff
@@ -60,6 +60,14 @@ class Plan(Protocol):
 def in_this_process(work: Callable[..., Any], *args: Any) -> Any:
     """Do work in this process, where a plan's caller names no other."""
     return work(*args)
+
+
+def refuse_unknown(without: Sequence[str], known: Sequence[str]) -> None:
+    """Raise InvalidRequest for names to leave out that are not known."""
+    unknown = [name for name in without if name not in known]
+    if unknown:
+        fault = f"names {', '.join(map(repr, unknown))}; there are {', '.join(known)}"
+        raise InvalidRequest.at(Fault(("without",), fault))
 
 
 def complete(plan: Any, derived: Mapping[str, Any]) -> None:

@@ -123,7 +123,7 @@ def _spec() -> FeaturesSpec:
 
 def _keep_to(plan: PipelinePlan, limits: dict[str, float], tumours: dict[str, NDArray[Any]]) -> LimitRow:
     """Decide within limits, and walk every tumour through the stages that were decided on."""
-    decision = plan.decide(PipelineQuery(**limits))
+    decision = plan.decide(PipelineQuery.model_validate(limits))
     costs, answers = [], []
     for row, truth in enumerate(tumours["diagnosis"].tolist()):
         answer, cost = _walk(plan, decision.solution, tumours, row)

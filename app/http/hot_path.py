@@ -2,7 +2,7 @@
 
 ``HotPath`` is the innermost layer before FastAPI. It takes requests whose path is that of a declared look-up, validates
 with the same pydantic query as the route, and hands anything unusual (an escape, a version, a bad value, an unknown
-name, an infeasible query) to the route behind it, so that every refusal is the route's.
+name, an infeasible query, an open circuit) to the route behind it, so that every refusal is the route's.
 """
 
 from time import perf_counter
@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.http.json_bodies import has_each_name_once, repeated_name
 from app.observability.metrics import Metrics
-from app.serving.answers import LookUp
+from app.serving.answers import LookUp, out_of_order
 from app.serving.catalog import Catalog, Live
 from models import ArtifactRef
 from models.errors import ParsimonyError
@@ -72,7 +72,9 @@ class HotPath:
         look_up, name = hit
         catalog: Catalog = scope["state"]["context"].catalog
         live = catalog.plans.get((look_up.solver.name, name))
-        return None if live is None else (look_up, live)
+        if live is None or out_of_order(live, scope["state"]["context"].caller.open_circuits()):
+            return None
+        return look_up, live
 
     def _answer(self, scope: Scope, look_up: LookUp[Any], live: Live[Any], sent: bytes | None) -> bytes | None:
         """Give the reply's body, or None if the route is to answer."""

@@ -4,7 +4,17 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from app.routes.dependencies import InContext, PathName, Version, errors, json_only, plan_of, query_field, solved
+from app.routes.dependencies import (
+    InContext,
+    LeftOut,
+    PathName,
+    Version,
+    errors,
+    json_only,
+    plan_of,
+    query_field,
+    solved,
+)
 from app.routes.subject import Limits, Subject
 from app.serving.answers import LookUp, decide
 from app.serving.inference_graph import inference_graph
@@ -46,13 +56,21 @@ async def decision(
     max_cost: Annotated[float | None, query_field(CascadeQuery, "max_cost")] = None,
     budget: Annotated[float | None, query_field(CascadeQuery, "budget")] = None,
     item: Annotated[str | None, query_field(CascadeQuery, "item")] = None,
+    without: LeftOut = None,
     version: Version = None,
 ) -> Response:
     """Give the cascade of least expected duration that always meets the deadline, ready to be run. With ``max_cost``
     the most accurate one that costs no more, with ``min_accuracy`` the cheapest that reaches it; 409 if none does."""
     live = await plan_of(context, cascade.solver, name, version)
-    query = CascadeQuery(deadline=deadline, min_accuracy=min_accuracy, max_cost=max_cost, budget=budget, item=item)
-    return Response(decide(live, query, context.metrics), media_type="application/json")
+    query = CascadeQuery(
+        deadline=deadline,
+        min_accuracy=min_accuracy,
+        max_cost=max_cost,
+        budget=budget,
+        item=item,
+        without=tuple(without or ()),
+    )
+    return Response(decide(live, query, context.metrics, context.caller.open_circuits()), media_type="application/json")
 
 
 @router.get("/{name}/deadlines", summary="The cascade for every deadline", responses=errors(404, 503))

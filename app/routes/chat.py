@@ -17,7 +17,6 @@ from app.http.problems import OpenAIError
 from app.routes.dependencies import InContext, context_of, each_name_once, errors_as, json_only, plan_of
 from app.routes.runs import tools_of, unless_gone
 from app.running.asked import Asked, query_of
-from app.running.batches import names_called
 from app.running.embedding import takes_embeddings
 from app.running.protocols.openai_chat import Chat, last_text
 from app.running.runs import Done, asked_of, reply_of, run_asked
@@ -30,7 +29,7 @@ from app.running.start import (
     refuse_unless_sensible,
     route_query,
 )
-from app.serving.answers import counted, facts_of
+from app.serving.answers import counted, facts_of, out_of_order
 from app.serving.catalog import Live
 from models import Fault, InvalidRequest
 from models.cascade import CascadeQuery
@@ -194,7 +193,7 @@ def _model(request: ChatRequest) -> tuple[str, str, RunLimits]:
 async def _decided(live: Live[Any], asked: Asked, tools: Tools) -> dict[str, Any]:
     """Tell what would be called, and what a run would leave out because its circuit is open; the embedder is called
     where one is needed."""
-    left_out = {"open_circuits": sorted(asked.without.intersection(names_called(live)))}
+    left_out = {"open_circuits": out_of_order(live, asked.without)}
     if live.ref.solver == "portfolio":
         return await _routed(live, asked, tools) | left_out
     limits = asked.limits

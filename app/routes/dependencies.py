@@ -26,7 +26,7 @@ from app.store.demo_progress import DemoProgress
 from app.store.ledgers import Ledgers
 from app.store.repositories import Repositories
 from models import Fault, InvalidRequest, Value
-from models.base import NAME_PATTERN
+from models.base import LEFT_OUT, NAME_PATTERN, Label
 from models.endpoint import Endpoint
 from models.errors import PayloadTooLarge, SolverTimeout, StoreRefused, UnknownArtifact, UnsupportedMediaType
 from solvers.base import Plan, Solver
@@ -213,6 +213,7 @@ def path_name(example: str) -> Any:
 
 PathName = Annotated[str, path_name("digits")]
 InContext = Annotated[Context, Depends(context_of)]
+LeftOut = Annotated[list[Label] | None, Query(max_length=500, description=LEFT_OUT, examples=[["name"]])]
 Version = Annotated[int | None, Query(ge=1, description="the version to ask; else the active one", examples=[1])]
 
 

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from app.routes.dependencies import (
     Context,
     InContext,
+    LeftOut,
     PathName,
     Version,
     body_of,
@@ -67,6 +68,7 @@ async def decision(
             max_length=64, description="a feature that was computed already; may be repeated", examples=[["glucose"]]
         ),
     ] = None,
+    without: LeftOut = None,
     version: Version = None,
 ) -> Response:
     """Give the most accurate feature set within the budget; the empty one costs nothing and is always feasible.
@@ -82,8 +84,9 @@ async def decision(
         method=method,
         spent=spent,
         computed=tuple(computed or ()),
+        without=tuple(without or ()),
     )
-    return Response(decide(live, query, context.metrics), media_type="application/json")
+    return Response(decide(live, query, context.metrics, context.caller.open_circuits()), media_type="application/json")
 
 
 @router.get("/{name}/skyline", summary="The undominated feature sets at this size", responses=errors(404, 503))

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from app.routes.dependencies import (
     Context,
     InContext,
+    LeftOut,
     Version,
     body_of,
     each_name_once,
@@ -84,6 +85,7 @@ async def decision(
     budget: Annotated[float | None, query_field(PipelineQuery, "budget")] = None,
     min_accuracy: Annotated[float | None, query_field(PipelineQuery, "min_accuracy")] = None,
     min_coverage: Annotated[float | None, query_field(PipelineQuery, "min_coverage")] = None,
+    without: LeftOut = None,
     version: Version = None,
 ) -> Response:
     """Give the most accurate configuration within the cost, or the cheapest that meets the minima.
@@ -91,8 +93,14 @@ async def decision(
     Without limits it is the one with the most right answers. The reply says how ties were broken.
     """
     live = await plan_of(context, solver, name, version)
-    query = PipelineQuery(max_cost=max_cost, budget=budget, min_accuracy=min_accuracy, min_coverage=min_coverage)
-    return Response(decide(live, query, context.metrics), media_type="application/json")
+    query = PipelineQuery(
+        max_cost=max_cost,
+        budget=budget,
+        min_accuracy=min_accuracy,
+        min_coverage=min_coverage,
+        without=tuple(without or ()),
+    )
+    return Response(decide(live, query, context.metrics, context.caller.open_circuits()), media_type="application/json")
 
 
 @router.post(

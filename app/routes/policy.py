@@ -56,7 +56,9 @@ async def steps(name: PolicyName, request: PolicyQuery, context: InContext, vers
     of luck, so that the same one always takes the same path and all together cost what the budget says.
     """
     live = await plan_of(context, solver, name, version)
-    return Response(decide(live, request, context.metrics), media_type="application/json")
+    return Response(
+        decide(live, request, context.metrics, context.caller.open_circuits()), media_type="application/json"
+    )
 
 
 @router.post(

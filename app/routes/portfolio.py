@@ -39,8 +39,8 @@ from app.routes.forms import read_form, refuse_other_sites, room_on_disk
 from app.routes.runs import tools_of, unless_gone
 from app.routes.subject import Limits, Subject
 from app.running.embedding import Unembedded, embed, embedder_of, refuse_unless_affordable, vectors_of
-from app.running.runs import tariff
-from app.serving.answers import LookUp, counted, encode, facts_of, refusals_counted
+from app.running.runs import among_the_others, tariff
+from app.serving.answers import LookUp, counted, encode, facts_of, out_of_order, refusals_counted
 from app.serving.catalog import Live
 from app.serving.pacing import Single, paced
 from app.store.query_tables import PARQUET, WRITERS, read_query_table
@@ -171,7 +171,7 @@ async def assignments(
     live = await plan_of(context, solver, name, version)
     wanted = _wanted(request.headers.get("accept", ""))
     queries, options, read_s = await solved(context, _read, context, kind, parts, beside)
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {"open_circuits": out_of_order(live, context.caller.open_circuits())}
     vectors: Any = queries
     if isinstance(queries, tuple):
         embedder_of(live, TEXTS)
@@ -229,7 +229,7 @@ def _assign(
     """Assign a batch of embeddings, and write the reply; off the event loop. more: what it says beside."""
     started = monotonic()
     with counted(live, context.metrics):
-        estimates = live.plan.estimate(vectors)
+        estimates = among_the_others(live.plan, live.plan.estimate(vectors), frozenset(more["open_circuits"]))
         left = max(SHARE * context.settings.solve_timeout_s - read_s - (monotonic() - started), LEAST_S)
         assignment = live.plan.assign(estimates, options, left)
         context.metrics.gap.observe(assignment.gap)
@@ -278,9 +278,13 @@ async def route(
             refuse_unless_affordable(live.plan, request)
         (vector,), more["embedding"] = await _embedded(http, context, live, (request.text,), "text")
         request = request.model_copy(update={"query": vector})
+    failing = out_of_order(live, context.caller.open_circuits())
+    if set(live.plan.classifiers) - {*request.without, *failing}:
+        request = request.model_copy(update={"without": (*request.without, *failing)})
     with counted(live, context.metrics):
         decision, state = await _routed(live, request, context)
-    said = encode(decision, live, budget_pacing=state, **facts_of(live, request, decision), **more)
+    facts = {**facts_of(live, request, decision), "open_circuits": failing}
+    said = encode(decision, live, budget_pacing=state, **facts, **more)
     return Response(said, media_type="application/json")
 
 
@@ -289,7 +293,7 @@ def _route_at_once(live: Live[PortfolioPlan], request: RouteRequest) -> bytes | 
     if request.budget_pacing is not None or request.text is not None or not live.plan.answers_at_once:
         return None
     decision = live.plan.decide(request)
-    return encode(decision, live, budget_pacing=None, **facts_of(live, request, decision))
+    return encode(decision, live, budget_pacing=None, **facts_of(live, request, decision), open_circuits=())
 
 
 MOST_ROUTE_BYTES = 4 * 2**20
@@ -300,14 +304,15 @@ async def _routed(
     live: Live[PortfolioPlan], request: RouteRequest, context: Context
 ) -> tuple[RouteDecision, LedgerState | None]:
     plan = live.plan
-    budget = plan.budget_of(request)
+    budget, among = plan.budget_of(request), plan.among(request)
     if plan.answers_at_once:
         estimates = plan.estimate_one(request.query)
     else:
         estimates = await solved(context, plan.estimate_one, request.query)
     if request.budget_pacing is None:
-        return plan.route(estimates, budget, lot=plan.lot_of(request), costs=plan.own_costs(request)), None
-    single = Single(request, estimates, budget)
+        lot, costs = plan.lot_of(request), plan.own_costs(request)
+        return plan.route(estimates, budget, lot=lot, costs=costs, among=among), None
+    single = Single(request, estimates, budget, among)
     return await paced(live, single, request.budget_pacing, context.ledgers, is_up=context.catalog.store_up)
 
 

@@ -17,7 +17,6 @@ from pydantic import TypeAdapter
 from app.observability.metrics import Metrics
 from app.processes.sandbox import Sandbox
 from app.running.asked import Asked
-from app.running.batches import names_called
 from app.running.caller import Caller
 from app.running.embedding import Embedded, embedder_of, takes_embeddings, texts_at_once
 from app.running.hosts import Hosts
@@ -33,6 +32,7 @@ from app.running.runs import (
     run_assigned,
 )
 from app.running.start import Tools
+from app.serving.answers import names_called
 from app.serving.catalog import Live
 from app.settings import Settings
 from app.store.batches import LONGEST_S, batch_of

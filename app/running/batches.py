@@ -20,6 +20,7 @@ from app.running.start import (
     refuse_unless_decidable,
     refuse_unless_sensible,
 )
+from app.serving.answers import names_called
 from app.serving.catalog import Live
 from app.settings import Settings
 from app.store.batches import new_id
@@ -27,7 +28,6 @@ from app.store.table_types import PARQUET_MAGIC
 from models.batch import BatchFacts, BatchSpec
 from models.errors import Fault, InvalidRequest, PayloadTooLarge
 from models.run import RunItem, RunLimits
-from solvers import SOLVERS
 
 FILE = "file"
 """What the file of items is called where it is wrong."""
@@ -114,11 +114,6 @@ async def refuse_unless_runnable(
         await STARTS[live.ref.solver](live, first, tools)
     for item in items:
         asked_of(live, item, limits, tools).refuse_others(live.ref.solver)
-
-
-def names_called(live: Live[Any]) -> tuple[str, ...]:
-    """Name the classifiers, sensors or features that an artifact may call."""
-    return SOLVERS[live.ref.solver].classifiers(live.plan) or tuple(live.plan.features)
 
 
 def _refuse_missing(live: Live[Any], items: Sequence[RunItem], registered: Collection[str]) -> None:

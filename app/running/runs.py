@@ -187,11 +187,16 @@ async def assign(
     Raises Infeasible.
     """
     plan, options = live.plan, batch_options(limits)
-    down = np.array([name in without for name in plan.classifiers])
-    hopeful = np.where(down & ~down.all(), 0.0, estimates)  # what is down is as if it were always wrong
+    hopeful = among_the_others(plan, estimates, without)
     assignment = await asyncio.to_thread(plan.assign, hopeful, options, tools.settings.solve_timeout_s)
     per_item = max((assignment.budget or 0.0) / len(estimates), plan.cheapest)
     return Assigned(assignment.assignments, per_item, facts_of(live, options, assignment))
+
+
+def among_the_others(plan: PortfolioPlan, estimates: Floats, without: frozenset[str]) -> Floats:
+    """Estimate those that must not be called as if they were always wrong, (n, m), unless all are such."""
+    down = np.array([name in without for name in plan.classifiers])
+    return np.where(down & ~down.all(), 0.0, estimates)
 
 
 async def run_assigned(

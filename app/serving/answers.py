@@ -10,7 +10,7 @@ import orjson
 
 from app.serving.catalog import Live
 from models import Value
-from models.errors import Infeasible, ParsimonyError
+from models.errors import Infeasible, InvalidRequest, ParsimonyError
 from models.feedback import Estimates, Expectations, decision_id
 from solvers import SOLVERS
 from solvers.base import Plan, Solver
@@ -66,18 +66,38 @@ def encode(decision: Value, live: Live[Any], /, **more: Any) -> bytes:
     return orjson.dumps({**vars(decision), **more, "artifact": vars(live.ref)}, default=vars)
 
 
-def decided(live: Live[Any], query: Value) -> bytes:
-    """Ask a plan, and encode its answer; raises what the plan raises."""
+def names_called(live: Live[Any]) -> tuple[str, ...]:
+    """Name the classifiers, sensors or features that an artifact may call."""
+    return SOLVERS[live.ref.solver].classifiers(live.plan) or tuple(getattr(live.plan, "features", ()))
+
+
+def out_of_order(live: Live[Any], open_circuits: frozenset[str]) -> tuple[str, ...]:
+    """Name what an artifact may call whose circuit is open."""
+    return tuple(sorted(open_circuits.intersection(names_called(live)))) if open_circuits else ()
+
+
+def decided(live: Live[Any], query: Any, open_circuits: frozenset[str] = frozenset()) -> bytes:
+    """Ask a plan, and encode its answer; raises what the plan raises. What is out of order is left out, unless no
+    answer keeps the limits without it."""
+    failing = out_of_order(live, open_circuits)
+    if failing and hasattr(query, "without"):
+        fewer = query.model_copy(update={"without": tuple(dict.fromkeys((*query.without, *failing)))})
+        try:
+            decision = live.plan.decide(fewer)
+            return encode(decision, live, **facts_of(live, fewer, decision), open_circuits=failing)
+        except (Infeasible, InvalidRequest):  # what is wrong with the query itself is said of it alone
+            pass
     decision = live.plan.decide(query)
-    return encode(decision, live, **facts_of(live, query, decision))
+    return encode(decision, live, **facts_of(live, query, decision), open_circuits=failing)
 
 
 @dataclass(frozen=True, slots=True)
 class LookUp(Generic[P]):
     """A route that answers from memory: GET ``{prefix}{name}{suffix}?query``, or POST with the query as JSON.
 
-    answer: gives the reply's body for a plan and a query; None hands the request to the route. most_bytes: of the
-    query's JSON, which is read on the event loop: nobody else is answered meanwhile.
+    answer: gives the reply's body for a plan and a query; None hands the request to the route, and so does an open
+    circuit of what the artifact calls. most_bytes: of the query's JSON, which is read on the event loop: nobody else is
+    answered meanwhile.
     """
 
     solver: Solver[P]
@@ -115,7 +135,7 @@ def refusals_counted(live: Live[Any], metrics: "Metrics") -> Iterator[None]:
         raise
 
 
-def decide(live: Live[Any], query: Value, metrics: "Metrics") -> bytes:
-    """Ask a plan, encode its answer, and count it; raises what the plan raises."""
+def decide(live: Live[Any], query: Value, metrics: "Metrics", open_circuits: frozenset[str]) -> bytes:
+    """Ask a plan, encode its answer, and count it; as ``decided``."""
     with counted(live, metrics):
-        return decided(live, query)
+        return decided(live, query, open_circuits)

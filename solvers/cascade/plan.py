@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models import Fault, InvalidRequest
-from models.arrays import Floats, Int32s, Int64s
+from models.arrays import Bools, Floats, Int32s, Int64s
 from models.cascade import (
     Algorithm,
     CascadeQuery,
@@ -23,7 +23,7 @@ from models.cascade import (
     FrontierPoint,
 )
 from models.errors import Infeasible
-from solvers.base import complete
+from solvers.base import complete, refuse_unknown
 from solvers.cascade.continuation import Continuations
 from solvers.cascade.frontier.choice import Choice, Chosen
 from solvers.cascade.frontier.contents import FrontierContents
@@ -152,32 +152,56 @@ class CascadePlan(FrontierContents):
 
     def decide(self, query: CascadeQuery) -> CascadeRunDecision:
         """Answer with the best cascade for the query's deadline; within a cost, or of an accuracy, with the best of the
-        frontier. Raises Infeasible, with the numbers, if none fits.
+        frontier. Raises Infeasible, with the numbers, if none fits; InvalidRequest for what is left out and is no
+        classifier.
 
-        O(log k) for k steps or points, O(k) where accuracy is asked for. What each answers is made once, when it is
-        first asked for.
+        O(log k) for k steps or points, O(k) where accuracy is asked for or classifiers are left out. What each answers
+        is made once, when it is first asked for.
         """
+        if query.without:
+            refuse_unknown(query.without, (*self.names, *self.point_names))
         chosen = self.chosen(query)
         if chosen is not None:
             return self._decided(chosen, query)
-        deadline = query.deadline
-        step = len(self._maxima) - 1 if deadline is None else bisect_right(self._maxima, deadline) - 1
-        if step < 0:
-            shortest = f"{no_less(self._maxima[0]):.6g} {self.unit}"
-            asked = f"the fastest cascade takes at most {shortest}, the deadline is {number(deadline or 0.0)}"
-            raise Infeasible(f"{asked}; where single slow calls may be late, build with worst_case_quantile below 1")
-        if query.min_accuracy is not None:
-            step = self._accurate(step, query.min_accuracy)
+        step = self._step_within(query)
         answer = self._answers[step]
         if answer is None:
             answer = self._answers[step] = self._answer(step)
-        return CascadeRunDecision.model_construct(**answer, deadline=deadline)
+        if query.without:  # others may be better that the plan has not
+            answer = {**answer, "optimal": False, "lower_bound": self.lower_bound}
+        return CascadeRunDecision.model_construct(**answer, deadline=query.deadline)
+
+    def _step_within(self, query: CascadeQuery) -> int:
+        """Find the step of least expected duration that keeps the deadline and calls nothing that is left out."""
+        able = self._steps_without(query.without) if query.without else range(len(self._maxima))
+        maxima = self._maxima if not query.without else [self._maxima[step] for step in able]
+        deadline = query.deadline
+        at = len(maxima) - 1 if deadline is None else bisect_right(maxima, deadline) - 1
+        if at < 0:
+            shortest = f"{no_less(maxima[0]):.6g} {self.unit}"
+            asked = f"the fastest cascade takes at most {shortest}, the deadline is {number(deadline or 0.0)}"
+            raise Infeasible(f"{asked}; where single slow calls may be late, build with worst_case_quantile below 1")
+        return able[at] if query.min_accuracy is None else self._accurate(able[: at + 1], query.min_accuracy)
+
+    def _steps_without(self, left_out: Sequence[str]) -> list[int]:
+        """List the steps whose cascades call none of these; raises Infeasible if there is none."""
+        able = np.flatnonzero(~_any_called(self.names, self.members, self.offsets, left_out)).tolist()
+        if not able:
+            raise Infeasible(f"every cascade calls {' or '.join(left_out)}")
+        return list(able)
 
     def chosen(self, query: CascadeQuery) -> Chosen | None:
         """Choose from the frontier for who asks for a cost or an accuracy; None: the deadline alone decides."""
         if query.most is None and (query.min_accuracy is None or not len(self.point_maxima)):
             return None
-        return self._choice.choose(query)
+        return (self._choice_without(query.without) if query.without else self._choice).choose(query)
+
+    def _choice_without(self, left_out: Sequence[str]) -> Choice:
+        """Give the choice among the points that call none of these; raises Infeasible if there is none."""
+        among = ~_any_called(self.point_names, self.point_members, self.point_offsets, left_out)
+        if not among.any():
+            raise Infeasible(f"every cascade calls {' or '.join(left_out)}")
+        return Choice(self, among)
 
     def points(self, deadline: float | None) -> tuple[FrontierPoint, ...]:
         """List the points on the hull among those that always keep a deadline; raises Infeasible if none does."""
@@ -264,17 +288,18 @@ class CascadePlan(FrontierContents):
         """Say what a cascade did with the held-out rows; None if that was not kept."""
         return self._measured.get(cascade)
 
-    def _accurate(self, latest: int, wanted: float) -> int:
-        """Find the step up to the latest that takes least time, which is the last, and is accurate enough."""
+    def _accurate(self, within: Sequence[int], wanted: float) -> int:
+        """Find the one of these steps that takes least time, which is the last, and is accurate enough."""
         if not len(self.accuracies):
             fault = "is not known of this artifact, which an older version built: build it again"
             raise InvalidRequest.at(Fault(("min_accuracy",), fault))
-        able = np.flatnonzero(self.accuracies[: latest + 1] >= wanted)
+        accuracies = self.accuracies[list(within)]
+        able = np.flatnonzero(accuracies >= wanted)
         if not len(able):
-            best = float(self.accuracies[: latest + 1].max())
-            within = f"of those that take at most {number(self._maxima[latest])} {self.unit} "
-            raise Infeasible(f"{within}the most accurate cascade is right {best:.4g} of the time, asked is {wanted:g}")
-        return int(able[-1])
+            fast = f"of those that take at most {number(self._maxima[within[-1]])} {self.unit} "
+            best = f"the most accurate cascade is right {accuracies.max():.4g} of the time"
+            raise Infeasible(f"{fast}{best}, asked is {wanted:g}")
+        return within[int(able[-1])]
 
     def continuations(self) -> Continuations:
         """Give the states that a run may go on from; collected when first asked for."""
@@ -338,6 +363,13 @@ class CascadePlan(FrontierContents):
             worst_case_time=float(self.worst_case_times[k]),
             probability_of_reaching=reaching,
         )
+
+
+def _any_called(names: Sequence[str], members: Int32s, offsets: Int64s, left_out: Sequence[str]) -> Bools:
+    """Tell which of k cascades, whose calls stand in members (r,) from one of offsets (k + 1,) to the next, call any of
+    these: (k,)."""
+    are_out = np.isin(members, [place for place, name in enumerate(names) if name in left_out])
+    return np.asarray(np.logical_or.reduceat(are_out, offsets[:-1]))
 
 
 def _or_none(threshold: float) -> float | None:

@@ -90,7 +90,7 @@ class IndexPlan(IndexContents):
         plain = (
             query.method == "poly-dom" and query.spent is None and not query.computed and not query.one_standard_error
         )
-        if type(size) is float and plain and query.min_accuracy is None:
+        if type(size) is float and plain and query.min_accuracy is None and not query.without:
             largest, find, answers = self._plain
             if 1.0 <= size <= largest:
                 choice, cost, position = find(size, query.budget)
@@ -104,8 +104,8 @@ class IndexPlan(IndexContents):
         if self.fixed_budget is not None and budget != self.fixed_budget:
             asked = f"is {budget:g}, the index was built for {self.fixed_budget:g} {self.unit} only"
             raise InvalidRequest.at(Fault(("budget",), asked))
-        if query.min_accuracy is not None or query.one_standard_error:
-            return self._cheapest(query, size)
+        if query.min_accuracy is not None or query.one_standard_error or query.without:
+            return self._scanned(query, size)
         if query.spent is not None or query.computed:
             return self._go_on(query, size)
         if method not in ("poly-dom", "naive"):
@@ -209,16 +209,20 @@ class IndexPlan(IndexContents):
             return archived
         return predict_linear(self.model_numbers[start:end], table, self.model_kind)
 
-    def _cheapest(self, query: IndexQuery, size: Any) -> IndexDecision:
+    def _scanned(self, query: IndexQuery, size: Any) -> IndexDecision:
         """Find the cheapest candidate that is accurate enough within the budget, by a scan: by the rows that
-        choose, with a standard error to spare."""
+        choose, with a standard error to spare; or, of those without what is left out, the most accurate."""
         if query.method not in ("poly-dom", "naive") or query.spent is not None or query.computed:
             fault = "goes with the methods poly-dom and naive, for an item of which nothing is computed"
-            asked = "one_standard_error" if query.min_accuracy is None else "min_accuracy"
-            raise InvalidRequest.at(Fault((asked,), fault))
+            asked = {"min_accuracy": query.min_accuracy is not None, "one_standard_error": query.one_standard_error}
+            raise InvalidRequest.at(
+                Fault((next((name for name, is_asked in asked.items() if is_asked), "without"),), fault)
+            )
         look_up = self._look_up
         costs = evaluate(look_up.curves, self.powers, sizes_of(size))
-        within, shown = costs <= query.budget, np.ones(len(costs), dtype=bool)
+        left_out = self._mask(query.without, "without")
+        within = (costs <= query.budget) & (self.masks[self.candidates] & left_out == 0)
+        shown = np.ones(len(costs), dtype=bool)
         wanted = -inf if query.min_accuracy is None else query.min_accuracy
         if query.one_standard_error:
             shown = look_up.accuracies >= self._shown(float(look_up.accuracies[within].max(initial=0.0)))
@@ -227,7 +231,9 @@ class IndexPlan(IndexContents):
             best = f"right {float(self._safe[within].max(initial=0.0)):.4g} of the time, a standard error to spare"
             said = f"within {query.budget:g} {self.unit} the most accurate feature set is {best}"
             raise Infeasible(f"{said}; asked is {wanted:g}")
-        choice = int(fine[np.lexsort((-look_up.accuracies[fine], costs[fine]))[0]])
+        orders = -look_up.accuracies[fine], costs[fine]  # the last one orders first
+        wants_cheapest = query.min_accuracy is not None or query.one_standard_error
+        choice = int(fine[np.lexsort(orders if wants_cheapest else orders[::-1])[0]])
         features, accuracy = self._answers[choice]
         return _decision(features, accuracy, float(costs[choice]), query.method, None)
 

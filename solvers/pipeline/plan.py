@@ -21,7 +21,7 @@ from models.pipeline import (
     Reject,
     Step,
 )
-from solvers.base import complete, in_this_process
+from solvers.base import complete, in_this_process, refuse_unknown
 from solvers.learners.table_preparation import Preparation
 from solvers.pipeline.classifiers import predict
 from solvers.pipeline.configurations import stage_masks
@@ -84,16 +84,30 @@ class PipelinePlan(PipelineContents):
         the most right answers. Raises Infeasible, with what comes nearest. O(s) for s configurations.
         """
         cost, accuracy, coverage = query.most, query.min_accuracy, query.min_coverage
+        can_be_had = self._without(query.without)
         if cost is None and accuracy is None and coverage is None:
-            return self._decision(self._usual, USUAL)
+            if not query.without:
+                return self._decision(self._usual, USUAL)
+            right = np.where(can_be_had, self.validated[:, 0] * self.validated[:, 1], -1.0)
+            return self._decision(int(right.argmax()), USUAL)
         within = len(self.tested) if cost is None else int(self._costs.searchsorted(cost, side="right"))
         able = (self._accuracies >= (accuracy or 0.0)) & (self._coverages >= (coverage or 0.0))
-        fine = np.flatnonzero(able[:within])
+        fine = np.flatnonzero((able & can_be_had)[:within])
         if not len(fine):
-            raise Infeasible(self._nearest(query))
+            none = f"no configuration without {', '.join(query.without)} keeps the limits"
+            raise Infeasible(none if query.without else self._nearest(query))
         if cost is None:
             return self._decision(int(fine[self.validated[fine, 2].argmin()]), CHEAPEST)
         return self._decision(int(fine[self._ranks[fine].argmin()]), MOST_ACCURATE)
+
+    def _without(self, left_out: Sequence[str]) -> Bools:
+        """Tell which configurations acquire none of these features, (s,); raises InvalidRequest for what is none,
+        Infeasible if all acquire some."""
+        refuse_unknown(left_out, self.features)
+        can_be_had = ~(self.chromosomes[:, np.isin(self.features, left_out)] >= 0).any(axis=1)
+        if not can_be_had.any():
+            raise Infeasible(f"every configuration acquires {' or '.join(left_out)}")
+        return np.asarray(can_be_had)
 
     def configuration(self, solution: int) -> PipelineDecision:
         """Give a configuration by its number."""

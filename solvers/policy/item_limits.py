@@ -22,6 +22,7 @@ class ItemLimits:
     are_costs: whether every set takes as long as it costs; must_begin: whether something has to answer, so that what
     was learned for a larger limit, which may begin with what is barred, decides nothing."""
 
+    sensors: tuple[str, ...]
     members: Bools
     costs: Floats
     times: Floats
@@ -42,6 +43,7 @@ class ItemLimits:
         of_curve = plan.point_caps if len(plan.point_caps) else np.full(curve, -1.0)
         set_costs, set_times = plan.members @ plan.costs, times_of_sets(plan.members, plan.times, fetches)
         return cls(
+            plan.sensors,
             plan.members,
             plan.costs,
             plan.times,
@@ -67,25 +69,35 @@ class ItemLimits:
         return (min(budget, deadline), np.inf) if self.are_costs else (budget, deadline)
 
     def barred(self, targets: Int32s, point: int, target: PolicyTarget, known: Bools | None = None) -> Bools | None:
-        """Tell which actions, that lead to these nodes, (A,), would exceed a limit that is asked for or the point's,
-        (A,), with what is known beside, (M,), paid for; None if there is no limit."""
+        """Tell which actions, that lead to these nodes, (A,), need what is left out, or would exceed a limit that is
+        asked for or the point's, (A,), with what is known beside, (M,), paid for; None if there is no limit."""
         budget, deadline = self.asked(target)
         budget, deadline = min(float(self.budgets[point]), budget), min(float(self.deadlines[point]), deadline)
+        lacking = self.lacking(targets, target, known) if target.without else None
         if budget == deadline == np.inf:
-            return None
+            return lacking
         costs, times = self.set_costs[targets], self.set_times[targets]
         if known is not None:
             costs = costs + (known & ~self.members[targets]) @ self.costs
             times = times_of_sets(known | self.members[targets], self.times, self.fetches)
-        return beyond(costs, budget) | beyond(times, deadline)
+        barred = beyond(costs, budget) | beyond(times, deadline)
+        return barred if lacking is None else barred | lacking
+
+    def lacking(self, targets: Int32s, target: PolicyTarget, known: Bools | None = None) -> Bools:
+        """Tell which nodes, (A,), need what is left out and not known yet, (A,)."""
+        left_out = np.isin(self.sensors, target.without)
+        return np.asarray((self.members[targets] & (left_out if known is None else left_out & ~known)).any(axis=1))
 
     def are_beyond(self, targets: Int32s, target: PolicyTarget) -> Bools:
         """Tell which nodes, (A,), no item may reach within the limits that are asked for, (A,)."""
         budget, deadline = self.asked(target)
-        return beyond(self.set_costs[targets], budget) | beyond(self.set_times[targets], deadline)
+        beyond_limits = beyond(self.set_costs[targets], budget) | beyond(self.set_times[targets], deadline)
+        return beyond_limits | self.lacking(targets, target)
 
     def bars(self, point: int, target: PolicyTarget) -> bool:
-        """Tell whether limits asked for may bar what a point does where it was measured."""
+        """Tell whether limits asked for, or what is left out, may bar what a point does where it was measured."""
+        if target.without:
+            return True
         budget, deadline = self.asked(target)
         most_cost = min(float(self.budgets[point]), float(self.set_costs.max()))
         most_time = min(float(self.deadlines[point]), float(self.set_times.max()))

@@ -7,6 +7,7 @@ import numpy as np
 from models.arrays import Bools, Floats
 from models.errors import Infeasible
 from models.policy import PolicyPoint, PolicyTarget
+from solvers.base import refuse_unknown
 from solvers.budget_mixture import Mixture
 from solvers.policy.contents import PolicyContents
 from solvers.policy.graph import Graph
@@ -46,6 +47,7 @@ class PolicyPoints(PolicyContents):
         a deadline where these stand alone; nothing asks for the fewest errors. Raises Infeasible, with the numbers, for
         an accuracy that none reaches within the budget, for a deadline shorter than any sensor, and for limits within
         which nothing answers where something has to; InvalidRequest for a deadline where times are not known."""
+        refuse_unknown(target.without, self.sensors)
         self._limits.refuse(target, self.sensors, self.time_unit or self.unit)
         if self.classless:
             self._refuse_unanswerable(target)
@@ -69,7 +71,11 @@ class PolicyPoints(PolicyContents):
         if target.deadline is not None and bool(beyond(fastest, target.deadline)):
             took = f"the fastest that is ever asked takes up to {fastest:.4g} {self.time_unit}"
             raise Infeasible(f"{took}; the deadline is {target.deadline:g}")
+        if target.without and bool(self._limits.lacking(firsts, target).all()):
+            raise Infeasible(f"nothing that answers is left without {', '.join(target.without)}")
         able = ~self._limits.are_beyond(firsts, target)
+        if not able.any() and target.without:
+            raise Infeasible(f"nothing that answers is within the limits without {', '.join(target.without)}")
         if not able.any():
             within = f"the hard budget of {target.hard_budget:g} and the deadline of {target.deadline:g}"
             raise Infeasible(f"nothing that answers is within both {within}")
@@ -97,7 +103,7 @@ class PolicyPoints(PolicyContents):
     def reached(self, target: PolicyTarget) -> tuple[float | None, float | None, float | None]:
         """Give the accuracy that a trade-off or a budget reaches on rows that chose nothing, the cost of an item,
         and its standard error, at most; None for that if the artifact is older, for both where a limit decides alone,
-        and for all where a hard budget or a deadline may bar more than was barred where this was counted."""
+        and for all where a hard budget, a deadline or what is left out may bar more than was where this was counted."""
         mixture = self.mixture(target)
         first, second = mixture.first, mixture.second
         if self._limits.bars(first, target) or self._limits.bars(second, target):

@@ -18,9 +18,9 @@ MOST_STEPS = 1000
 
 
 def run(plan: PolicyPlan, query: PolicyQuery, *, left: float, without: frozenset[str] = frozenset()) -> Runner:
-    """Run an item of which nothing is known. Where a sensor cannot be had, what is known
-    decides, and where nothing is, the cheapest one that can be had within the budget is acquired first. What a failed
-    call may have cost is taken off the budget of the item.
+    """Run an item of which nothing is known. Where a sensor cannot be had, the best of what else may follow is
+    acquired, or what is known decides; where nothing is, the cheapest one that can be had within the budget is acquired
+    first. What a failed call may have cost is taken off the budget of the item.
 
     left: seconds that it may take. without: sensors that must not be called. Raises EndpointFailed, or RunTimeout, if
     a sensor was wanted and none could be had.
@@ -29,19 +29,17 @@ def run(plan: PolicyPlan, query: PolicyQuery, *, left: float, without: frozenset
     reasons: list[str] = []
     lost, in_vain, costs = set(without), 0.0, dict(zip(plan.sensors, plan.costs.tolist(), strict=True))
     for _ in range(MOST_STEPS):
+        known = _less(query, in_vain).model_copy(update={"acquired": acquired})
         try:
-            decision = plan.decide(_less(query, in_vain).model_copy(update={"acquired": acquired}))
+            wanted = _wanted(plan, known)
         except Infeasible:
             if not in_vain:
                 raise
             reasons.append("nothing else is within what is left of the hard budget")
             break
-        if not isinstance(decision, AcquireDecision):
-            break
-        wanted = tuple(name for name in (decision.sensor, *decision.then) if name not in acquired)
-        reasons += [f"{name}: its circuit is open" for name in wanted if name in without]
         if lost.intersection(wanted):
-            wanted = () if acquired else _cheapest(plan, query, lost, in_vain)
+            reasons += [f"{name}: its circuit is open" for name in wanted if name in without]
+            wanted = _instead(plan, known, lost) or (() if acquired else _cheapest(plan, query, lost, in_vain))
         if not wanted or left <= 0:
             reasons += ["the time was over"] if left <= 0 else []
             break
@@ -66,6 +64,23 @@ def run(plan: PolicyPlan, query: PolicyQuery, *, left: float, without: frozenset
         return replace(taken(heard, why_less), confidence=decided.quality)
     probability = decided.probabilities[decided.label]
     return RunAnswer(decided.label, probability, None, decided.probabilities, why_less)
+
+
+def _wanted(plan: PolicyPlan, query: PolicyQuery) -> tuple[str, ...]:
+    """Give the sensors to acquire next, together or one by one; none to stop. Raises Infeasible."""
+    decision = plan.decide(query)
+    if not isinstance(decision, AcquireDecision):
+        return ()
+    return tuple(name for name in (decision.sensor, *decision.then) if name not in query.acquired)
+
+
+def _instead(plan: PolicyPlan, query: PolicyQuery, lost: set[str]) -> tuple[str, ...]:
+    """Give what to acquire where sensors are lost; none to stop."""
+    left_out = tuple(name for name in plan.sensors if name in lost and name not in query.acquired)
+    try:
+        return _wanted(plan, query.model_copy(update={"without": left_out}))
+    except Infeasible:
+        return ()
 
 
 def _less(query: PolicyQuery, in_vain: float) -> PolicyQuery:

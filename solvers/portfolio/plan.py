@@ -21,7 +21,7 @@ from models.portfolio import (
 )
 from models.portfolio_constraints import ConstrainedAssignment, LimitedOptions
 from models.portfolio_curves import Curve, CurvePoint, ShadowPrice
-from solvers.base import complete
+from solvers.base import complete, refuse_unknown
 from solvers.budget_mixture import lot_of
 from solvers.portfolio.baselines import Choose
 from solvers.portfolio.contents import PortfolioContents
@@ -99,7 +99,19 @@ class PortfolioPlan(PortfolioContents):
         Raises Infeasible, with the numbers, if not even the cheapest classifier is within the budget.
         """
         budget, costs = self.budget_of(query), self.own_costs(query)
-        return self.route(self.estimate_one(query.query), budget, lot=self.lot_of(query), costs=costs)
+        estimates, lot, among = self.estimate_one(query.query), self.lot_of(query), self.among(query)
+        return self.route(estimates, budget, lot=lot, costs=costs, among=among)
+
+    def among(self, query: RouteQuery) -> Bools | None:
+        """Tell which classifiers are not left out, (m,); None: all. Raises InvalidRequest for names that are none of
+        them, Infeasible if nothing is left."""
+        if not query.without:
+            return None
+        refuse_unknown(query.without, self.classifiers)
+        able = ~np.isin(self.classifiers, query.without)
+        if not able.any():
+            raise Infeasible("no classifier is left: all are left out")
+        return able
 
     def own_costs(self, query: RouteQuery) -> Floats | None:
         """Say what a single query costs each classifier, beside its embedding: (m,), None: the means. Raises

@@ -1078,10 +1078,28 @@ def test_a_failing_endpoints_circuit_is_shown_and_counted(server: Server, models
     because = {one["classifier"]: one["because"] for one in reply["parsimony"]["candidates"]}
     assert [name for name, why in because.items() if why == "its circuit is open"] == [first]
     assert reply["parsimony"]["classifier"] != first
+    for reply in decided_without(server):
+        assert reply["open_circuits"] == [first]
+        assert first not in json.dumps({**reply, "open_circuits": []})
     assert server.client.put(f"/v1/endpoints/{first}", json=endpoints(models)[first]).status_code == 200
     assert server.client.get(f"/v1/endpoints/{first}").json()["circuit"] == "closed"
     assert first not in [step["classifier"] for step in last["steps"]]
     assert "its circuit is open" in last["degraded"]
+    assert all(reply["open_circuits"] == [] for reply in decided_without(server))
+
+
+def decided_without(server: Server) -> Iterator[dict[str, Any]]:
+    """Ask for decisions that call nothing."""
+    vector = trace_table()[2][0].tolist()
+    yield server.client.get("/v1/cascades/digits/decision").json()
+    yield server.client.get("/v1/cascades/digits/decision?max_cost=1000").json()
+    yield server.client.post("/v1/policies/digits/steps", json={"item": "a", "tradeoff": 0.0}).json()
+    asked = {"budget": {"fraction": 1.0}}
+    yield server.client.post("/v1/portfolios/digits/route", json={"query": vector, **asked}).json()
+    paced = {"ledger": "circuits", "total": 1e6, "queries": 100}
+    body = {"query": vector, **asked, "budget_pacing": paced}
+    yield server.client.post("/v1/portfolios/digits/route", json=body).json()
+    yield server.client.post("/v1/portfolios/digits/assignments", json={"queries": [vector] * 5, **asked}).json()
 
 
 def test_the_folder_of_the_store_holds_no_key(server: Server) -> None:

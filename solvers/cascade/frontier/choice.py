@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models import InvalidRequest
-from models.arrays import Floats, Int64s
+from models.arrays import Bools, Floats, Int64s
 from models.cascade import CascadeQuery
 from models.errors import Infeasible
 from solvers.budget_mixture import Mixture, lot_of, lower_hull
@@ -32,11 +32,12 @@ class Chosen:
 
 
 class Choice:
-    """The points of a plan, and their hulls under the deadlines that were asked for."""
+    """The points of a plan, or some among them, (p,), and their hulls under the deadlines that were asked for."""
 
-    def __init__(self, contents: FrontierContents) -> None:
+    def __init__(self, contents: FrontierContents, among: Bools | None = None) -> None:
         self._points = contents
-        self._maxima: list[float] = np.unique(contents.point_maxima).tolist()
+        self._among = np.ones(len(contents.point_maxima), dtype=bool) if among is None else among
+        self._maxima: list[float] = np.unique(contents.point_maxima[self._among]).tolist()
         self._hulls: list[Int64s | None] = [None] * len(self._maxima)
         self._safe_costs = contents.point_costs + contents.point_cost_errors
         self._safe_accuracies = contents.point_accuracies - contents.point_accuracy_errors
@@ -53,7 +54,7 @@ class Choice:
             raise Infeasible(f"{fastest}, the deadline is {number(deadline or 0.0)}")
         hull = self._hulls[place - 1]
         if hull is None:
-            within = np.flatnonzero(self._points.point_maxima <= self._maxima[place - 1])
+            within = np.flatnonzero(self._among & (self._points.point_maxima <= self._maxima[place - 1]))
             learned = self._points.point_expected[within], 1 - self._points.point_learned_accuracies[within]
             hull = within[lower_hull(*learned)]
             self._hulls[place - 1] = hull

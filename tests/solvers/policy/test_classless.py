@@ -343,7 +343,7 @@ def asked(target: Mapping[str, float], **known: Any) -> PolicyQuery:
 def test_steps_lead_where_rollouts_do(target: dict[str, float]) -> None:
     plan = built().plan
     items = items_of(asked_trace(30, 3), 30)
-    for item, ran in zip(items, plan.rollouts(items, PolicyTarget(**target)).items, strict=True):
+    for item, ran in zip(items, plan.rollouts(items, PolicyTarget.model_validate(target)).items, strict=True):
         acquired: dict[str, Any] = {}
         while isinstance(step := plan.decide(asked(target, item=item.item, acquired=acquired)), AcquireDecision):
             acquired[step.sensor] = item.sensors[step.sensor]
@@ -366,7 +366,7 @@ def test_something_has_to_answer(target: dict[str, float], said: str) -> None:
     with pytest.raises(Infeasible, match=said):
         built().plan.decide(asked(target))
     with pytest.raises(Infeasible, match=said):
-        built().plan.rollouts(items_of(asked_trace(3, 3), 3), PolicyTarget(**target))
+        built().plan.rollouts(items_of(asked_trace(3, 3), 3), PolicyTarget.model_validate(target))
 
 
 def test_there_is_no_answer_before_something_was_bought() -> None:
@@ -543,7 +543,7 @@ def test_whatever_the_trace_something_answers_within_hard_budgets_and_steps_lead
         {"budget": top, "hard_budget": cheapest},
         {"tradeoff": 0},
     ):
-        ran = plan.run(cells, names, PolicyTarget(**target))
+        ran = plan.run(cells, names, PolicyTarget.model_validate(target))
         assert (ran.walks.ends > 0).all()
         assert ran.costs.max() <= target.get("hard_budget", np.inf) * (1 + 1e-9)
         for row in range(3):
@@ -614,7 +614,7 @@ def test_a_deadline_that_only_one_that_is_never_asked_could_keep_is_refused() ->
     plan = fit(_trace(classifiers, columns, time_unit="ms"), options, np.random.default_rng(0), Run()).plan
     for more in ({}, {"budget": 50.0}, {"hard_budget": 50.0}):
         with pytest.raises(Infeasible, match=r"the fastest that is ever asked takes up to \d+ ms; the deadline is 2"):
-            plan.mixture(PolicyTarget(deadline=2.0, **more))
+            plan.mixture(PolicyTarget.model_validate({"deadline": 2.0, **more}))
 
 
 def test_something_answers_where_a_point_of_a_hard_budget_is_the_cheapest_and_a_deadline_bars_it() -> None:
@@ -637,7 +637,7 @@ def test_something_answers_where_a_point_of_a_hard_budget_is_the_cheapest_and_a_
     plan = fit(dataset, options, np.random.default_rng(0), Run()).plan
     assert plan.point_caps[0] == 1.0
     for more in ({"budget": 2.0}, {"tradeoff": 0.1}, {"budget": 2.0, "hard_budget": 2.0}):
-        target = PolicyTarget(deadline=5.0, **more)
+        target = PolicyTarget.model_validate({"deadline": 5.0, **more})
         ran = plan.run(plan.cells_of(dataset), [str(row) for row in range(rows)], target)
         assert {plan.sensors[label] for label in ran.labels} == {"c"}
         assert set(plan.members[ran.walks.ends].sum(axis=1)) == {1}
@@ -661,7 +661,7 @@ def test_those_fetched_together_are_asked_together_and_take_as_long_as_the_slowe
     for own in ([0, 2], *([[1, 3]] if seed % 2 else [])):
         assert (plan.members[:, own[0]] == plan.members[:, own[1]]).all()
     for target in ({}, {"budget": 7.0}, {"deadline": 10.0}, {"hard_budget": 6.0, "deadline": 14.0}):
-        ran = plan.run(plan.cells_of(dataset), [str(row) for row in range(rows)], PolicyTarget(**target))
+        ran = plan.run(plan.cells_of(dataset), [str(row) for row in range(rows)], PolicyTarget.model_validate(target))
         ends = plan.members[ran.walks.ends]
         assert (ran.walks.ends > 0).all()
         took = np.maximum(10.0 * ends[:, 0], 7.0 * ends[:, 2])

@@ -39,7 +39,7 @@ SMALL = PolicyOptions(graph="grown", points=5, folds=2, trees=16, depth=3, answe
 def accuracy(plan: PolicyPlan, test: FeatureTable | Trace, **target: float) -> float:
     """Run unseen rows: the share that is answered rightly."""
     cells, items = plan.cells_of(test), [str(row) for row in range(test.rows)]
-    ran = plan.run(cells, items, PolicyTarget(**target))
+    ran = plan.run(cells, items, PolicyTarget.model_validate(target))
     return float((np.array(plan.classes)[ran.labels] == np.array(test.classes)[test.labels]).mean())
 
 
@@ -177,7 +177,8 @@ def test_no_item_ever_exceeds_a_hard_budget(name: str, share: float, row: int, e
     """By steps and by rollouts, alone and beside another target."""
     plan, dataset = capped(name)
     hard = share * float(plan.costs.sum())
-    target = PolicyTarget(hard_budget=hard, **({extra: 0.5 * hard if extra == "budget" else 0.0} if extra else {}))
+    others = {extra: 0.5 * hard if extra == "budget" else 0.0} if extra else {}
+    target = PolicyTarget.model_validate({"hard_budget": hard, **others})
     item = items_of(dataset)[row]
     (ran,) = plan.rollouts([item], target).items
     assert ran.cost <= hard * (1 + 1e-9)

@@ -119,7 +119,7 @@ def test_no_path_passes_the_deadline_or_the_hard_budget(
     deadline = share * float(plan.times.sum())
     hard = None if paid is None else paid * float(plan.costs.sum())
     others = {extra: 0.5 * float(plan.costs.sum()) if extra == "budget" else 0.0} if extra else {}
-    target = PolicyTarget(deadline=deadline, hard_budget=hard, **others)
+    target = PolicyTarget.model_validate({"deadline": deadline, "hard_budget": hard, **others})
     item = items_of(dataset)[row]
     if deadline < min(float(plan.times[list(each)].max()) for each in fetched(plan.fetches)):
         with pytest.raises(Infeasible, match="the deadline is"):
@@ -136,7 +136,7 @@ def test_no_path_passes_the_deadline_or_the_hard_budget(
 
 def accuracy(plan: PolicyPlan, test: FeatureTable, **target: float) -> float:
     """Run unseen rows: the share that is answered rightly."""
-    ran = plan.run(plan.cells_of(test), [str(row) for row in range(test.rows)], PolicyTarget(**target))
+    ran = plan.run(plan.cells_of(test), [str(row) for row in range(test.rows)], PolicyTarget.model_validate(target))
     return float((np.array(plan.classes)[ran.labels] == np.array(test.classes)[test.labels]).mean())
 
 

@@ -64,7 +64,7 @@ def sensors_of(plan: PolicyPlan, node: int) -> tuple[str, ...]:
 def asked(kind: str = "singly", **target: float) -> Traffic:
     """Ask for the traffic of the policy that was fitted."""
     _, built = fitted(kind)
-    return traffic(built.plan, json.loads(json.dumps(built.summary)), PolicyTarget(**target))
+    return traffic(built.plan, json.loads(json.dumps(built.summary)), PolicyTarget.model_validate(target))
 
 
 @pytest.mark.parametrize("kind", ["singly", "in groups"])
@@ -103,10 +103,10 @@ def test_what_comes_goes_on_or_stops_and_adds_up_to_the_curve(kind: str, target:
     assert spent == pytest.approx(sum(node.cost * node.stopped for node in counted.nodes))
     if kind == "in groups":  # all its costs are the same for all rows
         assert spent / counted.rows == pytest.approx(counted.cost)
-    asked_for = plan.mixture(PolicyTarget(**target))
+    asked_for = plan.mixture(PolicyTarget.model_validate(target))
     first, second = plan.point_errors[[asked_for.first, asked_for.second]].tolist()
     assert counted.error == pytest.approx(first + asked_for.share * (second - first))
-    assert counted.cost == pytest.approx(plan.reached(PolicyTarget(**target))[1])
+    assert counted.cost == pytest.approx(plan.reached(PolicyTarget.model_validate(target))[1])
     for edge in counted.edges:
         assert edge.source < edge.target
         before, after = counted.nodes[edge.source].sensors, counted.nodes[edge.target].sensors

@@ -1,0 +1,153 @@
+"""What cannot be had is left out of decisions: the best of the others is taken, held against a look at all of them."""
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models import InvalidRequest
+from models.cascade import CascadeOptions, CascadeQuery
+from models.errors import Infeasible
+from models.index import IndexQuery
+from models.pipeline import PipelineQuery
+from models.policy import Answer, PolicyOptions, PolicyQuery
+from models.portfolio import RouteBudget, RouteQuery
+from solvers import SOLVERS, Run
+from solvers.index.costs import evaluate
+from tests.support.subjects import SAMPLES, dataset
+
+
+def build(solver: str, options: Any = None) -> Any:
+    """Fit a solver to its small problem."""
+    sample = SAMPLES[solver]
+    rng = np.random.default_rng(0)
+    return SOLVERS[solver].fit(dataset(sample.dataset), options or sample.options, rng, Run())
+
+
+def subsets(names: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """List all that may be left out, but nothing, and everything."""
+    return [some for size in range(1, len(names)) for some in combinations(names, size)]
+
+
+CASCADE = build("cascade", CascadeOptions(target_precision=0.9))
+
+
+@pytest.mark.parametrize("deadline", [None, 12.0, 25.0, 1e9])
+def test_a_cascade_calls_the_others_as_fast_as_the_plan_knows(deadline: float | None) -> None:
+    plan = CASCADE.plan
+    for without in subsets(plan.names):
+        able = [one for one in plan.ranges() if not set(without).intersection(one.cascade)]
+        able = [one for one in able if deadline is None or one.maximum_duration <= deadline]
+        query = CascadeQuery(deadline=deadline, without=without)
+        if not able:
+            with pytest.raises(Infeasible):
+                plan.decide(query)
+            continue
+        decision = plan.decide(query)
+        assert decision.expected_duration == min(one.expected_duration for one in able)
+        assert not set(without).intersection(decision.cascade)
+        assert not decision.optimal
+        assert decision.lower_bound <= decision.expected_duration
+
+
+def test_a_cascade_within_a_cost_calls_only_the_others_and_costs_no_more() -> None:
+    plan = CASCADE.plan
+    costs = plan.point_costs + plan.point_cost_errors
+    for without in subsets(plan.point_names):
+        left_out = [
+            bool(set(without).intersection(plan.point_names[k] for k in plan.point_members[plan.calls(i)]))
+            for i in range(len(costs))
+        ]
+        for most in np.quantile(costs, [0.05, 0.3, 0.6, 1.0]).tolist():
+            able = ~np.array(left_out) & (costs <= most)
+            if not able.any():
+                with pytest.raises(Infeasible):
+                    plan.decide(CascadeQuery(max_cost=most, without=without))
+                continue
+            decision = plan.decide(CascadeQuery(max_cost=most, without=without))
+            assert not set(without).intersection(decision.cascade)
+            likely = SOLVERS["cascade"].estimates(plan, CASCADE.summary, CascadeQuery(max_cost=most), decision)
+            assert likely.cost <= most
+            assert likely.accuracy is not None
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 1.0])
+def test_a_portfolio_takes_the_best_of_the_others(share: float) -> None:
+    plan = build("portfolio").plan
+    for without in subsets(plan.classifiers):
+        for place in range(40):
+            query = np.random.default_rng(place).random(plan.dimensions).tolist()
+            asked = RouteQuery(query=query, budget=RouteBudget(fraction=share), without=without)
+            decision = plan.decide(asked)
+            able = np.array([name not in without for name in plan.classifiers])
+            worth = plan.values(plan.estimate_one(query)) - decision.price * plan.costs
+            taken = plan.classifiers.index(decision.classifier)
+            assert able[taken]
+            if plan.costs[able].min() <= decision.budget:
+                assert worth[taken] == pytest.approx(worth[able].max(), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "limits", [{}, {"max_cost": 5.0}, {"min_accuracy": 0.4}, {"min_coverage": 0.2, "max_cost": 9.0}]
+)
+def test_a_pipeline_acquires_only_the_others(limits: dict[str, float]) -> None:
+    plan = build("pipeline").plan
+    everything = plan.frontier()
+    for without in subsets(plan.features):
+        able = [one for one in everything if not any(set(without).intersection(each.features) for each in one.stages)]
+        query = PipelineQuery.model_validate({**limits, "without": without})
+        if not able:
+            with pytest.raises(Infeasible, match="every configuration acquires"):
+                plan.decide(query)
+            continue
+        try:
+            decision = plan.decide(query)
+        except Infeasible:
+            assert limits
+        else:
+            assert decision.solution in [one.solution for one in able]
+
+
+@pytest.mark.parametrize("budget", [0.0, 3.0, 6.0, 1e9])
+def test_an_index_computes_the_most_accurate_of_the_others(budget: float) -> None:
+    plan = build("index").plan
+    names = [plan._names(mask) for mask in plan.masks[plan.candidates].tolist()]
+    costs = evaluate(plan._look_up.curves, plan.powers, (64.0,))
+    levels = plan.accuracies[plan.candidates]
+    for without in subsets(plan.features):
+        able = np.array([not set(without).intersection(each) for each in names]) & (costs <= budget)
+        decision = plan.decide(IndexQuery(size=64.0, budget=budget, without=without))
+        assert decision.accuracy == levels[able].max()
+        assert decision.cost == costs[able & (levels == decision.accuracy)].min()
+        assert not set(without).intersection(decision.features)
+
+
+@pytest.mark.parametrize("graph", ["subsets", "grown"])
+def test_a_policy_never_asks_for_what_is_left_out_and_asks_as_ever_for_the_others(graph: str) -> None:
+    plan = build("policy", PolicyOptions(points=3, trees=5, depth=2, graph=graph)).plan
+    told = {"fast": Answer(label="cat", confidence=0.6), "middle": Answer(label="dog", confidence=0.7), "strong": "dog"}
+    for without in subsets(plan.sensors):
+        for item in map(str, range(20)):
+            acquired = dict[str, Any]()
+            for _ in plan.sensors:
+                query = PolicyQuery(item=item, tradeoff=0.001, acquired=acquired, without=without)
+                decision = plan.decide(query)
+                if decision.action != "acquire":
+                    break
+                asked = {decision.sensor, *decision.then}
+                assert not asked.intersection(without)
+                usual = plan.decide(query.model_copy(update={"without": ()}))
+                if usual.action == "acquire" and not {usual.sensor, *usual.then}.intersection(without):
+                    assert (decision.sensor, decision.then) == (usual.sensor, usual.then)
+                acquired |= {name: told[name] for name in asked}
+    assert plan.reached(PolicyQuery(budget=5.0, without=("fast",))) == (None, None, None)
+
+
+@pytest.mark.parametrize("solver", sorted(SAMPLES))
+def test_names_that_are_none_are_refused_and_those_there_are_listed(solver: str) -> None:
+    plan = build(solver).plan
+    for query in SAMPLES[solver].feasible:
+        with pytest.raises(InvalidRequest, match=r"nobody.*") as refused:
+            plan.decide(query.model_copy(update={"without": ("nobody",)}))
+        assert any(name in str(refused.value) for name in getattr(plan, "features", ()) or ("fast", "strong"))
