@@ -410,6 +410,27 @@ def test_without_the_sensor_it_wants_a_policy_takes_the_cheapest_first(policies:
     assert "broken" in str(answer.degraded)
 
 
+@pytest.mark.parametrize("lost", ["fast", "middle"])
+def test_in_a_lost_ones_place_a_policy_acquires_what_it_asks_for_without_it(policies: Any, lost: str) -> None:
+    """Not only at the start: what is known by then still counts, and it stops only where it would without that one."""
+    says = {"fast": sure("fast", "cat", 0.6), "middle": sure("middle", "cat", 0.6), "strong": sure("strong", "cat")}
+    told = {"fast": ("cat", 0.6), "middle": ("cat", 0.6), "strong": "cat"}
+    del says[lost]
+    replaced = 0
+    for item in map(str, range(30)):
+        query = PolicyQuery(item=item, tradeoff=0.0)
+        world, answer = World(says), None
+        with suppress(EndpointFailed):
+            answer = world.drive(run_policy(policies, query, left=10.0), 10.0)
+        if answer is None or lost not in world.called:
+            continue
+        known = {name: told[name] for name in world.called if name != lost}
+        after = policies.decide(query.model_copy(update={"acquired": known, "without": (lost,)}))
+        assert after.action == "classify"
+        replaced += world.called[-1] != lost
+    assert replaced
+
+
 @pytest.mark.parametrize("lost", ["fast", "middle", "strong"])
 def test_what_is_fetched_together_is_never_fetched_alone_in_a_lost_ones_place(lost: str) -> None:
     options = PolicyOptions(points=3, trees=5, depth=2, parallel=(("middle", "strong"),))
