@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from models.artifact import ArtifactRef, BuildStatus
-from models.base import Name, Sent, Value
+from models.base import Items, Name, Sent, Value
 from models.run import RunLimits, Spent
 
 
@@ -59,6 +59,11 @@ class Batch(BatchFacts):
     started_at: str | None = Field(default=None, description="when a worker first took it, UTC, ISO 8601")
     finished_at: str | None = Field(default=None, description="when it ended, UTC, ISO 8601")
     error: str | None = Field(default=None, description="why it failed")
+    open_circuits: Items[str] = Field(
+        default=(),
+        description="endpoints that failed again and again while it ran, and are left out now: its worker counts for "
+        "itself, as each server does",
+    )
 
     @property
     def ended(self) -> bool:

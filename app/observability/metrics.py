@@ -117,6 +117,9 @@ class Metrics:
         self.batches = self._gauge("parsimony_batches", "Batches by what became of them", "status")
         self.batch_items = self._gauge("parsimony_batch_items", "Items of batches that were run, by outcome", "outcome")
         self.batch_spent = self._gauge("parsimony_batch_spent", "What the items of batches cost, by unit", "unit")
+        self.batch_circuits = self._gauge(
+            "parsimony_batch_circuits_open", "Batches that run now and leave an endpoint out for failing", "endpoint"
+        )
         self.circuit = self._gauge("parsimony_circuit_open", "Whether an endpoint is left out for failing", "endpoint")
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:

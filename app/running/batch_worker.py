@@ -93,10 +93,11 @@ async def _run(repos: Repositories, batch: Batch, attempt: int) -> None:
         )
         live = Live(record, batch.artifact, await asyncio.to_thread(repos.artifacts.plan, record))
         work = _Work(repos, batch, attempt, live, tools)
-        if live.ref.solver == "portfolio" and batch.limits.budget_pacing is None:
-            await work.assigned()
-        else:
-            await (work.embedded() if takes_embeddings(live) else work.one_by_one())
+        telling = asyncio.ensure_future(work.tell_circuits())
+        try:
+            await work.all()
+        finally:
+            telling.cancel()
 
 
 @asynccontextmanager
@@ -121,6 +122,23 @@ class _Work:
     attempt: int
     live: Live[Any]
     tools: Tools
+
+    async def all(self) -> None:
+        """Run all items that have no answer."""
+        if self.live.ref.solver == "portfolio" and self.batch.limits.budget_pacing is None:
+            await self.assigned()
+        else:
+            await (self.embedded() if takes_embeddings(self.live) else self.one_by_one())
+
+    async def tell_circuits(self) -> None:
+        """Keep noting which circuits are open, for whoever watches the batch."""
+        told = frozenset[str]()
+        while True:
+            names = self.tools.caller.open_circuits()
+            if names != told:
+                await self._patiently(self.repos.batches.note_circuits, self.batch.id, self.attempt, names)
+                told = names
+            await asyncio.sleep(LOOK_S)
 
     async def one_by_one(self) -> None:
         """Run each item by itself."""

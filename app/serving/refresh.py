@@ -102,6 +102,8 @@ class Chores:
         self._changed: set[Id] = set()
         """Artifacts whose plan came or was replaced since drift was looked at."""
         self._drifts: dict[str, tuple[str, ...]] = {}
+        self._circuits: set[str] = set()
+        """Endpoints whose circuit was ever open in a batch."""
         self.workers = 0
         self.refusal: str | None = None
         self.demo: DemoProgress | None = None
@@ -149,7 +151,12 @@ class Chores:
 
     def _count_batches(self) -> None:
         metrics, totals = self._metrics, self._repos.batches.totals()
-        unended = Counter(batch.status for batch in self._repos.batches.unended())
+        batches = self._repos.batches.unended()
+        unended = Counter(batch.status for batch in batches)
+        circuits = Counter(name for batch in batches for name in batch.open_circuits)
+        for name in {*self._circuits, *circuits}:
+            metrics.batch_circuits.labels(name).set(circuits[name])
+        self._circuits.update(circuits)
         for status in get_args(BuildStatus):
             metrics.batches.labels(status).set(totals.ended.get(status, unended[status]))
         for outcome, count in totals.items.items():

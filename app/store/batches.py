@@ -4,7 +4,8 @@ What is kept of a batch goes ``KEPT_S`` after it ended, its items as soon as it 
 ``WAITING_S`` after it was queued.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from typing import cast
 from uuid import uuid4
 
@@ -108,6 +109,17 @@ class Batches(BatchItems):
         """Say that the worker of a batch is alive."""
         self._store.ask("hincrby", _BEATS, batch_id, 1)
 
+    def note_circuits(self, batch_id: str, attempt: int, names: Collection[str]) -> None:
+        """Note which circuits are open in the worker that runs an attempt; nothing where it runs no more."""
+
+        def change(pipe: Pipeline) -> None:
+            record = cast("dict[bytes, bytes]", pipe.hgetall(record_key(batch_id)))
+            if record.get(b"status") == b"running" and record[b"attempt"] == str(attempt).encode():
+                pipe.multi()
+                pipe.hset(record_key(batch_id), "open_circuits", json.dumps(sorted(names)))
+
+        self._store.transact(change, record_key(batch_id))
+
     def beats(self) -> dict[str, int]:
         """Give the beat of every batch that has one."""
         return {batch_id: int(beat) for batch_id, beat in self._store.texts(_BEATS).items()}
@@ -146,6 +158,7 @@ class Batches(BatchItems):
                 return
             again = {"status": "queued", "attempt": attempt + 1, "deaths": deaths, "begun_with": finished}
             pipe.hset(record_key(batch_id), mapping=again)  # type: ignore[arg-type]
+            pipe.hdel(record_key(batch_id), "open_circuits")
             pipe.hdel(_BEATS, batch_id)
             self._enqueue(pipe, batch_id, attempt + 1)
 
@@ -201,6 +214,7 @@ def batch_of(job_id: str) -> tuple[str, int] | None:
 def _write_end(pipe: Pipeline, batch_id: str, status: BuildStatus, error: str | None) -> None:
     facts = {"status": status, "finished_at": now()} | ({} if error is None else {"error": error})
     pipe.hset(record_key(batch_id), mapping=facts)  # type: ignore[arg-type]
+    pipe.hdel(record_key(batch_id), "open_circuits")
     pipe.hincrby(TOTALS, ended_field(status), 1)
     pipe.srem(_OPEN, batch_id)
     pipe.hdel(_BEATS, batch_id)
@@ -224,4 +238,5 @@ def _read(batch_id: str, record: dict[bytes, bytes]) -> Batch:
         started_at=fields.get("started_at"),
         finished_at=fields.get("finished_at"),
         error=fields.get("error"),
+        open_circuits=tuple(json.loads(fields.get("open_circuits", "[]"))),
     )

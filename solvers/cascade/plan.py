@@ -159,7 +159,7 @@ class CascadePlan(FrontierContents):
         is made once, when it is first asked for.
         """
         if query.without:
-            refuse_unknown(query.without, (*self.names, *self.point_names))
+            refuse_unknown(query.without, tuple(dict.fromkeys((*self.names, *self.point_names))))
         chosen = self.chosen(query)
         if chosen is not None:
             return self._decided(chosen, query)

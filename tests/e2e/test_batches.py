@@ -237,8 +237,13 @@ def test_an_outage_of_all_endpoints_is_waited_for(server: Server, models: ModelS
     models.switch(**dict.fromkeys(COSTS, "error"))
     path = queued(server, images(40), "cascade", max_concurrency=2)
     wait_for(lambda: show(server, path)["failed"] >= 5, 30, "nothing fails")
+    wait_for(lambda: sorted(show(server, path)["open_circuits"]) == sorted(COSTS), 30, "no circuit is told of")
+    opened = f'parsimony_batch_circuits_open{{endpoint="{next(iter(COSTS))}"}}'
+    wait_for(lambda: f"{opened} 1.0" in server.client.get("/metrics").text, 30, "no circuit is counted")
     models.switch()
     batch = ended(server, path)
+    assert batch["open_circuits"] == []
+    wait_for(lambda: f"{opened} 0.0" in server.client.get("/metrics").text, 30, "the circuit is counted for ever")
     assert (batch["status"], batch["done"] + batch["failed"]) == ("succeeded", 40)
     assert batch["failed"] < 10, "items were run while no endpoint could be called"
 
