@@ -42,12 +42,14 @@ def wilson(rate: N, trials: N, z: float = Z_95) -> tuple[N, N]:
 
 
 def standard_error(rate: N, trials: N | int) -> N:
-    """Say how far success rates are usually off, one or (n,).
+    """Say how far success rates are usually off, one or (n,): by the rate with one success and one failure more, for
+    what always succeeded may yet fail (Agresti, Coull, 1998).
 
-    >>> standard_error(0.5, 100)
-    0.05
+    >>> standard_error(0.5, 100), round(standard_error(1.0, 98), 3)
+    (0.05, 0.01)
     """
-    error: N = (rate * (1 - rate) / trials) ** 0.5
+    smoothed = (rate * trials + 1) / (trials + 2)
+    error: N = (smoothed * (1 - smoothed) / trials) ** 0.5
     return error
 
 

@@ -203,7 +203,8 @@ async def solved(context: Context, work: Callable[..., T], *args: Any, **options
     try:
         return await asyncio.wait_for(answer, limit)
     except TimeoutError as error:
-        raise SolverTimeout(f"no answer within {limit} s (PARSIMONY_SOLVE_TIMEOUT_S)") from error
+        said = f"no answer within {limit:g} s (PARSIMONY_SOLVE_TIMEOUT_S)"
+        raise SolverTimeout(f"{said}; where many items were sent, send fewer at a time") from error
 
 
 def path_name(example: str) -> Any:

@@ -42,7 +42,7 @@ from solvers.policy.losses import Losses
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.sensor_times import fetches_of, times_of_sets
-from solvers.policy.sensors import Sensors
+from solvers.policy.sensors import Sensors, refuse_unsized
 from solvers.policy.states import States, draw_graph, drawn, enumerated_states, groups_asked, grown_states, grows
 from solvers.policy.summary import summarize
 from solvers.policy.tradeoff_spread import tradeoffs_of
@@ -233,6 +233,8 @@ def check(facts: DatasetFacts, options: PolicyOptions) -> None:
     if isinstance(facts.spec, TraceSpec) and not facts.spec.has_classes:
         return check_answers(facts, facts.spec, options)
     features = facts.spec.features if isinstance(facts.spec, FeaturesSpec) else ()
+    if isinstance(facts.spec, FeaturesSpec):
+        refuse_unsized(facts.spec)
     sensors = [each.name for each in features] or facts.classifiers
     fetches = int(fetches_of(sensors, options.parallel).max()) + 1
     if options.subsets == 0 and fetches > MOST_SINGLE:

@@ -6,6 +6,7 @@ The last columns may be those of an embedding, which is no sensor's: it is known
 acquired.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models import Fault, FeatureTable, InvalidRequest, Trace
+from models import Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace
 from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from models.columns import FARTHEST
 from models.cost import cost_function
@@ -187,7 +188,7 @@ class Sensors:
         for at, value in enumerate(values):
             if labelled and at == 0:
                 if not isinstance(value, str):
-                    raise ValueError(f"must begin with a label, which is text; it is {value!r}")
+                    raise ValueError(f"must begin with a label, which is text; it is {_as_json(value)}")
                 if value not in self.classes:
                     listed = ", ".join(map(repr, self.classes[:MOST_NAMED]))
                     more = f" and {len(self.classes) - MOST_NAMED} more" if len(self.classes) > MOST_NAMED else ""
@@ -230,11 +231,16 @@ def _confidence(answer: Any, *, tells: bool) -> list[float]:
     """Read what a classifier without classes told; raises ValueError for what is no confidence where one must be."""
     if not tells:
         if answer is not None:
-            raise ValueError(f"must be null, for the dataset had no confidence of it; it is {answer!r}")
+            raise ValueError(f"must be null, for the dataset had no confidence of it; it is {_as_json(answer)}")
         return []
     if isinstance(answer, bool) or not isinstance(answer, int | float):
-        raise ValueError(f"must be its confidence, a number, for its answers have no classes; it is {answer!r}")
+        raise ValueError(f"must be its confidence, a number, for its answers have no classes; it is {_as_json(answer)}")
     return [finite(answer)]
+
+
+def _as_json(answer: Any) -> str:
+    """Spell what was told as its sender did."""
+    return json.dumps(answer, default=lambda value: value.model_dump(exclude_none=True))
 
 
 def _listed(answer: Any, *, labelled: bool, width: int) -> list[Any]:
@@ -245,6 +251,16 @@ def _listed(answer: Any, *, labelled: bool, width: int) -> list[Any]:
     return list(answer) if isinstance(answer, tuple | list) else [answer]
 
 
+def refuse_unsized(spec: FeaturesSpec) -> None:
+    """Raise InvalidRequest for a cost that depends on the item's size if a table has no sizes, or others."""
+    columns = len(spec.size_columns)
+    for feature in spec.features:
+        function, _ = cost_function(feature.cost)
+        if function.depends_on_size and function.dimensions != columns:
+            asked = f"the cost of {feature.name!r} depends on sizes of {function.dimensions} numbers"
+            raise InvalidRequest.at(Fault(("dataset", "features"), f"{asked}, the table has {columns} size columns"))
+
+
 def costs_of(dataset: FeatureTable | Trace) -> Floats:
     """Tell what every sensor costs for every item (Acquisition DAG, Eq. 10): (n, M).
 
@@ -252,19 +268,14 @@ def costs_of(dataset: FeatureTable | Trace) -> Floats:
     """
     if isinstance(dataset, Trace):
         return np.asarray(dataset.costs)
+    refuse_unsized(dataset.spec)
     costs = np.empty((dataset.rows, len(dataset.spec.features)))
     for j, feature in enumerate(dataset.spec.features):
         function, _ = cost_function(feature.cost)
-        if not function.depends_on_size:
-            costs[:, j] = function.at([1.0] * function.dimensions)(())
-        elif function.dimensions != dataset.sizes.shape[1]:
-            asked = (
-                f"the cost of {feature.name!r} depends on sizes of {function.dimensions} numbers, the table has "
-                f"{dataset.sizes.shape[1]} size columns"
-            )
-            raise InvalidRequest.at(Fault(("dataset", "features"), asked))
-        else:
+        if function.depends_on_size:
             costs[:, j] = function(dataset.sizes)
+        else:
+            costs[:, j] = function.at([1.0] * function.dimensions)(())
     if not bool(np.all(np.isfinite(costs))):
         raise InvalidRequest.at(Fault(("dataset", "features"), "have costs beyond what can be computed"))
     return costs

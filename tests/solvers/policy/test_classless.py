@@ -379,7 +379,7 @@ def test_there_is_no_answer_before_something_was_bought() -> None:
     [
         (
             {CHEAP: None},
-            "acquired.cheap: must be its confidence, a number, for its answers have no classes; it is None",
+            "acquired.cheap: must be its confidence, a number, for its answers have no classes; it is null",
         ),
         ({CHEAP: "yes"}, "acquired.cheap: must be its confidence, a number, .* it is 'yes'"),
         ({CHEAP: {"label": "yes", "confidence": 0.5}}, "acquired.cheap: must be its confidence"),

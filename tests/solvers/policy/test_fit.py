@@ -9,12 +9,13 @@ import pytest
 from numpy.typing import NDArray
 
 from app.store import codec
-from models import FeaturesSpec, FeatureTable, InvalidRequest, dataset_from_columns
+from models import DatasetFacts, FeaturesSpec, FeatureTable, InvalidRequest, dataset_from_columns
 from models.errors import Cancelled
 from models.policy import PolicyOptions, PolicyQuery, PolicyTarget
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
 from solvers.policy.classifier_training import cut
+from solvers.policy.fit import check
 from solvers.policy.losses import Losses
 from solvers.policy.tradeoff_spread import tradeoffs_of
 from tests.solvers.policy.problems import QUICK, build, features, many_features, trace
@@ -35,6 +36,14 @@ def test_trees_are_kept_as_arrays_and_decide_the_same_from_their_bytes() -> None
     for tradeoff in (0.0, 0.01, 0.1, 1.0):
         query = PolicyQuery(tradeoff=tradeoff, acquired=known, item="x")
         assert again.decide(query) == plan.decide(query)
+
+
+def test_costs_of_a_size_that_the_table_has_not_are_refused_before_anything_is_queued() -> None:
+    table = features()
+    check(DatasetFacts.of(table), PolicyOptions())
+    facts = DatasetFacts.of(replace(table, spec=table.spec.model_copy(update={"size": None})))
+    with pytest.raises(InvalidRequest, match=r"depends on sizes of 1 numbers, the table has 0 size columns"):
+        check(facts, PolicyOptions())
 
 
 def test_auto_takes_the_learner_that_loses_less_on_validation() -> None:
