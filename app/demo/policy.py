@@ -15,7 +15,8 @@ from app.processes.clock import now
 from app.store.repositories import Repositories
 from models import ArtifactRecord, BuildRequest, Trace
 from models.arrays import Floats
-from models.policy import PolicyTarget, RolloutItem
+from models.policy import PolicyTarget
+from models.policy_curves import RolloutItem
 from solvers import Progress
 from solvers.policy import PolicyPlan
 

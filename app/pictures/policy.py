@@ -10,7 +10,8 @@ from matplotlib.lines import Line2D
 
 from app.pictures.canvas import COLOURS, QUIET, apart, colour, listed, logarithmic, panels, percents
 from app.serving.catalog import Live
-from models.policy import PolicyPoint, PolicyTarget, Traffic, TrafficEdge
+from models.policy import PolicyTarget
+from models.policy_curves import PolicyPoint, Traffic, TrafficEdge
 from solvers.policy import PolicyPlan, traffic
 
 Places = dict[int, tuple[float, float]]

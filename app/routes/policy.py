@@ -23,15 +23,8 @@ from app.routes.subject import Limits, Subject
 from app.serving.answers import LookUp, counted, decide, encode, facts_of
 from app.serving.catalog import Live
 from models import InvalidRequest
-from models.policy import (
-    PolicyCurveReply,
-    PolicyQuery,
-    PolicyReply,
-    PolicyTarget,
-    RolloutReply,
-    RolloutRequest,
-    TrafficReply,
-)
+from models.policy import PolicyQuery, PolicyReply, PolicyTarget
+from models.policy_curves import PolicyCurveReply, RolloutReply, RolloutRequest, TrafficReply
 from solvers.policy import PolicyPlan, solver
 from solvers.policy import traffic as traffic_of
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from models.arrays import Floats
-from models.policy import TrafficCounts
+from models.policy_curves import TrafficCounts
 from solvers.budget_mixture import lower_hull
 from solvers.policy.curve import bounds_of
 from solvers.policy.embedding_axes import EmbeddingAxes

@@ -9,16 +9,8 @@ import numpy as np
 
 from models import Fault, FeatureTable, InvalidRequest, Trace
 from models.arrays import Bools, Floats, Int16s, Int64s
-from models.policy import (
-    AcquireDecision,
-    AnswerDecision,
-    ClassifyDecision,
-    PolicyQuery,
-    PolicyTarget,
-    Rollout,
-    RolloutItem,
-    Rollouts,
-)
+from models.policy import AcquireDecision, AnswerDecision, ClassifyDecision, PolicyQuery, PolicyTarget
+from models.policy_curves import Rollout, RolloutItem, Rollouts
 from solvers.base import complete
 from solvers.policy.classless import best_of, foreseen
 from solvers.policy.graph import Graph

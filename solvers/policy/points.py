@@ -6,7 +6,8 @@ import numpy as np
 
 from models.arrays import Bools, Floats
 from models.errors import Infeasible
-from models.policy import PolicyPoint, PolicyTarget
+from models.policy import PolicyTarget
+from models.policy_curves import PolicyPoint
 from solvers.base import refuse_unknown
 from solvers.budget_mixture import Mixture
 from solvers.policy.contents import PolicyContents

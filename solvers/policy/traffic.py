@@ -13,7 +13,14 @@ from pydantic import ValidationError
 
 from models.arrays import Floats, Int64s
 from models.errors import Conflict, CorruptArtifact
-from models.policy import PolicyTarget, Traffic, TrafficCounts, TrafficEdge, TrafficNode, TrafficPoint
+from models.policy import PolicyTarget
+from models.policy_curves import (
+    Traffic,
+    TrafficCounts,
+    TrafficEdge,
+    TrafficNode,
+    TrafficPoint,
+)
 from solvers.policy.graph import Graph
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.rollout import Walks

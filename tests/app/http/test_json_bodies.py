@@ -16,7 +16,7 @@ from app.http.json_bodies import PIECE, has_each_name_once, in_pieces, parsed, r
 from models.base import MOST_LISTED, Items, Value
 from models.feedback import MOST_OUTCOMES, FeedbackRequest
 from models.index import PredictionRequest
-from models.policy import RolloutRequest
+from models.policy_curves import RolloutRequest
 
 FINE = {"item": "a", "sensors": {"x": ["1", 0.5]}}
 ITEMS = [FINE, {"sensors": {}}, {}, {"sensors": 1}, {"item": "", "more": 1}, None]

@@ -7,7 +7,8 @@ import numpy as np
 
 from models import FeaturesSpec, FeatureTable, Trace, TraceSpec, dataset_from_columns
 from models.arrays import Floats, Int64s
-from models.policy import PolicyOptions, RolloutItem
+from models.policy import PolicyOptions
+from models.policy_curves import RolloutItem
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
 from tests.support.samples import FEATURES_SPEC, TRACE_SPEC, feature_columns, trace_columns

@@ -15,7 +15,8 @@ from app.store.codec import decode, encode
 from models import InvalidRequest, Trace, TraceSpec, dataset_from_columns
 from models.arrays import Bools, Floats
 from models.errors import EndpointFailed, Infeasible
-from models.policy import AcquireDecision, AnswerDecision, PolicyOptions, PolicyQuery, PolicyTarget, RolloutItem
+from models.policy import AcquireDecision, AnswerDecision, PolicyOptions, PolicyQuery, PolicyTarget
+from models.policy_curves import RolloutItem
 from solvers import Run
 from solvers.base import Fitted
 from solvers.budget_mixture import lower_hull

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from models import FeaturesSpec, FeatureTable, InvalidRequest, Trace, dataset_from_columns
 from models.columns import FARTHEST
-from models.policy import AcquireDecision, ClassifyDecision, PolicyOptions, PolicyQuery, PolicyTarget, RolloutItem
+from models.policy import AcquireDecision, ClassifyDecision, PolicyOptions, PolicyQuery, PolicyTarget
+from models.policy_curves import RolloutItem
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
 from solvers.policy.embedding_axes import MOST_AXES, EmbeddingAxes

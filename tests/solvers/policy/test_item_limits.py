@@ -14,14 +14,8 @@ from app.store import codec
 from models import FeaturesSpec, FeatureTable, InvalidRequest, Trace, TraceSpec, dataset_from_columns
 from models.arrays import Floats, Int64s
 from models.errors import Infeasible
-from models.policy import (
-    AcquireDecision,
-    ClassifyDecision,
-    PolicyOptions,
-    PolicyQuery,
-    PolicyTarget,
-    RolloutItem,
-)
+from models.policy import AcquireDecision, ClassifyDecision, PolicyOptions, PolicyQuery, PolicyTarget
+from models.policy_curves import RolloutItem
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
 from solvers.policy.graph import Graph

@@ -8,15 +8,8 @@ import numpy as np
 import pytest
 
 from models import FeaturesSpec, FeatureTable, InvalidRequest, Trace
-from models.policy import (
-    AcquireDecision,
-    Answer,
-    ClassifyDecision,
-    PolicyOptions,
-    PolicyQuery,
-    PolicyTarget,
-    RolloutItem,
-)
+from models.policy import AcquireDecision, Answer, ClassifyDecision, PolicyOptions, PolicyQuery, PolicyTarget
+from models.policy_curves import RolloutItem
 from solvers import Run
 from solvers.budget_mixture import Mixture
 from solvers.policy import PolicyPlan, fit

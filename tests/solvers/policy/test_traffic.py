@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from models.errors import Conflict, CorruptArtifact
-from models.policy import PolicyTarget, Traffic
+from models.policy import PolicyTarget
+from models.policy_curves import Traffic
 from solvers import Run
 from solvers.base import Fitted
 from solvers.policy import PolicyPlan, fit, traffic
