@@ -270,6 +270,7 @@ class PredictionRequest(Sent):
         "were to cost",
     )
     computed: Items[Label] = Field(default=(), description="the features that were computed already")
+    without: Without = ()
     items: Annotated[Items[dict[str, Cell]], Field(min_length=1)] = Field(
         description="for each item its columns by name: numbers, names in columns of categories, null where a cell is "
         "missing; columns of features that are not chosen may be left out"

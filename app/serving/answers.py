@@ -135,7 +135,7 @@ def refusals_counted(live: Live[Any], metrics: "Metrics") -> Iterator[None]:
         raise
 
 
-def decide(live: Live[Any], query: Value, metrics: "Metrics", open_circuits: frozenset[str]) -> bytes:
+def decide(live: Live[Any], query: Value, metrics: "Metrics", open_circuits: frozenset[str] = frozenset()) -> bytes:
     """Ask a plan, encode its answer, and count it; as ``decided``."""
     with counted(live, metrics):
         return decided(live, query, open_circuits)

@@ -12,6 +12,8 @@ from starlette.types import Receive, Scope, Send
 from app.http.hot_path import HotPath, LookUps
 from app.observability.metrics import Metrics
 from app.routes.subject import all_subjects
+from app.running.caller import Caller
+from app.running.hosts import Hosts
 from app.serving.answers import LookUp
 from app.serving.catalog import Catalog
 from app.settings import Settings
@@ -61,14 +63,20 @@ def test_the_hot_path_answers_with_no_route_behind_it(catalog: Catalog, look_up:
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message)
 
-    scope = {
+    scope: dict[str, Any] = {
         "type": "http",
         "method": look_up.method,
         "path": look_up.path.replace("{name}", "plan"),
         "query_string": query.encode(),
         "headers": [(b"content-type", b"application/json")] if body is not None else [],
-        "state": {"context": SimpleNamespace(catalog=catalog)},
     }
-    asyncio.run(HotPath(nothing, LookUps(DECLARED), Metrics())(scope, receive, send))
+
+    async def answer() -> None:
+        caller = Caller(Hosts(()), Metrics())
+        scope["state"] = {"context": SimpleNamespace(catalog=catalog, caller=caller)}
+        await HotPath(nothing, LookUps(DECLARED), Metrics())(scope, receive, send)
+        await caller.close()
+
+    asyncio.run(answer())
     assert sent[0]["status"] == 200
     assert json.loads(sent[1]["body"])["artifact"]["solver"] == look_up.solver.name
