@@ -126,7 +126,8 @@ class JsonEndpoint(EndpointBase):
         default=None, description="where an object of labels and their scores stands; the best is the label"
     )
     values: Pointer | None = Field(
-        default=None, description="of a sensor that is a feature: where its number or numbers stand"
+        default=None,
+        description="of a sensor that is a feature: where its number or numbers stand, null where a cell is missing",
     )
     cost: Pointer | None = Field(default=None, description="where what the call cost stands, in the artifact's unit")
 
@@ -294,7 +295,9 @@ class ProbeReply(Value):
     label: str | None = Field(default=None, description="the label")
     confidence: float | None = Field(default=None, description="how sure it is")
     scores: dict[str, float] | None = Field(default=None, description="a score for each label")
-    values: Items[float] | None = Field(default=None, description="of a feature or an embedder: its numbers")
+    values: Items[float | None] | None = Field(
+        default=None, description="of a feature or an embedder: its numbers, null where a cell is missing"
+    )
     cost: float | None = Field(default=None, description="what the call cost; null: neither priced nor told")
     seconds: float = Field(description="how long it took, tries included")
     attempts: int = Field(description="how often it was tried")

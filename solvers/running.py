@@ -31,7 +31,7 @@ class Heard:
     label: str | None = None
     confidence: float | None = None
     scores: dict[str, float] | None = None
-    values: tuple[float, ...] | None = None
+    values: tuple[float | None, ...] | None = None
     cost: float | None = None
     seconds: float = 0.0
     attempts: int = 1

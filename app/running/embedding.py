@@ -81,9 +81,12 @@ def vectors_of(made: Sequence[Embedded | Unembedded]) -> list[tuple[float, ...]]
 def _embedded(live: Embedding, heard: Heard, ends_at: float) -> Embedded | Unembedded:
     """Take the numbers of a reply, if they are an embedding of the artifact's."""
     wanted = live.plan.dimensions
-    if heard.values is not None and len(heard.values) == wanted:
-        if max(map(abs, heard.values)) <= FARTHEST:
-            return heard.values, [heard]
+    numbers = tuple(number for number in heard.values or () if number is not None)
+    if heard.values is not None and len(numbers) < len(heard.values):
+        why = "it gave null among its numbers"
+    elif heard.values is not None and len(numbers) == wanted:
+        if max(map(abs, numbers)) <= FARTHEST:
+            return numbers, [heard]
         why = f"it gave a number beyond {FARTHEST:g}"
     elif heard.values is not None:
         why = f"it gave {len(heard.values)} numbers, {live.ref.spelt} was built with {wanted}"

@@ -59,8 +59,8 @@ def _predicted(
     return _predicted(predict, sound, columns, cells, most)
 
 
-def _cells(heard: Heard) -> tuple[float | str, ...]:
-    """Give what a feature told: its numbers, or a name; nothing where it failed."""
+def _cells(heard: Heard) -> tuple[float | str | None, ...]:
+    """Give what a feature told: its numbers, None where a cell is missing, or a name; nothing where it failed."""
     if heard.values is not None:
         return heard.values
     return () if heard.label is None else (heard.label,)

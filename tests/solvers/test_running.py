@@ -502,7 +502,7 @@ def test_a_policy_that_gets_nothing_has_no_answer(policies: Any) -> None:
         slow.drive(run_policy(policies, PolicyQuery(item="a"), left=10.0), 10.0)
 
 
-def values(name: str, *numbers: float) -> Heard:
+def values(name: str, *numbers: float | None) -> Heard:
     """Say the values of a feature."""
     return Heard(name, values=numbers)
 
@@ -545,3 +545,5 @@ def test_an_index_computes_its_features_at_once_and_without_one_does_with_the_ot
     answer = World({"a": values("a", 1.0)}).drive(run_index(["a"], columns, predict, left=5.0), 5.0)
     assert answer.label == "[] {}"
     assert "other columns" in str(answer.degraded)
+    answer = World({"a": values("a", 1.0, None)}).drive(run_index(["a"], columns, predict, left=5.0), 5.0)
+    assert (answer.label, answer.degraded) == ("['a'] {'a1': 1.0, 'a2': None}", None)

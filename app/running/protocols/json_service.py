@@ -29,17 +29,25 @@ def read(endpoint: JsonEndpoint, reply: Any) -> Said:
         label=answer,
         confidence=confidence,
         scores=scores,
-        values=None if endpoint.values is None else values_of(part_of(reply, endpoint.values)),
+        values=None if endpoint.values is None else cells_of(part_of(reply, endpoint.values)),
         cost=None if endpoint.cost is None else _cost(part_of(reply, endpoint.cost)),
     )
 
 
-def values_of(value: Any) -> tuple[float, ...]:
-    """Read a number or numbers."""
+def cells_of(value: Any) -> tuple[float | None, ...]:
+    """Read the number or numbers of a feature, null where a cell is missing."""
     listed = value if isinstance(value, list) else [value]
     if not listed:
         raise WrongShape("there are no values")
-    return tuple(number(each, "a value") for each in listed)
+    return tuple(None if each is None else number(each, "a value") for each in listed)
+
+
+def values_of(value: Any) -> tuple[float, ...]:
+    """Read a number or numbers."""
+    cells = cells_of(value)
+    if None in cells:
+        raise WrongShape("a value must be a number, it is null")
+    return tuple(each for each in cells if each is not None)
 
 
 def _scores(value: Any) -> dict[str, float]:

@@ -32,12 +32,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a reply says; of tokens None where it does not tell. values: of several answers one behind the other."""
+    """What a reply says; of tokens None where it does not tell. values: None where a cell of a feature is
+    missing; of several answers one behind the other."""
 
     label: str | None = None
     confidence: float | None = None
     scores: dict[str, float] | None = None
-    values: tuple[float, ...] | None = None
+    values: tuple[float | None, ...] | None = None
     cost: float | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None

@@ -46,6 +46,8 @@ def test_json_takes_the_best_of_scores_and_the_values_of_a_feature() -> None:
     assert (said.label, said.confidence) == ("b", 0.8)
     assert read(JSON | {"values": "/v"}, {"v": [1, 2.5]}).values == (1.0, 2.5)
     assert read(JSON | {"values": "/v"}, {"v": 3}).values == (3.0,)
+    assert read(JSON | {"values": "/v"}, {"v": [1, None]}).values == (1.0, None)
+    assert read(JSON | {"values": "/v"}, {"v": None}).values == (None,)
 
 
 @pytest.mark.parametrize(
@@ -203,6 +205,7 @@ def test_several_embeddings_are_put_into_the_order_of_their_texts() -> None:
         ([{"index": True, "embedding": [1.0]}, {"index": 0, "embedding": [1.0]}], "places"),
         ([{"embedding": [1.0]}, {"embedding": [1.0, 2.0]}], "different lengths"),
         ([{"embedding": [1.0]}, "no object"], "there is no /embedding"),
+        ([{"embedding": [1.0]}, {"embedding": [None]}], "it is null"),
     ],
 )
 def test_a_reply_that_lacks_an_embedding_is_none(data: Any, said: str) -> None:
