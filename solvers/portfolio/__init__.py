@@ -14,7 +14,8 @@ module                  what of the paper
 ``shadow_prices``       the dual over budgets, for one query at a time; ``pacing`` for streams of them
 ``baselines``           what it is compared with (Section 5.1; Appendix A.6), on the ``curve``
 ``routing_outcome``     what became of a routing
-``contents``            what a plan keeps, and what its arrays promise each other; ``plan`` how it answers
+``contents``            what a plan keeps, and what its arrays promise each other; ``held_out_curve`` what they
+                        tell of budgets; ``plan`` how it answers
 ======================  ==================================================================================
 """
 

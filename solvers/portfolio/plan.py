@@ -1,4 +1,4 @@
-"""What a portfolio build keeps, and how it answers: the labelled samples, the shadow prices, and the curve."""
+"""How a portfolio answers: it estimates, routes a query by a price, and assigns a batch within a budget."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,12 +20,10 @@ from models.portfolio import (
     RouteQuery,
 )
 from models.portfolio_constraints import ConstrainedAssignment, LimitedOptions
-from models.portfolio_curves import Curve, CurvePoint, ShadowPrice
 from solvers.base import complete, refuse_unknown
 from solvers.budget_mixture import lot_of
 from solvers.portfolio.baselines import Choose
-from solvers.portfolio.contents import PortfolioContents
-from solvers.portfolio.floors import TooHigh
+from solvers.portfolio.held_out_curve import HeldOutCurve
 from solvers.portfolio.knapsack import assign, assign_min
 from solvers.portfolio.learned.contents import estimator_of
 from solvers.portfolio.learned.estimator import LearnedEstimator
@@ -42,14 +40,13 @@ from solvers.portfolio.neighbours.samples import COUNTS
 from solvers.portfolio.query_costs import Size, costs_at
 from solvers.portfolio.shadow_prices import ROUNDING, ShadowPrices, lots_of
 from solvers.portfolio.success_estimator import Estimator, Scaling
-from solvers.statistics import standard_error
 
 GAP = 1e-6
 """How far from the best a batch within one budget may be where nothing else is asked."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PortfolioPlan(PortfolioContents):
+class PortfolioPlan(HeldOutCurve):
     """An estimator that tells how likely each classifier is right, and prices that say what that is worth."""
 
     _estimator: Estimator = field(init=False, repr=False, metadata={"derived": True})
@@ -63,11 +60,6 @@ class PortfolioPlan(PortfolioContents):
         estimator.neighbours.warm()  # a server answers its first query as fast as its last
         prices = ShadowPrices(self.price_budgets, self.prices, self.price_shares)
         complete(self, {"_estimator": estimator, "_learned": estimator_of(self), "_prices": prices})
-
-    @property
-    def cheapest(self) -> float:
-        """The least that a query costs, its embedding included."""
-        return self.embedding_cost + float(self.costs.min())
 
     @property
     def dimensions(self) -> int:
@@ -197,63 +189,6 @@ class PortfolioPlan(PortfolioContents):
             )
         return given
 
-    def _least_budget(self, method: str, wanted: float, most: float) -> float:
-        """Find the least budget of a query at which a method reached an accuracy on held-out items, between the budgets
-        of the curve on a line, with a standard error to spare; raises Infeasible if that is above the most it may be,
-        or no budget does."""
-        levels = self._levels(method)
-        if wanted > levels[-1]:
-            most_accurate = (
-                f"at no budget are more than {levels[-1]:.4g} of the answers right, a standard error to spare"
-            )
-            raise Infeasible(f"{most_accurate}; asked is {wanted:g}")
-        least = self._budget_at(levels, wanted)
-        if least > most:
-            needed = f"{wanted:g} of the answers right need a budget of {least:.4g} {self.unit} a query"
-            raise Infeasible(f"{needed}, it is {most:.4g}")
-        return max(least, self.cheapest)
-
-    def _levels(self, method: str) -> Floats:
-        """Give what a method reached on held-out items with a standard error to spare, at budgets up to each: (p,)."""
-        reached = self.curve_accuracies[self.methods.index(method)]
-        return np.maximum.accumulate(reached - standard_error(reached, self.held_out))
-
-    def _budget_at(self, levels: Floats, wanted: float) -> float:
-        """Find the budget of a query at which levels, (p,), come to what is wanted, on a line between budgets; the
-        largest if none does."""
-        place = int(np.searchsorted(levels, wanted))
-        if place in (0, len(levels)):
-            return float(self.curve_budgets[min(place, len(levels) - 1)])
-        return float(np.interp(wanted, levels[place - 1 : place + 1], self.curve_budgets[place - 1 : place + 1]))
-
-    @property
-    def _mixes(self) -> Floats:
-        """Give what choices at the budgets of the curve cost by mean costs, rising: (p,)."""
-        usage = self.curve_usage[self.methods.index("occam")]
-        return np.maximum.accumulate(usage @ self.costs / self.held_out + self.embedding_cost)
-
-    def _budget_of_mix(self, cost: float) -> float:
-        """Say at which budget choices like these were made, given what they cost by mean costs."""
-        return float(np.interp(cost, self._mixes, self.curve_budgets))
-
-    def _likely(self, wanted: float | None, most: float) -> float:
-        """Guess what a batch costs by mean costs that is to reach an accuracy, the highest if None, within a budget."""
-        budget = np.inf if wanted is None else self._budget_at(self._levels("occam"), wanted)
-        return float(np.interp(min(budget, most), self.curve_budgets, self._mixes))
-
-    def _too_high(self, regularization: float | None) -> TooHigh:
-        """Say what is taken off values before they count for a floor: by how much estimates of chosen classifiers were
-        too high on held-out items, and a standard error; less what the regularization has taken off already."""
-        lam = self.regularization if regularization is None else regularization
-
-        def too_high(cost: float) -> Floats:
-            budget = self._budget_of_mix(cost)
-            reached = float(np.interp(budget, self.curve_budgets, self.curve_accuracies[self.methods.index("occam")]))
-            off = self.optimism("occam", budget) + standard_error(reached, self.held_out)
-            return np.maximum(off - lam * self.sigmas, 0.0)
-
-        return too_high
-
     def assign(
         self, estimates: Floats, options: AssignmentOptions, time_limit_s: float | None = None
     ) -> Assignment | ConstrainedAssignment:
@@ -366,65 +301,6 @@ class PortfolioPlan(PortfolioContents):
             "gap": gap,
             "usage": dict(zip(self.classifiers, counts.tolist(), strict=True)),
         }
-
-    def curves(self) -> tuple[Curve, ...]:
-        """List what every method reached on the held-out items."""
-        return tuple(Curve(method=method, points=self._points(row)) for row, method in enumerate(self.methods))
-
-    def _points(self, row: int) -> tuple[CurvePoint, ...]:
-        return tuple(
-            CurvePoint(
-                budget=budget,
-                estimated_accuracy=None if np.isnan(self.curve_estimates[row, at]) else self.curve_estimates[row, at],
-                accuracy=self.curve_accuracies[row, at],
-                cost=self.curve_costs[row, at],
-                usage=dict(zip(self.classifiers, self.curve_usage[row, at].tolist(), strict=True)),
-            )
-            for at, budget in enumerate(self.curve_budgets.tolist())
-        )
-
-    def optimism(self, method: str, budget: float) -> Floats:
-        """Say how far a method's estimates of each classifier, (m,), were above the truth on the held-out items that
-        it gave to it, at a budget of a query."""
-        if method not in self.methods or not len(self.curve_budgets):
-            return np.zeros(len(self.classifiers))
-        row = self.methods.index(method)
-        if len(self.curve_too_high):
-            last = len(self.curve_budgets) - 1
-            place = float(np.interp(budget, self.curve_budgets, np.arange(last + 1)))
-            low, share = int(place), place % 1
-            below, above = self.curve_too_high[row, low], self.curve_too_high[row, min(low + 1, last)]
-            return np.asarray(below + share * (above - below))
-        off = np.nan_to_num(self.curve_estimates[row] - self.curve_accuracies[row])  # older: alike for all of them
-        return np.full(len(self.classifiers), np.interp(budget, self.curve_budgets, off))
-
-    def telling(self, method: str, budget: float, accuracy: float) -> int | None:
-        """Say how many answers, right or wrong, tell as much of an accuracy as held-out items do by what estimates were
-        too high by at a budget of a query: fewer than there are items where estimates scatter; None if the artifact is
-        older."""
-        if method not in self.methods or not len(self.curve_estimate_errors):
-            return None
-        error = np.interp(budget, self.curve_budgets, self.curve_estimate_errors[self.methods.index(method)])
-        variance = max(accuracy * (1 - accuracy), 1e-9)
-        return max(int(variance / max(float(error) ** 2, variance / self.held_out)), 1)
-
-    def beyond_planned(self, method: str, budget: float) -> tuple[float, float | None]:
-        """Say how much more a query cost on held-out items than was planned, at a budget of a query, and the standard
-        error of that; None for it if the artifact is older. A mean of two that are told by the same items is off by no
-        more than the mean of their errors. Where sizes tell costs, held-out items were planned with their own: they
-        tell nothing of queries that come without sizes."""
-        if method not in self.methods or not len(self.curve_cost_errors) or len(self.cost_powers):
-            return 0.0, None
-        row = self.methods.index(method)
-        planned = self.curve_usage[row] @ self.costs / self.held_out + self.embedding_cost
-        off, errors = self.curve_costs[row] - planned, self.curve_cost_errors[row]
-        return float(np.interp(budget, self.curve_budgets, off)), float(np.interp(budget, self.curve_budgets, errors))
-
-    def shadow_prices(self) -> tuple[ShadowPrice, ...]:
-        """List the prices that single queries are routed by."""
-        budgets = (self.price_budgets + self.embedding_cost).tolist()
-        pairs = zip(budgets, self.prices.tolist(), strict=True)
-        return tuple(ShadowPrice(budget=budget, price=price) for budget, price in pairs)
 
 
 def _corrected(estimate: float, optimism: float) -> float:

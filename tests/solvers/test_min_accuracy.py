@@ -30,6 +30,12 @@ def plan(solver: str) -> Any:
     return built(solver, World.of(3, 400).dataset(solver), 1, **PARAMS.get(solver, {})).plan
 
 
+def off(rates: Any, rows: int) -> Any:
+    """Give the standard errors of rates, with one success and one failure more than there were."""
+    right, wrong = rates * rows + 1, (1 - rates) * rows + 1
+    return np.sqrt(right * wrong / (rows + 2) ** 2 / rows)
+
+
 def test_a_cascade_is_the_cheapest_that_is_accurate_enough_within_the_deadline() -> None:
     made: CascadePlan = plan("cascade")
     safe = (made.point_accuracies - made.point_accuracy_errors).tolist()
@@ -67,7 +73,7 @@ def test_a_policy_takes_its_cheapest_point_that_is_accurate_enough_by_the_rows_t
     made = plan("policy")
     chosen, others = (1 - made.point_reached).T
     assert made.choosing == 160
-    safe = chosen - np.sqrt(chosen * (1 - chosen) / made.choosing)
+    safe = chosen - off(chosen, made.choosing)
     for wanted in LEVELS:
         able = np.flatnonzero(safe >= wanted).tolist()
         if able:
@@ -83,7 +89,7 @@ def test_an_index_takes_its_cheapest_set_that_is_accurate_enough_by_the_rows_tha
     made: IndexPlan = plan("index")
     assert made.choosing == 160
     chosen, others, _ = made.reached[made.candidates].T
-    safe = chosen - np.sqrt(chosen * (1 - chosen) / made.choosing)
+    safe = chosen - off(chosen, made.choosing)
     costs = [sum(COSTS[f] for f in range(3) if mask >> f & 1) for mask in made.masks[made.candidates].tolist()]
     for wanted in LEVELS:
         query = IndexQuery(budget=100.0, min_accuracy=wanted)
@@ -102,7 +108,7 @@ def test_an_index_takes_its_cheapest_set_that_is_accurate_enough_by_the_rows_tha
 def test_a_policy_refuses_an_accuracy_that_the_budget_does_not_buy() -> None:
     made = plan("policy")
     chosen = 1 - made.point_reached[:, 0]
-    most = float((chosen - np.sqrt(chosen * (1 - chosen) / made.choosing)).max())
+    most = float((chosen - off(chosen, made.choosing)).max())
     with pytest.raises(Infeasible, match="need a budget of"):
         made.decide(PolicyQuery(min_accuracy=most, budget=0.0))
 
@@ -125,7 +131,7 @@ def test_a_portfolio_spends_the_least_budget_at_which_held_out_items_were_right_
     for method, accuracies in zip(made.methods, made.curve_accuracies, strict=True):
         if method not in ("occam", "route"):
             continue
-        best = np.maximum.accumulate(accuracies - np.sqrt(accuracies * (1 - accuracies) / made.held_out))
+        best = np.maximum.accumulate(accuracies - off(accuracies, made.held_out))
         for wanted in LEVELS:
             if wanted > best[-1]:
                 continue
@@ -139,7 +145,7 @@ def test_a_portfolio_refuses_an_accuracy_that_the_budget_does_not_buy() -> None:
     made = plan("portfolio")
     row = made.methods.index("route")
     levels = made.curve_accuracies[row]
-    reached = float((levels - np.sqrt(levels * (1 - levels) / made.held_out)).max())
+    reached = float((levels - off(levels, made.held_out)).max())
     query = RouteQuery(query=(0.5, 0.0), min_accuracy=reached, budget=RouteBudget(per_query=made.cheapest))
     with pytest.raises(Infeasible, match="need a budget of"):
         made.decide(query)
@@ -158,7 +164,7 @@ def test_an_index_spends_no_more_than_its_rows_can_show() -> None:
     for budget in (0.0, 1.0, 4.0, 11.0, 14.0):
         within = [item for item in made.skyline() if item.cost <= budget]
         best = max(item.accuracy for item in within)
-        least = best - np.sqrt(best * (1 - best) / 400)
+        least = best - off(best, 400)
         decision = made.decide(IndexQuery(budget=budget, one_standard_error=True))
         assert decision.cost == min(item.cost for item in within if item.accuracy >= least)
         assert decision.cost <= made.decide(IndexQuery(budget=budget)).cost

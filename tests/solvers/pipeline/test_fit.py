@@ -225,7 +225,8 @@ def _promised(one: Configuration, rows: int) -> tuple[float, float]:
     right = accepted[0] * one.conclusive_accuracy + accepted[1] * one.validation.conclusive_accuracy
     accuracy = right / max(sum(accepted), 1)
     coverage = sum(accepted) / (2 * rows)
-    spare = [math.sqrt(p * (1 - p) / max(n, 1)) for p, n in ((accuracy, sum(accepted)), (coverage, 2 * rows))]
+    rates = (accuracy, max(sum(accepted), 1)), (coverage, 2 * rows)
+    spare = [math.sqrt((p * n + 1) * ((1 - p) * n + 1) / n) / (n + 2) for p, n in rates]
     return min(accuracy - spare[0], one.conclusive_accuracy), min(coverage - spare[1], one.coverage)
 
 
