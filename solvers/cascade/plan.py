@@ -1,4 +1,4 @@
-"""What a cascade build keeps, and how it answers: the step function from deadlines to cascades."""
+"""How a cascade artifact answers: by the step function from deadlines to cascades, or by the frontier."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -8,12 +8,10 @@ from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models import Fault, InvalidRequest
-from models.arrays import Bools, Floats, Int32s, Int64s
+from models.arrays import Bools, Int32s, Int64s
 from models.cascade import (
-    Algorithm,
     CascadeQuery,
     CascadeRunDecision,
     CascadeShare,
@@ -24,9 +22,9 @@ from models.cascade import (
 )
 from models.errors import Infeasible
 from solvers.base import complete, refuse_unknown
+from solvers.cascade.contents import CascadeContents
 from solvers.cascade.continuation import Continuations
 from solvers.cascade.frontier.choice import Choice, Chosen
-from solvers.cascade.frontier.contents import FrontierContents
 from solvers.cascade.solve import number
 from solvers.statistics import normal_interval
 
@@ -40,52 +38,10 @@ class HeldOut(NamedTuple):
     duration_error: float | None
 
 
-MOST_CALLS = 500
-"""The most classifiers that a cascade calls."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class CascadePlan(FrontierContents):
-    """The best cascade for every deadline: k steps, of which each holds from its longest duration up to the next one's.
-    Beside them the frontier, for who asks for a cost or an accuracy.
+class CascadePlan(CascadeContents):
+    """A cascade for every deadline, and for every cost or accuracy that the frontier reaches."""
 
-    There are n classifiers, and r calls in the cascades of all steps together.
-    """
-
-    names: tuple[str, ...]
-    """n different names, that of the deterministic classifier last."""
-    thresholds: Floats
-    """(n,) the confidence from which on an answer is accepted, NaN where every answer is."""
-    execution_times: Floats
-    """(n,) the time that each classifier takes on average."""
-    worst_case_times: Floats
-    """(n,) the time that each takes at most."""
-    maximum_durations: Floats
-    """(k,) how long the cascade of each step takes at most, strictly increasing: its least deadline."""
-    expected_durations: Floats
-    """(k,) how long it takes on average, strictly decreasing."""
-    offsets: Int64s
-    """(k + 1,) cuts ``members`` and ``reaching`` into steps."""
-    members: Int32s
-    """(r,) the classifiers that each step calls, in their order, as places in ``names``."""
-    reaching: Floats
-    """(r,) how likely it is that the call is made."""
-    algorithm: Algorithm
-    """What put the cascades in order."""
-    optimal: bool
-    """Whether the cascades are proved to be the best."""
-    unit: str
-    """The unit of all times."""
-    discarded: tuple[tuple[str, str], ...]
-    """Classifiers set aside before solving, each with the reason."""
-    lower_bound: float
-    """No cascade has a smaller expected duration, whatever the deadline."""
-    accuracies: Floats = field(default_factory=lambda: np.empty(0))
-    """(k,) the share of held-out rows that each step's cascade answers rightly; (0,): built before that was kept."""
-    durations: Floats = field(default_factory=lambda: np.empty(0))
-    """(k,) how long held-out rows take on average; (0,): built before that was kept."""
-    duration_errors: Floats = field(default_factory=lambda: np.empty(0))
-    """(k,) the standard errors of these; (0,): built before that was kept."""
     _maxima: list[float] = field(init=False, repr=False, metadata={"derived": True})
     """``maximum_durations``, in which a list is searched faster."""
     _measured: dict[tuple[str, ...], HeldOut] = field(init=False, repr=False, metadata={"derived": True})
@@ -105,50 +61,6 @@ class CascadePlan(FrontierContents):
         measured = {self._cascade(step): self._held_out(step) for step in range(len(self.accuracies))}
         frontier = {"_choice": Choice(self), "_point_answers": {}, "_continuations": []}
         complete(self, {"_maxima": maxima, "_measured": measured, "_answers": [None] * len(maxima), **frontier})
-
-    def _arrays(self) -> tuple[NDArray[Any], ...]:
-        times = self.thresholds, self.execution_times, self.worst_case_times
-        durations = self.maximum_durations, self.expected_durations
-        measured = self.accuracies, self.durations, self.duration_errors
-        return *times, *durations, self.offsets, self.members, self.reaching, *measured
-
-    def check(self) -> None:
-        """Raise InvalidRequest if the arrays do not fit each other: a plan may come from anybody's bytes."""
-        if any(array.ndim != 1 for array in self._arrays()):
-            raise InvalidRequest("this is no cascade plan: its arrays must have one dimension")
-        n, k, calls = len(self.names), len(self.maximum_durations), len(self.members)
-        ends = self.offsets
-        promises = {
-            "different names": len(set(self.names)) == n,
-            "thresholds that can be reached": not bool(np.any(np.isinf(self.thresholds))),
-            "times and thresholds for each name": {self.thresholds.shape, self.execution_times.shape} == {(n,)}
-            and self.worst_case_times.shape == (n,),
-            "accuracies from 0 to 1 of all steps or none": self.accuracies.shape in ((0,), (k,))
-            and bool(np.all((self.accuracies >= 0) & (self.accuracies <= 1))),
-            "measured durations of all steps or none": self.durations.shape == self.duration_errors.shape
-            and self.durations.shape in ((0,), (k,))
-            and all(bool(np.all(np.isfinite(e) & (e >= 0))) for e in (self.durations, self.duration_errors)),
-            "at least one step": k > 0 and self.maximum_durations.shape == self.expected_durations.shape == (k,),
-            "increasing maximum durations": bool(np.all(np.diff(self.maximum_durations) > 0)),
-            "finite times": all(
-                bool(np.all(np.isfinite(times)))
-                for times in (self.execution_times, self.worst_case_times, self.maximum_durations, self.reaching)
-            )
-            and bool(np.all(np.isfinite(self.expected_durations))),
-            f"at most {MOST_CALLS} calls a step": bool(np.all(np.diff(ends) <= MOST_CALLS)),
-            "offsets that cut the members into steps": ends.shape == (k + 1,)
-            and ends.dtype == np.int64
-            and int(ends[0]) == 0
-            and int(ends[-1]) == calls
-            and bool(np.all(np.diff(ends) > 0)),
-            "members that are names": self.members.dtype == np.int32
-            and self.members.shape == self.reaching.shape == (calls,)
-            and bool(np.all((self.members >= 0) & (self.members < n))),
-        }
-        broken = [promise for promise, kept in promises.items() if not kept]
-        if broken:
-            raise InvalidRequest(f"this is no cascade plan: it lacks {', '.join(broken)}")
-        self.check_frontier()
 
     def decide(self, query: CascadeQuery) -> CascadeRunDecision:
         """Answer with the best cascade for the query's deadline; within a cost, or of an accuracy, with the best of the

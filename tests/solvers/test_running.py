@@ -20,8 +20,8 @@ from models.policy import PolicyOptions, PolicyQuery
 from models.portfolio import PortfolioOptions, RouteBudget, RouteQuery
 from solvers import Run, cascade, policy, portfolio
 from solvers.cascade import CascadePlan
+from solvers.cascade.contents import MOST_CALLS
 from solvers.cascade.continuation import Continuations
-from solvers.cascade.plan import MOST_CALLS
 from solvers.cascade.run import run as run_cascade
 from solvers.index.plan import Predictions
 from solvers.index.run import run as run_index

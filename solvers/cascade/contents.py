@@ -1,0 +1,103 @@
+"""What a cascade plan keeps: the step function from deadlines to cascades, and the frontier beside it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models import InvalidRequest
+from models.arrays import Floats, Int32s, Int64s
+from models.cascade import Algorithm
+from solvers.cascade.frontier.contents import FrontierContents
+
+MOST_CALLS = 500
+"""The most classifiers that a cascade calls."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CascadeContents(FrontierContents):
+    """The best cascade for every deadline: k steps, of which each holds from its longest duration up to the next one's.
+    Beside them the frontier, for who asks for a cost or an accuracy.
+
+    There are n classifiers, and r calls in the cascades of all steps together.
+    """
+
+    names: tuple[str, ...]
+    """n different names, that of the deterministic classifier last."""
+    thresholds: Floats
+    """(n,) the confidence from which on an answer is accepted, NaN where every answer is."""
+    execution_times: Floats
+    """(n,) the time that each classifier takes on average."""
+    worst_case_times: Floats
+    """(n,) the time that each takes at most."""
+    maximum_durations: Floats
+    """(k,) how long the cascade of each step takes at most, strictly increasing: its least deadline."""
+    expected_durations: Floats
+    """(k,) how long it takes on average, strictly decreasing."""
+    offsets: Int64s
+    """(k + 1,) cuts ``members`` and ``reaching`` into steps."""
+    members: Int32s
+    """(r,) the classifiers that each step calls, in their order, as places in ``names``."""
+    reaching: Floats
+    """(r,) how likely it is that the call is made."""
+    algorithm: Algorithm
+    """What put the cascades in order."""
+    optimal: bool
+    """Whether the cascades are proved to be the best."""
+    unit: str
+    """The unit of all times."""
+    discarded: tuple[tuple[str, str], ...]
+    """Classifiers set aside before solving, each with the reason."""
+    lower_bound: float
+    """No cascade has a smaller expected duration, whatever the deadline."""
+    accuracies: Floats = field(default_factory=lambda: np.empty(0))
+    """(k,) the share of held-out rows that each step's cascade answers rightly; (0,): built before that was kept."""
+    durations: Floats = field(default_factory=lambda: np.empty(0))
+    """(k,) how long held-out rows take on average; (0,): built before that was kept."""
+    duration_errors: Floats = field(default_factory=lambda: np.empty(0))
+    """(k,) the standard errors of these; (0,): built before that was kept."""
+
+    def _arrays(self) -> tuple[NDArray[Any], ...]:
+        times = self.thresholds, self.execution_times, self.worst_case_times
+        durations = self.maximum_durations, self.expected_durations
+        measured = self.accuracies, self.durations, self.duration_errors
+        return *times, *durations, self.offsets, self.members, self.reaching, *measured
+
+    def check(self) -> None:
+        """Raise InvalidRequest if the arrays do not fit each other: a plan may come from anybody's bytes."""
+        if any(array.ndim != 1 for array in self._arrays()):
+            raise InvalidRequest("this is no cascade plan: its arrays must have one dimension")
+        n, k, calls = len(self.names), len(self.maximum_durations), len(self.members)
+        ends = self.offsets
+        promises = {
+            "different names": len(set(self.names)) == n,
+            "thresholds that can be reached": not bool(np.any(np.isinf(self.thresholds))),
+            "times and thresholds for each name": {self.thresholds.shape, self.execution_times.shape} == {(n,)}
+            and self.worst_case_times.shape == (n,),
+            "accuracies from 0 to 1 of all steps or none": self.accuracies.shape in ((0,), (k,))
+            and bool(np.all((self.accuracies >= 0) & (self.accuracies <= 1))),
+            "measured durations of all steps or none": self.durations.shape == self.duration_errors.shape
+            and self.durations.shape in ((0,), (k,))
+            and all(bool(np.all(np.isfinite(e) & (e >= 0))) for e in (self.durations, self.duration_errors)),
+            "at least one step": k > 0 and self.maximum_durations.shape == self.expected_durations.shape == (k,),
+            "increasing maximum durations": bool(np.all(np.diff(self.maximum_durations) > 0)),
+            "finite times": all(
+                bool(np.all(np.isfinite(times)))
+                for times in (self.execution_times, self.worst_case_times, self.maximum_durations, self.reaching)
+            )
+            and bool(np.all(np.isfinite(self.expected_durations))),
+            f"at most {MOST_CALLS} calls a step": bool(np.all(np.diff(ends) <= MOST_CALLS)),
+            "offsets that cut the members into steps": ends.shape == (k + 1,)
+            and ends.dtype == np.int64
+            and int(ends[0]) == 0
+            and int(ends[-1]) == calls
+            and bool(np.all(np.diff(ends) > 0)),
+            "members that are names": self.members.dtype == np.int32
+            and self.members.shape == self.reaching.shape == (calls,)
+            and bool(np.all((self.members >= 0) & (self.members < n))),
+        }
+        broken = [promise for promise, kept in promises.items() if not kept]
+        if broken:
+            raise InvalidRequest(f"this is no cascade plan: it lacks {', '.join(broken)}")
+        self.check_frontier()
