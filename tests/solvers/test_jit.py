@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from solvers.jit import uncompiled
 
@@ -49,13 +48,12 @@ def test_a_second_process_takes_what_the_first_compiled(tmp_path: Path) -> None:
     assert run(tmp_path) == "12 1\n"
 
 
-@pytest.mark.parametrize("content", [b"", b"\x80" * 99])
-def test_damaged_files_are_compiled_anew(tmp_path: Path, content: bytes) -> None:
+def test_damaged_files_are_compiled_anew(tmp_path: Path) -> None:
     run(tmp_path)
     files = [file for file in (tmp_path / "cache").rglob("*") if file.is_file()]
     assert {file.suffix for file in files} == {".nbi", ".nbc"}
     for file in files:
-        file.write_bytes(content)
+        file.write_bytes(b"" if file.suffix == ".nbi" else b"\x80" * 99)
     assert run(tmp_path) == "12 0\n"
     assert run(tmp_path) == "12 1\n"
 

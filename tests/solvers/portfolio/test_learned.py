@@ -98,7 +98,7 @@ def test_every_row_reports_and_what_is_said_comes_true() -> None:
 @pytest.mark.parametrize("useless", [False, True])
 def test_single_queries_keep_their_budget_on_average_and_spend_nearly_all_of_it(useless: bool) -> None:
     spent = []
-    for seed in range(4):
+    for seed in range(3):
         plan = built(seed=seed, useless=useless, estimator="logistic").plan
         vectors, _ = drawn(70 + seed, 5000, useless=useless)
         route = plan.route_each(plan.estimate(vectors), vectors)
