@@ -35,6 +35,7 @@ from solvers.policy.classless import (
 )
 from solvers.policy.curve import Measured, choosing_rows, reached
 from solvers.policy.fixed_points import FixedPoints
+from solvers.policy.fixed_ways import with_fixed_ways
 from solvers.policy.graph import Graph
 from solvers.policy.hard_budgets import BUDGETS, DEADLINES, ROUNDING, apart, limits_of
 from solvers.policy.learning import LearnedPolicies, Learner, Prices, Task, learn
@@ -94,6 +95,8 @@ def fit(
         learn(task, learner, partial(_tell, learning, len(graph) * at, len(graph) * len(learners), learner))
         for at, learner in enumerate(learners)
     ]
+    if is_grown and learners == ("regression",):
+        learned = [with_fixed_ways(task, each) for each in learned]
     run.progress(total - 1, total, "drawing the curve")
     best = min(learned, key=lambda learned: learned.loss)
     plan, passed = assemble(dataset.spec.unit, prices, task, states.members, best, is_grown)
