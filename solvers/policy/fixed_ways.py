@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from models.arrays import Floats, Int64s
+from solvers.policy.curve import FixedSets
 from solvers.policy.fixed_points import FixedPoints
 from solvers.policy.graph import Graph
 from solvers.policy.hard_budgets import beyond
@@ -26,9 +27,10 @@ LEAST = 1e-3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FixedWays:
-    """ends: (L,) the node that all rows end at under each point, -1 where what was learned decides; before: (S,) the
-    node before each on its way."""
+    """sets: the nodes that points are held against, rising by cost; ends: (L,) of these the one that all rows end at
+    under each point, -1 where what was learned decides; before: (S,) the node before each on its way."""
 
+    sets: Int64s
     ends: Int64s
     before: Int64s
 
@@ -44,7 +46,7 @@ class FixedWays:
         costs = task.graph.members[ends].astype(np.float64) @ task.costs.T
         gained = task.losses.observed[ends] - learned.errors + task.tradeoffs[:, None] * (costs - learned.costs)
         is_better = gained.mean(axis=1) > standard_error_of_mean(gained)
-        return cls(np.where(is_better, -1, ends), _before(task.graph, log_losses))
+        return cls(sets, np.where(is_better, -1, ends), _before(task.graph, log_losses))
 
     def way_to(self, end: int) -> list[int]:
         """List the nodes of the way to one, the first the empty set."""
@@ -96,7 +98,9 @@ def with_fixed_ways(task: Task, learned: LearnedPolicies) -> LearnedPolicies:
         for point in points.tolist():
             passed[point] = one.passed[0]
     loss = float((errors + task.tradeoffs[:, None] * costs)[task.curve].mean())
-    return replace(learned, policies=policies, errors=errors, costs=costs, acquired=acquired, passed=passed, loss=loss)
+    set_costs = task.graph.members[ways.sets].astype(np.float64) @ task.costs.T
+    held = FixedSets(task.losses.observed[ways.sets], set_costs, task.losses.learned[ways.sets], ways.ends >= 0)
+    return LearnedPolicies(learned.learner, policies, errors, costs, acquired, passed, loss, held)
 
 
 def _led(task: Task, policy: Regressed, node: int, target: int, end: int, points: Int64s) -> Regressed:
