@@ -22,9 +22,9 @@ from solvers.statistics import standard_error_of_mean
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FixedSets:
-    """What rows met where all of them acquired the same sensors, each set dearer and better than those before. errors,
-    costs: (F, n); expected: (F, n) the errors as nodes learn from them, smoothed; alike: (L,) which of the points that
-    are held against these sets are such ones themselves."""
+    """What rows met where all of them acquired the same sensors, none of them for one of the sets. errors, costs: (F,
+    n); expected: (F, n) the errors as nodes learn from them, smoothed; alike: (L,) which of the points that are held
+    against these sets are such ones themselves."""
 
     errors: Floats
     costs: Floats

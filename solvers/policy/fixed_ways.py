@@ -4,8 +4,8 @@ From few rows the nodes' policies learn chance, too, and then one fixed set of s
 far as a hard budget reaches above all. So each point is held against the best fixed set within its limits, on the
 rows' cross-validated losses, and is learned only where it loses less by a standard error of the difference between the
 two (the one-standard-error rule of Breiman, Friedman, Olshen and Stone, *Classification and Regression Trees*, 1984,
-section 3.4.3). Of sets of as many sensors that of the least logarithmic loss is looked at: who errs least among many
-was lucky.
+section 3.4.3). Of all sets that cost no more, or take no longer, that of the least logarithmic loss is looked at: who
+errs least among many was lucky.
 """
 
 from dataclasses import dataclass, replace
@@ -27,8 +27,8 @@ LEAST = 1e-3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FixedWays:
-    """sets: the nodes that points are held against, rising by cost; ends: (L,) of these the one that all rows end at
-    under each point, -1 where what was learned decides; before: (S,) the node before each on its way."""
+    """sets: the nodes that points are held against; ends: (L,) of these the one that all rows end at under each point,
+    -1 where what was learned decides; before: (S,) the node before each on its way."""
 
     sets: Int64s
     ends: Int64s
@@ -39,7 +39,8 @@ class FixedWays:
         """Choose the points that are fixed."""
         log_losses = _log_losses(task)
         set_costs = task.graph.members @ task.means
-        sets = _best_of_each_cost(set_costs, log_losses)
+        best = [_best_within(each, log_losses) for each in (set_costs, task.set_times)]
+        sets = np.unique(np.concatenate([np.zeros(1, dtype=np.int64), *best]))
         within = ~beyond(set_costs[sets], task.caps) & ~beyond(task.set_times[sets], task.deadlines)
         weighed = task.losses.learned[sets].mean(axis=1)[:, None] + set_costs[sets, None] * task.tradeoffs
         ends = sets[np.where(within, weighed, np.inf).argmin(axis=0)]
@@ -63,13 +64,13 @@ def _log_losses(task: Task) -> Floats:
     return np.array([-np.log(np.maximum(chances, 1e-12)).mean() for chances in told])
 
 
-def _best_of_each_cost(set_costs: Floats, log_losses: Floats) -> Int64s:
-    """Find the sets, rising by cost, (S,), that lose less than all cheaper ones: their places.
+def _best_within(amounts: Floats, log_losses: Floats) -> Int64s:
+    """Find the sets that lose less than all that cost less, or take less long, amounts (S,): their places.
 
-    >>> _best_of_each_cost(np.array([0.0, 1.0, 1.0, 2.0]), np.array([0.7, 0.6, 0.5, 0.55])).tolist()
+    >>> _best_within(np.array([0.0, 1.0, 1.0, 2.0]), np.array([0.7, 0.6, 0.5, 0.55])).tolist()
     [0, 2]
     """
-    order = np.lexsort((log_losses, set_costs))
+    order = np.lexsort((log_losses, amounts))
     before = np.minimum.accumulate(np.append(np.inf, log_losses[order][:-1]))
     return np.asarray(order[log_losses[order] < before])
 

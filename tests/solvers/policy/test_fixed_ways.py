@@ -1,5 +1,6 @@
 """One way for all items where nothing learned is surely better: what it costs, how it answers, what is left out."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import FeatureTable
+from models import FeaturesSpec, FeatureTable
 from models.policy import AcquireDecision, PolicyOptions, PolicyQuery, PolicyTarget
 from solvers import Run, policy
 from solvers.policy import PolicyPlan, fit
@@ -82,3 +83,19 @@ def test_what_is_told_of_fixed_ways_is_what_rows_met() -> None:
     for budget in (1.0, 1.5, 2.0, 8.0):
         told = policy.traffic(plan, fitted.summary, PolicyTarget(budget=budget))
         assert sum(node.wrong for node in told.nodes) / plan.rows == pytest.approx(told.error)
+
+
+def test_a_free_sensor_that_takes_long_is_no_way_before_a_deadline() -> None:
+    """The pair is free and slow; what is left within the deadline tells nothing."""
+    table = pair(240, 2)
+    features = [
+        {**each.model_dump(), "cost": 0.0 if at < 2 else 1.0, "time": 5.0 if at < 2 else 1.0}
+        for at, each in enumerate(table.spec.features)
+    ]
+    spec = {**table.spec.model_dump(), "unit": "USD", "time_unit": "s", "features": features}
+    plan = build(replace(table, spec=FeaturesSpec.model_validate(spec)), SMALL)
+    fresh = pair(200, 90)
+    assert ways_of(plan, fresh, PolicyTarget(deadline=10.0)) <= {("f0", "f1"), ("f1", "f0")}
+    for deadline in (1.0, 2.0, 4.0):
+        ran = plan.run(plan.cells_of(fresh), [str(row) for row in range(200)], PolicyTarget(deadline=deadline))
+        assert not plan.members[ran.walks.ends][:, :2].any()
