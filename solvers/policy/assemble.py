@@ -1,14 +1,14 @@
 """From what was learned to the plan that is kept: the points on the hull, and what answers under them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from models.arrays import Floats
 from models.policy_curves import TrafficCounts
 from solvers.budget_mixture import lower_hull
-from solvers.policy.curve import bounds_of
+from solvers.policy.curve import Measured
 from solvers.policy.embedding_axes import EmbeddingAxes
 from solvers.policy.graph import Graph
 from solvers.policy.learning import LearnedPolicies, Prices, Task
@@ -27,12 +27,12 @@ def assemble(
     nothing of the other points; of a grown graph what items took. Tell the traffic, too."""
     training, capped, fixed, able = task.training, task.hard, len(task.fixed), task.hard.stop
     encoding = training.basis.sensors.encoding
-    all_errors, all_costs = (np.vstack(each) for each in with_fixed(task, learned))
-    errors, costs = all_errors.mean(axis=1), all_costs.mean(axis=1)
-    bounds = bounds_of(all_costs, task.options.confidence)
+    measured = measure(task, learned)
+    errors, costs = measured.errors.mean(axis=1), measured.costs.mean(axis=1)
+    bounds, chosen_by = measured.judged(slice(None), task.options.confidence)
     acquired = np.append(learned.acquired[:able].mean(axis=1), task.fixed.sensors)
     first = np.roll(np.arange(len(bounds)), fixed)  # a fixed point, rather than a trade-off that reaches the same
-    hull: list[int] = first[lower_hull(bounds[first], errors[first])].tolist()
+    hull: list[int] = first[lower_hull(bounds[first], chosen_by[first])].tolist()
     tradeoffs = np.append(task.tradeoffs[:able], np.full(fixed, -1.0))
     limits = np.append(task.caps[:able], np.full(fixed, np.inf))
     points = [*(min(at, able - 1) for at in hull), *range(capped.start, len(task.caps))]
@@ -63,7 +63,7 @@ def assemble(
         point_bounds=bounds[hull],
         point_errors=errors[hull],
         point_sensors=acquired[hull],
-        point_cost_errors=standard_error_of_mean(all_costs)[hull],
+        point_cost_errors=standard_error_of_mean(measured.costs)[hull],
         confidence=task.options.confidence,
         rows=len(training.labels),
         graph="grown" if is_grown else "subsets",
@@ -113,10 +113,17 @@ def _embedding(embedding: EmbeddingAxes | None) -> dict[str, Any]:
     return {} if embedding is None else {"embedding_centre": embedding.centre, "embedding_axes": embedding.axes}
 
 
-def with_fixed(task: Task, learned: LearnedPolicies) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-    """Give errors and costs of what was learned and can be a point of the curve, and of the fixed points behind it."""
-    able = slice(0, task.hard.stop)
-    return (learned.errors[able], task.fixed.errors), (learned.costs[able], task.fixed.costs)
+def measure(task: Task, learned: LearnedPolicies) -> Measured:
+    """Give what rows met under what was learned and can be a point of the curve, and the fixed points behind it."""
+    able, fixed, held = slice(0, task.hard.stop), len(task.fixed), learned.fixed_sets
+    if held is not None:
+        held = replace(held, alike=np.append(held.alike[able], np.ones(fixed, dtype=np.bool_)))
+    return Measured(
+        np.vstack((learned.errors[able], task.fixed.errors)),
+        np.vstack((learned.costs[able], task.fixed.costs)),
+        np.append(task.tradeoffs[able], np.zeros(fixed)),
+        held,
+    )
 
 
 def _traffic(task: Task, part: Travelled, learned: LearnedPolicies, points: Sequence[int]) -> TrafficCounts:

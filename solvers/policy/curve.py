@@ -4,6 +4,9 @@ A point is on the curve because it looks better than others on the rows that mea
 better than it is. Therefore learner and curve are chosen again without each part of the rows in turn, and judged at the
 same budgets on that part, which chose nothing (Stone, *Cross-validatory choice and assessment of statistical
 predictions*, 1974).
+
+Of few rows that is not enough: a point that looks better than a fixed set of sensors often is not. So where fixed sets
+are known, a point counts for no more than it surely gains on them, the mean less a standard error.
 """
 
 from collections.abc import Sequence
@@ -18,16 +21,53 @@ from solvers.statistics import standard_error_of_mean
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class FixedSets:
+    """What rows met where all of them acquired the same sensors, none of them for one of the sets. errors, costs: (F,
+    n); expected: (F, n) the errors as nodes learn from them, smoothed; alike: (L,) which of the points that are held
+    against these sets are such ones themselves."""
+
+    errors: Floats
+    costs: Floats
+    expected: Floats
+    alike: Bools
+
+    def judge(self, errors: Floats, bounds: Floats, rows: Bools | slice, confidence: float) -> Floats:
+        """Say what to choose points by that some rows met errors, (L, r), under, at costs bounded by bounds, (L,): the
+        error of fixed sets, or of a mixture of two, at that cost, less what the point surely gains; infinite where that
+        is nothing."""
+        costs = bounds_of(self.costs[:, rows], confidence)
+        expected = self.expected[:, rows].mean(axis=1)
+        hull = lower_hull(costs, expected)
+        mixtures = [Mixture.of(costs[hull], max(bound, float(costs[hull[0]]))) for bound in bounds.tolist()]
+        first, second = np.array([(hull[each.first], hull[each.second]) for each in mixtures]).T
+        share = np.array([each.share for each in mixtures])
+        before = self.errors[:, rows][first]
+        gains = before + share[:, None] * (self.errors[:, rows][second] - before) - errors
+        surely = gains.mean(axis=1) - standard_error_of_mean(gains)
+        level = expected[first] + share * (expected[second] - expected[first])
+        return np.where(self.alike, level, np.where(surely > 0, level - surely, np.inf))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Measured:
-    """What rows met under each trade-off, stopping at once the last. errors, costs: (L, n); tradeoffs: (L,)."""
+    """What rows met under each trade-off, stopping at once the last. errors, costs: (L, n); tradeoffs: (L,); fixed:
+    what points are held against, None if nothing."""
 
     errors: Floats
     costs: Floats
     tradeoffs: Floats
+    fixed: FixedSets | None = None
 
     def loss(self, rows: Bools) -> float:
         """Average errors and weighed costs over trade-offs and some rows."""
         return float((self.errors[:, rows] + self.tradeoffs[:, None] * self.costs[:, rows]).mean())
+
+    def judged(self, rows: Bools | slice, confidence: float) -> tuple[Floats, Floats]:
+        """Tell the bounds on costs and the errors that some rows choose points by: (L,) each."""
+        bounds, errors = bounds_of(self.costs[:, rows], confidence), self.errors[:, rows]
+        if self.fixed is None:
+            return bounds, errors.mean(axis=1)
+        return bounds, self.fixed.judge(errors, bounds, rows, confidence)
 
 
 def bounds_of(costs: Floats, confidence: float) -> Floats:
@@ -56,8 +96,8 @@ def reached(learned: Sequence[Measured], folds: Int64s, budgets: Floats, confide
     for part in np.unique(folds).tolist():
         rest, own = folds != part, folds == part
         best = min(learned, key=lambda each: each.loss(rest))
-        bounds = bounds_of(best.costs[:, rest], confidence)
-        hull = lower_hull(bounds, best.errors[:, rest].mean(axis=1))
+        bounds, chosen_by = best.judged(rest, confidence)
+        hull = lower_hull(bounds, chosen_by)
         for at, budget in enumerate(budgets.tolist()):
             mixture = Mixture.of(bounds[hull], max(budget, float(bounds[hull[0]])))  # these rows' first may cost more
             first, second = (best.errors[hull[place], own] for place in (mixture.first, mixture.second))

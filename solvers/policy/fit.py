@@ -24,7 +24,7 @@ from models.arrays import Floats
 from models.policy import PolicyOptions
 from solvers.alternatives import Replay
 from solvers.base import Fitted, Progress, Run, part_of
-from solvers.policy.assemble import assemble, with_fixed
+from solvers.policy.assemble import assemble, measure
 from solvers.policy.classifier_training import TrainingRows, cut
 from solvers.policy.classless import (
     answer_tradeoffs,
@@ -33,8 +33,9 @@ from solvers.policy.classless import (
     losses_of,
     quality_of,
 )
-from solvers.policy.curve import Measured, choosing_rows, reached
+from solvers.policy.curve import choosing_rows, reached
 from solvers.policy.fixed_points import FixedPoints
+from solvers.policy.fixed_ways import with_fixed_ways
 from solvers.policy.graph import Graph
 from solvers.policy.hard_budgets import BUDGETS, DEADLINES, ROUNDING, apart, limits_of
 from solvers.policy.learning import LearnedPolicies, Learner, Prices, Task, learn
@@ -94,10 +95,12 @@ def fit(
         learn(task, learner, partial(_tell, learning, len(graph) * at, len(graph) * len(learners), learner))
         for at, learner in enumerate(learners)
     ]
+    if is_grown and learners == ("regression",):
+        learned = [with_fixed_ways(task, each) for each in learned]
     run.progress(total - 1, total, "drawing the curve")
     best = min(learned, key=lambda learned: learned.loss)
     plan, passed = assemble(dataset.spec.unit, prices, task, states.members, best, is_grown)
-    measured = [_measured(task, each) for each in learned]
+    measured = [measure(task, each) for each in learned]
     chosen = reached(measured, folds, plan.point_bounds, options.confidence)
     plan = replace(plan, point_reached=chosen, choosing=int(choosing_rows(folds).sum()))
     run.progress(total, total, "done")
@@ -203,12 +206,6 @@ def _kept(plan: PolicyPlan, graph: Graph, observed: Floats) -> Floats:
     """Take the losses of the nodes that a plan has of a graph: (S, n)."""
     places = {each.tobytes(): at for at, each in enumerate(graph.members)}
     return observed[[places[each.tobytes()] for each in plan.members]]
-
-
-def _measured(task: Task, learned: LearnedPolicies) -> Measured:
-    """Give what rows met under every trade-off, or fixed point, that can be one of the curve."""
-    errors, costs = (np.vstack(each) for each in with_fixed(task, learned))
-    return Measured(errors, costs, np.append(task.tradeoffs[: task.hard.stop], np.zeros(len(task.fixed))))
 
 
 def _points(task: Task, learned: LearnedPolicies) -> dict[str, Replay]:

@@ -62,14 +62,14 @@ def best_within(limit: float, learned: Floats, errors: Floats) -> int | None:
     return int(errors[:within].argmin()) if within else None
 
 
-def nearest(limit: float, learned: Floats, errors: Floats) -> int | None:
-    """Find which of the limits learned for, rising, decides best within one: of those up to it the one that erred
-    least, errors (B,), or the next larger one if that is nearer; None where there is none.
+def nearest(limit: float, learned: Floats) -> int | None:
+    """Find which of the limits learned for, rising, decides within one, where for each the best fixed set within it was
+    looked at, too: the largest of those up to it, or the next larger one if that is nearer; None where there is none.
 
-    >>> nearest(2.1, np.array([1.0, 2.0, 4.0]), np.array([0.3, 0.2, 0.1])), nearest(0.5, np.array([1.0]), np.ones(1))
+    >>> nearest(2.1, np.array([1.0, 2.0, 4.0])), nearest(0.5, np.array([1.0]))
     (1, None)
     """
     within = int(np.searchsorted(learned, limit * (1 + ROUNDING), side="right"))
     if 0 < within < len(learned) and 2 * limit > learned[within - 1] + learned[within]:
         return within
-    return best_within(limit, learned, errors)
+    return within - 1 if within else None

@@ -109,9 +109,11 @@ class ItemLimits:
         budget, deadline = self.asked(target)
         curve, *sides = self.points
         able: list[int] = []
-        found = best_within if self.must_begin else nearest
         for limit, own, limits in zip((budget, deadline), sides, (self.budgets, self.deadlines), strict=True):
-            place = None if limit == np.inf else found(limit, limits[own], errors[own])
+            if limit == np.inf:
+                continue
+            learned = limits[own]
+            place = best_within(limit, learned, errors[own]) if self.must_begin else nearest(limit, learned)
             able += [] if place is None else [own.start + place]
         return max(able, key=lambda point: float(errors[point]), default=curve.stop - 1)
 

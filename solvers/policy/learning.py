@@ -14,6 +14,7 @@ from solvers.policy.classifier_training import TrainingRows, in_parallel
 from solvers.policy.classless import (
     foreseen,
 )
+from solvers.policy.curve import FixedSets
 from solvers.policy.filter_tree import Tournament, learn_by_filter_tree
 from solvers.policy.fixed_points import FixedPoints
 from solvers.policy.graph import Graph
@@ -48,7 +49,8 @@ mean of a leaf. On three drawn traces of six classifiers policies erred no more 
 class LearnedPolicies:
     """What one learner made of the DAG. policies: of each node that has one; errors, costs, acquired: (L, n), what each
     row met under each trade-off: 1 if wrongly answered, what it paid, how many sensors it acquired; passed: (L,)
-    the ways that rows took; loss: the mean of errors and weighed costs."""
+    the ways that rows took; loss: the mean of errors and weighed costs; fixed_sets: what the points of the curve are
+    held against, None if nothing."""
 
     learner: Learner
     policies: dict[int, Any]
@@ -57,6 +59,7 @@ class LearnedPolicies:
     acquired: Floats
     passed: Sequence[Passed]
     loss: float
+    fixed_sets: FixedSets | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

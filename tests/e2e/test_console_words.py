@@ -248,6 +248,20 @@ def test_a_policy_opens_at_the_trade_off_that_its_worth_is_about(visit: Visit, a
     expect(rows.first).to_contain_text(f"λ = {usual['tradeoff']:.4}")
 
 
+def test_a_walk_keeps_a_hard_budget_and_a_deadline(visit: Visit, all_subjects: Server) -> None:
+    """Both are told in words, asked for in the command line, and refused as the service refuses them."""
+    visit.page.goto("/artifacts/policy/plan#hard_budget=2&deadline=1.5&budget=")
+    still(visit.page)
+    walk = visit.page.get_by_role("region", name="Walk one item through")
+    expect(walk).to_contain_text("with a hard budget of 2 ms and a deadline of 1.5 ms")
+    expect(walk).to_contain_text('"hard_budget":2,"deadline":1.5')
+    visit.page.get_by_label("What no item may cost more than, for the walk below (ms)", exact=True).fill("0.5")
+    expect(walk).to_contain_text("Class")
+    expect(walk).to_contain_text("Spent: 0 ms.")
+    visit.page.get_by_label("How long acquiring may take at most, for the walk below (ms)", exact=True).fill("0.01")
+    expect(walk.get_by_role("alert")).to_contain_text("the fastest sensor")
+
+
 @pytest.mark.parametrize("width", [360, 1400])
 def test_every_node_of_a_policy_has_a_short_name_and_a_colour_of_its_accuracy(
     browser: Browser, all_subjects: Server, width: int
@@ -402,6 +416,8 @@ def test_a_policy_of_judged_answers_is_walked_to_the_one_to_take(visit: Visit, a
     assert all_subjects.client.post("/v1/artifacts/import", content=data, headers=headers).status_code == 201
     wait_for(lambda: all_subjects.client.get("/v1/policies/judged/curve").status_code == 200, 10)
     lines = walked(visit.page, "policy", "judged")
+    expect(visit.page.get_by_label("What no item may cost more than, for the walk below (USD)")).to_be_visible()
+    expect(visit.page.get_by_text("How long acquiring may take at most")).to_have_count(0)
     assert lines[0] == "large: answered, for 9 USD"
     said = r"Take the answer of large: [\d.]+\s?% right, or good, as expected\. Spent: 9 USD\."
     assert re.fullmatch(said, lines[-1]), lines

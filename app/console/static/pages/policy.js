@@ -250,7 +250,15 @@ page(async ({ solver, name }) => {
   const costOfSensor = Object.fromEntries(record.summary.sensors.map((one) => [one.name, one.cost]));
   const dimensions = record.summary.embedding?.dimensions ?? 0; // none in versions that were built before
   const walked = h("div");
-  const begin = (budget, item, written) => {
+  const timed = record.summary.sensors.some((one) => (one.time ?? null) !== null);
+  const timeUnit = record.summary.time_unit ?? unit;
+  const limitSaid = {
+    budget: (limit) => `a budget of ${limit} ${unit}`,
+    hard_budget: (limit) => `a hard budget of ${limit} ${unit}`,
+    deadline: (limit) => `a deadline of ${limit} ${timeUnit}`,
+  };
+  const begin = ({ item, embedding: written, ...limits }) => {
+    const given = Object.entries(limits).filter(([, limit]) => limit);
     if (dimensions && !written) {
       fill(walked, h("p", { class: "hint" }, `Give the item's embedding above, ${dimensions} numbers: this policy knows it from the start.`));
       return;
@@ -258,12 +266,19 @@ page(async ({ solver, name }) => {
     const request = (known) => ({
       method: "POST",
       path: path("steps"),
-      json: { ...(budget ? { budget: Number(budget) } : {}), ...(dimensions ? { embedding: numbersOf(written) } : {}), item, acquired: known },
+      json: {
+        ...Object.fromEntries(given.map(([limit, value]) => [limit, Number(value)])),
+        ...(dimensions ? { embedding: numbersOf(written) } : {}),
+        item: item || "console",
+        acquired: known,
+      },
     });
     fill(
       walked,
       walk({
-        hint: budget ? `with a budget of ${number(Number(budget))} ${unit}` : "without a budget",
+        hint: given.length
+          ? `with ${given.map(([limit, value]) => limitSaid[limit](number(Number(value)))).join(" and ")}`
+          : "without a limit",
         unit,
         fields: (step) =>
           [step.sensor, ...step.then].flatMap((sensor) => inputsOf(sensor).map((field) => ({ key: sensor, ...field }))),
@@ -290,6 +305,22 @@ page(async ({ solver, name }) => {
           ? "it opens at what its worth is measured at; without a limit: the fewest errors"
           : "without a limit: the fewest errors",
       },
+      {
+        name: "hard_budget",
+        label: "What no item may cost more than, for the walk below",
+        unit,
+        hint: "beside a budget it bars what would exceed it; alone it is spent as far as it helps",
+      },
+      ...(timed
+        ? [
+            {
+              name: "deadline",
+              label: "How long acquiring may take at most, for the walk below",
+              unit: timeUnit,
+              hint: "the longest that each sensor may take counts",
+            },
+          ]
+        : []),
       {
         name: "item",
         label: "The item's id, for the walk below",
@@ -326,12 +357,12 @@ page(async ({ solver, name }) => {
         traffic.points.filter((one) => one.share >= SHOWN_SHARE),
         { records: true },
       ),
-    after: (traffic, { budget, item, embedding }) => {
+    after: (traffic, { budget, ...others }) => {
       costs.draw(drawCosts(curve, traffic)).then(() => onPick(costs, ([, , bound]) => panel.set("budget", enoughFor(bound))));
       dag.retold({ path: path("traffic", { budget }) });
       if (!traffic) return dag.blank("There is no traffic to draw for this budget.");
       dag.draw(drawDag(traffic));
-      begin(budget, item || "console", embedding);
+      begin({ budget, ...others });
     },
   });
   fill(
