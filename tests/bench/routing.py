@@ -38,6 +38,8 @@ from tests.bench.cascade import table
 PROMPTS = ("routellm_mmlu", "routellm_gsm8k", "llmrouter_mix")
 SERVICES = tuple(f"frugalml_{name}" for name in frugalml.FRUGALML)
 BUDGETS = 20
+QUICK = {"curve_points": 2}
+"""Nobody looks at the curves that builds draw."""
 OURS, HULL = "Parsimony", "hull of single models"
 
 
@@ -63,7 +65,7 @@ def curves(outcomes: Outcomes, seed: int, rows: int | None) -> dict[str, Floats]
     name = None if outcomes.embedder is None else outcomes.spec.classifiers[outcomes.embedder].name
     trace, found = outcomes.trace(learned), dict[str, Floats]()
     for method, estimator in ((OURS, "auto"), ("the paper's estimator", "occam")):
-        options = PortfolioOptions.model_validate({"feature_classifier": name, "estimator": estimator})
+        options = PortfolioOptions.model_validate({"feature_classifier": name, "estimator": estimator} | QUICK)
         plan = fit(trace, options, np.random.default_rng(seed), Run()).plan
         found[method] = reached(plan.estimate(asked), right, outcomes.further, left)
     known = outcomes.vectors[learned], outcomes.right[learned], asked, seed
