@@ -42,9 +42,9 @@ class PortfolioOptions(Value):
     estimator: Literal["auto"] | EstimatorName = Field(
         default="auto",
         description="what says how likely each classifier is right: occam, the mean over samples of labelled items; "
-        "neighbours, forest, boosting or logistic, a regression on the embedding; stacked, the mean of these four; "
-        "auto: of the last five the one that routes best, by rows that it had not seen, or occam where samples are "
-        "given. The options on samples, metric and temperature are for occam",
+        "neighbours, forest, boosting or logistic, a regression on the embedding; stacked, these four weighed by least "
+        "squares; auto: of the last five the one that routes best, by rows that it had not seen, or occam where "
+        "samples are given. The options on samples, metric and temperature are for occam",
     )
     confidence: float = Field(
         default=0.9,

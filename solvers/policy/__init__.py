@@ -10,7 +10,8 @@ module                   what of the paper
 ``graph``                the DAG of acquired sets, step costs (Section 2, Equation 5; Section 3.2)
 ``sensors``              what sensors tell, and cost (Equation 10), as one table of numbers; ``cell_encoding``, beside
                          this package, of categories and missing cells
-``embedding_axes``       (ours) what an item's embedding tells before anything is acquired
+``embedding_axes``       (ours) what an item's embedding tells before anything is acquired; ``quality_axes`` of answers
+                         without classes
 ``node_classifiers``     one classifier for each set, of ``piecewise_basis`` functions and trees
 ``classifier_training``  how they are trained
 ``solvers.trees``        (beside this package) gradient boosting of oblivious trees

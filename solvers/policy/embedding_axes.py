@@ -1,7 +1,8 @@
 """What a policy knows of an item before anything is acquired: where its embedding lies along a few axes.
 
 Of few coordinates each is an axis; of many, the axes are those along which the rows differ most (principal components),
-which no label has chosen: rows that judge the policy have told them nothing that matters.
+which no label has chosen: rows that judge the policy have told them nothing that matters. Axes that labels do
+choose are those of ``quality_axes``.
 """
 
 from dataclasses import dataclass
@@ -16,17 +17,22 @@ MOST_AXES = 16
 """Every node looks at all of them, so they are few."""
 MOST_ROWS = 20_000
 """Rows that axes are found by."""
-FEWEST_AXES, ROWS_OF_AN_AXIS = 4, 100
-"""Without classes, where little but the embedding tells items apart, an axis has so many rows, down to so few axes."""
+FEW_COORDINATES, ROWS_OF_AN_AXIS = 4, 500
+"""Without classes each classifier has an axis (``quality_axes``), and beside these a principal one has so many rows;
+embeddings of a few coordinates are taken as they are."""
 
 
-def axes_without_classes(rows: int) -> int:
-    """Say how many axes rows without classes carry.
+def axes_without_classes(rows: int, dimensions: int) -> int:
+    """Say along how many axes rows without classes are measured before axes of quality are added.
 
-    >>> axes_without_classes(100), axes_without_classes(600), axes_without_classes(5000)
-    (4, 6, 16)
+    >>> axes_without_classes(600, 384), axes_without_classes(3000, 384), axes_without_classes(20000, 384)
+    (1, 6, 16)
+    >>> axes_without_classes(600, 3)
+    3
     """
-    return min(MOST_AXES, max(FEWEST_AXES, rows // ROWS_OF_AN_AXIS))
+    if dimensions <= FEW_COORDINATES:
+        return dimensions
+    return min(MOST_AXES, max(1, rows // ROWS_OF_AN_AXIS))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +59,11 @@ class EmbeddingAxes:
         >>> EmbeddingAxes(np.array([1.0, 0.0]), np.array([[2.0], [0.0]], np.float32)).measure(np.ones((1, 2)) * 3)
         array([[4.]])
         """
-        return np.clip((_near(embeddings) - self.centre) @ self.axes, -FARTHEST, FARTHEST)
+        return np.clip(self.centred(embeddings) @ self.axes, -FARTHEST, FARTHEST)
+
+    def centred(self, embeddings: Singles | Floats) -> Floats:
+        """Take the centre off embeddings, (n, d), none of whose numbers counts as farther than a feature may be."""
+        return np.asarray(_near(embeddings) - self.centre)
 
 
 def _near(embeddings: Singles | Floats) -> Floats:

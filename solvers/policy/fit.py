@@ -42,6 +42,7 @@ from solvers.policy.learning import LearnedPolicies, Learner, Prices, Task, lear
 from solvers.policy.losses import Losses
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.plan import PolicyPlan
+from solvers.policy.quality_axes import with_quality_axes
 from solvers.policy.sensor_times import fetches_of, times_of_sets
 from solvers.policy.sensors import Sensors, refuse_unsized
 from solvers.policy.states import States, draw_graph, drawn, enumerated_states, groups_asked, grown_states, grows
@@ -82,6 +83,8 @@ def fit(
         prices = replace(Prices.of(dataset, sensors.names, options), times=prices.times)
     cells = sensors.cells(dataset)
     folds = cut(dataset.labels, options.folds, rng)
+    if quality is not None and isinstance(dataset, Trace) and options.embeds:
+        sensors, cells = with_quality_axes(sensors, cells, dataset.embeddings, quality, folds)
     outputs = int(dataset.labels.max()) + 1 if quality is None else len(sensors.names)
     training = TrainingRows(Basis.of(sensors, cells), cells, dataset.labels, outputs, folds, quality)
     learners = _learners(options, is_grown or quality is not None)

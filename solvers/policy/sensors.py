@@ -54,7 +54,7 @@ class Sensors:
             labelled = (np.diff(owners, prepend=-1) >= 1) & (not classless)
             if not embeds:
                 return cls(names, owners, labelled, classes, classless=classless)
-            most = axes_without_classes(dataset.rows) if classless else MOST_AXES
+            most = axes_without_classes(*dataset.embeddings.shape) if classless else MOST_AXES
             axes = EmbeddingAxes.of(dataset.embeddings, most)
             free = axes.axes.shape[1]
             owners = np.append(owners, np.full(free, len(names), dtype=np.int32))

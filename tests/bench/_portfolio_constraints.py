@@ -20,9 +20,9 @@ from models.portfolio_constraints import ConstrainedRequest
 from solvers import Run
 from solvers.portfolio import PortfolioPlan, fit
 from solvers.portfolio.constrained import Assigned, Constraint, assign_within
+from tests.bench._outcomes import PRICES, SHARED
 from tests.bench._portfolio_programme import Compared, cpu
 from tests.bench.cascade import shown, table
-from tests.bench.routing import PRICES, SHARED
 from tests.oracles.constrained import Instance, best_by_highs, large
 
 QUERIES, MILLION, GAP = 10_000, 1_000_000, 1e-4

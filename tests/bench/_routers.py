@@ -99,7 +99,6 @@ def matrix_factorisation(vectors: Singles, right: Floats, asked: Singles, seed: 
 
 
 ROUTERS: dict[str, Router] = {
-    "hull of single models": constant,
     "logistic regressions": logistic,
     "random forests": forests,
     "boosting": boosting,

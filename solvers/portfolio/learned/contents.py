@@ -54,6 +54,8 @@ class LearnedContents:
     """What estimates; occam: the mean over samples, and nothing of the following is there."""
     kinds: tuple[str, ...] = ()
     """The kinds of regressions that are used."""
+    kind_weights: Floats = field(default_factory=_empty(0))
+    """(k,) how much each of them counts; (0,), as before there were weights: their mean."""
     means: Floats = field(default_factory=_empty(0))
     """(m,) how often each classifier is right."""
     shrinks: Floats = field(default_factory=_empty(0))
@@ -95,6 +97,7 @@ def fields_of(estimator: LearnedEstimator, name: str) -> dict[str, Any]:
     arrays: dict[str, Any] = {
         "estimator": name,
         "kinds": estimator.mixture.kinds,
+        "kind_weights": estimator.mixture.weights,
         "means": estimator.mixture.means,
         "shrinks": estimator.mixture.shrinks,
         "embedding_centre": estimator.embedding.centre,
@@ -119,7 +122,8 @@ def estimator_of(plan: LearnedContents) -> LearnedEstimator | None:
         return None
     regressions = {kind: _regression(plan, kind) for kind in plan.kinds}
     embedding = Embedding(plan.embedding_centre, plan.embedding_axes)
-    return LearnedEstimator(embedding, regressions, Mixture(plan.kinds, plan.means, plan.shrinks))
+    weights = plan.kind_weights if len(plan.kind_weights) else np.full(len(plan.kinds), 1 / len(plan.kinds))
+    return LearnedEstimator(embedding, regressions, Mixture(plan.kinds, weights, plan.means, plan.shrinks))
 
 
 def _regression(plan: LearnedContents, kind: str) -> Regression:
@@ -144,6 +148,8 @@ def promises(plan: LearnedContents, d: int, m: int) -> dict[str, bool]:
     kept = {
         "kinds of regressions that there are": 0 < len(plan.kinds) == len(set(plan.kinds))
         and set(plan.kinds) <= set(COLUMNS),
+        "weights of kinds or none": plan.kind_weights.shape in ((0,), (len(plan.kinds),))
+        and bool(np.all((plan.kind_weights >= 0) & (plan.kind_weights <= STEEPEST))),
         "a mean of each classifier": plan.means.shape == (m,) and _within(plan.means),
         "two shares of what is kept": plan.shrinks.shape == (2,) and _within(plan.shrinks),
         "a reduction of embeddings": plan.embedding_centre.shape == (d,)

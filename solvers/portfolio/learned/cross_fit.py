@@ -103,8 +103,8 @@ def folds_of(vectors: Singles, rng: np.random.Generator) -> Int64s:
 def _choose(
     estimator: str, estimates: dict[str, Floats], right: Floats, costs: Floats
 ) -> tuple[Mixture, str, tuple[Compared, ...]]:
-    """Choose among the kinds and their mean; those within a standard error of the best that routes are told apart by
-    the squared errors of their estimates."""
+    """Choose among the kinds and all of them, weighed; those within a standard error of the best that routes are told
+    apart by the squared errors of their estimates."""
     every = {kind: (kind,) for kind in COLUMNS} | {STACKED: tuple(COLUMNS)}
     names = list(every) if estimator == "auto" else [estimator]
     mixtures = {name: Mixture.of(every[name], estimates, right) for name in names}

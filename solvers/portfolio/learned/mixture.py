@@ -1,7 +1,11 @@
-"""How much regressions are believed: a mean of several, pulled to each classifier's mean as far as they mislead."""
+"""How much regressions are believed: several, weighed, and pulled to each classifier's mean as far as they mislead.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+Weights are those of stacking: non-negative least squares on estimates for rows that the regressions had not seen
+(Breiman, *Stacked regressions*, 1996), so that a kind which tells nothing new has none, and is not kept.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,32 +14,52 @@ from models.arrays import Floats
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mixture:
-    """The mean of some kinds of regressions. means: (m,) how often each classifier is right. shrinks: (2,) what is
-    kept of how far an item is above these for all classifiers together, and for each beside the others: 0 to 1."""
+    """Some kinds of regressions, weighed. weights: (k,) of how far each is above means: (m,) how often each classifier
+    is right. shrinks: (2,) what is kept of how far an item is above these for all classifiers together, and for each
+    beside the others: 0 to 1."""
 
     kinds: tuple[str, ...]
+    weights: Floats
     means: Floats
     shrinks: Floats
 
     @classmethod
-    def of(cls, kinds: tuple[str, ...], estimates: Mapping[str, Floats], right: Floats) -> "Mixture":
+    def of(cls, kinds: Sequence[str], estimates: Mapping[str, Floats], right: Floats) -> "Mixture":
         """Learn from estimates for rows that the regressions had not seen, (n, m) of each kind, and the truth.
 
-        What is kept is the least-squares factor; one that is not a standard error above 0 is 0.
+        What is kept is the least-squares factor; one that is not a standard error above 0 is 0. O(n m k²).
         """
         means = right.mean(axis=0)
-        parts = _parts(_mean(kinds, estimates) - means)
-        truths = _parts(right - means)
-        return cls(kinds, means, np.array([_factor(*each) for each in zip(parts, truths, strict=True)]))
+        weights = _weights([estimates[kind] - means for kind in kinds], right - means)
+        used = np.flatnonzero(weights > 0)
+        mixture = cls(tuple(kinds[place] for place in used.tolist()), weights[used], means, np.ones(2))
+        parts, truths = _parts(mixture._off(estimates)), _parts(right - means)
+        factors = np.array([_factor(*each) for each in zip(parts, truths, strict=True)])
+        return replace(mixture, shrinks=factors)
 
     def apply(self, estimates: Mapping[str, Floats]) -> Floats:
         """Mix: (n, m), from 0 to 1."""
-        common, own = _parts(_mean(self.kinds, estimates) - self.means)
+        common, own = _parts(self._off(estimates))
         return np.asarray(np.clip(self.means + self.shrinks[0] * common + self.shrinks[1] * own, 0.0, 1.0))
 
+    def _off(self, estimates: Mapping[str, Floats]) -> Floats:
+        """Tell how far items are above the means before anything is pulled there, (n, m)."""
+        each = zip(self.kinds, self.weights.tolist(), strict=True)
+        return np.asarray(sum(weight * (estimates[kind] - self.means) for kind, weight in each))
 
-def _mean(kinds: tuple[str, ...], estimates: Mapping[str, Floats]) -> Floats:
-    return np.asarray(sum(estimates[kind] for kind in kinds) / len(kinds))
+
+def _weights(said: Sequence[Floats], true: Floats) -> Floats:
+    """Weigh what was said, (n, m) each, so that it comes nearest to the truth; alike, where nothing of it helps.
+
+    >>> _weights([np.array([[0.5], [-0.5]]), np.array([[0.0], [0.0]])], np.array([[0.25], [-0.25]])).tolist()
+    [0.5, 0.0]
+    """
+    from scipy.optimize import nnls
+
+    if len(said) == 1:
+        return np.ones(1)
+    weights = np.asarray(nnls(np.stack([each.ravel() for each in said], axis=1), true.ravel())[0])
+    return weights if weights.any() else np.full(len(said), 1 / len(said))
 
 
 def _parts(off: Floats) -> tuple[Floats, Floats]:

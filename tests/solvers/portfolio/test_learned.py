@@ -22,6 +22,7 @@ from solvers.portfolio.learned.mixture import Mixture
 from solvers.portfolio.shadow_prices import ShadowPrices, each_best, lots_of
 
 COSTS = (1.0, 3.0, 20.0)
+NOISES = {"good": 0.1, "fair": 0.2, "noise": 3.0}
 KINDS = ("neighbours", "forest", "boosting", "logistic", "stacked")
 
 
@@ -201,12 +202,42 @@ def test_shrinking_is_least_squares_between_nothing_and_all(seed: int) -> None:
     assert mixture.shrinks.max() <= 1
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_kinds_are_weighed_by_least_squares_and_those_that_tell_nothing_are_left_out(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    chances = rng.random((3000, 3))
+    right = (rng.random((3000, 3)) < chances).astype(np.float64)
+    estimates = {kind: np.clip(chances + rng.normal(0, noise, chances.shape), 0, 1) for kind, noise in NOISES.items()}
+    estimates["against"] = 1 - chances
+    mixture = Mixture.of(tuple(estimates), estimates, right)
+    assert mixture.kinds[:2] == ("good", "fair")
+    assert "against" not in mixture.kinds
+    assert mixture.weights[0] > mixture.weights[1] > 0
+    said = ((mixture.apply(estimates) - right) ** 2).mean()
+    alone = [Mixture.of((kind,), estimates, right).apply(estimates) for kind in estimates]
+    assert said <= min(((each - right) ** 2).mean() for each in alone) + 1e-9
+
+
+def test_where_no_kind_helps_each_classifier_has_its_mean() -> None:
+    right = drawn(0, 500)[1]
+    against = {"a": 1 - right, "b": 0.9 - 0.5 * right}
+    mixture = Mixture.of(("a", "b"), against, right)
+    assert mixture.apply(against) == pytest.approx(np.tile(right.mean(axis=0), (500, 1)))
+
+
+def test_plans_from_before_there_were_weights_take_the_mean_of_their_kinds() -> None:
+    plan, vectors = built(estimator="stacked").plan, drawn(5, 20)[0]
+    assert len(plan.kind_weights) == len(plan.kinds) > 1
+    even = replace(plan, kind_weights=np.full(len(plan.kinds), 1 / len(plan.kinds)))
+    assert replace(plan, kind_weights=np.zeros(0)).estimate(vectors) == pytest.approx(even.estimate(vectors))
+
+
 def test_a_forest_in_arrays_says_what_scikit_learn_says() -> None:
     vectors, right = drawn(0, 500)
     own = RandomForest.fit(vectors, right, 3)
-    theirs = ExtraTreesRegressor(
-        100, min_samples_leaf=3, max_leaf_nodes=512, max_features=1, bootstrap=True, random_state=3
-    ).fit(vectors, right)
+    theirs = ExtraTreesRegressor(100, min_samples_leaf=3, max_leaf_nodes=2000, max_features=1, random_state=3).fit(
+        vectors, right
+    )
     asked = drawn(1, 300)[0]
     assert own.estimate(asked) == pytest.approx(theirs.predict(asked), abs=1e-6)
     assert own.estimate(asked[:7]) == pytest.approx(own.estimate(asked)[:7], abs=1e-6)
@@ -273,6 +304,8 @@ def test_of_equals_the_cheapest_is_taken_or_the_dearest_and_none_that_is_not_aff
     ("field", "forged"),
     [
         ("kinds", ("forest", "oracle")),
+        ("kind_weights", np.array([-1.0])),
+        ("kind_weights", np.array([0.5, 0.5])),
         ("shrinks", np.array([0.5, np.nan])),
         ("means", np.array([0.5, 0.5, 1.5])),
         ("embedding_centre", np.zeros(3)),
@@ -290,7 +323,8 @@ def test_of_equals_the_cheapest_is_taken_or_the_dearest_and_none_that_is_not_aff
     ],
 )
 def test_forged_arrays_are_refused_before_they_can_hang_or_crash(field: str, forged: Any) -> None:
-    plan = built(estimator="stacked").plan
+    owners = {"boosted": "boosting", "logistic": "logistic", "neighbour": "neighbours"}
+    plan = built(estimator=owners.get(field.split("_")[0], "forest")).plan
     if forged is None:
         forged = np.array(getattr(plan, field))
         forged[...] = {"forest_left": 0, "forest_columns": 99, "boosted_columns": -5, "neighbour_success": 7}[field]

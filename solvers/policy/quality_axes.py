@@ -1,0 +1,63 @@
+"""Axes of an embedding along which classifiers are good or bad: where their answers have no classes, and little but the
+embedding tells items apart, those along which rows differ most may miss what matters.
+
+A ridge regression of how good each classifier's answers are is linear in the embedding, and so is an axis like any
+other. What rows to learn from show along it comes from the regression that had not seen their fold, as all that nodes
+learn from does; of new items it is the mean of these regressions.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from models.arrays import Floats, Int64s, Singles
+from models.columns import FARTHEST
+from solvers.policy.embedding_axes import EmbeddingAxes
+from solvers.policy.sensors import Sensors
+
+STRENGTHS = np.geomspace(1e-2, 1e4, 13)
+"""Ridge penalties to choose from, for each classifier, as multiples of a direction's mean sum of squares."""
+
+
+def with_quality_axes(
+    sensors: Sensors, cells: Floats, embeddings: Singles, quality: Floats, folds: Int64s
+) -> tuple[Sensors, Floats]:
+    """Add an axis for each classifier to what is known of items from the start.
+
+    cells: (n, D); embeddings: (n, d); quality: (n, M); folds: (n,), below K. Gives the sensors, and cells (n, D + M).
+    O(K n d min(n, d)).
+    """
+    known = sensors.embedding
+    assert known is not None
+    centred = known.centred(embeddings)
+    shown, axes = np.empty(quality.shape), np.zeros((embeddings.shape[1], quality.shape[1]))
+    for part in range(int(folds.max()) + 1):
+        seen = folds != part
+        own = ridge(centred[seen], quality[seen])
+        shown[~seen] = np.clip(centred[~seen] @ own, -FARTHEST, FARTHEST)
+        axes += own / (int(folds.max()) + 1)
+    more = np.full(quality.shape[1], len(sensors.names), dtype=np.int32)
+    grown = replace(
+        sensors,
+        owners=np.append(sensors.owners, more),
+        labelled=np.append(sensors.labelled, np.zeros(len(more), dtype=np.bool_)),
+        embedding=EmbeddingAxes(known.centre, np.concatenate([known.axes, axes], axis=1).astype(np.float32)),
+    )
+    return grown, np.concatenate([cells, shown], axis=1)
+
+
+def ridge(inputs: Floats, targets: Floats) -> Floats:
+    """Regress targets, (n, M), on inputs, (n, d), each with the penalty that errs least, in squares, on rows left out
+    one by one: weights (d, M). O(n d min(n, d))."""
+    centred, off = inputs - inputs.mean(axis=0), targets - targets.mean(axis=0)
+    left, spread, axes = np.linalg.svd(centred, full_matrices=False)
+    squares, along = spread**2, left.T @ off
+    best, weights = np.full(targets.shape[1], np.inf), np.zeros((inputs.shape[1], targets.shape[1]))
+    for strength in (STRENGTHS * max(float(squares.mean()), 1e-300)).tolist():
+        kept = squares / (squares + strength)
+        leverage = (left**2) @ kept + 1 / len(left)
+        missed = ((off - left @ (kept[:, None] * along)) / np.maximum(1 - leverage, 1e-9)[:, None]) ** 2
+        better = missed.sum(axis=0) < best
+        own = axes.T @ ((spread / (squares + strength))[:, None] * along)
+        best, weights = np.where(better, missed.sum(axis=0), best), np.where(better, own, weights)
+    return weights

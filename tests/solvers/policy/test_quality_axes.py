@@ -1,0 +1,96 @@
+"""Axes of quality: the penalty that leaving rows out chooses; no row meets what its own answers taught."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import LeaveOneOut, cross_val_predict
+
+from models import Trace, TraceSpec, dataset_from_columns
+from models.policy import PolicyOptions, PolicyTarget
+from solvers import Run
+from solvers.policy import fit
+from solvers.policy.classifier_training import cut
+from solvers.policy.quality_axes import STRENGTHS, ridge, with_quality_axes
+from solvers.policy.sensors import Sensors
+
+
+def hidden(rows: int, seed: int, *, useless: bool = False, dimensions: int = 40) -> Trace:
+    """Draw two classifiers one of which is right where the other is not, as a direction tells along which embeddings
+    differ least; useless: as nothing tells."""
+    rng = np.random.default_rng(seed)
+    embeddings = rng.normal(size=(rows, dimensions)) * np.geomspace(5, 1, dimensions)
+    side = rng.random(rows) < 0.5 if useless else embeddings[:, -1] > 0
+    right = np.column_stack([rng.random(rows) < np.where(own, 0.9, 0.3) for own in (side, ~side)]).astype(np.float64)
+    classifiers = [{"name": f"m{m}", "cost": 1.0, "quality": f"m{m}"} for m in range(2)]
+    spec = TraceSpec.model_validate({"kind": "trace", "unit": "USD", "classifiers": classifiers})
+    made = dataset_from_columns(spec, {f"m{m}": right[:, m] for m in range(2)}, embeddings.astype(np.float32))
+    assert isinstance(made, Trace)
+    return made
+
+
+def with_axes(dataset: Trace, folds: int = 4) -> tuple[Sensors, Any, Any]:
+    sensors = Sensors.of(dataset, embeds=True)
+    parts = cut(dataset.labels, folds, np.random.default_rng(0))
+    cells = sensors.cells(dataset)
+    return *with_quality_axes(sensors, cells, dataset.embeddings, dataset.quality, parts), parts
+
+
+@pytest.mark.parametrize("shape", [(30, 4), (12, 20)])
+def test_each_target_has_the_penalty_that_misses_rows_left_out_the_least(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(sum(shape))
+    inputs = rng.normal(size=shape)
+    targets = np.column_stack((inputs[:, 0] + 0.1 * rng.normal(size=shape[0]), rng.normal(size=shape[0])))
+    off = inputs - inputs.mean(axis=0)
+    unit = (np.linalg.svd(off, compute_uv=False) ** 2).mean()
+    for column, found in zip(targets.T, ridge(inputs, targets).T, strict=True):
+        models = [Ridge(alpha=strength * unit) for strength in STRENGTHS]
+        missed = [((cross_val_predict(m, inputs, column, cv=LeaveOneOut()) - column) ** 2).sum() for m in models]
+        oracle = models[int(np.argmin(missed))].fit(inputs, column)
+        assert found == pytest.approx(oracle.coef_, abs=0.02)
+
+
+def test_what_matters_is_seen_where_other_directions_differ_more() -> None:
+    fresh = hidden(3000, 1)
+    sensors, _, _ = with_axes(hidden(600, 0))
+    shown = sensors.cells(fresh)[:, -2:]
+    for m in range(2):
+        assert abs(np.corrcoef(shown[:, m], fresh.embeddings[:, -1])[0, 1]) > 0.8
+
+
+def test_no_row_shows_what_its_own_answers_taught() -> None:
+    dataset = hidden(300, 0, useless=True, dimensions=200)
+    _, cells, parts = with_axes(dataset)
+    changed = dataset.quality.copy()
+    changed[parts == 1] = 1 - changed[parts == 1]
+    sensors = Sensors.of(dataset, embeds=True)
+    _, other = with_quality_axes(sensors, sensors.cells(dataset), dataset.embeddings, changed, parts)
+    assert np.array_equal(other[parts == 1], cells[parts == 1])
+    assert not np.array_equal(other[parts == 0], cells[parts == 0])
+
+
+def test_a_new_item_shows_the_mean_of_what_the_folds_taught() -> None:
+    dataset = hidden(200, 0)
+    sensors, cells, parts = with_axes(dataset)
+    said = sensors.cells(dataset)
+    assert said.shape == cells.shape
+    assert said[:, :-2] == pytest.approx(cells[:, :-2])
+    assert sensors.embedding is not None
+    centred = dataset.embeddings - dataset.embeddings.mean(axis=0)
+    mean = np.mean([ridge(centred[parts != k], dataset.quality[parts != k]) for k in range(4)], axis=0)
+    assert said[:, -2:] == pytest.approx(centred @ mean, abs=1e-4)
+
+
+@pytest.mark.parametrize("coordinate", [0.0, 3e38])
+def test_rows_that_are_all_alike_show_nothing(coordinate: float) -> None:
+    embeddings = np.full((60, 8), coordinate, dtype=np.float32)
+    assert not ridge(embeddings.clip(-1e6, 1e6).astype(np.float64), np.random.default_rng(0).random((60, 2))).any()
+
+
+def test_a_policy_sends_items_to_who_is_right_about_them() -> None:
+    dataset, fresh = hidden(700, 2), hidden(2000, 3)
+    options = PolicyOptions(trees=16, depth=3, folds=3, tradeoffs=(0.0,), embeddings=True)
+    plan = fit(dataset, options, np.random.default_rng(0), Run()).plan
+    labels = plan.run(plan.cells_of(fresh), [str(row) for row in range(fresh.rows)], PolicyTarget(budget=1.0)).labels
+    assert fresh.quality[np.arange(fresh.rows), labels].mean() > 0.8
