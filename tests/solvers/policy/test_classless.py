@@ -382,7 +382,7 @@ def test_there_is_no_answer_before_something_was_bought() -> None:
             {CHEAP: None},
             "acquired.cheap: must be its confidence, a number, for its answers have no classes; it is null",
         ),
-        ({CHEAP: "yes"}, "acquired.cheap: must be its confidence, a number, .* it is 'yes'"),
+        ({CHEAP: "yes"}, 'acquired.cheap: must be its confidence, a number, .* it is "yes"'),
         ({CHEAP: {"label": "yes", "confidence": 0.5}}, "acquired.cheap: must be its confidence"),
         ({CHEAP: 7.0}, "acquired.cheap: has the confidence 7, the dataset's were from 0.2 to 0.9"),
         ({STRONG: 0.5}, "acquired.strong: must be null, for the dataset had no confidence of it; it is 0.5"),
