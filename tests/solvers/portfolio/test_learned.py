@@ -17,7 +17,7 @@ from solvers.portfolio import PortfolioPlan, fit
 from solvers.portfolio.baselines import by_values
 from solvers.portfolio.learned import cross_fit, regressions
 from solvers.portfolio.learned.embedding import FARTHEST, Embedding
-from solvers.portfolio.learned.forest import RandomForest
+from solvers.portfolio.learned.forest import ROOM, RandomForest
 from solvers.portfolio.learned.mixture import Mixture
 from solvers.portfolio.shadow_prices import ShadowPrices, each_best, lots_of
 
@@ -241,6 +241,12 @@ def test_a_forest_in_arrays_says_what_scikit_learn_says() -> None:
     asked = drawn(1, 300)[0]
     assert own.estimate(asked) == pytest.approx(theirs.predict(asked), abs=1e-6)
     assert own.estimate(asked[:7]) == pytest.approx(own.estimate(asked)[:7], abs=1e-6)
+
+
+def test_trees_of_many_classifiers_are_smaller_so_that_a_forest_has_room() -> None:
+    rng = np.random.default_rng(0)
+    forest = RandomForest.fit(rng.normal(size=(600, 12)).astype(np.float32), rng.random((600, 200)), 0)
+    assert ROOM // 2 < forest.values.size + 3 * len(forest.columns) <= ROOM
 
 
 def test_neighbours_are_the_nearest_and_fewer_rows_than_that_are_all() -> None:
