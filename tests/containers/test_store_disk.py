@@ -61,6 +61,7 @@ def small_disk(house: House) -> Iterator[None]:
         mounts = ["--volume", f"{volume}:/data", "--volume", f"{ROOT}/deploy/redis.conf:/etc/valkey/valkey.conf:ro"]
         as_composed = ["--restart", store["restart"], "--user", store["user"], "--read-only", *network, *mounts]
         docker("run", "--detach", "--name", SMALL, *as_composed, store["image"], *store["command"])
+        wait_for(_has_loaded, 60, "the store does not answer")  # a server may not have seen yet that it was away
         yield
     finally:
         with suppress(AssertionError):  # it was never started
@@ -71,6 +72,13 @@ def small_disk(house: House) -> Iterator[None]:
         docker("volume", "rm", volume)
         docker("start", house.container("redis"))
         house.wait_until_ready()
+
+
+def _has_loaded() -> bool:
+    """Tell whether the store on the small disk answers."""
+    with suppress(AssertionError):  # it is not there yet
+        return "PONG" in docker("exec", SMALL, "valkey-cli", "ping")
+    return False
 
 
 @contextmanager
