@@ -20,6 +20,7 @@ module                   what of the paper
 ``node_features``        what a node decides by; ``node_policies`` what it learned
 ``regression``           a learner: advantages by boosted trees; ``filter_tree`` another (Equation 8)
 ``classless``            (ours) answers without classes, of which one is taken; ``fixed_points`` beside the learned ones
+``fixed_ways``           (ours) the same sensors for all items, where nothing learned is surely better
 ``subsets``              groups of sensors (Algorithm 2, Equation 12), compared by ``subset_scores``
 ``growth``               (ours) a DAG of the sets that are worth coming to, by ``growth_scores``; ``travelled`` what
                          of it is kept; ``states`` grown or enumerated

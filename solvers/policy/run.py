@@ -53,12 +53,18 @@ def run(plan: PolicyPlan, query: PolicyQuery, *, left: float, without: frozenset
                 lost.add(one.name)
                 in_vain += costs[one.name] if one.is_paid or one.error is None else 0.0
                 reasons += [f"{one.name}: {why}"] if why else []
+    return _answer(plan, query.model_copy(update={"acquired": acquired}), so_far, reasons, left)
+
+
+def _answer(plan: PolicyPlan, query: PolicyQuery, so_far: SoFar, reasons: list[str], left: float) -> RunAnswer:
+    """Answer by what was acquired, and say what it lacked, for these reasons too; raises EndpointFailed, or RunTimeout,
+    if a sensor was wanted and none could be had."""
     why_less = "; ".join(dict.fromkeys(filter(None, (so_far.failures, *reasons)))) or None
-    if why_less is not None and not acquired:
+    if why_less is not None and not query.acquired:
         if plan.classless and any(one.label is not None for one in so_far.heard):
             return so_far.most_confident(left, "; ".join(dict.fromkeys(reasons)))
         raise no_answer(left, why_less)
-    decided = plan.stop(query.model_copy(update={"acquired": acquired}))
+    decided = plan.stop(query)
     if isinstance(decided, AnswerDecision):
         heard = next(one for one in so_far.heard if one.name == decided.answer and one.error is None)
         return replace(taken(heard, why_less), confidence=decided.quality)
