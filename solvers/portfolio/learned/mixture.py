@@ -51,7 +51,7 @@ class Mixture:
 def _weights(said: Sequence[Floats], true: Floats) -> Floats:
     """Weigh what was said, (n, m) each, so that it comes nearest to the truth; alike, where nothing of it helps.
 
-    >>> _weights([np.array([[0.5], [-0.5]]), np.array([[0.0], [0.0]])], np.array([[0.25], [-0.25]])).tolist()
+    >>> _weights([np.array([[0.5], [-0.5]]), np.array([[0.0], [0.0]])], np.array([[0.25], [-0.25]])).round(9).tolist()
     [0.5, 0.0]
     """
     from scipy.optimize import nnls

@@ -211,7 +211,7 @@ def test_a_signal_from_the_terminal_does_not_stop_the_keeper(number: signal.Sign
         write(server)
         keeper = one(folder, KEEPER)
         keeper.send_signal(number)
-        wait_for(lambda: answers(server), 10)
+        wait_for(lambda: answers(server), 30)
         assert keeper.is_running()
         assert os.getsid(keeper.pid) != os.getsid(0)
 
