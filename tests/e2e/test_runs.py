@@ -1101,6 +1101,8 @@ def decided_without(server: Server) -> Iterator[dict[str, Any]]:
     vector = trace_table()[2][0].tolist()
     yield server.client.get("/v1/cascades/digits/decision").json()
     yield server.client.get("/v1/cascades/digits/decision?max_cost=1000").json()
+    items = server.client.get("/v1/decisions?name=digits&budget=1000").json()["items"]
+    yield next(item["decision"] for item in items if item["artifact"]["solver"] == "cascade")
     yield server.client.post("/v1/policies/digits/steps", json={"item": "a", "tradeoff": 0.0}).json()
     asked = {"budget": {"fraction": 1.0}}
     yield server.client.post("/v1/portfolios/digits/route", json={"query": vector, **asked}).json()
