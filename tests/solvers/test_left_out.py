@@ -1,5 +1,6 @@
 """What cannot be had is left out of decisions: the best of the others is taken, held against a look at all of them."""
 
+from dataclasses import fields, replace
 from itertools import combinations
 from typing import Any
 
@@ -16,6 +17,7 @@ from models.policy import Answer, PolicyOptions, PolicyQuery
 from models.portfolio import AssignmentOptions, Budget, RouteBudget, RouteQuery
 from models.portfolio_constraints import LimitedOptions
 from solvers import SOLVERS, Run
+from solvers.cascade.frontier.contents import FrontierContents
 from solvers.index.costs import evaluate
 from solvers.portfolio.knapsack import assign, assign_min
 from tests.support.subjects import SAMPLES, dataset
@@ -33,6 +35,7 @@ def subsets(names: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [some for size in range(1, len(names)) for some in combinations(names, size)]
 
 
+BARE_FRONTIER = FrontierContents()
 CASCADE = build("cascade", CascadeOptions(target_precision=0.9))
 
 
@@ -73,6 +76,14 @@ def test_a_cascade_within_a_cost_calls_only_the_others_and_costs_no_more() -> No
             likely = SOLVERS["cascade"].estimates(plan, CASCADE.summary, CascadeQuery(max_cost=most), decision)
             assert likely.cost <= most
             assert likely.accuracy is not None
+
+
+def test_a_cascade_that_has_no_frontier_says_so_whatever_is_left_out() -> None:
+    frontier = {each.name: getattr(BARE_FRONTIER, each.name) for each in fields(FrontierContents)}
+    plan = replace(CASCADE.plan, **frontier)
+    for without in ((), ("fast",)):
+        with pytest.raises(InvalidRequest, match="has no frontier, for an older version built it"):
+            plan.decide(CascadeQuery(max_cost=5.0, without=without))
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 1.0])
