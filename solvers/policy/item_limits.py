@@ -16,11 +16,11 @@ from solvers.policy.sensor_times import times_of_sets
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemLimits:
-    """What sets of sensors cost and take, and what they may. members: (S, M); costs, times: (M,), times (0,) where they
-    are not known; fetches: (M,); set_costs, set_times: (S,); budgets, deadlines: (P,) what no item exceeds under each
-    point, infinite without; points: of trade-offs, hard budgets and deadlines, the places of each;
-    are_costs: whether every set takes as long as it costs; must_begin: whether something has to answer, so that what
-    was learned for a larger limit, which may begin with what is barred, decides nothing."""
+    """What sets of sensors cost and take, and what they may. sensors: M names; members: (S, M); costs, times: (M,),
+    times (0,) where they are not known; fetches: (M,); set_costs, set_times: (S,); budgets, deadlines: (P,) what no
+    item exceeds under each point, infinite without; points: of trade-offs, hard budgets and deadlines, the places of
+    each; are_costs: whether every set takes as long as it costs; must_begin: whether something has to answer, so that
+    what was learned for a larger limit, which may begin with what is barred, decides nothing."""
 
     sensors: tuple[str, ...]
     members: Bools
