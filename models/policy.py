@@ -185,6 +185,11 @@ class PolicyTarget(Value):
             )
         return self
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What must not be acquired."""
+        return self.without
+
 
 class PolicyQuery(Sent, PolicyTarget):
     """What is known of an item."""
@@ -209,6 +214,11 @@ class PolicyQuery(Sent, PolicyTarget):
         "a list of these; of a classifier its label, [label, confidence] or {label, confidence}; where answers have no "
         "classes its confidence, or null if the dataset has none of it",
     )
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What must not be acquired: what was before it failed is known, and as good as ever."""
+        return tuple(name for name in self.without if name not in self.acquired)
 
 
 class AcquireDecision(Value):

@@ -42,8 +42,8 @@ def wilson(rate: N, trials: N, z: float = Z_95) -> tuple[N, N]:
 
 
 def standard_error(rate: N, trials: N | int) -> N:
-    """Say how far success rates are usually off, one or (n,): by the rate with one success and one failure more, for
-    what always succeeded may yet fail (Agresti, Coull, 1998).
+    """Say how far success rates are usually off, one or (n,): by the rate with one success and one failure more
+    (Laplace's rule of succession), for what always succeeded may yet fail.
 
     >>> standard_error(0.5, 100), round(standard_error(1.0, 98), 3)
     (0.05, 0.01)

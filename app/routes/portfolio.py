@@ -39,12 +39,13 @@ from app.routes.forms import read_form, refuse_other_sites, room_on_disk
 from app.routes.runs import tools_of, unless_gone
 from app.routes.subject import Limits, Subject
 from app.running.embedding import Unembedded, embed, embedder_of, refuse_unless_affordable, vectors_of
-from app.running.runs import among_the_others, tariff
+from app.running.runs import LEAST_S, assign_among_others, tariff
 from app.serving.answers import LookUp, counted, encode, facts_of, out_of_order, refusals_counted
 from app.serving.catalog import Live
 from app.serving.pacing import Single, paced
 from app.store.query_tables import PARQUET, WRITERS, read_query_table
 from app.store.table_types import PARQUET_TYPES
+from models.errors import Infeasible, InvalidRequest
 from models.portfolio import (
     AssignmentOptions,
     AssignmentReply,
@@ -62,8 +63,8 @@ from solvers.portfolio import PortfolioPlan, solver
 
 router = APIRouter(prefix="/v1/portfolios", tags=["portfolio"])
 PortfolioName = Annotated[str, path_name("digits-moved")]
-SHARE, LEAST_S, TRYING = 0.8, 0.1, 0.2
-"""The programme may take this share of the server's limit, less what came before it, and at least so many seconds.
+SHARE, TRYING = 0.8, 0.2
+"""The programme may take this share of the server's limit, less what came before it, and at least ``LEAST_S``.
 TRYING: the share in which it is found out, before texts are embedded, whether their limits can be kept at all."""
 WITH_NPY = f"with a body of {NPY}, Parquet or a form only: "
 MOST_PARTS, MOST_PART_BYTES = 64, 2**22
@@ -229,9 +230,9 @@ def _assign(
     """Assign a batch of embeddings, and write the reply; off the event loop. more: what it says beside."""
     started = monotonic()
     with counted(live, context.metrics):
-        estimates = among_the_others(live.plan, live.plan.estimate(vectors), frozenset(more["open_circuits"]))
+        estimates = live.plan.estimate(vectors)
         left = max(SHARE * context.settings.solve_timeout_s - read_s - (monotonic() - started), LEAST_S)
-        assignment = live.plan.assign(estimates, options, left)
+        assignment = assign_among_others(live.plan, estimates, options, left, more["open_circuits"])
         context.metrics.gap.observe(assignment.gap)
         if assignment.budget is not None:
             context.metrics.spent.observe(assignment.cost / assignment.budget if assignment.budget else 0.0)
@@ -279,13 +280,22 @@ async def route(
         (vector,), more["embedding"] = await _embedded(http, context, live, (request.text,), "text")
         request = request.model_copy(update={"query": vector})
     failing = out_of_order(live, context.caller.open_circuits())
-    if set(live.plan.classifiers) - {*request.without, *failing}:
-        request = request.model_copy(update={"without": (*request.without, *failing)})
+    request = _without(live.plan, request, failing)
     with counted(live, context.metrics):
         decision, state = await _routed(live, request, context)
     facts = {**facts_of(live, request, decision), "open_circuits": failing}
     said = encode(decision, live, budget_pacing=state, **facts, **more)
     return Response(said, media_type="application/json")
+
+
+def _without(plan: PortfolioPlan, request: RouteRequest, failing: tuple[str, ...]) -> RouteRequest:
+    """Leave out what is out of order, too, unless nothing else is left within the budget."""
+    fewer = request.model_copy(update={"without": (*request.without, *failing)})
+    try:
+        plan.among(fewer)
+    except (Infeasible, InvalidRequest):  # what is wrong with the query itself is said of it alone
+        return request
+    return fewer
 
 
 def _route_at_once(live: Live[PortfolioPlan], request: RouteRequest) -> bytes | None:

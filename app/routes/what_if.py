@@ -49,12 +49,13 @@ def router_for(subjects: Mapping[str, Subject]) -> APIRouter:
             raise UnknownArtifact(f"there is no artifact called {name!r} of any solver")
         given = {"size": size, "budget": budget, "deadline": deadline, "min_accuracy": min_accuracy}
         limits = {key: value for key, value in given.items() if value is not None}
-        return DecisionsReply(items=tuple(_asked(live, subjects[live.ref.solver], limits) for live in lives))
+        failing = context.caller.open_circuits()
+        return DecisionsReply(items=tuple(_asked(live, subjects[live.ref.solver], limits, failing) for live in lives))
 
     return router
 
 
-def _asked(live: Live[Any], subject: Subject, limits: Limits) -> SideBySide:
+def _asked(live: Live[Any], subject: Subject, limits: Limits, open_circuits: frozenset[str]) -> SideBySide:
     decision, refusal = None, None
     meant = subject.limits - subject.senseless(live.plan)
     try:
@@ -62,7 +63,7 @@ def _asked(live: Live[Any], subject: Subject, limits: Limits) -> SideBySide:
         if isinstance(query, str):
             refusal = query
         else:
-            decision = orjson.loads(decided(live, query))
+            decision = orjson.loads(decided(live, query, open_circuits))
             del decision["artifact"]
     except ValidationError as error:
         refusal = str(InvalidRequest.of(error))

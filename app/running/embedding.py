@@ -66,6 +66,7 @@ def refuse_unless_affordable(plan: PortfolioPlan, query: RouteQuery) -> None:
     """Raise what refuses a query before its text is embedded: Infeasible, or InvalidRequest."""
     plan.budget_of(query)
     plan.own_costs(query)
+    plan.among(query)
 
 
 def vectors_of(made: Sequence[Embedded | Unembedded]) -> list[tuple[float, ...]]:

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -25,12 +26,17 @@ from app.running.start import (
 from app.serving.answers import facts_of
 from app.serving.catalog import Live
 from models.arrays import Floats
-from models.errors import Fault, InvalidRequest, ParsimonyError
+from models.errors import Fault, Infeasible, InvalidRequest, ParsimonyError
+from models.portfolio import Assignment, AssignmentOptions
+from models.portfolio_constraints import ConstrainedAssignment
 from models.run import FailedRun, Run, RunItem, RunLimits, RunReply, RunStep
 from models.units import seconds_in
 from solvers.policy import PolicyPlan
 from solvers.portfolio import PortfolioPlan
 from solvers.portfolio import run as portfolio_run
+
+LEAST_S = 0.1
+"""Seconds that an assignment gets, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,16 +193,26 @@ async def assign(
     Raises Infeasible.
     """
     plan, options = live.plan, batch_options(limits)
-    hopeful = among_the_others(plan, estimates, without)
-    assignment = await asyncio.to_thread(plan.assign, hopeful, options, tools.settings.solve_timeout_s)
+    assignment = await asyncio.to_thread(
+        assign_among_others, plan, estimates, options, tools.settings.solve_timeout_s, without
+    )
     per_item = max((assignment.budget or 0.0) / len(estimates), plan.cheapest)
     return Assigned(assignment.assignments, per_item, facts_of(live, options, assignment))
 
 
-def among_the_others(plan: PortfolioPlan, estimates: Floats, without: frozenset[str]) -> Floats:
-    """Estimate those that must not be called as if they were always wrong, (n, m), unless all are such."""
+def assign_among_others(
+    plan: PortfolioPlan, estimates: Floats, options: AssignmentOptions, time_limit_s: float, without: Collection[str]
+) -> Assignment | ConstrainedAssignment:
+    """Assign items to those that may be called; where these alone cannot keep the limits, to as few others as need be,
+    as if these were always wrong. Raises what ``assign`` does."""
     down = np.array([name in without for name in plan.classifiers])
-    return np.where(down & ~down.all(), 0.0, estimates)
+    if not down.any() or down.all():
+        return plan.assign(estimates, options, time_limit_s)
+    ends_at = time.monotonic() + time_limit_s
+    with suppress(Infeasible, InvalidRequest):  # what is wrong with the limits themselves is said of them alone
+        return plan.assign(estimates, options, time_limit_s, ~down)
+    left = max(ends_at - time.monotonic(), LEAST_S)
+    return plan.assign(np.where(down, 0.0, estimates), options, left)
 
 
 async def run_assigned(

@@ -109,9 +109,9 @@ class CascadePlan(CascadeContents):
         return (self._choice_without(query.without) if query.without else self._choice).choose(query)
 
     def _choice_without(self, left_out: Sequence[str]) -> Choice:
-        """Give the choice among the points that call none of these; raises Infeasible if there is none."""
+        """Give the choice among the points that call none of these; raises Infeasible if all call some."""
         among = ~_any_called(self.point_names, self.point_members, self.point_offsets, left_out)
-        if not among.any():
+        if len(among) and not among.any():
             raise Infeasible(f"every cascade calls {' or '.join(left_out)}")
         return Choice(self, among)
 

@@ -84,10 +84,10 @@ class PipelinePlan(PipelineContents):
         the most right answers. Raises Infeasible, with what comes nearest. O(s) for s configurations.
         """
         cost, accuracy, coverage = query.most, query.min_accuracy, query.min_coverage
-        can_be_had = self._without(query.without)
+        if cost is None and accuracy is None and coverage is None and not query.without:
+            return self._decision(self._usual, USUAL)
+        can_be_had = self._without(query.without) if query.without else True
         if cost is None and accuracy is None and coverage is None:
-            if not query.without:
-                return self._decision(self._usual, USUAL)
             right = np.where(can_be_had, self.validated[:, 0] * self.validated[:, 1], -1.0)
             return self._decision(int(right.argmax()), USUAL)
         within = len(self.tested) if cost is None else int(self._costs.searchsorted(cost, side="right"))

@@ -16,11 +16,11 @@ from solvers.policy.sensor_times import times_of_sets
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemLimits:
-    """What sets of sensors cost and take, and what they may. members: (S, M); costs, times: (M,), times (0,) where they
-    are not known; fetches: (M,); set_costs, set_times: (S,); budgets, deadlines: (P,) what no item exceeds under each
-    point, infinite without; points: of trade-offs, hard budgets and deadlines, the places of each;
-    are_costs: whether every set takes as long as it costs; must_begin: whether something has to answer, so that what
-    was learned for a larger limit, which may begin with what is barred, decides nothing."""
+    """What sets of sensors cost and take, and what they may. sensors: M names; members: (S, M); costs, times: (M,),
+    times (0,) where they are not known; fetches: (M,); set_costs, set_times: (S,); budgets, deadlines: (P,) what no
+    item exceeds under each point, infinite without; points: of trade-offs, hard budgets and deadlines, the places of
+    each; are_costs: whether every set takes as long as it costs; must_begin: whether something has to answer, so that
+    what was learned for a larger limit, which may begin with what is barred, decides nothing."""
 
     sensors: tuple[str, ...]
     members: Bools
@@ -73,7 +73,7 @@ class ItemLimits:
         asked for or the point's, (A,), with what is known beside, (M,), paid for; None if there is no limit."""
         budget, deadline = self.asked(target)
         budget, deadline = min(float(self.budgets[point]), budget), min(float(self.deadlines[point]), deadline)
-        lacking = self.lacking(targets, target, known) if target.without else None
+        lacking = self.lacking(targets, target) if target.left_out else None
         if budget == deadline == np.inf:
             return lacking
         costs, times = self.set_costs[targets], self.set_times[targets]
@@ -83,10 +83,9 @@ class ItemLimits:
         barred = beyond(costs, budget) | beyond(times, deadline)
         return barred if lacking is None else barred | lacking
 
-    def lacking(self, targets: Int32s, target: PolicyTarget, known: Bools | None = None) -> Bools:
-        """Tell which nodes, (A,), need what is left out and not known yet, (A,)."""
-        left_out = np.isin(self.sensors, target.without)
-        return np.asarray((self.members[targets] & (left_out if known is None else left_out & ~known)).any(axis=1))
+    def lacking(self, targets: Int32s, target: PolicyTarget) -> Bools:
+        """Tell which nodes, (A,), need what is left out, (A,)."""
+        return np.asarray((self.members[targets] & np.isin(self.sensors, target.left_out)).any(axis=1))
 
     def are_beyond(self, targets: Int32s, target: PolicyTarget) -> Bools:
         """Tell which nodes, (A,), no item may reach within the limits that are asked for, (A,)."""
@@ -96,7 +95,7 @@ class ItemLimits:
 
     def bars(self, point: int, target: PolicyTarget) -> bool:
         """Tell whether limits asked for, or what is left out, may bar what a point does where it was measured."""
-        if target.without:
+        if target.left_out:
             return True
         budget, deadline = self.asked(target)
         most_cost = min(float(self.budgets[point]), float(self.set_costs.max()))

@@ -72,11 +72,11 @@ class PolicyPoints(PolicyContents):
         if target.deadline is not None and bool(beyond(fastest, target.deadline)):
             took = f"the fastest that is ever asked takes up to {fastest:.4g} {self.time_unit}"
             raise Infeasible(f"{took}; the deadline is {target.deadline:g}")
-        if target.without and bool(self._limits.lacking(firsts, target).all()):
-            raise Infeasible(f"nothing that answers is left without {', '.join(target.without)}")
+        if target.left_out and bool(self._limits.lacking(firsts, target).all()):
+            raise Infeasible(f"nothing that answers is left without {', '.join(target.left_out)}")
         able = ~self._limits.are_beyond(firsts, target)
-        if not able.any() and target.without:
-            raise Infeasible(f"nothing that answers is within the limits without {', '.join(target.without)}")
+        if not able.any() and target.left_out:
+            raise Infeasible(f"nothing that answers is within the limits without {', '.join(target.left_out)}")
         if not able.any():
             within = f"the hard budget of {target.hard_budget:g} and the deadline of {target.deadline:g}"
             raise Infeasible(f"nothing that answers is within both {within}")

@@ -17,6 +17,8 @@ from solvers.policy.sensors import Sensors
 
 STRENGTHS = np.geomspace(1e-2, 1e4, 13)
 """Ridge penalties to choose from, for each classifier, as multiples of a direction's mean sum of squares."""
+LEAST_SQUARES = 1e-10
+"""That sum counts for at least so much: along what hardly differs weights would be beyond what a plan may hold."""
 
 
 def with_quality_axes(
@@ -53,7 +55,7 @@ def ridge(inputs: Floats, targets: Floats) -> Floats:
     left, spread, axes = np.linalg.svd(centred, full_matrices=False)
     squares, along = spread**2, left.T @ off
     best, weights = np.full(targets.shape[1], np.inf), np.zeros((inputs.shape[1], targets.shape[1]))
-    for strength in (STRENGTHS * max(float(squares.mean()), 1e-300)).tolist():
+    for strength in (STRENGTHS * max(float(squares.mean()), LEAST_SQUARES)).tolist():
         kept = squares / (squares + strength)
         leverage = (left**2) @ kept + 1 / len(left)
         missed = ((off - left @ (kept[:, None] * along)) / np.maximum(1 - leverage, 1e-9)[:, None]) ** 2

@@ -82,7 +82,7 @@ def _wanted(plan: PolicyPlan, query: PolicyQuery) -> tuple[str, ...]:
 
 def _instead(plan: PolicyPlan, query: PolicyQuery, lost: set[str]) -> tuple[str, ...]:
     """Give what to acquire where sensors are lost; none to stop."""
-    left_out = tuple(name for name in plan.sensors if name in lost and name not in query.acquired)
+    left_out = tuple(name for name in plan.sensors if name in lost)
     try:
         return _wanted(plan, query.model_copy(update={"without": left_out}))
     except Infeasible:

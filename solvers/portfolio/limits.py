@@ -103,6 +103,13 @@ def assign_limited(
     return Within(solution.choice, cost, solution.gap, tuple(_price(*each) for each in priced))
 
 
+def barring(request: LimitedOptions, barred: Sequence[str]) -> LimitedOptions:
+    """Let classifiers answer nothing, whatever else limits them."""
+    limits = {name: request.classifiers.get(name, ClassifierLimits(at_most=0)) for name in barred}
+    none = {name: each.model_copy(update={"at_most": 0}) for name, each in limits.items()}
+    return request.model_copy(update={"classifiers": {**request.classifiers, **none}})
+
+
 def without_floors(request: LimitedOptions) -> LimitedOptions:
     """Leave out what depends on estimates: what then cannot be kept cannot be kept whatever these are."""
     groups = request.groups

@@ -31,6 +31,7 @@ from solvers.portfolio.limits import (
     Batch,
     Within,
     assign_limited,
+    barring,
     matrix_of,
     refuse_strangers,
     total_of,
@@ -88,7 +89,8 @@ class PortfolioPlan(HeldOutCurve):
     def decide(self, query: RouteQuery) -> RouteDecision:
         """Route a single query: the classifier whose estimate, less the price of its cost, is the highest.
 
-        Raises Infeasible, with the numbers, if not even the cheapest classifier is within the budget.
+        Raises Infeasible, with the numbers, if not even the cheapest classifier that is not left out is within the
+        budget.
         """
         budget, costs = self.budget_of(query), self.own_costs(query)
         estimates, lot, among = self.estimate_one(query.query), self.lot_of(query), self.among(query)
@@ -96,13 +98,18 @@ class PortfolioPlan(HeldOutCurve):
 
     def among(self, query: RouteQuery) -> Bools | None:
         """Tell which classifiers are not left out, (m,); None: all. Raises InvalidRequest for names that are none of
-        them, Infeasible if nothing is left."""
+        them, Infeasible if nothing is left, or nothing within the budget."""
         if not query.without:
             return None
         refuse_unknown(query.without, self.classifiers)
         able = ~np.isin(self.classifiers, query.without)
         if not able.any():
             raise Infeasible("no classifier is left: all are left out")
+        least, given = self.embedding_cost + float(self.costs[able].min()), self._given(query)
+        if given < least * (1 - ROUNDING):
+            raise Infeasible(
+                f"the cheapest that is not left out costs {least:g} {self.unit} a query, the budget is {given:g}"
+            )
         return able
 
     def own_costs(self, query: RouteQuery) -> Floats | None:
@@ -178,9 +185,7 @@ class PortfolioPlan(HeldOutCurve):
     def budget_of(self, query: RouteQuery) -> float:
         """Give what a query may cost on average; raises Infeasible if that is less than the cheapest costs, or than the
         accuracy asked for needs."""
-        budget, given = query.budget, np.inf
-        if budget is not None:
-            given = budget.per_query if budget.per_query is not None else (budget.fraction or 0.0) * self.dearest
+        given = self._given(query)
         if query.min_accuracy is not None:
             return self._least_budget("route", query.min_accuracy, given)
         if given < self.cheapest * (1 - ROUNDING):
@@ -189,14 +194,26 @@ class PortfolioPlan(HeldOutCurve):
             )
         return given
 
+    def _given(self, query: RouteQuery) -> float:
+        """Say what a query may cost on average; infinite where an accuracy alone is asked for."""
+        budget = query.budget
+        if budget is None:
+            return np.inf
+        return budget.per_query if budget.per_query is not None else (budget.fraction or 0.0) * self.dearest
+
     def assign(
-        self, estimates: Floats, options: AssignmentOptions, time_limit_s: float | None = None
+        self,
+        estimates: Floats,
+        options: AssignmentOptions,
+        time_limit_s: float | None = None,
+        among: Bools | None = None,
     ) -> Assignment | ConstrainedAssignment:
         """Assign a batch by its estimates, (n, m), so that these add up to the most within the budget, or as
         ``limits`` does within several. What queries cost is as given, or what their sizes say, else the means.
 
         Raises Infeasible, with the cost of the cheapest assignment, if the budget is below it. After time_limit_s, or
-        the options' own limit, the best assignment so far is the answer, with what is proved of it.
+        the options' own limit, the best assignment so far is the answer, with what is proved of it. among: (m,) those
+        that may answer; None: all.
         """
         limits = [limit for limit in (options.time_limit_s, time_limit_s) if limit is not None]
         values, limit = self.values(estimates, options.regularization), min(limits, default=None)
@@ -204,16 +221,18 @@ class PortfolioPlan(HeldOutCurve):
         if isinstance(options, LimitedOptions):
             refuse_strangers(self.classifiers, options)
             if options.is_constrained:
-                within = assign_limited(self._batch(values, costs, options), options, limit)
+                asked = options if among is None else barring(options, np.compress(~among, self.classifiers).tolist())
+                within = assign_limited(self._batch(values, costs, options), asked, limit)
                 return self._within(within, estimates, options)
-        n = len(estimates)
-        least, total = self._least_and_most(n, costs, options)
+        n, able = len(estimates), np.arange(len(self.classifiers)) if among is None else np.flatnonzero(among)
+        least, total = self._least_and_most(n, costs[..., able], options)
         solve = assign if options.objective == "mean" else assign_min
         room = max(total, least * (1 + ROUNDING)) - n * self.embedding_cost
         gap = GAP if options.gap is None else options.gap
-        solution = solve(values, costs, room, gap=gap, time_limit_s=limit)
-        budget = total / n if costs is self.costs else self._budget_of_choice(solution.choice)
-        figures = self._figures(solution.choice, estimates, solution.cost, budget, solution.gap)
+        solution = solve(values[:, able], costs[..., able], room, gap=gap, time_limit_s=limit)
+        choice = able[solution.choice]
+        budget = total / n if costs is self.costs else self._budget_of_choice(choice)
+        figures = self._figures(choice, estimates, solution.cost, budget, solution.gap)
         price = LimitPrice(limit="budget", at_least=None, at_most=total, used=figures["cost"], price=solution.price)
         return Assignment(**figures, budget=total, prices=(price,) if options.objective == "mean" else ())
 
@@ -232,7 +251,7 @@ class PortfolioPlan(HeldOutCurve):
 
     def _least_and_most(self, n: int, costs: Floats, options: AssignmentOptions) -> tuple[float, float]:
         """Say what n queries cost at least, and may cost at most; raises Infeasible."""
-        each = np.broadcast_to(costs, (n, len(self.classifiers)))
+        each = np.broadcast_to(costs, (n, costs.shape[-1]))
         least = n * self.embedding_cost + float(each.min(axis=1).sum())
         total = np.inf if options.budget is None else self._total(options.budget, n, least)
         if options.min_accuracy is not None:

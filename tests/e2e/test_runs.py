@@ -1082,6 +1082,13 @@ def test_a_failing_endpoints_circuit_is_shown_and_counted(server: Server, models
         assert reply["open_circuits"] == [first]
         taken = reply.get("assignments") or reply.get("cascade") or [reply.get("sensor") or reply["classifier"]]
         assert first not in taken
+    assert first == min(COSTS, key=COSTS.__getitem__)
+    asked = {"query": trace_table()[2][0].tolist(), "budget": {"per_query": COSTS[first]}}
+    reply = server.client.post("/v1/portfolios/digits/route", json=asked).json()
+    assert (reply["classifier"], reply["open_circuits"]) == (first, [first])  # nothing else is within the budget
+    refused = server.client.post("/v1/portfolios/digits/route", json={**asked, "without": [first]})
+    assert refused.status_code == 409
+    assert "the cheapest that is not left out costs" in refused.json()["detail"]
     assert server.client.put(f"/v1/endpoints/{first}", json=endpoints(models)[first]).status_code == 200
     assert server.client.get(f"/v1/endpoints/{first}").json()["circuit"] == "closed"
     assert first not in [step["classifier"] for step in last["steps"]]
@@ -1094,6 +1101,8 @@ def decided_without(server: Server) -> Iterator[dict[str, Any]]:
     vector = trace_table()[2][0].tolist()
     yield server.client.get("/v1/cascades/digits/decision").json()
     yield server.client.get("/v1/cascades/digits/decision?max_cost=1000").json()
+    items = server.client.get("/v1/decisions?name=digits&budget=1000").json()["items"]
+    yield next(item["decision"] for item in items if item["artifact"]["solver"] == "cascade")
     yield server.client.post("/v1/policies/digits/steps", json={"item": "a", "tradeoff": 0.0}).json()
     asked = {"budget": {"fraction": 1.0}}
     yield server.client.post("/v1/portfolios/digits/route", json={"query": vector, **asked}).json()
@@ -1101,6 +1110,8 @@ def decided_without(server: Server) -> Iterator[dict[str, Any]]:
     body = {"query": vector, **asked, "budget_pacing": paced}
     yield server.client.post("/v1/portfolios/digits/route", json=body).json()
     yield server.client.post("/v1/portfolios/digits/assignments", json={"queries": [vector] * 5, **asked}).json()
+    cheapest = {"queries": [vector] * 5, "goal": "cost"}
+    yield server.client.post("/v1/portfolios/digits/assignments", json=cheapest).json()
 
 
 def test_the_folder_of_the_store_holds_no_key(server: Server) -> None:

@@ -1,20 +1,25 @@
 """What cannot be had is left out of decisions: the best of the others is taken, held against a look at all of them."""
 
+from dataclasses import fields, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
 
+from app.running.runs import assign_among_others
 from models import InvalidRequest
 from models.cascade import CascadeOptions, CascadeQuery
 from models.errors import Infeasible
 from models.index import IndexQuery
 from models.pipeline import PipelineQuery
 from models.policy import Answer, PolicyOptions, PolicyQuery
-from models.portfolio import RouteBudget, RouteQuery
+from models.portfolio import AssignmentOptions, Budget, RouteBudget, RouteQuery
+from models.portfolio_constraints import LimitedOptions
 from solvers import SOLVERS, Run
+from solvers.cascade.frontier.contents import FrontierContents
 from solvers.index.costs import evaluate
+from solvers.portfolio.knapsack import assign, assign_min
 from tests.support.subjects import SAMPLES, dataset
 
 
@@ -30,6 +35,7 @@ def subsets(names: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [some for size in range(1, len(names)) for some in combinations(names, size)]
 
 
+BARE_FRONTIER = FrontierContents()
 CASCADE = build("cascade", CascadeOptions(target_precision=0.9))
 
 
@@ -72,6 +78,14 @@ def test_a_cascade_within_a_cost_calls_only_the_others_and_costs_no_more() -> No
             assert likely.accuracy is not None
 
 
+def test_a_cascade_that_has_no_frontier_says_so_whatever_is_left_out() -> None:
+    frontier = {each.name: getattr(BARE_FRONTIER, each.name) for each in fields(FrontierContents)}
+    plan = replace(CASCADE.plan, **frontier)
+    for without in ((), ("fast",)):
+        with pytest.raises(InvalidRequest, match="has no frontier, for an older version built it"):
+            plan.decide(CascadeQuery(max_cost=5.0, without=without))
+
+
 @pytest.mark.parametrize("share", [0.2, 0.5, 1.0])
 def test_a_portfolio_takes_the_best_of_the_others(share: float) -> None:
     plan = build("portfolio").plan
@@ -79,34 +93,42 @@ def test_a_portfolio_takes_the_best_of_the_others(share: float) -> None:
         for place in range(40):
             query = np.random.default_rng(place).random(plan.dimensions).tolist()
             asked = RouteQuery(query=query, budget=RouteBudget(fraction=share), without=without)
-            decision = plan.decide(asked)
             able = np.array([name not in without for name in plan.classifiers])
+            if plan.costs[able].min() > share * plan.dearest:
+                with pytest.raises(Infeasible, match="the cheapest that is not left out"):
+                    plan.decide(asked)
+                continue
+            decision = plan.decide(asked)
             worth = plan.values(plan.estimate_one(query)) - decision.price * plan.costs
             taken = plan.classifiers.index(decision.classifier)
             assert able[taken]
-            if plan.costs[able].min() <= decision.budget:
-                assert worth[taken] == pytest.approx(worth[able].max(), abs=1e-9)
+            assert worth[taken] == pytest.approx(worth[able].max(), abs=1e-9)
 
 
 @pytest.mark.parametrize(
     "limits", [{}, {"max_cost": 5.0}, {"min_accuracy": 0.4}, {"min_coverage": 0.2, "max_cost": 9.0}]
 )
 def test_a_pipeline_acquires_only_the_others(limits: dict[str, float]) -> None:
+    """Held against a pipeline that has no other configurations."""
     plan = build("pipeline").plan
-    everything = plan.frontier()
     for without in subsets(plan.features):
-        able = [one for one in everything if not any(set(without).intersection(each.features) for each in one.stages)]
+        able = ~(plan.chromosomes[:, np.isin(plan.features, without)] >= 0).any(axis=1)
         query = PipelineQuery.model_validate({**limits, "without": without})
-        if not able:
+        if not able.any():
             with pytest.raises(Infeasible, match="every configuration acquires"):
                 plan.decide(query)
             continue
+        of_configurations = {name: getattr(plan, name)[able] for name in ("chromosomes", "tested", "validated")}
+        alone = replace(plan, **of_configurations)
         try:
-            decision = plan.decide(query)
+            wanted = alone.decide(query.model_copy(update={"without": ()}))
         except Infeasible:
-            assert limits
-        else:
-            assert decision.solution in [one.solution for one in able]
+            with pytest.raises(Infeasible, match="no configuration without"):
+                plan.decide(query)
+            continue
+        decision = plan.decide(query)
+        assert decision.stages == wanted.stages
+        assert not any(set(without).intersection(each.features) for each in decision.stages)
 
 
 @pytest.mark.parametrize("budget", [0.0, 3.0, 6.0, 1e9])
@@ -151,3 +173,52 @@ def test_names_that_are_none_are_refused_and_those_there_are_listed(solver: str)
         with pytest.raises(InvalidRequest, match=r"nobody.*") as refused:
             plan.decide(query.model_copy(update={"without": ("nobody",)}))
         assert any(name in str(refused.value) for name in getattr(plan, "features", ()) or ("fast", "strong"))
+
+
+def test_a_portfolio_goes_beyond_no_budget_for_what_is_left_out() -> None:
+    plan = build("portfolio").plan
+    query = RouteQuery(
+        query=(0.5,) * plan.dimensions, budget=RouteBudget(per_query=float(plan.costs.min())), without=("fast",)
+    )
+    with pytest.raises(Infeasible, match=r"the cheapest that is not left out costs 3 ms a query, the budget is 1"):
+        plan.decide(query)
+    assert plan.decide(query.model_copy(update={"budget": RouteBudget(per_query=3.0)})).classifier != "fast"
+
+
+CONSTRAINED: list[dict[str, Any]] = [
+    {"goal": "cost"},
+    {"goal": "cost", "accuracy": {"at_least": 0.5}},
+    {"budget": {"fraction": 0.6}, "classifiers": {"middle": {"at_most": {"share": 0.6}}, "fast": {"at_most": 9}}},
+]
+
+
+@pytest.mark.parametrize("asked", [{"budget": {"fraction": 0.3}}, {"budget": {"fraction": 0.3}, "objective": "min"}])
+def test_a_batch_is_assigned_as_well_as_the_others_can(asked: dict[str, Any]) -> None:
+    """Held against a portfolio that never had the one which is left out."""
+    plan, options = build("portfolio").plan, LimitedOptions.model_validate(asked)
+    estimates = plan.estimate(np.random.default_rng(0).random((60, plan.dimensions)))
+    given = assign_among_others(plan, estimates, options, 5.0, {"fast"})
+    assert given.budget is not None
+    solve = assign if options.objective == "mean" else assign_min
+    alone = solve(plan.values(estimates)[:, 1:], plan.costs[1:], given.budget)
+    assert given.assignments == tuple(plan.classifiers[1 + place] for place in alone.choice)
+    assert given.cost == pytest.approx(alone.cost)
+
+
+@pytest.mark.parametrize("asked", CONSTRAINED)
+def test_a_batch_within_several_limits_leaves_out_what_fails(asked: dict[str, Any]) -> None:
+    plan, options = build("portfolio").plan, LimitedOptions.model_validate(asked)
+    estimates = plan.estimate(np.random.default_rng(0).random((60, plan.dimensions)))
+    assert plan.assign(estimates, options, 5.0).usage["fast"] > 0
+    assert assign_among_others(plan, estimates, options, 5.0, {"fast"}).usage["fast"] == 0
+
+
+def test_as_few_as_need_be_go_to_what_fails_where_the_others_cannot_keep_the_limits() -> None:
+    plan, options = build("portfolio").plan, AssignmentOptions(budget=Budget(total=120.0))
+    estimates = plan.estimate(np.random.default_rng(0).random((60, plan.dimensions)))
+    given = assign_among_others(plan, estimates, options, 5.0, {"fast"})
+    assert given.usage == {"fast": 30, "middle": 30, "strong": 0}
+    every = assign_among_others(plan, estimates, options, 5.0, set(plan.classifiers))
+    assert every.assignments == plan.assign(estimates, options, 5.0).assignments
+    with pytest.raises(Infeasible, match=r"the cheapest assignment of 60 queries costs 60 ms"):
+        assign_among_others(plan, estimates, AssignmentOptions(budget=Budget(total=59.0)), 5.0, {"fast"})

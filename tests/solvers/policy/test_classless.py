@@ -559,6 +559,20 @@ def test_whatever_the_trace_something_answers_within_hard_budgets_and_steps_lead
             assert plan.sensors.index(step.answer) == ran.labels[row]
 
 
+@pytest.mark.parametrize("limit", [{"tradeoff": 0.0}, {"budget": 20.0}, {"hard_budget": 20.0}])
+def test_what_was_acquired_before_it_failed_still_answers(limit: dict[str, float]) -> None:
+    """All circuits may be open by then; nothing else is asked, and a failed one is not asked again."""
+    plan = built().plan
+    query = PolicyQuery.model_validate({"acquired": {CHEAP: UNSURE}, "without": (CHEAP, STRONG), **limit})
+    decision = plan.decide(query)
+    assert isinstance(decision, AnswerDecision)
+    assert decision.answer == CHEAP
+    assert plan.stop(query).answer == CHEAP  # type: ignore[union-attr]
+    assert plan.reached(query) == (None, None, None)
+    with pytest.raises(Infeasible, match="nothing that answers is left"):
+        plan.decide(query.model_copy(update={"acquired": {}}))
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_both_limits_of_an_item_are_kept_or_refused_together(seed: int) -> None:
     """Cheap ones are slow here, and fast ones dear: within each limit something may answer, and within both nothing."""

@@ -1,5 +1,6 @@
 """Axes of quality: the penalty that leaving rows out chooses; no row meets what its own answers taught."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -94,3 +95,13 @@ def test_a_policy_sends_items_to_who_is_right_about_them() -> None:
     plan = fit(dataset, options, np.random.default_rng(0), Run()).plan
     labels = plan.run(plan.cells_of(fresh), [str(row) for row in range(fresh.rows)], PolicyTarget(budget=1.0)).labels
     assert fresh.quality[np.arange(fresh.rows), labels].mean() > 0.8
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-30])
+def test_embeddings_that_hardly_differ_make_a_plan_that_can_be_kept(scale: float) -> None:
+    dataset = hidden(100, 4, dimensions=8)
+    tiny = replace(dataset, embeddings=(dataset.embeddings * scale).astype(np.float32))
+    options = PolicyOptions(trees=16, depth=3, folds=2, tradeoffs=(0.0,), embeddings=True)
+    plan = fit(tiny, options, np.random.default_rng(0), Run()).plan
+    plan.check()
+    assert plan.embedding_axes.shape == (8, 3)
