@@ -7,7 +7,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -39,7 +39,7 @@ from app.store.batches import LONGEST_S, batch_of
 from app.store.ledgers import Ledgers
 from app.store.repositories import Repositories, open_repositories
 from models.batch import Batch
-from models.errors import Cancelled, EndpointFailed, ParsimonyError, StoreUnavailable
+from models.errors import Cancelled, EndpointFailed, ParsimonyError, StoreRefused, StoreUnavailable
 from models.run import RunItem, RunReply, Spent
 
 logger = logging.getLogger("parsimony.worker")
@@ -98,6 +98,7 @@ async def _run(repos: Repositories, batch: Batch, attempt: int) -> None:
             await work.all()
         finally:
             telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -136,7 +137,8 @@ class _Work:
         while True:
             names = self.tools.caller.open_circuits()
             if names != told:
-                await self._patiently(self.repos.batches.note_circuits, self.batch.id, self.attempt, names)
+                with suppress(StoreRefused):  # a store that is full: it is told again when circuits change
+                    await self._patiently(self.repos.batches.note_circuits, self.batch.id, self.attempt, names)
                 told = names
             await asyncio.sleep(LOOK_S)
 

@@ -23,7 +23,7 @@ from app.running.start import (
     refuse_unless_assignable,
     text_of,
 )
-from app.serving.answers import facts_of
+from app.serving.answers import facts_of, out_of_order
 from app.serving.catalog import Live
 from models.arrays import Floats
 from models.errors import Fault, Infeasible, InvalidRequest, ParsimonyError
@@ -115,7 +115,8 @@ async def _driven(
     tools: Tools,
     on_text: OnText | None = None,
 ) -> Done:
-    asked.progress.facts |= started.facts
+    facts = {**started.facts, "open_circuits": out_of_order(live, asked.without)}
+    asked.progress.facts |= facts
     ran = await drive(
         started.runner,
         tools.caller,
@@ -125,7 +126,7 @@ async def _driven(
         progress=asked.progress,
         on_text=on_text,
     )
-    return Done(told(ran, tariff(live, started.planned), asked.item.id), started.facts, ran)
+    return Done(told(ran, tariff(live, started.planned), asked.item.id), facts, ran)
 
 
 def tariff(live: Live[Any], planned: Mapping[str, float] = MappingProxyType({})) -> Tariff:

@@ -1071,6 +1071,7 @@ def test_a_failing_endpoints_circuit_is_shown_and_counted(server: Server, models
     assert f'parsimony_circuit_open{{endpoint="{first}"}} 1.0' in metrics
     assert f'parsimony_calls_total{{endpoint="{first}",outcome="failed"}}' in metrics
     last = run(server, "cascade", item=image(0)).json()
+    assert last["open_circuits"] == [first]
     asked = {"messages": messages(3), "parsimony": {"route_only": True}}
     for model in ("cascade/digits", "portfolio/digits@fraction=1"):
         reply = server.client.post("/v1/chat/completions", json={"model": model, **asked}).json()

@@ -11,6 +11,9 @@ import numpy as np
 
 from models.arrays import Floats
 
+MOST_WEIGHT = 4.0
+"""What weights of stacking add up to is about 1, a little more where regressions are timid."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mixture:
@@ -49,7 +52,8 @@ class Mixture:
 
 
 def _weights(said: Sequence[Floats], true: Floats) -> Floats:
-    """Weigh what was said, (n, m) each, so that it comes nearest to the truth; alike, where nothing of it helps.
+    """Weigh what was said, (n, m) each, so that it comes nearest to the truth; alike, where nothing of it helps. What
+    hardly differs from the means is not blown up: weights add up to at most ``MOST_WEIGHT``.
 
     >>> _weights([np.array([[0.5], [-0.5]]), np.array([[0.0], [0.0]])], np.array([[0.25], [-0.25]])).round(9).tolist()
     [0.5, 0.0]
@@ -59,7 +63,9 @@ def _weights(said: Sequence[Floats], true: Floats) -> Floats:
     if len(said) == 1:
         return np.ones(1)
     weights = np.asarray(nnls(np.stack([each.ravel() for each in said], axis=1), true.ravel())[0])
-    return weights if weights.any() else np.full(len(said), 1 / len(said))
+    if not weights.any():
+        return np.full(len(said), 1 / len(said))
+    return np.asarray(weights * min(1.0, MOST_WEIGHT / weights.sum()))
 
 
 def _parts(off: Floats) -> tuple[Floats, Floats]:
