@@ -154,7 +154,9 @@ class Settings(BaseSettings):
     @classmethod
     def _are_hosts(cls, value: str) -> str:
         for pattern in _listed(value):
-            if "/" in pattern or " " in pattern or "@" in pattern:
+            host, colon, port = pattern.rpartition(":")
+            has_odd_port = bool(colon) and (":" not in host or host.endswith("]")) and not port.isdecimal()
+            if has_odd_port or "/" in pattern or " " in pattern or "@" in pattern:
                 raise ValueError(f"{pattern!r} is no host like models.example, *.models.example or 127.0.0.1:9000")
         return value
 

@@ -179,6 +179,11 @@ class CascadeRunDecision(CascadeDecision):
     shares: Items[CascadeShare] = Field(
         default=(), description="where an item was named: the two cascades that share the items, if two do"
     )
+    skipped: Items[str] = Field(
+        default=(),
+        description="classifiers of the decided cascade that are skipped, for their endpoint's circuit is open: how "
+        "likely the steps behind them are reached, and what all take on average, is at most so much",
+    )
 
 
 class CascadeReply(CascadeRunDecision, DecisionFacts):

@@ -129,6 +129,8 @@ def _said(fault: Mapping[str, Any]) -> str:
             return UNKNOWN
         case "tuple_type":
             return "must be a list"
+        case "model_type" | "model_attributes_type":
+            return "must be an object"
         case "too_short":
             return f"must have at least {context.get('min_length', 1)}, has {context.get('actual_length', 0)}"
         case "union_tag_not_found":

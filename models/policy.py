@@ -159,7 +159,8 @@ class PolicyTarget(Value):
     hard_budget: Budget | None = Field(
         default=None,
         description="what no item may cost more than, at average prices, in the artifact's unit; alone, it is spent as "
-        "far as it helps, beside a trade-off or a budget it bars what would exceed it",
+        "far as it helps, or, where none was learned and embeddings are known, as if it were the budget, too; beside a "
+        "trade-off or a budget it bars what would exceed it",
         examples=[9.0],
     )
     deadline: Annotated[float, Field(ge=0, le=LARGEST)] | None = Field(

@@ -78,8 +78,11 @@ def out_of_order(live: Live[Any], open_circuits: frozenset[str]) -> tuple[str, .
 
 def decided(live: Live[Any], query: Any, open_circuits: frozenset[str] = frozenset()) -> bytes:
     """Ask a plan, and encode its answer; raises what the plan raises. What is out of order is left out, unless no
-    answer keeps the limits without it."""
+    answer keeps the limits without it; a cascade skips it, as its run does."""
     failing = out_of_order(live, open_circuits)
+    if failing and hasattr(live.plan, "skipping"):
+        decision = live.plan.skipping(live.plan.decide(query), failing)
+        return encode(decision, live, **facts_of(live, query, decision), open_circuits=failing)
     if failing and hasattr(query, "without"):
         fewer = query.model_copy(update={"without": tuple(dict.fromkeys((*query.without, *failing)))})
         try:

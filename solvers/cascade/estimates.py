@@ -13,7 +13,10 @@ def estimates(
     plan: CascadePlan, summary: Mapping[str, Any], query: CascadeQuery, decision: CascadeRunDecision
 ) -> Expectations:
     """Expect the accuracy and the duration on the held-out half; where that was not kept, the one solved for. Of the
-    frontier, the accuracy and the cost; where two cascades share the items, of all items."""
+    frontier, the accuracy and the cost; where two cascades share the items, of all items. Of a cascade of which
+    classifiers are skipped nothing is known."""
+    if decision.skipped:
+        return Expectations.of()
     chosen = plan.chosen(query)
     if chosen is not None:
         return Expectations.of(

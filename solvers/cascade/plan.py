@@ -83,6 +83,30 @@ class CascadePlan(CascadeContents):
             answer = {**answer, "optimal": False, "lower_bound": self.lower_bound}
         return CascadeRunDecision.model_construct(**answer, deadline=query.deadline)
 
+    def skipping(self, decision: CascadeRunDecision, left_out: Sequence[str]) -> CascadeRunDecision:
+        """Leave classifiers out of a cascade that was decided, as a run does, the last one excepted. All that get to one
+        that is skipped may get to those behind it."""
+        skipped = tuple(step.classifier for step in decision.steps[:-1] if step.classifier in left_out)
+        if not skipped:
+            return decision
+        steps, most = list[CascadeStep](), 0.0
+        for step in decision.steps:
+            if step.classifier in skipped:
+                most = max(most, step.probability_of_reaching)
+            else:
+                reached = max(most, step.probability_of_reaching)
+                steps.append(step.model_copy(update={"probability_of_reaching": reached}))
+        changed = {
+            "cascade": tuple(step.classifier for step in steps),
+            "steps": tuple(steps),
+            "skipped": skipped,
+            "expected_duration": sum(step.execution_time * step.probability_of_reaching for step in steps),
+            "maximum_duration": sum(step.worst_case_time for step in steps),
+            "optimal": False,
+            "lower_bound": self.lower_bound,
+        }
+        return decision.model_copy(update=changed)
+
     def _step_within(self, query: CascadeQuery) -> int:
         """Find the step of least expected duration that keeps the deadline and calls nothing that is left out."""
         able = self._steps_without(query.without) if query.without else range(len(self._maxima))

@@ -58,10 +58,19 @@ class PolicyPoints(PolicyContents):
             return Mixture.of(self.point_bounds, target.budget)
         if target.tradeoff is not None:
             point = int((self.point_errors + target.tradeoff * self.point_costs).argmin())
+        elif self._is_unlearned(target):
+            return Mixture.of(self.point_bounds, target.hard_budget or 0.0)
         else:
             errors = np.concatenate([self.point_errors, self.cap_errors, self.deadline_errors])
             point = self._limits.point(target, errors)
         return Mixture(point, point, 0.0)
+
+    def _is_unlearned(self, target: PolicyTarget) -> bool:
+        """Tell whether a hard budget stands alone where none was learned for and embeddings say where items go at once:
+        what errs least begins with what is of use only with what that bars, so the points that cost as much on average
+        decide."""
+        learned_none = self.embedding is not None and not (len(self.caps) or self.classless)
+        return target.hard_budget is not None and target.deadline is None and learned_none
 
     def _refuse_unanswerable(self, target: PolicyTarget) -> None:
         """Refuse limits within which no sensor can answer; what an accuracy needs is refused as that."""

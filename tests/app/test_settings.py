@@ -99,6 +99,8 @@ def test_without_any_variable_the_service_is_local_open_and_embedded() -> None:
         ("RATE_LIMIT", "0"),
         ("RATE_LIMIT", "nan"),
         ("RATE_LIMIT", "inf"),
+        ("ENDPOINT_HOSTS", "127.0.0.1:*"),
+        ("ENDPOINT_HOSTS", "models.example,[::1]:any"),
         ("CORS_ORIGINS", "*"),
         ("CORS_ORIGINS", "example.org"),
         ("CORS_ORIGINS", "https://example.org/"),

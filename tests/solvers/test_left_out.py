@@ -86,6 +86,25 @@ def test_a_cascade_that_has_no_frontier_says_so_whatever_is_left_out() -> None:
             plan.decide(CascadeQuery(max_cost=5.0, without=without))
 
 
+@pytest.mark.parametrize("query", [CascadeQuery(), CascadeQuery(deadline=25.0), CascadeQuery(max_cost=6.0, item="a")])
+def test_a_cascade_skips_as_its_run_does_and_says_what_that_takes_at_most(query: CascadeQuery) -> None:
+    decided = CASCADE.plan.decide(query)
+    assert CASCADE.plan.skipping(decided, ("nobody", decided.cascade[-1])) is decided
+    for without in subsets(decided.cascade):
+        skipped = CASCADE.plan.skipping(decided, without)
+        left = [name for name in decided.cascade[:-1] if name not in without] + [decided.cascade[-1]]
+        assert list(skipped.cascade) == left
+        if skipped is decided:
+            continue
+        assert set(skipped.skipped) == set(without) & set(decided.cascade[:-1])
+        before = {step.classifier: step.probability_of_reaching for step in decided.steps}
+        assert all(before[step.classifier] <= step.probability_of_reaching <= 1 for step in skipped.steps)
+        assert skipped.steps[0].probability_of_reaching == 1
+        assert skipped.maximum_duration <= decided.maximum_duration
+        likely = SOLVERS["cascade"].estimates(CASCADE.plan, CASCADE.summary, query, skipped)
+        assert (likely.accuracy, likely.cost, likely.time) == (None, None, None)
+
+
 @pytest.mark.parametrize("share", [0.2, 0.5, 1.0])
 def test_a_portfolio_takes_the_best_of_the_others(share: float) -> None:
     plan = build("portfolio").plan

@@ -68,6 +68,17 @@ def test_an_item_goes_at_once_to_the_expert_that_its_embedding_tells(case: str, 
         assert (step.action, getattr(step, "sensor", None)) == ("acquire", expert)
 
 
+def test_a_hard_budget_of_one_expert_buys_the_one_that_the_embedding_tells() -> None:
+    """None was learned for, and who errs least asks both; where the dear one is within reach, it still may."""
+    fresh, plan = halves(2000, 1), built("regression")
+    assert not len(plan.caps)
+    items = [str(row) for row in range(fresh.rows)]
+    for hard, least in ((1.0, 0.9), (3.0, 0.9), (6.0, 0.95)):
+        ran = plan.run(plan.cells_of(fresh), items, PolicyTarget(hard_budget=hard))
+        assert float((ran.labels == fresh.labels).mean()) > least
+        assert ran.costs.max() <= hard
+
+
 def test_without_the_embedding_the_same_budget_buys_less() -> None:
     blind = fit(halves(900, 0), BOOSTED, np.random.default_rng(0), Run()).plan
     assert right(blind, halves(2000, 1), 1.2)[0] < 0.75
