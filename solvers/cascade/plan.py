@@ -84,8 +84,8 @@ class CascadePlan(CascadeContents):
         return CascadeRunDecision.model_construct(**answer, deadline=query.deadline)
 
     def skipping(self, decision: CascadeRunDecision, left_out: Sequence[str]) -> CascadeRunDecision:
-        """Leave classifiers out of a cascade that was decided, as a run does, the last one excepted. All that get to one
-        that is skipped may get to those behind it."""
+        """Leave classifiers out of a decided cascade, as a run does, the last one excepted. All that get to one that is
+        skipped may get to those behind it."""
         skipped = tuple(step.classifier for step in decision.steps[:-1] if step.classifier in left_out)
         if not skipped:
             return decision
