@@ -60,7 +60,7 @@ compiled-tests: install
 
 # Tests and kernels are compiled once, which each test process would else do for itself.
 tests: compiled-tests
-	$(BIN)/python -m pytest --numprocesses 6 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test: fast-check  ## all checks and tests; types are checked beside the tests
 	$(MAKE) --no-print-directory --jobs=2 types tests
