@@ -283,13 +283,15 @@ async def route(
     request = _without(live.plan, request, failing)
     with counted(live, context.metrics):
         decision, state = await _routed(live, request, context)
-    facts = {**facts_of(live, request, decision), "open_circuits": failing}
-    said = encode(decision, live, budget_pacing=state, **facts, **more)
+    facts = facts_of(live, request, decision)
+    said = encode(decision, live, budget_pacing=state, **facts, open_circuits=failing, **more)
     return Response(said, media_type="application/json")
 
 
 def _without(plan: PortfolioPlan, request: RouteRequest, failing: tuple[str, ...]) -> RouteRequest:
     """Leave out what is out of order, too, unless nothing else is left within the budget."""
+    if not failing:
+        return request
     fewer = request.model_copy(update={"without": (*request.without, *failing)})
     try:
         plan.among(fewer)

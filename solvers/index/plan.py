@@ -214,10 +214,8 @@ class IndexPlan(IndexContents):
         choose, with a standard error to spare; or, of those without what is left out, the most accurate."""
         if query.method not in ("poly-dom", "naive") or query.spent is not None or query.computed:
             fault = "goes with the methods poly-dom and naive, for an item of which nothing is computed"
-            asked = {"min_accuracy": query.min_accuracy is not None, "one_standard_error": query.one_standard_error}
-            raise InvalidRequest.at(
-                Fault((next((name for name, is_asked in asked.items() if is_asked), "without"),), fault)
-            )
+            asked = "one_standard_error" if query.one_standard_error else "without"
+            raise InvalidRequest.at(Fault((asked if query.min_accuracy is None else "min_accuracy",), fault))
         look_up = self._look_up
         costs = evaluate(look_up.curves, self.powers, sizes_of(size))
         left_out = self._mask(query.without, "without")

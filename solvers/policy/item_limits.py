@@ -1,6 +1,5 @@
 """The limits of an item as a plan keeps them: what hard budgets and deadlines bar, and which decisions suit them."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,7 +115,7 @@ class ItemLimits:
             able += [] if place is None else [own.start + place]
         return max(able, key=lambda point: float(errors[point]), default=curve.stop - 1)
 
-    def refuse(self, target: PolicyTarget, sensors: Sequence[str], unit: str) -> None:
+    def refuse(self, target: PolicyTarget, unit: str) -> None:
         """Refuse a deadline where times are not known, and one before which no sensor can be had. Raises
         InvalidRequest, and Infeasible with the numbers."""
         if target.deadline is None:
@@ -128,7 +127,7 @@ class ItemLimits:
         np.maximum.at(longest, self.fetches, self.times)
         least = int(longest.argmin())
         if bool(beyond(np.array(longest[least]), target.deadline)):
-            named = " with ".join(sensors[m] for m in np.flatnonzero(self.fetches == least).tolist())
+            named = " with ".join(self.sensors[m] for m in np.flatnonzero(self.fetches == least).tolist())
             took = f"the fastest sensor, {named}, takes up to {longest[least]:.4g} {unit}"
             raise Infeasible(f"{took}; the deadline is {target.deadline:g}")
         if target.min_accuracy is not None and bool(beyond(np.array(self.set_times.max()), target.deadline)):

@@ -49,7 +49,7 @@ class PolicyPoints(PolicyContents):
         an accuracy that none reaches within the budget, for a deadline shorter than any sensor, and for limits within
         which nothing answers where something has to; InvalidRequest for a deadline where times are not known."""
         refuse_unknown(target.without, self.sensors)
-        self._limits.refuse(target, self.sensors, self.time_unit or self.unit)
+        self._limits.refuse(target, self.time_unit or self.unit)
         if self.classless:
             self._refuse_unanswerable(target)
         if target.min_accuracy is not None:
