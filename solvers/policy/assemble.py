@@ -16,7 +16,7 @@ from solvers.policy.node_classifiers import Classifiers, Member
 from solvers.policy.node_policies import from_regression, from_tournaments
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.traffic import counts_of
-from solvers.policy.travelled import Travelled
+from solvers.policy.travelled import Travelled, spare_way
 from solvers.statistics import standard_error_of_mean
 
 
@@ -36,8 +36,11 @@ def assemble(
     tradeoffs = np.append(task.tradeoffs[:able], np.full(fixed, -1.0))
     limits = np.append(task.caps[:able], np.full(fixed, np.inf))
     points = [*(min(at, able - 1) for at in hull), *range(capped.start, len(task.caps))]
-    used = [learned.passed[at].edges > 0 for at in points] if is_grown else [np.ones_like(task.graph.targets) > 0]
-    part = Travelled.of(task.graph, np.any(used, axis=0))
+    used = np.ones(len(task.graph.targets), dtype=np.bool_)
+    if is_grown:
+        counts = np.sum([learned.passed[at].edges for at in points], axis=0)
+        used = (counts > 0) | spare_way(task.graph, counts, task.losses.learned.mean(axis=1))
+    part = Travelled.of(task.graph, used)
     graph, policies = part.graph, learned.policies
     if is_grown:
         policies = part.of_policies(task.graph, policies)

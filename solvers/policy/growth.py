@@ -6,11 +6,13 @@ want different sensors; for each part the next sensor is the one that gains most
 follow (``growth_scores``). Beside that one sequence is grown for all rows, so that the DAG holds the forward selection
 that a person would fix. A node is a set: ways that come to the same one meet there. Sensors that are fetched together
 are one here, with all their columns and the sum of their costs. Where sensors have times, the best of those that take
-less long is looked at beside, so that short deadlines find sets of their own. What was grown is a DAG of the paper's
-kind, and its policy is learned as the paper does (``graph_reduce``), for all trade-offs, hard budgets and deadlines.
+less long is looked at beside, so that short deadlines find sets of their own; and where sensors cost differently, those
+that cost less than the best, so that hard budgets below it do. A short sequence does without the sensor that is best of
+all, which may fail. What was grown is a DAG of the paper's kind, and its
+policy is learned as the paper does (``graph_reduce``), for all trade-offs, hard budgets and deadlines.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,18 +21,26 @@ from models.arrays import Bools, Floats, Int32s, Int64s, UInt8s
 from models.policy import PolicyOptions
 from solvers.policy.classifier_training import TrainingRows, enough, train_for
 from solvers.policy.graph import Graph
-from solvers.policy.growth_scores import MOST_ROWS, Scales, Slopes, alone, parted, with_next
+from solvers.policy.growth_layers import (
+    COMMON,
+    FINELY,
+    PARTED,
+    SPARE,
+    STEERED,
+    STEERING,
+    THRIFTY,
+    Reached,
+    Set,
+    Ways,
+    kept_of,
+)
+from solvers.policy.growth_scores import MOST_ROWS, Scales, Slopes, Worth, alone, parted, with_next
+from solvers.policy.hard_budgets import ROUNDING
 from solvers.policy.node_classifiers import Member, tree_inputs, tree_owners
 from solvers.policy.sensor_times import fetched
 
 DEEPEST = 32
 """Sensors that are acquired one by one at most; then all others together."""
-SLOTS = (("common", 1), ("steering", 2), ("steered", 6), ("parted", 6))
-"""Nodes of so many sensors each, at most, by how items come there: on the sequence for all rows; by a sensor that is to
-steer; on ways behind such a sensor; on other ways of a part of the rows. A node counts for the first that fits. Of
-little sets, which small hard budgets end at, the last take what the others leave."""
-WIDE = 128
-"""Sensors beyond which they do not: each node keeps numbers for all columns, and archives would exceed 20 MB."""
 DEEPEST_PARTS = 12
 """Sensors on ways of parts of the rows."""
 FEWEST = 40
@@ -45,31 +55,14 @@ NEAR = 64
 """Sensors, the best by themselves, that are looked at in pairs where nothing has steered just before."""
 FORESIGHT = 1.05
 """How much more than the sensor best by itself one has to gain with what follows."""
-FINELY, PARTINGS = 5, 3
-"""With up to so many acquired sensors the parts are parted again, so many times in all."""
+PARTINGS = 3
+"""So many times in all the parts of little sets are parted again."""
 STEPS = 8
 """In which chances may part rows."""
 MOST_QUESTIONS = 12
 """Numbers of acquired sensors, the last of them, that may part rows."""
 MOST_AXES = 8
 """Axes of an embedding that may part rows."""
-
-COMMON, STEERING, STEERED, PARTED = range(len(SLOTS))
-Set = frozenset[int]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Reached:
-    """Who comes to a set while the DAG is grown. rows: (n,) bool; kind: the place in ``SLOTS`` of how they come; gain:
-    what is hoped of it."""
-
-    rows: Bools
-    kind: int
-    gain: float
-
-    def met(self, other: "Reached") -> "Reached":
-        """Join two ways that lead to the same set."""
-        return Reached(self.rows | other.rows, min(self.kind, other.kind), self.gain + other.gain)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,7 +105,7 @@ def grow(
         tell(len(next(iter(layer))), min(DEEPEST, len(costs)), len(nodes))
         last = next((chosen for chosen, each in layer.items() if each.kind == COMMON), last)
         wanted = {chosen: grower.expand(chosen, each, nodes[chosen][2]) for chosen, each in layer.items()}
-        layer = _kept(wanted, len(costs)) if len(next(iter(layer))) < DEEPEST else {}
+        layer = kept_of(wanted, len(costs)) if len(next(iter(layer))) < DEEPEST else {}
         steps |= {chosen: [target for target, _ in each if target in layer] for chosen, each in wanted.items()}
     if every not in nodes:
         ((members, posteriors),) = grower.fit({every: Reached(all_rows, COMMON, 0.0)})
@@ -129,22 +122,6 @@ def _lead_back(nodes: dict[Set, tuple[Reached, list[Member], Floats]], steps: di
     for node in [each for each in nodes if not steps.get(each) and each not in common]:
         beside = sorted((each for each in nodes if len(each) == len(node) + 1 and node < each), key=sorted)
         steps[node] = list(dict.fromkeys([*beside[:1], *[each for each in common if node < each][:1]]))
-
-
-def _kept(wanted: dict[Set, list[tuple[Set, Reached]]], sensors: int) -> dict[Set, Reached]:
-    """Join ways that meet, and keep the sequence for all rows and the sets of which most is hoped, of so many
-    sensors."""
-    layer = dict[Set, Reached]()
-    for targets in wanted.values():
-        for target, reached in targets:
-            layer[target] = layer[target].met(reached) if target in layer else reached
-    order = sorted(layer, key=lambda each: (layer[each].kind, -layer[each].gain, sorted(each)))
-    kept = dict[Set, Reached]()
-    together = sum(slots for _, slots in SLOTS) if order and len(order[0]) <= FINELY and sensors <= WIDE else 0
-    for kind, (_, slots) in enumerate(SLOTS):
-        room = max(slots, together - len(kept)) if kind == PARTED else slots
-        kept |= {each: layer[each] for each in [each for each in order if layer[each].kind == kind][:room]}
-    return kept
 
 
 def _put_in_order(
@@ -179,48 +156,81 @@ class _Grower:
 
     def expand(self, chosen: Set, reached: Reached, posteriors: Floats) -> list[tuple[Set, Reached]]:
         """Say where the rows that come to a set go next."""
-        open_sensors = np.array([m not in chosen for m in range(len(self.scales.costs))])
+        costs, spent = self.scales.costs, float(self.scales.costs[list(chosen)].sum())
+        open_sensors = np.array([m not in chosen for m in range(len(costs))])
+        open_sensors &= spent + costs < reached.ceiling * (1 - ROUNDING)
         rows = np.flatnonzero(reached.rows)
         usable = self.scales.coarse[self.scales.columns_of(open_sensors)].max(axis=1, initial=0) > 0
         if not usable.any() or not len(rows):
             return []
         slopes = Slopes.of(posteriors, self.training.labels, self.halves)
-        own = alone(self.scales, open_sensors, slopes, rows)
-        targets = dict[Set, Reached]()
-
-        def lead(sensor: int, some: Int64s, kind: int, gain: float) -> None:
-            mask = np.zeros(len(reached.rows), dtype=np.bool_)
-            mask[some] = True
-            way, target = Reached(mask, kind, gain), chosen | {sensor}
-            targets[target] = targets[target].met(way) if target in targets else way
-
-        if reached.kind == COMMON and own.gains[own.best] > 0:
-            lead(own.best, rows, COMMON, float(own.gains[own.best]))
-        if len(chosen) >= DEEPEST_PARTS:
-            return list(targets.items())
-        behind, looks_far = reached.kind in (STEERING, STEERED), not chosen or reached.kind == STEERING
+        own, ways = alone(self.scales, open_sensors, slopes, rows), Ways(chosen, reached)
+        self._lead_all(ways, own, rows)
+        if len(chosen) >= DEEPEST_PARTS or reached.kind == SPARE:
+            return list(ways.targets.items())
+        if reached.kind in (COMMON, THRIFTY):
+            for sensor, gain, price in self._cheaper(open_sensors, own, slopes, rows, looks_far=not chosen):
+                ways.lead(sensor, rows, THRIFTY, gain, spent + price)
         parts = [rows]
         for _ in range(PARTINGS if len(chosen) <= FINELY else 1):
             parts = [each for part in parts for each in self._parts(chosen, open_sensors, slopes, posteriors, part)]
         for part in parts:
             mine = own if len(parts) == 1 else alone(self.scales, open_sensors, slopes, part)
-            looked_at = open_sensors & (looks_far | (mine.rates >= np.sort(mine.rates)[-min(NEAR, len(mine.rates))]))
-            ahead, steering = with_next(self.scales, looked_at, slopes, part, self.rng)
-            best = ahead.best if ahead.rates.max() > FORESIGHT * ahead.rates[mine.best] else mine.best
-            gain = float(max(ahead.gains[best], mine.gains[best]))
-            steers = steering.gains > np.maximum(LEAST_GAIN, STEERS * ahead.gains)
-            may_steer = bool(steers.any()) and (not chosen or behind)
-            if may_steer:
-                most = int(np.where(steers, steering.rates, -np.inf).argmax())
-                lead(most, part, STEERING, float(steering.gains[most]))
-            if gain > LEAST_GAIN and not (may_steer and behind):
-                lead(best, part, STEERED if behind else PARTED, gain)
-            fast = int(np.where(self.waits < self.waits[best], mine.gains, -np.inf).argmax())
-            if fast != mine.best and mine.gains[fast] > LEAST_GAIN and not behind:
-                lead(fast, part, PARTED, float(mine.gains[fast]))
-            if mine.best != best and mine.gains[mine.best] > LEAST_GAIN and not behind:
-                lead(mine.best, part, PARTED, float(mine.gains[mine.best]))
-        return list(targets.items())
+            self._lead_part(ways, mine, open_sensors, slopes, part)
+        return list(ways.targets.items())
+
+    def _lead_all(self, ways: Ways, own: Worth, rows: Int64s) -> None:
+        """Lead all rows that come to a set on along the sequence for all, and along that without its first sensor."""
+        if ways.reached.kind == COMMON and own.gains[own.best] > 0:
+            ways.lead(own.best, rows, COMMON, float(own.gains[own.best]))
+        spared = ways.reached.without if ways.chosen else own.best
+        if spared < 0 or len(ways.chosen) >= FINELY:
+            return
+        spare = int(np.where(np.arange(len(own.rates)) == spared, -np.inf, own.rates).argmax())
+        if own.gains[spare] > LEAST_GAIN:
+            ways.lead(spare, rows, SPARE, float(own.gains[spare]), without=spared)
+
+    def _lead_part(self, ways: Ways, mine: Worth, open_sensors: Bools, slopes: Slopes, part: Int64s) -> None:
+        """Lead a part of the rows on: to the best sensor by itself, and by what can follow, to one that steers, and to
+        one that takes less long."""
+        kind = ways.reached.kind
+        behind, looks_far = kind in (STEERING, STEERED), not ways.chosen or kind == STEERING
+        beside = THRIFTY if kind == THRIFTY else PARTED
+        looked_at = open_sensors & (looks_far | (mine.rates >= np.sort(mine.rates)[-min(NEAR, len(mine.rates))]))
+        ahead, steering = with_next(self.scales, looked_at, slopes, part, self.rng)
+        best = ahead.best if ahead.rates.max() > FORESIGHT * ahead.rates[mine.best] else mine.best
+        gain = float(max(ahead.gains[best], mine.gains[best]))
+        steers = steering.gains > np.maximum(LEAST_GAIN, STEERS * ahead.gains)
+        may_steer = bool(steers.any()) and (not ways.chosen or behind)
+        if may_steer:
+            most = int(np.where(steers, steering.rates, -np.inf).argmax())
+            ways.lead(most, part, STEERING, float(steering.gains[most]))
+        if gain > LEAST_GAIN and not (may_steer and behind):
+            ways.lead(best, part, STEERED if behind else beside, gain)
+        if behind:
+            return
+        fast = int(np.where(self.waits < self.waits[best], mine.gains, -np.inf).argmax())
+        others = [other for other, than in ((fast, mine.best), (mine.best, best)) if other != than]
+        for other in others:
+            if mine.gains[other] > LEAST_GAIN:
+                ways.lead(other, part, beside, float(mine.gains[other]))
+
+    def _cheaper(
+        self, open_sensors: Bools, own: Worth, slopes: Slopes, rows: Int64s, *, looks_far: bool
+    ) -> Iterator[tuple[int, float, float]]:
+        """List what hard budgets below the price of the best sensor are spent on: of the sensors that cost less the one
+        that gains most, and, looking far, the best by what can follow it for less; then below the price of that one,
+        and so on. Gives each with what it gains and the price that it is below."""
+        costs, price = self.scales.costs, float(self.scales.costs[own.best])
+        telling = open_sensors & (own.gains > -np.inf)
+        while (cheaper := telling & (costs < price * (1 - ROUNDING))).any():
+            most = int(np.where(cheaper, own.gains, -np.inf).argmax())
+            found = {most: float(own.gains[most])}
+            if looks_far:
+                ahead, _ = with_next(self.scales, cheaper, slopes, rows, self.rng)
+                found[ahead.best] = max(float(ahead.gains[ahead.best]), found.get(ahead.best, 0.0))
+            yield from ((sensor, gain, price) for sensor, gain in found.items() if gain > LEAST_GAIN)
+            price = float(costs[most])
 
     def _parts(
         self, chosen: Set, open_sensors: Bools, slopes: Slopes, posteriors: Floats, rows: Int64s

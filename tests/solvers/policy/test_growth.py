@@ -17,17 +17,20 @@ from models.policy import AcquireDecision, ClassifyDecision, PolicyOptions, Poli
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
 from solvers.policy.graph import Graph
-from solvers.policy.growth import COMMON, FINELY, PARTED, STEERS, WIDE, Reached, _kept
+from solvers.policy.growth import STEERS
+from solvers.policy.growth_layers import COMMON, FINELY, PARTED, THRIFTY, WIDE, Reached, kept_of
 from solvers.policy.growth_scores import RIDGE, Scales, Slopes, alone, parted, with_next
 from solvers.policy.hard_budgets import BUDGETS, limits_of
 from tests.solvers.policy.problems import (
     build,
     cube_nm,
+    dear_sensor,
     exclusive_or,
     features,
     items_of,
     ladder,
     many_features,
+    one_telling,
     priced_context,
     table_of,
     trace,
@@ -36,7 +39,7 @@ from tests.solvers.policy.problems import (
 SMALL = PolicyOptions(graph="grown", points=5, folds=2, trees=16, depth=3, answers="boosted")
 
 
-def accuracy(plan: PolicyPlan, test: FeatureTable | Trace, **target: float) -> float:
+def accuracy(plan: PolicyPlan, test: FeatureTable | Trace, **target: Any) -> float:
     """Run unseen rows: the share that is answered rightly."""
     cells, items = plan.cells_of(test), [str(row) for row in range(test.rows)]
     ran = plan.run(cells, items, PolicyTarget.model_validate(target))
@@ -123,6 +126,24 @@ def test_two_features_that_tell_only_together_are_found() -> None:
     plan, test = build(exclusive_or(2_000), SMALL), exclusive_or(2_000, seed=5)
     assert 0.92 < accuracy(plan, test, hard_budget=2.0) < 0.98
     assert accuracy(plan, test, hard_budget=1.0) < 0.55
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_below_the_price_of_the_best_sensor_and_where_it_fails_the_cheaper_pair_is_acquired(seed: int) -> None:
+    """Only the dear one led on from the start once: all else answered with nothing acquired."""
+    plan, test = build(dear_sensor(1_000, seed), SMALL), dear_sensor(2_000, seed=5)
+    assert accuracy(plan, test, hard_budget=2.95) > 0.87
+    assert accuracy(plan, test, hard_budget=3.0) > 0.93
+    assert accuracy(plan, test, without=["f0"]) > 0.87
+    assert accuracy(plan, test, without=["f0"], hard_budget=4.0) > 0.87
+
+
+def test_where_the_first_of_equally_dear_sensors_fails_others_are_acquired() -> None:
+    """Two of what is left are right of 86 in 100."""
+    plan, test = build(one_telling(600), SMALL), one_telling(2_000, seed=5)
+    assert accuracy(plan, test) > 0.96
+    for target in ({}, {"hard_budget": 3.0}, {"budget": 2.0}):
+        assert accuracy(plan, test, without=["f0"], **target) > 0.82
 
 
 def test_values_come_near_those_of_backward_induction() -> None:
@@ -301,8 +322,16 @@ def test_ways_of_parts_take_what_others_leave_of_a_layer_of_little_sets(acquired
     none = np.zeros(3, dtype=np.bool_)
     begun = frozenset(range(100, 99 + acquired))
     ways = [(begun | {at}, Reached(none, PARTED, float(at))) for at in range(20)]
-    kept = _kept({begun: ways}, sensors)
+    kept = kept_of({begun: ways}, sensors)
     assert set(kept) == {each for each, _ in ways[-most:]}
-    with_all = _kept({begun: [*ways, (begun | {50}, Reached(none, COMMON, 0.0))]}, sensors)
+    with_all = kept_of({begun: [*ways, (begun | {50}, Reached(none, COMMON, 0.0))]}, sensors)
     assert begun | {50} in with_all
     assert len(with_all) == (15 if most == 15 else 7)
+
+
+def test_of_thrifty_ways_the_best_below_each_ceiling_is_kept_first() -> None:
+    """However much more is hoped of dearer ones: small hard budgets have nothing else."""
+    none = np.zeros(3, dtype=np.bool_)
+    ways = [(frozenset({at}), Reached(none, THRIFTY, 10.0 - at, 9.0)) for at in range(5)]
+    ways += [(frozenset({at}), Reached(none, THRIFTY, 1.0, 20.0 - at)) for at in range(15, 17)]
+    assert set(kept_of({frozenset(): ways}, 20)) == {frozenset({at}) for at in (0, 1, 15, 16)}
