@@ -1,15 +1,15 @@
 """The points of the trade-off curve: bounds on their costs, and what choosing them makes of their errors.
 
 A point is on the curve because it looks better than others on the rows that measured all of them, and so it looks
-better than it is. Therefore learner and curve are chosen again without each part of the rows in turn, and judged at the
-same budgets on that part, which chose nothing (Stone, *Cross-validatory choice and assessment of statistical
-predictions*, 1974).
+better than it is. Therefore learner, fixed ways and curve are chosen again without each part of the rows in turn, and
+judged at the same budgets on that part, which chose nothing (Stone, *Cross-validatory choice and assessment of
+statistical predictions*, 1974).
 
 Of few rows that is not enough: a point that looks better than a fixed set of sensors often is not. So where fixed sets
 are known, a point counts for no more than it surely gains on them, the mean less a standard error.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -86,16 +86,19 @@ def choosing_rows(folds: Int64s) -> Bools:
     return folds < (int(folds.max()) + 1) // 2
 
 
-def reached(learned: Sequence[Measured], folds: Int64s, budgets: Floats, confidence: float) -> Floats:
+def reached(
+    learned: Callable[[Bools], Sequence[Measured]], folds: Int64s, budgets: Floats, confidence: float
+) -> Floats:
     """Say how often rows are answered wrongly at budgets, (B,), under curves that the other parts of the rows choose:
     (B, 2) of ``choosing_rows`` and of the others.
 
-    learned: by each learner that was tried; folds: (n,) the part of each row. O(k (L n + L log L) + B n).
+    learned: tells, for rows that choose, (n,), what all rows met by each learner that was tried; folds: (n,) the part
+    of each row. O(k (L n + L log L) + B n).
     """
     errors = np.empty((len(budgets), len(folds)))
     for part in np.unique(folds).tolist():
         rest, own = folds != part, folds == part
-        best = min(learned, key=lambda each: each.loss(rest))
+        best = min(learned(rest), key=lambda each: each.loss(rest))
         bounds, chosen_by = best.judged(rest, confidence)
         hull = lower_hull(bounds, chosen_by)
         for at, budget in enumerate(budgets.tolist()):

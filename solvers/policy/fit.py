@@ -20,7 +20,7 @@ from functools import partial
 import numpy as np
 
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace, TraceSpec
-from models.arrays import Floats
+from models.arrays import Bools, Floats
 from models.policy import PolicyOptions
 from solvers.alternatives import Replay
 from solvers.base import Fitted, Progress, Run, part_of
@@ -35,7 +35,7 @@ from solvers.policy.classless import (
 )
 from solvers.policy.curve import choosing_rows, reached
 from solvers.policy.fixed_points import FixedPoints
-from solvers.policy.fixed_ways import with_fixed_ways
+from solvers.policy.fixed_ways import chosen_by, with_fixed_ways
 from solvers.policy.graph import Graph
 from solvers.policy.hard_budgets import BUDGETS, DEADLINES, ROUNDING, apart, limits_of
 from solvers.policy.learning import LearnedPolicies, Learner, Prices, Task, learn
@@ -98,14 +98,11 @@ def fit(
         learn(task, learner, partial(_tell, learning, len(graph) * at, len(graph) * len(learners), learner))
         for at, learner in enumerate(learners)
     ]
-    if is_grown and learners == ("regression",):
-        learned = [with_fixed_ways(task, each) for each in learned]
     run.progress(total - 1, total, "drawing the curve")
-    best = min(learned, key=lambda learned: learned.loss)
+    has_ways = is_grown and learners == ("regression",)
+    best = min([with_fixed_ways(task, each) if has_ways else each for each in learned], key=lambda each: each.loss)
     plan, passed = assemble(dataset.spec.unit, prices, task, states.members, best, is_grown)
-    measured = [measure(task, each) for each in learned]
-    chosen = reached(measured, folds, plan.point_bounds, options.confidence)
-    plan = replace(plan, point_reached=chosen, choosing=int(choosing_rows(folds).sum()))
+    plan = _with_what_is_reached(plan, task, learned, has_ways=has_ways)
     run.progress(total, total, "done")
     observed = task.losses.observed
     summary = summarize(
@@ -203,6 +200,29 @@ def _states(
     fitting = part_of(run.progress, 0, len(graph), total)
     states = enumerated_states(training, options, graph, seeds[: len(graph)], fitting)
     return replace(states, groups=groups), seeds[len(graph) :], (len(graph), total - 1, total)
+
+
+def _with_what_is_reached(
+    plan: PolicyPlan, task: Task, learned: Sequence[LearnedPolicies], *, has_ways: bool
+) -> PolicyPlan:
+    """Tell what each part of the rows met where the others chose learner, fixed ways, if there are any, and curve."""
+    folds = task.training.folds
+
+    def met(rows: Bools) -> list[LearnedPolicies]:
+        return [chosen_by(task, each, rows) for each in learned] if has_ways else list(learned)
+
+    reached_there = reached(
+        lambda rows: [measure(task, each) for each in met(rows)], folds, plan.point_bounds, task.options.confidence
+    )
+    limits = replace(plan, point_reached=reached_there, choosing=int(choosing_rows(folds).sum()))
+    if not has_ways:
+        return limits
+    errors = np.empty((len(task.tradeoffs), len(folds)))
+    for part in range(task.training.members):
+        own = folds == part
+        errors[:, own] = met(~own)[0].errors[:, own]
+    told = errors.mean(axis=1)
+    return replace(limits, cap_errors=told[task.hard], deadline_errors=told[task.timed])
 
 
 def _kept(plan: PolicyPlan, graph: Graph, observed: Floats) -> Floats:

@@ -6,13 +6,16 @@ rows' cross-validated losses, and is learned only where it loses less by a stand
 two (the one-standard-error rule of Breiman, Friedman, Olshen and Stone, *Classification and Regression Trees*, 1984,
 section 3.4.3). Of all sets that cost no more, or take no longer, that of the least logarithmic loss is looked at: who
 errs least among many was lucky.
+
+So was, a little, what was chosen, and what it met is too good to be true on the rows that chose it. What is said is
+therefore counted on each part of the rows where the other parts chose (``chosen_by``).
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.arrays import Floats, Int64s
+from models.arrays import Bools, Floats, Int64s
 from solvers.policy.curve import FixedSets
 from solvers.policy.fixed_points import FixedPoints
 from solvers.policy.graph import Graph
@@ -35,17 +38,19 @@ class FixedWays:
     before: Int64s
 
     @classmethod
-    def of(cls, task: Task, learned: LearnedPolicies) -> "FixedWays":
-        """Choose the points that are fixed."""
-        log_losses = _log_losses(task)
+    def of(cls, task: Task, learned: LearnedPolicies, rows: Bools | slice = slice(None)) -> "FixedWays":
+        """Choose the points that are fixed, by some of the rows, (n,)."""
+        log_losses = _log_losses(task, rows)
         set_costs = task.graph.members @ task.means
         best = [_best_within(each, log_losses) for each in (set_costs, task.set_times)]
         sets = np.unique(np.concatenate([np.zeros(1, dtype=np.int64), *best]))
         within = ~beyond(set_costs[sets], task.caps) & ~beyond(task.set_times[sets], task.deadlines)
-        weighed = task.losses.learned[sets].mean(axis=1)[:, None] + set_costs[sets, None] * task.tradeoffs
+        expected = task.losses.learned[sets][:, rows].mean(axis=1)
+        weighed = expected[:, None] + set_costs[sets, None] * task.tradeoffs
         ends = sets[np.where(within, weighed, np.inf).argmin(axis=0)]
-        costs = task.graph.members[ends].astype(np.float64) @ task.costs.T
-        gained = task.losses.observed[ends] - learned.errors + task.tradeoffs[:, None] * (costs - learned.costs)
+        costs = task.graph.members[ends].astype(np.float64) @ task.costs[rows].T
+        gained = task.losses.observed[ends][:, rows] - learned.errors[:, rows]
+        gained += task.tradeoffs[:, None] * (costs - learned.costs[:, rows])
         is_better = gained.mean(axis=1) > standard_error_of_mean(gained)
         return cls(sets, np.where(is_better, -1, ends), _before(task.graph, log_losses))
 
@@ -56,11 +61,23 @@ class FixedWays:
             way.insert(0, int(self.before[way[0]]))
         return way
 
+    def met(self, task: Task, learned: LearnedPolicies) -> LearnedPolicies:
+        """Tell what rows meet where they go these ways, and what points are held against; policies are left alone."""
+        errors, costs, acquired = (each.copy() for each in (learned.errors, learned.costs, learned.acquired))
+        fixed, members = self.ends >= 0, task.graph.members.astype(np.float64)
+        ends = self.ends[fixed]
+        errors[fixed], costs[fixed] = task.losses.observed[ends], members[ends] @ task.costs.T
+        acquired[fixed] = members[ends].sum(axis=1)[:, None]
+        loss = float((errors + task.tradeoffs[:, None] * costs)[task.curve].mean())
+        sets, set_costs = self.sets, members[self.sets] @ task.costs.T
+        held = FixedSets(task.losses.observed[sets], set_costs, task.losses.learned[sets], fixed)
+        return replace(learned, errors=errors, costs=costs, acquired=acquired, loss=loss, fixed_sets=held)
 
-def _log_losses(task: Task) -> Floats:
-    """Tell the mean logarithmic loss of each node's classifier, by members that had not seen the row: (S,)."""
-    labels = task.training.labels
-    told = (each[np.arange(len(labels)), labels] for each in task.judged)
+
+def _log_losses(task: Task, rows: Bools | slice) -> Floats:
+    """Tell the mean logarithmic loss of nodes' classifiers on some rows, by members that had not seen them: (S,)."""
+    labels = task.training.labels[rows]
+    told = (each[rows][np.arange(len(labels)), labels] for each in task.judged)
     return np.array([-np.log(np.maximum(chances, 1e-12)).mean() for chances in told])
 
 
@@ -83,11 +100,15 @@ def _before(graph: Graph, log_losses: Floats) -> Int64s:
     return before
 
 
+def chosen_by(task: Task, learned: LearnedPolicies, rows: Bools) -> LearnedPolicies:
+    """Tell what all rows meet where some of them, (n,), choose the ways."""
+    return FixedWays.of(task, learned, rows).met(task, learned)
+
+
 def with_fixed_ways(task: Task, learned: LearnedPolicies) -> LearnedPolicies:
     """Let all rows go one way where nothing learned is surely better, and tell what they meet there."""
     ways = FixedWays.of(task, learned)
     policies: dict[int, Regressed] = dict(learned.policies)
-    errors, costs, acquired = (each.copy() for each in (learned.errors, learned.costs, learned.acquired))
     passed = list(learned.passed)
     for end in np.unique(ways.ends[ways.ends >= 0]).tolist():
         points, way = np.flatnonzero(ways.ends == end), ways.way_to(end)
@@ -95,13 +116,9 @@ def with_fixed_ways(task: Task, learned: LearnedPolicies) -> LearnedPolicies:
             if node in policies:
                 policies[node] = _led(task, policies[node], node, target, end, points)
         one = FixedPoints.along(task.graph, [way], task.losses.observed, task.costs)
-        errors[points], costs[points], acquired[points] = one.errors, one.costs, one.sensors
         for point in points.tolist():
             passed[point] = one.passed[0]
-    loss = float((errors + task.tradeoffs[:, None] * costs)[task.curve].mean())
-    set_costs = task.graph.members[ways.sets].astype(np.float64) @ task.costs.T
-    held = FixedSets(task.losses.observed[ways.sets], set_costs, task.losses.learned[ways.sets], ways.ends >= 0)
-    return LearnedPolicies(learned.learner, policies, errors, costs, acquired, passed, loss, held)
+    return replace(ways.met(task, learned), policies=policies, passed=passed)
 
 
 def _led(task: Task, policy: Regressed, node: int, target: int, end: int, points: Int64s) -> Regressed:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,10 @@ from models import FeaturesSpec, FeatureTable
 from models.policy import AcquireDecision, PolicyOptions, PolicyQuery, PolicyTarget
 from solvers import Run, policy
 from solvers.policy import PolicyPlan, fit
+from solvers.policy.fixed_ways import chosen_by
+from solvers.policy.graph import Graph
+from solvers.policy.learning import LearnedPolicies
+from solvers.policy.losses import Losses
 from tests.solvers.policy.problems import build, items_of, priced_context, table_of
 
 SMALL = PolicyOptions(graph="grown", points=5, folds=2, trees=16, depth=3, answers="boosted")
@@ -99,3 +104,30 @@ def test_a_free_sensor_that_takes_long_is_no_way_before_a_deadline() -> None:
     for deadline in (1.0, 2.0, 4.0):
         ran = plan.run(plan.cells_of(fresh), [str(row) for row in range(200)], PolicyTarget(deadline=deadline))
         assert not plan.members[ran.walks.ends][:, :2].any()
+
+
+def test_the_best_of_sets_that_are_alike_is_not_said_to_be_better_than_they_are() -> None:
+    """All sets of three features answer three rows of ten wrongly, by chance: so does the best, where others judge."""
+    graph, rng, chose, judged = Graph.of(3), np.random.default_rng(5), [], []
+    for _ in range(100):
+        labels, folds = rng.integers(2, size=100), np.arange(100) % 4
+        sure = [np.where(rng.random(100) < 0.3, 0.4, 0.6) for _ in range(len(graph))]
+        told = [np.where(labels[:, None] == [0, 1], each[:, None], 1 - each[:, None]) for each in sure]
+        task: Any = SimpleNamespace(
+            graph=graph,
+            judged=told,
+            losses=Losses.of(told, labels.astype(np.int32), 0.0),
+            training=SimpleNamespace(labels=labels),
+            costs=np.zeros((100, 3)),
+            means=np.zeros(3),
+            tradeoffs=np.zeros(1),
+            caps=np.array([np.inf]),
+            deadlines=np.array([np.inf]),
+            set_times=np.arange(8.0),
+            curve=slice(0, 1),
+        )
+        learned = LearnedPolicies("regression", {}, np.ones((1, 100)), np.zeros((1, 100)), np.zeros((1, 100)), [], 1.0)
+        chose.append(chosen_by(task, learned, folds >= 0).errors.mean())
+        judged += [chosen_by(task, learned, folds != part).errors[:, folds == part].mean() for part in range(4)]
+    assert np.mean(chose) < 0.26
+    assert abs(np.mean(judged) - 0.3) < 0.01
