@@ -136,7 +136,9 @@ def differentiate(
     """
     n, outputs = logits.shape
     for i in range(n):
-        highest, total, slope, weight = logits[i].max(), 0.0, 0.0, 0.0
+        highest, total, slope, weight = logits[i, 0], 0.0, 0.0, 0.0
+        for k in range(1, outputs):
+            highest = max(highest, logits[i, k])
         for k in range(outputs):
             gradients[i, k] = np.exp(logits[i, k] - highest)
             total += gradients[i, k]

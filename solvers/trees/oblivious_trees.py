@@ -14,6 +14,8 @@ from models.arrays import Floats, Int32s, Int64s, Singles
 
 STAGE = 4
 """How many trees more are tried, when their number is chosen."""
+FEW_ROWS = 64
+"""Up to so many rows all questions are asked at once."""
 _AT_ONCE = 1 << 22
 """Numbers that are gathered from leaves at once: 16 MB."""
 
@@ -31,9 +33,15 @@ class Forest:
 
     def places(self, inputs: Floats) -> Int32s:
         """Find the leaf of each tree, counted through all trees, for rows (n, d): (n, T)."""
-        depth = self.columns.shape[1]
-        above = inputs[:, self.columns] > self.thresholds
-        return np.asarray(above @ (1 << np.arange(depth)[::-1]) + np.arange(len(self.columns)) * (1 << depth))
+        depth, trees = self.columns.shape[1], np.arange(len(self.columns), dtype=np.int32)
+        if len(inputs) < FEW_ROWS:
+            above = inputs[:, self.columns] > self.thresholds
+            return np.asarray(above @ (1 << np.arange(depth, dtype=np.int32)[::-1]) + (trees << depth))
+        columns, places = np.ascontiguousarray(inputs.T), np.zeros((len(trees), len(inputs)), dtype=np.int32)
+        for level in range(depth):  # of many rows a column at a time: a sixth of the time
+            places *= 2
+            places += columns[self.columns[:, level]] > self.thresholds[:, level, None]
+        return np.asarray((places + (trees << depth)[:, None]).T)
 
     def predict(self, inputs: Floats, outputs: Int64s | slice = slice(None)) -> Singles:
         """Evaluate on rows (n, d): (n, L), or only some of the outputs. O(n T (D + L)).

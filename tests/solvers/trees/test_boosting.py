@@ -90,3 +90,14 @@ def test_many_rows_are_evaluated_in_parts_alike() -> None:
     whole = forest.predict(x)
     assert whole[990:] == pytest.approx(forest.predict(x[990:]), abs=1e-4)
     assert forest.predict(x[:5], np.array([3])) == pytest.approx(whole[:5, [3]], abs=1e-4)
+
+
+def test_rows_come_to_the_same_leaves_alone_and_among_many() -> None:
+    x, y = drawn(300)
+    forest = boost(Binned.of(x), y, GROWTH, np.random.default_rng(1))
+    alone = np.concatenate([forest.places(row[None]) for row in x])
+    assert np.array_equal(forest.places(x), alone)
+    for row, places in zip(x[:5], alone, strict=False):
+        for tree, place in enumerate(places):
+            above = row[forest.columns[tree]] > forest.thresholds[tree]
+            assert place == int("".join(str(int(each)) for each in above), 2) + (tree << len(above))
