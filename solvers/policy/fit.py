@@ -81,35 +81,50 @@ def fit(
     if is_grown and isinstance(dataset, FeatureTable):
         dataset = drawn(dataset, rng)
         prices = replace(Prices.of(dataset, sensors.names, options), times=prices.times)
-    cells = sensors.cells(dataset)
-    folds = cut(dataset.labels, options.folds, rng)
-    if quality is not None and isinstance(dataset, Trace) and options.embeds:
-        sensors, cells = with_quality_axes(sensors, cells, dataset.embeddings, quality, folds)
-    outputs = int(dataset.labels.max()) + 1 if quality is None else len(sensors.names)
-    training = TrainingRows(Basis.of(sensors, cells), cells, dataset.labels, outputs, folds, quality)
+    training = _training(dataset, sensors, quality, options, rng)
+    sensors = training.basis.sensors
     learners = _learners(options, is_grown or quality is not None)
     ready = None if quality is None else draw_answer_graph(sensors.telling, prices.costs, quality, prices.fetches)
     states, seeds, (start, end, total) = _states(training, options, prices, rng, run, len(learners), is_grown, ready)
     knows_limits = quality is not None or (is_grown and learners == ("regression",))
     task = _task(options, training, states, seeds, prices, _smoothing(options, is_grown), knows_limits)
-    graph = task.graph
-    learning = part_of(run.progress, start, end, total)
-    learned = [
-        learn(task, learner, partial(_tell, learning, len(graph) * at, len(graph) * len(learners), learner))
-        for at, learner in enumerate(learners)
-    ]
+    learned = _learned(task, learners, part_of(run.progress, start, end, total))
     run.progress(total - 1, total, "drawing the curve")
     has_ways = is_grown and learners == ("regression",)
-    best = min([with_fixed_ways(task, each) if has_ways else each for each in learned], key=lambda each: each.loss)
+    decided = [with_fixed_ways(task, each) if has_ways else each for each in learned]
+    best = min(decided, key=lambda each: each.loss)
     plan, passed = assemble(dataset.spec.unit, prices, task, states.members, best, is_grown)
     plan = _with_what_is_reached(plan, task, learned, has_ways=has_ways)
     run.progress(total, total, "done")
-    observed = task.losses.observed
-    summary = summarize(
-        plan, {each.learner: each.loss for each in learned}, states.groups, _kept(plan, graph, observed)
-    )
+    graph, observed = task.graph, task.losses.observed
+    losses: dict[str, float] = {each.learner: each.loss for each in decided}
+    summary = summarize(plan, losses, states.groups, _kept(plan, graph, observed))
     summary["traffic"] = passed.model_dump(mode="json")
     return Fitted(plan, summary, worth(dataset, plan.sensors, graph, observed, prices.costs, _points(task, best), rng))
+
+
+def _training(
+    dataset: FeatureTable | Trace,
+    sensors: Sensors,
+    quality: Floats | None,
+    options: PolicyOptions,
+    rng: np.random.Generator,
+) -> TrainingRows:
+    """Cut the rows into parts, and give what classifiers learn from."""
+    cells, folds = sensors.cells(dataset), cut(dataset.labels, options.folds, rng)
+    if quality is not None and isinstance(dataset, Trace) and options.embeds:
+        sensors, cells = with_quality_axes(sensors, cells, dataset.embeddings, quality, folds)
+    outputs = int(dataset.labels.max()) + 1 if quality is None else len(sensors.names)
+    return TrainingRows(Basis.of(sensors, cells), cells, dataset.labels, outputs, folds, quality)
+
+
+def _learned(task: Task, learners: Sequence[Learner], progress: Progress) -> list[LearnedPolicies]:
+    """Let each learner learn the nodes' policies."""
+    nodes = len(task.graph)
+    return [
+        learn(task, learner, partial(_tell, progress, nodes * at, nodes * len(learners), learner))
+        for at, learner in enumerate(learners)
+    ]
 
 
 def _task(
