@@ -97,6 +97,7 @@ def test_rows_come_to_the_same_leaves_alone_and_among_many() -> None:
     forest = boost(Binned.of(x), y, GROWTH, np.random.default_rng(1))
     alone = np.concatenate([forest.places(row[None]) for row in x])
     assert np.array_equal(forest.places(x), alone)
+    assert np.array_equal(forest.predict(x), np.concatenate([forest.predict(row[None]) for row in x]))
     for row, places in zip(x[:5], alone, strict=False):
         for tree, place in enumerate(places):
             above = row[forest.columns[tree]] > forest.thresholds[tree]
