@@ -17,7 +17,7 @@ from models.portfolio_streams import Cost, LedgerState, Pacing
 Metric = Literal["linf", "l1", "l2"]
 Objective = Literal["mean", "min"]
 Sampling = Literal["iid", "disjoint"]
-EstimatorName = Literal["occam", "neighbours", "forest", "boosting", "logistic", "stacked"]
+EstimatorName = Literal["occam", "neighbours", "forest", "boosting", "logistic", "kernel", "stacked"]
 Text = Annotated[str, Field(min_length=1, max_length=1_000_000)]
 QuerySize = Annotated[float, Field(ge=0, le=LARGEST)]
 QuerySizes = Annotated[
@@ -42,9 +42,9 @@ class PortfolioOptions(Value):
     estimator: Literal["auto"] | EstimatorName = Field(
         default="auto",
         description="what says how likely each classifier is right: occam, the mean over samples of labelled items; "
-        "neighbours, forest, boosting or logistic, a regression on the embedding; stacked, these four weighed by least "
-        "squares; auto: of the last five the one that routes best, by rows that it had not seen, or occam where "
-        "samples are given. The options on samples, metric and temperature are for occam",
+        "neighbours, forest, boosting, logistic or kernel, a regression on the embedding; stacked, these five weighed "
+        "by least squares; auto: stacked, or one of the five that routes better than it beyond chance, by rows that it "
+        "had not seen; occam where samples are given. The options on samples, metric and temperature are for occam",
     )
     confidence: float = Field(
         default=0.9,

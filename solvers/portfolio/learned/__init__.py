@@ -8,8 +8,9 @@ hull of single classifiers.
 module                what
 ====================  =======================================================================================
 ``embedding``         embeddings, centred and reduced
-``regressions``       the columns that are mixed: logistic curves, means of neighbours, forests, boosted trees
+``regressions``       the columns that are mixed: logistic curves, means of neighbours, forests, trees, kernels
 ``forest``            random forests as arrays
+``kernel``            kernel ridge regression
 ``mixture``           how much of each column, learned from rows that it had not seen
 ``cross_fit``         which mixture routes best, and what it is worth on rows that chose nothing
 ``contents``          what a plan keeps of it, as arrays alone

@@ -12,10 +12,12 @@ from models.portfolio import EstimatorName
 from solvers.portfolio.learned.embedding import FARTHEST, Embedding
 from solvers.portfolio.learned.estimator import LearnedEstimator
 from solvers.portfolio.learned.forest import DEPTH, RandomForest
+from solvers.portfolio.learned.kernel import Kernel
 from solvers.portfolio.learned.mixture import Mixture
 from solvers.portfolio.learned.regressions import (
     COLUMNS,
     MOST_ITEMS,
+    NARROW,
     Boosted,
     Forests,
     Logistic,
@@ -37,6 +39,8 @@ DIMENSIONS = {
     "boosted_columns": 2,
     "boosted_thresholds": 2,
     "boosted_leaves": 3,
+    "kernel_centres": 2,
+    "kernel_weights": 2,
 }
 """Of arrays with more than one."""
 
@@ -90,6 +94,14 @@ class LearnedContents:
     """(B, D) above which the answer is yes."""
     boosted_leaves: Singles = field(default_factory=_empty(0, 0, 0, dtype=np.float32))
     """(B, 2^D, m) what is added."""
+    kernel_centres: Singles = field(default_factory=_empty(0, 0, dtype=np.float32))
+    """(r, e) rows whose distances count."""
+    kernel_width: Floats = field(default_factory=_empty(0))
+    """(1,) the square of a distance that counts as far."""
+    kernel_weights: Floats = field(default_factory=_empty(0, 0))
+    """(r, m) of how near each is."""
+    kernel_base: Floats = field(default_factory=_empty(0))
+    """(m,) what is said where none is near."""
 
 
 def fields_of(estimator: LearnedEstimator, name: str) -> dict[str, Any]:
@@ -113,6 +125,8 @@ def fields_of(estimator: LearnedEstimator, name: str) -> dict[str, Any]:
                 arrays |= {f"forest_{each.name}": getattr(one.trees, each.name) for each in fields(one.trees)}
             case Boosted():
                 arrays |= {f"boosted_{each.name}": getattr(one.trees, each.name) for each in fields(one.trees)}
+            case Kernel():
+                arrays |= {f"kernel_{each.name}": getattr(one, each.name) for each in fields(one)}
     return arrays
 
 
@@ -135,6 +149,8 @@ def _regression(plan: LearnedContents, kind: str) -> Regression:
         case "forest":
             nodes = plan.forest_columns, plan.forest_thresholds, plan.forest_left, plan.forest_values
             return Forests(RandomForest(plan.forest_roots, *nodes))
+        case "kernel":
+            return Kernel(plan.kernel_centres, plan.kernel_width, plan.kernel_weights, plan.kernel_base)
         case _:
             trees = plan.boosted_base, plan.boosted_columns, plan.boosted_thresholds, plan.boosted_leaves
             return Boosted(Forest(*trees))
@@ -158,9 +174,10 @@ def promises(plan: LearnedContents, d: int, m: int) -> dict[str, bool]:
         and _bounded(LARGEST_AXIS, plan.embedding_centre, plan.embedding_axes),
     }
     checks = {"logistic": _logistic, "neighbours": _neighbours, "forest": _forest, "boosting": _boosted}
-    return kept | {
-        f"a regression of the kind {kind}": checks[kind](plan, e, m) for kind in plan.kinds if kind in checks
-    }
+    seen = {kind: check(plan, min(e, NARROW), m) for kind, check in checks.items() if kind in plan.kinds}
+    if "kernel" in plan.kinds:
+        seen["kernel"] = _kernel(plan, e, m)
+    return kept | {f"a regression of the kind {kind}": is_kept for kind, is_kept in seen.items()}
 
 
 def _finite(*arrays: NDArray[Any]) -> bool:
@@ -216,3 +233,18 @@ def _boosted(plan: LearnedContents, e: int, m: int) -> bool:
     asks = bool(np.all((plan.boosted_columns >= 0) & (plan.boosted_columns < e)))
     bounded = _bounded(STEEPEST, plan.boosted_base, plan.boosted_leaves) and _finite(plan.boosted_thresholds)
     return plan.boosted_base.shape == (m,) and shapes and asks and bounded
+
+
+def _kernel(plan: LearnedContents, e: int, m: int) -> bool:
+    r = len(plan.kernel_centres)
+    shapes = plan.kernel_centres.shape == (r, e) and plan.kernel_weights.shape == (r, m)
+    positive = plan.kernel_width.shape == (1,) and bool(0 < plan.kernel_width[0] < np.inf)
+    bounded = _bounded(FARTHEST, plan.kernel_centres) and _bounded(STEEPEST, plan.kernel_weights)
+    return (
+        0 < r <= MOST_ITEMS
+        and shapes
+        and positive
+        and bounded
+        and plan.kernel_base.shape == (m,)
+        and _within(plan.kernel_base)
+    )

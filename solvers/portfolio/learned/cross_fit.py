@@ -14,7 +14,7 @@ from models.arrays import Floats, Int64s, Singles
 from solvers.portfolio.baselines import by_values
 from solvers.portfolio.learned.embedding import Embedding
 from solvers.portfolio.learned.mixture import Mixture
-from solvers.portfolio.learned.regressions import COLUMNS, fit
+from solvers.portfolio.learned.regressions import COLUMNS, fit, seen_by
 from solvers.portfolio.tuning import BUDGETS, GAP
 
 FOLDS = 10
@@ -79,13 +79,13 @@ def cross_fit(
         embedding = Embedding.of(vectors[learned])
         inputs, asked = embedding.apply(vectors[learned]), embedding.apply(vectors[fresh])
         for kind, its in estimates.items():
-            its[fresh] = fit(kind, inputs, right[learned], rng).estimate(asked).mean(axis=0)
+            its[fresh] = fit(kind, inputs, right[learned], rng).estimate(seen_by(kind, asked)).mean(axis=0)
     report(FOLDS, "choosing the estimator")
     of_folds = []
     for part in range(FOLDS):
         others = {kind: each[fold != part] for kind, each in estimates.items()}
-        of_folds.append(_choose(estimator, others, right[fold != part], costs)[0])
-    mixture, chosen, compared = _choose(estimator, estimates, right, costs)
+        of_folds.append(_choose(estimator, others, right[fold != part], costs, fold[fold != part])[0])
+    mixture, chosen, compared = _choose(estimator, estimates, right, costs, fold)
     return CrossFitted(mixture, chosen, compared, fold, tuple(of_folds), estimates)
 
 
@@ -101,29 +101,28 @@ def folds_of(vectors: Singles, rng: np.random.Generator) -> Int64s:
 
 
 def _choose(
-    estimator: str, estimates: dict[str, Floats], right: Floats, costs: Floats
+    estimator: str, estimates: dict[str, Floats], right: Floats, costs: Floats, fold: Int64s
 ) -> tuple[Mixture, str, tuple[Compared, ...]]:
-    """Choose among the kinds and all of them, weighed; those within a standard error of the best that routes are told
-    apart by the squared errors of their estimates."""
+    """Choose among the kinds and all of them, weighed: these, unless a kind alone routes better beyond chance, for of
+    few rows choosing is chance, and what is weighed errs less."""
     every = {kind: (kind,) for kind in COLUMNS} | {STACKED: tuple(COLUMNS)}
     names = list(every) if estimator == "auto" else [estimator]
-    mixtures = {name: Mixture.of(every[name], estimates, right) for name in names}
+    mixtures = {name: Mixture.of(every[name], estimates, right, fold) for name in names}
     if len(names) == 1:
         return mixtures[estimator], estimator, ()
     said = {name: mixtures[name].apply(estimates) for name in names}
     routed = {name: routed_right(said[name], right, costs) for name in names}
     missed = {name: float(((said[name] - right) ** 2).mean()) for name in names}
     best = max(names, key=lambda name: (routed[name].mean(), -missed[name]))
-    able = [name for name in names if _is_as_good(routed[name], routed[best])]
-    chosen = min(able, key=lambda name: missed[name])
+    chosen = STACKED if _is_as_good(routed[STACKED], routed[best]) else best
     compared = tuple(Compared(name, float(routed[name].mean()), missed[name]) for name in names)
     return mixtures[chosen], chosen, compared
 
 
 def _is_as_good(one: Floats, best: Floats) -> bool:
-    """Tell whether a mean is within a standard error of the best, by pairs of rows."""
+    """Tell whether a mean is within two standard errors of the best of several, by pairs of rows."""
     off = best - one
-    return bool(off.mean() <= off.std() / np.sqrt(len(off)))
+    return bool(off.mean() <= 2 * off.std() / np.sqrt(len(off)))
 
 
 def routed_right(values: Floats, right: Floats, costs: Floats) -> Floats:

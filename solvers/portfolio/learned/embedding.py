@@ -7,8 +7,8 @@ import numpy as np
 from models.arrays import Floats, Singles
 from solvers.principal_directions import principal_directions
 
-MOST_DIRECTIONS = 64
-"""Principal directions that are kept of more coordinates."""
+FEW, MOST_DIRECTIONS = 64, 128
+"""Coordinates that are kept as they are, and principal directions that are kept of more."""
 FARTHEST = 1e6
 """Coordinates beyond, some of a million times the usual spread, are as far as this."""
 
@@ -23,19 +23,19 @@ class Embedding:
     @classmethod
     def of(cls, vectors: Singles) -> "Embedding":
         """Fit to (n, d) vectors: each coordinate by its own spread, or, of many, the principal directions by that of
-        all. O(n d min(n, d)) for those.
+        the first. O(n d min(n, d)) for those.
 
         >>> Embedding.of(np.array([[1, 5], [3, 5]], dtype=np.float32)).apply(np.array([[3.0, 6.0]])).tolist()
         [[1.0, 1.0]]
         """
         given = vectors.astype(np.float64)
         centre = given.mean(axis=0)
-        if given.shape[1] <= MOST_DIRECTIONS:
+        if given.shape[1] <= FEW:
             spread = given.std(axis=0)
             return cls(centre, np.diag(1 / np.where(spread > 0, spread, 1.0)))
         off = given - centre
         axes = principal_directions(off, MOST_DIRECTIONS)
-        return cls(centre, axes / (float((off @ axes).std()) or 1.0))
+        return cls(centre, axes / (float((off @ axes[:, :FEW]).std()) or 1.0))
 
     def apply(self, vectors: Singles) -> Singles:
         """Place (n, d) vectors: (n, e)."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from models.arrays import Floats, Singles
 from solvers.portfolio.learned.forest import RandomForest
+from solvers.portfolio.learned.kernel import Kernel
 from solvers.trees.boosting import Binned, Growth, boost
 from solvers.trees.oblivious_trees import Forest
 
@@ -119,12 +120,20 @@ class Boosted:
         return np.clip(self.trees.predict(inputs.astype(np.float64)).astype(np.float64), 0.0, 1.0)[None]
 
 
-COLUMNS = {"logistic": len(STRENGTHS), "neighbours": len(NEIGHBOURS), "forest": 1, "boosting": 1}
+COLUMNS = {"logistic": len(STRENGTHS), "neighbours": len(NEIGHBOURS), "forest": 1, "boosting": 1, "kernel": 1}
 """Kinds of regressions, and how many columns each gives."""
+NARROW = 64
+"""Directions of an embedding that all kinds but kernels see: in more they get lost."""
 
 
-def fit(kind: str, inputs: Singles, targets: Floats, rng: np.random.Generator) -> Regression:
+def seen_by(kind: str, inputs: Singles) -> Singles:
+    """Take the directions of (n, e) embeddings that a kind sees."""
+    return inputs if kind == "kernel" else np.ascontiguousarray(inputs[:, :NARROW])
+
+
+def fit(kind: str, embedded: Singles, targets: Floats, rng: np.random.Generator) -> Regression:
     """Fit a kind to (n, e) embeddings and how right each classifier was about them, (n, m)."""
+    inputs = seen_by(kind, embedded)
     match kind:
         case "logistic":
             return Logistic.fit(inputs, targets)
@@ -132,5 +141,7 @@ def fit(kind: str, inputs: Singles, targets: Floats, rng: np.random.Generator) -
             return Neighbours.fit(inputs, targets, rng)
         case "forest":
             return Forests(RandomForest.fit(inputs, targets, int(rng.integers(2**31))))
-        case _:
+        case "boosting":
             return Boosted.fit(inputs, targets, rng)
+        case _:
+            return Kernel.fit(inputs, targets, rng)

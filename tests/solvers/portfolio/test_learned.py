@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.kernel_ridge import KernelRidge
 
 from app.store import codec
 from models import InvalidRequest, Trace, TraceSpec
@@ -18,12 +19,13 @@ from solvers.portfolio.baselines import by_values
 from solvers.portfolio.learned import cross_fit, regressions
 from solvers.portfolio.learned.embedding import FARTHEST, Embedding
 from solvers.portfolio.learned.forest import ROOM, RandomForest
+from solvers.portfolio.learned.kernel import MOST_CENTRES, RIDGES, Kernel
 from solvers.portfolio.learned.mixture import Mixture
 from solvers.portfolio.shadow_prices import ShadowPrices, each_best, lots_of
 
 COSTS = (1.0, 3.0, 20.0)
 NOISES = {"good": 0.1, "fair": 0.2, "noise": 3.0}
-KINDS = ("neighbours", "forest", "boosting", "logistic", "stacked")
+KINDS = ("neighbours", "forest", "boosting", "logistic", "kernel", "stacked")
 
 
 def drawn(seed: int, rows: int, *, useless: bool = False, dimensions: int = 4) -> tuple[Any, Any]:
@@ -36,6 +38,11 @@ def drawn(seed: int, rows: int, *, useless: bool = False, dimensions: int = 4) -
     return (rng.normal(size=vectors.shape).astype(np.float32) if useless else vectors), right
 
 
+def dealt(rows: int) -> Any:
+    """Deal rows into ten folds."""
+    return np.arange(rows) % 10
+
+
 def trace_of(vectors: Any, right: Any, costs: tuple[float, ...] = COSTS) -> Trace:
     names = [f"m{j}" for j in range(right.shape[1])]
     classifiers = [{"name": name, "quality": name, "cost": cost} for name, cost in zip(names, costs, strict=True)]
@@ -44,8 +51,10 @@ def trace_of(vectors: Any, right: Any, costs: tuple[float, ...] = COSTS) -> Trac
 
 
 @cache
-def built(seed: int = 0, rows: int = 1500, useless: bool = False, **options: Any) -> Fitted[PortfolioPlan]:
-    vectors, right = drawn(seed, rows, useless=useless)
+def built(
+    seed: int = 0, rows: int = 1500, useless: bool = False, dimensions: int = 4, **options: Any
+) -> Fitted[PortfolioPlan]:
+    vectors, right = drawn(seed, rows, useless=useless, dimensions=dimensions)
     given = PortfolioOptions.model_validate({"curve_points": 5, **options})
     return fit(trace_of(vectors, right), given, np.random.default_rng(seed), Run())
 
@@ -188,7 +197,7 @@ def test_shrinking_is_least_squares_between_nothing_and_all(seed: int) -> None:
     rng = np.random.default_rng(seed)
     right = (rng.random((200, 3)) < 0.6).astype(np.float64)
     estimates = {"a": np.clip(right * rng.uniform(0, 1) + rng.normal(0, 0.4, right.shape), 0, 1)}
-    mixture = Mixture.of(("a",), estimates, right)
+    mixture = Mixture.of(("a",), estimates, right, dealt(len(right)))
     off = estimates["a"] - right.mean(axis=0)
     common = off.mean(axis=1, keepdims=True)
 
@@ -209,20 +218,54 @@ def test_kinds_are_weighed_by_least_squares_and_those_that_tell_nothing_are_left
     right = (rng.random((3000, 3)) < chances).astype(np.float64)
     estimates = {kind: np.clip(chances + rng.normal(0, noise, chances.shape), 0, 1) for kind, noise in NOISES.items()}
     estimates["against"] = 1 - chances
-    mixture = Mixture.of(tuple(estimates), estimates, right)
+    mixture = Mixture.of(tuple(estimates), estimates, right, dealt(3000))
     assert mixture.kinds[:2] == ("good", "fair")
     assert "against" not in mixture.kinds
     assert mixture.weights[0] > mixture.weights[1] > 0
     said = ((mixture.apply(estimates) - right) ** 2).mean()
-    alone = [Mixture.of((kind,), estimates, right).apply(estimates) for kind in estimates]
+    alone = [Mixture.of((kind,), estimates, right, dealt(3000)).apply(estimates) for kind in estimates]
     assert said <= min(((each - right) ** 2).mean() for each in alone) + 1e-9
 
 
 def test_where_no_kind_helps_each_classifier_has_its_mean() -> None:
     right = drawn(0, 500)[1]
     against = {"a": 1 - right, "b": 0.9 - 0.5 * right}
-    mixture = Mixture.of(("a", "b"), against, right)
+    mixture = Mixture.of(("a", "b"), against, right, dealt(500))
     assert mixture.apply(against) == pytest.approx(np.tile(right.mean(axis=0), (500, 1)))
+
+
+@pytest.mark.parametrize("weak", [False, True])
+def test_estimates_of_noise_are_hardly_believed_and_weak_ones_that_tell_are(weak: bool) -> None:
+    """Of 100 rows; while weights and factors were learned from the same rows, half of all builds believed in noise."""
+    rng, nearer, kept = np.random.default_rng(0), [], []
+    for _ in range(60):
+        chances = np.array([0.5, 0.6, 0.7]) + 0.15 * rng.choice([-1, 1], (100, 3))
+        right = (rng.random((100, 3)) < chances).astype(np.float64)
+        told = chances if weak else right.mean(axis=0)
+        estimates = {kind: np.clip(told + rng.normal(0, 0.1, (100, 3)), 0, 1) for kind in KINDS[:5]}
+        mixture = Mixture.of(KINDS[:5], estimates, right, dealt(100))
+        true = chances if weak else np.tile([0.5, 0.6, 0.7], (100, 1))
+        nearer.append(((mixture.means - true) ** 2).mean() - ((mixture.apply(estimates) - true) ** 2).mean())
+        kept.append(mixture.shrinks[1] > 0.1)
+    if weak:
+        assert np.mean(nearer) > 0.01
+        assert np.mean(kept) > 0.9
+    else:
+        assert np.mean(nearer) > -0.0004
+        assert np.mean(kept) < 0.25
+
+
+def test_of_few_rows_the_kernel_is_believed_until_rows_tell_otherwise() -> None:
+    rng, weights = np.random.default_rng(0), []
+    for rows in (100, 30_000):
+        chances = rng.random((rows, 2))
+        right = (rng.random((rows, 2)) < chances).astype(np.float64)
+        said = {"forest": chances, "kernel": 0.5 + 0.05 * rng.normal(size=(rows, 2))}
+        mixture = Mixture.of(tuple(said), said, right, dealt(rows))
+        weights.append(dict(zip(mixture.kinds, mixture.weights, strict=True)))
+    assert weights[0]["kernel"] > 0.8
+    assert weights[0]["forest"] < 0.95 < weights[1]["forest"]
+    assert weights[1].get("kernel", 0) < 0.3
 
 
 def test_plans_from_before_there_were_weights_take_the_mean_of_their_kinds() -> None:
@@ -249,6 +292,42 @@ def test_trees_of_many_classifiers_are_smaller_so_that_a_forest_has_room() -> No
     assert ROOM // 2 < forest.values.size + 3 * len(forest.columns) <= ROOM
 
 
+def test_a_kernel_is_that_of_ridge_regression_with_one_of_its_ridges() -> None:
+    vectors, right = drawn(0, 300)
+    own, asked = Kernel.fit(vectors, right[:, :1], np.random.default_rng(0)), drawn(1, 50)[0]
+    mean, said = right[:, 0].mean(), own.estimate(asked)[0, :, 0]
+    theirs = [
+        mean
+        + KernelRidge(alpha=ridge, kernel="rbf", gamma=1 / own.width[0]).fit(vectors, right[:, 0] - mean).predict(asked)
+        for ridge in RIDGES
+    ]
+    assert min(np.abs(np.clip(each, 0, 1) - said).max() for each in theirs) < 1e-3
+
+
+def test_a_kernel_of_many_rows_has_so_many_centres_and_finds_curves_that_lines_do_not() -> None:
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(3000, 3)).astype(np.float32)
+    chances = 0.1 + 0.8 * (np.linalg.norm(vectors, axis=1, keepdims=True) > 1.5)
+    right = (rng.random((3000, 1)) < chances).astype(np.float64)
+    kernel = Kernel.fit(vectors[:2000], right[:2000], rng)
+    assert kernel.centres.shape == (MOST_CENTRES, 3)
+    missed = [
+        np.mean((each - chances[2000:]) ** 2) for each in (right[:2000].mean(), kernel.estimate(vectors[2000:])[0])
+    ]
+    assert missed[1] < 0.3 * missed[0]
+    equal = Kernel.fit(np.ones((50, 3), dtype=np.float32), right[:50], rng)
+    assert equal.estimate(vectors[:2])[0] == pytest.approx(np.full((2, 1), right[:50].mean()), abs=1e-6)
+
+
+def test_a_kernel_sees_more_directions_than_others() -> None:
+    vectors, right = drawn(0, 300, dimensions=150)
+    plan = built(rows=300, dimensions=150, estimator="kernel").plan
+    assert plan.kernel_centres.shape[1] == plan.embedding_axes.shape[1] == 128
+    others = regressions.fit("logistic", Embedding.of(vectors).apply(vectors), right, np.random.default_rng(0))
+    assert isinstance(others, regressions.Logistic)
+    assert others.weights.shape[1] == 64
+
+
 def test_neighbours_are_the_nearest_and_fewer_rows_than_that_are_all() -> None:
     vectors, right = drawn(0, 200)
     own = regressions.Neighbours.fit(vectors, right, np.random.default_rng(0))
@@ -264,7 +343,7 @@ def test_many_coordinates_are_reduced_and_far_ones_bounded() -> None:
     rng = np.random.default_rng(0)
     vectors = (rng.normal(size=(300, 5)) @ rng.normal(size=(5, 200))).astype(np.float32)
     embedding = Embedding.of(vectors)
-    assert embedding.axes.shape == (200, 64)
+    assert embedding.axes.shape == (200, 128)
     assert np.linalg.matrix_rank(embedding.apply(vectors), tol=1e-2) == 5
     assert np.abs(embedding.apply(np.full((1, 200), 1e30, dtype=np.float32))).max() == FARTHEST
     plan = built().plan
@@ -325,11 +404,15 @@ def test_of_equals_the_cheapest_is_taken_or_the_dearest_and_none_that_is_not_aff
         ("boosted_columns", None),
         ("logistic_weights", np.zeros((0, 4, 3), dtype=np.float32)),
         ("neighbour_success", None),
+        ("kernel_centres", np.zeros((500, 3), dtype=np.float32)),
+        ("kernel_width", np.zeros(1)),
+        ("kernel_weights", np.full((500, 3), np.nan)),
+        ("kernel_base", np.array([0.5, 0.5, -1.0])),
         ("price_shares", np.array([2.0])),
     ],
 )
 def test_forged_arrays_are_refused_before_they_can_hang_or_crash(field: str, forged: Any) -> None:
-    owners = {"boosted": "boosting", "logistic": "logistic", "neighbour": "neighbours"}
+    owners = {"boosted": "boosting", "logistic": "logistic", "neighbour": "neighbours", "kernel": "kernel"}
     plan = built(estimator=owners.get(field.split("_")[0], "forest")).plan
     if forged is None:
         forged = np.array(getattr(plan, field))
