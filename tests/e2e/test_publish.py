@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,18 +32,24 @@ def rebuild(server: Server, **params: object) -> Any:
     return server.client.get(path).json()["artifact"]["version"]
 
 
-def test_every_process_answers_with_what_was_published_or_rolled_back_within_a_second(tmp_path: Path) -> None:
-    with running_server(tmp_path, "--workers", "2") as server:
-        upload(server)
-        second = rebuild(server, dependence="independent")
-        published = time.monotonic()
-        assert _versions_seen_until(server, second) - published < EXPECTED_S
-        server.client.put("/v1/artifacts/cascade/trace/active", json={"version": 1})
-        rolled_back = time.monotonic()
-        assert _versions_seen_until(server, 1) - rolled_back < EXPECTED_S
-        records = server.client.get("/v1/artifacts/cascade/trace/versions").json()["items"]
-        assert [(record["version"], record["active"]) for record in records] == [(1, True), (2, False)]
-        assert server.client.get("/v1/cascades/trace/decision?version=2").json()["artifact"]["version"] == 2
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Run a server of two processes."""
+    with running_server(tmp_path_factory.mktemp("pair"), "--workers", "2") as server:
+        yield server
+
+
+def test_every_process_answers_with_what_was_published_or_rolled_back_within_a_second(pair: Server) -> None:
+    upload(pair)
+    second = rebuild(pair, dependence="independent")
+    published = time.monotonic()
+    assert _versions_seen_until(pair, second) - published < EXPECTED_S
+    pair.client.put("/v1/artifacts/cascade/trace/active", json={"version": 1})
+    rolled_back = time.monotonic()
+    assert _versions_seen_until(pair, 1) - rolled_back < EXPECTED_S
+    records = pair.client.get("/v1/artifacts/cascade/trace/versions").json()["items"]
+    assert [(record["version"], record["active"]) for record in records] == [(1, True), (2, False)]
+    assert pair.client.get("/v1/cascades/trace/decision?version=2").json()["artifact"]["version"] == 2
 
 
 def _versions_seen_until(server: Server, wanted: int) -> float:
@@ -59,14 +66,13 @@ def _versions_seen_until(server: Server, wanted: int) -> float:
     return first
 
 
-def test_metrics_of_several_processes_are_one(tmp_path: Path) -> None:
+def test_metrics_of_several_processes_are_one(pair: Server) -> None:
     import httpx
 
-    with running_server(tmp_path, "--workers", "2") as server:
-        for _ in range(30):
-            httpx.get(f"{server.url}/health/live", trust_env=False)
-        line = 'parsimony_requests_total{method="GET",route="/health/live",status="200"} 30.0'
-        assert line in server.client.get("/metrics").text
+    for _ in range(30):
+        httpx.get(f"{pair.url}/health/live", trust_env=False)
+    line = 'parsimony_requests_total{method="GET",route="/health/live",status="200"} 30.0'
+    assert line in pair.client.get("/metrics").text
 
 
 def test_an_artifact_moves_to_another_store_with_its_checksum(server: Server, tmp_path: Path) -> None:

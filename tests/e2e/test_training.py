@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import joblib
 import numpy as np
@@ -81,9 +82,12 @@ def test_a_killed_trainer_is_said_to_be() -> None:
         joblib.Parallel()(joblib.delayed(work)(place) for place in range(4))
 
 
-@pytest.mark.parametrize("learner", ["sklearn.svm.SVC", "sklearn.ensemble.RandomForestClassifier"])
-def test_the_bytes_of_a_plan_do_not_tell_how_many_processes_trained_it(learner: str) -> None:
-    table, options = small_table(rows=60, features=2), IndexOptions(learner=learner, folds=2)
+@pytest.mark.parametrize(
+    ("learner", "params"), [("sklearn.svm.SVC", {}), ("sklearn.ensemble.RandomForestClassifier", {"n_estimators": 10})]
+)
+def test_the_bytes_of_a_plan_do_not_tell_how_many_processes_trained_it(learner: str, params: dict[str, Any]) -> None:
+    table = small_table(rows=60, features=2)
+    options = IndexOptions(learner=learner, learner_params=params, folds=2)
     alone = codec.encode(fit(table, options, np.random.default_rng(0), Run()).plan, {})
     with training_on(None):
         together = codec.encode(fit(table, options, np.random.default_rng(0), Run()).plan, {})

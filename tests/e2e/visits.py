@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
 
 from tests.support.patience import patient
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",

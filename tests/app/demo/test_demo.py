@@ -128,6 +128,7 @@ def test_the_index_part_works_from_images_to_table(
     assert any("timing" in message for _, _, message in steps)
     check_rows(outcome)
     check_costs(repos, outcome)
+    check_nothing(repos, outcome, split)
     outcome.print()
     printed = capsys.readouterr().out
     assert max(map(len, printed.splitlines())) <= 80
@@ -157,13 +158,10 @@ def check_costs(repos: Repositories, outcome: index.IndexOutcome) -> None:
     assert (nothing.features, nothing.cost) == ((), 0.0)
 
 
-def test_a_budget_of_nothing_computes_nothing_and_answers_the_most_common_class(
-    repos: Repositories, split: Split
-) -> None:
-    few = smaller(split, 60)
-    outcome = index_part(repos, few, silent)
+def check_nothing(repos: Repositories, outcome: index.IndexOutcome, split: Split) -> None:
+    """A budget of nothing computes nothing and answers the most common class."""
     plan: Any = repos.artifacts.plan(outcome.record)
-    row = index.keep_to(plan, 0.0, 96, few.final)
+    row = index.keep_to(plan, 0.0, 96, smaller(split, 60).final)
     assert row.features == ()
     assert row.predicted_ms == 0
     assert 0 <= row.accuracy < 0.4
