@@ -186,7 +186,7 @@ def test_metrics_count_batches_their_items_and_what_these_cost(server: Server) -
 
 
 @pytest.mark.browser
-@pytest.mark.skipif(visits.CHROMIUM is None, reason="Chromium is not installed (Debian: apt-get install chromium)")
+@visits.NEEDED
 def test_the_console_lists_cancels_and_downloads_batches(server: Server, models: ModelServer) -> None:
     models.switch(**dict.fromkeys(COSTS, "slow"))
     path = queued(server, images(60), "cascade", max_concurrency=1)

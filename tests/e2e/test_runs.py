@@ -1196,7 +1196,7 @@ def test_commands_with_a_store_of_their_own_call_from_where_they_are(
 
 
 @pytest.mark.browser
-@pytest.mark.skipif(visits.CHROMIUM is None, reason="Chromium is not installed (Debian: apt-get install chromium)")
+@visits.NEEDED
 def test_the_console_routes_a_text_once_it_is_sent(server: Server, models: ModelServer, nameless: str) -> None:
     written = json.dumps(image(3))
     with visits.browser() as browser, visits.visit(browser, server.url) as visit:
