@@ -20,7 +20,7 @@ from functools import partial
 import numpy as np
 
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace, TraceSpec
-from models.arrays import Bools, Floats
+from models.arrays import Bools, Floats, Int64s
 from models.policy import PolicyOptions
 from solvers.alternatives import Replay
 from solvers.base import Fitted, Progress, Run, part_of
@@ -35,7 +35,7 @@ from solvers.policy.classless import (
 )
 from solvers.policy.curve import choosing_rows, reached
 from solvers.policy.fixed_points import FixedPoints
-from solvers.policy.fixed_ways import chosen_by, with_fixed_ways
+from solvers.policy.fixed_ways import best_within, chosen_by, log_losses_of, with_fixed_ways
 from solvers.policy.graph import Graph
 from solvers.policy.hard_budgets import BUDGETS, DEADLINES, ROUNDING, apart, limits_of
 from solvers.policy.learning import LearnedPolicies, Learner, Prices, Task, learn
@@ -144,10 +144,16 @@ def _task(
         trade_offs = answer_tradeoffs(trade_offs, states.posteriors[-1], prices.means)
     set_times = times_of_sets(graph.members, prices.times, prices.fetches)
     set_costs = graph.members.astype(np.float64) @ prices.means
-    caps = limits_of(set_costs, BUDGETS) if knows_limits else np.empty(0)
+    every = np.arange(len(graph))
+    log_losses = None if must_begin else log_losses_of(states.posteriors, training.labels)
+
+    def best(amounts: Floats) -> Int64s:
+        return every if log_losses is None else best_within(amounts, log_losses)
+
+    caps = limits_of(set_costs, BUDGETS, best(set_costs)) if knows_limits else np.empty(0)
     deadlines = np.empty(0)
     if knows_limits and not np.allclose(set_times, set_costs, rtol=ROUNDING, atol=0):
-        deadlines = limits_of(set_times, DEADLINES)
+        deadlines = limits_of(set_times, DEADLINES, best(set_times))
     if must_begin:  # within each limit the best that answers alone is one of those learned for
         firsts = graph.actions_of(0)
         caps = apart(np.concatenate([caps, set_costs[firsts]])) if len(caps) else caps

@@ -11,11 +11,12 @@ So was, a little, what was chosen, and what it met is too good to be true on the
 therefore counted on each part of the rows where the other parts chose (``chosen_by``).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.arrays import Bools, Floats, Int64s
+from models.arrays import Bools, Floats, Int32s, Int64s
 from solvers.policy.curve import FixedSets
 from solvers.policy.fixed_points import FixedPoints
 from solvers.policy.graph import Graph
@@ -40,9 +41,9 @@ class FixedWays:
     @classmethod
     def of(cls, task: Task, learned: LearnedPolicies, rows: Bools | slice = slice(None)) -> "FixedWays":
         """Choose the points that are fixed, by some of the rows, (n,)."""
-        log_losses = _log_losses(task, rows)
+        log_losses = log_losses_of(task.judged, task.training.labels, rows)
         set_costs = task.graph.members @ task.means
-        best = [_best_within(each, log_losses) for each in (set_costs, task.set_times)]
+        best = [best_within(each, log_losses) for each in (set_costs, task.set_times)]
         sets = np.unique(np.concatenate([np.zeros(1, dtype=np.int64), *best]))
         within = ~beyond(set_costs[sets], task.caps) & ~beyond(task.set_times[sets], task.deadlines)
         expected = task.losses.learned[sets][:, rows].mean(axis=1)
@@ -74,17 +75,17 @@ class FixedWays:
         return replace(learned, errors=errors, costs=costs, acquired=acquired, loss=loss, fixed_sets=held)
 
 
-def _log_losses(task: Task, rows: Bools | slice) -> Floats:
+def log_losses_of(judged: Sequence[Floats], labels: Int32s, rows: Bools | slice = slice(None)) -> Floats:
     """Tell the mean logarithmic loss of nodes' classifiers on some rows, by members that had not seen them: (S,)."""
-    labels = task.training.labels[rows]
-    told = (each[rows][np.arange(len(labels)), labels] for each in task.judged)
+    labels = labels[rows]
+    told = (each[rows][np.arange(len(labels)), labels] for each in judged)
     return np.array([-np.log(np.maximum(chances, 1e-12)).mean() for chances in told])
 
 
-def _best_within(amounts: Floats, log_losses: Floats) -> Int64s:
+def best_within(amounts: Floats, log_losses: Floats) -> Int64s:
     """Find the sets that lose less than all that cost less, or take less long, amounts (S,): their places.
 
-    >>> _best_within(np.array([0.0, 1.0, 1.0, 2.0]), np.array([0.7, 0.6, 0.5, 0.55])).tolist()
+    >>> best_within(np.array([0.0, 1.0, 1.0, 2.0]), np.array([0.7, 0.6, 0.5, 0.55])).tolist()
     [0, 2]
     """
     order = np.lexsort((log_losses, amounts))

@@ -25,6 +25,7 @@ from solvers.policy.growth_layers import (
     COMMON,
     FINELY,
     PARTED,
+    SLOTS,
     SPARE,
     STEERED,
     STEERING,
@@ -47,6 +48,8 @@ FEWEST = 40
 """Rows that a part has at least."""
 LEAST_GAIN = 4.0
 """Log-loss, in nats added up over the rows, that a sensor has to be worth."""
+NEXT_PRICE = 0.7
+"""Of a price below which something cheaper is looked for, what the next is below at most."""
 MARGIN = 1.02
 """How much more than without parting its parts' sensors have to gain."""
 STEERS = 0.25
@@ -220,17 +223,21 @@ class _Grower:
     ) -> Iterator[tuple[int, float, float]]:
         """List what hard budgets below the price of the best sensor are spent on: of the sensors that cost less the one
         that gains most, and, looking far, the best by what can follow it for less; then below the price of that one,
-        and so on. Gives each with what it gains and the price that it is below."""
+        and so on, as often as a layer has room, and farther apart so that these span the prices. Gives each with what
+        it gains and the price that it is below."""
         costs, price = self.scales.costs, float(self.scales.costs[own.best])
         telling = open_sensors & (own.gains > -np.inf)
-        while (cheaper := telling & (costs < price * (1 - ROUNDING))).any():
+        for _ in range(SLOTS[THRIFTY][1]):
+            cheaper = telling & (costs < price * (1 - ROUNDING))
+            if not cheaper.any():
+                return
             most = int(np.where(cheaper, own.gains, -np.inf).argmax())
             found = {most: float(own.gains[most])}
             if looks_far:
                 ahead, _ = with_next(self.scales, cheaper, slopes, rows, self.rng)
                 found[ahead.best] = max(float(ahead.gains[ahead.best]), found.get(ahead.best, 0.0))
             yield from ((sensor, gain, price) for sensor, gain in found.items() if gain > LEAST_GAIN)
-            price = float(costs[most])
+            price = min(float(costs[most]), NEXT_PRICE * price)
 
     def _parts(
         self, chosen: Set, open_sensors: Bools, slopes: Slopes, posteriors: Floats, rows: Int64s

@@ -7,7 +7,7 @@ that lead to a set beyond the limit are barred; a small trade-off decides among 
 
 import numpy as np
 
-from models.arrays import Bools, Floats
+from models.arrays import Bools, Floats, Int64s
 
 ROUNDING = 1e-12
 """Costs that were added up in another order may differ by so much of themselves."""
@@ -15,15 +15,25 @@ BUDGETS, DEADLINES = (7, 14), (6, 10)
 """The smallest hard budgets, and deadlines, are learned for one by one, and at most so many of all."""
 
 
-def limits_of(sets: Floats, counts: tuple[int, int]) -> Floats:
-    """List limits to learn for, rising: what the cheapest sets cost, then sets ever farther apart. sets: (S,) costs, or
-    times.
+def limits_of(sets: Floats, counts: tuple[int, int], best: Int64s) -> Floats:
+    """List limits to learn for, rising: first what the best sets cost, for a limit just below one of these loses all
+    that it tells; as far as there is room what others cost. Of too many the cheapest, then such ever farther apart.
+    sets: (S,) costs, or times; best: the places of those that lose less than all that cost less.
 
-    >>> limits_of(np.array([0.0, 1.0, 3.0, 4.0]), BUDGETS).tolist()
+    >>> limits_of(np.array([0.0, 1.0, 3.0, 4.0]), BUDGETS, np.array([3])).tolist()
     [1.0, 3.0, 4.0]
+    >>> limits_of(np.arange(7.0), (1, 2), np.array([4])).tolist()
+    [1.0, 4.0]
     """
+    most = counts[1]
+    limits, first = _spread(apart(sets), counts), _spread(apart(sets[best]), counts)
+    others = np.setdiff1d(limits, first)[: max(most - len(first), 0)]
+    return limits if len(apart(sets)) <= most else np.union1d(first, others)
+
+
+def _spread(limits: Floats, counts: tuple[int, int]) -> Floats:
+    """Keep the cheapest of rising limits, then such ever farther apart."""
     small, most = counts
-    limits = apart(sets)
     if len(limits) <= most:
         return limits
     far = np.geomspace(limits[small - 1], limits[-1], most - small + 1)

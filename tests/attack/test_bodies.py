@@ -254,7 +254,7 @@ def test_items_and_queries_that_end_a_process_which_reads_tables_end_no_other(
 def test_a_learner_comes_from_the_allowed_modules_only(all_subjects: Server, solver: str, learner: str) -> None:
     dataset = {"index": "features", "pipeline": "mixed"}[solver]
     nested = {"learner": "sklearn.ensemble.BaggingClassifier", "learner_params": {"estimator": {"learner": learner}}}
-    for params in ({"learner": learner}, nested) if solver == "index" else (nested,):
+    for params in ({"learner": learner}, nested):
         body = {"solver": solver, "name": "evil", "dataset": dataset, "params": params}
         reply = all_subjects.client.post("/v1/builds", json=body)
         if reply.status_code == 202:  # what only the worker can tell

@@ -64,7 +64,7 @@ KINDS = {
     "occam": Kind("portfolio", 600, SAMPLES),
     **{
         f"portfolio {name}": Kind("portfolio", 400, {"estimator": name, "curve_points": 11})
-        for name in ("auto", "logistic", "neighbours", "forest", "boosting", "stacked")
+        for name in ("auto", "logistic", "neighbours", "forest", "boosting", "kernel", "stacked")
     },
 }
 BUDGETS = {

@@ -12,7 +12,7 @@ module                what
 ``forest``            random forests as arrays
 ``kernel``            kernel ridge regression
 ``mixture``           how much of each column, learned from rows that it had not seen
-``cross_fit``         which mixture routes best, and what it is worth on rows that chose nothing
+``cross_fit``         which mixture is taken, and what it is worth on rows that chose nothing
 ``contents``          what a plan keeps of it, as arrays alone
 ====================  =======================================================================================
 """

@@ -12,7 +12,7 @@ from models.portfolio import EstimatorName
 from solvers.portfolio.learned.embedding import FARTHEST, Embedding
 from solvers.portfolio.learned.estimator import LearnedEstimator
 from solvers.portfolio.learned.forest import DEPTH, RandomForest
-from solvers.portfolio.learned.kernel import Kernel
+from solvers.portfolio.learned.kernel import MOST_CENTRES, NARROWEST, Kernel
 from solvers.portfolio.learned.mixture import Mixture
 from solvers.portfolio.learned.regressions import (
     COLUMNS,
@@ -238,10 +238,10 @@ def _boosted(plan: LearnedContents, e: int, m: int) -> bool:
 def _kernel(plan: LearnedContents, e: int, m: int) -> bool:
     r = len(plan.kernel_centres)
     shapes = plan.kernel_centres.shape == (r, e) and plan.kernel_weights.shape == (r, m)
-    positive = plan.kernel_width.shape == (1,) and bool(0 < plan.kernel_width[0] < np.inf)
+    positive = plan.kernel_width.shape == (1,) and bool(NARROWEST <= plan.kernel_width[0] < np.inf)
     bounded = _bounded(FARTHEST, plan.kernel_centres) and _bounded(STEEPEST, plan.kernel_weights)
     return (
-        0 < r <= MOST_ITEMS
+        0 < r <= MOST_CENTRES
         and shapes
         and positive
         and bounded

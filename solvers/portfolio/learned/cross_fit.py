@@ -1,4 +1,4 @@
-"""Which mixture routes best, told by rows that its regressions had not seen; and what that is worth on others still.
+"""Which mixture is taken, told by rows that its regressions had not seen; and what that is worth on others still.
 
 Every row is estimated by regressions that were fitted without it (ten folds). The mixture for a fold's rows, and the
 prices that route them, are learned from the estimates of the other folds: so all rows can report, and none has chosen
@@ -66,7 +66,8 @@ def cross_fit(
     rng: np.random.Generator,
     report: Callable[[int, str], None],
 ) -> CrossFitted:
-    """Estimate every row without it, and choose a mixture: by name, or for ``auto`` the one that routes best.
+    """Estimate every row without it, and choose a mixture: by name, or for ``auto`` all kinds, unless one
+    alone routes better beyond chance.
 
     vectors: (n, d); right: (n, m), from 0 to 1; costs: (m,). ``report`` hears how many folds are done.
     """
@@ -113,10 +114,15 @@ def _choose(
     said = {name: mixtures[name].apply(estimates) for name in names}
     routed = {name: routed_right(said[name], right, costs) for name in names}
     missed = {name: float(((said[name] - right) ** 2).mean()) for name in names}
-    best = max(names, key=lambda name: (routed[name].mean(), -missed[name]))
-    chosen = STACKED if _is_as_good(routed[STACKED], routed[best]) else best
+    chosen = taken(routed, missed)
     compared = tuple(Compared(name, float(routed[name].mean()), missed[name]) for name in names)
     return mixtures[chosen], chosen, compared
+
+
+def taken(routed: dict[str, Floats], missed: dict[str, float]) -> str:
+    """Name what is taken by how right rows were answered with each, (n,), and of those alike by the squared error."""
+    best = max(routed, key=lambda name: (routed[name].mean(), -missed[name]))
+    return STACKED if _is_as_good(routed[STACKED], routed[best]) else best
 
 
 def _is_as_good(one: Floats, best: Floats) -> bool:

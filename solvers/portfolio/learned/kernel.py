@@ -17,6 +17,10 @@ NEGLIGIBLE = 1e-7
 """Directions of the kernel with less than this share of the largest one's variance are left out."""
 
 
+ROUNDING, NARROWEST = 1e-9, 1e-12
+"""Squared distances of at most this share of the largest are those of equal rows; the least width."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Kernel:
     """centres: (r, e) rows; width: (1,) the square of a distance that counts as far; weights: (r, m) of how near each
@@ -39,7 +43,8 @@ class Kernel:
             some = np.sort(rng.choice(len(inputs), MOST_CENTRES, replace=False))
         centres = np.ascontiguousarray(inputs[some])
         far = _squared_distances(inputs, centres)
-        width = float(np.median(far[far > 0])) if np.any(far > 0) else 1.0
+        far[far <= ROUNDING * far.max()] = 0.0
+        width = max(float(np.median(far[far > 0])), NARROWEST) if np.any(far > 0) else 1.0
         within = _whitened(np.exp(-far[some] / width))
         features = np.exp(-far / width) @ within
         base = targets.mean(axis=0)

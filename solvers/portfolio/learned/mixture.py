@@ -47,13 +47,13 @@ class Mixture:
         for part in np.unique(fold):
             others = fold != part
             apart[~others] = np.tensordot(_weights(said[:, others], true[others], kinds), said[:, ~others], 1)
-        each = zip(parts_of(apart), parts_of(true), strict=True)
+        each = zip(_parts(apart), _parts(true), strict=True)
         factors = np.array([_factor(*pair) for pair in each])
         return cls(tuple(kinds[place] for place in used.tolist()), weights[used], means, factors)
 
     def apply(self, estimates: Mapping[str, Floats]) -> Floats:
         """Mix: (n, m), from 0 to 1."""
-        common, own = parts_of(self._off(estimates))
+        common, own = _parts(self._off(estimates))
         return np.asarray(np.clip(self.means + self.shrinks[0] * common + self.shrinks[1] * own, 0.0, 1.0))
 
     def _off(self, estimates: Mapping[str, Floats]) -> Floats:
@@ -85,7 +85,7 @@ def _weights(said: Floats, true: Floats, kinds: Sequence[str]) -> Floats:
     return np.asarray(weights * min(1.0, MOST_WEIGHT / weights.sum()))
 
 
-def parts_of(off: Floats) -> tuple[Floats, Floats]:
+def _parts(off: Floats) -> tuple[Floats, Floats]:
     """Take apart what all classifiers have in common, (n, 1), and what each has beside the others, (n, m)."""
     common = off.mean(axis=1, keepdims=True)
     return common, off - common

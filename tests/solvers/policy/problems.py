@@ -138,6 +138,13 @@ def dear_sensor(rows: int, seed: int = 0) -> FeatureTable:
     return table_of(values, labels, [3.0, 1.45, 1.45, *[0.05] * 6])
 
 
+def steep(rows: int, seed: int = 0) -> FeatureTable:
+    """Draw a table of eight features, each half as dear again as the last one and three fifths more telling."""
+    rng = np.random.default_rng(seed)
+    labels, tells = rng.integers(2, size=rows), np.minimum(0.35 * 1.6 ** np.arange(8), 4)
+    return table_of(rng.normal(size=(rows, 8)) + np.outer(labels, tells), labels, (1.5 ** np.arange(8)).tolist())
+
+
 def one_telling(rows: int, seed: int = 0) -> FeatureTable:
     """Draw a table of eight features of equal cost, the first of which tells nearly all, and two others most of it."""
     rng = np.random.default_rng(seed)

@@ -32,6 +32,7 @@ from tests.solvers.policy.problems import (
     many_features,
     one_telling,
     priced_context,
+    steep,
     table_of,
     trace,
 )
@@ -136,6 +137,13 @@ def test_below_the_price_of_the_best_sensor_and_where_it_fails_the_cheaper_pair_
     assert accuracy(plan, test, hard_budget=3.0) > 0.93
     assert accuracy(plan, test, without=["f0"]) > 0.87
     assert accuracy(plan, test, without=["f0"], hard_budget=4.0) > 0.87
+
+
+def test_no_hard_budget_just_above_a_good_set_falls_back_to_a_much_worse_one() -> None:
+    """The dearer a feature, the more it tells, beyond proportion: one for 7.6 is right of 96 in 100."""
+    plan, test = build(steep(600), SMALL), steep(2_000, seed=9)
+    for hard_budget in (7.6, 7.8, 8.8):
+        assert accuracy(plan, test, hard_budget=hard_budget) > 0.94
 
 
 def test_where_the_first_of_equally_dear_sensors_fails_others_are_acquired() -> None:
@@ -278,13 +286,13 @@ def test_the_traffic_of_a_grown_graph_adds_up() -> None:
 
 
 def test_hard_budgets_are_learned_for_the_cheapest_sets_and_some_dearer_ones() -> None:
-    members = Graph.of(6).members
-    assert limits_of(members @ np.ones(6), BUDGETS).tolist() == [1, 2, 3, 4, 5, 6]
-    caps = limits_of(members @ np.exp2(np.arange(6.0)), BUDGETS)
+    members, every = Graph.of(6).members, np.arange(64)
+    assert limits_of(members @ np.ones(6), BUDGETS, every).tolist() == [1, 2, 3, 4, 5, 6]
+    caps = limits_of(members @ np.exp2(np.arange(6.0)), BUDGETS, every)
     assert caps[:7].tolist() == [1, 2, 3, 4, 5, 6, 7]
     assert caps[-1] == 63
     assert len(caps) <= 14
-    assert not len(limits_of(members @ np.zeros(6), BUDGETS))
+    assert not len(limits_of(members @ np.zeros(6), BUDGETS, every))
 
 
 @pytest.mark.parametrize(

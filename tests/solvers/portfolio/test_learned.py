@@ -156,6 +156,24 @@ def test_what_is_kept_says_the_same_after_a_journey_and_is_small() -> None:
     assert len(sent) < 4e6
 
 
+@pytest.mark.parametrize(("better", "taken"), [(0.0, "stacked"), (0.02, "stacked"), (0.2, "forest")])
+def test_auto_takes_one_kind_alone_only_where_it_routes_better_beyond_chance(better: float, taken: str) -> None:
+    rng = np.random.default_rng(0)
+    right = (rng.random(400) < 0.6).astype(np.float64)
+    also = np.where(rng.random(400) < better, 1.0, (rng.random(400) < 0.6).astype(np.float64))
+    routed = {"boosting": np.zeros(400), "forest": also, "stacked": right}
+    assert cross_fit.taken(routed, {"boosting": 0.2, "forest": 0.1, "stacked": 0.3}) == taken
+
+
+def test_rounding_between_equal_rows_is_no_distance() -> None:
+    rng = np.random.default_rng(0)
+    inputs = np.repeat(rng.normal(size=(1, 128)).astype(np.float32), 200, axis=0)
+    inputs[:40] = rng.normal(size=(40, 128))
+    for seed in range(3):
+        kernel = Kernel.fit(inputs, rng.random((200, 2)), np.random.default_rng(seed))
+        assert kernel.width[0] > 50
+
+
 def test_equal_embeddings_are_never_in_two_folds() -> None:
     vectors = np.repeat(drawn(0, 100)[0], 3, axis=0)
     fold = cross_fit.folds_of(vectors, np.random.default_rng(0))
@@ -163,7 +181,7 @@ def test_equal_embeddings_are_never_in_two_folds() -> None:
     assert np.bincount(fold, minlength=cross_fit.FOLDS).min() >= 27
 
 
-@pytest.mark.parametrize(("kinds", "rows"), [(1, 40), (3, 500), (60, 500)])
+@pytest.mark.parametrize(("kinds", "rows"), [(1, 40), (3, 500), (60, 40), (60, 500)])
 def test_queries_of_a_few_kinds_are_told_apart(kinds: int, rows: int) -> None:
     rng = np.random.default_rng(kinds)
     centres, chances = rng.normal(size=(kinds, 8)), rng.choice([0.1, 0.95], size=(kinds, 3))
@@ -171,7 +189,7 @@ def test_queries_of_a_few_kinds_are_told_apart(kinds: int, rows: int) -> None:
     kind = np.arange(rows) % kinds
     vectors, right = centres[kind].astype(np.float32), (rng.random((rows, 3)) < chances[kind]).astype(float)
     plan = fit(trace_of(vectors, right), PortfolioOptions(curve_points=3), np.random.default_rng(0), Run()).plan
-    if kinds > 1:
+    if 1 < kinds < rows:
         own = plan.estimate(centres.astype(np.float32))
         assert np.abs(own - chances).mean() < 0.2
 
@@ -405,7 +423,9 @@ def test_of_equals_the_cheapest_is_taken_or_the_dearest_and_none_that_is_not_aff
         ("logistic_weights", np.zeros((0, 4, 3), dtype=np.float32)),
         ("neighbour_success", None),
         ("kernel_centres", np.zeros((500, 3), dtype=np.float32)),
+        ("kernel_centres", np.zeros((501, 4), dtype=np.float32)),
         ("kernel_width", np.zeros(1)),
+        ("kernel_width", np.full(1, 5e-324)),
         ("kernel_weights", np.full((500, 3), np.nan)),
         ("kernel_base", np.array([0.5, 0.5, -1.0])),
         ("price_shares", np.array([2.0])),
