@@ -194,8 +194,8 @@ class _Grower:
             ways.lead(spare, rows, SPARE, float(own.gains[spare]), without=spared)
 
     def _lead_part(self, ways: Ways, mine: Worth, open_sensors: Bools, slopes: Slopes, part: Int64s) -> None:
-        """Lead a part of the rows on: to the best sensor by itself, and by what can follow, to one that steers, and to
-        one that takes less long."""
+        """Lead a part of the rows on: to the best sensor for its price by itself, and by what can follow, to one that
+        steers, to one that takes less long, and at first to the one that tells most, whatever it costs."""
         kind = ways.reached.kind
         behind, looks_far = kind in (STEERING, STEERED), not ways.chosen or kind == STEERING
         beside = THRIFTY if kind == THRIFTY else PARTED
@@ -213,7 +213,9 @@ class _Grower:
         if behind:
             return
         fast = int(np.where(self.waits < self.waits[best], mine.gains, -np.inf).argmax())
+        most = mine.best if ways.chosen else int(mine.gains.argmax())
         others = [other for other, than in ((fast, mine.best), (mine.best, best)) if other != than]
+        others += [most] if most not in (best, mine.best, fast) else []
         for other in others:
             if mine.gains[other] > LEAST_GAIN:
                 ways.lead(other, part, beside, float(mine.gains[other]))

@@ -145,6 +145,17 @@ def steep(rows: int, seed: int = 0) -> FeatureTable:
     return table_of(rng.normal(size=(rows, 8)) + np.outer(labels, tells), labels, (1.5 ** np.arange(8)).tolist())
 
 
+def telling_but_dear(rows: int, seed: int = 0) -> FeatureTable:
+    """Draw a table of nine features: one for 20 is right 19 times in 20, three for 5 to 8 about 4 times in 5, each by
+    itself, others hardly."""
+    rng = np.random.default_rng(seed)
+    labels, rights = rng.integers(2, size=rows), np.array([0.95, 0.82, 0.8, 0.78, 0.6, 0.58, 0.5, 0.5, 0.5])
+    values = np.where(rng.random((rows, 9)) < rights, labels[:, None], 1 - labels[:, None]) + rng.normal(
+        0, 0.05, (rows, 9)
+    )
+    return table_of(values, labels, [20.0, 5.1, 8.0, 6.9, 1.4, 2.3, 1.1, 3.0, 2.5])
+
+
 def one_telling(rows: int, seed: int = 0) -> FeatureTable:
     """Draw a table of eight features of equal cost, the first of which tells nearly all, and two others most of it."""
     rng = np.random.default_rng(seed)
