@@ -20,7 +20,7 @@ from functools import partial
 import numpy as np
 
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace, TraceSpec
-from models.arrays import Bools, Floats, Int64s
+from models.arrays import Bools, Floats
 from models.policy import PolicyOptions
 from solvers.alternatives import Replay
 from solvers.base import Fitted, Progress, Run, part_of
@@ -33,7 +33,7 @@ from solvers.policy.classless import (
     losses_of,
     quality_of,
 )
-from solvers.policy.curve import choosing_rows, reached
+from solvers.policy.curve import Measured, choosing_rows, reached
 from solvers.policy.fixed_points import FixedPoints
 from solvers.policy.fixed_ways import best_within, chosen_by, log_losses_of, with_fixed_ways
 from solvers.policy.graph import Graph
@@ -144,20 +144,7 @@ def _task(
         trade_offs = answer_tradeoffs(trade_offs, states.posteriors[-1], prices.means)
     set_times = times_of_sets(graph.members, prices.times, prices.fetches)
     set_costs = graph.members.astype(np.float64) @ prices.means
-    every = np.arange(len(graph))
-    log_losses = None if must_begin else log_losses_of(states.posteriors, training.labels)
-
-    def best(amounts: Floats) -> Int64s:
-        return every if log_losses is None else best_within(amounts, log_losses)
-
-    caps = limits_of(set_costs, BUDGETS, best(set_costs)) if knows_limits else np.empty(0)
-    deadlines = np.empty(0)
-    if knows_limits and not np.allclose(set_times, set_costs, rtol=ROUNDING, atol=0):
-        deadlines = limits_of(set_times, DEADLINES, best(set_times))
-    if must_begin:  # within each limit the best that answers alone is one of those learned for
-        firsts = graph.actions_of(0)
-        caps = apart(np.concatenate([caps, set_costs[firsts]])) if len(caps) else caps
-        deadlines = apart(np.concatenate([deadlines, set_times[firsts]])) if len(deadlines) else deadlines
+    caps, deadlines = _limits(training, states, set_costs, set_times) if knows_limits else (np.empty(0), np.empty(0))
     return Task(
         options,
         training,
@@ -174,6 +161,24 @@ def _task(
         np.concatenate([np.full(len(trade_offs) + len(caps), np.inf), deadlines]),
         set_times,
     )
+
+
+def _limits(training: TrainingRows, states: States, set_costs: Floats, set_times: Floats) -> tuple[Floats, Floats]:
+    """List the hard budgets to learn for, and the deadlines, which have none of their own where sensors take as long as
+    they cost."""
+    is_one = np.allclose(set_times, set_costs, rtol=ROUNDING, atol=0)
+    if training.quality is None:
+        lost = log_losses_of(states.posteriors, training.labels)
+        caps = limits_of(set_costs, BUDGETS, best_within(set_costs, lost))
+        return caps, np.empty(0) if is_one else limits_of(set_times, DEADLINES, best_within(set_times, lost))
+    every, firsts = np.arange(len(states.graph)), states.graph.actions_of(0)
+
+    def with_firsts(sets: Floats, counts: tuple[int, int]) -> Floats:
+        """Have what answers alone among them, so that the best within each limit is learned for."""
+        limits = limits_of(sets, counts, every)
+        return apart(np.concatenate([limits, sets[firsts]])) if len(limits) else limits
+
+    return with_firsts(set_costs, BUDGETS), np.empty(0) if is_one else with_firsts(set_times, DEADLINES)
 
 
 def _losses(states: States, training: TrainingRows, smoothing: float) -> Losses:
@@ -227,23 +232,19 @@ def _with_what_is_reached(
     plan: PolicyPlan, task: Task, learned: Sequence[LearnedPolicies], *, has_ways: bool
 ) -> PolicyPlan:
     """Tell what each part of the rows met where the others chose learner, fixed ways, if there are any, and curve."""
-    folds = task.training.folds
+    folds, errors = task.training.folds, np.empty(learned[0].errors.shape)
 
-    def met(rows: Bools) -> list[LearnedPolicies]:
-        return [chosen_by(task, each, rows) for each in learned] if has_ways else list(learned)
+    def met(rows: Bools) -> list[Measured]:
+        chosen = [chosen_by(task, each, rows) for each in learned] if has_ways else learned
+        errors[:, ~rows] = chosen[0].errors[:, ~rows]
+        return [measure(task, each) for each in chosen]
 
-    reached_there = reached(
-        lambda rows: [measure(task, each) for each in met(rows)], folds, plan.point_bounds, task.options.confidence
-    )
-    limits = replace(plan, point_reached=reached_there, choosing=int(choosing_rows(folds).sum()))
+    reached_there = reached(met, folds, plan.point_bounds, task.options.confidence)
+    told = replace(plan, point_reached=reached_there, choosing=int(choosing_rows(folds).sum()))
     if not has_ways:
-        return limits
-    errors = np.empty((len(task.tradeoffs), len(folds)))
-    for part in range(task.training.members):
-        own = folds == part
-        errors[:, own] = met(~own)[0].errors[:, own]
-    told = errors.mean(axis=1)
-    return replace(limits, cap_errors=told[task.hard], deadline_errors=told[task.timed])
+        return told
+    means = errors.mean(axis=1)
+    return replace(told, cap_errors=means[task.hard], deadline_errors=means[task.timed])
 
 
 def _kept(plan: PolicyPlan, graph: Graph, observed: Floats) -> Floats:

@@ -8,8 +8,8 @@ that a person would fix. A node is a set: ways that come to the same one meet th
 are one here, with all their columns and the sum of their costs. Where sensors have times, the best of those that take
 less long is looked at beside, so that short deadlines find sets of their own; and where sensors cost differently, those
 that cost less than the best, so that hard budgets below it do. A short sequence does without the sensor that is best of
-all, which may fail. What was grown is a DAG of the paper's kind, and its
-policy is learned as the paper does (``graph_reduce``), for all trade-offs, hard budgets and deadlines.
+all, which may fail. What was grown is a DAG of the paper's kind, and its policy is learned as the paper does
+(``graph_reduce``), for all trade-offs, hard budgets and deadlines.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -213,9 +213,9 @@ class _Grower:
         if behind:
             return
         fast = int(np.where(self.waits < self.waits[best], mine.gains, -np.inf).argmax())
-        most = mine.best if ways.chosen else int(mine.gains.argmax())
+        telling = mine.best if ways.chosen else int(mine.gains.argmax())
         others = [other for other, than in ((fast, mine.best), (mine.best, best)) if other != than]
-        others += [most] if most not in (best, mine.best, fast) else []
+        others += [telling] if telling not in (best, mine.best, fast) else []
         for other in others:
             if mine.gains[other] > LEAST_GAIN:
                 ways.lead(other, part, beside, float(mine.gains[other]))

@@ -25,10 +25,11 @@ def limits_of(sets: Floats, counts: tuple[int, int], best: Int64s) -> Floats:
     >>> limits_of(np.arange(7.0), (1, 2), np.array([4])).tolist()
     [1.0, 4.0]
     """
-    most = counts[1]
-    limits, first = _spread(apart(sets), counts), _spread(apart(sets[best]), counts)
-    others = np.setdiff1d(limits, first)[: max(most - len(first), 0)]
-    return limits if len(apart(sets)) <= most else np.union1d(first, others)
+    limits, first = apart(sets), _spread(apart(sets[best]), counts)
+    if len(limits) <= counts[1]:
+        return limits
+    others = np.setdiff1d(_spread(limits, counts), first)
+    return np.union1d(first, others[: counts[1] - len(first)])
 
 
 def _spread(limits: Floats, counts: tuple[int, int]) -> Floats:

@@ -14,7 +14,7 @@ from tests.support.servers import Server
 from tests.support.subjects import server_with_all_subjects
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = 3
+EXAMPLES = 5
 """Generated requests for each operation, beside those that cover its schema systematically."""
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from app.store.embedded import EmbeddedRedis
 from tests.support.patience import patient
-from tests.support.samples import table_upload, trace_upload
-from tests.support.servers import Server, held_worker, running_server, wait_for
+from tests.support.samples import table_upload
+from tests.support.servers import Server, running_server, wait_for
 from tests.support.services import Asked
 
 CLASSIFIERS = 20
@@ -29,8 +29,6 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with running_server(tmp_path_factory.mktemp("busy")) as server:
         reply = server.client.put("/v1/datasets/large", files=large_upload())
         assert reply.status_code == 201, reply.text
-        assert server.client.put("/v1/datasets/few", files=trace_upload()).status_code == 201
-        server.wait_for_worker()
         yield server
 
 
@@ -95,14 +93,14 @@ def test_a_cancelled_build_stops_computing_and_publishes_nothing(busy: Server) -
 
 
 def test_a_build_that_waits_can_be_cancelled(busy: Server) -> None:
-    with held_worker(busy):
-        asked = ({"solver": "cascade", "name": name, "dataset": "few"} for name in ("first", "second", "third"))
-        first, waiting, last = (busy.client.post("/v1/builds", json=body) for body in asked)
-        path = waiting.headers["location"]
-        assert waiting.json()["status"] == "queued"
-        assert busy.client.delete(path).json()["status"] == "cancelled"
-    wait_for(lambda: busy.client.get(last.headers["location"]).json()["status"] == "succeeded", 60)
-    assert busy.client.get(first.headers["location"]).json()["status"] == "succeeded"
+    running = start_build(busy, "first")
+    waiting = busy.client.post("/v1/builds", json={"solver": "cascade", "name": "second", "dataset": "large"})
+    path = waiting.headers["location"]
+    assert waiting.json()["status"] == "queued"
+    assert busy.client.delete(path).json()["status"] == "cancelled"
+    last = start_build(busy, "third")
+    wait_for(lambda: busy.client.get(last).json()["status"] == "succeeded", 60)
+    assert busy.client.get(running).json()["status"] == "succeeded"
     assert busy.client.get(path).json()["status"] == "cancelled"
     assert busy.client.get("/v1/artifacts/cascade/second").status_code == 404
 

@@ -30,7 +30,7 @@ QUANTITIES = {
     "policy": {"accuracy", "cost"},
     "portfolio": {"accuracy", "cost"},
 }
-SEEDS = {"cascade": 24, "index": 10, "pipeline": 10, "policy": 6, "portfolio": 6}
+SEEDS = {"cascade": 40, "index": 16, "pipeline": 16, "policy": 6, "portfolio": 6}
 ALARM = 0.001
 """How often one of the questions may be answered wrongly by chance."""
 

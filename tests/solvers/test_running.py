@@ -236,7 +236,7 @@ def cheapest_by_hand(ways: Continuations, called: frozenset[int], left: float) -
 def test_the_best_continuation_is_that_of_brute_force() -> None:
     rng = np.random.default_rng(5)
     compared = found = 0
-    for _ in range(20):
+    for _ in range(40):
         _, ways = continuations(rng)
         for called in list(ways.reaching)[:12]:
             for left in rng.uniform(0, 1.3 * sum(ways.worst), 4):

@@ -9,15 +9,14 @@ from numpy.typing import NDArray
 
 from models.arrays import Floats, Int32s, Singles
 from models.portfolio import EstimatorName
-from solvers.portfolio.learned.embedding import FARTHEST, Embedding
+from solvers.portfolio.learned.embedding import FARTHEST, NARROW, Embedding
 from solvers.portfolio.learned.estimator import LearnedEstimator
 from solvers.portfolio.learned.forest import DEPTH, RandomForest
 from solvers.portfolio.learned.kernel import MOST_CENTRES, NARROWEST, Kernel
 from solvers.portfolio.learned.mixture import Mixture
 from solvers.portfolio.learned.regressions import (
-    COLUMNS,
+    KINDS,
     MOST_ITEMS,
-    NARROW,
     Boosted,
     Forests,
     Logistic,
@@ -163,7 +162,7 @@ def promises(plan: LearnedContents, d: int, m: int) -> dict[str, bool]:
     e = plan.embedding_axes.shape[1]
     kept = {
         "kinds of regressions that there are": 0 < len(plan.kinds) == len(set(plan.kinds))
-        and set(plan.kinds) <= set(COLUMNS),
+        and set(plan.kinds) <= set(KINDS),
         "weights of kinds or none": plan.kind_weights.shape in ((0,), (len(plan.kinds),))
         and bool(np.all((plan.kind_weights >= 0) & (plan.kind_weights <= STEEPEST))),
         "a mean of each classifier": plan.means.shape == (m,) and _within(plan.means),

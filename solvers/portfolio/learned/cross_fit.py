@@ -14,7 +14,7 @@ from models.arrays import Floats, Int64s, Singles
 from solvers.portfolio.baselines import by_values
 from solvers.portfolio.learned.embedding import Embedding
 from solvers.portfolio.learned.mixture import Mixture
-from solvers.portfolio.learned.regressions import COLUMNS, fit, seen_by
+from solvers.portfolio.learned.regressions import KINDS, estimate, fit
 from solvers.portfolio.tuning import BUDGETS, GAP
 
 FOLDS = 10
@@ -66,21 +66,21 @@ def cross_fit(
     rng: np.random.Generator,
     report: Callable[[int, str], None],
 ) -> CrossFitted:
-    """Estimate every row without it, and choose a mixture: by name, or for ``auto`` all kinds, unless one
-    alone routes better beyond chance.
+    """Estimate every row without it, and choose a mixture: by name, or for ``auto`` all kinds, unless one alone
+    routes better beyond chance.
 
     vectors: (n, d); right: (n, m), from 0 to 1; costs: (m,). ``report`` hears how many folds are done.
     """
     fold = folds_of(vectors, rng)
-    used = COLUMNS if estimator in ("auto", STACKED) else (estimator, BASELINE)
-    estimates = {kind: np.empty(right.shape) for kind in COLUMNS if kind in used}
+    used = KINDS if estimator in ("auto", STACKED) else (estimator, BASELINE)
+    estimates = {kind: np.empty(right.shape) for kind in KINDS if kind in used}
     for part in range(FOLDS):
         report(part, f"fitting regressions, part {part + 1} of {FOLDS}")
         learned, fresh = fold != part, fold == part
         embedding = Embedding.of(vectors[learned])
         inputs, asked = embedding.apply(vectors[learned]), embedding.apply(vectors[fresh])
         for kind, its in estimates.items():
-            its[fresh] = fit(kind, inputs, right[learned], rng).estimate(seen_by(kind, asked)).mean(axis=0)
+            its[fresh] = estimate(kind, fit(kind, inputs, right[learned], rng), asked)
     report(FOLDS, "choosing the estimator")
     of_folds = []
     for part in range(FOLDS):
@@ -106,7 +106,7 @@ def _choose(
 ) -> tuple[Mixture, str, tuple[Compared, ...]]:
     """Choose among the kinds and all of them, weighed: these, unless a kind alone routes better beyond chance, for of
     few rows choosing is chance, and what is weighed errs less."""
-    every = {kind: (kind,) for kind in COLUMNS} | {STACKED: tuple(COLUMNS)}
+    every = {kind: (kind,) for kind in KINDS} | {STACKED: tuple(KINDS)}
     names = list(every) if estimator == "auto" else [estimator]
     mixtures = {name: Mixture.of(every[name], estimates, right, fold) for name in names}
     if len(names) == 1:

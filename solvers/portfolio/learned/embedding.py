@@ -7,8 +7,9 @@ import numpy as np
 from models.arrays import Floats, Singles
 from solvers.principal_directions import principal_directions
 
-FEW, MOST_DIRECTIONS = 64, 128
-"""Coordinates that are kept as they are, and principal directions that are kept of more."""
+NARROW, MOST_DIRECTIONS = 64, 128
+"""Coordinates that are kept as they are, and principal directions that are kept of more; only kernels see these all,
+other regressions as many as there are coordinates at most that are kept as they are."""
 FARTHEST = 1e6
 """Coordinates beyond, some of a million times the usual spread, are as far as this."""
 
@@ -30,12 +31,12 @@ class Embedding:
         """
         given = vectors.astype(np.float64)
         centre = given.mean(axis=0)
-        if given.shape[1] <= FEW:
+        if given.shape[1] <= NARROW:
             spread = given.std(axis=0)
             return cls(centre, np.diag(1 / np.where(spread > 0, spread, 1.0)))
         off = given - centre
         axes = principal_directions(off, MOST_DIRECTIONS)
-        return cls(centre, axes / (float((off @ axes[:, :FEW]).std()) or 1.0))
+        return cls(centre, axes / (float((off @ axes[:, :NARROW]).std()) or 1.0))
 
     def apply(self, vectors: Singles) -> Singles:
         """Place (n, d) vectors: (n, e)."""

@@ -7,7 +7,7 @@ import numpy as np
 from models.arrays import Floats, Singles
 from solvers.portfolio.learned.embedding import Embedding
 from solvers.portfolio.learned.mixture import Mixture
-from solvers.portfolio.learned.regressions import Regression, fit, seen_by
+from solvers.portfolio.learned.regressions import Regression, estimate, fit
 
 AT_ONCE = 4096
 """Queries that are estimated together: what caches hold."""
@@ -35,6 +35,4 @@ class LearnedEstimator:
 
     def _part(self, vectors: Singles) -> Floats:
         inputs = self.embedding.apply(vectors)
-        return self.mixture.apply(
-            {kind: one.estimate(seen_by(kind, inputs)).mean(axis=0) for kind, one in self.regressions.items()}
-        )
+        return self.mixture.apply({kind: estimate(kind, one, inputs) for kind, one in self.regressions.items()})

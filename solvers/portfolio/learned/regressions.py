@@ -6,6 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from models.arrays import Floats, Singles
+from solvers.portfolio.learned.embedding import NARROW
 from solvers.portfolio.learned.forest import RandomForest
 from solvers.portfolio.learned.kernel import Kernel
 from solvers.trees.boosting import Binned, Growth, boost
@@ -120,20 +121,18 @@ class Boosted:
         return np.clip(self.trees.predict(inputs.astype(np.float64)).astype(np.float64), 0.0, 1.0)[None]
 
 
-COLUMNS = {"logistic": len(STRENGTHS), "neighbours": len(NEIGHBOURS), "forest": 1, "boosting": 1, "kernel": 1}
-"""Kinds of regressions, and how many columns each gives."""
-NARROW = 64
-"""Directions of an embedding that all kinds but kernels see: in more they get lost."""
+KINDS = ("logistic", "neighbours", "forest", "boosting", "kernel")
+"""Kinds of regressions."""
 
 
-def seen_by(kind: str, inputs: Singles) -> Singles:
-    """Take the directions of (n, e) embeddings that a kind sees."""
+def _seen_by(kind: str, inputs: Singles) -> Singles:
+    """Take the directions of (n, e) embeddings that a kind sees: in many all but kernels get lost."""
     return inputs if kind == "kernel" else np.ascontiguousarray(inputs[:, :NARROW])
 
 
 def fit(kind: str, embedded: Singles, targets: Floats, rng: np.random.Generator) -> Regression:
     """Fit a kind to (n, e) embeddings and how right each classifier was about them, (n, m)."""
-    inputs = seen_by(kind, embedded)
+    inputs = _seen_by(kind, embedded)
     match kind:
         case "logistic":
             return Logistic.fit(inputs, targets)
@@ -145,3 +144,8 @@ def fit(kind: str, embedded: Singles, targets: Floats, rng: np.random.Generator)
             return Boosted.fit(inputs, targets, rng)
         case _:
             return Kernel.fit(inputs, targets, rng)
+
+
+def estimate(kind: str, regression: Regression, embedded: Singles) -> Floats:
+    """Estimate from (n, e) embeddings how right each classifier is, (n, m), by the mean of a kind's columns."""
+    return np.asarray(regression.estimate(_seen_by(kind, embedded)).mean(axis=0))

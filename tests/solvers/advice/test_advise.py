@@ -113,7 +113,7 @@ def test_what_is_said_of_the_method_taken_comes_true_on_rows_that_nobody_saw() -
     own = _method(advice_on_a_trace(), "policy")
     data, solver = trace(), SOLVERS["policy"]
     plan = solver.fit(data.take(_parts(data.labels).build), solver.options(), np.random.default_rng(SEED), Run()).plan
-    fresh = World.of(77, 8_000).dataset("policy")
+    fresh = World.of(77, 20_000).dataset("policy")
     assert solver.trade_offs is not None
     point = next(one for one in solver.trade_offs(plan, fresh) if one.query == own.query)
     assert own.accuracy_interval is not None

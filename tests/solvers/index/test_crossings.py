@@ -105,9 +105,9 @@ def test_crossings_beyond_the_largest_size_are_left_out() -> None:
 def test_compiled_and_interpreted_sweeps_give_the_same() -> None:
     rng = np.random.default_rng(3)
     for degree in (2, 3):
-        curves = rng.random((10, degree + 1)) * [10, 1, 0.1, 0.01][: degree + 1]
-        accuracies = np.sort(rng.random(10))[::-1]
-        order = np.lexsort((np.arange(10), *module._at_one(curves).T[::-1])).astype(np.int64)
+        curves = rng.random((14, degree + 1)) * [10, 1, 0.1, 0.01][: degree + 1]
+        accuracies = np.sort(rng.random(14))[::-1]
+        order = np.lexsort((np.arange(14), *module._at_one(curves).T[::-1])).astype(np.int64)
         results = [
             kernel.sweep(curves, accuracies, order.copy(), inf, module.TOGETHER)
             for kernel in (crossings_kernel, uncompiled("solvers.index.crossings_kernel"))

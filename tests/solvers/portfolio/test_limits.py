@@ -236,7 +236,7 @@ def test_limits_that_no_estimates_could_keep_are_refused_without_any() -> None:
         plan().refuse_infeasible(N, request(classifiers={"stranger": {"at_most": 1}}))
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(40))
 def test_without_estimates_the_same_limits_are_refused_as_with_any(seed: int) -> None:
     rng = np.random.default_rng(seed)
     asked = {
