@@ -164,11 +164,11 @@ def test_a_table_that_ends_the_process_which_reads_it_ends_no_other(all_subjects
 
 
 ZEROS = np.zeros(2_500, np.int32)
-ITEM_BOMBS: dict[str, pa.Table] = {
-    "one text in many rows": pa.table({"item": pa.DictionaryArray.from_arrays(ZEROS, ["z" * 100_000])}),
-    "the same as it is": pa.table({"item": pa.array(["z" * 100_000] * 2_500)}),
-    "one list in many rows": pa.table({"item": pa.array([[0.0] * 20_000] * 1_000)}),
-    "one code in many lists": pa.table(
+ITEM_BOMBS: dict[str, Callable[[], pa.Table]] = {
+    "one text in many rows": lambda: pa.table({"item": pa.DictionaryArray.from_arrays(ZEROS, ["z" * 100_000])}),
+    "the same as it is": lambda: pa.table({"item": pa.array(["z" * 100_000] * 2_500)}),
+    "one list in many rows": lambda: pa.table({"item": pa.array([[0.0] * 20_000] * 1_000)}),
+    "one code in many lists": lambda: pa.table(
         {
             "item": pa.ListArray.from_arrays(
                 np.arange(0, 2_501 * 100, 100, dtype=np.int32),
@@ -176,11 +176,11 @@ ITEM_BOMBS: dict[str, pa.Table] = {
             )
         }
     ),
-    "one long name in many rows": pa.table({"item": pa.array([{"z" * 100_000: True}] * 2_500)}),
+    "one long name in many rows": lambda: pa.table({"item": pa.array([{"z" * 100_000: True}] * 2_500)}),
 }
-QUERY_BOMBS: dict[str, pa.Table] = {
-    "one list in many rows": pa.table({"embedding": pa.array([[0.0] * 20_000] * 1_000)}),
-    "one group in many rows": pa.table(
+QUERY_BOMBS: dict[str, Callable[[], pa.Table]] = {
+    "one list in many rows": lambda: pa.table({"embedding": pa.array([[0.0] * 20_000] * 1_000)}),
+    "one group in many rows": lambda: pa.table(
         {"embedding": [[0.0]] * 2_500, "group": pa.DictionaryArray.from_arrays(ZEROS, ["z" * 100_000])}
     ),
 }
@@ -206,10 +206,10 @@ def post_queries(client: httpx.Client, table: bytes) -> httpx.Response:
     ids=[*(f"items: {name}" for name in ITEM_BOMBS), *(f"queries: {name}" for name in QUERY_BOMBS)],
 )
 def test_items_and_queries_in_parquet_take_no_more_memory_than_their_limit_allows(
-    all_subjects: Server, post: Any, bomb: pa.Table
+    all_subjects: Server, post: Any, bomb: Callable[[], pa.Table]
 ) -> None:
     out = io.BytesIO()
-    pa.parquet.write_table(bomb, out, compression="zstd")
+    pa.parquet.write_table(bomb(), out, compression="zstd")
     assert len(out.getvalue()) < LIMIT
     process = psutil.Process(all_subjects.process.pid)
     before = process.memory_info().rss

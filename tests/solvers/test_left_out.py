@@ -1,6 +1,7 @@
 """What cannot be had is left out of decisions: the best of the others is taken, held against a look at all of them."""
 
 from dataclasses import fields, replace
+from functools import cache
 from itertools import combinations
 from typing import Any
 
@@ -36,12 +37,17 @@ def subsets(names: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 
 BARE_FRONTIER = FrontierContents()
-CASCADE = build("cascade", CascadeOptions(target_precision=0.9))
+
+
+@cache
+def cascade() -> Any:
+    """Fit the cascade of several tests once."""
+    return build("cascade", CascadeOptions(target_precision=0.9))
 
 
 @pytest.mark.parametrize("deadline", [None, 12.0, 25.0, 1e9])
 def test_a_cascade_calls_the_others_as_fast_as_the_plan_knows(deadline: float | None) -> None:
-    plan = CASCADE.plan
+    plan = cascade().plan
     for without in subsets(plan.names):
         able = [one for one in plan.ranges() if not set(without).intersection(one.cascade)]
         able = [one for one in able if deadline is None or one.maximum_duration <= deadline]
@@ -58,7 +64,7 @@ def test_a_cascade_calls_the_others_as_fast_as_the_plan_knows(deadline: float | 
 
 
 def test_a_cascade_within_a_cost_calls_only_the_others_and_costs_no_more() -> None:
-    plan = CASCADE.plan
+    plan = cascade().plan
     costs = plan.point_costs + plan.point_cost_errors
     for without in subsets(plan.point_names):
         left_out = [
@@ -73,14 +79,14 @@ def test_a_cascade_within_a_cost_calls_only_the_others_and_costs_no_more() -> No
                 continue
             decision = plan.decide(CascadeQuery(max_cost=most, without=without))
             assert not set(without).intersection(decision.cascade)
-            likely = SOLVERS["cascade"].estimates(plan, CASCADE.summary, CascadeQuery(max_cost=most), decision)
+            likely = SOLVERS["cascade"].estimates(plan, cascade().summary, CascadeQuery(max_cost=most), decision)
             assert likely.cost <= most
             assert likely.accuracy is not None
 
 
 def test_a_cascade_that_has_no_frontier_says_so_whatever_is_left_out() -> None:
     frontier = {each.name: getattr(BARE_FRONTIER, each.name) for each in fields(FrontierContents)}
-    plan = replace(CASCADE.plan, **frontier)
+    plan = replace(cascade().plan, **frontier)
     for without in ((), ("fast",)):
         with pytest.raises(InvalidRequest, match="has no frontier, for an older version built it"):
             plan.decide(CascadeQuery(max_cost=5.0, without=without))
@@ -88,10 +94,10 @@ def test_a_cascade_that_has_no_frontier_says_so_whatever_is_left_out() -> None:
 
 @pytest.mark.parametrize("query", [CascadeQuery(), CascadeQuery(deadline=25.0), CascadeQuery(max_cost=6.0, item="a")])
 def test_a_cascade_skips_as_its_run_does_and_says_what_that_takes_at_most(query: CascadeQuery) -> None:
-    decided = CASCADE.plan.decide(query)
-    assert CASCADE.plan.skipping(decided, ("nobody", decided.cascade[-1])) is decided
+    decided = cascade().plan.decide(query)
+    assert cascade().plan.skipping(decided, ("nobody", decided.cascade[-1])) is decided
     for without in subsets(decided.cascade):
-        skipped = CASCADE.plan.skipping(decided, without)
+        skipped = cascade().plan.skipping(decided, without)
         left = [name for name in decided.cascade[:-1] if name not in without] + [decided.cascade[-1]]
         assert list(skipped.cascade) == left
         if skipped is decided:
@@ -101,7 +107,7 @@ def test_a_cascade_skips_as_its_run_does_and_says_what_that_takes_at_most(query:
         assert all(before[step.classifier] <= step.probability_of_reaching <= 1 for step in skipped.steps)
         assert skipped.steps[0].probability_of_reaching == 1
         assert skipped.maximum_duration <= decided.maximum_duration
-        likely = SOLVERS["cascade"].estimates(CASCADE.plan, CASCADE.summary, query, skipped)
+        likely = SOLVERS["cascade"].estimates(cascade().plan, cascade().summary, query, skipped)
         assert (likely.accuracy, likely.cost, likely.time) == (None, None, None)
 
 

@@ -21,8 +21,6 @@ from solvers.learners.archives import predict_archived
 from tests.support.sandbox_work import die, refuse, sleep_long, start_another
 from tests.support.servers import wait_for
 
-dumps = import_module("skops.io").dumps
-
 
 @pytest.fixture
 def sandbox() -> Iterator[Sandbox]:
@@ -120,6 +118,7 @@ def test_what_it_cannot_start_with_is_no_models_fault() -> None:
 def test_a_model_that_crashes_scikit_learn_ends_only_the_other_process(sandbox: Sandbox) -> None:
     values, labels = load_iris(return_X_y=True)
     model = KNeighborsClassifier(3, algorithm="brute", metric="manhattan").fit(values, labels)
+    dumps = import_module("skops.io").dumps
     good = dumps(model)
     model._y = np.full(len(labels), 10**9, dtype=np.intp)
     with pytest.raises(CorruptArtifact, match="ended the process that tried it"):
