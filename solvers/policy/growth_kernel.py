@@ -42,6 +42,28 @@ def judged(slope: Floats, curve: Floats, half: int, ridge: float) -> float:
     return gain
 
 
+@njit()
+def summed(bins: UInt8s, parts: UInt8s, halves: UInt8s, g: Floats, sums: Floats) -> None:
+    """Add up slopes or curvatures by a column's bins up to each of the parts: sums (P, w, 2, L) of zeros. Loops, for
+    sums of whole arrays take several times as long to compile."""
+    for i in range(len(parts)):
+        for k in range(g.shape[1]):
+            sums[parts[i], bins[i], halves[i], k] += g[i, k]
+    for part in range(1, sums.shape[0]):
+        for b in range(sums.shape[1]):
+            for half in range(2):
+                for k in range(g.shape[1]):
+                    sums[part, b, half, k] += sums[part - 1, b, half, k]
+
+
+@njit()
+def without(all_rows: Floats, below: Floats, beyond: Floats) -> None:
+    """Write the sums of a cell's other rows: (2, L) each."""
+    for half in range(2):
+        for k in range(all_rows.shape[1]):
+            beyond[half, k] = all_rows[half, k] - below[half, k]
+
+
 @njit(cache=True)
 def parted_gains(
     bins: UInt8s, parts: UInt8s, count: int, halves: UInt8s, g: Floats, h: Floats, ridge: float, gains: Floats
@@ -49,21 +71,18 @@ def parted_gains(
     """Write what each column gains alone in the rows up to, and beyond, each of the parts: gains (P, 2, D); up to the
     last are all rows. bins: (D, n); parts: (n,) below P. O(D (n + P w) L) for columns of w bins."""
     width, outputs = int(bins.max()) + 1 if bins.size else 1, g.shape[1]
+    slope, curve = np.zeros((2, outputs)), np.zeros((2, outputs))
     for column in range(len(bins)):
         slopes = np.zeros((count, width, 2, outputs))
         curves = np.zeros((count, width, 2, outputs))
-        for i in range(len(parts)):
-            for k in range(outputs):
-                slopes[parts[i], bins[column, i], halves[i], k] += g[i, k]
-                curves[parts[i], bins[column, i], halves[i], k] += h[i, k]
-        slope, curve = slopes.sum(axis=0), curves.sum(axis=0)
-        below, bent = np.zeros(slope.shape), np.zeros(slope.shape)
+        summed(bins[column], parts, halves, g, slopes)
+        summed(bins[column], parts, halves, h, curves)
         for part in range(count):
-            below += slopes[part]
-            bent += curves[part]
             for b in range(width):
-                gains[part, 0, column] += crossed(below[b], bent[b], ridge)
-                gains[part, 1, column] += crossed(slope[b] - below[b], curve[b] - bent[b], ridge)
+                gains[part, 0, column] += crossed(slopes[part, b], curves[part, b], ridge)
+                without(slopes[count - 1, b], slopes[part, b], slope)
+                without(curves[count - 1, b], curves[part, b], curve)
+                gains[part, 1, column] += crossed(slope, curve, ridge)
 
 
 @njit()
@@ -78,18 +97,20 @@ def joint(first: UInt8s, second: UInt8s, halves: UInt8s, g: Floats, h: Floats, s
 
 @njit()
 def follow(
-    slopes: Floats, curves: Floats, ridge: float, price: float, best: Floats, kept: Floats, prices: Floats
+    slopes: Floats, curves: Floats, axis: int, ridge: float, price: float, best: Floats, kept: Floats, prices: Floats
 ) -> None:
-    """Keep, for every bin of the first axis, what a second column gains there if the half that learns likes it most for
-    its price, and, in the last row, in all bins together. best, kept, prices: (w + 1, 2) by bin and learning half."""
+    """Keep, for every bin of the axis, 0 or 1, what a second column gains there if the half that learns likes it most
+    for its price, and, in the last row, in all bins together. best, kept, prices: (w + 1, 2) by bin and learning
+    half."""
     width = len(slopes)
     for half in range(2):
         all_gain, all_gained = 0.0, 0.0
         for b in range(width):
             gain, gained = 0.0, 0.0
-            for c in range(slopes.shape[1]):
-                gain += learned(slopes[b, c], curves[b, c], half, ridge)
-                gained += judged(slopes[b, c], curves[b, c], half, ridge)
+            for c in range(width):
+                one, two = (b, c) if axis == 0 else (c, b)
+                gain += learned(slopes[one, two], curves[one, two], half, ridge)
+                gained += judged(slopes[one, two], curves[one, two], half, ridge)
             if gain / price > best[b, half]:
                 best[b, half], kept[b, half], prices[b, half] = gain / price, gained, price
             all_gain += gain
@@ -122,9 +143,8 @@ def pair_gains(
         for second in range(first + 1, columns):
             price = costs[first] if owners[first] == owners[second] else costs[first] + costs[second]
             joint(bins[first], bins[second], halves, g, h, slopes, curves)
-            follow(slopes, curves, ridge, price, best[first], kept[first], paid[first])
-            turned, bent = slopes.transpose(1, 0, 2, 3), curves.transpose(1, 0, 2, 3)
-            follow(turned, bent, ridge, price, best[second], kept[second], paid[second])
+            follow(slopes, curves, 0, ridge, price, best[first], kept[first], paid[first])
+            follow(slopes, curves, 1, ridge, price, best[second], kept[second], paid[second])
     for column in range(columns):
         counts = np.zeros(width)
         for i in range(bins.shape[1]):

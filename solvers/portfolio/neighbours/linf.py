@@ -38,7 +38,8 @@ class Chebyshev:
     __slots__ = ("_codes", "_lows", "_means", "_per_unit", "_samples", "_variances")
 
     def __init__(self, samples: Singles) -> None:
-        self._samples = samples
+        self._samples = samples.view()
+        self._samples.flags.writeable = False  # as what was read is: the search is compiled for one kind of array
         ends = [_extended(sample) for sample in (samples.min(axis=1), samples.max(axis=1))]
         self._lows = ends[0].min(axis=0)
         width = float((ends[1].max(axis=0) - self._lows).max())
