@@ -51,14 +51,10 @@ check: fast-check types  ## everything static
 types: install
 	$(BIN)/mypy
 
-KERNELS := tests/solvers/index/test_crossings.py tests/solvers/pipeline/test_exact_front.py \
-           tests/solvers/policy/test_growth.py tests/solvers/portfolio/test_neighbours.py tests/solvers/trees
-
-compiled-tests: install
-	$(BIN)/python -m pytest --collect-only -qq > .cache/collected || { cat .cache/collected; exit 1; }
-	$(BIN)/python -m pytest -qq -m kernel $(KERNELS)
-
 # Tests and kernels are compiled once, which each test process would else do for itself.
+compiled-tests: install
+	$(BIN)/python -m pytest -qq -m kernel
+
 tests: compiled-tests
 	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
