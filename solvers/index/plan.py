@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel
@@ -14,27 +14,15 @@ from models.arrays import Floats, Int64s
 from models.errors import Infeasible
 from models.index import IndexDecision, IndexQuery, Method, SkylineItem, sizes_of
 from solvers.base import complete, in_this_process
-from solvers.index.cells import numbers_of, only, owners_of
 from solvers.index.contents import IndexContents
 from solvers.index.continuation import Continuation
 from solvers.index.costs import Costs, evaluate, members_of
 from solvers.index.crossings import Index
 from solvers.index.greedy import Sequences, walk
 from solvers.index.look_up import Choice, LookUp
+from solvers.index.predictions import Predictions, classes_of, predictions, values_of
 from solvers.index.skyline import skyline
-from solvers.learners.archives import predict_archived
-from solvers.learners.linear import predict_linear
 from solvers.statistics import standard_error
-
-R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class Predictions:
-    """The predicted class of each item, and the probability of every class in the plan's order, if there are any."""
-
-    labels: tuple[str, ...]
-    probabilities: tuple[dict[str, float], ...] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,58 +144,18 @@ class IndexPlan(IndexContents):
         read or cannot predict.
         """
         names = chosen.features if isinstance(chosen, IndexDecision) else tuple(chosen)
-        mask = self._mask(names, "features")
-        if mask == 0:
-            return self._most_common(len(items))
-        owners, every = owners_of(self.columns), [column for own in self.columns for column in own]
-        columns = [(at, every[at]) for f in members_of(mask) for at in np.flatnonzero(owners == f).tolist()]
-        codes, shares = self._codes(mask, numbers_of(self.encoding, columns, items), learner_modules, run_in)
-        return Predictions(
-            tuple(self.classes[code] for code in codes.tolist()),
-            None if shares is None else tuple(dict(zip(self.classes, row, strict=True)) for row in shares.tolist()),
-        )
+        return predictions(self, self._mask(names, "features"), items, learner_modules, run_in)
 
     def classify(self, features: Sequence[str], values: Floats, learner_modules: Sequence[str] = ()) -> Int64s:
         """Classify complete rows, (n, D) as ``values_of`` gives them, by some of the features: (n,) codes."""
-        mask = self._mask(features, "features")
-        if mask == 0:
-            return np.full(len(values), int(np.argmax(self.class_shares)))
-        ends = np.cumsum([0, *self.widths]).tolist()
-        columns = [column for f in members_of(mask) for column in range(ends[f], ends[f + 1])]
-        return self._codes(mask, np.ascontiguousarray(values[:, columns]), learner_modules, in_this_process)[0]
+        return classes_of(self, self._mask(features, "features"), values, learner_modules)
 
     def values_of(self, table: FeatureTable) -> Floats:
         """Take complete rows of a table with these features, as models see them: (n, D).
 
         Raises InvalidRequest for a table that lacks a feature, or whose columns are of other kinds.
         """
-        own, encoding = only(table, self.features), self.encoding
-        if [each.columns for each in own.spec.features] != list(self.columns):
-            raise InvalidRequest.at(Fault(("dataset", "features"), "fill other columns than the index's"))
-        if encoding is not None:
-            encoding.check(own)
-            return encoding.apply(own)
-        if any(own.categories) or bool(np.isnan(own.values).any()):
-            asked = "has columns of categories or missing cells; the index was built from complete numbers"
-            raise InvalidRequest.at(Fault(("dataset", "features"), asked))
-        return np.asarray(own.values)
-
-    def _codes(
-        self, mask: int, table: Floats, learner_modules: Sequence[str], run_in: Callable[..., Any]
-    ) -> tuple[Int64s, Floats | None]:
-        """Ask the model of a feature set: (n,) codes of classes and, where it has any, (n, c) their probabilities."""
-        matching = np.flatnonzero(self.masks[self.model_sets] == mask)
-        if not len(matching):
-            raise InvalidRequest.at(Fault(("features",), f"the index keeps no model of {', '.join(self._names(mask))}"))
-        model = int(matching[0])
-        start, end = self.model_offsets[model : model + 2].tolist()
-        if self.model_kind == "skops":
-            data = self.model_bytes[start:end].tobytes()
-            archived: tuple[Int64s, Floats | None] = run_in(
-                predict_archived, data, table, len(self.classes), learner_modules
-            )
-            return archived
-        return predict_linear(self.model_numbers[start:end], table, self.model_kind)
+        return values_of(self, table)
 
     def _scanned(self, query: IndexQuery, size: Any) -> IndexDecision:
         """Find the cheapest candidate that is accurate enough within the budget, by a scan: by the rows that
@@ -352,11 +300,6 @@ class IndexPlan(IndexContents):
 
     def _names(self, mask: int) -> tuple[str, ...]:
         return tuple(self.features[f] for f in members_of(mask))
-
-    def _most_common(self, count: int) -> Predictions:
-        shares = dict(zip(self.classes, self.class_shares.tolist(), strict=True))
-        common = self.classes[int(np.argmax(self.class_shares))]
-        return Predictions((common,) * count, tuple(dict(shares) for _ in range(count)))
 
     def _index_sequences(self, costs: Costs) -> Sequences:
         bits = np.insert(1 << self.orders.astype(np.int64), 0, 0, axis=1)

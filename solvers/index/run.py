@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from models.errors import InvalidRequest
-from solvers.index.plan import Predictions
+from solvers.index.predictions import Predictions
 from solvers.running import Answer, Call, Heard, Runner, SoFar
 
 Predict = Callable[[Sequence[str], Mapping[str, Any]], Predictions]

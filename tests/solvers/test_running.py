@@ -23,7 +23,7 @@ from solvers.cascade import CascadePlan
 from solvers.cascade.contents import MOST_CALLS
 from solvers.cascade.continuation import Continuations
 from solvers.cascade.run import run as run_cascade
-from solvers.index.plan import Predictions
+from solvers.index.predictions import Predictions
 from solvers.index.run import run as run_index
 from solvers.pipeline.run import run as run_pipeline
 from solvers.policy.run import run as run_policy
