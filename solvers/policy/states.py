@@ -28,6 +28,8 @@ PER_GROUP = 4
 USUAL_NODES, MOST_LEAVES = 60, 6_000_000
 """Nodes that growth usually leaves, and the numbers in the leaves of their classifiers' forests then: 6 MB or, where
 they are few and not shortened (``short_leaves``), 8."""
+FEWER_LEAVES = 2_000_000
+"""The same beyond ``MOST_LINEAR`` rows, where the time that a build takes is that of trees."""
 FEWEST_TREES = 12
 USUAL_TREES, FARTHER = 80, 1.3
 """Where classes are so many that there are fewer trees than asked for, these learn so much faster that they go so many
@@ -85,7 +87,8 @@ def grown_states(
     """Grow the DAG, means and times (M,) of sensors, fetches (M,) what brings each, with classifiers that are not too
     large for the archive together."""
     leaves = USUAL_NODES * training.members * (1 << options.depth) * training.classes
-    trees = min(options.trees, max(FEWEST_TREES, MOST_LEAVES // leaves // STAGE * STAGE))
+    most = MOST_LEAVES if len(training.labels) <= MOST_LINEAR else FEWER_LEAVES
+    trees = min(options.trees, max(FEWEST_TREES, most // leaves // STAGE * STAGE))
     if trees < options.trees:
         training = replace(training, rate=raised(training.rate, min(options.trees, USUAL_TREES) / trees))
     linear = len(training.labels) <= MOST_LINEAR or options.answers == "linear"
