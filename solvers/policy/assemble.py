@@ -50,6 +50,7 @@ def assemble(
         fixed_at = {point: at - able for point, at in enumerate(hull) if at >= able}
         task.fixed.write(decisions, graph, fixed_at)
     classifiers = Classifiers.of(training.basis, graph.members, [members[node] for node in part.nodes.tolist()])
+    classifiers = classifiers.shorter if is_grown else classifiers
     plan = PolicyPlan(
         unit=unit,
         sensors=training.basis.sensors.names,
@@ -85,6 +86,10 @@ def assemble(
 
 def _nodes(graph: Graph, classifiers: Classifiers) -> dict[str, Any]:
     """Give the fields of a plan that tell of the nodes that are kept, and of their classifiers."""
+    leaves = {"class_leaves": classifiers.leaves}
+    if classifiers.units.size:
+        none = classifiers.leaves[..., :0].astype(np.float32)
+        leaves = {"class_leaves": none, "class_steps": classifiers.leaves, "class_units": classifiers.units}
     return {
         "members": graph.members,
         "offsets": graph.offsets,
@@ -93,7 +98,7 @@ def _nodes(graph: Graph, classifiers: Classifiers) -> dict[str, Any]:
         "intercepts": classifiers.intercepts,
         "class_columns": classifiers.columns,
         "class_thresholds": classifiers.thresholds,
-        "class_leaves": classifiers.leaves,
+        **leaves,
     }
 
 

@@ -21,7 +21,7 @@ from solvers.trees.oblivious_trees import STAGE, Forest
 R = TypeVar("R")
 
 RATE, RIDGE = 0.15, 2.0
-"""How fast forests of classifiers learn, and how strongly their small leaves are pulled to 0."""
+"""How fast forests of classifiers learn, unless told, and how strongly their small leaves are pulled to 0."""
 PENALTY = 1.0
 """The inverse strength of the linear models' ridge penalty, scikit-learn's C."""
 SHRINKAGE, LEFT, SMOOTH = 50.0, 0.003, 30.0
@@ -40,7 +40,8 @@ SHARES = {"linear": (1.0,), "both": (0.5, 0.0, 1.0), "boosted": (0.0,)}
 class TrainingRows:
     """The rows that classifiers learn from. cells: (n, D); labels: (n,) below classes; folds: (n,) below K, the fold
     that each row is in: member k learns from all but fold k; quality: (n, M) where answers have no classes: what is
-    learned then is how good each sensor's answer is, the classes being sensors; None where they have."""
+    learned then is how good each sensor's answer is, the classes being sensors; None where they have. rate: how fast
+    forests of class probabilities learn."""
 
     basis: Basis
     cells: Floats
@@ -48,6 +49,7 @@ class TrainingRows:
     classes: int
     folds: Int64s
     quality: Floats | None = None
+    rate: float = RATE
 
     @property
     def members(self) -> int:
@@ -129,8 +131,8 @@ def _alone(job: Callable[[], R]) -> R:
 @dataclass(frozen=True, slots=True, eq=False)
 class _Seen:
     """What the classifiers of one set of sensors see, and nothing of the others. labels, folds, classes, members,
-    quality: of the training; own: (F,) bool, its basis functions; places, values: (n, w) of them; columns: (d,) places
-    of its own among those that trees see; inputs: (n, d) of them, binned: the same in bins."""
+    quality, rate: of the training; own: (F,) bool, its basis functions; places, values: (n, w) of them; columns: (d,)
+    places of its own among those that trees see; inputs: (n, d) of them, binned: the same in bins."""
 
     labels: Int32s
     folds: Int64s
@@ -143,6 +145,7 @@ class _Seen:
     inputs: Floats
     binned: Binned
     quality: Floats | None
+    rate: float
 
     @classmethod
     def of(cls, training: TrainingRows, chosen: Bools, answers: Answers) -> "_Seen":
@@ -166,6 +169,7 @@ class _Seen:
             inputs,
             Binned.of(inputs),
             training.quality,
+            training.rate,
         )
 
     def linear(self, member: Member, rows: Bools) -> Floats:
@@ -193,7 +197,7 @@ def _fit_set(seen: _Seen, learn: Bools, options: PolicyOptions, seed: int) -> tu
         wanted = options.answers != "boosted"
         if seen.quality is None:
             weights, intercept = _fit_linear(seen, rows, wanted)
-            growth = Growth(trees, options.depth, RATE, RIDGE)
+            growth = Growth(trees, options.depth, seen.rate, RIDGE)
             forest = boost_classes(seen.binned.rows(rows), seen.labels[rows], seen.classes, growth, rng)
             member = Member(weights, intercept, forest)
             lost = partial(_log_losses, seen.linear(member, judged), seen.labels[judged], shares)

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from models import InvalidRequest
-from models.arrays import Bools, Floats, Int32s, Int64s, Singles
+from models.arrays import Bools, Floats, Int8s, Int32s, Int64s, Singles
 from models.base import LARGEST
 from models.columns import FARTHEST
 from models.units import seconds_in
@@ -26,6 +26,8 @@ _DIMENSIONS = {
     "class_columns": 4,
     "class_thresholds": 4,
     "class_leaves": 5,
+    "class_steps": 5,
+    "class_units": 3,
     "base": 3,
     "edge_columns": 4,
     "edge_thresholds": 4,
@@ -38,7 +40,7 @@ _DIMENSIONS = {
 }
 
 
-_WEIGHTS = ("weights", "intercepts", "class_leaves", "base", "edge_leaves", "matches")
+_WEIGHTS = ("weights", "intercepts", "class_leaves", "class_units", "base", "edge_leaves", "matches")
 MOST_WEIGHT = 1e9
 """Sums of so many weights as an array can hold are finite, in single precision too."""
 
@@ -79,7 +81,7 @@ class PolicyContents:
     class_thresholds: Floats
     """(S, K, T, d) above which a question is answered yes."""
     class_leaves: Singles
-    """(S, K, T, 2^d, C) the logits that leaves add."""
+    """(S, K, T, 2^d, C) the logits that leaves add; (S, K, T, 2^d, 0): they are kept as ``class_steps``."""
     learner: Literal["regression", "filter_tree"]
     """How nodes decide."""
     base: Singles
@@ -167,6 +169,11 @@ class PolicyContents:
     """(d,) what is taken off an item's embedding; (0,): items have none (``EmbeddingAxes``)."""
     embedding_axes: Singles = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
     """(d, k) the axes along which it is measured then: the last k of the D columns, which are no sensor's."""
+
+    class_steps: Int8s = field(default_factory=lambda: np.empty((0, 0, 0, 0, 0), dtype=np.int8))
+    """(S, K, T, 2^d, C) what leaves add, in whole numbers of ``class_units``; (0, 0, 0, 0, 0): not kept so."""
+    class_units: Singles = field(default_factory=lambda: np.empty((0, 0, 0), dtype=np.float32))
+    """(S, K, T) of each tree (``short_leaves``)."""
 
     answering: Literal["combined", "taken"] = "combined"
     """taken: the answer is that of a sensor, for answers have no classes in common; the classes are the sensors then,
@@ -307,15 +314,18 @@ def _classifiers(plan: PolicyContents) -> dict[str, bool]:
     first = np.searchsorted(plan.owners, plan.owners)
     widths = np.where(~plan.labelled & plan.labelled[first], KNOTS * (labels + 1), widths)
     seen = int(np.where(plan.labelled, labels, 1).sum())
-    trees = plan.class_columns.shape[2:]
+    trees, short = plan.class_columns.shape[2:], plan.class_units.size > 0
+    leaves = (nodes, members, trees[0], 1 << min(trees[1], 20), outputs)
     return {
         "weights for each node, member and class": plan.weights.shape == (nodes, members, int(widths.sum()), outputs)
         and plan.intercepts.shape == (nodes, members, outputs)
         and members > 0
         and 0 < outputs <= labels,
         "trees of classifiers": plan.class_columns.shape == plan.class_thresholds.shape == (nodes, members, *trees)
-        and plan.class_leaves.shape == (nodes, members, trees[0], 1 << min(trees[1], 20), outputs)
+        and plan.class_leaves.shape == (*leaves[:-1], 0 if short else outputs)
         and trees[1] > 0,
+        "a unit for each tree with steps": plan.class_steps.shape == (leaves if short else (0,) * 5)
+        and plan.class_units.shape == (leaves[:3] if short else (0,) * 3),
         "questions about columns there are": _below(plan.class_columns, seen),
     }
 

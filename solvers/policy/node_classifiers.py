@@ -6,16 +6,18 @@ predictions). Of a new item one member alone says how sure it is, for decisions;
 members' logits.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from models.arrays import Bools, Floats, Int32s, Int64s, Singles
+from models.arrays import Bools, Floats, Int8s, Int32s, Int64s, Singles
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.sensors import Sensors, with_embedding
+from solvers.policy.short_leaves import MOST_SINGLES, shortened
 from solvers.statistics import softmax
 from solvers.trees.oblivious_trees import Forest
 
+NO_UNITS = np.empty((0, 0, 0), dtype=np.float32)
 _AT_ONCE = 1 << 21
 """Weights that are gathered at once."""
 
@@ -34,7 +36,8 @@ class Member:
 class Classifiers:
     """All members of all S classifiers. weights: (S, K, F, C) float32; intercepts: (S, K, C) float32, which hold the
     forests' base too; columns: (S, K, T, D) int32, thresholds: (S, K, T, D) float64, leaves: (S, K, T, 2^D, C)
-    float32. classless: whether what they add up to is how good answers are, not logits."""
+    float32, or int8, whole numbers of units, (S, K, T), which are (0, 0, 0) where leaves are no such. classless:
+    whether what they add up to is how good answers are, not logits."""
 
     basis: Basis
     members: Bools
@@ -42,7 +45,8 @@ class Classifiers:
     intercepts: Singles
     columns: Int32s
     thresholds: Floats
-    leaves: Singles
+    leaves: Singles | Int8s
+    units: Singles
     classless: bool = False
     _means: Singles = field(init=False, repr=False)  # (S, F, C), of the members' weights
 
@@ -63,7 +67,15 @@ class Classifiers:
         leaves = np.array([[each.forest.leaves for each in of_set] for of_set in classifiers])
         used = int(np.flatnonzero(leaves.any(axis=(0, 1, 3, 4))).max(initial=-1)) + 1
         columns, thresholds, leaves = (each[:, :, :used].copy() for each in (columns, thresholds, leaves))
-        return cls(basis, members, weights, intercepts, columns, thresholds, leaves)
+        return cls(basis, members, weights, intercepts, columns, thresholds, leaves, NO_UNITS)
+
+    @property
+    def shorter(self) -> "Classifiers":
+        """The same with leaves of a byte each, where these are more than ``MOST_SINGLES``."""
+        if self.leaves.size <= MOST_SINGLES:
+            return self
+        leaves, units = shortened(self.leaves.astype(np.float32, copy=False))
+        return replace(self, leaves=leaves, units=units)
 
     def posteriors(self, node: int, member: int, cells: Floats, inputs: Floats) -> Floats:
         """Tell the probabilities of the classes, (n, C), as one member sees them. inputs: ``tree_inputs`` of the
@@ -73,6 +85,7 @@ class Classifiers:
             self.columns[node, member],
             self.thresholds[node, member],
             self.leaves[node, member],
+            self.units[node, member] if self.units.size else None,
         )
         return self._read(self._linear(node, self.weights[node, member], cells) + forest.predict(inputs))
 
@@ -84,6 +97,7 @@ class Classifiers:
             self.columns[node].reshape(members * trees, depth),
             self.thresholds[node].reshape(members * trees, depth),
             self.leaves[node].reshape(members * trees, 1 << depth, self.leaves.shape[-1]),
+            self.units[node].ravel() if self.units.size else None,
         )
         linear = self._linear(node, self._means[node], cells) + self.intercepts[node].mean(axis=0)
         return self._read(linear + every.predict(inputs) / members)

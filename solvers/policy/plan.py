@@ -61,7 +61,8 @@ class PolicyPlan(PolicyPoints):
             self.intercepts,
             self.class_columns,
             self.class_thresholds,
-            self.class_leaves,
+            self.class_steps if self.class_units.size else self.class_leaves,
+            self.class_units,
             self.classless,
         )
         prices = np.concatenate([graph.step_costs(node, self.costs) for node in range(len(graph))])

@@ -1,7 +1,7 @@
 """The states of a policy with their classifiers: sets of sensors that are enumerated, or grown."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -25,9 +25,17 @@ where it is not to be, hide the cheap sensors: on pima, of 8 features, they were
 GROUPS = 5
 PER_GROUP = 4
 """Sensors of average cost in each group, on average, unless a limit is given."""
-USUAL_NODES, MOST_LEAVES = 60, 2_000_000
-"""Nodes that growth usually leaves, and the numbers in the leaves of their classifiers' forests then: 8 MB."""
+USUAL_NODES, MOST_LEAVES = 60, 6_000_000
+"""Nodes that growth usually leaves, and the numbers in the leaves of their classifiers' forests then: 6 MB or, where
+they are few and not shortened (``short_leaves``), 8."""
+FEWER_LEAVES = 2_000_000
+"""The same beyond ``MOST_LINEAR`` rows, where the time that a build takes is that of trees."""
 FEWEST_TREES = 12
+USUAL_TREES, FARTHER = 80, 1.3
+"""Where classes are so many that there are fewer trees than asked for, these learn so much faster that they go so many
+times as far as the usual number. By 16 of 80 trees 78 letters in 100 were told from all of 16 features, at the rate for
+80, and 80 to 81 at one that is raised so; by 48 such 83 to 84, as by 80. On two drawn tables of 10 and 30 classes 48
+lose as little as 80."""
 MOST_ROWS = 40_000
 """Rows that a policy is grown from: of a larger table they are drawn."""
 MOST_LINEAR = 20_000
@@ -79,7 +87,10 @@ def grown_states(
     """Grow the DAG, means and times (M,) of sensors, fetches (M,) what brings each, with classifiers that are not too
     large for the archive together."""
     leaves = USUAL_NODES * training.members * (1 << options.depth) * training.classes
-    trees = min(options.trees, max(FEWEST_TREES, MOST_LEAVES // leaves // STAGE * STAGE))
+    most = MOST_LEAVES if len(training.labels) <= MOST_LINEAR else FEWER_LEAVES
+    trees = min(options.trees, max(FEWEST_TREES, most // leaves // STAGE * STAGE))
+    if trees < options.trees:
+        training = replace(training, rate=raised(training.rate, min(options.trees, USUAL_TREES) / trees))
     linear = len(training.labels) <= MOST_LINEAR or options.answers == "linear"
     lighter = {"trees": trees, "answers": options.answers if linear else "boosted"}
     with threadpool_limits(1, user_api="blas"):
@@ -93,6 +104,15 @@ def grown_states(
             lambda layers, of, nodes: progress(layers, of, f"{nodes} nodes are grown"),
         )
     return States(grown.graph, grown.members, grown.posteriors, grown.rows)
+
+
+def raised(rate: float, times: float) -> float:
+    """Raise the rate of trees, of which there are so many times fewer.
+
+    >>> raised(0.15, 0.5), round(raised(0.15, 80 / 48), 3)
+    (0.15, 0.297)
+    """
+    return max(rate, float(1 - (1 - rate) ** (FARTHER * times)))
 
 
 def enumerated_states(
