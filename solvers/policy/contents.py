@@ -133,6 +133,13 @@ class PolicyContents:
     """(B,) what an item costs on average under each, on validation."""
     cap_errors: Floats = field(default_factory=lambda: np.empty(0))
     """(B,) the share of items that are classified wrongly."""
+    cap_limits: Floats = field(default_factory=lambda: np.empty(0))
+    """(G,) rising hard budgets at which it was measured what serves them (``ServedLimits``); (0,): those of ``caps``
+    alone."""
+    cap_places: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    """(G,) the place among ``caps`` of whose decisions serve each."""
+    cap_limit_errors: Floats = field(default_factory=lambda: np.empty(0))
+    """(G,) the share of items that are classified wrongly then."""
 
     point_caps: Floats = field(default_factory=lambda: np.empty(0))
     """(H,) the hard budgets of points of the curve that have one, -1 for the others; (0,): none has."""
@@ -150,6 +157,12 @@ class PolicyContents:
     """(B',) what a unit of cost weighs under each."""
     deadline_errors: Floats = field(default_factory=lambda: np.empty(0))
     """(B',) the share of items that are classified wrongly."""
+    deadline_limits: Floats = field(default_factory=lambda: np.empty(0))
+    """(G',) rising deadlines at which it was measured what serves them; (0,): those of ``deadlines`` alone."""
+    deadline_places: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    """(G',) the place among ``deadlines`` of whose decisions serve each."""
+    deadline_limit_errors: Floats = field(default_factory=lambda: np.empty(0))
+    """(G',) the share of items that are classified wrongly then."""
 
     cell_owners: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     """(d,) the sensor of each column of the table where some have categories or missing cells (``CellEncoding``); (0,):
@@ -406,7 +419,17 @@ def _hard(plan: PolicyContents) -> dict[str, bool]:
         "hard budgets that are kept": bool(np.all((plan.cap_costs >= 0) & (plan.cap_costs <= plan.caps))),
         "trade-offs of hard budgets": bool(np.all((plan.cap_tradeoffs >= 0) & (plan.cap_tradeoffs <= LARGEST))),
         "errors from 0 to 1 under hard budgets": bool(np.all((plan.cap_errors >= 0) & (plan.cap_errors <= 1))),
+        "hard budgets that are served": _served(plan.caps, plan.cap_limits, plan.cap_places, plan.cap_limit_errors),
     }
+
+
+def _served(learned: Floats, limits: Floats, places: Int32s, errors: Floats) -> bool:
+    return (
+        limits.shape == places.shape == errors.shape
+        and bool(np.all(limits >= 0) and np.all(limits <= LARGEST) and np.all(np.diff(limits) > 0))
+        and bool(np.all((errors >= 0) & (errors <= 1)))
+        and _below(places, len(learned))
+    )
 
 
 def _whole(members: Bools, fetches: Int32s) -> bool:
@@ -429,4 +452,7 @@ def _timed(plan: PolicyContents) -> dict[str, bool]:
         or (len(plan.times) > 0 and bool(np.all(plan.deadlines >= 0)) and bool(np.all(np.diff(plan.deadlines) > 0))),
         "trade-offs of deadlines": bool(np.all((tradeoffs >= 0) & (tradeoffs <= LARGEST))),
         "errors from 0 to 1 under deadlines": bool(np.all((errors >= 0) & (errors <= 1))),
+        "deadlines that are served": _served(
+            plan.deadlines, plan.deadline_limits, plan.deadline_places, plan.deadline_limit_errors
+        ),
     }

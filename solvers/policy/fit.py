@@ -16,6 +16,7 @@ something like it; only the answers are the mean of all members, which can hardl
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -45,6 +46,7 @@ from solvers.policy.plan import PolicyPlan
 from solvers.policy.quality_axes import with_quality_axes
 from solvers.policy.sensor_times import fetches_of, times_of_sets
 from solvers.policy.sensors import Sensors, refuse_unsized
+from solvers.policy.served_limits import MOST_ROWS, Judged, serve
 from solvers.policy.states import States, draw_graph, drawn, enumerated_states, groups_asked, grown_states, grows
 from solvers.policy.summary import summarize
 from solvers.policy.tradeoff_spread import tradeoffs_of
@@ -244,7 +246,33 @@ def _with_what_is_reached(
     if not has_ways:
         return told
     means = errors.mean(axis=1)
-    return replace(told, cap_errors=means[task.hard], deadline_errors=means[task.timed])
+    told = replace(told, cap_errors=means[task.hard], deadline_errors=means[task.timed])
+    return _with_served_limits(told, task, errors)
+
+
+def _with_served_limits(plan: PolicyPlan, task: Task, errors: Floats) -> PolicyPlan:
+    """Measure which of the decisions learned for hard budgets and deadlines, under which rows err so, (L, n), serve the
+    limits between them."""
+    if not len(plan.caps) + len(plan.deadlines):
+        return plan
+    training, places = task.training, {each.tobytes(): at for at, each in enumerate(task.graph.members)}
+    nodes = [places[each.tobytes()] for each in plan.members]
+    rows = np.unique(np.linspace(0, len(training.labels) - 1, MOST_ROWS).astype(np.int64))
+    cells, folds = training.cells[rows], training.folds[rows]
+    advantages = [plan.limit_advantages(at, task.judged[node][rows], cells, folds) for at, node in enumerate(nodes)]
+    graph = Graph(plan.members, plan.offsets, plan.targets)
+    judged = Judged(graph, advantages, task.losses.observed[nodes][:, rows], folds)
+    sides = (
+        ("cap", graph.members @ task.means, plan.caps, task.hard),
+        ("deadline", task.set_times[nodes], plan.deadlines, task.timed),
+    )
+    found = dict[str, Any]()
+    for name, amounts, learned, own in sides:
+        if len(learned):
+            served = serve(judged, amounts, learned, errors[own][:, rows], own.start - task.hard.start)
+            kept = {"limits": served.limits, "places": served.places, "limit_errors": served.errors}
+            found |= {f"{name}_{field}": values for field, values in kept.items()}
+    return replace(plan, **found)
 
 
 def _kept(plan: PolicyPlan, graph: Graph, observed: Floats) -> Floats:

@@ -61,26 +61,3 @@ def beyond(sets: Floats, limits: Floats | float) -> Bools:
     """
     columns = sets[:, None] if np.ndim(limits) else sets
     return np.asarray(columns > np.asarray(limits) * (1 + ROUNDING))
-
-
-def best_within(limit: float, learned: Floats, errors: Floats) -> int | None:
-    """Find which of the limits learned for, rising, up to a limit erred least, errors (B,); None where there is none.
-
-    >>> best_within(3.9, np.array([1.0, 2.0, 4.0]), np.array([0.3, 0.2, 0.1])), best_within(0.5, np.ones(1), np.ones(1))
-    (1, None)
-    """
-    within = int(np.searchsorted(learned, limit * (1 + ROUNDING), side="right"))
-    return int(errors[:within].argmin()) if within else None
-
-
-def nearest(limit: float, learned: Floats) -> int | None:
-    """Find which of the limits learned for, rising, decides within one, where for each the best fixed set within it was
-    looked at, too: the largest of those up to it, or the next larger one if that is nearer; None where there is none.
-
-    >>> nearest(2.1, np.array([1.0, 2.0, 4.0])), nearest(0.5, np.array([1.0]))
-    (1, None)
-    """
-    within = int(np.searchsorted(learned, limit * (1 + ROUNDING), side="right"))
-    if 0 < within < len(learned) and 2 * limit > learned[within - 1] + learned[within]:
-        return within
-    return within - 1 if within else None

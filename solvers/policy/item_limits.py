@@ -9,8 +9,9 @@ from models.arrays import Bools, Floats, Int32s
 from models.errors import Infeasible
 from models.policy import PolicyTarget
 from solvers.policy.contents import PolicyContents
-from solvers.policy.hard_budgets import ROUNDING, best_within, beyond, nearest
+from solvers.policy.hard_budgets import ROUNDING, beyond
 from solvers.policy.sensor_times import times_of_sets
+from solvers.policy.served_limits import ServedLimits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,8 +19,8 @@ class ItemLimits:
     """What sets of sensors cost and take, and what they may. sensors: M names; members: (S, M); costs, times: (M,),
     times (0,) where they are not known; fetches: (M,); set_costs, set_times: (S,); budgets, deadlines: (P,) what no
     item exceeds under each point, infinite without; points: of trade-offs, hard budgets and deadlines, the places of
-    each; are_costs: whether every set takes as long as it costs; must_begin: whether something has to answer, so that
-    what was learned for a larger limit, which may begin with what is barred, decides nothing."""
+    each; served: hard budgets and deadlines that something serves; are_costs: whether every set takes as long as it
+    costs."""
 
     sensors: tuple[str, ...]
     members: Bools
@@ -31,8 +32,8 @@ class ItemLimits:
     budgets: Floats
     deadlines: Floats
     points: tuple[slice, slice, slice]
+    served: tuple[ServedLimits, ServedLimits]
     are_costs: bool
-    must_begin: bool = False
 
     @classmethod
     def of(cls, plan: PolicyContents) -> "ItemLimits":
@@ -52,8 +53,17 @@ class ItemLimits:
             np.concatenate([np.where(of_curve < 0, np.inf, of_curve), plan.caps, np.full(timed, np.inf)]),
             np.concatenate([np.full(curve + hard, np.inf), plan.deadlines]),
             (slice(0, curve), slice(curve, curve + hard), slice(curve + hard, curve + hard + timed)),
+            (
+                ServedLimits.of(plan.caps, plan.cap_errors, plan.cap_limits, plan.cap_places, plan.cap_limit_errors),
+                ServedLimits.of(
+                    plan.deadlines,
+                    plan.deadline_errors,
+                    plan.deadline_limits,
+                    plan.deadline_places,
+                    plan.deadline_limit_errors,
+                ),
+            ),
             bool(np.allclose(set_times, set_costs, rtol=ROUNDING, atol=0)),
-            plan.classless,
         )
 
     def time_of(self, members: Bools) -> float | None:
@@ -70,8 +80,12 @@ class ItemLimits:
     def barred(self, targets: Int32s, point: int, target: PolicyTarget, known: Bools | None = None) -> Bools | None:
         """Tell which actions, that lead to these nodes, (A,), need what is left out, or would exceed a limit that is
         asked for or the point's, (A,), with what is known beside, (M,), paid for; None if there is no limit."""
-        budget, deadline = self.asked(target)
-        budget, deadline = min(float(self.budgets[point]), budget), min(float(self.deadlines[point]), deadline)
+        budget, deadline = (
+            min(float(own[point]), self._served_by(kind, point, asked))
+            for kind, (own, asked) in enumerate(
+                zip((self.budgets, self.deadlines), self.asked(target), strict=True), start=1
+            )
+        )
         lacking = self.lacking(targets, target) if target.left_out else None
         if budget == deadline == np.inf:
             return lacking
@@ -96,24 +110,40 @@ class ItemLimits:
         """Tell whether limits asked for, or what is left out, may bar what a point does where it was measured."""
         if target.left_out:
             return True
-        budget, deadline = self.asked(target)
-        most_cost = min(float(self.budgets[point]), float(self.set_costs.max()))
-        most_time = min(float(self.deadlines[point]), float(self.set_times.max()))
-        return bool(beyond(np.array(most_cost), budget) | beyond(np.array(most_time), deadline))
+        limited = (self.budgets, self.set_costs), (self.deadlines, self.set_times)
+        for kind, ((limits, sets), asked) in enumerate(zip(limited, self.asked(target), strict=True), start=1):
+            most = min(float(limits[point]), float(sets.max()))
+            if not self._is_of(kind, point) and bool(beyond(np.array(most), asked)):
+                return True
+        return False
 
-    def point(self, target: PolicyTarget, errors: Floats) -> int:
-        """Take the decisions learned for limits asked for alone, errors (P,) of each; of a hard budget and a deadline
-        those under which more errs, for that limit leaves less; those for the fewest errors where none were learned."""
-        budget, deadline = self.asked(target)
-        curve, *sides = self.points
-        able: list[int] = []
-        for limit, own, limits in zip((budget, deadline), sides, (self.budgets, self.deadlines), strict=True):
-            if limit == np.inf:
-                continue
-            learned = limits[own]
-            place = best_within(limit, learned, errors[own]) if self.must_begin else nearest(limit, learned)
-            able += [] if place is None else [own.start + place]
-        return max(able, key=lambda point: float(errors[point]), default=curve.stop - 1)
+    def point(self, target: PolicyTarget) -> int:
+        """Take the decisions that serve limits asked for alone; of a hard budget and a deadline those under which more
+        errs, for that limit leaves less; those for the fewest errors where nothing serves them."""
+        able = [
+            (float(served.errors[place]), own.start + int(served.places[place]))
+            for asked, own, served in zip(self.asked(target), self.points[1:], self.served, strict=True)
+            if asked < np.inf and (place := served.within(asked)) is not None
+        ]
+        return max(able, key=lambda each: each[0])[1] if able else int(self.points[0].stop) - 1
+
+    def error(self, point: int, target: PolicyTarget) -> float:
+        """Tell how often the decisions err that serve what is asked for and were learned for a limit."""
+        kind = 1 if self._is_of(1, point) else 2
+        served = self.served[kind - 1]
+        return float(served.errors[served.within(self.asked(target)[kind - 1])])
+
+    def _is_of(self, kind: int, point: int) -> bool:
+        """Tell whether a point was learned for a hard budget, 1, or for a deadline, 2."""
+        return int(self.points[kind].start) <= point < int(self.points[kind].stop)
+
+    def _served_by(self, kind: int, point: int, asked: float) -> float:
+        """Give the limit that a point serves where it was learned for one of that kind; otherwise what is asked for."""
+        if not self._is_of(kind, point):
+            return asked
+        served = self.served[kind - 1]
+        place = served.within(asked)
+        return asked if place is None else min(asked, float(served.limits[place]))
 
     def refuse(self, target: PolicyTarget, unit: str) -> None:
         """Refuse a deadline where times are not known, and one before which no sensor can be had. Raises

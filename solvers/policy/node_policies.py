@@ -35,15 +35,16 @@ class Decisions:
         """Tell whether a node may stop."""
         return node > 0 or not self.must_begin
 
-    def advantages(self, node: int, member: int, point: int, features: Floats) -> Floats:
+    def advantages(self, node: int, member: int, points: slice, features: Floats) -> Floats:
         """Estimate what each action of a node costs more than stopping, its price included, for rows that look like
-        features, (n, d): (n, A). A filter tree knows the mean of it alone."""
+        features, (n, d), under P points: (n, A, P). A filter tree knows the mean of it alone."""
         edges = slice(int(self.offsets[node]), int(self.offsets[node + 1]))
-        leaves = np.moveaxis(self.leaves[edges, member, :, :, point], 0, -1)
-        forest = Forest(
-            self.base[edges, member, point], self.columns[node, member], self.thresholds[node, member], leaves
-        )
-        return np.asarray(forest.predict(features) + self.prices[edges] * self.tradeoffs[point])
+        base = self.base[edges, member, points]
+        leaves = np.moveaxis(self.leaves[edges, member, :, :, points], 0, 2)
+        leaves = leaves.reshape(*leaves.shape[:2], base.size)
+        forest = Forest(base.reshape(-1), self.columns[node, member], self.thresholds[node, member], leaves)
+        told = forest.predict(features).reshape(-1, *base.shape)
+        return np.asarray(told + self.prices[edges, None] * self.tradeoffs[points])
 
     def choose(
         self,
@@ -59,7 +60,7 @@ class Decisions:
         barred: (A,), actions that must not be taken; where one wins a tournament the mean advantages of the others
         decide. foreseen: (n, A), what of the advantages was not learned.
         """
-        advantages = self.advantages(node, member, point, features) + foreseen
+        advantages = self.advantages(node, member, slice(point, point + 1), features)[..., 0] + foreseen
         allowed = advantages if barred is None else np.where(barred, np.inf, advantages)
         if not len(self.matches):
             return least(allowed, may_stop=self.may_stop(node)), advantages

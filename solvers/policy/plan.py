@@ -204,6 +204,19 @@ class PolicyPlan(PolicyPoints):
             actions = least(allowed, may_stop=self._decisions.may_stop(node))
         return actions, mean, np.mean(sure, axis=0)
 
+    def limit_advantages(self, node: int, judged: Floats, cells: Floats, folds: Int64s) -> Floats:
+        """Estimate the advantages of a node's actions under hard budgets and deadlines, for rows, (n,), of which the
+        node's classifier says judged, (n, C), each by the member that has not seen it, folds (n,): (n, A, B + B')."""
+        points = slice(len(self.tradeoffs), self.points)
+        advantages = np.empty((len(cells), len(self._graph.actions_of(node)), points.stop - points.start))
+        if not advantages.size:
+            return advantages
+        features = node_features(self._sensors, self.members[node], judged, cells)
+        for member in np.unique(folds).tolist():
+            rows = folds == member
+            advantages[rows] = self._decisions.advantages(node, member, points, features[rows])
+        return advantages
+
     def _foreseen(self, node: int, judged: Floats) -> Floats | float:
         """Tell what is known of advantages, (n, A), without what was learned."""
         if not self.classless:

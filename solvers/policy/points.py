@@ -61,8 +61,7 @@ class PolicyPoints(PolicyContents):
         elif self._is_unlearned(target):
             return Mixture.of(self.point_bounds, target.hard_budget or 0.0)
         else:
-            errors = np.concatenate([self.point_errors, self.cap_errors, self.deadline_errors])
-            point = self._limits.point(target, errors)
+            point = self._limits.point(target)
         return Mixture(point, point, 0.0)
 
     def _is_unlearned(self, target: PolicyTarget) -> bool:
@@ -119,8 +118,7 @@ class PolicyPoints(PolicyContents):
         if self._limits.bars(first, target) or self._limits.bars(second, target):
             return None, None, None
         if first >= len(self.tradeoffs):
-            errors = np.append(self.cap_errors, self.deadline_errors)
-            return 1 - float(errors[first - len(self.tradeoffs)]), None, None  # all members decide, costs are of each
+            return 1 - self._limits.error(first, target), None, None  # all members decide, costs are of each
 
         def mixed(points: Floats) -> float:
             return float(points[first] + mixture.share * (points[second] - points[first]))
