@@ -50,7 +50,7 @@ def assemble(
         fixed_at = {point: at - able for point, at in enumerate(hull) if at >= able}
         task.fixed.write(decisions, graph, fixed_at)
     classifiers = Classifiers.of(training.basis, graph.members, [members[node] for node in part.nodes.tolist()])
-    classifiers = classifiers.shorter if is_grown else classifiers
+    classifiers = classifiers.shorter() if is_grown else classifiers
     plan = PolicyPlan(
         unit=unit,
         sensors=training.basis.sensors.names,

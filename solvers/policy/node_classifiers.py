@@ -69,9 +69,8 @@ class Classifiers:
         columns, thresholds, leaves = (each[:, :, :used].copy() for each in (columns, thresholds, leaves))
         return cls(basis, members, weights, intercepts, columns, thresholds, leaves, NO_UNITS)
 
-    @property
     def shorter(self) -> "Classifiers":
-        """The same with leaves of a byte each, where these are more than ``MOST_SINGLES``."""
+        """Give the same with leaves of a byte each, where these are more than ``MOST_SINGLES``."""
         if self.leaves.size <= MOST_SINGLES:
             return self
         leaves, units = shortened(self.leaves.astype(np.float32, copy=False))

@@ -25,17 +25,15 @@ where it is not to be, hide the cheap sensors: on pima, of 8 features, they were
 GROUPS = 5
 PER_GROUP = 4
 """Sensors of average cost in each group, on average, unless a limit is given."""
-USUAL_NODES, MOST_LEAVES = 60, 6_000_000
-"""Nodes that growth usually leaves, and the numbers in the leaves of their classifiers' forests then: 6 MB or, where
-they are few and not shortened (``short_leaves``), 8."""
-FEWER_LEAVES = 2_000_000
-"""The same beyond ``MOST_LINEAR`` rows, where the time that a build takes is that of trees."""
-FEWEST_TREES = 12
+USUAL_NODES, MOST_LEAVES, MANY_LEAVES = 60, 2_000_000, 6_000_000
+"""Nodes that growth usually leaves, and the numbers in the leaves of their classifiers' forests then, 8 MB, or, where
+these would be fewer than ``ENOUGH_TREES``, up to 6 MB of a byte each (``short_leaves``)."""
+FEWEST_TREES, ENOUGH_TREES = 12, 48
 USUAL_TREES, FARTHER = 80, 1.3
 """Where classes are so many that there are fewer trees than asked for, these learn so much faster that they go so many
 times as far as the usual number. By 16 of 80 trees 78 letters in 100 were told from all of 16 features, at the rate for
-80, and 80 to 81 at one that is raised so; by 48 such 83 to 84, as by 80. On two drawn tables of 10 and 30 classes 48
-lose as little as 80."""
+80, and 79 to 80 at one that is raised so; by 48 such 83 to 84, as by 80. On drawn tables of 10 and 30 classes 48 lose
+as little as 80."""
 MOST_ROWS = 40_000
 """Rows that a policy is grown from: of a larger table they are drawn."""
 MOST_LINEAR = 20_000
@@ -86,9 +84,7 @@ def grown_states(
 ) -> States:
     """Grow the DAG, means and times (M,) of sensors, fetches (M,) what brings each, with classifiers that are not too
     large for the archive together."""
-    leaves = USUAL_NODES * training.members * (1 << options.depth) * training.classes
-    most = MOST_LEAVES if len(training.labels) <= MOST_LINEAR else FEWER_LEAVES
-    trees = min(options.trees, max(FEWEST_TREES, most // leaves // STAGE * STAGE))
+    trees = trees_of(options, training.classes, training.members, len(training.labels))
     if trees < options.trees:
         training = replace(training, rate=raised(training.rate, min(options.trees, USUAL_TREES) / trees))
     linear = len(training.labels) <= MOST_LINEAR or options.answers == "linear"
@@ -104,6 +100,21 @@ def grown_states(
             lambda layers, of, nodes: progress(layers, of, f"{nodes} nodes are grown"),
         )
     return States(grown.graph, grown.members, grown.posteriors, grown.rows)
+
+
+def trees_of(options: PolicyOptions, classes: int, members: int, rows: int) -> int:
+    """Tell how many trees the classifiers of a grown graph have: beyond ``MOST_LINEAR`` rows, where trees take most of
+    the time, not ``ENOUGH_TREES``.
+
+    >>> [trees_of(PolicyOptions(), classes, 5, 1_000) for classes in (2, 8, 26, 200)]
+    [80, 52, 48, 12]
+    >>> trees_of(PolicyOptions(), 26, 5, 40_000)
+    16
+    """
+    of_a_tree = USUAL_NODES * members * (1 << options.depth) * classes
+    most, many = (leaves // of_a_tree // STAGE * STAGE for leaves in (MOST_LEAVES, MANY_LEAVES))
+    enough = min(many, ENOUGH_TREES) if rows <= MOST_LINEAR else FEWEST_TREES
+    return min(options.trees, max(FEWEST_TREES, enough, most))
 
 
 def raised(rate: float, times: float) -> float:

@@ -42,6 +42,8 @@ DIMENSIONS = {
     "kernel_weights": 2,
 }
 """Of arrays with more than one."""
+_OF_TREES = ("base", "columns", "thresholds", "leaves")
+"""What is kept of boosted trees: their leaves are no whole numbers."""
 
 
 def _empty(*shape: int, dtype: Any = np.float64) -> Callable[[], NDArray[Any]]:
@@ -123,7 +125,7 @@ def fields_of(estimator: LearnedEstimator, name: str) -> dict[str, Any]:
             case Forests():
                 arrays |= {f"forest_{each.name}": getattr(one.trees, each.name) for each in fields(one.trees)}
             case Boosted():
-                arrays |= {f"boosted_{each.name}": getattr(one.trees, each.name) for each in fields(one.trees)}
+                arrays |= {f"boosted_{name}": getattr(one.trees, name) for name in _OF_TREES}
             case Kernel():
                 arrays |= {f"kernel_{each.name}": getattr(one, each.name) for each in fields(one)}
     return arrays
