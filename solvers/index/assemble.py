@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,8 @@ RELATIVE_LAMBDAS = (0.01, 0.1, 1.0, 10.0)
 @dataclass(frozen=True, slots=True, eq=False)
 class Names:
     """What the numbers mean: the features, the columns of each, the classes with their shares, the unit of costs; of
-    how many rows accuracies are, 0 if of none; the features that were not looked at; how cells become numbers."""
+    how many rows accuracies are, 0 if of none; the features that were not looked at, and their costs; how cells become
+    numbers."""
 
     features: tuple[str, ...]
     columns: tuple[tuple[str, ...], ...]
@@ -32,6 +34,7 @@ class Names:
     unit: str
     rows: int = 0
     left_out: tuple[str, ...] = ()
+    left_out_costs: Costs | None = None
     encoding: CellEncoding | None = None
 
 
@@ -153,8 +156,15 @@ def assemble(
         fixed_budget=options.fixed_budget,
         rows=names.rows,
         left_out=names.left_out,
+        **_left_out_costs(names.left_out_costs),
         **({} if names.encoding is None else names.encoding.kept()),
     )
+
+
+def _left_out_costs(costs: Costs | None) -> dict[str, Any]:
+    if costs is None:
+        return {}
+    return {"left_out_powers": costs.powers, "left_out_coefficients": costs.coefficients}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

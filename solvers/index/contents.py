@@ -77,6 +77,11 @@ class IndexContents:
     """How many of the rows those are that choose."""
     left_out: tuple[str, ...] = ()
     """The features of the table that were not looked at, for there were too many (``preselection``)."""
+    left_out_powers: Int64s = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
+    """(t', k) the powers of sizes in the terms of their costs; (0, 0): built before these were kept, or none is left
+    out."""
+    left_out_coefficients: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    """(G, t') their costs, over those terms."""
     cell_owners: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     """(d,) the feature of each column of the table where some have categories or missing cells (``CellEncoding``);
     (0,): none has."""
@@ -123,7 +128,7 @@ class IndexContents:
 
 
 def _dimensions(plan: IndexContents) -> dict[str, bool]:
-    tables = {"powers", "coefficients", "orders", "reached"}
+    tables = {"powers", "coefficients", "orders", "reached", "left_out_powers", "left_out_coefficients"}
     arrays = {each.name: getattr(plan, each.name) for each in fields(plan) if each.init}
     arrays = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
     right = all(array.ndim == (2 if name in tables else 1) for name, array in arrays.items())
@@ -160,8 +165,21 @@ def _shapes(plan: IndexContents) -> dict[str, bool]:
         and bool(np.all((plan.reached >= 0) & (plan.reached <= 1)))
         and (0 < plan.choosing < plan.rows if len(plan.reached) else plan.choosing == 0),
         "candidates": plan.candidates.shape == (c,) and c > 0,
+        "costs of at least 0 for each feature left out, or of none": _left_out_costs(plan),
         "a fixed size that costs do not depend on any more": not plan.fixed_size or powers.shape[-1] == 0,
     }
+
+
+def _left_out_costs(plan: IndexContents) -> bool:
+    powers, coefficients = plan.left_out_powers, plan.left_out_coefficients
+    if powers.size == coefficients.size == 0:
+        return True
+    return (
+        powers.shape == (coefficients.shape[1], plan.powers.shape[1])
+        and len(coefficients) == len(plan.left_out)
+        and bool(np.all(powers >= 0))
+        and bool(np.all(np.isfinite(coefficients) & (coefficients >= 0)))
+    )
 
 
 def _cells(plan: IndexContents) -> dict[str, bool]:

@@ -4,19 +4,21 @@
 1. Of a table of more than 20 features the 20 that tell most are chosen (``preselection``).
 2. The lattice is searched (``lattice``), under a budget from coarse to fine (Property 3.9), and after the first search
    the sequence of most accuracy is grown (``greedy``), so that no budget is used up before there is one.
-3. The other greedy sequences are grown; candidates are chosen (``candidates``) and indexed over all sizes
-   (``crossings``).
+3. The other greedy sequences are grown, as far as the budget goes; candidates are chosen (``candidates``) and indexed
+   over all sizes (``crossings``).
 4. Models are trained on all rows (``training``): of candidates and sequences, and of the sets that can be the best one
    once some features are computed.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from math import inf
 
 import numpy as np
 
 from models import Fault, FeatureTable, InvalidRequest
-from models.arrays import Int64s
+from models.arrays import Floats, Int64s
 from models.index import IndexOptions
 from solvers.base import Fitted, Run
 from solvers.cell_encoding import CellEncoding
@@ -56,11 +58,12 @@ def fit(
 
     With ``max_models`` or ``max_seconds`` the lattice is searched for alpha = 2, 1, 0.5, … down to the one wanted. The
     last search that could be finished counts, then the smallest alpha above the first that could not. After the first
-    the sequence of most accuracy is grown; what it and unfinished searches trained may become a candidate too, and no
-    set is left out that is known to be more accurate, by more than the alpha wanted, than all that cost no more. The
-    other greedy sequences get what is left. ``max_models`` bounds the feature sets whose accuracy is learned, whether
-    trained or remembered; the final models of sets that the plan keeps are trained beside it. ``max_seconds`` bounds
-    the searches after the first, not the sequences; with it, the plan depends on how fast the machine was.
+    the sequence of most accuracy is grown; in the end that by cost alone, for which room is kept, and those of the
+    other weights that what is left lets grow as long. What these and unfinished searches trained may become a candidate
+    too, and no set is left out that is known to be more accurate, by more than the alpha wanted, than all that cost no
+    more. ``max_models`` bounds the feature sets whose accuracy is learned, whether trained or remembered; the final
+    models of sets that the plan keeps are trained beside it. ``max_seconds`` bounds the searches after the first, not
+    the sequences; with it, the plan depends on how fast the machine was.
 
     Of more than 20 features the 20 that tell most by a third of the rows are looked at, within 600 feature sets unless
     another budget is given; the other rows learn accuracies, and final models are trained on all.
@@ -73,14 +76,16 @@ def fit(
     costs, residuals = read_costs(dataset, options)
     median = median_size(dataset, options, costs.dimensions)
     table = narrowed(dataset, costs.at(costs.coefficients, median), rng)
+    left_out_costs = None
     if table.left_out:
+        left_out_costs = _costs_of(costs, dataset, table.left_out)
         options = _with_a_budget(options)
         dataset, spec = table.others, table.whole.spec
         costs, residuals = read_costs(dataset, options)
     features = tuple(feature.name for feature in spec.features)
     trainer = Trainer.of(dataset, options, run, int(rng.integers(2**32)), (*ALLOWED_MODULES, *run.learner_modules))
     trainer.report(0, "searching the lattice")
-    searched = _search(trainer, costs, features, median)
+    searched = _search(trainer, costs, features, median, is_narrowed=bool(table.left_out))
     trainer.report(trainer.total - 2, "choosing candidates")
     factors = {"alpha": searched.alpha, "own_alpha": options.alpha}
     indexed = index_sets(searched.expanded, costs, features, **factors, budget=options.fixed_budget)
@@ -91,7 +96,8 @@ def fit(
     own = only(as_it_was, features)
     columns = tuple(feature.columns for feature in own.spec.features)
     encoding = CellEncoding.of(own, owners_of(columns))
-    names = Names(features, columns, dataset.classes, shares, spec.unit, dataset.rows, table.left_out, encoding)
+    told = (dataset.classes, shares, spec.unit, dataset.rows, table.left_out, left_out_costs, encoding)
+    names = Names(features, columns, *told)
     plan = _with_what_is_reached(assemble(names, options, costs, searched, indexed, models), trainer, rng)
     held = worth(plan, trainer, rng)
     trainer.report(trainer.total, last.account())
@@ -104,6 +110,12 @@ def _with_what_is_reached(plan: IndexPlan, trainer: Trainer, rng: np.random.Gene
     costs = curves.at(curves.of_sets(plan.masks), plan.median_size)
     halves, choosing = reached([trainer.bits[mask] for mask in plan.masks.tolist()], trainer.dataset.rows, costs, rng)
     return replace(plan, reached=halves, choosing=choosing)
+
+
+def _costs_of(costs: Costs, dataset: FeatureTable, names: Sequence[str]) -> Costs:
+    """Take the costs of some of a table's features."""
+    places = [at for at, feature in enumerate(dataset.spec.features) if feature.name in names]
+    return replace(costs, coefficients=costs.coefficients[places])
 
 
 def _with_a_budget(options: IndexOptions) -> IndexOptions:
@@ -121,7 +133,9 @@ def _kept(searched: Searched, candidates: Int64s, options: IndexOptions) -> list
     return [int(mask) for mask in kept_sets(searched, expanded.masks[candidates])]
 
 
-def _search(trainer: Trainer, costs: Costs, names: Sequence[str], median: tuple[float, ...]) -> Searched:
+def _search(
+    trainer: Trainer, costs: Costs, names: Sequence[str], median: tuple[float, ...], *, is_narrowed: bool
+) -> Searched:
     """Search the lattice, as finely as the budgets allow, and grow the greedy sequences."""
     options = trainer.options
     limited = options.max_models is not None or options.max_seconds is not None
@@ -133,9 +147,13 @@ def _search(trainer: Trainer, costs: Costs, names: Sequence[str], median: tuple[
         fault = f"is {options.max_models}, even alpha = {alphas[0]:g} needs more feature sets"
         raise InvalidRequest.at(Fault(("max_models",), fault)) from error
     feature_costs = costs.at(costs.coefficients, median)
+    sequences = _Sequences(trainer, feature_costs, names)
     if limited:
-        greedy_sequences(trainer.accuracies, feature_costs, [0.0], names)  # as far as the budget goes: what it has
-        expanded = _with_what_is_known(trainer, expanded)  # trained is known to the searches
+        trainer.asked_at_most = sequences.spared()
+        sequences.of([0.0])  # as far as the budget goes
+        if is_narrowed:  # no budget finishes that lattice, and the other sequences hold what little money buys
+            sequences.within_the_budget()
+        expanded = _with_what_is_known(trainer, expanded)  # what they have trained is known to the searches
     trainer.seconds_at_most = options.max_seconds
     reached = alphas[0]
     for alpha in alphas[1:]:
@@ -143,14 +161,49 @@ def _search(trainer: Trainer, costs: Costs, names: Sequence[str], median: tuple[
             expanded = _expanded(trainer, alpha, expanded)
         except Exhausted:
             expanded, reached = _between(trainer, expanded, alpha, reached)
-            expanded = _with_what_is_known(trainer, expanded)
             break
         reached = alpha
-    trainer.seconds_at_most = None
-    lambdas = lambdas_of(options.lambdas, feature_costs)
-    orders = greedy_sequences(trainer.accuracies, feature_costs, lambdas.tolist(), names)
-    rows = np.array(orders, dtype=np.int32).reshape(len(lambdas), -1)
-    return Searched(expanded, reached, trainer.known, lambdas, rows, median)
+    trainer.seconds_at_most, trainer.asked_at_most = None, options.max_models
+    grown = sequences.within_the_budget() if limited else sequences.of(sequences.lambdas)
+    if limited:
+        expanded = _with_what_is_known(trainer, expanded)
+    lambdas, orders = np.array(list(grown)), np.array(list(grown.values()), dtype=np.int32)
+    return Searched(expanded, reached, trainer.known, lambdas, orders.reshape(len(lambdas), -1), median)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sequences:
+    """Greedy sequences of the features, which cost feature_costs (F,) at the median size."""
+
+    trainer: Trainer
+    feature_costs: Floats
+    names: Sequence[str]
+
+    @property
+    def lambdas(self) -> list[float]:
+        """The weights of cost."""
+        return [float(each) for each in lambdas_of(self.trainer.options.lambdas, self.feature_costs)]
+
+    def of(self, lambdas: Sequence[float]) -> dict[float, list[int]]:
+        """Grow those of some weights, all to the same length."""
+        grown = greedy_sequences(self.trainer.accuracies, self.feature_costs, lambdas, self.names)
+        return dict(zip(lambdas, grown, strict=True))
+
+    def spared(self) -> int | None:
+        """Tell how many feature sets all but the sequence by cost alone may use of the budget."""
+        most = self.trainer.options.max_models
+        order = sorted(range(len(self.names)), key=lambda f: (self.feature_costs[f], self.names[f]))
+        missing = sum(mask not in self.trainer.known for mask in accumulate(1 << f for f in order))
+        return None if most is None else max(self.trainer.asked, most - missing)
+
+    def within_the_budget(self) -> dict[float, list[int]]:
+        """Give those by accuracy alone and by cost alone, and of the others, from what weighs cost most, those that the
+        budget lets grow as long."""
+        grown = self.of([0.0, inf])
+        for weight in self.lambdas[-2:0:-1]:
+            (order,) = self.of([weight]).values()
+            grown |= {weight: order} if len(order) == len(grown[0.0]) else {}
+        return dict(sorted(grown.items()))
 
 
 def _between(trainer: Trainer, expanded: Expanded, low: float, high: float) -> tuple[Expanded, float]:

@@ -210,19 +210,31 @@ class IndexPlan(IndexContents):
 
     def _go_on(self, query: IndexQuery, size: Any) -> IndexDecision:
         """Find the best set that can still be reached, with some features computed and some of the budget spent."""
-        mask = self._mask(query.computed, "computed")
+        mask, beside = self._mask(query.computed, "computed"), self._paid_beside(query, size)
         feature_costs = evaluate(self.coefficients, self.powers, sizes_of(size))
         if query.method in ("poly-dom", "naive"):
             exact = partial(self._costs, size)
-            continued = self._continuation.best(mask, feature_costs, query.budget, query.spent, exact)
+            budget = max(query.budget - beside, 0.0)
+            continued = self._continuation.best(mask, feature_costs, budget, query.spent, exact)
             return self._construct(*continued, query.method)
-        spent = float(sum(feature_costs[members_of(mask)].tolist())) if query.spent is None else query.spent
-        left = max(query.budget - spent, 0.0)
+        paid = float(sum(feature_costs[members_of(mask)].tolist())) + beside
+        left = max(query.budget - (paid if query.spent is None else query.spent), 0.0)
         reached = [
             self._walk(chosen, mask, feature_costs.tolist(), left) for chosen in self._followed(query.method, mask)
         ]
         accuracy, paid, _, best = max(reached)
         return self._construct(best, accuracy, -paid, query.method)
+
+    def _paid_beside(self, query: IndexQuery, size: Any) -> float:
+        """Tell what computed features cost that the index does not look at, where what was spent is not said."""
+        names = set(query.computed) & set(self.left_out)
+        if not names or query.spent is not None:
+            return 0.0
+        if not len(self.left_out_coefficients):
+            fault = f"names {', '.join(sorted(names))}, whose cost an older version did not keep: say what was spent"
+            raise InvalidRequest.at(Fault(("computed",), fault))
+        places = [at for at, name in enumerate(self.left_out) if name in names]
+        return float(evaluate(self.left_out_coefficients[places], self.left_out_powers, sizes_of(size)).sum())
 
     def _costs(self, size: Any, masks: Int64s) -> Floats:
         curves = Costs(self.powers, self.coefficients).of_sets(masks)
@@ -291,7 +303,7 @@ class IndexPlan(IndexContents):
         mask = 0
         for name in names:
             if name in self.left_out:
-                continue  # it was computed for nothing
+                continue  # no set has it; what it cost is counted beside
             if name not in self.features:
                 known = ", ".join(self.features)
                 raise InvalidRequest.at(Fault((where,), f"names {name!r}, the features are {known}"))

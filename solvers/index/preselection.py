@@ -1,11 +1,14 @@
 """Which features an index looks at, where a table has more than a lattice of all subsets can hold.
 
-Features are taken one by one, as in matching pursuit: the one whose bins explain most of what those taken before leave
-of the classes, then the one whose bins explain most of it for its cost, in turn. Bins are quantiles, so that a feature
-may tell by any shape; what features tell only together is not seen. This takes no training, and rows of its own, which
-neither learn accuracies nor report: a feature that only happens to fit the rows that choose it is found out by others.
+Features are taken one by one, as in matching pursuit, by two pursuits in turn: one takes the feature whose bins explain
+most of what those it took before leave of the classes, the other the one whose bins explain most of it for its cost.
+Each knows only what it took itself: a cheap feature tells nothing new beside a dear one that tells the same, and is the
+best there is where the dear one cannot be paid. Bins are quantiles, so that a feature may tell by any shape; what
+features tell only together is not seen. This takes no training, and rows of its own, which neither learn accuracies nor
+report: a feature that only happens to fit the rows that choose it is found out by others.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,7 +55,7 @@ def narrowed(table: FeatureTable, costs: Floats, rng: np.random.Generator) -> Na
 
 
 def most_telling(values: Floats, labels: Int64s, owners: Int64s, costs: Floats, count: int) -> Int64s:
-    """Take features one by one, by what their bins explain, and by that for their cost, in turn: (count,).
+    """Take features one by one, by what their bins explain, and by that for their cost, in turn: (count,), each once.
 
     values: (n, d); labels: (n,) codes; owners: (d,) the feature of each column; costs: (F,) at least 0.
 
@@ -61,22 +64,30 @@ def most_telling(values: Floats, labels: Int64s, owners: Int64s, costs: Floats, 
     [1]
     """
     bins = np.stack([_bins(column) for column in values.T])
+    prices = np.maximum(costs, np.finfo(np.float64).tiny)
+    pursuits = [_pursued(bins, labels, owners, each) for each in (np.ones(len(costs)), prices)]
+    taken: list[int] = []
+    while len(taken) < count:
+        taken.append(next(feature for feature in pursuits[len(taken) % 2] if feature not in taken))
+    return np.array(taken, dtype=np.int64)
+
+
+def _pursued(bins: UInt8s, labels: Int64s, owners: Int64s, prices: Floats) -> Iterator[int]:
+    """List features as one pursuit takes them, bins (d, n): by what they explain, for their prices, (F,)."""
     left = np.eye(int(labels.max()) + 1)[labels]
     left -= left.mean(axis=0)
     fitted = np.zeros((len(bins), BINS, left.shape[1]))
-    prices = np.maximum(costs, np.finfo(np.float64).tiny)
     taken: list[int] = []
-    while len(taken) < count:
-        gains = np.bincount(owners, weights=[_explained(each, left) for each in bins], minlength=len(costs))
+    while len(taken) < len(prices):
+        gains = np.bincount(owners, weights=[_explained(each, left) for each in bins], minlength=len(prices))
         gains[taken] = -np.inf
-        rates = np.where(gains > 0, gains / prices, gains)
-        taken.append(int((rates if len(taken) % 2 else gains).argmax()))
+        taken.append(int(np.where(gains > 0, gains / prices, gains).argmax()))
+        yield taken[-1]
         columns = np.flatnonzero(np.isin(owners, taken)).tolist()
         for column in columns * PASSES:
             left += fitted[column][bins[column]]
             fitted[column] = _means(bins[column], left)
             left -= fitted[column][bins[column]]
-    return np.array(taken, dtype=np.int64)
 
 
 def _bins(column: Floats) -> UInt8s:

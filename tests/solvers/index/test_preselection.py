@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models import FeatureTable, InvalidRequest
+from models import FeaturesSpec, FeatureTable, InvalidRequest
 from models.index import IndexOptions, IndexQuery
 from solvers import Run
 from solvers.index import fit
@@ -39,6 +39,35 @@ def test_every_second_feature_is_taken_by_what_it_tells_for_its_cost() -> None:
     assert 41 in taken
 
 
+def test_cheap_copies_of_dear_features_are_taken_too() -> None:
+    """A copy explains nothing of what its original leaves: who cannot pay that one would be left with noise."""
+    rng = np.random.default_rng(0)
+    told = rng.normal(size=(600, 5))
+    labels = (told.sum(axis=1) + rng.normal(size=600) > 0).astype(np.int64)
+    values = np.column_stack([told, told + 0.1 * rng.normal(size=told.shape), rng.normal(size=(600, 30))])
+    costs = np.repeat([10.0, 1.0, 2.0], [5, 5, 30])
+    taken = most_telling(values, labels, np.arange(40), costs, MAX_FEATURES)
+    assert len(set(taken.tolist())) == MAX_FEATURES
+    assert set(range(5, 10)) <= set(taken.tolist())
+
+
+def test_sequences_of_a_wide_table_are_whole_and_no_answer_is_behind_them() -> None:
+    table = wide(240, 30, (3, 7, 23))
+    features = [each.model_dump() | {"cost": 1.0 + place % 4} for place, each in enumerate(table.spec.features)]
+    table = replace(table, spec=FeaturesSpec.model_validate({**table.spec.model_dump(), "features": features}))
+    options = IndexOptions(folds=2, learner="sklearn.naive_bayes.GaussianNB", standardize=False)
+    plan = fit(table, options, np.random.default_rng(0), Run()).plan
+    assert plan.orders.shape[1] == MAX_FEATURES
+    assert set(plan.lambdas.tolist()) >= {0.0, np.inf}
+    for budget in np.linspace(0, 60, 61).tolist():
+        decided = [
+            plan.decide(IndexQuery(budget=budget, method=method))
+            for method in ("poly-dom", "naive", "greedy", "greedy-acc", "greedy-cost")
+        ]
+        assert all(each.cost <= budget for each in decided)
+        assert min(decided[0].accuracy, decided[1].accuracy) >= max(each.accuracy for each in decided[2:])
+
+
 @pytest.mark.parametrize("features", [MAX_FEATURES, MAX_FEATURES + 1])
 def test_only_a_table_of_more_than_a_lattice_holds_is_narrowed(features: int) -> None:
     table = wide(90, features, (0, 1, 2))
@@ -66,7 +95,16 @@ def test_the_index_of_a_wide_table_uses_what_budgets_afford_and_says_what_comes_
     right = float((np.array(plan.predict(chosen[2], items).labels) == labels).mean())
     assert right == pytest.approx(plan.decide(IndexQuery(budget=2.0)).accuracy, abs=0.06)
     left_out = fitted.summary["left_out"][0]
-    assert plan.decide(IndexQuery(budget=2.0, computed=(left_out,))).features == chosen[2]
+    assert plan.decide(IndexQuery(budget=2.0, computed=(left_out,))).features == chosen[1], "it cost 1"
+    for method in ("poly-dom", "greedy", "greedy-acc", "greedy-cost"):
+        for budget in (0.0, 1.0, 2.0, 3.0, 5.0):
+            decided = plan.decide(IndexQuery(budget=budget, computed=(left_out,), method=method))
+            assert decided.cost <= max(budget - 1, 0.0)
+            told = plan.decide(IndexQuery(budget=budget, computed=(left_out,), spent=1.0, method=method))
+            assert (decided.features, decided.cost) == (told.features, told.cost)
+    older = replace(plan, left_out_powers=np.empty((0, 0), np.int64), left_out_coefficients=np.empty((0, 0)))
+    with pytest.raises(InvalidRequest, match="say what was spent"):
+        older.decide(IndexQuery(budget=2.0, computed=(left_out,)))
     with pytest.raises(InvalidRequest, match="nothing"):
         plan.decide(IndexQuery(budget=2.0, computed=("nothing",)))
 
