@@ -9,6 +9,13 @@ const METHODS = ["poly-dom", "greedy", "greedy-acc", "greedy-cost", "naive"];
 const MOST_NAMED = 12;
 const named = (features) => features.join(" + ") || "none";
 
+/** What the best methods give: the optimum of what was looked at, as near as the search came. */
+function optimum({ alpha = 0, left_out: leftOut = [] }) {
+  const near = alpha ? ` to within a factor of ${number(1 + alpha)} of accuracy` : "";
+  const some = leftOut.length ? `; ${leftOut.length} features were not looked at` : "";
+  return `poly-dom and naive give the optimum${near}${some}`;
+}
+
 /** A colour scale of so many flat steps, for a map of places in a list. */
 function steps(count) {
   const colours = ramp(count);
@@ -235,7 +242,7 @@ page(async ({ solver, name }) => {
         label: "Method",
         value: "poly-dom",
         options: METHODS.map((value) => ({ value })),
-        hint: "poly-dom and naive give the optimum",
+        hint: optimum(record.summary),
       },
       { name: "computed", label: "Computed already", text: true, placeholder: "none", hint: "features, with commas" },
       {
