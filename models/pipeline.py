@@ -83,7 +83,8 @@ class PipelineOptions(Value):
         default="auto",
         description="exact: look at every configuration, each of which acquires all features in the end; emsco: "
         "evolve, which can also leave features out (``evolution.removal``); auto: exact where it takes seconds, else "
-        "emsco; where every item is answered, fewer features, those that forward selection puts first, where they do",
+        "emsco, and then what leaves features out, chiefly all but those that forward selection puts first: where "
+        "every item is answered, all that is not dominated, else what dominates one that acquires all",
     )
     positive_class: Label | None = Field(
         default=None,

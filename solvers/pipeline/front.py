@@ -12,7 +12,16 @@ from solvers.pipeline.chains import chains
 from solvers.pipeline.configurations import configurations, stage_counts
 from solvers.pipeline.emsco import Settings, evolve
 from solvers.pipeline.exact_front import frontier_of_words
-from solvers.pipeline.fewer_features import chains_of, every_one, join_fewer, order_of
+from solvers.pipeline.fewer_features import (
+    chains_along,
+    enough_stages,
+    every_one,
+    forward_orders,
+    join_fewer,
+    of_first,
+    single_ones,
+    without_last_stages,
+)
 from solvers.pipeline.objectives import Evaluator, Scores
 
 MOST_TRAINED, MOST_TRAINED_SLOWLY = 14, 8
@@ -25,9 +34,9 @@ MOST_WALKED = 300_000_000
 
 CHUNK = 1024
 """Feature sets that are trained between two reports of progress."""
-ORDERED, TRAINED, WALKED, DONE, TOTAL = 200, 600, 860, 990, 1000
-"""Steps of progress: after putting features in order, after training, after the search, after leaving features out, in
-all."""
+ORDERED, TRAINED, WALKED, REORDERED, DONE, TOTAL = 200, 600, 800, 900, 990, 1000
+"""Steps of progress: after putting features in order, after training, after the search, after putting them in order
+again, after leaving features out, in all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,12 +94,20 @@ def look_at_all(evaluator: Evaluator, max_stages: int, progress: Progress) -> Fr
 
 
 def leave_out(evaluator: Evaluator, options: PipelineOptions, search: FrontSearch, progress: Progress) -> FrontSearch:
-    """Join to the front of all features what fewer of them reach."""
-    order = order_of(evaluator)
-    of = every_one(evaluator, options.max_stages) if search.exact else chains_of(order, options.max_stages)
-    leaving = part_of(progress, WALKED, DONE, TOTAL)
-    chromosomes, scores, joined = join_fewer(evaluator, order, search.chromosomes, of, leaving)
-    ended = f"{search.ended}; of the features that forward selection puts first, {joined} that leave others out"
+    """Join to a front what leaves features out: all that is not dominated where every item is answered, else what
+    dominates one of the front."""
+    n, stages = search.chromosomes.shape[1], options.max_stages
+    orders = forward_orders(evaluator, part_of(progress, WALKED, REORDERED, TOTAL))
+    fewer = [single_ones(n, stages), without_last_stages(search.chromosomes)]
+    fewer.append(chains_along(evaluator, orders, stages))
+    if search.exact:
+        every = every_one(evaluator, stages)
+        fewer.append(of_first(orders, every, part_of(progress, REORDERED, DONE, TOTAL)))
+    looked_at = enough_stages(np.concatenate(fewer), options.evolution.fewest_stages)
+    chromosomes, scores, joined = join_fewer(
+        evaluator, search.chromosomes, looked_at, only_where_they_dominate=options.at_the_end == "reject"
+    )
+    ended = f"{search.ended}; of {len(looked_at)} that leave features out {joined} joined"
     return replace(search, chromosomes=chromosomes, scores=scores, ended=ended)
 
 
