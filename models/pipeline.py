@@ -99,7 +99,9 @@ class PipelineQuery(Value):
     model_config = ConfigDict(json_schema_extra={"examples": [{"max_cost": 12.5, "min_coverage": 0.8}]})
 
     max_cost: Cost | None = Field(
-        default=None, description="the most that an item may cost on average, in the artifact's unit", examples=[12.5]
+        default=None,
+        description="the most that an item may cost on average, in the artifact's unit; a standard error is spared",
+        examples=[12.5],
     )
     budget: Cost | None = Field(
         default=None, description="the same as max_cost, as other subjects call it", examples=[12.5]

@@ -2,12 +2,14 @@
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from models import FeaturesSpec, FeatureTable, InvalidRequest
+from models.errors import Infeasible
 from models.pipeline import Acquire, Classify, Configuration, Evolution, PipelineOptions, PipelineQuery, Reject
 from solvers.base import Fitted, Run
 from solvers.pipeline import PipelinePlan, solver
@@ -253,7 +255,7 @@ def test_decisions_are_those_of_plain_search() -> None:
             one
             for one in front
             if np.all(np.array(_promised(one, plan.held_out)) >= (accuracy or 0, coverage or 0))
-            if cost is None or one.cost <= cost
+            if cost is None or one.cost + (plan.cost_error(one.solution) or 0.0) <= cost
         ]
         query = PipelineQuery(max_cost=cost, min_accuracy=accuracy, min_coverage=coverage)
         if not fine:
@@ -265,6 +267,49 @@ def test_decisions_are_those_of_plain_search() -> None:
         else:
             best = min(fine, key=_by_validation)
             assert plan.decide(query).solution == best.solution
+
+
+def test_a_cost_is_kept_with_a_standard_error_to_spare_where_one_is_known() -> None:
+    plan = build(wide(), confidence_threshold=0.6).plan
+    for one, error in zip(plan.frontier(), plan.tested_cost_errors.tolist(), strict=True):
+        lowest = (plan.tested[:, 2] + plan.tested_cost_errors).min()
+        limits = [limit for limit in (one.cost, one.cost + error, one.cost + 2 * error) if limit >= lowest]
+        for chosen in (plan.decide(PipelineQuery(max_cost=limit)) for limit in limits):
+            assert chosen.cost + plan.tested_cost_errors[chosen.solution] <= max(limits)
+    with pytest.raises(Infeasible, match=rf"costs {lowest:g} ms, a standard error included; the limit is"):
+        plan.decide(PipelineQuery(max_cost=float(lowest) * (1 - 1e-9)))
+    older = replace(plan, tested_cost_errors=np.empty(0))
+    assert older.decide(PipelineQuery(max_cost=float(plan.tested[0, 2]))).cost == plan.tested[0, 2]
+
+
+def test_what_all_items_cost_alike_needs_nothing_to_spare() -> None:
+    """Their costs add up to 0.7, whose mean over rows is that but for rounding."""
+    dataset = wide(features=3)
+    features = [
+        feature.model_copy(update={"cost": cost})
+        for feature, cost in zip(dataset.spec.features, (0.1, 0.2, 0.4), strict=True)
+    ]
+    priced = replace(dataset, spec=dataset.spec.model_copy(update={"features": tuple(features)}))
+    plan = build(priced, at_the_end="answer", max_stages=1).plan
+    for one in plan.frontier():
+        assert plan.decide(PipelineQuery(max_cost=one.cost)).cost <= one.cost
+
+
+def test_what_is_told_of_limits_that_nothing_keeps_is_possible_and_helps() -> None:
+    never = build(wide(), confidence_threshold=1.0).plan
+    with pytest.raises(Infeasible, match=r"accuracy is at most 0, coverage is at most 0$") as told:
+        never.decide(PipelineQuery(min_accuracy=0.5))
+    assert "-" not in str(told.value)
+    hints = {
+        "evolution.removal": build(wide(), confidence_threshold=0.6).plan,
+        "search: auto": build(wide(), at_the_end="answer", search="exact").plan,
+        "": build(wide(), at_the_end="answer").plan,
+    }
+    for hint, plan in hints.items():
+        with pytest.raises(Infeasible) as refused:
+            plan.decide(PipelineQuery(max_cost=0.001))
+        assert hint in str(refused.value)
+        assert ("leave" in str(refused.value)) == bool(hint)
 
 
 @pytest.mark.parametrize(
