@@ -116,9 +116,9 @@ def without_last_stages(chromosomes: Int8s) -> Int8s:
 
 def join_fewer(
     evaluator: Evaluator, found: Int8s, fewer: Int8s, *, only_where_they_dominate: bool
-) -> tuple[Int8s, Scores, int]:
-    """Join configurations to those found, (c, n): what of both no other dominates, on the evaluator's rows, its scores,
-    and how many are new. Of equal objectives those found stay.
+) -> tuple[Int8s, Scores]:
+    """Join configurations to those found, (c, n): what of both no other dominates, on the evaluator's rows, and its
+    scores. Of equal objectives those found stay.
 
     only_where_they_dominate: whether what leaves features out must dominate one that was found.
     """
@@ -132,7 +132,7 @@ def join_fewer(
         beaten = values[: len(found)][~best[: len(found)]]
         best[len(found) :] &= _reach_any(values[len(found) :], beaten) | (fewer >= 0).all(axis=1)
     kept = np.flatnonzero(best)
-    return every[kept], scores.take(kept), int(np.count_nonzero(kept >= len(found)))
+    return every[kept], scores.take(kept)
 
 
 def enough_stages(chromosomes: Int8s, fewest: int) -> Int8s:

@@ -96,19 +96,27 @@ def look_at_all(evaluator: Evaluator, max_stages: int, progress: Progress) -> Fr
 def leave_out(evaluator: Evaluator, options: PipelineOptions, search: FrontSearch, progress: Progress) -> FrontSearch:
     """Join to a front what leaves features out: all that is not dominated where every item is answered, else what
     dominates one of the front."""
+    chromosomes, scores, looked_at = search.chromosomes, search.scores, 0
+    fewer, only_better = _of_fewer(evaluator, options, search, progress), options.at_the_end == "reject"
+    for _ in range(2):
+        fewer = enough_stages(fewer, options.evolution.fewest_stages)
+        looked_at += len(fewer)
+        chromosomes, scores = join_fewer(evaluator, chromosomes, fewer, only_where_they_dominate=only_better)
+        fewer = without_last_stages(chromosomes)  # of what has joined, too
+    joined = np.count_nonzero((chromosomes < 0).any(axis=1))
+    ended = f"{search.ended}; {looked_at} that leave features out were looked at, {joined} are on the front"
+    return replace(search, chromosomes=chromosomes, scores=scores, ended=ended)
+
+
+def _of_fewer(evaluator: Evaluator, options: PipelineOptions, search: FrontSearch, progress: Progress) -> Int8s:
+    """List what leaves features out, (c, n), and chains of all of them."""
     n, stages = search.chromosomes.shape[1], options.max_stages
     orders = forward_orders(evaluator, part_of(progress, WALKED, REORDERED, TOTAL))
-    fewer = [single_ones(n, stages), without_last_stages(search.chromosomes)]
-    fewer.append(chains_along(evaluator, orders, stages))
+    fewer = [single_ones(n, stages), without_last_stages(search.chromosomes), chains_along(evaluator, orders, stages)]
     if search.exact:
         every = every_one(evaluator, stages)
         fewer.append(of_first(orders, every, part_of(progress, REORDERED, DONE, TOTAL)))
-    looked_at = enough_stages(np.concatenate(fewer), options.evolution.fewest_stages)
-    chromosomes, scores, joined = join_fewer(
-        evaluator, search.chromosomes, looked_at, only_where_they_dominate=options.at_the_end == "reject"
-    )
-    ended = f"{search.ended}; of {len(looked_at)} that leave features out {joined} joined"
-    return replace(search, chromosomes=chromosomes, scores=scores, ended=ended)
+    return np.concatenate(fewer)
 
 
 def settings_of(evolution: Evolution) -> Settings:
