@@ -83,7 +83,8 @@ class PipelineOptions(Value):
         default="auto",
         description="exact: look at every configuration, each of which acquires all features in the end; emsco: "
         "evolve, which can also leave features out (``evolution.removal``); auto: exact where it takes seconds, else "
-        "emsco; where every item is answered, fewer features, those that forward selection puts first, where they do",
+        "emsco, and then what leaves features out, chiefly all but those that forward selection puts first: where "
+        "every item is answered, all that is not dominated, else what dominates one that acquires all",
     )
     positive_class: Label | None = Field(
         default=None,
@@ -98,7 +99,9 @@ class PipelineQuery(Value):
     model_config = ConfigDict(json_schema_extra={"examples": [{"max_cost": 12.5, "min_coverage": 0.8}]})
 
     max_cost: Cost | None = Field(
-        default=None, description="the most that an item may cost on average, in the artifact's unit", examples=[12.5]
+        default=None,
+        description="the most that an item may cost on average, in the artifact's unit; a standard error is spared",
+        examples=[12.5],
     )
     budget: Cost | None = Field(
         default=None, description="the same as max_cost, as other subjects call it", examples=[12.5]

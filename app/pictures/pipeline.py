@@ -15,6 +15,8 @@ from solvers.pipeline import PipelinePlan
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 """By the number of stages; more take the last one."""
+MOST_IN_A_LINE, LINE_POINTS = 4, 14
+"""Numbers of stages that are explained in one line; the height of a line."""
 LEAST_SPAN = 0.05
 """Colours go over so much of the coverage at least."""
 
@@ -46,12 +48,12 @@ def draw(live: Live[PipelinePlan]) -> Figure:
         )
     percents(axes)
     axes.set(
-        title="Every configuration that no other one beats",
         xlabel=f"cost of an item on average, {live.record.unit}",
         ylabel="accuracy of accepted answers",
     )
     logarithmic(axes, "x", costs)
-    picture.colorbar(dots, ax=axes, label="coverage", format=PercentFormatter(xmax=1.0, decimals=0), pad=0.02)
+    if live.plan.at_the_end == "reject":
+        picture.colorbar(dots, ax=axes, label="coverage", format=PercentFormatter(xmax=1.0, decimals=0), pad=0.02)
     _explain(axes, np.unique(stages).tolist())
     return picture
 
@@ -77,11 +79,13 @@ def _marker(count: int) -> str:
 
 
 def _explain(axes: Axes, counts: list[int]) -> None:
-    """Explain the markers above the panel, where no data are."""
+    """Explain the markers above the panel, where no data are, and above them say what is drawn."""
     handles = [
         Line2D(
             [], [], marker=_marker(count), linestyle="", color=QUIET, label=f"{count} stage{'s' if count > 1 else ''}"
         )
         for count in counts
     ]
-    axes.legend(handles=handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(counts), borderaxespad=0.2)
+    columns = min(len(counts), MOST_IN_A_LINE)
+    axes.legend(handles=handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=columns, borderaxespad=0.2)
+    axes.set_title("Every configuration that no other one beats", pad=6 + LINE_POINTS * -(-len(counts) // columns))

@@ -3,7 +3,8 @@
 generation is given: of more chains the first count.
 
 Features are put in order, the cheapest first, and by forward selection: next comes the feature that sets most rows
-right for its cost. An order is a chain; it is cut into stages after its first features, one each, and evenly.
+right for its cost, or, where features are left out (``fewer_features``), whatever it costs. An order is a chain; it is
+cut into stages after its first features, one each, and evenly.
 """
 
 from collections.abc import Callable, Iterator
@@ -45,9 +46,11 @@ def in_stages(order: Int64s, max_stages: int) -> Iterator[Int8s]:
         yield from (_singly(order, stages), _evenly(order, stages))
 
 
-def forward_order(evaluate: Callable[[Int8s], Scores], costs: Floats, progress: Progress = silent) -> Int64s:
-    """Order features by forward selection: next comes what is free, then what sets most rows right for its cost; among
-    equals the cheaper, then the first."""
+def forward_order(
+    evaluate: Callable[[Int8s], Scores], costs: Floats, progress: Progress = silent, *, for_its_cost: bool = True
+) -> Int64s:
+    """Order features by forward selection: next comes what is free, then what sets most rows right for its cost, or,
+    unless ``for_its_cost``, what sets most right; among equals the cheaper, then the first."""
     n = len(costs)
     order: list[int] = []
     right = 0
@@ -55,8 +58,9 @@ def forward_order(evaluate: Callable[[Int8s], Scores], costs: Floats, progress: 
         progress(len(order), n, "putting features in order")
         left = np.setdiff1d(np.arange(n), order)
         scores, prices = evaluate(np.stack([single_stage([*order, f], n) for f in left])), costs[left]
-        gains = (scores.right - right) / np.where(prices > 0, prices, 1.0)
-        best = int(np.lexsort((left, prices, -gains, prices > 0))[0])
+        paid = for_its_cost & (prices > 0)
+        gains = (scores.right - right) / np.where(paid, prices, 1.0)
+        best = int(np.lexsort((left, prices, -gains, paid))[0])
         order.append(int(left[best]))
         right = int(scores.right[best])
     return np.array(order, dtype=np.int64)

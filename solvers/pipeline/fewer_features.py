@@ -1,20 +1,29 @@
-"""Configurations that leave features out, where nothing but ``auto`` was asked for.
+"""Configurations that leave features out, where ``auto`` was asked for.
 
-A feature whose cost no answer repays is better never acquired, which no ordered partition of all features can say. Of
-the features that forward selection puts first, so many as there are, every configuration is looked at where that was
-done for all of them, else chains; what is not dominated joins the front.
+A feature whose cost no answer repays is better never acquired, which no ordered partition of all features can say.
+Looked at are those of the features that forward selection puts first, so many as there are, by gain for the cost and by
+gain alone: every configuration where that was done for all features, else chains. Beside these there are chains of the
+cheapest features, single features, pairs where there are few, and configurations of the front without their last
+stages.
+
+Where every item is answered, what is not dominated joins the front. Where items may be rejected, what acquires little
+answers few, and is not dominated for its cost alone: only what dominates a configuration of the front joins it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import permutations
 
 import numpy as np
 
-from models.arrays import Floats, Int8s, Int64s
-from solvers.base import Progress
+from models.arrays import Bools, Floats, Int8s, Int64s
+from solvers.base import Progress, part_of, silent
 from solvers.pipeline.chains import forward_order, in_stages
-from solvers.pipeline.configurations import REMOVED
+from solvers.pipeline.configurations import REMOVED, single_stage, stage_counts
 from solvers.pipeline.exact_front import frontier_of_words
 from solvers.pipeline.objectives import Evaluator, Scores
+
+MOST_PAIRED = 32
+"""Features up to which all pairs of them are looked at."""
 
 OfFeatures = Callable[[Int64s], Int8s]
 """Gives configurations, (c, k), of some features, (k,), rising."""
@@ -41,36 +50,109 @@ def chains_of(order: Int64s, max_stages: int) -> OfFeatures:
     return of
 
 
-def join_fewer(
-    evaluator: Evaluator, order: Int64s, found: Int8s, of: OfFeatures, progress: Progress
-) -> tuple[Int8s, Scores, int]:
-    """Join configurations of the first features of an order, (n,), to those found, (c, n): what of both no other
-    dominates, on the evaluator's rows, its scores, and how many were joined. Of equal objectives those found stay.
+def forward_orders(evaluator: Evaluator, progress: Progress = silent) -> tuple[Int64s, Int64s]:
+    """Put features in order by forward selection, (n,): by gain for the cost, and by gain."""
+    costs, halves = _costs(evaluator), (part_of(progress, 0, 50, 100), part_of(progress, 50, 100, 100))
+    by_cost = forward_order(evaluator, costs, halves[0])
+    return by_cost, forward_order(evaluator, costs, halves[1], for_its_cost=False)
+
+
+def of_first(orders: tuple[Int64s, ...], of: OfFeatures, progress: Progress = silent) -> Int8s:
+    """List configurations, (c, n), of each number of first features of orders, (n,), but all of them; of features that
+    several orders begin with once.
 
     progress: told each number of features, may raise to cancel.
     """
+    n = len(orders[0])
+    looked_at: set[bytes] = set()
+    parts = [np.zeros((0, n), dtype=np.int8)]
+    for length in range(1, n):
+        progress(length, n, f"leaving out all but {length} features")
+        for order in orders:
+            features = np.sort(order[:length])
+            if features.tobytes() not in looked_at:
+                looked_at.add(features.tobytes())
+                parts.append(_among_all(of(features), features, n))
+    return np.concatenate(parts)
+
+
+def chains_along(evaluator: Evaluator, orders: tuple[Int64s, ...], max_stages: int) -> Int8s:
+    """List chains, (c, n), of each number of first features of orders, (n,), and of the cheapest features; all
+    features in these orders, too."""
+    n = len(orders[0])
+    along = [*orders, np.argsort(_costs(evaluator), kind="stable")]
+    first = [of_first((order,), chains_of(order, max_stages)) for order in along]
+    return np.concatenate([*first, *(chains_of(order, max_stages)(np.arange(n)) for order in along)])
+
+
+def single_ones(n: int, max_stages: int) -> Int8s:
+    """List each of n features alone, and of few features each pair: at once, and, if two stages are allowed, one after
+    the other.
+
+    >>> single_ones(2, 2).tolist()
+    [[0, -1], [-1, 0], [0, 0], [0, 1], [1, 0]]
+    """
+    rows = [single_stage([feature], n) for feature in range(n)]
+    for first, second in permutations(range(n if n <= MOST_PAIRED else 0), 2):
+        both = single_stage([first, second], n)
+        rows += [both] if first < second else []
+        if max_stages > 1:
+            both = both.copy()
+            both[second] = 1
+            rows.append(both)
+    return np.array(rows, dtype=np.int8)
+
+
+def without_last_stages(chromosomes: Int8s) -> Int8s:
+    """List configurations, (c, n), without their last stages: all numbers of stages but none.
+
+    >>> without_last_stages(np.array([[0, 1, 2], [0, 0, 0]], dtype=np.int8)).tolist()
+    [[0, -1, -1], [0, 1, -1]]
+    """
+    cut = [np.where(chromosomes <= last, chromosomes, REMOVED) for last in range(int(chromosomes.max()))]
+    every = np.concatenate([chromosomes[:0], *cut])
+    return np.unique(every[(every < 0).any(axis=1)], axis=0)
+
+
+def join_fewer(
+    evaluator: Evaluator, found: Int8s, fewer: Int8s, *, only_where_they_dominate: bool
+) -> tuple[Int8s, Scores]:
+    """Join configurations to those found, (c, n): what of both no other dominates, on the evaluator's rows, and its
+    scores. Of equal objectives those found stay.
+
+    only_where_they_dominate: whether what leaves features out must dominate one that was found.
+    """
     import moocore
 
-    fewer = list(_of_each_length(order, of, progress))
-    every = np.concatenate((found, *fewer))
+    every = np.concatenate((found, fewer))
     scores = evaluator(every)
-    kept = np.flatnonzero(moocore.is_nondominated(scores.maximised(), maximise=True, keep_weakly=False))
-    return every[kept], scores.take(kept), len(every) - len(found)
+    values = scores.maximised()
+    best = moocore.is_nondominated(values, maximise=True, keep_weakly=False)
+    if only_where_they_dominate:
+        beaten = values[: len(found)][~best[: len(found)]]
+        best[len(found) :] &= _reach_any(values[len(found) :], beaten) | (fewer >= 0).all(axis=1)
+    kept = np.flatnonzero(best)
+    return every[kept], scores.take(kept)
 
 
-def order_of(evaluator: Evaluator) -> Int64s:
-    """Put features in order by forward selection: (n,)."""
-    return forward_order(evaluator, _costs(evaluator))
+def enough_stages(chromosomes: Int8s, fewest: int) -> Int8s:
+    """Take configurations of so many stages at least."""
+    return chromosomes[stage_counts(chromosomes) >= fewest]
 
 
-def _of_each_length(order: Int64s, of: OfFeatures, progress: Progress) -> Iterator[Int8s]:
-    for length in range(1, len(order)):
-        progress(length, len(order), f"leaving out all but {length} features")
-        features = np.sort(order[:length])
-        part = of(features)
-        genes = np.full((len(part), len(order)), REMOVED, dtype=np.int8)
-        genes[:, features] = part
-        yield genes
+def _reach_any(values: Floats, others: Floats) -> Bools:
+    """Tell which values, (v, o), are at least those of any other, (w, o), in everything: (v,)."""
+    reaching = np.zeros(len(values), dtype=bool)
+    for other in others:
+        reaching |= np.all(values >= other, axis=1)
+    return reaching
+
+
+def _among_all(part: Int8s, features: Int64s, n: int) -> Int8s:
+    """Write configurations of some features as of all n, the others removed."""
+    genes = np.full((len(part), n), REMOVED, dtype=np.int8)
+    genes[:, features] = part
+    return genes
 
 
 def _costs(evaluator: Evaluator) -> Floats:

@@ -127,9 +127,7 @@ def _search(data: PreparedData, options: PipelineOptions, rng: np.random.Generat
         found = look_at_all(evaluator, options.max_stages, run.progress)
     else:
         found = evolve_some(evaluator, options, rng, run.progress)
-    if options.at_the_end == "answer" and options.search == "auto" and n > 1 and not needs_evolution(options):
-        return leave_out(evaluator, options, found, run.progress)
-    return found  # who may reject would be given little coverage for little cost
+    return leave_out(evaluator, options, found, run.progress) if options.search == "auto" and n > 1 else found
 
 
 def _baselines(data: PreparedData) -> list[dict[str, Any]]:

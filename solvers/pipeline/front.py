@@ -12,7 +12,16 @@ from solvers.pipeline.chains import chains
 from solvers.pipeline.configurations import configurations, stage_counts
 from solvers.pipeline.emsco import Settings, evolve
 from solvers.pipeline.exact_front import frontier_of_words
-from solvers.pipeline.fewer_features import chains_of, every_one, join_fewer, order_of
+from solvers.pipeline.fewer_features import (
+    chains_along,
+    enough_stages,
+    every_one,
+    forward_orders,
+    join_fewer,
+    of_first,
+    single_ones,
+    without_last_stages,
+)
 from solvers.pipeline.objectives import Evaluator, Scores
 
 MOST_TRAINED, MOST_TRAINED_SLOWLY = 14, 8
@@ -25,9 +34,9 @@ MOST_WALKED = 300_000_000
 
 CHUNK = 1024
 """Feature sets that are trained between two reports of progress."""
-ORDERED, TRAINED, WALKED, DONE, TOTAL = 200, 600, 860, 990, 1000
-"""Steps of progress: after putting features in order, after training, after the search, after leaving features out, in
-all."""
+ORDERED, TRAINED, WALKED, REORDERED, DONE, TOTAL = 200, 600, 800, 900, 990, 1000
+"""Steps of progress: after putting features in order, after training, after the search, after putting them in order
+again, after leaving features out, in all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,13 +94,29 @@ def look_at_all(evaluator: Evaluator, max_stages: int, progress: Progress) -> Fr
 
 
 def leave_out(evaluator: Evaluator, options: PipelineOptions, search: FrontSearch, progress: Progress) -> FrontSearch:
-    """Join to the front of all features what fewer of them reach."""
-    order = order_of(evaluator)
-    of = every_one(evaluator, options.max_stages) if search.exact else chains_of(order, options.max_stages)
-    leaving = part_of(progress, WALKED, DONE, TOTAL)
-    chromosomes, scores, joined = join_fewer(evaluator, order, search.chromosomes, of, leaving)
-    ended = f"{search.ended}; of the features that forward selection puts first, {joined} that leave others out"
+    """Join to a front what leaves features out: all that is not dominated where every item is answered, else what
+    dominates one of the front."""
+    chromosomes, scores, looked_at = search.chromosomes, search.scores, 0
+    fewer, only_better = _of_fewer(evaluator, options, search, progress), options.at_the_end == "reject"
+    for _ in range(2):
+        fewer = enough_stages(fewer, options.evolution.fewest_stages)
+        looked_at += len(fewer)
+        chromosomes, scores = join_fewer(evaluator, chromosomes, fewer, only_where_they_dominate=only_better)
+        fewer = without_last_stages(chromosomes)  # of what has joined, too
+    joined = np.count_nonzero((chromosomes < 0).any(axis=1))
+    ended = f"{search.ended}; {looked_at} that leave features out were looked at, {joined} are on the front"
     return replace(search, chromosomes=chromosomes, scores=scores, ended=ended)
+
+
+def _of_fewer(evaluator: Evaluator, options: PipelineOptions, search: FrontSearch, progress: Progress) -> Int8s:
+    """List what leaves features out, (c, n), and chains of all of them."""
+    n, stages = search.chromosomes.shape[1], options.max_stages
+    orders = forward_orders(evaluator, part_of(progress, WALKED, REORDERED, TOTAL))
+    fewer = [single_ones(n, stages), without_last_stages(search.chromosomes), chains_along(evaluator, orders, stages)]
+    if search.exact:
+        every = every_one(evaluator, stages)
+        fewer.append(of_first(orders, every, part_of(progress, REORDERED, DONE, TOTAL)))
+    return np.concatenate(fewer)
 
 
 def settings_of(evolution: Evolution) -> Settings:

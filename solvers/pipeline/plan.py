@@ -35,6 +35,8 @@ CHEAPEST = "the cheapest that meets the minima, by the rows that choose, which a
 MOST_ACCURATE = (
     "the most accurate within the cost on the validation rows; among equals of higher coverage, then the cheaper"
 )
+ROUNDING = 1e-12
+"""Of a cost, what a standard error below it may be by rounding alone."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,6 +48,7 @@ class PipelinePlan(PipelineContents):
     _masks: tuple[tuple[int, ...], ...] = field(init=False, repr=False, metadata={"derived": True})
     _usual: int = field(init=False, repr=False, metadata={"derived": True})
     _costs: Floats = field(init=False, repr=False, metadata={"derived": True})
+    """(s,) what each costs with a standard error to spare."""
     _accuracies: Floats = field(init=False, repr=False, metadata={"derived": True})
     """(s,) what can be promised to whoever asks for so much accuracy at least, and in the next coverage."""
     _coverages: Floats = field(init=False, repr=False, metadata={"derived": True})
@@ -58,7 +61,6 @@ class PipelinePlan(PipelineContents):
         reader = Reader.of(self.features, self.columns, self.categories, missing=self.missing)
         counts = (self.chromosomes.max(axis=1) + 1).tolist()
         masks = stage_masks(self.chromosomes, max(counts)).tolist()
-        costs = np.ascontiguousarray(self.tested[:, 2])
         accuracies, coverages = _assured(self.tested, self.validated, self.held_out)
         coverages = np.ones_like(coverages) if self.at_the_end == "answer" else coverages
         derived: dict[str, Any] = {
@@ -66,10 +68,10 @@ class PipelinePlan(PipelineContents):
             "_reader": reader,
             "_masks": tuple(tuple(own[:count]) for own, count in zip(masks, counts, strict=True)),
             "_usual": int(np.argmax(self.validated[:, 0] * self.validated[:, 1])),  # not by the rows that report
-            "_costs": costs,
+            "_costs": _safe_costs(self.tested[:, 2], self.tested_cost_errors),
             "_accuracies": accuracies,
             "_coverages": coverages,
-            "_ranks": np.argsort(np.lexsort((costs, -self.validated[:, 0], -self.validated[:, 1]))),
+            "_ranks": np.argsort(np.lexsort((self.tested[:, 2], -self.validated[:, 0], -self.validated[:, 1]))),
             "_decided": {},
         }
         complete(self, derived)
@@ -77,11 +79,11 @@ class PipelinePlan(PipelineContents):
     def decide(self, query: PipelineQuery) -> PipelineDecision:
         """Choose a configuration that keeps the limits on the test rows, which report, by the validation rows.
 
-        Minima are kept with a standard error to spare by both parts together: the first of many that the rows which
-        report let through would be said to be better than it is. With ``max_cost`` the most accurate within it (then
-        the one of higher coverage, then the cheaper); else, with minima, the one that the validation rows say is the
-        cheapest, for that of those which report would be said to cost less than it does; without limits the one with
-        the most right answers. Raises Infeasible, with what comes nearest. O(s) for s configurations.
+        Limits are kept with a standard error to spare, minima by both parts together: the first of many that the rows
+        which report let through would be said to be better than it is. With ``max_cost`` the most accurate within it
+        (then the one of higher coverage, then the cheaper); else, with minima, the one that the validation rows say is
+        the cheapest, for that of those which report would be said to cost less than it does; without limits the one
+        with the most right answers. Raises Infeasible, with what comes nearest. O(s) for s configurations.
         """
         cost, accuracy, coverage = query.most, query.min_accuracy, query.min_coverage
         if cost is None and accuracy is None and coverage is None and not query.without:
@@ -90,9 +92,8 @@ class PipelinePlan(PipelineContents):
         if cost is None and accuracy is None and coverage is None:
             right = np.where(can_be_had, self.validated[:, 0] * self.validated[:, 1], -1.0)
             return self._decision(int(right.argmax()), USUAL)
-        within = len(self.tested) if cost is None else int(self._costs.searchsorted(cost, side="right"))
         able = (self._accuracies >= (accuracy or 0.0)) & (self._coverages >= (coverage or 0.0))
-        fine = np.flatnonzero((able & can_be_had)[:within])
+        fine = np.flatnonzero(able & can_be_had & (self._costs <= (np.inf if cost is None else cost)))
         if not len(fine):
             none = f"no configuration without {', '.join(query.without)} keeps the limits"
             raise Infeasible(none if query.without else self._nearest(query))
@@ -120,6 +121,11 @@ class PipelinePlan(PipelineContents):
     def cost_error(self, solution: int) -> float | None:
         """Give the standard error of what a configuration costs; None if the artifact is older."""
         return float(self.tested_cost_errors[solution]) if len(self.tested_cost_errors) else None
+
+    @property
+    def safe_costs(self) -> Floats:
+        """What each configuration costs with a standard error to spare, (s,): the least ``max_cost`` that allows it."""
+        return self._costs
 
     @property
     def confidence_threshold(self) -> float | dict[str, float]:
@@ -264,22 +270,35 @@ class PipelinePlan(PipelineContents):
             nearest = (
                 f"the cheapest configuration{' that meets the minima' if limited else ''} costs {least:g} {self.unit}"
             )
-            return f"{nearest}, the limit is {query.most:g}; evolution.removal lets a build leave features out"
+            return f"{nearest}, a standard error included; the limit is {query.most:g}{self._cheaper()}"
         minima = {"accuracy": (query.min_accuracy, self._accuracies), "coverage": (query.min_coverage, self._coverages)}
         asked = [f"{name} {least:g}" for name, (least, _) in minima.items() if least is not None]
         reached = [f"{name} is at most {achieved.max():g}" for name, (_, achieved) in minima.items()]
         spare = "with a standard error to spare"
         return f"no configuration has {' and '.join(asked)} {spare}; {', '.join(reached)}"
 
+    def _cheaper(self) -> str:
+        """Say which build might find something cheaper, if any."""
+        if self.at_the_end == "reject":
+            return "; evolution.removal lets a build leave out features whose lack costs coverage"
+        return "" if (self.chromosomes < 0).any() else "; search: auto lets a build leave features out"
+
+
+def _safe_costs(costs: Floats, errors: Floats) -> Floats:
+    """Say what configurations, (s,), cost at most, a standard error to spare; older artifacts have none, (0,)."""
+    spare = errors if len(errors) else np.zeros_like(costs)
+    return np.asarray(costs + np.where(spare > ROUNDING * costs, spare, 0.0))
+
 
 def _assured(tested: Floats, validated: Floats, rows: int) -> tuple[Floats, Floats]:
     """Say which accuracies and coverages, (s,) each, can be promised: those of test and validation rows together, so
-    many of each, less a standard error; never more than the test rows say."""
+    many of each, less a standard error; never more than the test rows say, nor less than nothing."""
     covered = tested[:, 0] + validated[:, 0]
     right = tested[:, 0] * tested[:, 1] + validated[:, 0] * validated[:, 1]
     accuracies, coverages = right / np.maximum(covered, 1 / rows), covered / 2
     spare = standard_error(accuracies, np.maximum(rows * covered, 1.0)), standard_error(coverages, 2 * rows)
-    return np.minimum(accuracies - spare[0], tested[:, 1]), np.minimum(coverages - spare[1], tested[:, 0])
+    least = np.minimum(accuracies - spare[0], tested[:, 1]), np.minimum(coverages - spare[1], tested[:, 0])
+    return np.maximum(least[0], 0.0), np.maximum(least[1], 0.0)
 
 
 def _achieved(row: Floats) -> Achieved:

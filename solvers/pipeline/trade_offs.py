@@ -20,7 +20,7 @@ POINTS = 24
 
 def trade_offs(plan: PipelinePlan, dataset: FeatureTable) -> list[TradeOff]:
     """Send rows through the configurations that are chosen at costs over the front."""
-    limits = plan.tested[:, 2]
+    limits = np.sort(plan.safe_costs)
     points, done = [], set()
     for place in np.unique(np.linspace(0, len(limits) - 1, POINTS).round().astype(int)).tolist():
         chosen = plan.decide(PipelineQuery(max_cost=float(limits[place])))

@@ -366,6 +366,28 @@ def test_an_item_is_walked_through(visit: Visit, solver: str, ends: tuple[str, .
     assert visit.complaints == []
 
 
+def test_a_pipeline_that_answers_every_item_leaves_none_to_a_person(visit: Visit, server: Server) -> None:
+    """Every item is covered: there is no coverage to draw, to ask for, or to lose."""
+    body = {"solver": "pipeline", "name": "always", "dataset": "mixed", "params": {"at_the_end": "answer"}}
+    path = server.client.post("/v1/builds", json=body).headers["location"]
+    wait_for(lambda: server.client.get(path).json()["status"] == "succeeded", 60)
+    page = visit.page
+    try:
+        for name, answers in (("always", True), ("plan", False)):
+            page.goto(f"/artifacts/pipeline/{name}")
+            settle(page)
+            stages = page.get_by_role("region", name="Stages", exact=True)
+            expect(stages.get_by_text("every item is answered")).to_have_count(int(answers))
+            expect(stages.get_by_text("left to a person")).to_have_count(int(not answers))
+            expect(page.get_by_role("region", name="Coverage against cost")).to_have_count(int(not answers))
+            expect(page.get_by_label("Least coverage", exact=True)).to_have_count(int(not answers))
+            last = stages.locator("ol.timeline li").last.inner_text()
+            assert last.endswith("; then answer" if answers else "; then answer if sure enough")
+        assert visit.complaints == []
+    finally:
+        assert server.client.delete("/v1/artifacts/pipeline/always").status_code == 204
+
+
 def test_numbers_of_a_chart_are_a_click_away(visit: Visit, server: Server) -> None:
     visit.page.goto("/artifacts/cascade/plan")
     settle(visit.page)

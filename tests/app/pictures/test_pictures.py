@@ -25,6 +25,7 @@ from models.errors import Conflict
 from solvers import SOLVERS
 from solvers.index.assemble import plan_without_models
 from solvers.index.costs import Costs
+from tests.solvers.pipeline.test_fit import wide
 from tests.solvers.policy.problems import QUICK
 from tests.support import stored
 from tests.support.replays import built
@@ -126,6 +127,21 @@ def test_the_front_has_a_dot_for_each_configuration(tmp_path: Path) -> None:
     scattered = [some for some in panels[0].collections if isinstance(some, PathCollection)]
     dots = [dot for some in scattered for dot in np.asarray(some.get_offsets()).tolist()]
     assert sorted(dots) == sorted([each.cost, each.conclusive_accuracy] for each in sample("pipeline").plan.frontier())
+
+
+@pytest.mark.parametrize("at_the_end", ["reject", "answer"])
+def test_many_numbers_of_stages_are_explained_beside_the_title_not_over_it(at_the_end: str, tmp_path: Path) -> None:
+    front = built("pipeline", wide(features=7), confidence_threshold=0.6, max_stages=7, at_the_end=at_the_end)
+    panels, texts = drawn(front, tmp_path)
+    legend = panels[0].get_legend()
+    assert legend is not None
+    assert len(legend.get_texts()) >= 5
+    titles = [text for text in panels[0].texts + panels[0].get_children() if isinstance(text, Text)]
+    (title,) = [text for text in titles if text.get_text().startswith("Every configuration")]
+    over, under = title.get_window_extent(), legend.get_window_extent()
+    assert not over.overlaps(under)
+    assert not under.overlaps(panels[0].bbox)
+    assert ("coverage" in texts) == (at_the_end == "reject"), "the coverage of all is 1"
 
 
 def test_the_front_shows_where_its_figures_lie(tmp_path: Path) -> None:

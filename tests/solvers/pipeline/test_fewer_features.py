@@ -1,16 +1,31 @@
-"""Fronts of fewer features, against every configuration of every number of them."""
+"""Fronts of fewer features, against every configuration of each number of them, and what a person would try."""
 
 from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from models.arrays import Int8s, Int64s
+from models.arrays import Int8s
+from models.pipeline import Evolution, PipelineOptions
 from solvers.base import silent
-from solvers.pipeline.configurations import REMOVED, compress
+from solvers.pipeline.chains import in_stages
+from solvers.pipeline.configurations import REMOVED, compress, single_stage, stage_counts
 from solvers.pipeline.exact_front import frontier_of_words
-from solvers.pipeline.fewer_features import chains_of, every_one, join_fewer, order_of
+from solvers.pipeline.fewer_features import (
+    MOST_PAIRED,
+    chains_along,
+    every_one,
+    forward_orders,
+    join_fewer,
+    of_first,
+    single_ones,
+    without_last_stages,
+)
+from solvers.pipeline.front import FrontSearch, evolve_some, leave_out, look_at_all
+from solvers.pipeline.objectives import Evaluator
 from tests.solvers.pipeline.test_chains import behind, costs_of
 from tests.solvers.pipeline.test_emsco import problem
 
@@ -23,30 +38,114 @@ def by_force(order: list[int], stages: int) -> Int8s:
     return np.unique(compress(every[kept]), axis=0)
 
 
+def simple_ones(evaluate: Evaluator, stages: int) -> Int8s:
+    """List, in plain Python, single features and chains by forward selection, by gain and by gain for the cost."""
+    costs, rows = costs_of(evaluate).tolist(), []
+    n = len(costs)
+    right = {
+        known: int(evaluate(single_stage(sorted(known), n)[None]).right[0]) if known else 0
+        for known in map(frozenset, ([f for f in range(n) if mask >> f & 1] for mask in range(1 << n)))
+    }
+
+    def worth(order: list[int], f: int, by_cost: bool) -> tuple[bool, float, float, int]:
+        gain, paid = right[frozenset([*order, f])] - right[frozenset(order)], by_cost and costs[f] > 0
+        return paid, -gain / (costs[f] if paid else 1.0), costs[f], f
+
+    for by_cost in (False, True):
+        order: list[int] = []
+        for _ in range(n):
+            left = [f for f in range(n) if f not in order]
+            order.append(min(left, key=lambda f: worth(order, f, by_cost)))
+            for cut in in_stages(np.arange(len(order)), stages):
+                genes = np.full(n, REMOVED, dtype=np.int8)
+                genes[order] = cut
+                rows.append(genes)
+    return np.array([*rows, *(single_stage([f], n) for f in range(n))])
+
+
+def fronts(seed: int, stages: int, *, answers: bool, evolved: bool) -> tuple[Evaluator, FrontSearch, FrontSearch]:
+    """Search as a build by default does, by looking at all or, hardly, by evolution: before and after joining."""
+    evaluate = replace(problem(seed)[0], answers_at_the_end=answers)
+    evolution = Evolution(population=4, generations=1)
+    options = PipelineOptions(
+        max_stages=stages, at_the_end="answer" if answers else "reject", evolution=evolution if evolved else Evolution()
+    )
+    if evolved:
+        found = evolve_some(evaluate, options, np.random.default_rng(seed), silent)
+    else:
+        found = look_at_all(evaluate, stages, silent)
+    return evaluate, found, leave_out(evaluate, options, found, silent)
+
+
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("at_the_end", [False, True])
 def test_the_front_is_that_of_every_configuration_by_force(seed: int, at_the_end: bool) -> None:
     evaluate = replace(problem(seed)[0], answers_at_the_end=at_the_end)
-    order, stages = order_of(evaluate), 2
-    bits = evaluate.answers.lattice(np.arange(len(order)), evaluate.threshold, answers_at_the_end=at_the_end)
+    orders, stages = forward_orders(evaluate), 2
+    bits = evaluate.answers.lattice(np.arange(6), evaluate.threshold, answers_at_the_end=at_the_end)
     whole = frontier_of_words(*bits, evaluate.answers.rows, costs_of(evaluate), stages).chromosomes
-    genes, scores, joined = join_fewer(evaluate, order, whole, every_one(evaluate, stages), silent)
-    known = evaluate(by_force(order.tolist(), stages))
+    fewer = of_first(orders, every_one(evaluate, stages))
+    genes, scores = join_fewer(evaluate, whole, fewer, only_where_they_dominate=False)
+    known = evaluate(np.concatenate([by_force(order.tolist(), stages) for order in orders]))
     assert not behind(scores, known).any()
     assert not behind(known, scores).any()
     assert len(np.unique(scores.maximised(), axis=0)) == len(genes)
-    assert joined >= len(order) - 1
-    _, of_chains, _ = join_fewer(evaluate, order, whole, chains_of(order, stages), silent)
-    assert not behind(scores, of_chains).any(), "chains are some of them"
+    assert len(fewer) >= 5
+    chains = chains_along(evaluate, orders, stages)
+    _, of_chains = join_fewer(evaluate, whole, chains, only_where_they_dominate=False)
     assert not behind(of_chains, evaluate(whole)).any(), "nothing is lost"
+    assert not behind(of_chains, evaluate(chains)).any()
+
+
+@given(st.integers(0, 2**20), st.integers(1, 4), st.booleans())
+def test_no_chain_of_forward_selection_and_no_single_feature_beats_the_front_within_its_cost(
+    seed: int, stages: int, evolved: bool
+) -> None:
+    evaluate, _, joined = fronts(seed, stages, answers=True, evolved=evolved)
+    simple = evaluate(simple_ones(evaluate, stages))
+    for right, cost in zip(simple.right, simple.cost, strict=True):
+        assert joined.scores.right[joined.scores.cost <= cost].max(initial=-1) >= right
+    assert stage_counts(joined.chromosomes).max() <= stages
+    assert np.array_equal(compress(joined.chromosomes), joined.chromosomes)
+
+
+@given(st.integers(0, 2**20), st.integers(1, 4), st.booleans())
+def test_where_items_may_be_rejected_only_what_dominates_one_of_the_front_leaves_features_out(
+    seed: int, stages: int, evolved: bool
+) -> None:
+    evaluate, found, joined = fronts(seed, stages, answers=False, evolved=evolved)
+    before, after = found.scores.maximised(), joined.scores.maximised()
+    assert not behind(joined.scores, found.scores).any(), "nothing is lost"
+    assert not any(np.any(np.all(after >= one, axis=1) & np.any(after > one, axis=1)) for one in after)
+    for genes, one in zip(joined.chromosomes, after, strict=True):
+        assert genes.min() >= 0 or np.any(np.all(one >= before, axis=1) & np.any(one > before, axis=1))
+    tried = np.concatenate((simple_ones(evaluate, stages), without_last_stages(joined.chromosomes)))
+    simple = evaluate(tried).maximised()
+    for one in before:
+        assert not np.any(np.all(simple >= one, axis=1)) or np.any(np.all(after >= one, axis=1))
+    beaten = np.array([np.any(np.all(simple >= one, axis=1) & np.any(simple > one, axis=1)) for one in after])
+    assert not beaten.any(), "what a person would try first is cheaper and no worse"
+
+
+def test_features_are_left_out_by_default_where_items_may_be_rejected() -> None:
+    left_out = [fronts(seed, 3, answers=False, evolved=False)[2].chromosomes.min() < 0 for seed in range(20)]
+    assert sum(left_out) >= 5
 
 
 def test_of_equal_ones_the_first_that_was_found_stays() -> None:
     evaluate, _ = problem(0)
-    order, whole = order_of(evaluate), np.zeros((2, 6), dtype=np.int8)
+    whole, none = np.zeros((2, 6), dtype=np.int8), np.zeros((0, 6), dtype=np.int8)
+    genes, _ = join_fewer(evaluate, whole, none, only_where_they_dominate=True)
+    assert genes.tolist() == whole[:1].tolist()
 
-    def none_of(features: Int64s) -> Int8s:
-        return np.zeros((0, len(features)), dtype=np.int8)
 
-    genes, _, joined = join_fewer(evaluate, order, whole, none_of, silent)
-    assert (genes.tolist(), joined) == (whole[:1].tolist(), 0)
+@pytest.mark.parametrize("stages", [1, 2])
+def test_pairs_are_listed_where_there_are_few(stages: int) -> None:
+    few = single_ones(5, stages)
+    assert len(np.unique(few, axis=0)) == len(few) == 5 + 10 * (3 if stages > 1 else 1)
+    assert set((few >= 0).sum(axis=1).tolist()) == {1, 2}
+    assert len(single_ones(MOST_PAIRED + 1, stages)) == MOST_PAIRED + 1
+
+
+def test_nothing_is_left_without_the_only_stage() -> None:
+    assert without_last_stages(np.zeros((2, 3), dtype=np.int8)).shape == (0, 3)

@@ -2,12 +2,14 @@
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from models import FeaturesSpec, FeatureTable, InvalidRequest
+from models.errors import Infeasible
 from models.pipeline import Acquire, Classify, Configuration, Evolution, PipelineOptions, PipelineQuery, Reject
 from solvers.base import Fitted, Run
 from solvers.pipeline import PipelinePlan, solver
@@ -180,8 +182,18 @@ def test_a_feature_that_no_answer_repays_is_left_out_unless_all_are_asked_for(de
     best = max(without, key=lambda one: one.validation.conclusive_accuracy)
     assert best.validation.cost < 6
     assert best.validation.cost < 0.2 * whole.validated[:, 2].min()
-    rejecting = build(dataset, confidence_threshold=0.97, max_stages=2).plan
-    assert all(len({f for s in one.stages for f in s.features}) == 6 for one in rejecting.frontier())
+    rejecting, of_all = (
+        build(dataset, confidence_threshold=0.97, max_stages=2, search=search).plan for search in ("auto", "exact")
+    )
+    assert (of_all.chromosomes >= 0).all(), "the search that is the paper's leaves nothing out"
+    ours, theirs = (plan.validated[:, :3] * [1, 1, -1] for plan in (rejecting, of_all))
+    assert all(np.any(np.all(ours >= one, axis=1)) for one in theirs), "nothing is lost"
+    thrifty = (rejecting.chromosomes < 0).any(axis=1)
+    assert thrifty.any()
+    for one in ours[thrifty]:
+        assert np.any(np.all(one >= theirs, axis=1) & np.any(one > theirs, axis=1)), (
+            "each dominates one of all features"
+        )
 
 
 def test_removed_features_are_never_asked_for() -> None:
@@ -243,7 +255,7 @@ def test_decisions_are_those_of_plain_search() -> None:
             one
             for one in front
             if np.all(np.array(_promised(one, plan.held_out)) >= (accuracy or 0, coverage or 0))
-            if cost is None or one.cost <= cost
+            if cost is None or one.cost + (plan.cost_error(one.solution) or 0.0) <= cost
         ]
         query = PipelineQuery(max_cost=cost, min_accuracy=accuracy, min_coverage=coverage)
         if not fine:
@@ -255,6 +267,49 @@ def test_decisions_are_those_of_plain_search() -> None:
         else:
             best = min(fine, key=_by_validation)
             assert plan.decide(query).solution == best.solution
+
+
+def test_a_cost_is_kept_with_a_standard_error_to_spare_where_one_is_known() -> None:
+    plan = build(wide(), confidence_threshold=0.6).plan
+    for one, error in zip(plan.frontier(), plan.tested_cost_errors.tolist(), strict=True):
+        lowest = (plan.tested[:, 2] + plan.tested_cost_errors).min()
+        limits = [limit for limit in (one.cost, one.cost + error, one.cost + 2 * error) if limit >= lowest]
+        for chosen in (plan.decide(PipelineQuery(max_cost=limit)) for limit in limits):
+            assert chosen.cost + plan.tested_cost_errors[chosen.solution] <= max(limits)
+    with pytest.raises(Infeasible, match=rf"costs {lowest:g} ms, a standard error included; the limit is"):
+        plan.decide(PipelineQuery(max_cost=float(lowest) * (1 - 1e-9)))
+    older = replace(plan, tested_cost_errors=np.empty(0))
+    assert older.decide(PipelineQuery(max_cost=float(plan.tested[0, 2]))).cost == plan.tested[0, 2]
+
+
+def test_what_all_items_cost_alike_needs_nothing_to_spare() -> None:
+    """Their costs add up to 0.7, whose mean over rows is that but for rounding."""
+    dataset = wide(features=3)
+    features = [
+        feature.model_copy(update={"cost": cost})
+        for feature, cost in zip(dataset.spec.features, (0.1, 0.2, 0.4), strict=True)
+    ]
+    priced = replace(dataset, spec=dataset.spec.model_copy(update={"features": tuple(features)}))
+    plan = build(priced, at_the_end="answer", max_stages=1).plan
+    for one in plan.frontier():
+        assert plan.decide(PipelineQuery(max_cost=one.cost)).cost <= one.cost
+
+
+def test_what_is_told_of_limits_that_nothing_keeps_is_possible_and_helps() -> None:
+    never = build(wide(), confidence_threshold=1.0).plan
+    with pytest.raises(Infeasible, match=r"accuracy is at most 0, coverage is at most 0$") as told:
+        never.decide(PipelineQuery(min_accuracy=0.5))
+    assert "-" not in str(told.value)
+    hints = {
+        "evolution.removal": build(wide(), confidence_threshold=0.6).plan,
+        "search: auto": build(wide(), at_the_end="answer", search="exact").plan,
+        "": build(wide(), at_the_end="answer").plan,
+    }
+    for hint, plan in hints.items():
+        with pytest.raises(Infeasible) as refused:
+            plan.decide(PipelineQuery(max_cost=0.001))
+        assert hint in str(refused.value)
+        assert ("leave" in str(refused.value)) == bool(hint)
 
 
 @pytest.mark.parametrize(

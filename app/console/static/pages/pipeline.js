@@ -24,8 +24,19 @@ function bars(items, chosen, key) {
   return { type: "data", symmetric: false, array: above, arrayminus: below, ...looks };
 }
 
-/** One view of the frontier: y over cost, coloured by the third figure. */
-function view({ title, hint, y, yTitle, colour, colourTitle, call }) {
+/** Colour dots by one of their figures. */
+function shades(items, { key, title }) {
+  const values = items.map((one) => one[key]);
+  return {
+    color: values,
+    colorscale: RAMP,
+    ...(new Set(values).size === 1 ? { cmin: 0, cmax: 1 } : {}),
+    colorbar: { title: { text: title, side: "right" }, tickformat: "~%", thickness: 10 },
+  };
+}
+
+/** One view of the frontier: y over cost, coloured by the third figure, unless that is the same of all. */
+function view({ title, hint, y, yTitle, shade, call }) {
   const made = figure({ title, hint, call });
   return [
     made,
@@ -45,10 +56,7 @@ function view({ title, hint, y, yTitle, colour, colourTitle, call }) {
           error_y: bars(frontier.items, chosen, y),
           marker: {
             size: frontier.items.map((one) => (one.solution === chosen ? 17 : 8)),
-            color: frontier.items.map((one) => one[colour]),
-            colorscale: RAMP,
-            ...(new Set(frontier.items.map((one) => one[colour])).size === 1 ? { cmin: 0, cmax: 1 } : {}),
-            colorbar: { title: { text: colourTitle, side: "right" }, tickformat: "~%", thickness: 10 },
+            ...(shade ? shades(frontier.items, shade) : { color: palette()[0] }),
             line: { width: frontier.items.map((one) => (one.solution === chosen ? 3 : 0)), color: palette()[1] },
           },
           hovertemplate: "%{text}<extra></extra>",
@@ -79,26 +87,33 @@ function view({ title, hint, y, yTitle, colour, colourTitle, call }) {
   ];
 }
 
-function stagesOf(one, unit) {
+/** Say what the stages of a configuration do; answersAll: whether its last stage answers however unsure it is. */
+function stagesOf(one, unit, answersAll) {
+  const right = answersAll
+    ? `every item is answered, ${percent(one.conclusive_accuracy)} of them rightly`
+    : `${percent(one.conclusive_accuracy)} of its answers are right, ${percent(one.coverage)} of items get one: ${percent(one.coverage * one.conclusive_accuracy)} of all items are answered rightly`;
+  const last = one.stages.length - 1;
   return [
-    h(
-      "p",
-      {},
-      `Solution ${one.solution}: ${percent(one.conclusive_accuracy)} of its answers are right, ${percent(one.coverage)} of items get one: ${percent(one.coverage * one.conclusive_accuracy)} of all items are answered rightly, for ${number(one.cost)} ${unit} an item.`,
-    ),
+    h("p", {}, `Solution ${one.solution}: ${right}, for ${number(one.cost)} ${unit} an item.`),
     h(
       "ol",
       { class: "timeline" },
-      one.stages.map((stage) =>
+      one.stages.map((stage, place) =>
         h(
           "li",
           {},
           h("strong", {}, stage.features.join(", ") || "nothing"),
-          ` for ${number(stage.cost)} ${unit}; then answer if sure enough`,
+          ` for ${number(stage.cost)} ${unit}; then answer${answersAll && place === last ? "" : " if sure enough"}`,
         ),
       ),
     ),
-    h("p", { class: "hint" }, "After the last stage an item without an answer is left to a person."),
+    h(
+      "p",
+      { class: "hint" },
+      answersAll
+        ? "The last stage answers every item that comes to it, however unsure it is."
+        : "After the last stage an item without an answer is left to a person.",
+    ),
   ];
 }
 
@@ -108,33 +123,31 @@ page(async ({ solver, name }) => {
   const call = { path: path("frontier") };
   const frontier = await get(call.path);
   const { unit } = record;
-  const views = [
-    view({
-      title: "Accuracy against cost",
-      hint: "each dot is a configuration; the brighter, the more items get an answer. Bars hold what is true with 95 % confidence. Choose one to see its stages.",
-      y: "conclusive_accuracy",
-      yTitle: "accuracy of answers",
-      colour: "coverage",
-      colourTitle: "coverage",
-      call,
-    }),
-    view({
-      title: "Coverage against cost",
-      hint: "the same configurations; the brighter, the more accurate. The one chosen is marked in both.",
-      y: "coverage",
-      yTitle: "items answered",
-      colour: "conclusive_accuracy",
-      colourTitle: "accuracy",
-      call,
-    }),
-  ];
+  const answersAll = record.summary.at_the_end === "answer";
+  const accuracies = {
+    title: "Accuracy against cost",
+    hint: `each dot is a configuration${answersAll ? "" : "; the brighter, the more items get an answer"}. Bars hold what is true with 95 % confidence. Choose one to see its stages.`,
+    y: "conclusive_accuracy",
+    yTitle: "accuracy of answers",
+    shade: answersAll ? null : { key: "coverage", title: "coverage" },
+    call,
+  };
+  const coverages = {
+    title: "Coverage against cost",
+    hint: "the same configurations; the brighter, the more accurate. The one chosen is marked in both.",
+    y: "coverage",
+    yTitle: "items answered",
+    shade: { key: "conclusive_accuracy", title: "accuracy" },
+    call,
+  };
+  const views = (answersAll ? [accuracies] : [accuracies, coverages]).map(view);
   const shown = h("div", { "aria-live": "polite" });
   const walked = h("div");
   let chosen;
   const choose = async (solution) => {
     if (solution === chosen) return;
     const one = frontier.items.find((item) => item.solution === solution);
-    fill(shown, stagesOf(one, unit));
+    fill(shown, stagesOf(one, unit, answersAll));
     fill(walked, walkOf(one));
     await mark(solution);
   };
@@ -177,12 +190,13 @@ page(async ({ solver, name }) => {
           : `No stage was sure enough (the last to ${percent(step.confidence)}): leave it to a person.`,
     });
   const costs = frontier.items.map((one) => one.cost);
+  const mostCosts = frontier.items.map((one) => one.expected.cost_interval?.[1] ?? one.cost); // a limit is kept with a standard error to spare
   const panel = decisionPanel({
     title: "Pick by your limits",
     inputs: [
-      { name: "max_cost", label: "Most that an item may cost", unit, min: Math.min(...costs), max: Math.max(...costs) },
+      { name: "max_cost", label: "Most that an item may cost", unit, min: Math.min(...costs), max: Math.max(...mostCosts) },
       { name: "min_accuracy", label: "Least accuracy", min: 0.5, max: 1, least: true },
-      { name: "min_coverage", label: "Least coverage", min: 0, max: 1, least: true },
+      ...(answersAll ? [] : [{ name: "min_coverage", label: "Least coverage", min: 0, max: 1, least: true }]),
     ],
     ask: (values) => ({ path: path("decision", values) }),
     show: (reply) => h("p", {}, reply.reason),
