@@ -172,10 +172,10 @@ def _shapes(plan: IndexContents) -> dict[str, bool]:
 
 def _left_out_costs(plan: IndexContents) -> bool:
     powers, coefficients = plan.left_out_powers, plan.left_out_coefficients
-    if powers.size == coefficients.size == 0:
+    if powers.shape == coefficients.shape == (0, 0):
         return True
     return (
-        powers.shape == (coefficients.shape[1], plan.powers.shape[1])
+        len(powers) == coefficients.shape[1] > 0
         and len(coefficients) == len(plan.left_out)
         and bool(np.all(powers >= 0))
         and bool(np.all(np.isfinite(coefficients) & (coefficients >= 0)))

@@ -3,7 +3,8 @@
 0. Categories and missing cells become numbers (``cells``).
 1. Of a table of more than 20 features the 20 that tell most are chosen (``preselection``).
 2. The lattice is searched (``lattice``), under a budget from coarse to fine (Property 3.9), and after the first search
-   the sequence of most accuracy is grown (``greedy``), so that no budget is used up before there is one.
+   the sequence of most accuracy is grown (``greedy``), so that no budget is used up before there is one; all are where
+   features were chosen.
 3. The other greedy sequences are grown, as far as the budget goes; candidates are chosen (``candidates``) and indexed
    over all sizes (``crossings``).
 4. Models are trained on all rows (``training``): of candidates and sequences, and of the sets that can be the best one
@@ -96,8 +97,17 @@ def fit(
     own = only(as_it_was, features)
     columns = tuple(feature.columns for feature in own.spec.features)
     encoding = CellEncoding.of(own, owners_of(columns))
-    told = (dataset.classes, shares, spec.unit, dataset.rows, table.left_out, left_out_costs, encoding)
-    names = Names(features, columns, *told)
+    names = Names(
+        features=features,
+        columns=columns,
+        classes=dataset.classes,
+        class_shares=shares,
+        unit=spec.unit,
+        rows=dataset.rows,
+        left_out=table.left_out,
+        left_out_costs=left_out_costs,
+        encoding=encoding,
+    )
     plan = _with_what_is_reached(assemble(names, options, costs, searched, indexed, models), trainer, rng)
     held = worth(plan, trainer, rng)
     trainer.report(trainer.total, last.account())
@@ -202,7 +212,7 @@ class _Sequences:
         grown = self.of([0.0, inf])
         for weight in self.lambdas[-2:0:-1]:
             (order,) = self.of([weight]).values()
-            grown |= {weight: order} if len(order) == len(grown[0.0]) else {}
+            grown |= {weight: order[: len(grown[0.0])]} if len(order) >= len(grown[0.0]) else {}
         return dict(sorted(grown.items()))
 
 

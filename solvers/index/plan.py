@@ -210,14 +210,14 @@ class IndexPlan(IndexContents):
 
     def _go_on(self, query: IndexQuery, size: Any) -> IndexDecision:
         """Find the best set that can still be reached, with some features computed and some of the budget spent."""
-        mask, beside = self._mask(query.computed, "computed"), self._paid_beside(query, size)
+        mask, outside = self._mask(query.computed, "computed"), self._paid_outside(query)
         feature_costs = evaluate(self.coefficients, self.powers, sizes_of(size))
         if query.method in ("poly-dom", "naive"):
             exact = partial(self._costs, size)
-            budget = max(query.budget - beside, 0.0)
+            budget = max(query.budget - outside, 0.0)
             continued = self._continuation.best(mask, feature_costs, budget, query.spent, exact)
             return self._construct(*continued, query.method)
-        paid = float(sum(feature_costs[members_of(mask)].tolist())) + beside
+        paid = float(sum(feature_costs[members_of(mask)].tolist())) + outside
         left = max(query.budget - (paid if query.spent is None else query.spent), 0.0)
         reached = [
             self._walk(chosen, mask, feature_costs.tolist(), left) for chosen in self._followed(query.method, mask)
@@ -225,7 +225,7 @@ class IndexPlan(IndexContents):
         accuracy, paid, _, best = max(reached)
         return self._construct(best, accuracy, -paid, query.method)
 
-    def _paid_beside(self, query: IndexQuery, size: Any) -> float:
+    def _paid_outside(self, query: IndexQuery) -> float:
         """Tell what computed features cost that the index does not look at, where what was spent is not said."""
         names = set(query.computed) & set(self.left_out)
         if not names or query.spent is not None:
@@ -234,7 +234,12 @@ class IndexPlan(IndexContents):
             fault = f"names {', '.join(sorted(names))}, whose cost an older version did not keep: say what was spent"
             raise InvalidRequest.at(Fault(("computed",), fault))
         places = [at for at, name in enumerate(self.left_out) if name in names]
-        return float(evaluate(self.left_out_coefficients[places], self.left_out_powers, sizes_of(size)).sum())
+        lengths, dimensions = sizes_of(query.size), self.left_out_powers.shape[1]
+        if len(lengths) != dimensions and dimensions:
+            fault = f"has {len(lengths)} numbers, the costs of {', '.join(sorted(names))} need {dimensions}"
+            raise InvalidRequest.at(Fault(("size",), f"{fault}; or say what was spent"))
+        sizes = lengths if dimensions else ()
+        return float(evaluate(self.left_out_coefficients[places], self.left_out_powers, sizes).sum())
 
     def _costs(self, size: Any, masks: Int64s) -> Floats:
         curves = Costs(self.powers, self.coefficients).of_sets(masks)
@@ -303,7 +308,7 @@ class IndexPlan(IndexContents):
         mask = 0
         for name in names:
             if name in self.left_out:
-                continue  # no set has it; what it cost is counted beside
+                continue  # no set has it; what it cost is counted besides
             if name not in self.features:
                 known = ", ".join(self.features)
                 raise InvalidRequest.at(Fault((where,), f"names {name!r}, the features are {known}"))

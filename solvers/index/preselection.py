@@ -22,6 +22,8 @@ MOST_ROWS = 10_000
 SHARE = 1 / 3
 """Rows that choose features, at most, and of all."""
 BINS = 8
+CHEAPEST = 1e-3
+"""Of the dearest price, what less counts as: free features come by what they tell, too."""
 PASSES = 2
 """How often the bins of all features taken are fitted again after each."""
 
@@ -64,7 +66,7 @@ def most_telling(values: Floats, labels: Int64s, owners: Int64s, costs: Floats, 
     [1]
     """
     bins = np.stack([_bins(column) for column in values.T])
-    prices = np.maximum(costs, np.finfo(np.float64).tiny)
+    prices = np.maximum(costs, CHEAPEST * float(costs.max()) or 1.0)
     pursuits = [_pursued(bins, labels, owners, each) for each in (np.ones(len(costs)), prices)]
     taken: list[int] = []
     while len(taken) < count:

@@ -279,9 +279,11 @@ class PipelinePlan(PipelineContents):
 
     def _cheaper(self) -> str:
         """Say which build might find something cheaper, if any."""
+        if self.chromosomes.shape[1] == 1 or (self.chromosomes < 0).any():
+            return ""
         if self.at_the_end == "reject":
             return "; evolution.removal lets a build leave out features whose lack costs coverage"
-        return "" if (self.chromosomes < 0).any() else "; search: auto lets a build leave features out"
+        return "; search: auto lets a build leave features out"
 
 
 def _safe_costs(costs: Floats, errors: Floats) -> Floats:

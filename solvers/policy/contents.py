@@ -427,7 +427,7 @@ def _served(learned: Floats, limits: Floats, places: Int32s, errors: Floats) -> 
     return (
         limits.shape == places.shape == errors.shape
         and bool(np.all(limits >= 0) and np.all(limits <= LARGEST) and np.all(np.diff(limits) > 0))
-        and bool(np.all((errors >= 0) & (errors <= 1)))
+        and bool(np.all((errors >= 0) & (errors <= 1)) and np.all(np.diff(errors) <= 0))
         and _below(places, len(learned))
     )
 

@@ -247,12 +247,11 @@ def _with_what_is_reached(
         return told
     means = errors.mean(axis=1)
     told = replace(told, cap_errors=means[task.hard], deadline_errors=means[task.timed])
-    return _with_served_limits(told, task, errors)
+    return _with_served_limits(told, task)
 
 
-def _with_served_limits(plan: PolicyPlan, task: Task, errors: Floats) -> PolicyPlan:
-    """Measure which of the decisions learned for hard budgets and deadlines, under which rows err so, (L, n), serve the
-    limits between them."""
+def _with_served_limits(plan: PolicyPlan, task: Task) -> PolicyPlan:
+    """Measure which of the decisions learned for hard budgets and deadlines serve the limits between them."""
     if not len(plan.caps) + len(plan.deadlines):
         return plan
     training, places = task.training, {each.tobytes(): at for at, each in enumerate(task.graph.members)}
@@ -263,16 +262,16 @@ def _with_served_limits(plan: PolicyPlan, task: Task, errors: Floats) -> PolicyP
     graph = Graph(plan.members, plan.offsets, plan.targets)
     judged = Judged(graph, advantages, task.losses.observed[nodes][:, rows], folds)
     sides = (
-        ("cap", graph.members @ task.means, plan.caps, task.hard),
-        ("deadline", task.set_times[nodes], plan.deadlines, task.timed),
+        ("cap", graph.members @ task.means, plan.caps, plan.cap_errors, 0),
+        ("deadline", task.set_times[nodes], plan.deadlines, plan.deadline_errors, len(plan.caps)),
     )
-    found = dict[str, Any]()
-    for name, amounts, learned, own in sides:
+    fields = dict[str, Any]()
+    for name, amounts, learned, said, first in sides:
         if len(learned):
-            served = serve(judged, amounts, learned, errors[own][:, rows], own.start - task.hard.start)
+            served = serve(judged, amounts, learned, said, first)
             kept = {"limits": served.limits, "places": served.places, "limit_errors": served.errors}
-            found |= {f"{name}_{field}": values for field, values in kept.items()}
-    return replace(plan, **found)
+            fields |= {f"{name}_{field}": values for field, values in kept.items()}
+    return replace(plan, **fields)
 
 
 def _kept(plan: PolicyPlan, graph: Graph, observed: Floats) -> Floats:

@@ -131,7 +131,9 @@ class ItemLimits:
         """Tell how often the decisions err that serve what is asked for and were learned for a limit."""
         kind = 1 if self._is_of(1, point) else 2
         served = self.served[kind - 1]
-        return float(served.errors[served.within(self.asked(target)[kind - 1])])
+        place = served.within(self.asked(target)[kind - 1])
+        assert place is not None  # the point is one that serves what is asked for
+        return float(served.errors[place])
 
     def _is_of(self, kind: int, point: int) -> bool:
         """Tell whether a point was learned for a hard budget, 1, or for a deadline, 2."""

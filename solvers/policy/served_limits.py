@@ -3,7 +3,8 @@
 Hard budgets and deadlines are learned for at a few limits. Between two of them the decisions for the smaller one keep
 the limit, and those for a larger one may do better, or far worse, once what they would lead to is barred. So rows walk
 by them at every limit at which one more set can be had, each decided for by the member that had not seen it, and what
-errs least serves the limit. It is said to err as often as where the other parts of the rows chose it, and never more
+errs least serves the limit, unless a smaller one serves it better, by a standard error. It is said to err as often as
+what was learned for the smaller one, less what is gained where the other parts of the rows chose it, and never more
 often than at a smaller limit: what chance makes rise is levelled out (isotonic regression).
 """
 
@@ -13,11 +14,12 @@ from functools import partial
 
 import numpy as np
 
-from models.arrays import Floats, Int16s, Int32s, Int64s
+from models.arrays import Floats, Int16s, Int32s, Int64s, Singles
 from solvers.policy.graph import Graph
 from solvers.policy.hard_budgets import ROUNDING, apart, beyond
 from solvers.policy.regression import least
 from solvers.policy.rollout import walk
+from solvers.statistics import standard_error_of_mean
 
 MOST_LIMITS = 64
 """Limits that are looked at, at most; of more, some that are ever farther apart."""
@@ -29,33 +31,31 @@ MOST_ROWS = 4_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ServedLimits:
-    """limits: (G,) rising; places: (G,) of the limit learned for whose decisions serve each; errors: (G,) the share of
-    items that these classify wrongly; best: (G,) the place of the least error up to each limit, of equals the last."""
+    """limits: (G,) rising; places: (G,) of the limit learned for whose decisions serve each, and what lies before the
+    next; errors: (G,) the share of items that these classify wrongly, falling."""
 
     limits: Floats
     places: Int32s
     errors: Floats
-    best: Int64s
 
     @classmethod
     def of(cls, learned: Floats, said: Floats, limits: Floats, places: Int32s, errors: Floats) -> "ServedLimits":
-        """Read them of a plan; an older one has none, and those learned for, with the errors said, serve themselves."""
-        if not len(limits):
-            limits, places, errors = learned, np.arange(len(learned), dtype=np.int32), said
-        best = np.arange(len(limits))
-        for at in range(1, len(limits)):
-            best[at] = at if errors[at] <= errors[best[at - 1]] else best[at - 1]
-        return cls(limits, places, errors, best)
+        """Read them of a plan. An older one has none: those learned for serve themselves, where by the errors said of
+        them no smaller one does as well."""
+        if len(limits):
+            return cls(limits, places, errors)
+        better = np.flatnonzero(said < np.append(np.inf, np.minimum.accumulate(said))[: len(said)])
+        return cls(learned[better], better.astype(np.int32), said[better])
 
     def within(self, limit: float) -> int | None:
-        """Find which limit up to this one is to be served: that of the fewest errors; None where there is none.
+        """Find which limit up to this one is served; None where there is none.
 
         >>> served = ServedLimits.of(np.array([1.0, 2.0, 4.0]), np.array([0.3, 0.2, 0.25]), *[np.empty(0)] * 3)
         >>> served.within(0.9), served.within(1.5), served.within(9.0)
         (None, 0, 1)
         """
         within = int(np.searchsorted(self.limits, limit * (1 + ROUNDING), side="right"))
-        return int(self.best[within - 1]) if within else None
+        return within - 1 if within else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +65,7 @@ class Judged:
     (n,)."""
 
     graph: Graph
-    advantages: Sequence[Floats]
+    advantages: Sequence[Singles]
     observed: Floats
     folds: Int64s
 
@@ -74,30 +74,51 @@ class Judged:
         walks = walk(self.graph, len(self.folds), partial(self._choose, amounts, limit, place))
         return np.asarray(self.observed[walks.ends, np.arange(len(self.folds))])
 
+    def tried(self, amounts: Floats, learned: Floats, limit: float, below: int, first: int) -> Floats:
+        """Walk within a limit by what was learned for the largest one up to it, learned (P',), whose place is below,
+        and for the next larger ones: (T, n), that one first."""
+        larger = range(below + 1, min(below + 1 + LARGER, len(learned)))
+        own = self.errors(amounts, float(learned[below]), first + below)
+        return np.array([own, *(self.errors(amounts, limit, first + at) for at in larger)])
+
     def _choose(self, amounts: Floats, limit: float, place: int, node: int, rows: Int64s) -> Int16s:
         barred = beyond(amounts[self.graph.actions_of(node)], limit)
         return least(np.where(barred, np.inf, self.advantages[node][rows, :, place]))
 
 
-def serve(judged: Judged, amounts: Floats, learned: Floats, met: Floats, first: int) -> ServedLimits:
+def serve(judged: Judged, amounts: Floats, learned: Floats, said: Floats, first: int) -> ServedLimits:
     """Choose what serves each limit. amounts: (S,) what sets use; learned: (P',) rising, the limits learned for, the
-    first of them at this place; met: (P', n) whether rows err under these, where others chose all that was chosen.
-    O(G S n) for G limits."""
+    first of them at this place; said: (P',) the errors said of these. A limit is left out, so that a smaller one serves
+    it, where that errs less by a standard error of the difference. O(G S n) for G limits."""
     from scipy.optimize import isotonic_regression  # here, so that a server starts without it
 
+    kept, places, errors, before = list[float](), list[int](), list[float](), np.full(len(judged.folds), np.inf)
+    for limit in _limits_of(amounts, learned):
+        below = int(np.searchsorted(learned, limit * (1 + ROUNDING), side="right")) - 1
+        tried = judged.tried(amounts, learned, limit, below, first)
+        best = int(tried.mean(axis=1).argmin())
+        if kept and _is_surely_more(tried[best], before):
+            continue
+        before = tried[best]
+        gained = float(tried[0].mean() - _chosen_elsewhere(tried, judged.folds).mean())
+        kept, places, errors = [*kept, limit], [*places, below + best], [*errors, float(said[below]) - gained]
+    level = np.clip(isotonic_regression(errors, increasing=False).x, 0.0, 1.0)
+    return ServedLimits(np.array(kept), np.array(places, dtype=np.int32), level)
+
+
+def _limits_of(amounts: Floats, learned: Floats) -> list[float]:
+    """List the limits at which one more set can be had, from the first learned for on, and those learned for."""
     limits = apart(np.concatenate([amounts[amounts >= learned[0]], learned]))
     if len(limits) > MOST_LIMITS:
         far = np.geomspace(limits[0], limits[-1], MOST_LIMITS - len(learned))
         limits = np.union1d(learned, limits[np.unique(np.abs(limits[:, None] - far).argmin(axis=0))])
-    places, errors = [], []
-    for limit in limits.tolist():
-        below = int(np.searchsorted(learned, limit * (1 + ROUNDING), side="right")) - 1
-        larger = range(below + 1, min(below + 1 + LARGER, len(learned)))
-        tried = np.array([met[below], *(judged.errors(amounts, limit, first + at) for at in larger)])
-        places.append(below + int(tried.mean(axis=1).argmin()))
-        errors.append(float(_chosen_elsewhere(tried, judged.folds).mean()))
-    level = np.clip(isotonic_regression(errors, increasing=False).x, 0.0, 1.0)
-    return ServedLimits.of(learned, met.mean(axis=1), limits, np.array(places, dtype=np.int32), level)
+    return [float(each) for each in limits]
+
+
+def _is_surely_more(errors: Floats, others: Floats) -> bool:
+    """Tell whether rows err more often than under others, (n,) each, by a standard error of the difference."""
+    more = errors - others
+    return bool(more.mean() > standard_error_of_mean(more))
 
 
 def _chosen_elsewhere(tried: Floats, folds: Int64s) -> Floats:

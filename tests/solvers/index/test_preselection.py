@@ -51,6 +51,46 @@ def test_cheap_copies_of_dear_features_are_taken_too() -> None:
     assert set(range(5, 10)) <= set(taken.tolist())
 
 
+def test_free_features_are_taken_by_what_they_tell() -> None:
+    """Their price is none: divided by it all would tell without limit, and the first come first."""
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(6_000, 40))
+    labels = (values[:, 35:38].sum(axis=1) > 0).astype(np.int64)
+    for costs in (np.zeros(40), np.append(np.zeros(39), 5.0)):
+        taken = most_telling(values, labels, np.arange(40), costs, 6)
+        assert set(taken[:3].tolist()) == {35, 36, 37}
+
+
+def test_costs_of_sizes_of_what_is_left_out_need_a_size_only_where_it_was_computed() -> None:
+    table = wide(240, 23, (3, 7, 11))
+    probe = narrowed(table, np.ones(23), np.random.default_rng(0))
+    features = [
+        each.model_dump() | ({"cost": {"polynomial": [1.0, 0.5]}} if each.name in probe.left_out else {})
+        for each in table.spec.features
+    ]
+    spec = FeaturesSpec.model_validate({**table.spec.model_dump(), "size": "size", "features": features})
+    table = replace(table, spec=spec, sizes=np.full((240, 1), 2.0))
+    options = IndexOptions(folds=2, learner="sklearn.naive_bayes.GaussianNB", standardize=False, max_models=60)
+    plan = fit(table, options, np.random.default_rng(0), Run()).plan
+    left_out = next((name for name in plan.left_out if name in probe.left_out), None)
+    assert left_out, "the draw leaves out none whose cost depends on the size"
+    sized = plan.powers.shape[1] == 1
+    query = IndexQuery(budget=9.0, size=4.0, computed=(left_out,))
+    assert plan.decide(query).cost <= 9.0 - 3.0
+    with pytest.raises(InvalidRequest, match="size"):
+        plan.decide(IndexQuery(budget=9.0, computed=(left_out,)))
+    assert sized or plan.decide(IndexQuery(budget=2.0)).cost <= 2.0
+
+
+@pytest.mark.parametrize("shape", [(1, 0), (0, 1), (1, 1)])
+def test_forged_costs_of_what_is_left_out_are_refused(shape: tuple[int, int]) -> None:
+    options = IndexOptions(folds=2, learner="sklearn.naive_bayes.GaussianNB", standardize=False, max_models=60)
+    plan = fit(wide(240, 23, (3, 7, 11)), options, np.random.default_rng(0), Run()).plan
+    for powers in ((0, 0), (shape[1], 0)):
+        with pytest.raises(InvalidRequest, match="each feature left out"):
+            replace(plan, left_out_powers=np.zeros(powers, np.int64), left_out_coefficients=np.ones(shape))
+
+
 def test_sequences_of_a_wide_table_are_whole_and_no_answer_is_behind_them() -> None:
     table = wide(240, 30, (3, 7, 23))
     features = [each.model_dump() | {"cost": 1.0 + place % 4} for place, each in enumerate(table.spec.features)]

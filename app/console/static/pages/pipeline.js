@@ -189,12 +189,12 @@ page(async ({ solver, name }) => {
           ? `Class ${step.label}, sure to ${percent(step.confidence)}, after stage ${step.stage + 1}.`
           : `No stage was sure enough (the last to ${percent(step.confidence)}): leave it to a person.`,
     });
-  const costs = frontier.items.map((one) => one.cost);
-  const mostCosts = frontier.items.map((one) => one.expected.cost_interval?.[1] ?? one.cost); // a limit is kept with a standard error to spare
+  // A limit is kept with a standard error to spare, which is less than the interval's upper end.
+  const mostCosts = frontier.items.map((one) => one.expected.cost_interval?.[1] ?? one.cost);
   const panel = decisionPanel({
     title: "Pick by your limits",
     inputs: [
-      { name: "max_cost", label: "Most that an item may cost", unit, min: Math.min(...costs), max: Math.max(...mostCosts) },
+      { name: "max_cost", label: "Most that an item may cost", unit, min: Math.min(...mostCosts), max: Math.max(...mostCosts) },
       { name: "min_accuracy", label: "Least accuracy", min: 0.5, max: 1, least: true },
       ...(answersAll ? [] : [{ name: "min_coverage", label: "Least coverage", min: 0, max: 1, least: true }]),
     ],
