@@ -25,6 +25,8 @@ MOST_LIMITS = 64
 """Limits that are looked at, at most; of more, some that are ever farther apart."""
 LARGER = 2
 """So many limits learned for above each are looked at."""
+TIED = 1e-9
+"""Of a standard error, what rounding in another order of rows may make of it."""
 MOST_ROWS = 4_000
 """Rows that walk, spread over all of them."""
 
@@ -118,7 +120,7 @@ def _limits_of(amounts: Floats, learned: Floats) -> list[float]:
 def _is_surely_more(errors: Floats, others: Floats) -> bool:
     """Tell whether rows err more often than under others, (n,) each, by a standard error of the difference."""
     more = errors - others
-    return bool(more.mean() > standard_error_of_mean(more))
+    return bool(more.mean() > standard_error_of_mean(more) * (1 + TIED))
 
 
 def _chosen_elsewhere(tried: Floats, folds: Int64s) -> Floats:
