@@ -247,15 +247,12 @@ def _with_what_is_reached(
         return told
     means = errors.mean(axis=1)
     told = replace(told, cap_errors=means[task.hard], deadline_errors=means[task.timed])
-    return _with_served_limits(told, task)
+    return _with_served_limits(told, task) if len(plan.caps) + len(plan.deadlines) else told
 
 
 def _with_served_limits(plan: PolicyPlan, task: Task) -> PolicyPlan:
     """Measure which of the decisions learned for hard budgets and deadlines serve the limits between them."""
-    if not len(plan.caps) + len(plan.deadlines):
-        return plan
-    training, places = task.training, {each.tobytes(): at for at, each in enumerate(task.graph.members)}
-    nodes = [places[each.tobytes()] for each in plan.members]
+    training, nodes = task.training, _nodes_of(plan, task.graph)
     rows = np.unique(np.linspace(0, len(training.labels) - 1, MOST_ROWS).astype(np.int64))
     cells, folds = training.cells[rows], training.folds[rows]
     advantages = [plan.limit_advantages(at, task.judged[node][rows], cells, folds) for at, node in enumerate(nodes)]
@@ -276,8 +273,13 @@ def _with_served_limits(plan: PolicyPlan, task: Task) -> PolicyPlan:
 
 def _kept(plan: PolicyPlan, graph: Graph, observed: Floats) -> Floats:
     """Take the losses of the nodes that a plan has of a graph: (S, n)."""
+    return observed[_nodes_of(plan, graph)]
+
+
+def _nodes_of(plan: PolicyPlan, graph: Graph) -> list[int]:
+    """Find the nodes that a plan has of a graph."""
     places = {each.tobytes(): at for at, each in enumerate(graph.members)}
-    return observed[[places[each.tobytes()] for each in plan.members]]
+    return [places[each.tobytes()] for each in plan.members]
 
 
 def _points(task: Task, learned: LearnedPolicies) -> dict[str, Replay]:

@@ -31,7 +31,7 @@ class ItemLimits:
     set_times: Floats
     budgets: Floats
     deadlines: Floats
-    points: tuple[slice, slice, slice]
+    points: tuple[range, range, range]
     served: tuple[ServedLimits, ServedLimits]
     are_costs: bool
 
@@ -52,7 +52,7 @@ class ItemLimits:
             set_times,
             np.concatenate([np.where(of_curve < 0, np.inf, of_curve), plan.caps, np.full(timed, np.inf)]),
             np.concatenate([np.full(curve + hard, np.inf), plan.deadlines]),
-            (slice(0, curve), slice(curve, curve + hard), slice(curve + hard, curve + hard + timed)),
+            (range(curve), range(curve, curve + hard), range(curve + hard, curve + hard + timed)),
             (
                 ServedLimits.of(plan.caps, plan.cap_errors, plan.cap_limits, plan.cap_places, plan.cap_limit_errors),
                 ServedLimits.of(
@@ -80,12 +80,7 @@ class ItemLimits:
     def barred(self, targets: Int32s, point: int, target: PolicyTarget, known: Bools | None = None) -> Bools | None:
         """Tell which actions, that lead to these nodes, (A,), need what is left out, or would exceed a limit that is
         asked for or the point's, (A,), with what is known beside, (M,), paid for; None if there is no limit."""
-        budget, deadline = (
-            min(float(own[point]), self._served_by(kind, point, asked))
-            for kind, (own, asked) in enumerate(
-                zip((self.budgets, self.deadlines), self.asked(target), strict=True), start=1
-            )
-        )
+        budget, deadline = self._kept(point, target)
         lacking = self.lacking(targets, target) if target.left_out else None
         if budget == deadline == np.inf:
             return lacking
@@ -110,42 +105,41 @@ class ItemLimits:
         """Tell whether limits asked for, or what is left out, may bar what a point does where it was measured."""
         if target.left_out:
             return True
-        limited = (self.budgets, self.set_costs), (self.deadlines, self.set_times)
-        for kind, ((limits, sets), asked) in enumerate(zip(limited, self.asked(target), strict=True), start=1):
-            most = min(float(limits[point]), float(sets.max()))
-            if not self._is_of(kind, point) and bool(beyond(np.array(most), asked)):
-                return True
-        return False
+        (budget, deadline), (_, hard, timed) = self.asked(target), self.points
+        most_cost = min(float(self.budgets[point]), float(self.set_costs.max()))
+        most_time = min(float(self.deadlines[point]), float(self.set_times.max()))
+        is_dear = point not in hard and bool(beyond(np.array(most_cost), budget))
+        return is_dear or (point not in timed and bool(beyond(np.array(most_time), deadline)))
 
     def point(self, target: PolicyTarget) -> int:
-        """Take the decisions that serve limits asked for alone; of a hard budget and a deadline those under which more
-        errs, for that limit leaves less; those for the fewest errors where nothing serves them."""
+        """Take the decisions that serve limits asked for alone; those for the fewest errors where nothing does."""
+        serving = self._serving(target)
+        return serving[1] if serving else self.points[0].stop - 1
+
+    def error(self, target: PolicyTarget) -> float | None:
+        """Tell how often the decisions err that serve limits asked for alone; None where nothing does."""
+        serving = self._serving(target)
+        return serving[0] if serving else None
+
+    def _serving(self, target: PolicyTarget) -> tuple[float, int] | None:
+        """Give the errors and the point of the decisions that serve limits asked for alone; of a hard budget and a
+        deadline of those under which more errs, for that limit leaves less."""
         able = [
-            (float(served.errors[place]), own.start + int(served.places[place]))
+            (float(served.errors[place]), own[int(served.places[place])])
             for asked, own, served in zip(self.asked(target), self.points[1:], self.served, strict=True)
             if asked < np.inf and (place := served.within(asked)) is not None
         ]
-        return max(able, key=lambda each: each[0])[1] if able else int(self.points[0].stop) - 1
+        return max(able, key=lambda each: each[0], default=None)
 
-    def error(self, point: int, target: PolicyTarget) -> float:
-        """Tell how often the decisions err that serve what is asked for and were learned for a limit."""
-        kind = 1 if self._is_of(1, point) else 2
-        served = self.served[kind - 1]
-        place = served.within(self.asked(target)[kind - 1])
-        assert place is not None  # the point is one that serves what is asked for
-        return float(served.errors[place])
-
-    def _is_of(self, kind: int, point: int) -> bool:
-        """Tell whether a point was learned for a hard budget, 1, or for a deadline, 2."""
-        return int(self.points[kind].start) <= point < int(self.points[kind].stop)
-
-    def _served_by(self, kind: int, point: int, asked: float) -> float:
-        """Give the limit that a point serves where it was learned for one of that kind; otherwise what is asked for."""
-        if not self._is_of(kind, point):
-            return asked
-        served = self.served[kind - 1]
-        place = served.within(asked)
-        return asked if place is None else min(asked, float(served.limits[place]))
+    def _kept(self, point: int, target: PolicyTarget) -> tuple[float, float]:
+        """Give the hard budget and the deadline that items keep under a point: its own and those asked for, or, of the
+        kind that it was learned for, the one that it serves."""
+        (budget, deadline), (_, hard, timed) = self.asked(target), self.points
+        if point in hard:
+            budget = self.served[0].keeping(budget)
+        if point in timed:
+            deadline = self.served[1].keeping(deadline)
+        return min(float(self.budgets[point]), budget), min(float(self.deadlines[point]), deadline)
 
     def refuse(self, target: PolicyTarget, unit: str) -> None:
         """Refuse a deadline where times are not known, and one before which no sensor can be had. Raises

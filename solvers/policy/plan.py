@@ -21,6 +21,7 @@ from solvers.policy.node_features import node_features
 from solvers.policy.node_policies import Decisions
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.points import PolicyPoints
+from solvers.policy.promises import check_promises
 from solvers.policy.regression import least
 from solvers.policy.rollout import Walks, walk
 from solvers.policy.sensors import Sensors, with_embedding
@@ -99,6 +100,10 @@ class PolicyPlan(PolicyPoints):
     def dimensions(self) -> int:
         """The numbers of an item's embedding; 0 where items have none."""
         return len(self.embedding_centre)
+
+    def check(self) -> None:
+        """Raise InvalidRequest if the arrays do not fit each other."""
+        check_promises(self)
 
     def decide(self, query: PolicyQuery) -> AcquireDecision | ClassifyDecision | AnswerDecision:
         """Say what to do next with an item of which some sensors are known; nothing is remembered between calls.

@@ -117,8 +117,8 @@ class PolicyPoints(PolicyContents):
         first, second = mixture.first, mixture.second
         if self._limits.bars(first, target) or self._limits.bars(second, target):
             return None, None, None
-        if first >= len(self.tradeoffs):
-            return 1 - self._limits.error(first, target), None, None  # all members decide, costs are of each
+        if first >= len(self.tradeoffs) and (alone := self._limits.error(target)) is not None:
+            return 1 - alone, None, None  # all members decide, costs are of each
 
         def mixed(points: Floats) -> float:
             return float(points[first] + mixture.share * (points[second] - points[first]))

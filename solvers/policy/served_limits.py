@@ -59,6 +59,11 @@ class ServedLimits:
         within = int(np.searchsorted(self.limits, limit * (1 + ROUNDING), side="right"))
         return within - 1 if within else None
 
+    def keeping(self, limit: float) -> float:
+        """Give the limit that is kept where one is asked for: the one that is served, or itself where none is."""
+        place = self.within(limit)
+        return limit if place is None else min(limit, float(self.limits[place]))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judged:
@@ -76,13 +81,6 @@ class Judged:
         walks = walk(self.graph, len(self.folds), partial(self._choose, amounts, limit, place))
         return np.asarray(self.observed[walks.ends, np.arange(len(self.folds))])
 
-    def tried(self, amounts: Floats, learned: Floats, limit: float, below: int, first: int) -> Floats:
-        """Walk within a limit by what was learned for the largest one up to it, learned (P',), whose place is below,
-        and for the next larger ones: (T, n), that one first."""
-        larger = range(below + 1, min(below + 1 + LARGER, len(learned)))
-        own = self.errors(amounts, float(learned[below]), first + below)
-        return np.array([own, *(self.errors(amounts, limit, first + at) for at in larger)])
-
     def _choose(self, amounts: Floats, limit: float, place: int, node: int, rows: Int64s) -> Int16s:
         barred = beyond(amounts[self.graph.actions_of(node)], limit)
         return least(np.where(barred, np.inf, self.advantages[node][rows, :, place]))
@@ -94,18 +92,21 @@ def serve(judged: Judged, amounts: Floats, learned: Floats, said: Floats, first:
     it, where that errs less by a standard error of the difference. O(G S n) for G limits."""
     from scipy.optimize import isotonic_regression  # here, so that a server starts without it
 
-    kept, places, errors, before = list[float](), list[int](), list[float](), np.full(len(judged.folds), np.inf)
+    own = [judged.errors(amounts, limit, first + place) for place, limit in enumerate(learned.tolist())]
+    entries, before = list[tuple[float, int, float]](), np.empty(0)
     for limit in _limits_of(amounts, learned):
         below = int(np.searchsorted(learned, limit * (1 + ROUNDING), side="right")) - 1
-        tried = judged.tried(amounts, learned, limit, below, first)
+        larger = range(below + 1, min(below + 1 + LARGER, len(learned)))
+        tried = np.array([own[below], *(judged.errors(amounts, limit, first + place) for place in larger)])
         best = int(tried.mean(axis=1).argmin())
-        if kept and _is_surely_more(tried[best], before):
+        if entries and _is_surely_more(tried[best], before):
             continue
         before = tried[best]
-        gained = float(tried[0].mean() - _chosen_elsewhere(tried, judged.folds).mean())
-        kept, places, errors = [*kept, limit], [*places, below + best], [*errors, float(said[below]) - gained]
+        gained = float(own[below].mean() - _chosen_elsewhere(tried, judged.folds).mean())
+        entries.append((limit, below + best, float(said[below]) - gained))
+    limits, places, errors = (np.array(each) for each in zip(*entries, strict=True))
     level = np.clip(isotonic_regression(errors, increasing=False).x, 0.0, 1.0)
-    return ServedLimits(np.array(kept), np.array(places, dtype=np.int32), level)
+    return ServedLimits(limits, places.astype(np.int32), level)
 
 
 def _limits_of(amounts: Floats, learned: Floats) -> list[float]:

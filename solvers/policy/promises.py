@@ -1,0 +1,290 @@
+"""What the arrays of a policy plan promise each other: a plan may come from anybody's bytes."""
+
+from dataclasses import fields
+from math import comb
+
+import numpy as np
+
+from models import InvalidRequest
+from models.arrays import Bools, Floats, Int32s, Int64s
+from models.base import LARGEST
+from models.columns import FARTHEST
+from models.units import seconds_in
+from solvers.cell_encoding import CellEncoding
+from solvers.policy.contents import PolicyContents
+from solvers.policy.filter_tree import LEAST_SCALE
+from solvers.policy.graph import MOST_NODES
+from solvers.policy.node_features import HIGHEST, MOST_CLASSES
+from solvers.policy.piecewise_basis import KNOTS
+
+_DIMENSIONS = {
+    "knots": 2,
+    "members": 2,
+    "weights": 4,
+    "intercepts": 3,
+    "class_columns": 4,
+    "class_thresholds": 4,
+    "class_leaves": 5,
+    "class_steps": 5,
+    "class_units": 3,
+    "base": 3,
+    "edge_columns": 4,
+    "edge_thresholds": 4,
+    "edge_leaves": 5,
+    "centres": 2,
+    "scales": 2,
+    "matches": 4,
+    "point_reached": 2,
+    "embedding_axes": 2,
+}
+
+
+_WEIGHTS = ("weights", "intercepts", "class_leaves", "class_units", "base", "edge_leaves", "matches")
+MOST_WEIGHT = 1e9
+"""Sums of so many weights as an array can hold are finite, in single precision too."""
+
+
+def check_promises(plan: PolicyContents) -> None:
+    """Raise InvalidRequest if a plan's arrays do not fit each other."""
+    told = (_dimensions, _encoding, _embedding, _sensors, _answers)
+    for group in (*told, _graph, _classifiers, _forests, _tournaments, _curve, _hard, _timed):
+        # Each group relies on those before it.
+        broken = [promise for promise, kept in group(plan).items() if not kept]
+        if broken:
+            raise InvalidRequest(f"this is no policy plan: it lacks {', '.join(broken)}")
+
+
+def _dimensions(plan: PolicyContents) -> dict[str, bool]:
+    arrays = {each.name: getattr(plan, each.name) for each in fields(plan) if each.init}
+    arrays = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
+    return {
+        "arrays of the right dimensions": all(a.ndim == _DIMENSIONS.get(name, 1) for name, a in arrays.items()),
+        "finite numbers": all(a.dtype.kind != "f" or bool(np.all(np.isfinite(a))) for a in arrays.values()),
+        "numbers that can be added up": all(
+            bool(np.all(np.abs(arrays[name]) <= MOST_WEIGHT)) for name in _WEIGHTS if name in arrays
+        ),
+        "different sensors": len(set(plan.sensors)) == len(plan.sensors) > 0,
+        "different classes": len(set(plan.classes)) == len(plan.classes) > 0,
+        "a confidence from 0.5 to 1": 0.5 <= plan.confidence < 1 and plan.rows > 0,
+    }
+
+
+def _encoding(plan: PolicyContents) -> dict[str, bool]:
+    encoding = CellEncoding.kept_in(plan)
+    if not encoding.fits(len(plan.sensors)):
+        return {"an encoding of each column": False}
+    encodes = len(plan.cell_owners) > 0
+    return {
+        "columns that encode cells": not encodes
+        or np.array_equal(np.repeat(encoding.owners, encoding.widths), plan.owners),
+        "no labels among encoded cells": not encodes or not plan.labelled.any(),
+    }
+
+
+def _embedding(plan: PolicyContents) -> dict[str, bool]:
+    d, k = plan.embedding_axes.shape
+    last, m = plan.owners[len(plan.owners) - k :], len(plan.sensors)
+    return {
+        "axes of each coordinate of an embedding": plan.embedding_centre.shape == (d,)
+        and (d == 0) == (k == 0)
+        and bool(np.all(np.abs(plan.embedding_axes) <= MOST_WEIGHT))
+        and bool(np.all(np.abs(plan.embedding_centre) <= FARTHEST)),
+        "a column for each axis, after those of sensors": k < len(plan.owners) + plan.classless
+        and bool(np.all(last == m))
+        and int(np.sum(plan.owners == m)) == k,
+    }
+
+
+def _sensors(plan: PolicyContents) -> dict[str, bool]:
+    m, columns, labelled = len(plan.sensors), len(plan.owners), plan.labelled
+    starts, free = np.diff(plan.owners, prepend=-1), plan.owners == m
+    return {
+        "a cost for each sensor": plan.costs.shape == (m,)
+        and bool(np.all((plan.costs >= 0) & (plan.costs <= LARGEST))),
+        "columns for each sensor": columns > 0
+        and (
+            bool(np.all((starts == 0) | (starts == 1)))
+            and int(plan.owners[0]) == 0
+            and int(plan.owners[~free][-1]) == m - 1
+            if not plan.classless
+            else bool(np.all(starts[~free] > 0)) and int(plan.owners[0]) >= 0 and int(plan.owners[-1]) <= m
+        ),
+        "labels that begin their sensor's columns": labelled.shape == (columns,)
+        and bool(np.all(starts[labelled] == 1))
+        and not labelled[free].any(),
+        "knots that do not fall": plan.knots.shape == (columns, KNOTS)
+        and bool(np.all(np.diff(plan.knots, axis=1) >= 0))
+        and bool(np.all(np.abs(plan.knots) <= 1e30)),
+    }
+
+
+def _answers(plan: PolicyContents) -> dict[str, bool]:
+    if not plan.classless:
+        return {}
+    return {
+        "sensors whose answers are taken": plan.classes == plan.sensors and plan.weights.shape[3] == len(plan.sensors),
+        "answers without labels and categories": not plan.labelled.any() and not len(plan.cell_owners),
+        "decisions by regression": plan.learner == "regression",
+        "something to acquire first": bool(np.all(plan.offsets[1:2] > 0)),
+    }
+
+
+def _graph(plan: PolicyContents) -> dict[str, bool]:
+    nodes, m = plan.members.shape
+    offsets, targets = plan.offsets, plan.targets
+    shaped = (
+        1 < nodes <= MOST_NODES
+        and m == len(plan.sensors)
+        and offsets.shape == (nodes + 1,)
+        and int(offsets[0]) == 0
+        and int(offsets[-1]) == len(targets) > 0
+        and bool(np.all(np.diff(offsets) >= 0))
+    )
+    if not shaped:
+        return {"nodes and edges": False}
+    sources = np.repeat(np.arange(nodes), np.diff(offsets))
+    onward = bool(np.all((targets > sources) & (targets < nodes)))
+    return {
+        "a first node of no sensor and a last of all": not plan.members[0].any() and bool(plan.members[-1].all()),
+        "different nodes": len(np.unique(plan.members, axis=0)) == nodes,
+        "edges that lead onward, to more sensors": onward
+        and bool(np.all(plan.members[targets] >= plan.members[sources])),
+    }
+
+
+def _classifiers(plan: PolicyContents) -> dict[str, bool]:
+    nodes, labels = len(plan.members), len(plan.classes)
+    members, outputs = plan.weights.shape[1], plan.weights.shape[3]
+    widths = np.where(plan.labelled, labels, KNOTS)
+    first = np.searchsorted(plan.owners, plan.owners)
+    widths = np.where(~plan.labelled & plan.labelled[first], KNOTS * (labels + 1), widths)
+    seen = int(np.where(plan.labelled, labels, 1).sum())
+    trees, short = plan.class_columns.shape[2:], plan.class_units.size > 0
+    leaves = (nodes, members, trees[0], 1 << min(trees[1], 20), outputs)
+    return {
+        "weights for each node, member and class": plan.weights.shape == (nodes, members, int(widths.sum()), outputs)
+        and plan.intercepts.shape == (nodes, members, outputs)
+        and members > 0
+        and 0 < outputs <= labels,
+        "trees of classifiers": plan.class_columns.shape == plan.class_thresholds.shape == (nodes, members, *trees)
+        and plan.class_leaves.shape == (*leaves[:-1], 0 if short else outputs)
+        and trees[1] > 0,
+        "a unit for each tree with steps": plan.class_steps.shape == (leaves if short else (0,) * 5)
+        and plan.class_units.shape == (leaves[:3] if short else (0,) * 3),
+        "questions about columns there are": _below(plan.class_columns, seen),
+    }
+
+
+def _below(places: Int32s, limit: int | Int64s) -> bool:
+    return bool(np.all((places >= 0) & (places < limit)))
+
+
+def _looked_at(plan: PolicyContents) -> Int64s:
+    """Count what each node looks at, as ``node_features`` lays it out."""
+    outputs = plan.weights.shape[3]
+    fixed = min(outputs, HIGHEST) + 1 + (outputs if outputs <= MOST_CLASSES else 0)
+    m = len(plan.sensors)
+    widths = np.bincount(plan.owners, weights=1.0 + plan.labelled, minlength=m + 1).astype(np.int64)
+    return np.asarray(fixed + widths[m] + plan.members @ widths[:m])
+
+
+def _forests(plan: PolicyContents) -> dict[str, bool]:
+    nodes, edges, points = len(plan.members), len(plan.targets), plan.points
+    members, trees = plan.weights.shape[1], plan.edge_columns.shape[2:]
+    if len(plan.edge_columns) != nodes:
+        return {"trees of nodes": False}
+    return {
+        "advantages of each edge": plan.base.shape == (edges, members, points) and points > 0,
+        "trees of nodes": plan.edge_columns.shape == plan.edge_thresholds.shape == (nodes, members, *trees)
+        and plan.edge_leaves.shape == (edges, members, trees[0], 1 << min(trees[1], 20), points)
+        and trees[1] > 0,
+        "questions about what nodes look at": _below(plan.edge_columns, _looked_at(plan)[:, None, None, None]),
+    }
+
+
+def _tournaments(plan: PolicyContents) -> dict[str, bool]:
+    nodes, edges, points = len(plan.members), len(plan.targets), plan.points
+    if plan.learner == "regression":
+        return {"no tournaments beside a regression": plan.matches.shape[0] == 0 and 1 <= plan.degree <= 3}
+    deciding = np.diff(plan.offsets) > 0
+    widest = int(_looked_at(plan)[deciding].max())
+    return {
+        "a degree from 1 to 3": 1 <= plan.degree <= 3,
+        "tournaments of each node": 1 <= plan.degree <= 3
+        and plan.centres.shape == plan.scales.shape == (nodes, widest)
+        and bool(np.all(plan.scales >= LEAST_SCALE))
+        and bool(np.all(np.abs(plan.centres) <= LARGEST))
+        and plan.matches.shape == (edges, plan.weights.shape[1], points, comb(widest + plan.degree, plan.degree)),
+    }
+
+
+def _curve(plan: PolicyContents) -> dict[str, bool]:
+    columns = (plan.point_costs, plan.point_bounds, plan.point_errors, plan.point_sensors)
+    if any(each.shape != plan.tradeoffs.shape for each in columns):
+        return {"a curve over the trade-offs": False}
+    return {
+        "trade-offs that can be weighed": bool(np.all((plan.tradeoffs == -1) | (plan.tradeoffs >= 0)))
+        and bool(np.all(plan.tradeoffs <= LARGEST)),
+        "a curve of rising cost and falling error": bool(np.all(np.diff(plan.point_bounds) > 0))
+        and (plan.graph == "grown" or bool(np.all(np.diff(plan.point_errors) < 0)))  # of a grown one what is sure falls
+        and bool(np.all(plan.point_costs >= 0))
+        and bool(np.all(plan.point_costs <= plan.point_bounds)),
+        "standard errors of all costs or of none": plan.point_cost_errors.shape in ((0,), plan.tradeoffs.shape)
+        and bool(np.all((plan.point_cost_errors >= 0) & (plan.point_cost_errors <= LARGEST))),
+        "a curve that begins at no cost": plan.classless or float(plan.point_bounds[0]) == 0.0,
+        "errors from 0 to 1": bool(np.all((plan.point_errors >= 0) & (plan.point_errors <= 1))),
+        "errors of rows that chose nothing of all points or of none": plan.point_reached.shape
+        in ((0, 2), (len(plan.tradeoffs), 2))
+        and bool(np.all((plan.point_reached >= 0) & (plan.point_reached <= 1)))
+        and (0 < plan.choosing < plan.rows if len(plan.point_reached) else plan.choosing == 0),
+    }
+
+
+def _hard(plan: PolicyContents) -> dict[str, bool]:
+    columns = (plan.cap_tradeoffs, plan.cap_costs, plan.cap_errors)
+    if any(each.shape != plan.caps.shape for each in columns):
+        return {"costs and errors under each hard budget": False}
+    return {
+        "hard budgets of all points or of none": plan.point_caps.shape in ((0,), plan.tradeoffs.shape)
+        and bool(np.all(((plan.point_caps >= 0) & (plan.point_caps <= LARGEST)) | (plan.point_caps == -1))),
+        "rising hard budgets": bool(np.all(plan.caps >= 0)) and bool(np.all(np.diff(plan.caps) > 0)),
+        "hard budgets that are kept": bool(np.all((plan.cap_costs >= 0) & (plan.cap_costs <= plan.caps))),
+        "trade-offs of hard budgets": bool(np.all((plan.cap_tradeoffs >= 0) & (plan.cap_tradeoffs <= LARGEST))),
+        "errors from 0 to 1 under hard budgets": bool(np.all((plan.cap_errors >= 0) & (plan.cap_errors <= 1))),
+        "hard budgets that are served": _served(plan.caps, plan.cap_limits, plan.cap_places, plan.cap_limit_errors),
+    }
+
+
+def _served(learned: Floats, limits: Floats, places: Int32s, errors: Floats) -> bool:
+    return (
+        limits.shape == places.shape == errors.shape
+        and bool(np.all(limits >= 0) and np.all(limits <= LARGEST) and np.all(np.diff(limits) > 0))
+        and bool(np.all((errors >= 0) & (errors <= 1)) and np.all(np.diff(errors) <= 0))
+        and _below(places, len(learned))
+    )
+
+
+def _whole(members: Bools, fetches: Int32s) -> bool:
+    brings = fetches == np.unique(fetches)[:, None]
+    held = members.astype(np.float32) @ brings.T.astype(np.float32)
+    return bool(np.all((held == 0) | (held == brings.sum(axis=1))))
+
+
+def _timed(plan: PolicyContents) -> dict[str, bool]:
+    tradeoffs, errors, m = plan.deadline_tradeoffs, plan.deadline_errors, len(plan.sensors)
+    if not tradeoffs.shape == errors.shape == plan.deadlines.shape:
+        return {"trade-offs and errors under each deadline": False}
+    return {
+        "a time for each sensor, in a unit, or none": plan.times.shape in ((0,), (m,))
+        and bool(np.all((plan.times >= 0) & (plan.times <= LARGEST)))
+        and (len(plan.times) > 0) == (seconds_in(plan.time_unit) is not None),
+        "a fetch for each sensor": plan.fetches.shape in ((0,), (m,)) and _below(plan.fetches, m),
+        "nodes that hold all of a fetch or nothing": plan.fetches.shape != (m,) or _whole(plan.members, plan.fetches),
+        "rising deadlines, of sensors that have times": len(plan.deadlines) == 0
+        or (len(plan.times) > 0 and bool(np.all(plan.deadlines >= 0)) and bool(np.all(np.diff(plan.deadlines) > 0))),
+        "trade-offs of deadlines": bool(np.all((tradeoffs >= 0) & (tradeoffs <= LARGEST))),
+        "errors from 0 to 1 under deadlines": bool(np.all((errors >= 0) & (errors <= 1))),
+        "deadlines that are served": _served(
+            plan.deadlines, plan.deadline_limits, plan.deadline_places, plan.deadline_limit_errors
+        ),
+    }
