@@ -93,21 +93,7 @@ def fit(
     kept = _kept(searched, indexed[0], options)
     last = trainer.on_all_rows(table.whole) if table.left_out else trainer
     models = Models(kind_of(trainer.classifier), dict(zip(kept, last.models(kept), strict=True)))
-    shares = np.bincount(dataset.labels, minlength=len(dataset.classes)) / dataset.rows
-    own = only(as_it_was, features)
-    columns = tuple(feature.columns for feature in own.spec.features)
-    encoding = CellEncoding.of(own, owners_of(columns))
-    names = Names(
-        features=features,
-        columns=columns,
-        classes=dataset.classes,
-        class_shares=shares,
-        unit=spec.unit,
-        rows=dataset.rows,
-        left_out=table.left_out,
-        left_out_costs=left_out_costs,
-        encoding=encoding,
-    )
+    names = _names(only(as_it_was, features), dataset, table.left_out, left_out_costs)
     plan = _with_what_is_reached(assemble(names, options, costs, searched, indexed, models), trainer, rng)
     held = worth(plan, trainer, rng)
     trainer.report(trainer.total, last.account())
@@ -120,6 +106,18 @@ def _with_what_is_reached(plan: IndexPlan, trainer: Trainer, rng: np.random.Gene
     costs = curves.at(curves.of_sets(plan.masks), plan.median_size)
     halves, choosing = reached([trainer.bits[mask] for mask in plan.masks.tolist()], trainer.dataset.rows, costs, rng)
     return replace(plan, reached=halves, choosing=choosing)
+
+
+def _names(own: FeatureTable, dataset: FeatureTable, left_out: tuple[str, ...], left_out_costs: Costs | None) -> Names:
+    """Say what the numbers mean: own, the table of the features that are looked at, before cells became numbers;
+    dataset, the rows that accuracies are of."""
+    columns = tuple(feature.columns for feature in own.spec.features)
+    shares = np.bincount(dataset.labels, minlength=len(dataset.classes)) / dataset.rows
+    encoding = CellEncoding.of(own, owners_of(columns))
+    features, unit = tuple(feature.name for feature in own.spec.features), own.spec.unit
+    return Names(
+        features, columns, dataset.classes, shares, unit, dataset.rows, left_out, left_out_costs, encoding=encoding
+    )
 
 
 def _costs_of(costs: Costs, dataset: FeatureTable, names: Sequence[str]) -> Costs:
@@ -174,7 +172,7 @@ def _search(
             break
         reached = alpha
     trainer.seconds_at_most, trainer.asked_at_most = None, options.max_models
-    grown = sequences.within_the_budget() if limited else sequences.of(sequences.lambdas)
+    grown = sequences.within_the_budget()
     if limited:
         expanded = _with_what_is_known(trainer, expanded)
     lambdas, orders = np.array(list(grown)), np.array(list(grown.values()), dtype=np.int32)

@@ -1,6 +1,7 @@
 """The front on the validation rows: every configuration is looked at where that is quick, or configurations evolve."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -96,14 +97,13 @@ def look_at_all(evaluator: Evaluator, max_stages: int, progress: Progress) -> Fr
 def leave_out(evaluator: Evaluator, options: PipelineOptions, search: FrontSearch, progress: Progress) -> FrontSearch:
     """Join to a front what leaves features out: all that is not dominated where every item is answered, else what
     dominates one of the front."""
-    chromosomes, scores, looked_at = search.chromosomes, search.scores, 0
-    fewer, only_better = _of_fewer(evaluator, options, search, progress), options.at_the_end == "reject"
-    for _ in range(2):
-        fewer = enough_stages(fewer, options.evolution.fewest_stages)
-        looked_at += len(fewer)
-        chromosomes, scores = join_fewer(evaluator, chromosomes, fewer, only_where_they_dominate=only_better)
-        fewer = without_last_stages(chromosomes)  # of what has joined, too
-    joined = np.count_nonzero((chromosomes < 0).any(axis=1))
+    join = partial(join_fewer, evaluator, only_where_they_dominate=options.at_the_end == "reject")
+    fewest = options.evolution.fewest_stages
+    fewer = enough_stages(_of_fewer(evaluator, options, search, progress), fewest)
+    chromosomes, _ = join(search.chromosomes, fewer)
+    cut = enough_stages(without_last_stages(chromosomes), fewest)  # of what has joined, too
+    chromosomes, scores = join(chromosomes, cut)
+    joined, looked_at = np.count_nonzero((chromosomes < 0).any(axis=1)), len(fewer) + len(cut)
     ended = f"{search.ended}; {looked_at} that leave features out were looked at, {joined} are on the front"
     return replace(search, chromosomes=chromosomes, scores=scores, ended=ended)
 

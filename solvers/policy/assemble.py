@@ -26,7 +26,6 @@ def assemble(
     """Keep the points of the curve that lie on its hull, fixed ones among them, the hard budgets and deadlines, and
     nothing of the other points; of a grown graph what items took. Tell the traffic, too."""
     training, capped, fixed, able = task.training, task.hard, len(task.fixed), task.hard.stop
-    encoding = training.basis.sensors.encoding
     measured = measure(task, learned)
     errors, costs = measured.errors.mean(axis=1), measured.costs.mean(axis=1)
     bounds, chosen_by = measured.judged(slice(None), task.options.confidence)
@@ -36,30 +35,29 @@ def assemble(
     tradeoffs = np.append(task.tradeoffs[:able], np.full(fixed, -1.0))
     limits = np.append(task.caps[:able], np.full(fixed, np.inf))
     points = [*(min(at, able - 1) for at in hull), *range(capped.start, len(task.caps))]
-    used = np.ones(len(task.graph.targets), dtype=np.bool_)
-    if is_grown:
-        counts = np.sum([learned.passed[at].edges for at in points], axis=0)
-        used = (counts > 0) | spare_way(task.graph, counts, task.losses.learned.mean(axis=1))
-    part = Travelled.of(task.graph, used)
-    graph, policies = part.graph, learned.policies
-    if is_grown:
-        policies = part.of_policies(task.graph, policies)
+    part = (
+        _travelled(task, learned, points)
+        if is_grown
+        else Travelled.of(task.graph, np.ones(len(task.graph.targets), np.bool_))
+    )
+    graph = part.graph
+    policies = part.of_policies(task.graph, learned.policies) if is_grown else learned.policies
     together = from_regression if learned.learner == "regression" else from_tournaments
     decisions = together(graph.offsets, policies, points)
     if task.fixed.must_begin:
         fixed_at = {point: at - able for point, at in enumerate(hull) if at >= able}
         task.fixed.write(decisions, graph, fixed_at)
     classifiers = Classifiers.of(training.basis, graph.members, [members[node] for node in part.nodes.tolist()])
-    classifiers = classifiers.shorter() if is_grown else classifiers
+    sensors = training.basis.sensors
     plan = PolicyPlan(
         unit=unit,
-        sensors=training.basis.sensors.names,
-        classes=training.basis.sensors.classes,
+        sensors=sensors.names,
+        classes=sensors.classes,
         costs=task.means,
-        owners=training.basis.sensors.owners,
-        labelled=training.basis.sensors.labelled,
+        owners=sensors.owners,
+        labelled=sensors.labelled,
         knots=training.basis.knots,
-        **_nodes(part.graph, classifiers),
+        **_nodes(graph, classifiers.shorter() if is_grown else classifiers),
         learner=learned.learner,
         degree=task.options.degree,
         tradeoffs=tradeoffs[hull],
@@ -76,12 +74,18 @@ def assemble(
         time_unit=prices.unit,
         fetches=prices.fetches,
         **_limits(task, learned),
-        **({} if encoding is None else encoding.kept()),
-        **_embedding(training.basis.sensors.embedding),
+        **({} if sensors.encoding is None else sensors.encoding.kept()),
+        **_embedding(sensors.embedding),
         answering="combined" if training.quality is None else "taken",
         **decisions,
     )
     return plan, _traffic(task, part, learned, hull)
+
+
+def _travelled(task: Task, learned: LearnedPolicies, points: Sequence[int]) -> Travelled:
+    """Keep what items took under some points, and the spare way."""
+    counts = np.sum([learned.passed[at].edges for at in points], axis=0)
+    return Travelled.of(task.graph, (counts > 0) | spare_way(task.graph, counts, task.losses.learned.mean(axis=1)))
 
 
 def _nodes(graph: Graph, classifiers: Classifiers) -> dict[str, Any]:

@@ -125,7 +125,7 @@ def fields_of(estimator: LearnedEstimator, name: str) -> dict[str, Any]:
             case Forests():
                 arrays |= {f"forest_{each.name}": getattr(one.trees, each.name) for each in fields(one.trees)}
             case Boosted():
-                arrays |= {f"boosted_{name}": getattr(one.trees, name) for name in _OF_TREES}
+                arrays |= {f"boosted_{own}": getattr(one.trees, own) for own in _OF_TREES}
             case Kernel():
                 arrays |= {f"kernel_{each.name}": getattr(one, each.name) for each in fields(one)}
     return arrays

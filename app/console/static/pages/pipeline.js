@@ -190,11 +190,11 @@ page(async ({ solver, name }) => {
           : `No stage was sure enough (the last to ${percent(step.confidence)}): leave it to a person.`,
     });
   // A limit is kept with a standard error to spare, which is less than the interval's upper end.
-  const mostCosts = frontier.items.map((one) => one.expected.cost_interval?.[1] ?? one.cost);
+  const costs = frontier.items.map((one) => one.expected.cost_interval?.[1] ?? one.cost);
   const panel = decisionPanel({
     title: "Pick by your limits",
     inputs: [
-      { name: "max_cost", label: "Most that an item may cost", unit, min: Math.min(...mostCosts), max: Math.max(...mostCosts) },
+      { name: "max_cost", label: "Most that an item may cost", unit, min: Math.min(...costs), max: Math.max(...costs) },
       { name: "min_accuracy", label: "Least accuracy", min: 0.5, max: 1, least: true },
       ...(answersAll ? [] : [{ name: "min_coverage", label: "Least coverage", min: 0, max: 1, least: true }]),
     ],
