@@ -35,13 +35,10 @@ def assemble(
     tradeoffs = np.append(task.tradeoffs[:able], np.full(fixed, -1.0))
     limits = np.append(task.caps[:able], np.full(fixed, np.inf))
     points = [*(min(at, able - 1) for at in hull), *range(capped.start, len(task.caps))]
-    part = (
-        _travelled(task, learned, points)
-        if is_grown
-        else Travelled.of(task.graph, np.ones(len(task.graph.targets), np.bool_))
-    )
-    graph = part.graph
-    policies = part.of_policies(task.graph, learned.policies) if is_grown else learned.policies
+    part = _travelled(task, learned, points, is_grown=is_grown)
+    graph, policies = part.graph, learned.policies
+    if is_grown:
+        policies = part.of_policies(task.graph, policies)
     together = from_regression if learned.learner == "regression" else from_tournaments
     decisions = together(graph.offsets, policies, points)
     if task.fixed.must_begin:
@@ -82,8 +79,10 @@ def assemble(
     return plan, _traffic(task, part, learned, hull)
 
 
-def _travelled(task: Task, learned: LearnedPolicies, points: Sequence[int]) -> Travelled:
-    """Keep what items took under some points, and the spare way."""
+def _travelled(task: Task, learned: LearnedPolicies, points: Sequence[int], *, is_grown: bool) -> Travelled:
+    """Keep of a grown graph what items took under some points, and the spare way; of another all."""
+    if not is_grown:
+        return Travelled.of(task.graph, np.ones(len(task.graph.targets), dtype=np.bool_))
     counts = np.sum([learned.passed[at].edges for at in points], axis=0)
     return Travelled.of(task.graph, (counts > 0) | spare_way(task.graph, counts, task.losses.learned.mean(axis=1)))
 
