@@ -275,8 +275,8 @@ class Trace:
         n, right = len(codes), np.equal(predictions, codes[:, None]).astype(np.float64)
         graded = [stated[j] if c.prediction is None else right[:, j] for j, c in enumerate(spec.classifiers)]
         quality, sure, prices = (side_by_side(each, n) for each in (graded, confidences, costs))
-        tables = [side_by_side(each, n) for each in uses]
-        resources = np.stack(tables, axis=2) if tables else np.empty((0, 0, 0))
+        by_resource = [side_by_side(each, n) for each in uses]
+        resources = np.stack(by_resource, axis=2) if by_resource else np.empty((0, 0, 0))
         resources.flags.writeable = False
         return cls(spec, every, codes, predictions, quality, sure, prices, vectors, margins, at, resources)
 

@@ -41,13 +41,13 @@ def unit_of_times(unit: str, time_unit: str | None) -> str | None:
 def refuse_other_times(times: Mapping[str, float | None], unit: str, time_unit: str | None) -> None:
     """Raise ValueError where some of a spec's times, by name, are told and others not, or in a unit that is none of
     time, or where a unit is named and no time is told."""
-    told = [name for name, time in times.items() if time is not None]
+    timed = [name for name, time in times.items() if time is not None]
     untold = [name for name, time in times.items() if time is None]
-    if told and untold:
-        raise ValueError(f"{told[0]!r} tells a time and {untold[0]!r} none: all need one, or none")
-    if time_unit is not None and not told:
+    if timed and untold:
+        raise ValueError(f"{timed[0]!r} tells a time and {untold[0]!r} none: all need one, or none")
+    if time_unit is not None and not timed:
         raise ValueError(f"time_unit is {time_unit!r}, and no time is told")
     if time_unit is not None and seconds_in(time_unit) is None:
         raise ValueError(f"time_unit is {time_unit!r}, which is no unit of time")
-    if told and unit_of_times(unit, time_unit) is None:
-        raise ValueError(f"{told[0]!r} tells a time, and the unit, {unit!r}, is none of time: give time_unit")
+    if timed and unit_of_times(unit, time_unit) is None:
+        raise ValueError(f"{timed[0]!r} tells a time, and the unit, {unit!r}, is none of time: give time_unit")

@@ -251,25 +251,25 @@ def _verdict(saved: Interval | None, gained: Interval) -> Verdict:
 
 
 def _headline(worth: Worth) -> str:
-    rows, beside = f"({worth.rows:,} rows that chose nothing)", worth.beside.name
+    rows, rival = f"({worth.rows:,} rows that chose nothing)", worth.beside.name
     match worth.verdict:
         case "saves":
-            return f"saves {share(worth.saved, worth.saved_interval)} beside {beside}{_accuracies(worth)} {rows}"
+            return f"saves {share(worth.saved, worth.saved_interval)} beside {rival}{_accuracies(worth)} {rows}"
         case "gains":
             points = " to ".join(f"{100 * bound:.1f}" for bound in worth.gained_interval)
             more = f"is right {100 * worth.gained:.1f} points ({points}) more often"
             return f"{more} than what the same cost buys otherwise{_accuracies(worth)} {rows}"
         case "worse" if worth.beside.cost == 0 and worth.cost > 0:
-            free = f"{beside} is free, and as accurate by what these rows can show"
+            free = f"{rival} is free, and as accurate by what these rows can show"
             return f"costs {worth.cost:.3g} an item where {free} {rows}"
         case "worse" if worth.beside.cost > 0 and worth.cost > worth.beside.cost:
             times = f"{worth.cost / worth.beside.cost:.3g}"
             shown = "" if worth.beside.accuracy >= worth.accuracy - _DOUBT else " by what these rows can show"
-            return f"costs {times} times as much as {beside}, which is as accurate{shown} {rows}"
+            return f"costs {times} times as much as {rival}, which is as accurate{shown} {rows}"
         case "worse":
-            return f"is less accurate than {beside} for the same cost {rows}"
+            return f"is less accurate than {rival} for the same cost {rows}"
         case _:
-            return f"saves nothing that can be shown beside {beside}{_doubt(worth)} {rows}"
+            return f"saves nothing that can be shown beside {rival}{_doubt(worth)} {rows}"
 
 
 def _accuracies(worth: Worth) -> str:

@@ -159,7 +159,9 @@ def outcomes_to_see(fall: float, estimated: float, allowed: float) -> int | None
     >>> outcomes_to_see(0.05, 0.9, 0.02), outcomes_to_see(0.02, 0.9, 0.02)
     (3863, None)
     """
-    right, wrong = (_stake("accuracy.below", np.array([estimated - told]), np.array([allowed])) for told in (1.0, 0.0))
+    right, wrong = (
+        _stake("accuracy.below", np.array([estimated - outcome]), np.array([allowed])) for outcome in (1.0, 0.0)
+    )
 
     def seen(count: int) -> bool:
         bad = _wrong_at_least(count, min(1 - estimated + fall, 1.0))

@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from app.http.json_bodies import refuse_repeated
 from app.store.codec import array_from_bytes
-from app.store.table_types import PARQUET_MAGIC
+from app.store.table_types import PARQUET, PARQUET_MAGIC
 from models import Fault, InvalidRequest, Items
 from models.errors import CorruptArtifact
 from models.portfolio import AssignmentOptions, Text
@@ -26,9 +26,55 @@ Queries = NDArray[Any] | tuple[str, ...]
 _TEXTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(Annotated[Items[Text], Field(min_length=1)])
 
 
-def read_json(body: bytes, beside: Mapping[str, Any]) -> tuple[Queries, AssignmentOptions]:
+def binary(description: str) -> dict[str, Any]:
+    """Describe a file in OpenAPI's terms."""
+    return {"type": "string", "format": "binary", "description": description}
+
+
+_PARTS: dict[str, Any] = {
+    QUERIES: binary(".npy or Parquet, as above"),
+    TEXTS: {
+        "type": "array",
+        "items": {"type": "string"},
+        "description": "instead of queries: the text of each, a JSON list",
+    },
+    CONSTRAINTS: {
+        "type": "string",
+        "contentMediaType": JSON,
+        "description": "all else that the JSON takes, as JSON",
+    },
+    SIZES: binary(".npy, a number for each query, or a row of numbers"),
+    COSTS: binary(".npy, queries x classifiers, instead of costs in the JSON"),
+    f"{USES}tokens": binary(".npy, queries x classifiers: what they use of a resource, `tokens`"),
+}
+REQUEST_BODY: dict[str, Any] = {
+    "required": True,
+    "content": {
+        JSON: {"schema": {"$ref": "#/components/schemas/ConstrainedRequest"}},
+        NPY: {
+            "schema": binary("a .npy array, float32, one row for each query; the rest as query parameters"),
+            "example": "(the bytes that numpy.save writes)",
+        },
+        PARQUET: {
+            "schema": binary(
+                "a column of numbers for each dimension, or one of lists, `embedding`, or one of texts, "
+                "`text`; and those of `size`, `group` (text), `costs` (lists in the artifact's order) that "
+                "there are; the rest as query parameters"
+            ),
+            "example": "(the bytes of a Parquet file)",
+        },
+        FORM: {
+            "schema": {"type": "object", "properties": _PARTS},
+            "example": {QUERIES: "(file)", CONSTRAINTS: '{"goal": "cost", "accuracy": {"at_least": 0.8}}'},
+        },
+    },
+}
+"""What a batch may come as, in OpenAPI's terms."""
+
+
+def read_json(body: bytes, parameters: Mapping[str, Any]) -> tuple[Queries, AssignmentOptions]:
     """Read a ``ConstrainedRequest``; raises InvalidRequest, also if options are given beside it."""
-    given = [name for name, value in beside.items() if value not in (None, {})]
+    given = [name for name, value in parameters.items() if value not in (None, {})]
     if given:
         raise InvalidRequest.at(Fault((given[0],), f"belongs into the JSON; as query parameter it goes with {NPY}"))
     refuse_repeated(body)
@@ -45,10 +91,10 @@ def read_json(body: bytes, beside: Mapping[str, Any]) -> tuple[Queries, Assignme
 
 
 def read_parts(
-    parts: Mapping[str, bytes], beside: Mapping[str, Any], read_table: ReadTable
+    parts: Mapping[str, bytes], parameters: Mapping[str, Any], read_table: ReadTable
 ) -> tuple[Queries, AssignmentOptions]:
     """Read a batch from its parts: queries (``.npy`` or Parquet) or texts (a JSON list), and those of further limits
-    (JSON), sizes, costs and uses of resources (``.npy`` each) that there are; ``beside``: options. Raises
+    (JSON), sizes, costs and uses of resources (``.npy`` each) that there are. parameters: options. Raises
     InvalidRequest."""
     if QUERIES not in parts and TEXTS not in parts:
         said = f"is missing: a part of this name, .npy or Parquet, or one called {TEXTS}, a JSON list"
@@ -66,7 +112,7 @@ def read_parts(
             raise InvalidRequest.at(Fault((QUERIES,), "have no rows"))
     else:
         vectors = _vectors(parts[QUERIES])
-    fields = _limits(parts, beside)
+    fields = _limits(parts, parameters)
     _put_arrays(fields, parts, columns)
     try:
         options = LimitedOptions.model_validate(fields)
@@ -76,7 +122,7 @@ def read_parts(
     return vectors, options
 
 
-def _limits(parts: Mapping[str, bytes], beside: Mapping[str, Any]) -> dict[str, Any]:
+def _limits(parts: Mapping[str, bytes], parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Join options and the JSON of further limits; raises InvalidRequest."""
     given: Any = {}
     if CONSTRAINTS in parts:
@@ -87,7 +133,7 @@ def _limits(parts: Mapping[str, bytes], beside: Mapping[str, Any]) -> dict[str, 
             raise InvalidRequest.at(Fault((CONSTRAINTS,), f"is no JSON that can be read: {error}")) from error
         if not isinstance(given, dict):
             raise InvalidRequest.at(Fault((CONSTRAINTS,), 'must be a JSON object, such as {"goal": "cost"}'))
-    options = {name: value for name, value in beside.items() if value is not None}
+    options = {name: value for name, value in parameters.items() if value is not None}
     twice = next((name for name in given if name in options), None)
     if twice is not None:
         raise InvalidRequest.at(Fault((twice,), "is given twice: as an option and in the file of constraints"))
@@ -132,10 +178,10 @@ def _array(part: str, body: bytes) -> NDArray[np.float64]:
     return array.astype(np.float64)
 
 
-def _read_texts(told: bytes | list[str]) -> tuple[str, ...]:
+def _read_texts(texts: bytes | list[str]) -> tuple[str, ...]:
     """Read a JSON list of texts, or a column of them."""
     try:
-        return _TEXTS.validate_json(told) if isinstance(told, bytes) else _TEXTS.validate_python(told)
+        return _TEXTS.validate_json(texts) if isinstance(texts, bytes) else _TEXTS.validate_python(texts)
     except ValidationError as error:
         raise InvalidRequest.of(error, TEXTS) from error
 

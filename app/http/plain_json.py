@@ -47,11 +47,11 @@ class PlainPosts:
         self._declared = {(each.prefix, each.suffix): each for each in declared}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        found = self._find(scope)
-        if found is None:
+        endpoint = self._find(scope)
+        if endpoint is None:
             await self.app(scope, receive, send)
             return
-        post, name = found
+        post, name = endpoint
         request = Request(scope, receive, send)
         try:
             body = await request.body()

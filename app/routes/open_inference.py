@@ -222,11 +222,11 @@ def _encoded(reply: InferReply, request: InferRequest) -> Response:
     for output in reply.outputs:
         if asked and output.name not in asked:
             continue
-        told = output.model_dump(mode="json", exclude={"parameters"})
+        described = output.model_dump(mode="json", exclude={"parameters"})
         if asked.get(output.name, every):
-            data = elements_as_bytes(output.datatype, told.pop("data"))
-            told["parameters"], behind = {"binary_data_size": len(data)}, behind + data
-        outputs.append(told)
+            data = elements_as_bytes(output.datatype, described.pop("data"))
+            described["parameters"], behind = {"binary_data_size": len(data)}, behind + data
+        outputs.append(described)
     text = orjson.dumps(reply.model_dump(mode="json", exclude={"outputs"}) | {"outputs": outputs})
     if not behind:
         return Response(text, media_type="application/json")

@@ -7,20 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request, Response
 from starlette.datastructures import UploadFile
 
-from app.http.batch_bodies import (
-    CONSTRAINTS,
-    COSTS,
-    FORM,
-    JSON,
-    NPY,
-    QUERIES,
-    SIZES,
-    TEXTS,
-    USES,
-    Queries,
-    read_json,
-    read_parts,
-)
+from app.http.batch_bodies import FORM, JSON, NPY, QUERIES, REQUEST_BODY, TEXTS, Queries, binary, read_json, read_parts
 from app.routes.dependencies import (
     Context,
     InContext,
@@ -43,7 +30,7 @@ from app.running.runs import LEAST_S, assign_among_others, tariff
 from app.serving.answers import LookUp, counted, encode, facts_of, out_of_order, refusals_counted
 from app.serving.catalog import Live
 from app.serving.pacing import Single, paced
-from app.store.query_tables import PARQUET, WRITERS, read_query_table
+from app.store.query_tables import WRITERS, read_query_table
 from app.store.table_types import PARQUET_TYPES
 from models.errors import Infeasible, InvalidRequest
 from models.portfolio import (
@@ -71,62 +58,15 @@ MOST_PARTS, MOST_PART_BYTES = 64, 2**22
 """Of a form: how many, and of how many bytes those that are no files."""
 
 
-def _file(description: str) -> dict[str, Any]:
-    return {"type": "string", "format": "binary", "description": description}
-
-
 @router.post(
     "/{name}/assignments",
     summary="Which classifier for each query of a batch",
     response_model=ConstrainedReply | AssignmentReply,
     responses={
-        200: {"content": {kind: {"schema": _file("the assignments, where Accept asks for it")} for kind in WRITERS}},
+        200: {"content": {kind: {"schema": binary("the assignments, where Accept asks for it")} for kind in WRITERS}},
         **errors(404, 409, 413, 415, 502, 503, 504),
     },
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {"schema": {"$ref": "#/components/schemas/ConstrainedRequest"}},
-                NPY: {
-                    "schema": _file("a .npy array, float32, one row for each query; the rest as query parameters"),
-                    "example": "(the bytes that numpy.save writes)",
-                },
-                PARQUET: {
-                    "schema": _file(
-                        "a column of numbers for each dimension, or one of lists, `embedding`, or one of texts, "
-                        "`text`; and those of `size`, `group` (text), `costs` (lists in the artifact's order) that "
-                        "there are; the rest as query parameters"
-                    ),
-                    "example": "(the bytes of a Parquet file)",
-                },
-                FORM: {
-                    "schema": {
-                        "type": "object",
-                        "properties": {
-                            QUERIES: _file(".npy or Parquet, as above"),
-                            TEXTS: {
-                                "type": "array",
-                                "items": {"type": "string"},
-                                "description": "instead of queries: the text of each, a JSON list",
-                            },
-                            CONSTRAINTS: {
-                                "type": "string",
-                                "contentMediaType": JSON,
-                                "description": "all else that the JSON takes, as JSON",
-                            },
-                            SIZES: _file(".npy, a number for each query, or a row of numbers"),
-                            COSTS: _file(".npy, queries x classifiers, instead of costs in the JSON"),
-                            f"{USES}tokens": _file(
-                                ".npy, queries x classifiers: what they use of a resource, `tokens`"
-                            ),
-                        },
-                    },
-                    "example": {QUERIES: "(file)", CONSTRAINTS: '{"goal": "cost", "accuracy": {"at_least": 0.8}}'},
-                },
-            },
-        }
-    },
+    openapi_extra={"requestBody": REQUEST_BODY},
 )
 async def assignments(
     name: PortfolioName,
@@ -157,7 +97,7 @@ async def assignments(
     metadata, `parsimony`, is the rest of the JSON.
     """
     budget = {"total": total, "per_query": per_query, "fraction": fraction}
-    beside = {
+    parameters = {
         "budget": {key: value for key, value in budget.items() if value is not None} or None,
         "min_accuracy": min_accuracy,
         "objective": objective,
@@ -171,7 +111,7 @@ async def assignments(
     parts = await _parts_of(request) if kind == FORM else {QUERIES: await request.body()}
     live = await plan_of(context, solver, name, version)
     wanted = _wanted(request.headers.get("accept", ""))
-    queries, options, read_s = await solved(context, _read, context, kind, parts, beside)
+    queries, options, read_s = await solved(context, _read, context, kind, parts, parameters)
     more: dict[str, Any] = {"open_circuits": out_of_order(live, context.caller.open_circuits())}
     vectors: Any = queries
     if isinstance(queries, tuple):
@@ -202,12 +142,14 @@ def _wanted(accept: str) -> str:
 
 
 def _read(
-    context: Context, kind: str, parts: dict[str, bytes], beside: dict[str, Any]
+    context: Context, kind: str, parts: dict[str, bytes], parameters: dict[str, Any]
 ) -> tuple[Queries, AssignmentOptions, float]:
     """Read a batch, and tell how many seconds that took; off the event loop, for it takes its time."""
     started = monotonic()
     read_table = partial(read_query_table, max_bytes=context.settings.max_body_bytes, run_in=context.upload_sandbox)
-    queries, options = read_json(parts[QUERIES], beside) if kind == JSON else read_parts(parts, beside, read_table)
+    queries, options = (
+        read_json(parts[QUERIES], parameters) if kind == JSON else read_parts(parts, parameters, read_table)
+    )
     refuse_many(context, len(queries), "queries")
     return queries, options, monotonic() - started
 

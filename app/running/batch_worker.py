@@ -133,13 +133,13 @@ class _Work:
 
     async def tell_circuits(self) -> None:
         """Keep noting which circuits are open, for whoever watches the batch."""
-        told = frozenset[str]()
+        reported = frozenset[str]()
         while True:
             names = self.tools.caller.open_circuits()
-            if names != told:
+            if names != reported:
                 with suppress(StoreRefused):  # a store that is full: it is told again when circuits change
                     await self._patiently(self.repos.batches.note_circuits, self.batch.id, self.attempt, names)
-                told = names
+                reported = names
             await asyncio.sleep(LOOK_S)
 
     async def one_by_one(self) -> None:

@@ -138,8 +138,8 @@ async def _together(caller: Caller, name: str, texts: Sequence[str], ends_at: fl
     if not heard.is_refused or len(texts) == 1:
         return shares
     half = len(texts) // 2
-    apart = [await _together(caller, name, some, ends_at) for some in (texts[:half], texts[half:])]
-    return [_after(before, one) for before, one in zip(shares, (one for each in apart for one in each), strict=True)]
+    halves = [await _together(caller, name, some, ends_at) for some in (texts[:half], texts[half:])]
+    return [_after(before, one) for before, one in zip(shares, (one for each in halves for one in each), strict=True)]
 
 
 def _after(before: Heard, heard: Heard) -> Heard:

@@ -118,7 +118,7 @@ def _stepped(step: Callable[[], Call]) -> Call:
         raise _Ended(end.value) from None
 
 
-def told(ran: Ran, tariff: Tariff, item_id: str | None) -> Run:
+def run_of(ran: Ran, tariff: Tariff, item_id: str | None) -> Run:
     """Tell a run as replies do."""
     steps = steps_of(ran.heard, tariff, ran.answer.taken)
     spent = Spent(cost=sum(step.cost for step in steps), seconds=ran.seconds, unit=tariff.unit)

@@ -12,7 +12,7 @@ import numpy as np
 
 from app.running.asked import Asked, seconds_allowed
 from app.running.embedding import Embedded, Embedding, Unembedded, embed, takes_embeddings
-from app.running.executor import OnText, Ran, Tariff, drive, steps_of, told
+from app.running.executor import OnText, Ran, Tariff, drive, run_of, steps_of
 from app.running.start import (
     REFUSALS,
     STARTS,
@@ -126,7 +126,7 @@ async def _driven(
         progress=asked.progress,
         on_text=on_text,
     )
-    return Done(told(ran, tariff(live, started.planned), asked.item.id), facts, ran)
+    return Done(run_of(ran, tariff(live, started.planned), asked.item.id), facts, ran)
 
 
 def tariff(live: Live[Any], planned: Mapping[str, float] = MappingProxyType({})) -> Tariff:

@@ -95,10 +95,10 @@ def _accounts(plan: PortfolioPlan, query: RouteQuery, pacing: Pacing) -> Iterato
     yield Account((), Stream(pacing.total, pacing.queries, plan.cheapest), costs, is_cost=True)
     if (tenant := pacing.tenant) is not None:
         yield Account(("tenant", tenant.name), Stream(tenant.total, tenant.queries, plan.cheapest), costs, is_cost=True)
-    told, means = plan.own_uses(query), dict(zip(plan.resources, plan.resource_means, strict=True))
+    own_uses, means = plan.own_uses(query), dict(zip(plan.resources, plan.resource_means, strict=True))
     for name, resource in pacing.resources.items():
         place = ("budget_pacing", "resources", name)
-        uses = uses_of(plan.classifiers, told, resource.uses, place)
+        uses = uses_of(plan.classifiers, own_uses, resource.uses, place)
         least = float(uses_of(plan.classifiers, means, resource.uses, place).min())
         yield Account(place[1:], Stream.of_resource(resource.total, pacing.queries, least), uses, is_cost=False)
 

@@ -77,9 +77,9 @@ def _objects(table: pa.Table, max_bytes: int) -> list[bytes]:
 
 def _object(number: int, row: dict[str, Any]) -> bytes:
     """Write a row as JSON; raises InvalidRequest for what JSON has no words for."""
-    told = {name: value for name, value in row.items() if name == "item" or value is not None}
+    cells = {name: value for name, value in row.items() if name == "item" or value is not None}
     try:
-        return json.dumps(told, allow_nan=False).encode()
+        return json.dumps(cells, allow_nan=False).encode()
     except (ValueError, TypeError, RecursionError) as error:
         raise InvalidRequest.at(Fault((FILE, f"row {number}"), f"holds what is no JSON: {error}")) from error
 
@@ -94,6 +94,6 @@ def write_answers(lines: Iterable[str], target: Any) -> None:
 
 
 def _answer(line: str) -> dict[str, Any]:
-    told = orjson.loads(line)
-    cost = sum(step["cost"] for step in told["steps"])
-    return {**{name: told.get(name) for name in _ANSWERS.names}, "cost": cost, "line": line.strip()}
+    answer = orjson.loads(line)
+    cost = sum(step["cost"] for step in answer["steps"])
+    return {**{name: answer.get(name) for name in _ANSWERS.names}, "cost": cost, "line": line.strip()}

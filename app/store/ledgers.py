@@ -136,14 +136,14 @@ class Ledgers:
         for window in terms.windows:
             arguments += [window.most, window.span_s]
         keys = [ledger, *(_key(ledger, window) for window in terms.windows)]
-        told = self._store.run(_COUNT, keys, [one if isinstance(one, str) else repr(one) for one in arguments])
-        if told[0] < 0:
-            raise Conflict(_other_terms(terms.accounts[-told[0] - 1]))
-        counted = _read(told, len(terms.accounts))
+        reply = self._store.run(_COUNT, keys, [one if isinstance(one, str) else repr(one) for one in arguments])
+        if reply[0] < 0:
+            raise Conflict(_other_terms(terms.accounts[-reply[0] - 1]))
+        counted = _read(reply, len(terms.accounts))
         if len(self._seen) >= MOST_REMEMBERED:
             self._seen.clear()
         self._seen.update(((ledger, a.name), s) for a, s in zip(terms.accounts, counted.states, strict=True))
-        return bool(told[0]), counted
+        return bool(reply[0]), counted
 
 
 def _field(account: Account) -> str:
@@ -155,10 +155,10 @@ def _key(ledger: str, window: Window) -> str:
     return f"{ledger}:calls:{ceil(window.span_s * 1e6)}:{window.name}"
 
 
-def _read(told: list[Any], accounts: int) -> Counted:
-    triples = [told[1 + 3 * i : 4 + 3 * i] for i in range(accounts)]
+def _read(reply: list[Any], accounts: int) -> Counted:
+    triples = [reply[1 + 3 * i : 4 + 3 * i] for i in range(accounts)]
     states = tuple(Spending(float(spent), int(queries), float(lean)) for spent, queries, lean in triples)
-    return Counted(states, tuple(told[1 + 3 * accounts :]))
+    return Counted(states, tuple(reply[1 + 3 * accounts :]))
 
 
 def _other_terms(account: Account) -> str:

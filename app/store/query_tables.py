@@ -16,12 +16,11 @@ import pyarrow.compute
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from app.store.table_types import PARQUET_TYPES
+from app.store.table_types import PARQUET
 from app.store.uploads import bounded, in_reader, refuse_many
 from models.columns import first_repeated
 from models.errors import Fault, InvalidRequest, PayloadTooLarge
 
-PARQUET = PARQUET_TYPES[0]
 EMBEDDING, TEXT, BESIDE = "embedding", "text", ("size", "group", "costs")
 """The column of embeddings, where they are lists; that of texts instead; and what else a query may have."""
 METADATA = b"parsimony"
@@ -127,8 +126,8 @@ def _numbers(table: pa.Table, name: str) -> NDArray[np.float64]:
         column = pa.chunked_array([pa.compute.list_flatten(chunk) for chunk in column.chunks], kind.value_type)
         kind = kind.value_type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)) or column.null_count:
-        told = "has missing numbers" if column.null_count else f"has the type {kind}"
-        raise InvalidRequest.at(Fault(place, f"{told}, must be numbers, or lists of numbers"))
+        fault = "has missing numbers" if column.null_count else f"has the type {kind}"
+        raise InvalidRequest.at(Fault(place, f"{fault}, must be numbers, or lists of numbers"))
     flat = np.asarray(column.cast(pa.float64(), safe=False).to_numpy())
     return flat if width is None else flat.reshape(table.num_rows, width)
 
@@ -136,8 +135,8 @@ def _numbers(table: pa.Table, name: str) -> NDArray[np.float64]:
 def _texts(table: pa.Table, name: str) -> list[str]:
     column = table.column(name)
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or column.null_count:
-        told = "has missing cells" if column.null_count else f"has the type {column.type}"
-        raise InvalidRequest.at(Fault(("queries", name), f"{told}, must be text in every row"))
+        fault = "has missing cells" if column.null_count else f"has the type {column.type}"
+        raise InvalidRequest.at(Fault(("queries", name), f"{fault}, must be text in every row"))
     texts: list[str] = column.to_pylist()
     return texts
 
@@ -151,12 +150,12 @@ def as_csv(reply: bytes) -> bytes:
 
 def as_parquet(reply: bytes) -> bytes:
     """Write the assignments of a reply as Parquet; all else of it goes into the metadata."""
-    told = orjson.loads(reply)
-    classifiers = pa.array(told.pop("assignments"), pa.string()).dictionary_encode()
+    assigned = orjson.loads(reply)
+    classifiers = pa.array(assigned.pop("assignments"), pa.string()).dictionary_encode()
     queries = pa.array(np.arange(1, len(classifiers) + 1))
     table = pa.table({"query": queries, "classifier": classifiers})
     out = io.BytesIO()
-    pa.parquet.write_table(table.replace_schema_metadata({METADATA: orjson.dumps(told)}), out)
+    pa.parquet.write_table(table.replace_schema_metadata({METADATA: orjson.dumps(assigned)}), out)
     return out.getvalue()
 
 

@@ -3,7 +3,8 @@
 GZIP_TYPES = ("application/gzip", "application/x-gzip")
 CSV_TYPES = ("text/csv", "application/csv", *GZIP_TYPES)
 JSON_LINES_TYPES = ("application/jsonl", "application/x-ndjson", "application/x-jsonlines", "application/jsonlines")
-PARQUET_TYPES = ("application/vnd.apache.parquet", "application/x-parquet")
+PARQUET = "application/vnd.apache.parquet"
+PARQUET_TYPES = (PARQUET, "application/x-parquet")
 UNTOLD_TYPES = ("", "application/octet-stream")
 """What clients send when they do not know: the bytes decide."""
 PARQUET_MAGIC = b"PAR1"

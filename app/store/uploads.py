@@ -323,8 +323,8 @@ def _texts(chunked: pa.ChunkedArray, name: str) -> NDArray[Any]:
     wrong = np.isin(places, [code for code, cell in enumerate(cells) if not _is_utf8(cell)])
     if wrong.any():
         raise InvalidRequest.at(Fault(("table", name), f"must be text in UTF-8; row {int(wrong.argmax()) + 1} is not"))
-    words = [None if cell is None else cell.decode() for cell in cells]
-    texts: NDArray[Any] = np.array([*words, None], dtype=object)[places]
+    decoded = [None if cell is None else cell.decode() for cell in cells]
+    texts: NDArray[Any] = np.array([*decoded, None], dtype=object)[places]
     return texts
 
 

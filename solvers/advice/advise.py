@@ -113,8 +113,8 @@ def _advised(
     aim = Aim.of(limits, by_choosing)
     in_time = AdviceLimits(deadline=limits.deadline)
     allowed = {name: replay for name, replay in alone.items() if within(in_time, replay.take(choosing))}
-    beside = Alternatives.of(allowed).take(reporting) if allowed else None
-    methods = _reported(candidates, aim, choosing, reporting, beside, rng)
+    alternatives = Alternatives.of(allowed).take(reporting) if allowed else None
+    methods = _reported(candidates, aim, choosing, reporting, alternatives, rng)
     affordable = [name for name, replay in allowed.items() if within(limits, replay.take(choosing))]
     simple = min(affordable, key=lambda name: aim.rank(alone[name].take(choosing)), default=None)
     able = [one for one in (best_of(candidates, aim, choosing),) if one is not None]
@@ -131,7 +131,7 @@ def _reported(
     aim: Aim,
     choosing: Int64s,
     reporting: Int64s,
-    beside: Alternatives | None,
+    alternatives: Alternatives | None,
     rng: np.random.Generator,
 ) -> tuple[MethodAdvice, ...]:
     """Report on each method's best setting, the best method first, then those of which nothing is within the limits."""
@@ -147,7 +147,7 @@ def _reported(
         first, other = able[0].replay.take(reporting), one.replay.take(reporting)
         own = standing(first, other, rng, frugal=aim.wanted is not None) if place else "best"
         points = _points(by_method[one.method], reporting)
-        methods.append(_method(one, own, reporting, beside, points, rng))
+        methods.append(_method(one, own, reporting, alternatives, points, rng))
     unable = [method for method, one in chosen.items() if one is None]
     return (*methods, *(_beyond(method, _points(by_method[method], reporting)) for method in unable))
 
@@ -156,7 +156,7 @@ def _method(
     one: Candidate,
     standing_here: Standing,
     reporting: Int64s,
-    beside: Alternatives | None,
+    alternatives: Alternatives | None,
     points: tuple[TradeOffPoint, ...],
     rng: np.random.Generator,
 ) -> MethodAdvice:
@@ -171,7 +171,7 @@ def _method(
         accuracy_interval=wilson(accuracy, len(reporting)),
         cost=float(replay.costs.mean()),
         cost_interval=mean_interval(replay.costs, rng),
-        worth=None if beside is None else worth_of(query_text(one.query), replay, beside, rng),
+        worth=None if alternatives is None else worth_of(query_text(one.query), replay, alternatives, rng),
         points=points,
     )
 

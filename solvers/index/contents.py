@@ -128,10 +128,10 @@ class IndexContents:
 
 
 def _dimensions(plan: IndexContents) -> dict[str, bool]:
-    tables = {"powers", "coefficients", "orders", "reached", "left_out_powers", "left_out_coefficients"}
+    matrices = {"powers", "coefficients", "orders", "reached", "left_out_powers", "left_out_coefficients"}
     arrays = {each.name: getattr(plan, each.name) for each in fields(plan) if each.init}
     arrays = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
-    right = all(array.ndim == (2 if name in tables else 1) for name, array in arrays.items())
+    right = all(array.ndim == (2 if name in matrices else 1) for name, array in arrays.items())
     return {
         "arrays of the right dimensions": right,
         "different features and classes": len({*plan.features, *plan.left_out}) == len(plan.features + plan.left_out)

@@ -157,9 +157,9 @@ def _with_nearest(one: int, places: Int64s, costs: Floats) -> tuple[int, int]:
     (5, 7)
     """
     own = int(np.searchsorted(places, one))
-    apart = np.abs(costs - costs[own])
-    apart[own] = np.inf
-    other = int(places[apart.argmin()])
+    differences = np.abs(costs - costs[own])
+    differences[own] = np.inf
+    other = int(places[differences.argmin()])
     return min(one, other), max(one, other)
 
 

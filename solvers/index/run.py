@@ -33,8 +33,8 @@ def run(
     cells = {
         column: value for name, values in values_of.items() for column, value in zip(columns[name], values, strict=True)
     }
-    told = [name for name in features if name in values_of]
-    predictions, had = _predicted(predict, told, columns, cells, len(features))
+    acquired = [name for name in features if name in values_of]
+    predictions, had = _predicted(predict, acquired, columns, cells, len(features))
     lacking = None if len(had) == len(features) else "a feature told other columns than its table has, or not its cells"
     reason = so_far.failures or lacking
     shares = None if predictions.probabilities is None else dict(predictions.probabilities[0])

@@ -94,11 +94,11 @@ def monotonicity(expanded: Expanded) -> tuple[list[dict[str, Any]], float]:
     distances: list[Int64s] = []
     for mask, accuracy in zip(masks.tolist(), accuracies.tolist(), strict=True):
         above = (masks & mask == mask) & (masks != mask)
-        apart = np.bitwise_count(masks[above] ^ mask).astype(np.int64)
-        pairs += np.bincount(apart, minlength=len(pairs))
+        apart_by = np.bitwise_count(masks[above] ^ mask).astype(np.int64)
+        pairs += np.bincount(apart_by, minlength=len(pairs))
         fall = accuracy - accuracies[above]
         falls.append(fall[fall > 0])
-        distances.append(apart[fall > 0])
+        distances.append(apart_by[fall > 0])
     every, at = np.concatenate(falls), np.concatenate(distances)
     rows = [
         {"distance": distance, "pairs": int(pairs[distance]), **_spread(every[at == distance])}

@@ -120,19 +120,19 @@ def _of_configurations(plan: PipelineContents) -> dict[str, bool]:
     genes, n = plan.chromosomes, len(plan.features)
     shaped = genes.dtype == np.int8 and genes.ndim == 2 and genes.shape[1] == n and len(genes) > 0
     whole = bool(shaped and genes.min() >= REMOVED and genes.max() < n and np.all(genes.max(axis=1) >= 0))
-    tables = (plan.validated, plan.tested)
+    scored = (plan.validated, plan.tested)
     return {
         "configurations of stages without gaps": whole and np.array_equal(compress(genes), genes),
         "what each achieved": all(
             each.dtype == np.float64 and each.shape == (len(genes), 4) and bool(np.all(np.isfinite(each[:, :3])))
-            for each in tables
+            for each in scored
         )
-        and all(bool(np.all(each[:, :3] >= 0) and np.all(each[:, :2] <= 1)) for each in tables),
+        and all(bool(np.all(each[:, :3] >= 0) and np.all(each[:, :2] <= 1)) for each in scored),
         "standard errors of all costs or of none": plan.tested_cost_errors.shape in ((0,), (len(genes),))
         and bool(np.all(np.isfinite(plan.tested_cost_errors) & (plan.tested_cost_errors >= 0))),
         "configurations by rising cost": bool(np.all(np.diff(plan.tested[:, 2]) >= 0)),
         "an answer to every item, if there is one at the end": plan.at_the_end != "answer"
-        or all(bool(np.all(each[:, 0] == 1)) for each in tables),
+        or all(bool(np.all(each[:, 0] == 1)) for each in scored),
     }
 
 

@@ -44,13 +44,13 @@ def frontier(
     ([1.0], [1.0], [2.0], [[0, 1]])
     """
     n = _features(costs)
-    tables = [_checked(name, table, n) for name, table in (("confident", confident), ("correct", correct))]
-    if tables[0].shape != tables[1].shape:
+    masks = [_checked(name, table, n) for name, table in (("confident", confident), ("correct", correct))]
+    if masks[0].shape != masks[1].shape:
         raise InvalidRequest.at(
-            Fault(("correct",), f"has {tables[1].shape[1]} rows, confident has {tables[0].shape[1]}: must be as many")
+            Fault(("correct",), f"has {masks[1].shape[1]} rows, confident has {masks[0].shape[1]}: must be as many")
         )
-    packed = pack(tables[0]), pack(tables[0] & tables[1])
-    return frontier_of_words(*packed, tables[0].shape[1], costs, max_stages, progress=progress)
+    packed = pack(masks[0]), pack(masks[0] & masks[1])
+    return frontier_of_words(*packed, masks[0].shape[1], costs, max_stages, progress=progress)
 
 
 def frontier_of_words(

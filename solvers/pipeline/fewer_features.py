@@ -115,7 +115,7 @@ def without_last_stages(chromosomes: Int8s) -> Int8s:
 
 
 def join_fewer(
-    evaluator: Evaluator, found: Int8s, fewer: Int8s, *, only_where_they_dominate: bool
+    evaluator: Evaluator, front: Int8s, fewer: Int8s, *, only_where_they_dominate: bool
 ) -> tuple[Int8s, Scores]:
     """Join configurations to those found, (c, n): what of both no other dominates, on the evaluator's rows, and its
     scores. Of equal objectives those found stay.
@@ -124,13 +124,13 @@ def join_fewer(
     """
     import moocore
 
-    every = np.concatenate((found, fewer))
+    every = np.concatenate((front, fewer))
     scores = evaluator(every)
     values = scores.maximised()
     best = moocore.is_nondominated(values, maximise=True, keep_weakly=False)
     if only_where_they_dominate:
-        beaten = values[: len(found)][~best[: len(found)]]
-        best[len(found) :] &= _reach_any(values[len(found) :], beaten) | (fewer >= 0).all(axis=1)
+        beaten = values[: len(front)][~best[: len(front)]]
+        best[len(front) :] &= _reach_any(values[len(front) :], beaten) | (fewer >= 0).all(axis=1)
     kept = np.flatnonzero(best)
     return every[kept], scores.take(kept)
 

@@ -124,10 +124,10 @@ def _search(data: PreparedData, options: PipelineOptions, rng: np.random.Generat
     """Find the front on the validation rows."""
     evaluator, n = data.evaluator(data.split.validation), len(data.criteria.costs)
     if is_exact(options, n, len(data.table), slowly=data.learner.classifier is not None):
-        found = look_at_all(evaluator, options.max_stages, run.progress)
+        front = look_at_all(evaluator, options.max_stages, run.progress)
     else:
-        found = evolve_some(evaluator, options, rng, run.progress)
-    return leave_out(evaluator, options, found, run.progress) if options.search == "auto" and n > 1 else found
+        front = evolve_some(evaluator, options, rng, run.progress)
+    return leave_out(evaluator, options, front, run.progress) if options.search == "auto" and n > 1 else front
 
 
 def _baselines(data: PreparedData) -> list[dict[str, Any]]:

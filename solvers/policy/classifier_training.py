@@ -215,8 +215,8 @@ def _fit_set(seen: _Seen, learn: Bools, options: PolicyOptions, seed: int) -> tu
         member = _weighed(whole, shares[share], STAGE * int(stage), options.trees)
         members.append(member)
         rows = seen.folds == k
-        told = seen.linear(member, rows) + member.forest.predict(seen.inputs[rows])
-        posteriors[rows] = softmax(told) if seen.quality is None else shares_of(told)
+        scores = seen.linear(member, rows) + member.forest.predict(seen.inputs[rows])
+        posteriors[rows] = softmax(scores) if seen.quality is None else shares_of(scores)
     return [_placed(member, seen.columns) for member in members], posteriors
 
 

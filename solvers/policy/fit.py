@@ -242,12 +242,12 @@ def _with_what_is_reached(
         return [measure(task, each) for each in chosen]
 
     reached_there = reached(met, folds, plan.point_bounds, task.options.confidence)
-    told = replace(plan, point_reached=reached_there, choosing=int(choosing_rows(folds).sum()))
+    measured = replace(plan, point_reached=reached_there, choosing=int(choosing_rows(folds).sum()))
     if not has_ways:
-        return told
+        return measured
     means = errors.mean(axis=1)
-    told = replace(told, cap_errors=means[task.hard], deadline_errors=means[task.timed])
-    return _with_served_limits(told, task) if len(plan.caps) + len(plan.deadlines) else told
+    measured = replace(measured, cap_errors=means[task.hard], deadline_errors=means[task.timed])
+    return _with_served_limits(measured, task) if len(plan.caps) + len(plan.deadlines) else measured
 
 
 def _with_served_limits(plan: PolicyPlan, task: Task) -> PolicyPlan:

@@ -78,8 +78,8 @@ class FixedWays:
 def log_losses_of(judged: Sequence[Floats], labels: Int32s, rows: Bools | slice = slice(None)) -> Floats:
     """Tell the mean logarithmic loss of nodes' classifiers on some rows, by members that had not seen them: (S,)."""
     labels = labels[rows]
-    told = (each[rows][np.arange(len(labels)), labels] for each in judged)
-    return np.array([-np.log(np.maximum(chances, 1e-12)).mean() for chances in told])
+    of_truth = (each[rows][np.arange(len(labels)), labels] for each in judged)
+    return np.array([-np.log(np.maximum(chances, 1e-12)).mean() for chances in of_truth])
 
 
 def best_within(amounts: Floats, log_losses: Floats) -> Int64s:

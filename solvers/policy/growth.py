@@ -35,7 +35,7 @@ from solvers.policy.growth_layers import (
     Ways,
     kept_of,
 )
-from solvers.policy.growth_scores import MOST_ROWS, Scales, Slopes, Worth, alone, parted, with_next
+from solvers.policy.growth_scores import MOST_ROWS, Scales, Slopes, Worth, alone, gains_of_parts, with_next
 from solvers.policy.hard_budgets import ROUNDING
 from solvers.policy.node_classifiers import Member, tree_inputs, tree_owners
 from solvers.policy.sensor_times import fetched
@@ -123,8 +123,8 @@ def _lead_back(nodes: dict[Set, tuple[Reached, list[Member], Floats]], steps: di
     the sequence for all rows, to the first of its sets that holds what was acquired."""
     common = sorted((node for node, (reached, *_) in nodes.items() if reached.kind == COMMON), key=len)
     for node in [each for each in nodes if not steps.get(each) and each not in common]:
-        beside = sorted((each for each in nodes if len(each) == len(node) + 1 and node < each), key=sorted)
-        steps[node] = list(dict.fromkeys([*beside[:1], *[each for each in common if node < each][:1]]))
+        supersets = sorted((each for each in nodes if len(each) == len(node) + 1 and node < each), key=sorted)
+        steps[node] = list(dict.fromkeys([*supersets[:1], *[each for each in common if node < each][:1]]))
 
 
 def _put_in_order(
@@ -198,7 +198,7 @@ class _Grower:
         steers, to one that takes less long, and at first to the one that tells most, whatever it costs."""
         kind = ways.reached.kind
         behind, looks_far = kind in (STEERING, STEERED), not ways.chosen or kind == STEERING
-        beside = THRIFTY if kind == THRIFTY else PARTED
+        otherwise = THRIFTY if kind == THRIFTY else PARTED
         looked_at = open_sensors & (looks_far | (mine.rates >= np.sort(mine.rates)[-min(NEAR, len(mine.rates))]))
         ahead, steering = with_next(self.scales, looked_at, slopes, part, self.rng)
         best = ahead.best if ahead.rates.max() > FORESIGHT * ahead.rates[mine.best] else mine.best
@@ -209,7 +209,7 @@ class _Grower:
             most = int(np.where(steers, steering.rates, -np.inf).argmax())
             ways.lead(most, part, STEERING, float(steering.gains[most]))
         if gain > LEAST_GAIN and not (may_steer and behind):
-            ways.lead(best, part, STEERED if behind else beside, gain)
+            ways.lead(best, part, STEERED if behind else otherwise, gain)
         if behind:
             return
         fast = int(np.where(self.waits < self.waits[best], mine.gains, -np.inf).argmax())
@@ -218,7 +218,7 @@ class _Grower:
         others += [telling] if telling not in (best, mine.best, fast) else []
         for other in others:
             if mine.gains[other] > LEAST_GAIN:
-                ways.lead(other, part, beside, float(mine.gains[other]))
+                ways.lead(other, part, otherwise, float(mine.gains[other]))
 
     def _cheaper(
         self, open_sensors: Bools, own: Worth, slopes: Slopes, rows: Int64s, *, looks_far: bool
@@ -234,11 +234,11 @@ class _Grower:
             if not cheaper.any():
                 return
             most = int(np.where(cheaper, own.gains, -np.inf).argmax())
-            found = {most: float(own.gains[most])}
+            gains = {most: float(own.gains[most])}
             if looks_far:
                 ahead, _ = with_next(self.scales, cheaper, slopes, rows, self.rng)
-                found[ahead.best] = max(float(ahead.gains[ahead.best]), found.get(ahead.best, 0.0))
-            yield from ((sensor, gain, price) for sensor, gain in found.items() if gain > LEAST_GAIN)
+                gains[ahead.best] = max(float(ahead.gains[ahead.best]), gains.get(ahead.best, 0.0))
+            yield from ((sensor, gain, price) for sensor, gain in gains.items() if gain > LEAST_GAIN)
             price = min(float(costs[most]), NEXT_PRICE * price)
 
     def _parts(
@@ -252,7 +252,7 @@ class _Grower:
         for every, some in zip(
             self._questions(chosen, posteriors, rows), self._questions(chosen, posteriors, drawn), strict=True
         ):
-            sides = parted(self.scales, open_sensors, slopes, drawn, some)
+            sides = gains_of_parts(self.scales, open_sensors, slopes, drawn, some)
             counts = np.cumsum(np.bincount(some))
             needed = MARGIN * float(sides[-1][0].rates.max()) + LEAST_GAIN / float(self.scales.prices.mean())
             for end in np.flatnonzero((counts >= fewest) & (counts <= len(drawn) - fewest)).tolist():

@@ -65,7 +65,7 @@ def without(all_rows: Floats, below: Floats, beyond: Floats) -> None:
 
 
 @njit(cache=True)
-def parted_gains(
+def part_gains(
     bins: UInt8s, parts: UInt8s, count: int, halves: UInt8s, g: Floats, h: Floats, ridge: float, gains: Floats
 ) -> None:
     """Write what each column gains alone in the rows up to, and beyond, each of the parts: gains (P, 2, D); up to the

@@ -121,21 +121,21 @@ class Worth:
 
 def alone(scales: Scales, open_sensors: Bools, slopes: Slopes, rows: Int64s) -> Worth:
     """Tell what sensors gain by themselves for some rows: O(D r L)."""
-    return parted(scales, open_sensors, slopes, rows, np.zeros(len(rows), dtype=np.uint8))[0][0]
+    return gains_of_parts(scales, open_sensors, slopes, rows, np.zeros(len(rows), dtype=np.uint8))[0][0]
 
 
-def parted(
+def gains_of_parts(
     scales: Scales, open_sensors: Bools, slopes: Slopes, rows: Int64s, parts: UInt8s
 ) -> list[tuple[Worth, Worth]]:
     """Tell what sensors gain by themselves for the rows up to, and beyond, each of their parts, (r,) from 0; up to the
     last are all."""
-    from solvers.policy.growth_kernel import parted_gains  # here, so that only a fit loads numba
+    from solvers.policy.growth_kernel import part_gains  # here, so that only a fit loads numba
 
     columns = scales.columns_of(open_sensors)
     count = int(parts.max(initial=0)) + 1
     gains, some = np.zeros((count, 2, len(columns))), slopes.some(rows)
     bins = np.ascontiguousarray(scales.fine[np.ix_(columns, rows)])
-    parted_gains(bins, parts, count, some.halves, some.g, some.h, RIDGE, gains)
+    part_gains(bins, parts, count, some.halves, some.g, some.h, RIDGE, gains)
     prices = scales.prices[scales.owners[columns]]
     return [(_by_sensor(scales, columns, a, prices), _by_sensor(scales, columns, b, prices)) for a, b in gains]
 

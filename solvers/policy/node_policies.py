@@ -43,8 +43,8 @@ class Decisions:
         leaves = np.moveaxis(self.leaves[edges, member, :, :, points], 0, 2)
         leaves = leaves.reshape(*leaves.shape[:2], base.size)
         forest = Forest(base.reshape(-1), self.columns[node, member], self.thresholds[node, member], leaves)
-        told = forest.predict(features).reshape(-1, *base.shape)
-        return np.asarray(told + self.prices[edges, None] * self.tradeoffs[points])
+        losses = forest.predict(features).reshape(-1, *base.shape)
+        return np.asarray(losses + self.prices[edges, None] * self.tradeoffs[points])
 
     def choose(
         self,

@@ -52,8 +52,8 @@ class PolicyPlan(PolicyPoints):
 
     def __post_init__(self) -> None:
         self.check()
-        told = (self.owners, self.labelled, self.classes, self.encoding(), self.embedding(), self.classless)
-        sensors = Sensors(self.sensors, *told)
+        layout = (self.owners, self.labelled, self.classes, self.encoding(), self.embedding(), self.classless)
+        sensors = Sensors(self.sensors, *layout)
         graph = Graph(self.members, self.offsets, self.targets)
         classifiers = Classifiers(
             Basis(sensors, self.knots),
@@ -268,9 +268,9 @@ class PolicyPlan(PolicyPoints):
         judged = self._classifiers.answers(node, rows, inputs)
         best, sure = (each[0] for each in self._answered(judged, known))
         loss, tradeoff = max(0.0, 1.0 - float(sure)), self._tradeoff(point)
-        told, ignored = judged[0].tolist(), self._ignored(node, known)
+        qualities_of_all, ignored = judged[0].tolist(), self._ignored(node, known)
         if self.classless:
-            qualities = {self.sensors[m]: told[m] for m in np.flatnonzero(known).tolist()}
+            qualities = {self.sensors[m]: qualities_of_all[m] for m in np.flatnonzero(known).tolist()}
             return AnswerDecision(
                 answer=self.sensors[best],
                 quality=float(sure),
@@ -281,7 +281,7 @@ class PolicyPlan(PolicyPoints):
             )
         return ClassifyDecision(
             label=self.classes[best],
-            probabilities=dict(zip(self.classes, told, strict=False)),
+            probabilities=dict(zip(self.classes, qualities_of_all, strict=False)),
             expected_loss=loss,
             tradeoff=tradeoff,
             ignored=ignored,

@@ -52,11 +52,11 @@ def worst_times(dataset: FeatureTable | Trace, costs: Floats, quantile: float) -
     """Tell how long sensors take at most, and in which unit: (M,) as the spec says or, where costs are times, a
     quantile of them, (n, M), over the rows; ``(0,)`` and no unit where neither is told."""
     spec = dataset.spec
-    told = [each.time for each in (spec.features if isinstance(spec, FeaturesSpec) else spec.classifiers)]
+    sensor_times = [each.time for each in (spec.features if isinstance(spec, FeaturesSpec) else spec.classifiers)]
     unit = unit_of_times(spec.unit, spec.time_unit)
     if unit is None:
         return np.empty(0), ""
-    times = np.array([time for time in told if time is not None], dtype=np.float64)
+    times = np.array([time for time in sensor_times if time is not None], dtype=np.float64)
     return (times if len(times) else np.quantile(costs, quantile, axis=0, method="higher")), unit
 
 

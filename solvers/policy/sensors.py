@@ -47,7 +47,7 @@ class Sensors:
     @classmethod
     def of(cls, dataset: FeatureTable | Trace, *, embeds: bool = False) -> "Sensors":
         """List the sensors of a dataset; embeds: whether the embeddings of a trace are known, too."""
-        names, owners = _told_by(dataset)
+        names, owners = _value_owners(dataset)
         if isinstance(dataset, Trace):
             classless = not dataset.spec.has_classes
             classes = names if classless else dataset.classes
@@ -66,7 +66,7 @@ class Sensors:
         return cls(names, owners, np.zeros(len(owners), dtype=np.bool_), dataset.classes, encoding)
 
     @property
-    def told(self) -> Int32s:
+    def value_owners(self) -> Int32s:
         """The sensor of each number, label or category that callers tell of sensors: (d,)."""
         return self.owners[self.owners < len(self.names)] if self.encoding is None else self.encoding.owners
 
@@ -97,12 +97,12 @@ class Sensors:
 
         Raises InvalidRequest if the dataset does not have these sensors.
         """
-        names, told = _told_by(dataset)
+        names, value_owners = _value_owners(dataset)
         kind = _kind(isinstance(dataset, Trace), isinstance(dataset, Trace) and not dataset.spec.has_classes)
         own = _kind(self.classless or bool(self.labelled.any()), self.classless)
         if names == self.names and kind != own:
             raise InvalidRequest.at(Fault(("dataset",), f"is {kind}; the policy was built from {own}"))
-        if names != self.names or not np.array_equal(told, self.told):
+        if names != self.names or not np.array_equal(value_owners, self.value_owners):
             asked = f"has the sensors {', '.join(names)}; the policy's are {', '.join(self.names)}"
             raise InvalidRequest.at(Fault(("dataset",), asked))
         if isinstance(dataset, FeatureTable):
@@ -211,7 +211,7 @@ def with_embedding(members: Bools) -> Bools:
     return np.append(members, True)
 
 
-def _told_by(dataset: FeatureTable | Trace) -> tuple[tuple[str, ...], Int32s]:
+def _value_owners(dataset: FeatureTable | Trace) -> tuple[tuple[str, ...], Int32s]:
     """Name the sensors of a dataset, and tell whose each number, label or category is: (M,), (d,)."""
     if isinstance(dataset, Trace):
         names = tuple(each.name for each in dataset.spec.classifiers)

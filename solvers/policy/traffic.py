@@ -174,9 +174,9 @@ def _read(plan: PolicyPlan, summary: Mapping[str, Any]) -> TrafficCounts:
 def _contradiction(plan: PolicyPlan, counts: TrafficCounts) -> str | None:
     """Find what of the counts cannot be: of the right shape, on edges there are, no more items leaving than come."""
     points, nodes, edges = len(plan.tradeoffs), len(plan.members), len(counts.sources)
-    tables = [(counts.items, edges), (counts.wrong, len(counts.ends))]
+    shapes = [(counts.items, edges), (counts.wrong, len(counts.ends))]
     if len(counts.targets) != edges or any(
-        len(table) != points or any(len(row) != columns for row in table) for table, columns in tables
+        len(table) != points or any(len(row) != columns for row in table) for table, columns in shapes
     ):
         return f"it needs {points} rows of numbers, one for each edge and for each node"
     sources = np.repeat(np.arange(nodes), np.diff(plan.offsets))

@@ -207,9 +207,9 @@ def _prices(plan: PortfolioContents) -> dict[str, bool]:
 
 def _curve(plan: PortfolioContents) -> dict[str, bool]:
     shape = (len(plan.methods), len(plan.curve_budgets))
-    tables = (plan.curve_estimates, plan.curve_accuracies, plan.curve_costs)
+    curves = (plan.curve_estimates, plan.curve_accuracies, plan.curve_costs)
     return {
-        "a curve for each method": all(table.shape == shape for table in tables)
+        "a curve for each method": all(table.shape == shape for table in curves)
         and plan.curve_usage.shape == (*shape, len(plan.classifiers)),
         "standard errors of all estimates or of none": plan.curve_estimate_errors.shape in ((0, 0), shape)
         and bool(np.all((plan.curve_estimate_errors >= 0) & (plan.curve_estimate_errors <= 1))),

@@ -175,15 +175,15 @@ def _uses(batch: Batch, name: str, resource: Resource) -> Floats:
 
 
 def uses_of(
-    classifiers: Sequence[str], told: Mapping[str, Floats], given: Mapping[str, float] | None, place: tuple[str, ...]
+    classifiers: Sequence[str], uses: Mapping[str, Floats], given: Mapping[str, float] | None, place: tuple[str, ...]
 ) -> Floats:
     """Give what queries use of a resource with each classifier, (m,), as given or else as told, (m,) or (n, m), by its
     name, the last of its place; raises InvalidRequest."""
     if given is None:
-        if place[-1] not in told:
-            known = f"the trace told of {', '.join(told) or 'none'}"
+        if place[-1] not in uses:
+            known = f"the trace told of {', '.join(uses) or 'none'}"
             raise InvalidRequest.at(Fault(place, f"is told nowhere: {known}; give its uses"))
-        return told[place[-1]]
+        return uses[place[-1]]
     missing = next((each for each in classifiers if each not in given), None)
     if missing is not None:
         raise InvalidRequest.at(Fault((*place, "uses"), f"tells nothing of the classifier {missing!r}"))
@@ -259,8 +259,8 @@ def total_of(budget: Budget, n: int, dearest: float) -> float:
 def _conflicting(constraint: Constraint, give: float | None, n: int, counts: Int64s) -> ConflictingLimit:
     """Tell a limit that cannot be kept; floors, which the programme adds up, as shares, as they were asked."""
     of = 1 if constraint.use != VALUE else n if constraint.group is None else max(int(counts[constraint.group]), 1)
-    told = None if give is None else give / of
-    return ConflictingLimit(_name(constraint), constraint.bound / of, constraint.most, told)
+    give_in_unit = None if give is None else give / of
+    return ConflictingLimit(_name(constraint), constraint.bound / of, constraint.most, give_in_unit)
 
 
 def _name(constraint: Constraint) -> str:

@@ -65,12 +65,12 @@ class Forest:
         """Add up over the trees what their leaves, flat (T 2^D, L), say of rows."""
         places, units = self.places(inputs), self.units
         if len(inputs) < FEW_ROWS:
-            told = flat[places]
-            return np.asarray((told if units is None else told * units[:, None]).sum(axis=1))
+            leaves = flat[places]
+            return np.asarray((leaves if units is None else leaves * units[:, None]).sum(axis=1))
         sums = np.zeros((len(inputs), flat.shape[1]), dtype=np.float32)
         for at, of_tree in enumerate(places.T):
-            told = np.take(flat, of_tree, axis=0)
-            sums += told if units is None else told * units[at]
+            leaves = np.take(flat, of_tree, axis=0)
+            sums += leaves if units is None else leaves * units[at]
         return sums
 
     def first(self, trees: int) -> "Forest":

@@ -166,10 +166,10 @@ def test_the_service_bounds_every_slow_caller_and_answers_others_meanwhile(real:
         for _ in range(20):
             assert real.client.get("/health/live").status_code == 200
         ended = [call.result() for call in calls]
-    heads, bodies = [end for number, end in enumerate(ended) if number % 5 < 4], ended[4::5]
+    heads, in_body = [end for number, end in enumerate(ended) if number % 5 < 4], ended[4::5]
     assert max(seconds for seconds, _ in heads) < 10 + patient(2)
-    assert max(seconds for seconds, _ in bodies) < 15 + patient(2.5)
-    assert all(b"HTTP/1.1 408 " in reply for _, reply in ended[1::5] + bodies)
+    assert max(seconds for seconds, _ in in_body) < 15 + patient(2.5)
+    assert all(b"HTTP/1.1 408 " in reply for _, reply in ended[1::5] + in_body)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
     max_leaves=12,
 )
-quick = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+few_examples = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @st.composite
@@ -96,27 +96,27 @@ def reading() -> Iterator[Sandbox]:
 
 
 @given(mutated(CSV), st.sampled_from(["text/csv", ""]))
-@quick
+@few_examples
 def test_a_changed_csv(data: bytes, media_type: str) -> None:
     tried(data, media_type)
 
 
 @pytest.mark.parametrize("name", PARQUETS)
 @given(st.data())
-@quick
+@few_examples
 def test_a_changed_parquet(reading: Sandbox, name: str, data: st.DataObject) -> None:
     tried(data.draw(mutated(PARQUETS[name])), PARQUET, run_in=reading)
 
 
 def _query_table() -> bytes:
     out = io.BytesIO()
-    beside = {"size": np.ones(9), "group": ["a", "b", "c"] * 3, "costs": [[1.0, 2.0]] * 9}
-    pa.parquet.write_table(pa.table({"embedding": [[0.5, 1.5]] * 9, **beside}), out, compression="none")
+    columns = {"size": np.ones(9), "group": ["a", "b", "c"] * 3, "costs": [[1.0, 2.0]] * 9}
+    pa.parquet.write_table(pa.table({"embedding": [[0.5, 1.5]] * 9, **columns}), out, compression="none")
     return out.getvalue()
 
 
 @given(mutated(_query_table()))
-@quick
+@few_examples
 def test_changed_queries_in_parquet(reading: Sandbox, data: bytes) -> None:
     with suppress(ParsimonyError):
         columns = queries_of(data, reading)
@@ -125,8 +125,8 @@ def test_changed_queries_in_parquet(reading: Sandbox, data: bytes) -> None:
 
 def _item_table() -> bytes:
     out = io.BytesIO()
-    beside = {"id": ["a", "b", None] * 3, "text": pa.array(["what it says"] * 9).dictionary_encode()}
-    pa.parquet.write_table(pa.table({"item": [{"a": [0.5, 1.5], "b": None}] * 9, **beside}), out, compression="none")
+    columns = {"id": ["a", "b", None] * 3, "text": pa.array(["what it says"] * 9).dictionary_encode()}
+    pa.parquet.write_table(pa.table({"item": [{"a": [0.5, 1.5], "b": None}] * 9, **columns}), out, compression="none")
     return out.getvalue()
 
 
@@ -144,7 +144,7 @@ def items_of(table: bytes, run_in: Any) -> list[bytes]:
 
 
 @given(mutated(_item_table()))
-@quick
+@few_examples
 def test_changed_items_in_parquet(reading: Sandbox, data: bytes) -> None:
     with suppress(ParsimonyError):
         items = items_of(data, reading)
@@ -166,22 +166,22 @@ def test_items_and_queries_that_end_the_process_which_reads_them_are_refused(
 
 
 def test_items_that_were_not_changed_are_read(reading: Sandbox) -> None:
-    told = [
+    items = [
         {"item": {"a": [0.5, 1.5], "b": None}, "text": "what it says"} | ({"id": i} if i else {})
         for i in ["a", "b", None] * 3
     ]
-    assert [json.loads(item) for item in items_of(_item_table(), reading)] == told
+    assert [json.loads(item) for item in items_of(_item_table(), reading)] == items
 
 
 @given(mutated(array_to_bytes(np.zeros((40, 2), np.float32))))
-@quick
+@few_examples
 def test_changed_embeddings(data: bytes) -> None:
     tried(CSV, "text/csv", embeddings=data)
 
 
 @pytest.mark.parametrize("spec", [TRACE_SPEC, FEATURES_SPEC, MIXED_SPEC], ids=["trace", "features", "mixed"])
 @given(st.data())
-@quick
+@few_examples
 def test_a_changed_spec(spec: dict[str, Any], data: st.DataObject) -> None:
     changed = dict(spec)
     for name in data.draw(st.lists(st.sampled_from(sorted(spec)), max_size=2)):
@@ -196,7 +196,7 @@ def _no_table(data: bytes) -> dict[str, Any]:
 
 
 @given(mutated(array_to_bytes(np.ones((3, 2), np.float32))) | st.binary(max_size=200))
-@quick
+@few_examples
 def test_changed_queries(data: bytes) -> None:
     with suppress(ParsimonyError):
         queries, _ = read_parts({"queries": data}, {"budget": {"fraction": 0.5}}, _no_table)
@@ -205,7 +205,7 @@ def test_changed_queries(data: bytes) -> None:
 
 
 @given(JSON.map(lambda v: json.dumps(v).encode()), mutated(array_to_bytes(np.ones((3, 2)))) | st.binary(max_size=99))
-@quick
+@few_examples
 def test_changed_parts_beside_queries(limits: bytes, array: bytes) -> None:
     queries = array_to_bytes(np.ones((3, 2), np.float32))
     for name in ("sizes", "costs", "uses.tokens", "surprise"):
@@ -217,7 +217,7 @@ def test_changed_parts_beside_queries(limits: bytes, array: bytes) -> None:
     mutated(json.dumps({"queries": [[0.5, 1.0]], "fraction": 0.5}).encode())
     | JSON.map(lambda v: json.dumps(v).encode())
 )
-@quick
+@few_examples
 def test_changed_queries_in_json(data: bytes) -> None:
     repeated_name(data)
     with suppress(ParsimonyError):
@@ -281,7 +281,7 @@ def _other_schema(draw: st.DrawFn, text: bytes) -> bytes:
 
 @pytest.mark.parametrize("name", MODELS)
 @given(st.data())
-@settings(quick, max_examples=40)
+@settings(few_examples, max_examples=40)
 def test_a_changed_model(sandbox: Sandbox, name: str, data: st.DataObject) -> None:
     with suppress(ParsimonyError):
         assert sandbox(predicted, data.draw(changed_model(MODELS[name]))) == 5

@@ -220,7 +220,7 @@ class Curve:
 
 def measure_accuracy(combiner: float, sizes: Sequence[float] = ITEM_SIZES) -> dict[float, Curve]:
     """Ask every method for every budget, at each item size, and check the guarantee against all 2^F sets."""
-    tables = {size: {name: np.empty((ACCURACY_REPEATS, len(SHARES))) for name, _, _ in PLANNED} for size in sizes}
+    accuracies = {size: {name: np.empty((ACCURACY_REPEATS, len(SHARES))) for name, _, _ in PLANNED} for size in sizes}
     optima = {size: np.empty((ACCURACY_REPEATS, len(SHARES))) for size in sizes}
     for seed in range(ACCURACY_REPEATS):
         instance = Synthetic.draw(100 + seed, ACCURACY_FEATURES, combiner)
@@ -235,8 +235,8 @@ def measure_accuracy(combiner: float, sizes: Sequence[float] = ITEM_SIZES) -> di
                 for name, alpha, method in PLANNED:
                     decision = plans[alpha].decide(IndexQuery(size=size, budget=budget, method=method))
                     check(decision, best, alpha if method == "poly-dom" else inf, budget)
-                    tables[size][name][seed, i] = decision.accuracy
-    return {size: Curve(tables[size], optima[size]) for size in sizes}
+                    accuracies[size][name][seed, i] = decision.accuracy
+    return {size: Curve(accuracies[size], optima[size]) for size in sizes}
 
 
 def check(decision: IndexDecision, best: float, alpha: float, budget: float) -> None:

@@ -67,8 +67,8 @@ def is_there(name: str) -> bool:
     return name == "digits" or (SHARED / file).exists()
 
 
-def _spec(costs: Floats, told: Callable[[str], dict[str, str]], **more: str) -> TraceSpec:
-    classifiers = [{"name": f"model-{j}", "cost": cost, **told(str(j))} for j, cost in enumerate(costs.tolist())]
+def _spec(costs: Floats, column_of: Callable[[str], dict[str, str]], **more: str) -> TraceSpec:
+    classifiers = [{"name": f"model-{j}", "cost": cost, **column_of(str(j))} for j, cost in enumerate(costs.tolist())]
     return TraceSpec.model_validate({"kind": "trace", "unit": "USD", "classifiers": classifiers, **more})
 
 
@@ -113,8 +113,8 @@ def _letters() -> tuple[Singles, Int64s]:
 def _digits() -> tuple[Singles, Int64s]:
     from sklearn.datasets import load_digits
 
-    found = load_digits()
-    return found.data.astype(np.float32), found.target.astype(np.int64)
+    digits = load_digits()
+    return digits.data.astype(np.float32), digits.target.astype(np.int64)
 
 
 SEVENS: dict[str, Callable[[], tuple[Singles, Int64s]]] = {"letter": _letters, "digits": _digits}

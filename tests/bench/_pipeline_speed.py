@@ -85,7 +85,7 @@ class Race:
     authors_rate: int
 
 
-def races(quick: bool) -> list[Race]:
+def races(short: bool) -> list[Race]:
     """Make both problems."""
     from sklearn.datasets import make_classification
 
@@ -95,14 +95,14 @@ def races(quick: bool) -> list[Race]:
     made = Prepared.of(case, [np.arange(ROWS), np.arange(ROWS, ROWS + half)])
     wide = spambase(SCALINGS[0])
     return [
-        Race(f"15 x {ROWS:,}", made, THRESHOLD, 10 if quick else 150, 3 if quick else 24, 50, 24),
-        Race("57 x 2,300", wide, THRESHOLD, 2 if quick else 10, 2 if quick else 12, 5, 11),
+        Race(f"15 x {ROWS:,}", made, THRESHOLD, 10 if short else 150, 3 if short else 24, 50, 24),
+        Race("57 x 2,300", wide, THRESHOLD, 2 if short else 10, 2 if short else 12, 5, 11),
     ]
 
 
-def measure_evaluations(quick: bool, repeats: int = 3) -> Iterator[Table | str]:
+def measure_evaluations(short: bool, repeats: int = 3) -> Iterator[Table | str]:
     """Evaluate what runs of EMSCO ask for, refit a sample of it; then all again, trained."""
-    problems = races(quick)
+    problems = races(short)
     generations = " and ".join(str(race.generations) for race in problems)
     made = table(
         f"Chromosome evaluations per CPU second in runs of {generations} generations, k = {STAGES}, population 300: "
@@ -123,7 +123,7 @@ def measure_evaluations(quick: bool, repeats: int = 3) -> Iterator[Table | str]:
         for solver in SOLVERS:
             cells += [around([r.refitted[solver] for r in runs]), around([r.ours / r.refitted[solver] for r in runs])]
         met = "met" if median(run.ours / run.refitted["sag"] for run in runs) >= race.wanted else "MISSED"
-        made.add_row(race.name, *cells, f"{race.wanted}" if quick else f"{race.wanted} {met}")
+        made.add_row(race.name, *cells, f"{race.wanted}" if short else f"{race.wanted} {met}")
         alone, whole = [run.known / 1000 for run in runs], [run.whole / 1000 for run in runs]
         met = "met" if median(alone) > 100 else "MISSED"
         known.add_row(race.name, f"{runs[0].evaluated:,}", around(alone), around(whole), f"100 {met}")

@@ -111,9 +111,9 @@ def measure_sizes() -> Table:
         for kind, samples in KINDS.items():
             for goal in GOALS:
                 instance = of_goal(large(0, n, samples=samples), goal)
-                seconds, found = cpu(lambda one=instance: solved(one))  # type: ignore[misc]
+                seconds, solution = cpu(lambda one=instance: solved(one))  # type: ignore[misc]
                 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-                made.add_row(f"{n:,}", kind, goal, shown(seconds), f"{found.gap:.0e}", f"{peak:.2f}")
+                made.add_row(f"{n:,}", kind, goal, shown(seconds), f"{solution.gap:.0e}", f"{peak:.2f}")
     return made
 
 

@@ -139,9 +139,9 @@ def _metrics(server: Server, count: int) -> dict[str, float]:
     for path in paths:
         server.client.get(path).raise_for_status()
     slowest = 0.0
-    with ThreadPoolExecutor(1) as beside, httpx.Client(base_url=server.url, timeout=60) as client:
+    with ThreadPoolExecutor(1) as pool, httpx.Client(base_url=server.url, timeout=60) as client:
         began = time.perf_counter()
-        asked = beside.submit(lambda: (client.get("/metrics").content, time.perf_counter() - began))
+        asked = pool.submit(lambda: (client.get("/metrics").content, time.perf_counter() - began))
         while not asked.done():
             slowest = max(slowest, _seconds(server, paths[0]))
         content, seconds = asked.result()

@@ -139,8 +139,8 @@ def report(name: str, splits: Sequence[int], methods: Sequence[str]) -> Iterator
     if "fixed" in methods:
         for way in ("policy, mean", "policy, hard"):
             ahead = 100 * np.array([np.subtract(one[way], one["fixed set"])[:-1] for one in each])
-            told = ", ".join(map(_shown, ahead.mean(axis=0), half_widths(ahead)))
-            yield f"{way} less the fixed set of as many features, split by split: {told}.\n"
+            differences = ", ".join(map(_shown, ahead.mean(axis=0), half_widths(ahead)))
+            yield f"{way} less the fixed set of as many features, split by split: {differences}.\n"
 
 
 def half_widths(figures: Floats) -> Floats:

@@ -63,16 +63,16 @@ def curves(outcomes: Outcomes, seed: int, rows: int | None) -> dict[str, Floats]
     right, budgets, asked = outcomes.right[fresh], budgets_of(outcomes.costs), outcomes.vectors[fresh]
     left = [budget - outcomes.fee for budget in budgets]
     name = None if outcomes.embedder is None else outcomes.spec.classifiers[outcomes.embedder].name
-    trace, found = outcomes.trace(learned), dict[str, Floats]()
+    trace, accuracies = outcomes.trace(learned), dict[str, Floats]()
     for method, estimator in ((OURS, "auto"), ("the paper's estimator", "occam")):
         options = PortfolioOptions.model_validate({"feature_classifier": name, "estimator": estimator} | QUICK)
         plan = fit(trace, options, np.random.default_rng(seed), Run()).plan
-        found[method] = reached(plan.estimate(asked), right, outcomes.further, left)
+        accuracies[method] = reached(plan.estimate(asked), right, outcomes.further, left)
     known = outcomes.vectors[learned], outcomes.right[learned], asked, seed
-    found[HULL] = reached(constant(*known), right, outcomes.costs, budgets)
-    found |= {each: reached(router(*known), right, outcomes.further, left) for each, router in ROUTERS.items()}
-    found["a policy"] = by_policy(outcomes, learned, fresh, seed)
-    return found | {"oracle": reached(right, right, outcomes.costs, budgets)}
+    accuracies[HULL] = reached(constant(*known), right, outcomes.costs, budgets)
+    accuracies |= {each: reached(router(*known), right, outcomes.further, left) for each, router in ROUTERS.items()}
+    accuracies["a policy"] = by_policy(outcomes, learned, fresh, seed)
+    return accuracies | {"oracle": reached(right, right, outcomes.costs, budgets)}
 
 
 def by_policy(outcomes: Outcomes, learned: Int64s, fresh: Int64s, seed: int) -> Floats:
@@ -107,8 +107,8 @@ def measure(name: str, seeds: range, rows: int | None, folder: Path | None) -> I
         spends = [_spend(gained, share) for share in (0.5, 0.8)]
         ahead = ours - np.array(runs)
         least = int(ahead.mean(axis=0).argmin())
-        beside = ["", ""] if method == OURS else [_interval(each) for each in (ahead.mean(axis=1), ahead[:, least])]
-        report.add_row(method, _interval(np.mean(runs, axis=1)), f"{gained.mean():.2f}", *spends, *beside)
+        intervals = ["", ""] if method == OURS else [_interval(each) for each in (ahead.mean(axis=1), ahead[:, least])]
+        report.add_row(method, _interval(np.mean(runs, axis=1)), f"{gained.mean():.2f}", *spends, *intervals)
     yield report
     if folder is not None:
         _draw(name, outcomes.costs, every, folder)

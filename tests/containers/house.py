@@ -19,10 +19,10 @@ PROJECT = os.environ.get("COMPOSE_PROJECT_NAME", "")
 KILL = "import os, sys; os.kill(int(sys.argv[1]), 9)"
 
 
-def docker(*words: str) -> str:
+def docker(*arguments: str) -> str:
     """Run one command of the engine, which must succeed, and give what it prints."""
-    done = subprocess.run(["docker", *words], capture_output=True, text=True, check=False, timeout=patient(60))
-    assert done.returncode == 0, f"docker {' '.join(words)}: {done.stderr}"
+    done = subprocess.run(["docker", *arguments], capture_output=True, text=True, check=False, timeout=patient(60))
+    assert done.returncode == 0, f"docker {' '.join(arguments)}: {done.stderr}"
     return done.stdout.strip()
 
 
@@ -34,11 +34,11 @@ class House:
         self.port = port
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=patient(10.0), trust_env=False)
 
-    def compose(self, *words: str, **settings: str) -> None:
+    def compose(self, *arguments: str, **settings: str) -> None:
         """Run one command of compose, which must succeed; ``settings`` are added to the environment."""
-        command, environment = [*self.words, *words], os.environ | settings
+        command, environment = [*self.words, *arguments], os.environ | settings
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=patient(60))
-        assert done.returncode == 0, f"compose {' '.join(words)}: {done.stderr}"
+        assert done.returncode == 0, f"compose {' '.join(arguments)}: {done.stderr}"
 
     def containers(self, service: str) -> list[str]:
         """Give the containers that compose keeps of a service, whatever their state."""
@@ -57,17 +57,17 @@ class House:
 
     def inspect(self, service: str) -> dict[str, Any]:
         """Give all that the engine knows of the one container of a service."""
-        (found,) = json.loads(docker("inspect", self.container(service)))
-        return dict(found)
+        (inspected,) = json.loads(docker("inspect", self.container(service)))
+        return dict(inspected)
 
     def address(self, container: str, network: str = "default") -> str:
         """Give a container's address in one of the house's networks."""
-        (found,) = json.loads(docker("inspect", container))
-        return str(found["NetworkSettings"]["Networks"][f"{self.project}_{network}"]["IPAddress"])
+        (inspected,) = json.loads(docker("inspect", container))
+        return str(inspected["NetworkSettings"]["Networks"][f"{self.project}_{network}"]["IPAddress"])
 
-    def run_in(self, service: str, *words: str) -> str:
+    def run_in(self, service: str, *arguments: str) -> str:
         """Run a command in the container of a service."""
-        return docker("exec", self.container(service), *words)
+        return docker("exec", self.container(service), *arguments)
 
     def crash(self, service: str) -> None:
         """Kill the first process of a container from outside, as a lack of memory would.

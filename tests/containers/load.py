@@ -22,13 +22,13 @@ def decision(reply: httpx.Response) -> object:
     """Give what was decided, by what: another version of Parsimony may tell more beside it."""
     if reply.status_code != 200:
         return reply.text
-    told = reply.json()
-    return told["cascade"], told.get("artifact")
+    reply_json = reply.json()
+    return reply_json["cascade"], reply_json.get("artifact")
 
 
 @contextmanager
 def unshaken(
-    asked: Asked, callers: int = 1, told: Callable[[httpx.Response], object] = content, posting: bool = False
+    asked: Asked, callers: int = 1, read: Callable[[httpx.Response], object] = content, posting: bool = False
 ) -> Iterator[None]:
     """Look up all the while: each answer must be the one from before, and none may wait long.
 
@@ -36,7 +36,7 @@ def unshaken(
     """
     look_ups(asked, 1)
     ways = [("GET", LOOK_UP, None), ("POST", "/v1/cascades/solve", PROBLEM)][: 1 + posting]
-    before = [told(asked.client.request(method, path, json=body)) for method, path, body in ways]
+    before = [read(asked.client.request(method, path, json=body)) for method, path, body in ways]
     wrong: list[str] = []
     stop = threading.Event()
 
@@ -50,7 +50,7 @@ def unshaken(
                 except httpx.TransportError as error:
                     wrong.append(f"{method}: {error!r}")
                 else:
-                    if told(reply) not in before:
+                    if read(reply) not in before:
                         wrong.append(f"{method}: {reply.text}")
 
     asking = [threading.Thread(target=ask) for _ in range(callers)]

@@ -39,8 +39,8 @@ def run_block(house: House, folder: Path, block: str, **variables: str) -> str:
 
     ``variables`` are those that the runbook takes for set, ``KEY`` for instance.
     """
-    words = re.sub(r"--(profile|file) \S+", "", " ".join(house.words))
-    settings = f"ROOT='{ROOT}' WORDS='{words}' PROJECT='{house.project}' SCRATCH='{folder / 'ready'}'"
+    compose_words = re.sub(r"--(profile|file) \S+", "", " ".join(house.words))
+    settings = f"ROOT='{ROOT}' WORDS='{compose_words}' PROJECT='{house.project}' SCRATCH='{folder / 'ready'}'"
     done = subprocess.run(
         ["bash", "-c", settings + COMPOSE + block],
         cwd=folder,

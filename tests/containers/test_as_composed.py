@@ -93,8 +93,8 @@ def test_monitoring_collects_from_the_server_and_knows_the_alerts(house: House) 
     with httpx.Client(base_url="http://127.0.0.1:9090/api/v1", timeout=patient(5), trust_env=False) as prometheus:
 
         def up() -> list[str]:
-            found = prometheus.get("/query", params={"query": 'up{job="parsimony"}'}).json()["data"]["result"]
-            return [one["value"][1] for one in found]
+            series = prometheus.get("/query", params={"query": 'up{job="parsimony"}'}).json()["data"]["result"]
+            return [one["value"][1] for one in series]
 
         wait_for(lambda: up() == ["1"], 40, up)
         rules = prometheus.get("/rules").json()["data"]["groups"]

@@ -69,6 +69,6 @@ def test_a_dask_worker_that_is_lost_in_the_middle_of_training_costs_time_only(tr
         wait_for(lambda: at_work(house)[0] > 0, 60)
         docker("kill", lost)
         assert house.client.get(path).json()["status"] == "running"
-        told = ended(house, path)
-        assert told["status"] == "succeeded", told
+        build = ended(house, path)
+        assert build["status"] == "succeeded", build
     assert docker("inspect", "--format", "{{.State.Running}}", lost) == "false"

@@ -80,8 +80,8 @@ def test_monitoring_collects_from_each_server(proxied: House, services: dict[str
     with httpx.Client(base_url="http://127.0.0.1:9090/api/v1", timeout=patient(5), trust_env=False) as prometheus:
 
         def up() -> list[tuple[str, str]]:
-            found = prometheus.get("/query", params=question).json()["data"]["result"]
-            return sorted((one["metric"]["instance"], one["value"][1]) for one in found)
+            series = prometheus.get("/query", params=question).json()["data"]["result"]
+            return sorted((one["metric"]["instance"], one["value"][1]) for one in series)
 
         hosts = ["server", *map(proxied.address, proxied.containers("more-servers"))]
         wanted = sorted((f"{host}:{PORT}", "1") for host in hosts)

@@ -41,7 +41,7 @@ def test_an_upgrade_and_the_way_back_are_noticed_by_nobody(proxied: House, tmp_p
     assert image(BEFORE) != image("parsimony"), "nothing is replaced by another image"
     docker("image", "tag", "parsimony", THIS)
     try:
-        with unshaken(proxied, callers=2, told=decision, posting=True):
+        with unshaken(proxied, callers=2, read=decision, posting=True):
             replace_servers(proxied, BEFORE, tmp_path)
             upload_and_build(proxied, "with-the-one-before")
             replace_servers(proxied, THIS, tmp_path)

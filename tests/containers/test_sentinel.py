@@ -50,8 +50,8 @@ def replication(house: House, store: str) -> dict[str, str]:
 
 def masters(house: House) -> list[str]:
     """Give the stores that take writes."""
-    told = {store: replication(house, store) for store in STORES}
-    return [store for store, said in told.items() if int(said.get("min_slaves_good_slaves", 0)) > 0]
+    replications = {store: replication(house, store) for store in STORES}
+    return [store for store, said in replications.items() if int(said.get("min_slaves_good_slaves", 0)) > 0]
 
 
 def master(house: House) -> str:
@@ -156,10 +156,10 @@ def test_the_runbooks_blocks_back_up_restore_and_lead_back_to_one_store(safe: Ho
     wait_for(lambda: all_followed(safe, master(safe)), 60, lambda: str(replication(safe, "redis")))
 
     def redis_takes_writes() -> bool:
-        asked, told = take_writes.splitlines()
-        if run_block(safe, tmp_path, told).strip() != "master":
+        asked, ask_master = take_writes.splitlines()
+        if run_block(safe, tmp_path, ask_master).strip() != "master":
             run_block(safe, tmp_path, f"{asked} || true")  # there is one under way, or its replicas are not known yet
-        return run_block(safe, tmp_path, told).strip() == "master"
+        return run_block(safe, tmp_path, ask_master).strip() == "master"
 
     wait_for(redis_takes_writes, 60, "redis does not take writes")
     wait_for(lambda: all_followed(safe, "redis"), 60, lambda: str(replication(safe, "redis")))

@@ -26,8 +26,8 @@ def test_prometheus_reads_its_file_and_asks_the_server() -> None:
     assert job["metrics_path"] == "/metrics"
     port = image_environment()["PARSIMONY_PORT"]
     assert job["static_configs"] == [{"targets": [f"server:{port}"]}]
-    (found,) = job["dns_sd_configs"]
-    assert (found["type"], found["port"], found["names"]) == ("A", int(port), ["more-servers"])
+    (discovery,) = job["dns_sd_configs"]
+    assert (discovery["type"], discovery["port"], discovery["names"]) == ("A", int(port), ["more-servers"])
     assert {"server", "more-servers"} <= set(services())
 
 

@@ -20,9 +20,9 @@ STORES = ("redis", "redis-2", "redis-3")
 def test_what_is_added_is_named_in_the_runbook() -> None:
     assert set(ADDED["services"]) - set(NEW) == {"redis", "server", "more-servers", "worker"}
     assert set(NEW) == {"redis-2", "redis-3", "sentinel-1", "sentinel-2", "sentinel-3", "store-proxy"}
-    told = "COMPOSE_FILE=docker-compose.yml:deploy/docker-compose.sentinel.yml"
-    assert f"echo '{told}' >> .env" in shell_lines()
-    assert f"#   {told}\n" in (DEPLOY / "docker-compose.sentinel.yml").read_text()
+    setting = "COMPOSE_FILE=docker-compose.yml:deploy/docker-compose.sentinel.yml"
+    assert f"echo '{setting}' >> .env" in shell_lines()
+    assert f"#   {setting}\n" in (DEPLOY / "docker-compose.sentinel.yml").read_text()
 
 
 @pytest.mark.parametrize("name", NEW)

@@ -289,10 +289,10 @@ def test_a_text_that_is_refused_leaves_the_others_of_its_request_their_embedding
     lines = images(9, with_text=True).splitlines()
     lines[4] = json.dumps({"item": image(4), "text": "no image", "id": "image-4"})
     batch = ended(server, queued(server, "\n".join(lines), "portfolio", budget={"per_query": 4.0}))
-    told = output(server, f"/v1/batches/{batch['id']}")
+    answered = output(server, f"/v1/batches/{batch['id']}")
     assert (batch["status"], batch["done"] + batch["failed"]) == ("succeeded", 9)
-    assert "embedder: answered 400" in told[4]["error"]
-    assert not [line["index"] for line in told if "no embedding" in str(line.get("error")) and line["index"] != 4]
+    assert "embedder: answered 400" in answered[4]["error"]
+    assert not [line["index"] for line in answered if "no embedding" in str(line.get("error")) and line["index"] != 4]
 
 
 def test_texts_that_were_embedded_are_not_embedded_again_when_the_worker_is_killed(
@@ -386,9 +386,9 @@ def test_a_policy_that_knows_embeddings_embeds_each_text_of_a_file_once(
     lines[2] = json.dumps({"item": image(2), "text": "no image"})
     lines[4] = json.dumps({"item": image(4), "embedding": vector(4)})
     done = ended(server, queued(server, "\n".join(lines), budget=6.0, **knowing), 30)
-    told = output(server, f"/v1/batches/{done['id']}")
-    assert [place for place, one in enumerate(told) if "error" in one] == [2]
-    assert [(step["classifier"], step["attempts"]) for step in told[2]["steps"]] == [("embedder", 3)], (
+    answered = output(server, f"/v1/batches/{done['id']}")
+    assert [place for place, one in enumerate(answered) if "error" in one] == [2]
+    assert [(step["classifier"], step["attempts"]) for step in answered[2]["steps"]] == [("embedder", 3)], (
         "all, half, alone"
     )
     assert models.counted()["calls"]["embedder"] == 5

@@ -53,8 +53,8 @@ def test_lists_are_those_of_the_server(run: Any, all_subjects: Server) -> None:
 
 @pytest.mark.parametrize("solver", SAMPLES)
 def test_every_subject_decides_as_over_http(solver: str, run: Any, all_subjects: Server) -> None:
-    words = [f"{key}={json.dumps(value)}" for key, value in SAMPLES[solver].inputs.items()]
-    said = _parsed(run(all_subjects.url, "decide", solver, "plan", *words, "--json"))
+    inputs = [f"{key}={json.dumps(value)}" for key, value in SAMPLES[solver].inputs.items()]
+    said = _parsed(run(all_subjects.url, "decide", solver, "plan", *inputs, "--json"))
     assert said["artifact"] == {"solver": solver, "name": "plan", "version": 1}
     assert "expected" in said
 
@@ -122,16 +122,16 @@ def test_refusals_say_what_to_set(run: Any, tmp_path: Path, monkeypatch: pytest.
 def test_what_an_artifact_is_worth_is_one_figure_wherever_it_is_told(run: Any, all_subjects: Server) -> None:
     """In the record, in lists, in decisions side by side, in exports, and on the command line."""
     client = all_subjects.client
-    beside = client.get("/v1/decisions", params={"name": "plan", "size": 64}).json()["items"]
-    told = _parsed(run(all_subjects.url, "artifacts", "--json"))["items"]
+    decided = client.get("/v1/decisions", params={"name": "plan", "size": 64}).json()["items"]
+    by_commands = _parsed(run(all_subjects.url, "artifacts", "--json"))["items"]
     for solver in SAMPLES:
         record = client.get(f"/v1/artifacts/{solver}/plan").json()
         worth = record["worth"]
         assert worth["headline"]
         listed = client.get("/v1/artifacts", params={"solver": solver}).json()["items"]
         assert next(one for one in listed if one["name"] == "plan")["worth"] == worth
-        assert next(one for one in beside if one["artifact"]["solver"] == solver)["worth"] == worth
-        assert next(one for one in told if (one["solver"], one["name"]) == (solver, "plan"))["worth"] == worth
+        assert next(one for one in decided if one["artifact"]["solver"] == solver)["worth"] == worth
+        assert next(one for one in by_commands if (one["solver"], one["name"]) == (solver, "plan"))["worth"] == worth
         exported = client.get(f"/v1/artifacts/{solver}/plan/versions/{record['version']}/export").content
         with ZipFile(BytesIO(exported)) as archive:
             assert json.loads(archive.read("manifest.json"))["summary"]["worth"] == worth

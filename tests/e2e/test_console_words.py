@@ -225,14 +225,14 @@ def test_what_was_told_on_a_walk_is_said_in_words(visit: Visit) -> None:
     assert lines
     for line in lines:
         assert re.fullmatch(r"(\w+: [^{}\[\]\"]+; )*\w+: [^{}\[\]\"]+, for [\d.]+ (ms|min)", line), line
-    told = "async values => (await import('/console/walk.js')).told(values)"
+    in_words = "async values => (await import('/console/walk.js')).answerWords(values)"
     said: dict[str, Any] = {
         "cat (98 % sure)": {"label": "cat", "confidence": 0.98},
         "cat": {"label": "cat"},
         "0.5, missing": [0.5, None],
     }
-    for words, value in said.items():
-        assert visit.page.evaluate(told, value) == words
+    for expected, value in said.items():
+        assert visit.page.evaluate(in_words, value) == expected
 
 
 def test_a_policy_opens_at_the_trade_off_that_its_worth_is_about(visit: Visit, all_subjects: Server) -> None:

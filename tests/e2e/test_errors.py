@@ -135,20 +135,20 @@ def test_the_active_version_cannot_be_deleted(server: Server) -> None:
 
 def test_a_dataset_is_only_replaced_if_it_is_the_one_that_the_caller_knows(server: Server) -> None:
     """As two people do who each fetch it, change it and put it back: the second one is told."""
-    url, tables = "/v1/datasets/shared", [trace_upload(rows) for rows in (60, 50, 40)]
+    url, uploads = "/v1/datasets/shared", [trace_upload(rows) for rows in (60, 50, 40)]
     nothing_there = {"if-none-match": "*"}
-    is_problem(server.client.put(url, files=tables[0], headers={"if-match": "*"}), 412, "precondition-failed")
-    stored = server.client.put(url, files=tables[0], headers=nothing_there)
+    is_problem(server.client.put(url, files=uploads[0], headers={"if-match": "*"}), 412, "precondition-failed")
+    stored = server.client.put(url, files=uploads[0], headers=nothing_there)
     assert stored.status_code == 201
     known = {"if-match": stored.headers["etag"]}
     assert server.client.get(url).headers["etag"] == stored.headers["etag"] == f'"{stored.json()["sha256"]}"'
-    is_problem(server.client.put(url, files=tables[1], headers=nothing_there), 412, "precondition-failed")
-    replaced = server.client.put(url, files=tables[1], headers=known)
+    is_problem(server.client.put(url, files=uploads[1], headers=nothing_there), 412, "precondition-failed")
+    replaced = server.client.put(url, files=uploads[1], headers=known)
     assert (replaced.status_code, replaced.json()["replaced"]["rows"]) == (200, 60)
-    problem = is_problem(server.client.put(url, files=tables[2], headers=known), 412, "precondition-failed")
+    problem = is_problem(server.client.put(url, files=uploads[2], headers=known), 412, "precondition-failed")
     assert replaced.headers["etag"] in problem["detail"]
     weakly = [("if-none-match", '"other"'), ("if-none-match", f"W/{replaced.headers['etag']}")]
-    is_problem(server.client.put(url, files=tables[2], headers=weakly), 412, "precondition-failed")
+    is_problem(server.client.put(url, files=uploads[2], headers=weakly), 412, "precondition-failed")
     is_problem(server.client.delete(url, headers=known), 412, "precondition-failed")
     assert server.client.get(url).json()["rows"] == 50
     assert server.client.delete(url, headers={"if-match": replaced.headers["etag"]}).status_code == 204

@@ -75,9 +75,9 @@ def test_a_deadline_shorter_than_anything_is_refused_with_the_numbers(asking: Se
     for path, body in ((f"{PATH}/steps", asked), (f"{PATH}/rollouts", rollouts)):
         problem = is_problem(asking.client.post(path, json=body), 409, "infeasible")
         assert "the fastest sensor, fast, takes up to 1 ms; the deadline is 0.01" in problem["detail"]
-    (beside,) = asking.client.get("/v1/decisions?name=cats&deadline=0.01").json()["items"]
-    assert "the fastest sensor" in beside["refusal"]
-    assert beside["ignored"] == []
+    (decision,) = asking.client.get("/v1/decisions?name=cats&deadline=0.01").json()["items"]
+    assert "the fastest sensor" in decision["refusal"]
+    assert decision["ignored"] == []
 
 
 def test_the_curve_rises_in_cost_and_falls_in_error(asking: Server) -> None:
@@ -262,8 +262,8 @@ def test_what_became_of_judged_answers_is_counted(judged: Server) -> None:
     step = judged.client.post(f"{JUDGED}/steps", json={"budget": 0.02, "item": "a"}).json()
     row = {"small": 1, "large": 0.9, "small sure": 0.7}
     outcome = {"decision": step["decision"], "classifier": "large", "quality": 0.8, "cost": 0.03, "row": row}
-    told = judged.client.post("/v1/feedback", json={"items": [outcome]})
-    assert told.status_code == 200, told.text
-    assert (told.json()["counted"], told.json()["rows"]) == (1, 1)
+    fed_back = judged.client.post("/v1/feedback", json={"items": [outcome]})
+    assert fed_back.status_code == 200, fed_back.text
+    assert (fed_back.json()["counted"], fed_back.json()["rows"]) == (1, 1)
     report = judged.client.get("/v1/feedback/policy/judged").json()
     assert report["accuracy"]["realised"] == pytest.approx(0.8)

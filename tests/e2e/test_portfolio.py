@@ -205,8 +205,8 @@ def in_json(portfolio: Server) -> dict[str, Any]:
     asked["resources"] = {"tokens": {"total": 900, "uses": TOKENS.tolist()}}
     reply = assign(portfolio, **asked)
     assert reply.status_code == 200, reply.text
-    told: dict[str, Any] = reply.json()
-    return told
+    body: dict[str, Any] = reply.json()
+    return body
 
 
 def table_of(**columns: Any) -> bytes:
@@ -233,22 +233,22 @@ def test_npy_and_parquet_are_answered_as_json_is_with_every_limit(portfolio: Ser
 
 def test_parquet_with_a_budget_is_answered_as_json_in_every_form_that_is_accepted(portfolio: Server) -> None:
     body, params = table_of(embedding=list(QUERIES.astype(float))), {"fraction": 0.5}
-    told = assign(portfolio, budget=params).json()
+    expected = assign(portfolio, budget=params).json()
     replies = [
         portfolio.client.post(
             f"{PATH}/assignments", params=params, content=body, headers={"content-type": PARQUET, "accept": accept}
         )
         for accept in ("*/*", "text/csv", PARQUET)
     ]
-    assert replies[0].json() == told
+    assert replies[0].json() == expected
     assert [reply.headers["content-type"] for reply in replies[1:]] == ["text/csv; charset=utf-8", PARQUET]
     rows = replies[1].text.splitlines()
     assert rows[0] == "query,classifier"
-    assert rows[1:] == [f"{place},{name}" for place, name in enumerate(told["assignments"], start=1)]
+    assert rows[1:] == [f"{place},{name}" for place, name in enumerate(expected["assignments"], start=1)]
     table = pa.parquet.read_table(io.BytesIO(replies[2].content))
-    assert table.column("classifier").to_pylist() == told["assignments"]
+    assert table.column("classifier").to_pylist() == expected["assignments"]
     rest = json.loads(table.schema.metadata[b"parsimony"])
-    assert rest == {name: value for name, value in told.items() if name != "assignments"}
+    assert rest == {name: value for name, value in expected.items() if name != "assignments"}
 
 
 TWICE = b'{"classifiers": {"strong": {"at_most": 5, "at_most": 150}}}'
@@ -295,10 +295,10 @@ def test_limits_that_stand_twice_in_the_json_are_refused(portfolio: Server) -> N
 def test_limits_that_conflict_are_refused_with_a_smallest_set_of_them(portfolio: Server) -> None:
     limits = {"classifiers": {"fast": {"at_most": 10}, "strong": {"at_least": 5}}, "budget": {"total": 300.0}}
     body = is_problem(assign(portfolio, **limits), 409, "infeasible")
-    told = {each["limit"]: each["give"] for each in body["conflict"]}
-    assert set(told) == {"budget", "classifiers.fast.at_most"}  # without the five of the strong one, too
+    given_up = {each["limit"]: each["give"] for each in body["conflict"]}
+    assert set(given_up) == {"budget", "classifiers.fast.at_most"}  # without the five of the strong one, too
     assert "budget at most 300" in body["detail"]
-    enough = {"classifiers": {"fast": {"at_most": 10}}, "budget": {"total": 300.0 + told["budget"] + 1e-6}}
+    enough = {"classifiers": {"fast": {"at_most": 10}}, "budget": {"total": 300.0 + given_up["budget"] + 1e-6}}
     assert assign(portfolio, **enough).status_code == 200
 
 

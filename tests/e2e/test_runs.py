@@ -112,13 +112,13 @@ def imported_judged(server: Server) -> Iterator[str]:
     spec, columns, vectors = trace_table()
     truth = np.array(columns["truth"])
     right = {f"{name} right": truth == np.array(columns[f"{name} says"]) for name in COSTS}
-    told = [
+    classifiers = [
         {"name": each["name"], "cost": each["cost"], "correct": f"{each['name']} right"}
         | ({} if each["name"] == "all" else {"confidence": each["confidence"]})
         for each in spec["classifiers"]
     ]
     arrays = {name: np.array(values) for name, values in columns.items()} | right
-    judged_spec = TraceSpec.model_validate({"kind": "trace", "unit": "ms", "classifiers": told})
+    judged_spec = TraceSpec.model_validate({"kind": "trace", "unit": "ms", "classifiers": classifiers})
     dataset = dataset_from_columns(judged_spec, arrays, vectors)
     live = built("policy", dataset, trees=16, depth=2, embedder="embedder")
     about = {"solver": "policy", "name": "judged", "dataset": "judged", "dataset_sha256": "0" * 64, "seed": 0}
@@ -198,8 +198,8 @@ def test_a_cascade_answers_images_that_nobody_has_seen_as_it_said(server: Server
 
 def test_the_outcome_of_a_run_is_told_by_its_decision(server: Server) -> None:
     reply = run(server, "cascade", item=image(0)).json()
-    told = {"items": [{"decision": reply["decision"], "correct": True, "time": 1.0}]}
-    assert server.client.post("/v1/feedback", json=told).json()["counted"] == 1
+    outcome = {"items": [{"decision": reply["decision"], "correct": True, "time": 1.0}]}
+    assert server.client.post("/v1/feedback", json=outcome).json()["counted"] == 1
 
 
 def test_a_deadline_holds_whatever_hangs(server: Server, models: ModelServer) -> None:
@@ -255,13 +255,13 @@ def test_whatever_a_classifier_does_its_run_is_in_time_and_pays_nothing_twice(
         if reply.status_code != 200:
             assert said is not None
             continue
-        told = reply.json()
-        (step,) = [step for step in told["steps"] if step["classifier"] == faulty]
+        answer = reply.json()
+        (step,) = [step for step in answer["steps"] if step["classifier"] == faulty]
         assert (step["error"] is None, said is None or said in step["error"]) == (said is None, True), step
-        assert said is None or faulty in told["degraded"]
+        assert said is None or faulty in answer["degraded"]
         assert step["attempts"] == tries
-        assert told["spent"]["cost"] == pytest.approx(sum(each["cost"] for each in told["steps"]))
-        assert told["spent"]["cost"] <= 1500.0 + 1000 * patient(0.2), "costs are times here"
+        assert answer["spent"]["cost"] == pytest.approx(sum(each["cost"] for each in answer["steps"]))
+        assert answer["spent"]["cost"] <= 1500.0 + 1000 * patient(0.2), "costs are times here"
     first = server.client.get("/v1/cascades/digits/decision").json()["cascade"][0]
     assert met or faulty != first, "it was never called"
 
@@ -302,10 +302,10 @@ def post(server: Server, what: str, **body: Any) -> httpx.Response:
 def test_a_text_is_routed_as_its_embedding_is(server: Server, models: ModelServer) -> None:
     for place, fraction in ((0, 0.2), (1, 0.5), (2, 0.9)):
         asked = {"budget": {"fraction": fraction}, "item": str(place)}
-        told = post(server, "route", text=json.dumps(image(place)), **asked).json()
+        by_text = post(server, "route", text=json.dumps(image(place)), **asked).json()
         plain = post(server, "route", query=vector(place), **asked).json()
-        took = told.pop("embedding")
-        assert told == plain
+        took = by_text.pop("embedding")
+        assert by_text == plain
         assert (took["endpoint"], 0 < took["cost"] <= 1000 * took["seconds"]) == ("embedder", True)
     assert models.counted()["calls"] == {"embedder": 3}
 
@@ -314,10 +314,10 @@ def test_texts_are_assigned_as_their_embeddings_are_many_in_a_request(server: Se
     server.client.put("/v1/endpoints/embedder", json=endpoints(models)["embedder"] | {"most_texts": 8})
     texts = [json.dumps(image(i)) for i in range(30)]
     asked = {"budget": {"per_query": 4.0}}
-    told = post(server, "assignments", texts=texts, **asked).json()
+    by_texts = post(server, "assignments", texts=texts, **asked).json()
     plain = post(server, "assignments", queries=[vector(i) for i in range(30)], **asked).json()
-    assert (told["assignments"], len(set(told["assignments"])) > 1) == (plain["assignments"], True)
-    assert told["cost"] == pytest.approx(plain["cost"])
+    assert (by_texts["assignments"], len(set(by_texts["assignments"])) > 1) == (plain["assignments"], True)
+    assert by_texts["cost"] == pytest.approx(plain["cost"])
     counted = models.counted()
     assert (counted["texts"], counted["calls"]) == (30, {"embedder": 4})
     form = {"texts": (None, json.dumps(texts)), "constraints": (None, json.dumps(asked))}
@@ -368,8 +368,8 @@ def test_texts_of_a_list_are_embedded_by_one_request_and_share_its_cost(server: 
     assert models.counted()["calls"]["embedder"] == 1
     given = [{"item": image(i), "embedding": vector(i)} for i in range(7)]
     plain = run(server, "portfolio", items=given, budget={"per_query": 4.0}).json()
-    for told, one in zip(reply["items"], plain["items"], strict=True):
-        assert told["steps"][1]["classifier"] == one["steps"][0]["classifier"]
+    for by_text, one in zip(reply["items"], plain["items"], strict=True):
+        assert by_text["steps"][1]["classifier"] == one["steps"][0]["classifier"]
 
 
 def test_a_text_that_the_embedder_refuses_leaves_the_others_their_embeddings(
@@ -561,14 +561,14 @@ def test_a_policy_that_knows_embeddings_pays_nothing_before_it_has_one(
 def test_texts_of_a_policys_list_are_embedded_by_one_request(server: Server, models: ModelServer, knowing: str) -> None:
     path, items = f"/v1/policies/{knowing}/runs", [{"item": image(i), "id": str(i)} for i in range(6)]
     with_texts = [{**one, "text": json.dumps(one["item"])} for one in items] + [{"item": image(6), "text": "no image"}]
-    told = server.client.post(path, json={"items": with_texts, "budget": 6.0}).json()["items"]
-    assert ([place for place, one in enumerate(told) if "status" in one], told[6]["status"]) == ([6], 502)
+    answers = server.client.post(path, json={"items": with_texts, "budget": 6.0}).json()["items"]
+    assert ([place for place, one in enumerate(answers) if "status" in one], answers[6]["status"]) == ([6], 502)
     calls = models.counted()["calls"]["embedder"]
     assert calls <= 2 * 3 + 1, "halves are sent apart where one of seven is refused"
     given = [{**one, "embedding": vector(i)} for i, one in enumerate(items)]
     plain = server.client.post(path, json={"items": given, "budget": 6.0}).json()["items"]
     assert models.counted()["calls"]["embedder"] == calls
-    for made, one in zip(told, plain, strict=False):
+    for made, one in zip(answers, plain, strict=False):
         assert [step["classifier"] for step in made["steps"]] == ["embedder"] + [s["classifier"] for s in one["steps"]]
     unreachable = server.client.post(path, json={"items": with_texts, "min_accuracy": 1.0})
     lacking = server.client.post(path, json={"items": [with_texts[0], items[1]]})
@@ -584,9 +584,9 @@ def test_what_a_policy_without_embeddings_cannot_use_is_refused(server: Server, 
 
 
 def test_side_by_side_a_policy_that_needs_an_embedding_says_so(server: Server, knowing: str) -> None:
-    (told,) = server.client.get("/v1/decisions", params={"name": knowing}).json()["items"]
-    assert told["decision"] is None
-    assert "embedding: is missing" in told["refusal"]
+    (decision,) = server.client.get("/v1/decisions", params={"name": knowing}).json()["items"]
+    assert decision["decision"] is None
+    assert "embedding: is missing" in decision["refusal"]
 
 
 def test_a_policy_acquires_answers_and_combines_them(server: Server) -> None:
@@ -732,10 +732,10 @@ def test_a_chat_with_a_policy_that_knows_embeddings_has_its_last_text_embedded(
     called = [step["classifier"] for step in reply.json()["parsimony"]["steps"]]
     assert called[0] == "embedder"
     models.switch()
-    told = server.client.post("/v1/chat/completions", json=asked | {"parsimony": {"route_only": True}})
-    assert told.status_code == 200, told.text
-    assert told.json()["parsimony"]["sensor"] == called[1]
-    assert told.json()["usage"]["prompt_tokens"] == 64
+    routed = server.client.post("/v1/chat/completions", json=asked | {"parsimony": {"route_only": True}})
+    assert routed.status_code == 200, routed.text
+    assert routed.json()["parsimony"]["sensor"] == called[1]
+    assert routed.json()["usage"]["prompt_tokens"] == 64
     assert models.counted()["calls"] == {"embedder": 1}
 
 
@@ -761,14 +761,14 @@ def test_a_policy_of_judged_answers_gives_the_one_that_it_takes(
         for i in range(60)
     ]
     assert {reply.status_code for reply in replies} == {200}, replies[0].text
-    told = [reply.json() for reply in replies]
-    low, high = told[0]["expected"]["accuracy_interval"]
-    assert low - 0.1 <= accuracy_of(told) <= high + 0.1
-    for one in told:
+    answers = [reply.json() for reply in replies]
+    low, high = answers[0]["expected"]["accuracy_interval"]
+    assert low - 0.1 <= accuracy_of(answers) <= high + 0.1
+    for one in answers:
         (taken,) = [step for step in one["steps"] if step["accepted"]]
         assert (one["label"], one["degraded"]) == (taken["label"], None)
         assert 0 < one["confidence"] <= 1
-    assert np.mean([one["confidence"] for one in told]) == pytest.approx(accuracy_of(told), abs=0.12)
+    assert np.mean([one["confidence"] for one in answers]) == pytest.approx(accuracy_of(answers), abs=0.12)
     models.switch(**{name: "error" for name in COSTS if name != "all"})
     left = server.client.post(path, json={"item": image(1), "text": json.dumps(image(1)), "id": "1"}).json()
     assert [step["classifier"] for step in left["steps"] if step["accepted"]] == ["all"]
@@ -841,9 +841,9 @@ def test_the_pieces_of_the_last_call_are_passed_on_as_they_come(server: Server, 
         assert sum(models.counted()["calls"][name] for name in COSTS if name in models.counted()["calls"]) == 1
         models.switch()
         with client.chat.completions.with_streaming_response.create(**asked, stream=True) as streamed:
-            told = streamed.headers
-            assert json.loads(told["x-parsimony-called"]) == list(models.counted()["calls"])
-            assert told["x-parsimony-decision"].startswith(told["x-parsimony-artifact"])
+            headers = streamed.headers
+            assert json.loads(headers["x-parsimony-called"]) == list(models.counted()["calls"])
+            assert headers["x-parsimony-decision"].startswith(headers["x-parsimony-artifact"])
         models.switch(**dict.fromkeys(COSTS, "hang"))
         with pytest.raises(openai.APIStatusError):
             client.chat.completions.create(**asked, stream=True, extra_body={"parsimony": {"timeout_s": 0.4}})
@@ -855,10 +855,10 @@ def test_a_chat_may_be_routed_only(server: Server, models: ModelServer) -> None:
         reply: Any = client.chat.completions.create(
             model="portfolio/digits@budget=5", messages=messages(4), extra_body={"parsimony": {"route_only": True}}
         )
-    told = reply.model_extra["parsimony"]
-    taken = [one for one in told["candidates"] if one["taken"]]
-    assert [one["classifier"] for one in taken] == [told["classifier"]]
-    assert all(one["because"] for one in told["candidates"])
+    extras = reply.model_extra["parsimony"]
+    taken = [one for one in extras["candidates"] if one["taken"]]
+    assert [one["classifier"] for one in taken] == [extras["classifier"]]
+    assert all(one["because"] for one in extras["candidates"])
     assert set(models.counted()["calls"]) == {"embedder"}
 
 
@@ -895,8 +895,8 @@ def test_an_artifact_is_a_model_of_the_open_inference_protocol(server: Server, m
     texts = {"name": "t", "shape": [2], "datatype": "BYTES", "data": [json.dumps(row) for row in rows]}
     for name in COSTS:
         server.client.put(f"/v1/endpoints/{name}", json=models.chat_endpoint(name))
-    told = server.client.post("/v2/models/cascade.digits/infer", json={"inputs": [texts]}).json()
-    assert {output["name"]: output["data"] for output in told["outputs"]}["label"] == alone
+    inferred = server.client.post("/v2/models/cascade.digits/infer", json={"inputs": [texts]}).json()
+    assert {output["name"]: output["data"] for output in inferred["outputs"]}["label"] == alone
     bad = tensor | {"shape": [3, 64]}
     assert server.client.post("/v2/models/cascade.digits/infer", json={"inputs": [bad]}).status_code == 422
 
@@ -940,8 +940,10 @@ def test_tensors_that_are_none_are_refused(
     server: Server, length: str | None, tensor: dict[str, Any], behind: bytes, said: str
 ) -> None:
     text = json.dumps({"inputs": [{"name": "t", "shape": [1, 1], "datatype": "FP64", **tensor}]}).encode()
-    told = str(len(text)) if length == "all" else length
-    headers = {"content-type": "application/octet-stream"} | ({"inference-header-content-length": told} if told else {})
+    stated = str(len(text)) if length == "all" else length
+    headers = {"content-type": "application/octet-stream"} | (
+        {"inference-header-content-length": stated} if stated else {}
+    )
     reply = server.client.post("/v2/models/cascade.digits/infer", content=text + behind, headers=headers)
     assert reply.status_code == 422
     assert said in reply.json()["error"]
@@ -1047,17 +1049,17 @@ def test_both_ways_are_counted_as_one_route(server: Server) -> None:
 
 def test_many_callers_at_once_get_what_they_would_get_alone(server: Server) -> None:
     alone = [run(server, "cascade", item=image(i)).json()["label"] for i in range(16)]
-    found: dict[int, Any] = {}
+    labels: dict[int, Any] = {}
 
     def ask(place: int) -> None:
-        found[place] = run(server, "cascade", item=image(place)).json()["label"]
+        labels[place] = run(server, "cascade", item=image(place)).json()["label"]
 
     threads = [threading.Thread(target=ask, args=(i,)) for i in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [found[i] for i in range(16)] == alone
+    assert [labels[i] for i in range(16)] == alone
 
 
 def test_a_failing_endpoints_circuit_is_shown_and_counted(server: Server, models: ModelServer) -> None:

@@ -41,9 +41,9 @@ def test_answers_are_as_good_as_they_are_told_to_be() -> None:
     assert DatasetFacts.of(trace).columns == ("small_ok", "small_sure", "small_usd", "large_judge")
 
 
-@pytest.mark.parametrize("told", [np.array([1, 0, 1]), np.array([1.0, 0.0, 1.0]), np.array([True, False, True])])
-def test_right_and_wrong_are_read_as_people_write_them(told: Any) -> None:
-    trace = Trace.from_columns(spec(), {**COLUMNS, "small_ok": told})
+@pytest.mark.parametrize("cells", [np.array([1, 0, 1]), np.array([1.0, 0.0, 1.0]), np.array([True, False, True])])
+def test_right_and_wrong_are_read_as_people_write_them(cells: Any) -> None:
+    trace = Trace.from_columns(spec(), {**COLUMNS, "small_ok": cells})
     assert trace.quality[:, 0].tolist() == [1.0, 0.0, 1.0]
 
 

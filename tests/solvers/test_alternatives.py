@@ -185,8 +185,8 @@ def test_a_plan_that_is_an_alternative_is_never_worse_by_rounding(seed: int) -> 
     rng = np.random.default_rng(seed)
     right, costs = (rng.random(360) < 0.98).astype(float), 1.5 + 0.3 * rng.random(360)
     same = Replay(right, costs)
-    beside = Alternatives.of({"always a": same, "always b": Replay((rng.random(360) < 0.7).astype(float), costs / 3)})
-    worth = worth_of("it", same, beside, rng)
+    rivals = Alternatives.of({"always a": same, "always b": Replay((rng.random(360) < 0.7).astype(float), costs / 3)})
+    worth = worth_of("it", same, rivals, rng)
     assert worth.verdict == "nothing"
     assert worth.advice is not None
     assert "it does what always a does" in worth.advice

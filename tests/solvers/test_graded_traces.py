@@ -22,16 +22,16 @@ PARAMS: dict[str, dict[str, Any]] = {
 }
 
 
-def graded(world: World, told: str) -> Trace:
+def graded(world: World, graded_by: str) -> Trace:
     """Tell of a world's answers only whether they are right, or how good they are: then a wrong one is not worth 0."""
     classifiers = [
-        {"name": name, "cost": cost, told: f"{name}_{told}", "confidence": f"{name}_sure"}
+        {"name": name, "cost": cost, graded_by: f"{name}_{graded_by}", "confidence": f"{name}_sure"}
         for name, cost in zip(NAMES, COSTS, strict=True)
     ]
     columns: dict[str, Any] = {f"{name}_sure": world.confidences[:, k] for k, name in enumerate(NAMES)}
     for k, name in enumerate(NAMES):
         right = world.correct[:, k]
-        columns[f"{name}_{told}"] = right if told == "correct" else np.where(right, 1.0, 0.25)
+        columns[f"{name}_{graded_by}"] = right if graded_by == "correct" else np.where(right, 1.0, 0.25)
     spec = TraceSpec.model_validate({"kind": "trace", "unit": "USD", "classifiers": classifiers})
     return Trace.from_columns(spec, columns, world.embeddings)
 

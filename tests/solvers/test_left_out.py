@@ -173,7 +173,11 @@ def test_an_index_computes_the_most_accurate_of_the_others(budget: float) -> Non
 @pytest.mark.parametrize("graph", ["subsets", "grown"])
 def test_a_policy_never_asks_for_what_is_left_out_and_asks_as_ever_for_the_others(graph: Any) -> None:
     plan = build("policy", PolicyOptions(points=3, trees=5, depth=2, graph=graph)).plan
-    told = {"fast": Answer(label="cat", confidence=0.6), "middle": Answer(label="dog", confidence=0.7), "strong": "dog"}
+    answers = {
+        "fast": Answer(label="cat", confidence=0.6),
+        "middle": Answer(label="dog", confidence=0.7),
+        "strong": "dog",
+    }
     for without in subsets(plan.sensors):
         for item in map(str, range(20)):
             acquired = dict[str, Any]()
@@ -187,7 +191,7 @@ def test_a_policy_never_asks_for_what_is_left_out_and_asks_as_ever_for_the_other
                 usual = plan.decide(query.model_copy(update={"without": ()}))
                 if usual.action == "acquire" and not {usual.sensor, *usual.then}.intersection(without):
                     assert (decision.sensor, decision.then) == (usual.sensor, usual.then)
-                acquired |= {name: told[name] for name in asked}
+                acquired |= {name: answers[name] for name in asked}
     assert plan.reached(PolicyQuery(budget=5.0, without=("fast",))) == (None, None, None)
 
 

@@ -114,16 +114,16 @@ def test_a_policy_refuses_an_accuracy_that_the_budget_does_not_buy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "fault"),
+    ("answer", "fault"),
     [
         (["nosuch", 0.9], "says 'nosuch', which the dataset never had; its classes are 'a', 'b', 'c'"),
         (["a", 93.0], "has the confidence 93, the dataset's were from"),
         (["a", -0.5], "has the confidence -0.5"),
     ],
 )
-def test_a_policy_refuses_what_the_dataset_never_had(told: list[Any], fault: str) -> None:
+def test_a_policy_refuses_what_the_dataset_never_had(answer: list[Any], fault: str) -> None:
     with pytest.raises(InvalidRequest, match=fault):
-        plan("policy").decide(PolicyQuery.model_validate({"acquired": {"fast": told}}))
+        plan("policy").decide(PolicyQuery.model_validate({"acquired": {"fast": answer}}))
 
 
 def test_a_portfolio_spends_the_least_budget_at_which_held_out_items_were_right_so_often() -> None:

@@ -235,7 +235,7 @@ def cheapest_by_hand(ways: Continuations, called: frozenset[int], left: float) -
 
 def test_the_best_continuation_is_that_of_brute_force() -> None:
     rng = np.random.default_rng(5)
-    compared = found = 0
+    compared = degraded = 0
     for _ in range(40):
         _, ways = continuations(rng)
         for called in list(ways.reaching)[:12]:
@@ -246,7 +246,7 @@ def test_the_best_continuation_is_that_of_brute_force() -> None:
                 assert (way is None) == (expected == inf)
                 if way is None:
                     continue
-                found += 1
+                degraded += 1
                 state, cost = called, 0.0
                 for k in way:
                     cost += ways.reaching.get(state, 1.0) * ways.times[k]
@@ -254,7 +254,7 @@ def test_the_best_continuation_is_that_of_brute_force() -> None:
                 assert cost == pytest.approx(expected)
                 assert sum(ways.worst[k] for k in way) <= left
     assert compared > 300
-    assert found > 100
+    assert degraded > 100
 
 
 def test_somebodys_long_cascade_is_refused(plan: CascadePlan) -> None:
@@ -414,7 +414,7 @@ def test_without_the_sensor_it_wants_a_policy_takes_the_cheapest_first(policies:
 def test_in_a_lost_ones_place_a_policy_acquires_what_it_asks_for_without_it(policies: Any, lost: str) -> None:
     """Not only at the start: what is known by then still counts, and it stops only where it would without that one."""
     says = {"fast": sure("fast", "cat", 0.6), "middle": sure("middle", "cat", 0.6), "strong": sure("strong", "cat")}
-    told = {"fast": ("cat", 0.6), "middle": ("cat", 0.6), "strong": "cat"}
+    answers = {"fast": ("cat", 0.6), "middle": ("cat", 0.6), "strong": "cat"}
     del says[lost]
     replaced = 0
     for item in map(str, range(30)):
@@ -424,7 +424,7 @@ def test_in_a_lost_ones_place_a_policy_acquires_what_it_asks_for_without_it(poli
             answer = world.drive(run_policy(policies, query, left=10.0), 10.0)
         if answer is None or lost not in world.called:
             continue
-        known = {name: told[name] for name in world.called if name != lost}
+        known = {name: answers[name] for name in world.called if name != lost}
         after = policies.decide(query.model_copy(update={"acquired": known, "without": (lost,)}))
         assert after.action == "classify"
         replaced += world.called[-1] != lost

@@ -8,7 +8,7 @@ import { hover } from "./theme.js";
 
 /** A slider of shares. said(value): what its value means; on: called when it comes to rest. */
 function slider({ id, label, hint, value, min = 0, max = 1, said, on }) {
-  const told = h("output", { for: id }, said(value));
+  const output = h("output", { for: id }, said(value));
   const range = h("input", {
     id,
     type: "range",
@@ -17,7 +17,7 @@ function slider({ id, label, hint, value, min = 0, max = 1, said, on }) {
     step: "0.01",
     value: String(value),
     oninput: () => {
-      told.textContent = said(Number(range.value));
+      output.textContent = said(Number(range.value));
     },
     onchange: on,
   });
@@ -26,7 +26,7 @@ function slider({ id, label, hint, value, min = 0, max = 1, said, on }) {
     { class: "field" },
     h("label", { for: id }, label),
     h("p", { class: "hint" }, hint),
-    h("div", { class: "slider" }, range, told),
+    h("div", { class: "slider" }, range, output),
   );
   return { element, value: () => Number(range.value) };
 }

@@ -66,14 +66,14 @@ function placeIn({ xaxis, yaxis }) {
   return ({ cost, accuracy }) => [share(across(cost), xaxis.range), share(accuracy, yaxis.range)];
 }
 
-/** Pick the alternatives that are named in the chart: those worth taking that stand in it, apart from each other. */
+/** Pick the alternatives that are named in the chart: those worth taking that stand in it, farFrom from each other. */
 function labelled(alternatives, take, axes) {
   const place = placeIn(axes);
   const inside = (one) => place(one).every((share, at) => share >= LOWEST[at] && share <= 1);
-  const apart = (one, other) => place(one).some((share, at) => Math.abs(share - place(other)[at]) > NEAR[at]);
+  const farFrom = (one, other) => place(one).some((share, at) => Math.abs(share - place(other)[at]) > NEAR[at]);
   const picked = alternatives.filter((one) => one.name === take && inside(one));
   for (const one of frontier(alternatives).toReversed())
-    if (picked.length < (narrow() ? 2 : LABELLED) && inside(one) && picked.every((other) => apart(one, other)))
+    if (picked.length < (narrow() ? 2 : LABELLED) && inside(one) && picked.every((other) => farFrom(one, other)))
       picked.push(one);
   return picked;
 }

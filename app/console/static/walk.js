@@ -31,9 +31,9 @@ function gathered(asked, form) {
 }
 
 /** Word what was told: a classifier's answer with how sure it is, a missing cell as such, numbers as numbers. */
-export function told(value, silent = false) {
+export function answerWords(value, silent = false) {
   if (value === null) return silent ? "answered" : "missing";
-  if (Array.isArray(value)) return value.map((one) => told(one)).join(", ");
+  if (Array.isArray(value)) return value.map((one) => answerWords(one)).join(", ");
   if (value.label === undefined) return worded(value);
   const { label, confidence: sure } = value;
   if (sure === undefined) return label;
@@ -82,7 +82,7 @@ export function walk({ hint, unit, fields, request, said, costOf = ({ cost }) =>
       try {
         const given = gathered(asked, event.target);
         const silent = new Set(asked.filter((field) => field.silent).map((field) => field.key));
-        const pairs = Object.entries(given).map(([name, one]) => `${name}: ${told(one, silent.has(name))}`);
+        const pairs = Object.entries(given).map(([name, one]) => `${name}: ${answerWords(one, silent.has(name))}`);
         line = h("li", {}, `${pairs.join("; ")}, for ${number(cost)} ${unit}`);
         path.append(line);
         await ask({ ...known, ...given }, spent + cost);

@@ -73,8 +73,8 @@ def kind(value: Any) -> str:
     >>> kind(None), kind("secret"), kind([1])
     ('nothing', 'a text', 'a list')
     """
-    words = {"NoneType": "nothing", "bool": "true or false", "str": "a text", "list": "a list", "dict": "an object"}
-    return words.get(type(value).__name__, "no finite number")
+    kinds = {"NoneType": "nothing", "bool": "true or false", "str": "a text", "list": "a list", "dict": "an object"}
+    return kinds.get(type(value).__name__, "no finite number")
 
 
 def best_of(scores: dict[str, float]) -> tuple[str, float]:

@@ -69,9 +69,9 @@ class Pieces:
         self.usage = chunk.get("usage") or self.usage
         choices = chunk.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
-        told = choice.get("logprobs")
-        if isinstance(told, dict) and isinstance(told.get("content"), list):
-            self.logprobs += told["content"]
+        logprobs = choice.get("logprobs")
+        if isinstance(logprobs, dict) and isinstance(logprobs.get("content"), list):
+            self.logprobs += logprobs["content"]
         delta = choice.get("delta")
         piece = delta.get("content") if isinstance(delta, dict) else None
         self.text += piece if isinstance(piece, str) else ""
@@ -121,9 +121,9 @@ def read(endpoint: ChatEndpoint, reply: Any) -> Said:
     text = part_of(choice, "/message/content")
     if not isinstance(text, str):
         raise WrongShape("the answer is no text")
-    told, confidence = read_label(endpoint.answer, text)
+    answer, confidence = read_label(endpoint.answer, text)
     sure = _mean_probability(choice) if confidence is None else confidence
-    return replace(usage_of(reply), label=told, confidence=sure, text=text)
+    return replace(usage_of(reply), label=answer, confidence=sure, text=text)
 
 
 def usage_of(reply: Any) -> Said:
@@ -138,19 +138,19 @@ def read_label(answer: ChatAnswer, text: str) -> tuple[str, float | None]:
     match answer:
         case Choice():
             said = _plain(text)
-            found = next((name for name in answer.labels if _plain(name) == said), None)
-            if found is None:
+            known = next((name for name in answer.labels if _plain(name) == said), None)
+            if known is None:
                 raise WrongShape("the answer is none of the labels")
-            return found, None
+            return known, None
         case JsonField():
             try:
                 document = orjson.loads(text)
             except orjson.JSONDecodeError as error:
                 raise WrongShape("the answer is no JSON") from error
-            told = label(part_of(document, answer.label))
+            answered = label(part_of(document, answer.label))
             if answer.confidence is None:
-                return told, None
-            return told, number(part_of(document, answer.confidence), "the confidence")
+                return answered, None
+            return answered, number(part_of(document, answer.confidence), "the confidence")
         case Pattern():
             match = re2.search(answer.pattern, text)
             if match is None:

@@ -46,8 +46,8 @@ def _in_order(data: Any, answers: int) -> list[tuple[float, ...]]:
         raise WrongShape(f"there are {came} embeddings for {answers} texts")
     by_place: dict[Any, tuple[float, ...]] = {}
     for place, each in enumerate(data):
-        told = each.get("index", place) if isinstance(each, dict) else place
-        if isinstance(told, bool) or not isinstance(told, int) or not 0 <= told < answers or told in by_place:
+        index = each.get("index", place) if isinstance(each, dict) else place
+        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < answers or index in by_place:
             raise WrongShape("the places of the embeddings are not those of the texts")
-        by_place[told] = values_of(part_of(each, "/embedding"))
+        by_place[index] = values_of(part_of(each, "/embedding"))
     return [by_place[place] for place in range(answers)]

@@ -76,13 +76,13 @@ def assign_within(
     ([1, 0, 0], 2.1, [0.2])
     """
     values = np.asarray(worths, dtype=np.float64)
-    tables = [np.broadcast_to(np.asarray(use, dtype=np.float64), values.shape) for use in uses]
+    uses_of_all = [np.broadcast_to(np.asarray(use, dtype=np.float64), values.shape) for use in uses]
     labels = np.zeros(len(values), dtype=np.int64) if groups is None else groups
-    order = _order([values, *tables], labels)
+    order = _order([values, *uses_of_all], labels)
     unit = float(np.ptp(values)) or 1.0  # worths of any size are counted in it: HiGHS takes 1e20 for infinite
     programme = Programme(
         values[order] / unit,
-        tuple(use if use.strides[0] == 0 else use[order] for use in tables),
+        tuple(use if use.strides[0] == 0 else use[order] for use in uses_of_all),
         labels[order],
         max([int(labels.max()), *(c.group for c in constraints if c.group is not None)]) + 1,
         tuple(constraints),
@@ -104,11 +104,11 @@ def assign_within(
     return Assigned(choice, unit * solution.value, unit * solution.bound, unit * solution.prices, used)
 
 
-def _order(tables: Sequence[Floats], groups: Int64s) -> Int64s:
+def _order(matrices: Sequence[Floats], groups: Int64s) -> Int64s:
     """Order rows by their numbers alone, so that the order in which queries come makes no difference: (n,)."""
     key = np.zeros(len(groups))
-    weights = np.random.default_rng(0).random((len(tables), tables[0].shape[1]))
-    for table, each in zip(tables, weights, strict=True):
+    weights = np.random.default_rng(0).random((len(matrices), matrices[0].shape[1]))
+    for table, each in zip(matrices, weights, strict=True):
         scale = float(np.abs(table).max()) or 1.0
         for weight, column in zip((each / scale).tolist(), table.T, strict=True):
             key += weight * column

@@ -115,9 +115,9 @@ def _changes(programme: Programme, rows: Int64s, choices: Int64s, before: Int64s
         own = slice(None) if group is None else by_group[ends[group] : ends[group + 1]]
         at = rows[own], choices[own], before[own]
         change = counted(programme, constraint, *at[:2]) - counted(programme, constraint, at[0], at[2])
-        found = np.flatnonzero(change)
-        moves = found if group is None else by_group[ends[group] : ends[group + 1]][found]
-        parts.append((moves, np.full(len(moves), k), change[found] / scale))
+        changed = np.flatnonzero(change)
+        moves = changed if group is None else by_group[ends[group] : ends[group + 1]][changed]
+        parts.append((moves, np.full(len(moves), k), change[changed] / scale))
     moves, constraints, amounts = (np.concatenate(each) for each in zip(*parts, strict=True))
     return moves, constraints, amounts
 

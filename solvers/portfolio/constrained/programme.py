@@ -85,27 +85,27 @@ class Programme:
 
     def priced(self, prices: Floats) -> Floats:
         """Take what is used, at prices of (k,), off the worths: (n, m), in O(n m) for each matrix."""
-        tables = self._tables(prices)
+        totals = self._tables(prices)
         net = np.array(self.worths)
         for start in range(0, len(net), AT_ONCE):
             part = slice(start, start + AT_ONCE)
-            for use, table in tables.items():
+            for use, table in totals.items():
                 at = table if len(table) == 1 else table[self.groups[part]]
                 net[part] -= at if use is None else at * self.uses[use][part]
         return net
 
     def _tables(self, prices: Floats) -> dict[int | None, Floats]:
         """Add prices up for each matrix: (groups, classifiers) each, or (1, classifiers) where groups do not differ."""
-        tables: dict[int | None, Floats] = {}
+        totals: dict[int | None, Floats] = {}
         grouped = {constraint.use for constraint in self.constraints if constraint.group is not None}
         for constraint, price in zip(self.constraints, prices.tolist(), strict=True):
             if price == 0:
                 continue
             of_groups = constraint.use in grouped
-            if constraint.use not in tables:
-                tables[constraint.use] = np.zeros((self.labels if of_groups else 1, self.worths.shape[1]))
-            tables[constraint.use][_cells(constraint, of_groups)] += constraint.sign * price
-        return tables
+            if constraint.use not in totals:
+                totals[constraint.use] = np.zeros((self.labels if of_groups else 1, self.worths.shape[1]))
+            totals[constraint.use][_cells(constraint, of_groups)] += constraint.sign * price
+        return totals
 
     def used(self, choice: Int64s) -> Floats:
         """Add up what a choice, (n,), uses of each constraint: (k,)."""

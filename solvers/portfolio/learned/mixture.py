@@ -43,11 +43,11 @@ class Mixture:
         said, true = np.stack([estimates[kind] - means for kind in kinds]), right - means
         weights = _weights(said, true, kinds)
         used = np.flatnonzero(weights > 0)
-        apart = np.empty(right.shape)
+        cross_fitted = np.empty(right.shape)
         for part in np.unique(fold):
             others = fold != part
-            apart[~others] = np.tensordot(_weights(said[:, others], true[others], kinds), said[:, ~others], 1)
-        each = zip(_parts(apart), _parts(true), strict=True)
+            cross_fitted[~others] = np.tensordot(_weights(said[:, others], true[others], kinds), said[:, ~others], 1)
+        each = zip(_parts(cross_fitted), _parts(true), strict=True)
         factors = np.array([_factor(*pair) for pair in each])
         return cls(tuple(kinds[place] for place in used.tolist()), weights[used], means, factors)
 

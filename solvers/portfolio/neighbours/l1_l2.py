@@ -86,5 +86,5 @@ class Sums:
 
     def _exact(self, items: Singles, query: Singles) -> Floats:
         """Compute the sums in float64."""
-        apart = items.astype(np.float64) - query
-        return np.asarray((np.abs(apart) if self._metric == "l1" else apart * apart).sum(axis=1))
+        differences = items.astype(np.float64) - query
+        return np.asarray((np.abs(differences) if self._metric == "l1" else differences * differences).sum(axis=1))

@@ -238,9 +238,9 @@ def test_no_item_raises(models: ModelServer, item: Any) -> None:
 
 def test_a_judge_gives_the_confidence_where_the_model_tells_none(models: ModelServer, image: list[float]) -> None:
     models.switch()
-    judge = models.json_endpoint("half", body={"pixels": "{{item/item}}"})
+    endpoint = models.json_endpoint("half", body={"pixels": "{{item/item}}"})
     chat = models.chat_endpoint("all", logprobs=False, judge="judge")
-    (heard,) = called({"chat": chat, "judge": judge}, "chat", image)
+    (heard,) = called({"chat": chat, "judge": endpoint}, "chat", image)
     shares = trained().answer("half", image)
     assert heard.confidence == pytest.approx(max(shares.values()))
 

@@ -67,8 +67,8 @@ def test_a_name_that_changes_its_address_has_only_the_one_that_was_checked(monke
     monkeypatch.setattr(ThreadedResolver, "resolve", changing)
 
     async def resolve() -> str:
-        found = await GuardedResolver(Hosts(())).resolve("changing.example", 80)
-        return str(found[0]["host"])
+        resolved = await GuardedResolver(Hosts(())).resolve("changing.example", 80)
+        return str(resolved[0]["host"])
 
     assert asyncio.run(resolve()) == SOMEWHERE
     with pytest.raises(HostRefused, match="not public"):

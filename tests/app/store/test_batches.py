@@ -77,10 +77,10 @@ def test_an_answer_is_counted_once_however_often_it_comes(batches: Batches) -> N
     keep(batches, batch, 1, "first")
     keep(batches, batch, 1, "again")
     keep(batches, batch, 0, "none", answer=False)
-    told = batches.get(batch.id)
-    assert (told.done, told.failed, told.spent) == (1, 1, Spent(cost=4.0, seconds=1.0, unit="ms"))
-    assert [text for _, text in batches.answers(told)] == ["none", "first"]
-    assert batches.unanswered(told) == [2]
+    kept = batches.get(batch.id)
+    assert (kept.done, kept.failed, kept.spent) == (1, 1, Spent(cost=4.0, seconds=1.0, unit="ms"))
+    assert [text for _, text in batches.answers(kept)] == ["none", "first"]
+    assert batches.unanswered(kept) == [2]
 
 
 def test_only_the_attempt_that_runs_a_batch_may_write(batches: Batches) -> None:

@@ -49,19 +49,19 @@ def test_one_level_is_exact_over_all_subsets_orders_and_last_classifiers(seed: i
     programme = Programme.of(rows, rows.chances >= level)
     value, _ = programme.values(prices)
     for i, price in enumerate(prices.tolist()):
-        found = programme.completed(value[:, i], price).min()
+        completed = programme.completed(value[:, i], price).min()
         every = [np.dot(rows.means(one), (price, 1.0)) for one in all_cascades(n, level)]
-        assert found == pytest.approx(min(every), abs=1e-12)
+        assert completed == pytest.approx(min(every), abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_what_a_level_finds_is_the_best_that_any_order_of_it_reaches_for_every_price(seed: int) -> None:
     rows = random_rows(seed, 40, 3)
     prices = prices_of(rows, 7)
-    found = [np.array(rows.means(one)) for one in candidates(rows, prices)]
+    means = [np.array(rows.means(one)) for one in candidates(rows, prices)]
     every = [np.array(rows.means(one)) for level in levels_of(rows) for one in all_cascades(3, level)]
     for price in prices.tolist():
-        assert min(m @ (price, 1.0) for m in found) == pytest.approx(min(m @ (price, 1.0) for m in every), abs=1e-12)
+        assert min(m @ (price, 1.0) for m in means) == pytest.approx(min(m @ (price, 1.0) for m in every), abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -69,9 +69,11 @@ def test_a_threshold_is_the_best_of_all_where_the_others_stay(seed: int) -> None
     rows = random_rows(seed, 50, 2)
     price = float(np.random.default_rng(seed).choice([1e-3, 0.01, 0.05]))
     ranked = Ranked.of(rows)
-    found = ranked.improved(Cascade((0, 1), (0.5,)), price)
+    improved = ranked.improved(Cascade((0, 1), (0.5,)), price)
     every = [Cascade((1,), ())] + [Cascade((0, 1), (t,)) for t in np.unique(rows.chances[:, 0]).tolist()]
-    assert ranked.objective(found, price) == pytest.approx(min(ranked.objective(one, price) for one in every), abs=1e-9)
+    assert ranked.objective(improved, price) == pytest.approx(
+        min(ranked.objective(one, price) for one in every), abs=1e-9
+    )
 
 
 @given(st.integers(0, 10_000), st.floats(1e-4, 1.0))

@@ -86,8 +86,8 @@ def test_an_index_of_cells_is_that_of_the_same_numbers_written_by_hand() -> None
     for budget in (0.0, 1.0, 2.0, 3.0):
         chosen, same = (each.decide(IndexQuery(budget=budget)) for each in (plan, plain))
         assert chosen.features == same.features
-        told, wanted = plan.predict(chosen, items_of(fresh, 80)), plain.predict(same, items_of(numbers, 80))
-        assert told.labels == wanted.labels
+        predicted, wanted = plan.predict(chosen, items_of(fresh, 80)), plain.predict(same, items_of(numbers, 80))
+        assert predicted.labels == wanted.labels
 
 
 def test_what_cells_tell_is_used_and_whole_rows_are_classified_alike() -> None:
@@ -96,8 +96,8 @@ def test_what_cells_tell_is_used_and_whole_rows_are_classified_alike() -> None:
     assert chosen.features == ("colour", "weight")
     codes = plan.classify(chosen.features, plan.values_of(fresh))
     assert float((codes == fresh.labels).mean()) > 0.72
-    told = plan.predict(chosen, items_of(columns_of(600, seed=9), 600))
-    assert told.labels == tuple(plan.classes[code] for code in codes.tolist())
+    predicted = plan.predict(chosen, items_of(columns_of(600, seed=9), 600))
+    assert predicted.labels == tuple(plan.classes[code] for code in codes.tolist())
     dearest = trade_offs(plan, fresh)[-1].replay
     assert float(dearest.right.mean()) > 0.72
 
@@ -173,8 +173,8 @@ def test_of_many_features_those_left_out_need_no_encoding() -> None:
     kept = [[name for at, name in enumerate(plan.features) if mask >> at & 1] for mask in plan.masks[plan.model_sets]]
     items, values = items_of(columns, 150), plan.values_of(table)
     for names in kept:
-        told = plan.predict(names, items)
-        assert told.labels == tuple(plan.classes[code] for code in plan.classify(names, values))
+        predicted = plan.predict(names, items)
+        assert predicted.labels == tuple(plan.classes[code] for code in plan.classify(names, values))
 
 
 def test_a_run_takes_a_name_from_a_feature_of_categories() -> None:

@@ -14,12 +14,14 @@ from solvers.index.preselection import most_telling, narrowed
 from tests.oracles.index import table_of
 
 
-def wide(rows: int = 600, features: int = 60, told: tuple[int, ...] = (7, 23, 41), seed: int = 0) -> FeatureTable:
+def wide(
+    rows: int = 600, features: int = 60, informative: tuple[int, ...] = (7, 23, 41), seed: int = 0
+) -> FeatureTable:
     """Draw a table of which three features tell the class, one by how far it is from 0; the others nothing."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(2, size=rows)
     values = rng.normal(size=(rows, features))
-    for place, column in enumerate(told):
+    for place, column in enumerate(informative):
         shift = 1.2 * labels
         values[:, column] = values[:, column] * (1 + 2 * shift) if place == 2 else values[:, column] + shift
     return table_of(values, labels.tolist(), [1.0] * features)
@@ -42,9 +44,11 @@ def test_every_second_feature_is_taken_by_what_it_tells_for_its_cost() -> None:
 def test_cheap_copies_of_dear_features_are_taken_too() -> None:
     """A copy explains nothing of what its original leaves: who cannot pay that one would be left with noise."""
     rng = np.random.default_rng(0)
-    told = rng.normal(size=(600, 5))
-    labels = (told.sum(axis=1) + rng.normal(size=600) > 0).astype(np.int64)
-    values = np.column_stack([told, told + 0.1 * rng.normal(size=told.shape), rng.normal(size=(600, 30))])
+    informative = rng.normal(size=(600, 5))
+    labels = (informative.sum(axis=1) + rng.normal(size=600) > 0).astype(np.int64)
+    values = np.column_stack(
+        [informative, informative + 0.1 * rng.normal(size=informative.shape), rng.normal(size=(600, 30))]
+    )
     costs = np.repeat([10.0, 1.0, 2.0], [5, 5, 30])
     taken = most_telling(values, labels, np.arange(40), costs, MAX_FEATURES)
     assert len(set(taken.tolist())) == MAX_FEATURES
@@ -140,8 +144,8 @@ def test_the_index_of_a_wide_table_uses_what_budgets_afford_and_says_what_comes_
         for budget in (0.0, 1.0, 2.0, 3.0, 5.0):
             decided = plan.decide(IndexQuery(budget=budget, computed=(left_out,), method=method))
             assert decided.cost <= max(budget - 1, 0.0)
-            told = plan.decide(IndexQuery(budget=budget, computed=(left_out,), spent=1.0, method=method))
-            assert (decided.features, decided.cost) == (told.features, told.cost)
+            again = plan.decide(IndexQuery(budget=budget, computed=(left_out,), spent=1.0, method=method))
+            assert (decided.features, decided.cost) == (again.features, again.cost)
     older = replace(plan, left_out_powers=np.empty((0, 0), np.int64), left_out_coefficients=np.empty((0, 0)))
     with pytest.raises(InvalidRequest, match="say what was spent"):
         older.decide(IndexQuery(budget=2.0, computed=(left_out,)))

@@ -20,9 +20,9 @@ def test_optimism_is_what_the_best_of_drawn_rows_is_above_what_it_reaches_on_all
                 best = int(np.argmax(drawn))
                 off[last] += (drawn[best] - int(right[best].sum())) / 40
                 levels[last, 20 * part + at] = int(right[best].sum()) / 40
-    found = too_high(right, np.random.default_rng(7))
-    assert found[:, 0] == pytest.approx(off / selection_bias.DRAWN)
-    assert found[:, 1] == pytest.approx(levels.std(axis=1), abs=1e-7)
+    excess = too_high(right, np.random.default_rng(7))
+    assert excess[:, 0] == pytest.approx(off / selection_bias.DRAWN)
+    assert excess[:, 1] == pytest.approx(levels.std(axis=1), abs=1e-7)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12))

@@ -36,8 +36,8 @@ def test_the_front_is_behind_no_chain_although_hardly_anything_evolves(removal: 
         options = PipelineOptions(
             max_stages=3, evolution=Evolution(population=2 * len(every), generations=1, removal=removal)
         )
-        found = evolve_some(evaluate, options, np.random.default_rng(seed), silent)
-        assert not behind(found.scores, evaluate(every)).any()
+        front = evolve_some(evaluate, options, np.random.default_rng(seed), silent)
+        assert not behind(front.scores, evaluate(every)).any()
         drawn = Emsco(6, 3, Settings(population=2 * len(every), removal=removal), np.random.default_rng(seed))
         lost += int(behind(evaluate(drawn.ask()), evaluate(every)).any())
     assert lost > len(SEEDS) / 4, "what is drawn at random would do as well"

@@ -71,10 +71,10 @@ def fronts(seed: int, stages: int, *, answers: bool, evolved: bool) -> tuple[Eva
         max_stages=stages, at_the_end="answer" if answers else "reject", evolution=evolution if evolved else Evolution()
     )
     if evolved:
-        found = evolve_some(evaluate, options, np.random.default_rng(seed), silent)
+        front = evolve_some(evaluate, options, np.random.default_rng(seed), silent)
     else:
-        found = look_at_all(evaluate, stages, silent)
-    return evaluate, found, leave_out(evaluate, options, found, silent)
+        front = look_at_all(evaluate, stages, silent)
+    return evaluate, front, leave_out(evaluate, options, front, silent)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -113,9 +113,9 @@ def test_no_chain_of_forward_selection_and_no_single_feature_beats_the_front_wit
 def test_where_items_may_be_rejected_only_what_dominates_one_of_the_front_leaves_features_out(
     seed: int, stages: int, evolved: bool
 ) -> None:
-    evaluate, found, joined = fronts(seed, stages, answers=False, evolved=evolved)
-    before, after = found.scores.maximised(), joined.scores.maximised()
-    assert not behind(joined.scores, found.scores).any(), "nothing is lost"
+    evaluate, front, joined = fronts(seed, stages, answers=False, evolved=evolved)
+    before, after = front.scores.maximised(), joined.scores.maximised()
+    assert not behind(joined.scores, front.scores).any(), "nothing is lost"
     assert not any(np.any(np.all(after >= one, axis=1) & np.any(after > one, axis=1)) for one in after)
     for genes, one in zip(joined.chromosomes, after, strict=True):
         assert genes.min() >= 0 or np.any(np.all(one >= before, axis=1) & np.any(one > before, axis=1))

@@ -125,11 +125,11 @@ def test_where_the_end_answers_the_exact_front_is_that_of_brute_force(seed: int)
     n, k, rows = int(rng.integers(1, 5)), int(rng.integers(1, 5)), 40
     labels, costs = rng.integers(2, size=rows), random_costs(rng, n)
     evaluate = Evaluator(AnswerBank(answers(n, labels), labels), UnitCosts.whole(costs, rows), 0.75, True)
-    found = look_at_all(evaluate, k, silent)
+    front = look_at_all(evaluate, k, silent)
     confidence, predicted = answers(n, labels)(np.arange(1 << n, dtype=np.uint64))
     known = brute_force(confidence >= np.float32(0.75), predicted == labels, costs, k, answers=True)
-    assert sorted(map(tuple, found.chromosomes.tolist())) == sorted(known)
-    assert found.scores.covered.tolist() == [rows] * len(known)
+    assert sorted(map(tuple, front.chromosomes.tolist())) == sorted(known)
+    assert front.scores.covered.tolist() == [rows] * len(known)
 
 
 def test_the_exact_front_and_the_objectives_say_the_same_to_the_last_bit() -> None:

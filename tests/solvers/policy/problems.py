@@ -111,10 +111,10 @@ def cube_nm(rows: int, seed: int = 0, *, contexts: int = 5, block: int = 10, noi
     by contexts + 2 features at most, and by less on average."""
     rng = np.random.default_rng(seed)
     labels, context = rng.integers(8, size=rows), rng.integers(contexts, size=rows)
-    told = np.eye(contexts)[context] + rng.normal(0, noise, (rows, contexts))
+    context_columns = np.eye(contexts)[context] + rng.normal(0, noise, (rows, contexts))
     blocks = rng.normal(0.5, 0.3, (rows, contexts, block))
     blocks[np.arange(rows), context, :3] = (labels[:, None] >> np.arange(3) & 1) + rng.normal(0, noise, (rows, 3))
-    return table_of(np.concatenate([told, blocks.reshape(rows, -1)], axis=1), labels)
+    return table_of(np.concatenate([context_columns, blocks.reshape(rows, -1)], axis=1), labels)
 
 
 def priced_context(rows: int, seed: int = 0) -> FeatureTable:

@@ -83,8 +83,8 @@ def test_what_is_told_of_an_item_is_what_its_row_holds(rows: list[tuple[str | No
     columns["y"] = columns["y"][: len(rows) + 1]
     made = table(columns, ("colour",))
     sensors = Sensors.of(made)
-    told = [sensors.read({"colour": colour, "size": size})[0] for colour, size in rows]
-    assert np.array_equal(np.array(told), sensors.cells(made)[:-1])
+    cells = [sensors.read({"colour": colour, "size": size})[0] for colour, size in rows]
+    assert np.array_equal(np.array(cells), sensors.cells(made)[:-1])
 
 
 def routed(rows: int, seed: int) -> FeatureTable:

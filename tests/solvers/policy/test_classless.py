@@ -44,16 +44,16 @@ RIGHT = {SURE: 0.95, UNSURE: 0.3}
 STRONG_RIGHT = 0.9
 
 
-def asked_trace(rows: int, seed: int, told: str = "correct") -> Trace:
+def asked_trace(rows: int, seed: int, graded_by: str = "correct") -> Trace:
     """Draw a trace of a cheap classifier that is sure of three fifths of items, and a strong one that tells nothing but
     its answer. Graded, a wrong answer is worth a fifth."""
     rng = np.random.default_rng((seed, rows))
     sure = np.where(rng.random(rows) < 0.6, SURE, UNSURE)
     right = np.column_stack((rng.random(rows) < np.where(sure == SURE, 0.95, 0.3), rng.random(rows) < STRONG_RIGHT))
-    quality = right.astype(np.float64) if told == "correct" else np.where(right, 1.0, 0.2)
+    quality = right.astype(np.float64) if graded_by == "correct" else np.where(right, 1.0, 0.2)
     columns: dict[str, Any] = {"sure": sure, CHEAP: quality[:, 0], STRONG: quality[:, 1]}
     classifiers: list[dict[str, Any]] = [
-        {"name": name, "cost": cost, told: name} for name, cost in zip((CHEAP, STRONG), COSTS, strict=True)
+        {"name": name, "cost": cost, graded_by: name} for name, cost in zip((CHEAP, STRONG), COSTS, strict=True)
     ]
     classifiers[0]["confidence"] = "sure"
     return _trace(classifiers, columns)
@@ -115,9 +115,9 @@ def test_stopping_loses_what_the_best_that_was_bought_lacks(sensors: int, rows: 
     losses = losses_of(expected, members, quality, smoothing)
     for node, bought in enumerate(members):
         for row, answer in enumerate(slowly(expected[node], bought)):
-            told, sure = (0.0, 0.0) if answer is None else (quality[row, answer], expected[-1][row, answer])
-            assert losses.observed[node, row] == pytest.approx(1 - told)
-            assert losses.learned[node, row] == pytest.approx(1 - (1 - smoothing) * told - smoothing * sure)
+            reward, sure = (0.0, 0.0) if answer is None else (quality[row, answer], expected[-1][row, answer])
+            assert losses.observed[node, row] == pytest.approx(1 - reward)
+            assert losses.learned[node, row] == pytest.approx(1 - (1 - smoothing) * reward - smoothing * sure)
             assert answer is None or best_of(expected[node], bought)[row] == answer
 
 
@@ -245,13 +245,13 @@ def test_it_stops_where_the_cheap_one_is_sure_and_goes_on_where_it_is_not() -> N
         assert both.qualities == pytest.approx({CHEAP: RIGHT[said], STRONG: STRONG_RIGHT}, abs=0.06)
 
 
-@pytest.mark.parametrize("told", ["correct", "quality"])
-def test_its_curve_is_the_best_there_is(told: str) -> None:
+@pytest.mark.parametrize("graded_by", ["correct", "quality"])
+def test_its_curve_is_the_best_there_is(graded_by: str) -> None:
     """The cheap one alone; it, and the strong one where it is unsure; beyond, nothing helps. By hand: at a cost of 1
     and of 1 + 0.4 * 5 = 3, 0.6 * 0.95 + 0.4 * 0.3 = 0.69 and 0.6 * 0.95 + 0.4 * 0.9 = 0.93 are right."""
-    plan, fresh = built(told).plan, asked_trace(20_000, 1, told)
+    plan, fresh = built(graded_by).plan, asked_trace(20_000, 1, graded_by)
     for budget, right in ((1.0, 0.69), (2.0, 0.81), (3.05, 0.93)):
-        best = right if told == "correct" else 0.2 + 0.8 * right
+        best = right if graded_by == "correct" else 0.2 + 0.8 * right
         quality, cost, _ = replayed(plan, fresh, PolicyTarget(budget=budget))
         assert quality == pytest.approx(best, abs=0.025)
         assert cost <= budget * 1.02
@@ -406,12 +406,12 @@ def test_neither_confidences_nor_embeddings_are_refused() -> None:
 def test_a_trace_with_classes_is_another() -> None:
     labelled = trace(40)
     assert quality_of(labelled) is None
-    told = _trace(
+    own_trace = _trace(
         [{"name": name, "cost": 1.0, "correct": name} for name in ("a", "b")],
         {"a": np.arange(40) % 2, "b": np.ones(40)},
         np.arange(40.0, dtype=np.float32)[:, None],
     )
-    plan = fit(told, QUICK.model_copy(update={"embeddings": True}), np.random.default_rng(0), Run()).plan
+    plan = fit(own_trace, QUICK.model_copy(update={"embeddings": True}), np.random.default_rng(0), Run()).plan
     names = {"a": "x", "b": "y"}
     classes = [{"name": name, "cost": 1.0, "prediction": column} for name, column in names.items()]
     spec = TraceSpec.model_validate({"kind": "trace", "label": "l", "unit": "USD", "classifiers": classes})
@@ -636,14 +636,14 @@ def test_something_answers_where_a_point_of_a_hard_budget_is_the_cheapest_and_a_
     """Whichever of two slow ones costs less for an item is right about it, so that choosing is cheaper than either."""
     rng, rows = np.random.default_rng(0), 200
     own = rng.permutation(np.repeat([0.5, 1.5], rows // 2))
-    told = {"a": {"column": "own"}, "b": {"column": "other"}, "c": 2.0}
+    costs = {"a": {"column": "own"}, "b": {"column": "other"}, "c": 2.0}
     classifiers: list[dict[str, Any]] = [
         {"name": name, "cost": cost, "time": 1.0 if name == "c" else 10.0, "quality": f"q{name}"}
         | {"confidence": f"x{name}"}
-        for name, cost in told.items()
+        for name, cost in costs.items()
     ]
     columns = {"own": own, "other": 2 - own, "qa": own < 1, "qb": own > 1, "qc": rng.random(rows)}
-    columns |= {f"x{name}": rng.random(rows) for name in told}
+    columns |= {f"x{name}": rng.random(rows) for name in costs}
     embeddings = np.column_stack((own, rng.normal(size=(rows, 2)))).astype(np.float32)
     dataset = _trace(
         classifiers, {name: each.astype(float) for name, each in columns.items()}, embeddings, time_unit="ms"

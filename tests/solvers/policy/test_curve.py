@@ -50,12 +50,12 @@ def test_a_point_counts_for_what_it_surely_gains_on_fixed_sets_of_its_cost() -> 
     sets = np.stack([np.arange(100) % 2 < 1, np.arange(100) % 10 < 3]).astype(np.float64)
     points = np.stack([rng.permutation(100) < wrong for wrong in (20, 38, 40, 20)]).astype(np.float64)
     fixed = FixedSets(sets, np.repeat([[0.0], [2.0]], 100, axis=1), sets, np.array([False, False, False, True]))
-    told = fixed.judge(points, np.ones(4), slice(None), 0.95)
+    bounds = fixed.judge(points, np.ones(4), slice(None), 0.95)
     gains = sets.mean(axis=0) - points[0]
-    assert told[0] == pytest.approx(0.4 - (gains.mean() - gains.std(ddof=1) / 10))
-    assert 0.2 < told[0] < 0.3
-    assert told[1] == told[2] == np.inf
-    assert told[3] == pytest.approx(0.4)
+    assert bounds[0] == pytest.approx(0.4 - (gains.mean() - gains.std(ddof=1) / 10))
+    assert 0.2 < bounds[0] < 0.3
+    assert bounds[1] == bounds[2] == np.inf
+    assert bounds[3] == pytest.approx(0.4)
 
 
 def _always(*learned: Measured) -> Callable[[Bools], Sequence[Measured]]:

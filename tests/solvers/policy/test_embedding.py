@@ -168,9 +168,9 @@ def test_few_coordinates_are_the_axes_and_of_many_those_that_differ_most() -> No
     assert np.array_equal(EmbeddingAxes.of(few).measure(few), few)
     directions = np.linalg.qr(rng.normal(size=(60, 3)))[0]
     many = (10 * rng.normal(size=(500, 3)) @ directions.T + 0.1 * rng.normal(size=(500, 60))).astype(np.float32)
-    found = EmbeddingAxes.of(many).axes
-    assert found.shape == (60, MOST_AXES)
-    assert np.allclose(np.linalg.norm(directions.T @ found[:, :3], axis=0), 1, atol=1e-3)
+    axes = EmbeddingAxes.of(many).axes
+    assert axes.shape == (60, MOST_AXES)
+    assert np.allclose(np.linalg.norm(directions.T @ axes[:, :3], axis=0), 1, atol=1e-3)
 
 
 @settings(max_examples=50)

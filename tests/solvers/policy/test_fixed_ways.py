@@ -86,8 +86,8 @@ def test_what_is_told_of_fixed_ways_is_what_rows_met() -> None:
     plan = fitted.plan
     assert plan.cap_costs.tolist() == [min(cap, 2.0) for cap in plan.caps.tolist()]
     for budget in (1.0, 1.5, 2.0, 8.0):
-        told = policy.traffic(plan, fitted.summary, PolicyTarget(budget=budget))
-        assert sum(node.wrong for node in told.nodes) / plan.rows == pytest.approx(told.error)
+        flow = policy.traffic(plan, fitted.summary, PolicyTarget(budget=budget))
+        assert sum(node.wrong for node in flow.nodes) / plan.rows == pytest.approx(flow.error)
 
 
 def test_a_free_sensor_that_takes_long_is_no_way_before_a_deadline() -> None:
@@ -112,11 +112,11 @@ def test_the_best_of_sets_that_are_alike_is_not_said_to_be_better_than_they_are(
     for _ in range(100):
         labels, folds = rng.integers(2, size=100), np.arange(100) % 4
         sure = [np.where(rng.random(100) < 0.3, 0.4, 0.6) for _ in range(len(graph))]
-        told = [np.where(labels[:, None] == [0, 1], each[:, None], 1 - each[:, None]) for each in sure]
+        chances = [np.where(labels[:, None] == [0, 1], each[:, None], 1 - each[:, None]) for each in sure]
         task: Any = SimpleNamespace(
             graph=graph,
-            judged=told,
-            losses=Losses.of(told, labels.astype(np.int32), 0.0),
+            judged=chances,
+            losses=Losses.of(chances, labels.astype(np.int32), 0.0),
             training=SimpleNamespace(labels=labels),
             costs=np.zeros((100, 3)),
             means=np.zeros(3),

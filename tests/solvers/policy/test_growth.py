@@ -19,7 +19,7 @@ from solvers.policy import PolicyPlan, fit
 from solvers.policy.graph import Graph
 from solvers.policy.growth import STEERS
 from solvers.policy.growth_layers import COMMON, FINELY, PARTED, THRIFTY, WIDE, Reached, kept_of
-from solvers.policy.growth_scores import RIDGE, Scales, Slopes, alone, parted, with_next
+from solvers.policy.growth_scores import RIDGE, Scales, Slopes, alone, gains_of_parts, with_next
 from solvers.policy.hard_budgets import BUDGETS, limits_of
 from tests.solvers.policy.problems import (
     build,
@@ -74,13 +74,13 @@ def test_gains_are_those_of_newton_steps_on_the_other_half() -> None:
     scales, slopes = scored(table)
     every, opened = np.arange(60), np.array([True, True, False, True])
     parts = rng.integers(3, size=60).astype(np.uint8)
-    told = parted(scales, opened, slopes, every, parts)
-    for end, (below, beyond) in enumerate(told):
+    curves = gains_of_parts(scales, opened, slopes, every, parts)
+    for end, (below, beyond) in enumerate(curves):
         for column in (0, 1, 3):
             assert below.gains[column] == pytest.approx(crossed(scales, slopes, column, parts <= end))
             assert beyond.gains[column] == pytest.approx(crossed(scales, slopes, column, parts > end))
         assert below.gains[2] == -np.inf
-    assert told[-1][0].gains == pytest.approx(alone(scales, opened, slopes, every).gains)
+    assert curves[-1][0].gains == pytest.approx(alone(scales, opened, slopes, every).gains)
 
 
 @pytest.mark.kernel
@@ -196,12 +196,12 @@ def best_loss(chances: Floats, prices: tuple[float, ...], known: tuple[int | Non
 @cache
 def capped(name: str) -> tuple[PolicyPlan, FeatureTable | Any]:
     """Give plans of all kinds with what they learned from."""
-    quick = PolicyOptions(answers="linear", points=4, folds=2, trees=8, depth=2)
+    small = PolicyOptions(answers="linear", points=4, folds=2, trees=8, depth=2)
     made: dict[str, tuple[Any, PolicyOptions]] = {
         "grown": (priced_context(300), SMALL.model_copy(update={"trees": 8})),
-        "all sets": (features(200), quick.model_copy(update={"learner": "regression"})),
-        "groups": (many_features(8), quick.model_copy(update={"learner": "filter_tree", "subsets": 3})),
-        "trace": (trace(200), quick.model_copy(update={"learner": "filter_tree"})),
+        "all sets": (features(200), small.model_copy(update={"learner": "regression"})),
+        "groups": (many_features(8), small.model_copy(update={"learner": "filter_tree", "subsets": 3})),
+        "trace": (trace(200), small.model_copy(update={"learner": "filter_tree"})),
     }
     dataset, options = made[name]
     return build(dataset, options), dataset
@@ -235,9 +235,9 @@ def test_what_was_bought_beside_counts_against_a_hard_budget() -> None:
     """Two were spent on what the policy did not ask for: what is left pays for no more than it is."""
     plan, dataset = capped("grown")
     item = items_of(dataset)[0]
-    beside = {name: item.sensors[name] for name in ("f11", "f12")}
+    acquired = {name: item.sensors[name] for name in ("f11", "f12")}
     for budget in (2.0, 2.4):
-        step = plan.decide(PolicyQuery(hard_budget=budget, acquired=beside))
+        step = plan.decide(PolicyQuery(hard_budget=budget, acquired=acquired))
         assert not isinstance(step, AcquireDecision) or step.cost <= budget - 2.0
 
 
@@ -258,14 +258,14 @@ def test_equal_seeds_give_equal_bytes() -> None:
 
 
 def test_auto_grows_tables_of_many_features_and_traces_of_many_classifiers() -> None:
-    quick = PolicyOptions(points=2, folds=2, trees=4, depth=1, answers="linear", learner="filter_tree")
-    grown = build(many_features(11, rows=60), quick.model_copy(update={"learner": "auto", "answers": "both"}))
+    options = PolicyOptions(points=2, folds=2, trees=4, depth=1, answers="linear", learner="filter_tree")
+    grown = build(many_features(11, rows=60), options.model_copy(update={"learner": "auto", "answers": "both"}))
     assert grown.graph == "grown"
     assert grown.learner == "regression"
-    assert build(many_features(11, rows=60), quick.model_copy(update={"subsets": 2})).graph == "subsets"
-    assert build(many_features(4, rows=60), quick).graph == "subsets"
-    assert build(trace(60), quick).graph == "subsets"
-    assert build(ladder(60, (1.0,) * 7), quick.model_copy(update={"learner": "regression"})).graph == "grown"
+    assert build(many_features(11, rows=60), options.model_copy(update={"subsets": 2})).graph == "subsets"
+    assert build(many_features(4, rows=60), options).graph == "subsets"
+    assert build(trace(60), options).graph == "subsets"
+    assert build(ladder(60, (1.0,) * 7), options.model_copy(update={"learner": "regression"})).graph == "grown"
 
 
 @pytest.mark.parametrize("prices", [(1.0, 10.0, 100.0), (1.0, 1.0, 2.0, 10.0, 10.0, 20.0, 100.0)])
@@ -288,9 +288,9 @@ def test_the_traffic_of_a_grown_graph_adds_up() -> None:
     from solvers.policy import traffic
 
     for budget in (0.0, 2.5, 9.0):
-        told = traffic(fitted.plan, fitted.summary, PolicyTarget(budget=budget))
-        assert sum(node.stopped for node in told.nodes) == pytest.approx(fitted.plan.rows)
-        assert sum(node.wrong for node in told.nodes) / fitted.plan.rows == pytest.approx(told.error)
+        flow = traffic(fitted.plan, fitted.summary, PolicyTarget(budget=budget))
+        assert sum(node.stopped for node in flow.nodes) == pytest.approx(fitted.plan.rows)
+        assert sum(node.wrong for node in flow.nodes) / fitted.plan.rows == pytest.approx(flow.error)
 
 
 def test_hard_budgets_are_learned_for_the_cheapest_sets_and_some_dearer_ones() -> None:

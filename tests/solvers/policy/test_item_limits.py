@@ -77,8 +77,8 @@ def test_a_set_takes_the_longest_of_each_fetch(data: st.DataObject) -> None:
     fetches = np.array(data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=6)), dtype=np.int32)
     times = np.array(data.draw(st.lists(st.integers(0, 9), min_size=len(fetches), max_size=len(fetches))), dtype=float)
     members = np.array([[bool(s >> m & 1) for m in range(len(fetches))] for s in range(1 << len(fetches))])
-    told = times_of_sets(members, times, fetches)
-    for own, time in zip(members, told, strict=True):
+    of_sets = times_of_sets(members, times, fetches)
+    for own, time in zip(members, of_sets, strict=True):
         by_fetch = {
             each: [t for t, m, f in zip(times, own, fetches, strict=True) if m and f == each] for each in fetches
         }
@@ -173,7 +173,7 @@ def test_errors_within_a_deadline_come_near_those_of_backward_induction() -> Non
     for seed in range(2):
         rng = np.random.default_rng(seed)
         chances = rng.choice([0.03, 0.3, 0.7, 0.97], (2, 2, 2, 2))
-        tables = []
+        built_from = []
         for _ in range(2):
             values, labels = drawn_cube(chances, 3_000, rng)
             features = [
@@ -182,12 +182,12 @@ def test_errors_within_a_deadline_come_near_those_of_backward_induction() -> Non
             ]
             spec = {"kind": "features", "label": "y", "unit": "ms", "features": features}
             columns = {"y": labels} | {f"f{m}": values[:, m] for m in range(4)}
-            tables.append(dataset_from_columns(FeaturesSpec.model_validate(spec), columns))
-        plan = build(tables[0], GROWN.model_copy(update={"parallel": (("f1", "f2"),)}))
+            built_from.append(dataset_from_columns(FeaturesSpec.model_validate(spec), columns))
+        plan = build(built_from[0], GROWN.model_copy(update={"parallel": (("f1", "f2"),)}))
         for deadline in (2.0, 4.0, 5.0, 7.0):
-            assert isinstance(tables[1], FeatureTable)
+            assert isinstance(built_from[1], FeatureTable)
             least = best(chances, times, together, deadline, (None,) * 4)
-            assert least - 0.025 < 1 - accuracy(plan, tables[1], deadline=deadline) < least + 0.035, deadline
+            assert least - 0.025 < 1 - accuracy(plan, built_from[1], deadline=deadline) < least + 0.035, deadline
 
 
 def test_where_sensors_take_as_long_as_they_cost_a_deadline_is_a_hard_budget() -> None:

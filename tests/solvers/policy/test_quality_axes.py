@@ -45,11 +45,11 @@ def test_each_target_has_the_penalty_that_misses_rows_left_out_the_least(shape: 
     targets = np.column_stack((inputs[:, 0] + 0.1 * rng.normal(size=shape[0]), rng.normal(size=shape[0])))
     off = inputs - inputs.mean(axis=0)
     unit = (np.linalg.svd(off, compute_uv=False) ** 2).mean()
-    for column, found in zip(targets.T, ridge(inputs, targets).T, strict=True):
+    for column, fitted in zip(targets.T, ridge(inputs, targets).T, strict=True):
         models = [Ridge(alpha=strength * unit) for strength in STRENGTHS]
         missed = [((cross_val_predict(m, inputs, column, cv=LeaveOneOut()) - column) ** 2).sum() for m in models]
         oracle = models[int(np.argmin(missed))].fit(inputs, column)
-        assert found == pytest.approx(oracle.coef_, abs=0.02)
+        assert fitted == pytest.approx(oracle.coef_, abs=0.02)
 
 
 def test_what_matters_is_seen_where_other_directions_differ_more() -> None:

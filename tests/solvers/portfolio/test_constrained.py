@@ -47,11 +47,11 @@ def test_small_instances_are_solved_as_by_force(part: int) -> None:
     assert 0.5 < possible / (INSTANCES / PARTS) < 0.95
 
 
-def is_a_smallest_conflict(instance: Instance, found: tuple[Conflict, ...], seed: int) -> None:
+def is_a_smallest_conflict(instance: Instance, conflicts: tuple[Conflict, ...], seed: int) -> None:
     """They cannot hold together, without any one of them they can, and each gives as much as it must."""
-    every = [conflict.constraint for conflict in found]
+    every = [conflict.constraint for conflict in conflicts]
     assert best_by_force(instance.with_constraints(every)) is None, seed
-    for conflict in found:
+    for conflict in conflicts:
         others = [each for each in every if each is not conflict.constraint]
         assert best_by_force(instance.with_constraints(others)) is not None, seed
         assert conflict.give is not None
@@ -109,13 +109,13 @@ def test_what_highs_finds_infeasible_is_told_with_a_smallest_conflict(place: int
     assert best_by_highs(impossible) is None
     with pytest.raises(ConflictingConstraints) as caught:
         solved(impossible, gap=1e-4)
-    found = caught.value.conflicts
-    assert constraints[place] in [conflict.constraint for conflict in found]
-    assert best_by_highs(instance.with_constraints([conflict.constraint for conflict in found])) is None
-    for conflict in found:
+    conflicts = caught.value.conflicts
+    assert constraints[place] in [conflict.constraint for conflict in conflicts]
+    assert best_by_highs(instance.with_constraints([conflict.constraint for conflict in conflicts])) is None
+    for conflict in conflicts:
         assert conflict.give is not None
         bound = conflict.constraint.bound + conflict.constraint.sign * conflict.give * (1 + 1e-6)
-        others = [each.constraint for each in found if each is not conflict]
+        others = [each.constraint for each in conflicts if each is not conflict]
         assert best_by_highs(instance.with_constraints([*others, replace(conflict.constraint, bound=bound)]), 1.0)
 
 
@@ -141,14 +141,14 @@ def test_prices_say_what_one_more_unit_brings() -> None:
     assert (values[1] - values[0]) / (2 * step) == pytest.approx(solution.prices[place], rel=0.05)
 
 
-@pytest.mark.parametrize("apart", [1e3, 1e9, 1e27, 1e60])
+@pytest.mark.parametrize("spread", [1e3, 1e9, 1e27, 1e60])
 @pytest.mark.parametrize("goal", ["cost", "accuracy"])
-def test_costs_that_are_far_apart_are_solved(apart: float, goal: str) -> None:
+def test_costs_that_are_far_apart_are_solved(spread: float, goal: str) -> None:
     """HiGHS takes 1e20 for infinite; what is too much to give is told in the same unit."""
     rng, n = np.random.default_rng(0), 60
     values = np.clip(np.array([0.6, 0.8, 0.9]) + rng.normal(0, 0.1, (n, 3)), 0, 1)
-    costs = np.array([1.0, apart**0.5, apart])
-    floor, most = Constraint(("accuracy",), 1, 0.82 * n, most=False), Constraint(("budget",), 0, 5.5 * apart)
+    costs = np.array([1.0, spread**0.5, spread])
+    floor, most = Constraint(("accuracy",), 1, 0.82 * n, most=False), Constraint(("budget",), 0, 5.5 * spread)
     worths, kept = (np.tile(-costs, (n, 1)), floor) if goal == "cost" else (values, most)
     solution = assign_within(worths, [kept], uses=[costs, values], gap=1e-2, time_limit_s=2.0)
     spent = float(costs[solution.choice].sum())
@@ -158,7 +158,7 @@ def test_costs_that_are_far_apart_are_solved(apart: float, goal: str) -> None:
         assign_within(values, [Constraint(("commitment",), None, n, most=False, classifier=2), most], uses=[costs])
     assert {conflict.constraint.name: conflict.give for conflict in caught.value.conflicts} == {
         ("commitment",): pytest.approx(n - 5),
-        ("budget",): pytest.approx((n - 5.5) * apart, rel=1e-6),
+        ("budget",): pytest.approx((n - 5.5) * spread, rel=1e-6),
     }
 
 

@@ -259,8 +259,8 @@ def test_estimates_of_noise_are_hardly_believed_and_weak_ones_that_tell_are(weak
     for _ in range(60):
         chances = np.array([0.5, 0.6, 0.7]) + 0.15 * rng.choice([-1, 1], (100, 3))
         right = (rng.random((100, 3)) < chances).astype(np.float64)
-        told = chances if weak else right.mean(axis=0)
-        estimates = {kind: np.clip(told + rng.normal(0, 0.1, (100, 3)), 0, 1) for kind in KINDS[:5]}
+        shares = chances if weak else right.mean(axis=0)
+        estimates = {kind: np.clip(shares + rng.normal(0, 0.1, (100, 3)), 0, 1) for kind in KINDS[:5]}
         mixture = Mixture.of(KINDS[:5], estimates, right, dealt(100))
         true = chances if weak else np.tile([0.5, 0.6, 0.7], (100, 1))
         nearer.append(((mixture.means - true) ** 2).mean() - ((mixture.apply(estimates) - true) ** 2).mean())

@@ -166,14 +166,14 @@ def test_a_limit_that_does_not_bind_leaves_the_assignment_as_within_the_budget_a
 
 def test_costs_given_outright_are_those_of_sizes() -> None:
     asked: dict[str, Any] = {"budget": {"per_query": 4}, "classifiers": {"large": {"at_most": 40}}}
-    told = assigned(costs=costs_of(COLUMNS["tokens"]).tolist(), **asked)
-    assert told == assigned(**asked)
+    assignment = assigned(costs=costs_of(COLUMNS["tokens"]).tolist(), **asked)
+    assert assignment == assigned(**asked)
     made = plan()
     within = made.assign(
         made.estimate(VECTORS), request(costs=costs_of(COLUMNS["tokens"]).tolist(), budget={"per_query": 4})
     )
     assert within == made.assign(made.estimate(VECTORS), request(budget={"per_query": 4}))
-    assert estimates(made, {}, request(**asked), told).cost == pytest.approx(told.cost / N)
+    assert estimates(made, {}, request(**asked), assignment).cost == pytest.approx(assignment.cost / N)
 
 
 @cache

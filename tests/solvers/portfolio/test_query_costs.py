@@ -176,7 +176,7 @@ def test_a_batch_within_a_budget_alone_is_told_what_one_more_unit_of_it_brings()
 
 
 @pytest.mark.parametrize(
-    ("sizes", "told"),
+    ("sizes", "message"),
     [
         ([[-1.0]], "sizes.0.0: Input should be greater than or equal to 0"),
         ([-1.0], "sizes.0: Input should be greater than or equal to 0"),
@@ -184,7 +184,7 @@ def test_a_batch_within_a_budget_alone_is_told_what_one_more_unit_of_it_brings()
         ([1e200], "sizes.0: Input should be less than or equal to 1e+100"),
     ],
 )
-def test_a_wrong_size_is_told_once_and_by_what_is_wrong_with_it(sizes: list[Any], told: str) -> None:
+def test_a_wrong_size_is_told_once_and_by_what_is_wrong_with_it(sizes: list[Any], message: str) -> None:
     with pytest.raises(ValidationError) as refused:
         AssignmentRequest.model_validate({"queries": [[0.0]], "budget": {"total": 1.0}, "sizes": sizes})
-    assert str(InvalidRequest.of(refused.value)) == told
+    assert str(InvalidRequest.of(refused.value)) == message

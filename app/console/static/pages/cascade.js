@@ -7,7 +7,7 @@ import { colour, hover, palette } from "../theme.js";
 
 const arrow = (names) => names.join(" → ");
 
-const told = ({ accuracy }) => (accuracy === undefined ? "" : ` ${percent(accuracy)} of answers are right.`);
+const accuracyWords = ({ accuracy }) => (accuracy === undefined ? "" : ` ${percent(accuracy)} of answers are right.`);
 
 /** The cascade as a timeline: each classifier, what it takes, and the share of items that come to it. */
 function timeline({ steps, expected_duration: expected, maximum_duration: most, expected: facts }, unit) {
@@ -17,7 +17,7 @@ function timeline({ steps, expected_duration: expected, maximum_duration: most, 
     return h("div", { class: "bar", "aria-hidden": "true" }, filled);
   };
   return [
-    h("p", {}, `Expected: ${number(expected)} ${unit}; at most ${number(most)} ${unit}.${told(facts)}`),
+    h("p", {}, `Expected: ${number(expected)} ${unit}; at most ${number(most)} ${unit}.${accuracyWords(facts)}`),
     h(
       "ol",
       { class: "timeline" },
