@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.arrays import Bools, Floats, Int64s
+from models.arrays import Bools, Floats, Int32s, Int64s
 
 Accuracy = Callable[[Sequence[int]], Sequence[float]]
 """Tells the accuracies of feature sets, given as masks; raises Exhausted if a budget of trainings is used up."""
@@ -83,7 +83,8 @@ def expand(
     covering: use Property 3.4 too. It claims more than Axiom 2.1 gives: if s dominates several supersets, nothing
     between s and their union is expanded. Two features that are useless alone and perfect together break it.
 
-    O(F · 2^F) time for each of F + 1 layers, O(2^F) memory, beside the trainings.
+    O(F · 2^F) time for each layer that expands sets, at most F + 1, O(2^F) for the others; O(2^F) memory; beside the
+    trainings.
 
     >>> flat = expand(lambda masks: [0.5] * len(masks), 10)
     >>> flat.masks.tolist(), flat.pruned
@@ -129,15 +130,44 @@ class _Side:
     places: Int64s
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ranked:
+    """For every set, (2^F,), the best rank among its expanded subsets, below, and its supersets, above. order: (m,) the
+    expanded sets' places, by rank: by accuracy; of equals the larger set, then the larger mask, comes first."""
+
+    order: Int64s
+    below: Int32s
+    above: Int32s
+
+    @classmethod
+    def of(cls, features: int, masks: Int64s, accuracies: Floats) -> "_Ranked":
+        """Rank sets, and take maxima and minima over the lattice: O(F · 2^F)."""
+        sizes = np.bitwise_count(masks)
+        order = np.lexsort((-masks, -sizes.astype(np.int64), accuracies))
+        ranks = np.arange(len(order), dtype=np.int32)
+        below = np.full(1 << features, -1, dtype=np.int32)
+        above = np.full(1 << features, len(order), dtype=np.int32)
+        below[masks[order]] = ranks
+        above[masks[order]] = ranks
+        for bit in range(features):
+            halves = below.reshape(-1, 2, 1 << bit)
+            np.maximum(halves[:, 1], halves[:, 0], out=halves[:, 1])
+            halves = above.reshape(-1, 2, 1 << bit)
+            np.minimum(halves[:, 0], halves[:, 1], out=halves[:, 0])
+        return cls(order, below, above)
+
+
 @dataclass(slots=True, eq=False)
 class _State:
-    """The expanded sets so far, in the order of expansion, and which masks they are."""
+    """The expanded sets so far, in the order of expansion, which masks they are, and their ranks, until there are more
+    of them: most layers of a search that knows many sets add none."""
 
     features: int
     masks: Int64s
     accuracies: Floats
     demands: Floats
     is_expanded: Bools
+    ranked: _Ranked | None = None
 
     @classmethod
     def start(cls, features: int, known: Expanded | None) -> "_State":
@@ -152,6 +182,7 @@ class _State:
         self.accuracies = np.concatenate((self.accuracies, accuracies))
         self.demands = np.concatenate((self.demands, accuracies))
         self.is_expanded[masks] = True
+        self.ranked = None
 
     def demand(self, places: Int64s, accuracies: Floats) -> None:
         """Raise the demands of sets that stand in for others."""
@@ -163,22 +194,12 @@ class _State:
         Ranks stand for accuracies in the transforms, so that the sets themselves are found with them; among equals the
         smaller set, then the smaller mask. Sets without one get accuracy -∞ below, and +∞ above.
         """
-        sizes = np.bitwise_count(self.masks)
-        order = np.lexsort((-self.masks, -sizes.astype(np.int64), self.accuracies))
-        ranks = np.arange(len(order), dtype=np.int32)
-        below = np.full(1 << self.features, -1, dtype=np.int32)
-        above = np.full(1 << self.features, len(order), dtype=np.int32)
-        below[self.masks[order]] = ranks
-        above[self.masks[order]] = ranks
-        for bit in range(self.features):
-            halves = below.reshape(-1, 2, 1 << bit)
-            np.maximum(halves[:, 1], halves[:, 0], out=halves[:, 1])
-            halves = above.reshape(-1, 2, 1 << bit)
-            np.minimum(halves[:, 0], halves[:, 1], out=halves[:, 0])
-        low, high = below[asked], above[asked]
-        ranked = np.concatenate((self.accuracies[order], [np.inf], [-np.inf]))  # the last is that of rank -1
-        places = np.concatenate((order, [-1, -1]))
-        return _Side(ranked[low], places[low]), _Side(ranked[high], places[high])
+        if self.ranked is None:
+            self.ranked = _Ranked.of(self.features, self.masks, self.accuracies)
+        low, high = self.ranked.below[asked], self.ranked.above[asked]
+        accuracies = np.concatenate((self.accuracies[self.ranked.order], [np.inf], [-np.inf]))  # the last: of rank -1
+        places = np.concatenate((self.ranked.order, [-1, -1]))
+        return _Side(accuracies[low], places[low]), _Side(accuracies[high], places[high])
 
     def covered(self, asked: Int64s, among: Bools, lower: Int64s, margin: tuple[float, float]) -> Bools:
         """Find the sets that Property 3.4 or its mirror skips, and raise demands as if it were true.
