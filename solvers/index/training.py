@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from models import FeatureTable
 from models.arrays import Floats
@@ -29,6 +28,7 @@ from solvers.index.lattice import Exhausted
 from solvers.index.selection_bias import unpacked
 from solvers.learners import archives, estimators, linear
 from solvers.learners.estimators import Folds
+from solvers.parallel import in_parallel
 
 
 @dataclass(slots=True, eq=False)
@@ -152,8 +152,6 @@ class Trainer:
 
     def _results(self, what: str, masks: Sequence[int], work: Any) -> Iterator[tuple[int, bytes, bool]]:
         """Recall, or compute in parallel and remember: sets, results, and whether they were remembered."""
-        import joblib
-
         missing = []
         for mask in masks:
             data = self.run.cache.get(self._key(what, mask))
@@ -161,20 +159,17 @@ class Trainer:
                 missing.append(mask)
             else:
                 yield mask, data, True
-        at_once = max(2 * joblib.effective_n_jobs(), 1)
-        for start in range(0, len(missing), at_once):
+
+        def tell(done: int) -> None:
             if self.seconds_at_most is not None and self.run.elapsed() > self.seconds_at_most:
                 raise Exhausted(f"{self.seconds_at_most:g} seconds are over")
-            chunk = missing[start : start + at_once]
-            self.report(self.done, f"training: {what} of {start + len(chunk)} of {len(missing)} feature sets")
-            table, labels = self.dataset.values, self.dataset.labels
-            jobs = [
-                joblib.delayed(work)(self.classifier, table[:, self.columns_of(mask)], labels, self.folds)
-                for mask in chunk
-            ]
-            for mask, data in zip(chunk, joblib.Parallel()(jobs), strict=True):
-                self.run.cache[self._key(what, mask)] = data
-                yield mask, data, False
+            self.report(self.done, f"training: {what} of {done} of {len(missing)} feature sets")
+
+        table, labels = self.dataset.values, self.dataset.labels
+        jobs = (partial(work, self.classifier, table[:, self.columns_of(mask)], labels, self.folds) for mask in missing)
+        for mask, data in zip(missing, in_parallel(jobs, tell), strict=True):
+            self.run.cache[self._key(what, mask)] = data
+            yield mask, data, False
 
     def _key(self, what: str, mask: int) -> str:
         names = [name for f in members_of(mask) for name in self.dataset.spec.features[f].columns]
@@ -217,11 +212,9 @@ def _source_of(path: str) -> str:
 
 
 def _right(classifier: Any, table: Floats, labels: Any, folds: Folds) -> bytes:
-    with threadpool_limits(1):
-        return np.packbits(estimators.cross_validated(estimators.copied(classifier), table, labels, folds)).tobytes()
+    return np.packbits(estimators.cross_validated(estimators.copied(classifier), table, labels, folds)).tobytes()
 
 
 def _model(modules: Sequence[str], classifier: Any, table: Floats, labels: Any, folds: Folds) -> bytes:
-    with threadpool_limits(1):
-        model = estimators.train_on(estimators.copied(classifier), table, labels)
-        return archives.to_bytes(pickle.loads(pickle.dumps(model)), modules)
+    model = estimators.train_on(estimators.copied(classifier), table, labels)
+    return archives.to_bytes(pickle.loads(pickle.dumps(model)), modules)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from models.arrays import Floats, Int32s, UInt64s
 from models.pipeline import PipelineOptions
 from solvers.learners import archives, linear
 from solvers.learners.estimators import ALLOWED_MODULES, copied, make, refusals, train_on
+from solvers.parallel import in_parallel
 from solvers.pipeline.batch_logistic import fit_sets, probabilities
 
 T = TypeVar("T")
@@ -101,13 +103,13 @@ class Learner:
 
     def _each(self, work: Callable[..., T], masks: UInt64s, table: Floats | None = None) -> list[T]:
         """Do work for each feature set in parallel, given its columns of the training table, and of another one."""
-        import joblib
 
-        jobs = []
-        for own in map(self.columns_of, masks.tolist()):
+        def job(mask: int) -> Callable[[], T]:
+            own = self.columns_of(mask)
             other = () if table is None else (table[:, own],)
-            jobs.append(joblib.delayed(work)(self.classifier, self.table[:, own], self.labels, self.modules, *other))
-        return list(joblib.Parallel()(jobs))
+            return partial(work, self.classifier, self.table[:, own], self.labels, self.modules, *other)
+
+        return list(in_parallel(map(job, masks.tolist())))
 
 
 def _strength(given: Any) -> float:
@@ -125,15 +127,13 @@ def _kept(model: Floats) -> bytes:
 
 
 def _train(classifier: Any, table: Floats, labels: Int32s, modules: Sequence[str]) -> bytes:
-    with threadpool_limits(1):
-        return archives.to_bytes(train_on(copied(classifier), table, labels), modules)
+    return archives.to_bytes(train_on(copied(classifier), table, labels), modules)
 
 
 def _answer(classifier: Any, table: Floats, labels: Int32s, modules: Sequence[str], rows: Floats) -> Answers:
-    with threadpool_limits(1):
-        model = train_on(copied(classifier), table, labels)
-        with refusals():
-            return confident(np.asarray(model.predict_proba(rows)))
+    model = train_on(copied(classifier), table, labels)
+    with refusals():
+        return confident(np.asarray(model.predict_proba(rows)))
 
 
 def predict(kind: str, model: bytes, table: Floats, classes: int, modules: Sequence[str] = ()) -> Floats:

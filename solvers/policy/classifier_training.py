@@ -4,21 +4,19 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from models.policy import Answers, PolicyOptions
+from solvers.parallel import in_parallel
 from solvers.policy.node_classifiers import Member, shares_of, tree_inputs, tree_owners, weigh
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.sensors import with_embedding
 from solvers.statistics import softmax
 from solvers.trees.boosting import Binned, Growth, boost, boost_classes
 from solvers.trees.oblivious_trees import STAGE, Forest
-
-R = TypeVar("R")
 
 RATE, RIDGE = 0.15, 2.0
 """How fast forests of classifiers learn, unless told, and how strongly their small leaves are pulled to 0."""
@@ -78,7 +76,8 @@ def train(
     Gives for each set its K members, and the posteriors (n, C). Equal seeds give equal bits on any number of processes.
     """
     jobs = [partial(_train_set, training, chosen, options, seed) for chosen, seed in zip(sets, seeds, strict=True)]
-    trained = in_parallel(jobs, tell)
+    trained = list(in_parallel(jobs, tell))
+    tell(len(trained))
     return [members for members, _ in trained], [posteriors for _, posteriors in trained]
 
 
@@ -91,7 +90,7 @@ def train_for(
         partial(_train_for, _Seen.of(training, chosen, options.answers), rows, options, seed)
         for chosen, rows, seed in zip(sets, reached, seeds, strict=True)
     ]
-    return in_parallel(jobs, lambda done: None)
+    return list(in_parallel(jobs))
 
 
 def _train_for(seen: "_Seen", rows: Bools, options: PolicyOptions, seed: int) -> tuple[list[Member], Floats]:
@@ -109,23 +108,6 @@ def enough(rows: Bools, folds: Int64s) -> bool:
 
 def _log_loss(posteriors: Floats, labels: Int32s) -> float:
     return float(-np.log(np.maximum(posteriors[np.arange(len(labels)), labels], 1e-12)).sum())
-
-
-def in_parallel(jobs: Sequence[Callable[[], R]], tell: Callable[[int], None]) -> list[R]:
-    """Do jobs where joblib was told to, a few at once, each in one thread; ``tell`` hears how many are done."""
-    import joblib
-
-    at_once, results = max(2 * joblib.effective_n_jobs(), 1), list[R]()
-    for start in range(0, len(jobs), at_once):
-        tell(len(results))
-        results += joblib.Parallel()(joblib.delayed(_alone)(job) for job in jobs[start : start + at_once])
-    tell(len(results))
-    return results
-
-
-def _alone(job: Callable[[], R]) -> R:
-    with threadpool_limits(1):
-        return job()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,8 @@ import numpy as np
 from models import FeatureTable, Trace
 from models.arrays import Bools, Floats, Int16s, Int32s, Int64s
 from models.policy import PolicyOptions
-from solvers.policy.classifier_training import TrainingRows, in_parallel
+from solvers.parallel import in_parallel
+from solvers.policy.classifier_training import TrainingRows
 from solvers.policy.classless import (
     foreseen,
 )
@@ -129,7 +130,8 @@ def learn(task: Task, learner: Learner, tell: Callable[[int], None]) -> LearnedP
     def learn_layer(nodes: Sequence[int], weights: Sequence[Floats]) -> list[Int16s]:
         jobs = [_job(task, learner, node, each) for node, each in zip(nodes, weights, strict=True)]
         before = len(policies)
-        learned = in_parallel(jobs, lambda done: tell(before + done))
+        learned = list(in_parallel(jobs, lambda done: tell(before + done)))
+        tell(before + len(learned))
         policies.update(zip(nodes, learned, strict=True))
         return [each.actions for each in learned]
 
