@@ -166,22 +166,31 @@ class IndexPlan(IndexContents):
             raise InvalidRequest.at(Fault((asked if query.min_accuracy is None else "min_accuracy",), fault))
         look_up = self._look_up
         costs = evaluate(look_up.curves, self.powers, sizes_of(size))
-        left_out = self._mask(query.without, "without")
-        within = (costs <= query.budget) & (self.masks[self.candidates] & left_out == 0)
+        allowed = self.masks[self.candidates] & self._mask(query.without, "without") == 0
+        within = allowed & (costs <= query.budget)
         shown = np.ones(len(costs), dtype=bool)
         wanted = -inf if query.min_accuracy is None else query.min_accuracy
         if query.one_standard_error:
             shown = look_up.accuracies >= self._shown(float(look_up.accuracies[within].max(initial=0.0)))
         fine = np.flatnonzero(within & shown & (self._safe >= wanted))
         if not len(fine):
-            best = f"right {float(self._safe[within].max(initial=0.0)):.4g} of the time, a standard error to spare"
-            said = f"within {query.budget:g} {self.unit} the most accurate feature set is {best}"
-            raise Infeasible(f"{said}; asked is {wanted:g}")
+            raise Infeasible(self._too_little(query, self._safe[within], costs[allowed & (self._safe >= wanted)]))
         orders = -look_up.accuracies[fine], costs[fine]  # the last one orders first
         wants_cheapest = query.min_accuracy is not None or query.one_standard_error
         choice = int(fine[np.lexsort(orders if wants_cheapest else orders[::-1])[0]])
         features, accuracy = self._answers[choice]
         return _decision(features, accuracy, float(costs[choice]), query.method, None)
+
+    def _too_little(self, query: IndexQuery, reached: Floats, costs: Floats) -> str:
+        """Say that no accuracy within the budget, reached (r,), is what was asked for, and, with all its digits, which
+        budget would do: the least of the costs, (c,), of what is as accurate."""
+        best = f"right {float(reached.max(initial=0.0)):.4g} of the time, a standard error to spare"
+        said = f"within {query.budget:g} {self.unit} the most accurate feature set is {best}"
+        if query.one_standard_error or self.fixed_budget is not None:
+            rest = ""
+        else:
+            rest = f", which takes {float(costs.min())!r} {self.unit}" if len(costs) else ", which none reaches"
+        return f"{said}; asked is {query.min_accuracy or 0.0:g}{rest}"
 
     def _shown(self, best: float) -> float:
         """Take a standard error off an accuracy: what is above cannot be told apart from it (Hastie, Tibshirani,
