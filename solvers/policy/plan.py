@@ -22,9 +22,10 @@ from solvers.policy.node_policies import Decisions
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.points import PolicyPoints
 from solvers.policy.promises import check_promises
+from solvers.policy.readings import Readings
 from solvers.policy.regression import least
 from solvers.policy.rollout import Walks, walk
-from solvers.policy.sensors import Sensors, with_embedding
+from solvers.policy.sensors import Sensors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,11 +45,10 @@ class PolicyPlan(PolicyPoints):
     """A decision for every node of the DAG, under each of the trade-offs of the curve."""
 
     _sensors: Sensors = field(init=False, repr=False, metadata={"derived": True})
+    _readings: Readings = field(init=False, repr=False, metadata={"derived": True})
     _classifiers: Classifiers = field(init=False, repr=False, metadata={"derived": True})
     _decisions: Decisions = field(init=False, repr=False, metadata={"derived": True})
     _in_groups: bool = field(init=False, repr=False, metadata={"derived": True})
-    _confident: Bools = field(init=False, repr=False, metadata={"derived": True})
-    """(D,) which columns are confidences."""
 
     def __post_init__(self) -> None:
         self.check()
@@ -84,6 +84,7 @@ class PolicyPlan(PolicyPoints):
         derived = {
             "_limits": ItemLimits.of(self),
             "_sensors": sensors,
+            "_readings": Readings.of(sensors, self.knots),
             "_graph": graph,
             "_classifiers": classifiers,
             "_decisions": decisions,
@@ -92,9 +93,7 @@ class PolicyPlan(PolicyPoints):
             self.members[graph.actions_of(node)].sum(axis=1) - self.members[node].sum() for node in range(len(graph))
         ]
         in_groups = bool(np.any(np.concatenate(steps) > 1))
-        with_label = np.isin(self.owners, self.owners[self.labelled])
-        confident = self.owners < len(self.sensors) if self.classless else with_label & ~self.labelled
-        complete(self, {**derived, "_in_groups": in_groups, "_confident": confident})
+        complete(self, {**derived, "_in_groups": in_groups})
 
     @property
     def dimensions(self) -> int:
@@ -114,7 +113,7 @@ class PolicyPlan(PolicyPoints):
         they cannot have told, or for an embedding that is missing or of another length; Infeasible, with the numbers,
         where something has to answer and nothing is within the budget.
         """
-        cells, known = self._read(query)
+        cells, known = self._readings.of_query(query)
         draw = ItemDraw.of(query.item, self.weights.shape[1])
         point = self._point(self.mixture(query), draw, query)
         rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
@@ -137,7 +136,7 @@ class PolicyPlan(PolicyPoints):
 
         Raises InvalidRequest where it would be that of a sensor and none is known.
         """
-        cells, known = self._read(query)
+        cells, known = self._readings.of_query(query)
         rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
         if self.classless and not known.any():
             raise InvalidRequest.at(Fault(("acquired",), "is empty: there is no answer to take"))
@@ -146,15 +145,7 @@ class PolicyPlan(PolicyPoints):
 
     def check_told(self, acquired: Mapping[str, Any]) -> None:
         """Raise InvalidRequest for what sensors cannot have told."""
-        cells, known = self._sensors.read(acquired)
-        self._refuse_other_scale(cells, known, "acquired")
-
-    def _read(self, query: PolicyQuery) -> tuple[Floats, Bools]:
-        """Read what is known of an item: cells (D,), and which sensors told, (M,)."""
-        cells, known = self._sensors.read(query.acquired)
-        self._refuse_other_scale(cells, known, "acquired")
-        self._sensors.embed(query.embedding, cells)
-        return cells, known
+        self._readings.of_some(acquired)
 
     def is_labelled(self, sensor: str) -> bool:
         """Tell whether a sensor is a classifier, which answers a label; raises ValueError for what is no sensor."""
@@ -322,35 +313,10 @@ class PolicyPlan(PolicyPoints):
 
         Raises InvalidRequest for an item that lacks a sensor or holds what the sensor cannot have told.
         """
-        cells = np.stack([self._complete(at, item) for at, item in enumerate(items)])
+        cells = np.stack([self._readings.of_all(at, item) for at, item in enumerate(items)])
         names = [str(at) if item.item is None else item.item for at, item in enumerate(items)]
         ran = self.run(cells, names, target)
         return Rollouts(items=tuple(self._told(names, ran)), mean_cost=float(ran.costs.mean()))
-
-    def _refuse_other_scale(self, cells: Floats, known: Bools, where: str) -> None:
-        """Refuse confidences of classifiers, cells (D,), that can be none of those the dataset had: it had them from 0
-        to 1 and they are beyond, or they are farther from its range than that is wide."""
-        faults = []
-        for column in np.flatnonzero(self._confident & with_embedding(known)[self.owners]).tolist():
-            low, high = float(self.knots[column, 0]), float(self.knots[column, -1])
-            least, most = (0.0, 1.0) if low >= 0 and high <= 1 else (2 * low - high, 2 * high - low)
-            if not least <= cells[column] <= most:
-                fault = f"has the confidence {cells[column]:g}, the dataset's were from {low:g} to {high:g}"
-                faults.append(Fault((where, self.sensors[int(self.owners[column])]), fault))
-        if faults:
-            raise InvalidRequest.at(*faults)
-
-    def _complete(self, at: int, item: RolloutItem) -> Floats:
-        try:
-            cells, known = self._sensors.read(item.sensors, "sensors")
-            self._refuse_other_scale(cells, known, "sensors")
-            self._sensors.embed(item.embedding, cells)
-        except InvalidRequest as error:
-            raise InvalidRequest.at(*(Fault(("items", at, *fault.loc), fault.msg) for fault in error.faults)) from error
-        if not known.all():
-            lacking = self.sensors[int(np.flatnonzero(~known)[0])]
-            raise InvalidRequest.at(Fault(("items", at, "sensors"), f"lack {lacking!r}: a rollout needs all of them"))
-        return cells
 
     def _told(self, names: Sequence[str], ran: Ran) -> Iterable[Rollout]:
         for at, name in enumerate(names):

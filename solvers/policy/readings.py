@@ -1,0 +1,72 @@
+"""What callers tell of items, read and held against what the dataset had."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from models import Fault, InvalidRequest
+from models.arrays import Bools, Floats
+from models.policy import PolicyQuery
+from models.policy_curves import RolloutItem
+from solvers.policy.sensors import Sensors, with_embedding
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Readings:
+    """Reads items' sensors. knots: (D, k) values of each column in the dataset, from the least to the largest;
+    confident: (D,) which columns are confidences of classifiers."""
+
+    sensors: Sensors
+    knots: Floats
+    confident: Bools
+
+    @classmethod
+    def of(cls, sensors: Sensors, knots: Floats) -> "Readings":
+        """Tell which columns are confidences."""
+        owners, labelled = sensors.owners, sensors.labelled
+        if sensors.classless:
+            return cls(sensors, knots, owners < len(sensors.names))
+        return cls(sensors, knots, np.isin(owners, owners[labelled]) & ~labelled)
+
+    def of_some(self, acquired: Mapping[str, Any], where: str = "acquired") -> tuple[Floats, Bools]:
+        """Read what some sensors told: (D,) cells, and which of them did, (M,).
+
+        Raises InvalidRequest for sensors that are not known here, and what they cannot have told.
+        """
+        cells, known = self.sensors.read(acquired, where)
+        self._refuse_other_scale(cells, known, where)
+        return cells, known
+
+    def of_query(self, query: PolicyQuery) -> tuple[Floats, Bools]:
+        """Read what is known of an item, its embedding too: as ``of_some``."""
+        cells, known = self.of_some(query.acquired)
+        self.sensors.embed(query.embedding, cells)
+        return cells, known
+
+    def of_all(self, at: int, item: RolloutItem) -> Floats:
+        """Read a complete item, the one at a place in its list: (D,). Raises InvalidRequest, with that place."""
+        try:
+            cells, known = self.of_some(item.sensors, "sensors")
+            self.sensors.embed(item.embedding, cells)
+        except InvalidRequest as error:
+            raise InvalidRequest.at(*(Fault(("items", at, *fault.loc), fault.msg) for fault in error.faults)) from error
+        if not known.all():
+            lacking = self.sensors.names[int(np.flatnonzero(~known)[0])]
+            raise InvalidRequest.at(Fault(("items", at, "sensors"), f"lack {lacking!r}: a rollout needs all of them"))
+        return cells
+
+    def _refuse_other_scale(self, cells: Floats, known: Bools, where: str) -> None:
+        """Refuse confidences of classifiers, cells (D,), that can be none of those the dataset had: it had them from 0
+        to 1 and they are beyond, or they are farther from its range than that is wide."""
+        faults = []
+        for column in np.flatnonzero(self.confident & with_embedding(known)[self.sensors.owners]).tolist():
+            low, high = float(self.knots[column, 0]), float(self.knots[column, -1])
+            least, most = (0.0, 1.0) if low >= 0 and high <= 1 else (2 * low - high, 2 * high - low)
+            if not least <= cells[column] <= most:
+                sensor = self.sensors.names[int(self.sensors.owners[column])]
+                fault = f"has the confidence {cells[column]:g}, the dataset's were from {low:g} to {high:g}"
+                faults.append(Fault((where, sensor), fault))
+        if faults:
+            raise InvalidRequest.at(*faults)
