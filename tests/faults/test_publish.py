@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from hashlib import sha256
 from itertools import count
 from multiprocessing import get_context
@@ -18,6 +19,7 @@ from app.store.artifacts import Artifacts
 from app.store.client import Store
 from models.errors import StoreUnavailable
 from tests.support.invariants import assert_whole
+from tests.support.servers import wait_for
 from tests.support.stored import artifact
 from tests.support.stores import Proxy, StoreProcess
 
@@ -98,6 +100,16 @@ def publish_on(url: str, first: int, begin: Connection) -> None:
         artifacts.publish(artifact(seed=seed), created_at=now())
 
 
+def active(store: Store) -> int:
+    """Tell which version is active."""
+    return Artifacts(store).pointers()["cascade", "plan"][0]
+
+
+def published_since(store: Store, before: int) -> bool:
+    """Tell whether a version after this one is active."""
+    return active(store) > before
+
+
 def test_a_publisher_that_is_killed_at_any_moment_leaves_whole_versions(fresh: StoreProcess) -> None:
     store, draw, fork = Store(fresh.url), random.Random(0), get_context("fork")
     Artifacts(store).publish(artifact(), created_at=now())
@@ -110,12 +122,14 @@ def test_a_publisher_that_is_killed_at_any_moment_leaves_whole_versions(fresh: S
         publisher.start()
     with reading(fresh):
         for publisher, (ours, _) in zip(publishers, pipes, strict=True):
+            before = active(store)
             ours.send("begin")
-            time.sleep(draw.uniform(0.02, 0.15))
+            wait_for(partial(published_since, store, before), 10)  # on a busy machine it may take its time to begin
+            time.sleep(draw.uniform(0.0, 0.15))
             publisher.kill()
             publisher.join()
             assert_whole(fresh.client)
-    before = Artifacts(store).pointers()["cascade", "plan"][0]
+    before = active(store)
     assert before > len(publishers)
     assert Artifacts(store).publish(artifact(seed=1), created_at=now()).version == before + 1
     store.close()
