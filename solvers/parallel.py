@@ -1,38 +1,51 @@
 """Jobs side by side where joblib was told to, each in one thread."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack
 from itertools import islice
 from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
 
 R = TypeVar("R")
+Tell = Callable[[int], None]
 
 
-def _nobody(done: int) -> None:
-    """Hear nothing."""
+def in_parallel(jobs: Iterable[Callable[[], R]], tell: Tell | None = None) -> Iterator[R]:
+    """Do jobs, and give what they return, in their order; a job is made when its turn comes.
 
-
-def in_parallel(jobs: Iterable[Callable[[], R]], tell: Callable[[int], None] = _nobody) -> Iterator[R]:
-    """Do jobs, a few at once, and give what they return, in their order.
-
-    tell: hears before every few how many are done, and may raise what ends them. Threads of libraries are limited once
-    for all jobs where these follow each other: to look for the libraries takes milliseconds, as do many jobs.
+    tell: hears, before a job or a few of them begin, how many are done, and may raise what ends them.
     """
     import joblib
 
-    side_by_side, left, done = joblib.effective_n_jobs(None), iter(jobs), 0
-    with nullcontext() if side_by_side > 1 else threadpool_limits(1):
+    side_by_side = joblib.effective_n_jobs(None)
+    if side_by_side == 1:
+        yield from _one_after_another(jobs, tell or _nobody)
+    elif tell is None:
+        yield from joblib.Parallel()(joblib.delayed(_in_one_thread)(job) for job in jobs)
+    else:
+        left, done = iter(jobs), 0
         while some := list(islice(left, 2 * side_by_side)):
             tell(done)
-            if side_by_side > 1:
-                yield from joblib.Parallel()(joblib.delayed(_in_one_thread)(job) for job in some)
-            else:
-                yield from (job() for job in some)
+            yield from joblib.Parallel()(joblib.delayed(_in_one_thread)(job) for job in some)
             done += len(some)
+
+
+def _one_after_another(jobs: Iterable[Callable[[], R]], tell: Tell) -> Iterator[R]:
+    """Limit threads for the first job, which may load libraries, and then once for all others: to look for libraries
+    takes milliseconds, as many a job does."""
+    with ExitStack() as stack:
+        for place, job in enumerate(jobs):
+            tell(place)
+            if place == 1:
+                stack.enter_context(threadpool_limits(1))
+            yield job() if place else _in_one_thread(job)
 
 
 def _in_one_thread(job: Callable[[], R]) -> R:
     with threadpool_limits(1):
         return job()
+
+
+def _nobody(done: int) -> None:
+    """Hear nothing."""

@@ -11,7 +11,7 @@ import orjson
 from pydantic import BaseModel, SecretStr
 
 from app.cli.key_values import read_query
-from app.store.table_types import CSV_TYPES, JSON_LINES_TYPES, PARQUET_TYPES
+from app.store.table_types import CSV_TYPES, JSON_LINES_TYPES, PARQUET
 from models import ArtifactRecord, Build, BuildRequest
 from models.advice import Advice, AdviceRequest
 from models.batch import Batch
@@ -54,7 +54,7 @@ class HttpService:
         """Upload a table, whose name says what it is."""
         from app.http.batch_bodies import NPY  # FastAPI, and the readers of tables, which only this needs
 
-        kinds = {".parquet": PARQUET_TYPES[0], ".jsonl": JSON_LINES_TYPES[0], ".ndjson": JSON_LINES_TYPES[0]}
+        kinds = {".parquet": PARQUET, ".jsonl": JSON_LINES_TYPES[0], ".ndjson": JSON_LINES_TYPES[0]}
         kind = kinds.get(Path(table.name.removesuffix(".gz")).suffix, CSV_TYPES[0])
         with ExitStack() as stack:
             files = {"table": (table.name, stack.enter_context(table.open("rb")), kind)}
@@ -199,7 +199,7 @@ class HttpService:
 
     def add_batch(self, spec: dict[str, Any], file: Path) -> Batch:
         """Queue a file of items."""
-        kind = PARQUET_TYPES[0] if file.suffix.lower() == ".parquet" else JSON_LINES_TYPES[0]
+        kind = PARQUET if file.suffix.lower() == ".parquet" else JSON_LINES_TYPES[0]
         with file.open("rb") as opened:
             files = {"spec": (None, orjson.dumps(spec)), "file": (file.name, opened, kind)}
             return self._model(Batch, "POST", "/v1/batches", files=files)
@@ -219,7 +219,7 @@ class HttpService:
 
     def batch_output(self, batch_id: str, *, as_parquet: bool) -> bytes:
         """Give the answers of a batch, JSON Lines or Parquet."""
-        headers = {"Accept": PARQUET_TYPES[0]} if as_parquet else {}
+        headers = {"Accept": PARQUET} if as_parquet else {}
         return self._ask("GET", f"{_at('batches', batch_id)}/output", headers=headers).content
 
     def _all(self, path: str, **given: str) -> Iterator[Any]:

@@ -19,7 +19,7 @@ from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
 from app.routes.runs import tools_of
 from app.running.batches import FILE, facts_of_batch, read_items, read_spec, refuse_unless_runnable
 from app.store.repositories import Repositories
-from app.store.table_types import JSON_LINES_TYPES, PARQUET_TYPES, UNTOLD_TYPES
+from app.store.table_types import JSON_LINES_TYPES, PARQUET, PARQUET_TYPES, UNTOLD_TYPES
 from models import Fault, InvalidRequest
 from models.batch import Batch, BatchSpec
 from models.errors import UnsupportedMediaType
@@ -57,7 +57,7 @@ _UPLOAD: dict[str, Any] = {
                 "example": {"spec": {"solver": "cascade", "name": "digits"}, "file": "(file)"},
                 "encoding": {
                     "spec": {"contentType": "application/json"},
-                    "file": {"contentType": f"{JSON_LINES_TYPES[0]}, {PARQUET_TYPES[0]}"},
+                    "file": {"contentType": f"{JSON_LINES_TYPES[0]}, {PARQUET}"},
                 },
             }
         },
@@ -124,7 +124,7 @@ def cancel(batch_id: BatchId, context: InContext) -> Batch:
         200: {
             "content": {
                 JSON_LINES_TYPES[0]: {"schema": {"type": "string"}},
-                PARQUET_TYPES[0]: {"schema": {"type": "string", "format": "binary"}},
+                PARQUET: {"schema": {"type": "string", "format": "binary"}},
             },
             "description": "JSON Lines: of each item that was run its place in the file (`index`, from 0) and the "
             "reply of a run, or why there is none; or, where Accept asks for it, Parquet with a row for each",
@@ -204,5 +204,5 @@ def _file(form: FormData) -> UploadFile:
         raise InvalidRequest.at(Fault((FILE,), "is missing" if value is None else "must be sent as a file"))
     kind = (value.content_type or "").partition(";")[0].strip().lower()
     if kind not in (*JSON_LINES_TYPES, *PARQUET_TYPES, *UNTOLD_TYPES):
-        raise UnsupportedMediaType(f"the file is {kind}, must be {JSON_LINES_TYPES[0]} or {PARQUET_TYPES[0]}")
+        raise UnsupportedMediaType(f"the file is {kind}, must be {JSON_LINES_TYPES[0]} or {PARQUET}")
     return value

@@ -18,7 +18,7 @@ from app.routes.entity_tags import IfMatch, IfNoneMatch, etag, refuse_changed
 from app.routes.forms import read_form, room_on_disk
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
 from app.store.table_heads import head_of
-from app.store.table_types import CSV_TYPES, JSON_LINES_TYPES, PARQUET_TYPES
+from app.store.table_types import CSV_TYPES, JSON_LINES_TYPES, PARQUET, PARQUET_TYPES
 from app.store.uploads import parse_spec, read_dataset
 from models import Fault, InvalidRequest
 from models.dataset_profile import FeaturesProfileReply, ProfileReply, TraceProfile, TraceProfileReply
@@ -185,7 +185,7 @@ def delete(name: PathName, context: InContext, if_match: IfMatch = None) -> Resp
             "description": "the table itself; of a CSV, or of JSON Lines, its first lines are enough",
             "content": {
                 kind: {"schema": {"type": "string", "format": "binary"}, "example": "(file)"}
-                for kind in (CSV_TYPES[0], JSON_LINES_TYPES[0], PARQUET_TYPES[0])
+                for kind in (CSV_TYPES[0], JSON_LINES_TYPES[0], PARQUET)
             },
         }
     },

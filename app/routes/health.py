@@ -66,8 +66,8 @@ async def ready(context: InContext, response: Response) -> Readiness:
     elif context.seen.refusal is not None:
         problems.append(f"{context.seen.refusal}; {_MEANWHILE}")
     elif not context.seen.workers:
-        embedded = context.settings.redis_url is None
-        wait = "the one beside this server has started" if embedded else "`parsimony worker` is started"
+        own_worker = context.settings.redis_url is None
+        wait = "the one beside this server has started" if own_worker else "`parsimony worker` is started"
         problems.append(f"no build worker is running; builds wait until {wait}")
     problems += [f"endpoint {name!r} fails and is left out" for name in sorted(context.caller.open_circuits())]
     if context.seen.demo is not None and context.seen.demo.state == "failed":

@@ -150,12 +150,12 @@ def as_csv(reply: bytes) -> bytes:
 
 def as_parquet(reply: bytes) -> bytes:
     """Write the assignments of a reply as Parquet; all else of it goes into the metadata."""
-    assigned = orjson.loads(reply)
-    classifiers = pa.array(assigned.pop("assignments"), pa.string()).dictionary_encode()
+    facts = orjson.loads(reply)
+    classifiers = pa.array(facts.pop("assignments"), pa.string()).dictionary_encode()
     queries = pa.array(np.arange(1, len(classifiers) + 1))
     table = pa.table({"query": queries, "classifier": classifiers})
     out = io.BytesIO()
-    pa.parquet.write_table(table.replace_schema_metadata({METADATA: orjson.dumps(assigned)}), out)
+    pa.parquet.write_table(table.replace_schema_metadata({METADATA: orjson.dumps(facts)}), out)
     return out.getvalue()
 
 

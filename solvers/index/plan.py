@@ -69,7 +69,8 @@ class IndexPlan(IndexContents):
 
     def decide(self, query: IndexQuery) -> IndexDecision:
         """Answer with the feature set for an item of this size within this budget; the empty one always is. With
-        ``min_accuracy`` the cheapest that reaches it; raises Infeasible, with the best there is, if none does.
+        ``min_accuracy`` the cheapest that reaches it; raises Infeasible, with the best there is and the budget that
+        would do, if none does, and where every set within the budget has a feature that ``without`` leaves out.
 
         O(log b + log c) for b breakpoints and skylines of c sets; O(c) for sizes of several dimensions, and O(c t) for
         ``naive``. Raises InvalidRequest if size or budget are not what the plan was built for.
@@ -182,15 +183,17 @@ class IndexPlan(IndexContents):
         return _decision(features, accuracy, float(costs[choice]), query.method, None)
 
     def _too_little(self, query: IndexQuery, reached: Floats, costs: Floats) -> str:
-        """Say that no accuracy within the budget, reached (r,), is what was asked for, and, with all its digits, which
-        budget would do: the least of the costs, (c,), of what is as accurate."""
+        """Say that no accuracy within the budget, reached (r,), is what was asked for, and which budget would do: the
+        least of the costs, (c,), of what is as accurate. Nothing of it is said where other sets might do for less."""
+        if query.min_accuracy is None:
+            return f"no feature set within {_digits(query.budget)} {self.unit} is without {', '.join(query.without)}"
         best = f"right {float(reached.max(initial=0.0)):.4g} of the time, a standard error to spare"
-        said = f"within {query.budget:g} {self.unit} the most accurate feature set is {best}"
-        if query.one_standard_error or self.fixed_budget is not None:
-            rest = ""
-        else:
-            rest = f", which takes {float(costs.min())!r} {self.unit}" if len(costs) else ", which none reaches"
-        return f"{said}; asked is {query.min_accuracy or 0.0:g}{rest}"
+        said = f"within {_digits(query.budget)} {self.unit} the most accurate feature set is {best}"
+        said = f"{said}; asked is {query.min_accuracy:g}"
+        if query.one_standard_error or query.without or self.fixed_budget is not None:
+            return said
+        enough = f"which takes {_digits(float(costs.min()))} {self.unit}" if len(costs) else "which none reaches"
+        return f"{said}, {enough}"
 
     def _shown(self, best: float) -> float:
         """Take a standard error off an accuracy: what is above cannot be told apart from it (Hastie, Tibshirani,
@@ -332,6 +335,11 @@ class IndexPlan(IndexContents):
         prefixes = np.cumsum(bits, axis=1)
         accuracies = self.accuracies[np.searchsorted(self.masks, prefixes)]
         return Sequences.of(costs, self.lambdas, self.orders.astype(np.int64), accuracies, self.median_size)
+
+
+def _digits(number: float) -> str:
+    """Write a number with all its digits: that is what may be asked for."""
+    return repr(number).removesuffix(".0")
 
 
 _FIELDS = set(IndexDecision.model_fields)

@@ -170,6 +170,8 @@ class Trainer:
         for mask, data in zip(missing, in_parallel(jobs, tell), strict=True):
             self.run.cache[self._key(what, mask)] = data
             yield mask, data, False
+        if missing:
+            self.report(self.done, f"training: {what} of {len(missing)} of {len(missing)} feature sets")
 
     def _key(self, what: str, mask: int) -> str:
         names = [name for f in members_of(mask) for name in self.dataset.spec.features[f].columns]

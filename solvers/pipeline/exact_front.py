@@ -44,13 +44,13 @@ def frontier(
     ([1.0], [1.0], [2.0], [[0, 1]])
     """
     n = _features(costs)
-    masks = [_checked(name, table, n) for name, table in (("confident", confident), ("correct", correct))]
-    if masks[0].shape != masks[1].shape:
+    by_set = [_checked(name, table, n) for name, table in (("confident", confident), ("correct", correct))]
+    if by_set[0].shape != by_set[1].shape:
         raise InvalidRequest.at(
-            Fault(("correct",), f"has {masks[1].shape[1]} rows, confident has {masks[0].shape[1]}: must be as many")
+            Fault(("correct",), f"has {by_set[1].shape[1]} rows, confident has {by_set[0].shape[1]}: must be as many")
         )
-    packed = pack(masks[0]), pack(masks[0] & masks[1])
-    return frontier_of_words(*packed, masks[0].shape[1], costs, max_stages, progress=progress)
+    packed = pack(by_set[0]), pack(by_set[0] & by_set[1])
+    return frontier_of_words(*packed, by_set[0].shape[1], costs, max_stages, progress=progress)
 
 
 def frontier_of_words(

@@ -198,7 +198,7 @@ class _Grower:
         steers, to one that takes less long, and at first to the one that tells most, whatever it costs."""
         kind = ways.reached.kind
         behind, looks_far = kind in (STEERING, STEERED), not ways.chosen or kind == STEERING
-        otherwise = THRIFTY if kind == THRIFTY else PARTED
+        own_kind = THRIFTY if kind == THRIFTY else PARTED
         looked_at = open_sensors & (looks_far | (mine.rates >= np.sort(mine.rates)[-min(NEAR, len(mine.rates))]))
         ahead, steering = with_next(self.scales, looked_at, slopes, part, self.rng)
         best = ahead.best if ahead.rates.max() > FORESIGHT * ahead.rates[mine.best] else mine.best
@@ -209,7 +209,7 @@ class _Grower:
             most = int(np.where(steers, steering.rates, -np.inf).argmax())
             ways.lead(most, part, STEERING, float(steering.gains[most]))
         if gain > LEAST_GAIN and not (may_steer and behind):
-            ways.lead(best, part, STEERED if behind else otherwise, gain)
+            ways.lead(best, part, STEERED if behind else own_kind, gain)
         if behind:
             return
         fast = int(np.where(self.waits < self.waits[best], mine.gains, -np.inf).argmax())
@@ -218,7 +218,7 @@ class _Grower:
         others += [telling] if telling not in (best, mine.best, fast) else []
         for other in others:
             if mine.gains[other] > LEAST_GAIN:
-                ways.lead(other, part, otherwise, float(mine.gains[other]))
+                ways.lead(other, part, own_kind, float(mine.gains[other]))
 
     def _cheaper(
         self, open_sensors: Bools, own: Worth, slopes: Slopes, rows: Int64s, *, looks_far: bool

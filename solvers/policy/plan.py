@@ -259,9 +259,9 @@ class PolicyPlan(PolicyPoints):
         judged = self._classifiers.answers(node, rows, inputs)
         best, sure = (each[0] for each in self._answered(judged, known))
         loss, tradeoff = max(0.0, 1.0 - float(sure)), self._tradeoff(point)
-        qualities_of_all, ignored = judged[0].tolist(), self._ignored(node, known)
+        scores, ignored = judged[0].tolist(), self._ignored(node, known)
         if self.classless:
-            qualities = {self.sensors[m]: qualities_of_all[m] for m in np.flatnonzero(known).tolist()}
+            qualities = {self.sensors[m]: scores[m] for m in np.flatnonzero(known).tolist()}
             return AnswerDecision(
                 answer=self.sensors[best],
                 quality=float(sure),
@@ -272,7 +272,7 @@ class PolicyPlan(PolicyPoints):
             )
         return ClassifyDecision(
             label=self.classes[best],
-            probabilities=dict(zip(self.classes, qualities_of_all, strict=False)),
+            probabilities=dict(zip(self.classes, scores, strict=False)),
             expected_loss=loss,
             tradeoff=tradeoff,
             ignored=ignored,

@@ -46,9 +46,21 @@ MOST_WEIGHT = 1e9
 
 def check_promises(plan: PolicyContents) -> None:
     """Raise InvalidRequest if a plan's arrays do not fit each other."""
-    of_sensors = (_dimensions, _encoding, _embedding, _sensors, _answers)
-    for group in (*of_sensors, _graph, _classifiers, _forests, _tournaments, _curve, _hard, _timed):
-        # Each group relies on those before it.
+    groups = (
+        _dimensions,
+        _encoding,
+        _embedding,
+        _sensors,
+        _answers,
+        _graph,
+        _classifiers,
+        _forests,
+        _tournaments,
+        _curve,
+        _hard,
+        _timed,
+    )
+    for group in groups:  # each relies on those before it
         broken = [promise for promise, kept in group(plan).items() if not kept]
         if broken:
             raise InvalidRequest(f"this is no policy plan: it lacks {', '.join(broken)}")

@@ -40,13 +40,19 @@ class Readings:
         return cells, known
 
     def of_query(self, query: PolicyQuery) -> tuple[Floats, Bools]:
-        """Read what is known of an item, its embedding too: as ``of_some``."""
+        """Read what is known of an item, (D,), its embedding too, and which sensors told, (M,).
+
+        Raises InvalidRequest as ``of_some`` does, and for an embedding that is missing or of another length.
+        """
         cells, known = self.of_some(query.acquired)
         self.sensors.embed(query.embedding, cells)
         return cells, known
 
     def of_all(self, at: int, item: RolloutItem) -> Floats:
-        """Read a complete item, the one at a place in its list: (D,). Raises InvalidRequest, with that place."""
+        """Read a complete item, the one at a place in its list: (D,).
+
+        Raises InvalidRequest, with that place, as ``of_query`` does, and for a sensor that is missing.
+        """
         try:
             cells, known = self.of_some(item.sensors, "sensors")
             self.sensors.embed(item.embedding, cells)

@@ -177,8 +177,8 @@ def _uses(batch: Batch, name: str, resource: Resource) -> Floats:
 def uses_of(
     classifiers: Sequence[str], uses: Mapping[str, Floats], given: Mapping[str, float] | None, place: tuple[str, ...]
 ) -> Floats:
-    """Give what queries use of a resource with each classifier, (m,), as given or else as told, (m,) or (n, m), by its
-    name, the last of its place; raises InvalidRequest."""
+    """Give what queries use of a resource with each classifier, (m,), as given, or as the trace had it, (m,) or (n, m),
+    by the resource's name, the last of its place; raises InvalidRequest."""
     if given is None:
         if place[-1] not in uses:
             known = f"the trace told of {', '.join(uses) or 'none'}"
@@ -259,8 +259,8 @@ def total_of(budget: Budget, n: int, dearest: float) -> float:
 def _conflicting(constraint: Constraint, give: float | None, n: int, counts: Int64s) -> ConflictingLimit:
     """Tell a limit that cannot be kept; floors, which the programme adds up, as shares, as they were asked."""
     of = 1 if constraint.use != VALUE else n if constraint.group is None else max(int(counts[constraint.group]), 1)
-    give_in_unit = None if give is None else give / of
-    return ConflictingLimit(_name(constraint), constraint.bound / of, constraint.most, give_in_unit)
+    give_as_asked = None if give is None else give / of
+    return ConflictingLimit(_name(constraint), constraint.bound / of, constraint.most, give_as_asked)
 
 
 def _name(constraint: Constraint) -> str:

@@ -1,5 +1,8 @@
 """Jobs side by side: in order, each in one thread, told of and ended between a few of them."""
 
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from functools import partial
 from operator import itemgetter
 
@@ -10,39 +13,57 @@ from threadpoolctl import threadpool_info
 
 from solvers.parallel import in_parallel
 
+side_by_side = pytest.mark.parametrize("side_by_side", [1, 2])
+
 
 def threads() -> set[int]:
+    """Tell how many threads libraries take."""
     np.ones((2, 2)) @ np.ones((2, 2))
     return set(map(itemgetter("num_threads"), threadpool_info()))
 
 
-@pytest.mark.parametrize("side_by_side", [1, 2])
+@side_by_side
 def test_results_come_in_order_and_each_job_has_one_thread(side_by_side: int) -> None:
     before, heard = threads(), list[int]()
-    with joblib.parallel_config(backend="threading", n_jobs=side_by_side):
-        assert list(in_parallel((partial(pow, place, 2) for place in range(7)), heard.append)) == [
-            place**2 for place in range(7)
-        ]
-        assert list(in_parallel([threads])) == [{1}]
-    assert heard == list(range(0, 7, 2 * side_by_side))
+    with joblib.parallel_config(backend="multiprocessing", n_jobs=side_by_side):
+        for tell in (heard.append, None):
+            assert list(in_parallel((partial(pow, place, 2) for place in range(7)), tell)) == [
+                place**2 for place in range(7)
+            ]
+        assert list(in_parallel([threads] * 3)) == [{1}] * 3
+        assert list(in_parallel([])) == []
+    assert heard == (list(range(7)) if side_by_side == 1 else [0, 4])
     assert threads() == before
-    assert list(in_parallel([])) == []
 
 
-@pytest.mark.parametrize("side_by_side", [1, 2])
+def test_libraries_that_the_first_job_loads_have_one_thread_from_the_second_job_on() -> None:
+    script = """
+from threadpoolctl import threadpool_info
+from solvers.parallel import in_parallel
+def job():
+    import sklearn.ensemble
+    return {each["num_threads"] for each in threadpool_info()}
+first, *others = in_parallel([job] * 3)
+assert others == [{1}] * 2, others
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@side_by_side
 def test_who_hears_ends_what_has_not_begun_and_keeps_what_was_done(side_by_side: int) -> None:
     """What a cancelled build has trained is in its cache."""
-    begun, kept = list[int](), list[int]()
+    made, kept = list[int](), list[int]()
 
-    def job(place: int) -> int:
-        begun.append(place)
-        return place
+    def jobs() -> Iterator[Callable[[], int]]:
+        for place in range(99):
+            made.append(place)
+            yield partial(abs, place)
 
     def tell(done: int) -> None:
         if done >= 4:
             raise InterruptedError
 
-    with joblib.parallel_config(backend="threading", n_jobs=side_by_side), pytest.raises(InterruptedError):
-        kept.extend(in_parallel((partial(job, place) for place in range(9)), tell))
-    assert sorted(begun) == [0, 1, 2, 3]
-    assert kept in ([], [0, 1, 2, 3])
+    with joblib.parallel_config(backend="multiprocessing", n_jobs=side_by_side), pytest.raises(InterruptedError):
+        kept.extend(in_parallel(jobs(), tell))
+    assert kept == [0, 1, 2, 3]
+    assert len(made) <= 8

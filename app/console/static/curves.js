@@ -66,7 +66,7 @@ function placeIn({ xaxis, yaxis }) {
   return ({ cost, accuracy }) => [share(across(cost), xaxis.range), share(accuracy, yaxis.range)];
 }
 
-/** Pick the alternatives that are named in the chart: those worth taking that stand in it, farFrom from each other. */
+/** Pick the alternatives that are named in the chart: those worth taking that stand in it, apart from each other. */
 function labelled(alternatives, take, axes) {
   const place = placeIn(axes);
   const inside = (one) => place(one).every((share, at) => share >= LOWEST[at] && share <= 1);

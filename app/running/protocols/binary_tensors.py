@@ -52,8 +52,8 @@ def elements(datatype: str, data: bytes) -> list[Any]:
     numbers = np.frombuffer(data, dtype)
     if not np.isfinite(numbers).all():
         raise WrongShape(f"{int((~np.isfinite(numbers)).sum())} of {len(numbers)} elements are no finite numbers")
-    elements: list[Any] = numbers.tolist()
-    return elements
+    listed: list[Any] = numbers.tolist()
+    return listed
 
 
 def elements_as_bytes(datatype: str, values: Sequence[Any]) -> bytes:

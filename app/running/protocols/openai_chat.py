@@ -121,9 +121,9 @@ def read(endpoint: ChatEndpoint, reply: Any) -> Said:
     text = part_of(choice, "/message/content")
     if not isinstance(text, str):
         raise WrongShape("the answer is no text")
-    answer, confidence = read_label(endpoint.answer, text)
+    label, confidence = read_label(endpoint.answer, text)
     sure = _mean_probability(choice) if confidence is None else confidence
-    return replace(usage_of(reply), label=answer, confidence=sure, text=text)
+    return replace(usage_of(reply), label=label, confidence=sure, text=text)
 
 
 def usage_of(reply: Any) -> Said:

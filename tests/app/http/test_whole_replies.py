@@ -31,8 +31,8 @@ def test_what_is_long_arrives_whole_and_in_order() -> None:
     with serving(answer) as port, socket.create_connection(("127.0.0.1", port), timeout=20) as raw:
         raw.sendall(GET % b"/parts")
         raw.sendall(GET % b"/close")
-        head, _, body = rest(raw).partition(b"\r\n\r\n")
+        head, _, rest_of_replies = rest(raw).partition(b"\r\n\r\n")
         assert b"content-length: 2000000" in head
-        assert body[:2_000_000] == bytes(2_000_000)
-        assert body[2_000_000:].startswith(b"HTTP/1.1 200 OK\r\n")
-        assert body.endswith(b"connection: close\r\n\r\nwhole")
+        assert rest_of_replies[:2_000_000] == bytes(2_000_000)
+        assert rest_of_replies[2_000_000:].startswith(b"HTTP/1.1 200 OK\r\n")
+        assert rest_of_replies.endswith(b"connection: close\r\n\r\nwhole")

@@ -64,16 +64,16 @@ def test_a_dataset_takes_the_place_of_an_older_one_and_of_its_bytes(repos: Repos
 
 def test_a_dataset_whose_place_may_not_be_taken_stays(repos: Repositories) -> None:
     """What allows is told of the one that is there, in the transaction that would replace it."""
-    old, replaced = stored.put_trace(repos, seed=0), list[str | None]()
+    old, asked_of = stored.put_trace(repos, seed=0), list[str | None]()
 
     def allow(sha256: str | None) -> None:
-        replaced.append(sha256)
+        asked_of.append(sha256)
         raise Changed("not that one")
 
     for name in ("trace", "new"):
         with pytest.raises(Changed, match="not that one"):
             repos.datasets.put(name, stored.trace(seed=1), created_at=now(), allow=allow)
-    assert replaced == [old.sha256, None]
+    assert asked_of == [old.sha256, None]
     assert repos.datasets.infos() == [old]
     assert blobs(repos) == 1
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models import InvalidRequest
+from models.cost import CostFunction
 from models.errors import Infeasible
 from models.index import IndexDecision, IndexOptions, IndexQuery
 from solvers.index import IndexPlan
@@ -81,6 +82,22 @@ def test_with_an_accuracy_to_reach_it_is_the_cheapest_on_the_skyline_that_does(
     decision = plan.decide(query)
     assert (decision.cost, decision.accuracy) == (enough[0].cost, enough[0].accuracy)
     assert plan.decide(query.model_copy(update={"method": "naive"})).features == decision.features
+
+
+def test_a_refusal_says_of_budgets_only_what_is_so() -> None:
+    """A free feature is in every candidate, so that sets without it are none, and nothing is known of their budgets."""
+    costs = Costs.of([CostFunction.constant(cost) for cost in (0.0, 1.0, 2.5, 3.25)])
+    plan = plan_without_models(lambda masks: [0.5 + 0.1 * mask.bit_count() for mask in masks], costs).plan
+    reach = IndexQuery(budget=2.5, min_accuracy=0.8)
+    says = {
+        reach: "^within 2.5 unit the most accurate .*; asked is 0.8, which takes 3.5 unit$",
+        reach.model_copy(update={"min_accuracy": 0.95}): "; asked is 0.95, which none reaches$",
+        reach.model_copy(update={"without": ("f0",)}): "; asked is 0.8$",
+        IndexQuery(budget=9.0, without=("f0",)): "^no feature set within 9 unit is without f0$",
+    }
+    for query, said in says.items():
+        with pytest.raises(Infeasible, match=said):
+            plan.decide(query)
 
 
 def test_an_accuracy_to_reach_is_for_items_of_which_nothing_is_computed() -> None:

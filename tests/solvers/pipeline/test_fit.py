@@ -300,12 +300,12 @@ def test_what_is_told_of_limits_that_nothing_keeps_is_possible_and_helps() -> No
     with pytest.raises(Infeasible, match=r"accuracy is at most 0, coverage is at most 0$") as refusal:
         never.decide(PipelineQuery(min_accuracy=0.5))
     assert "-" not in str(refusal.value)
-    summaries = {
+    plans = {
         "evolution.removal": build(wide(), confidence_threshold=0.6).plan,
         "search: auto": build(wide(), at_the_end="answer", search="exact").plan,
         "": build(wide(), at_the_end="answer").plan,
     }
-    for hint, plan in summaries.items():
+    for hint, plan in plans.items():
         with pytest.raises(Infeasible) as refused:
             plan.decide(PipelineQuery(max_cost=0.001))
         assert hint in str(refused.value)

@@ -74,13 +74,13 @@ def test_gains_are_those_of_newton_steps_on_the_other_half() -> None:
     scales, slopes = scored(table)
     every, opened = np.arange(60), np.array([True, True, False, True])
     parts = rng.integers(3, size=60).astype(np.uint8)
-    curves = gains_of_parts(scales, opened, slopes, every, parts)
-    for end, (below, beyond) in enumerate(curves):
+    sides = gains_of_parts(scales, opened, slopes, every, parts)
+    for end, (below, beyond) in enumerate(sides):
         for column in (0, 1, 3):
             assert below.gains[column] == pytest.approx(crossed(scales, slopes, column, parts <= end))
             assert beyond.gains[column] == pytest.approx(crossed(scales, slopes, column, parts > end))
         assert below.gains[2] == -np.inf
-    assert curves[-1][0].gains == pytest.approx(alone(scales, opened, slopes, every).gains)
+    assert sides[-1][0].gains == pytest.approx(alone(scales, opened, slopes, every).gains)
 
 
 @pytest.mark.kernel

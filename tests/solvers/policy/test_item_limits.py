@@ -173,7 +173,7 @@ def test_errors_within_a_deadline_come_near_those_of_backward_induction() -> Non
     for seed in range(2):
         rng = np.random.default_rng(seed)
         chances = rng.choice([0.03, 0.3, 0.7, 0.97], (2, 2, 2, 2))
-        built_from = []
+        datasets = []
         for _ in range(2):
             values, labels = drawn_cube(chances, 3_000, rng)
             features = [
@@ -182,12 +182,12 @@ def test_errors_within_a_deadline_come_near_those_of_backward_induction() -> Non
             ]
             spec = {"kind": "features", "label": "y", "unit": "ms", "features": features}
             columns = {"y": labels} | {f"f{m}": values[:, m] for m in range(4)}
-            built_from.append(dataset_from_columns(FeaturesSpec.model_validate(spec), columns))
-        plan = build(built_from[0], GROWN.model_copy(update={"parallel": (("f1", "f2"),)}))
+            datasets.append(dataset_from_columns(FeaturesSpec.model_validate(spec), columns))
+        plan = build(datasets[0], GROWN.model_copy(update={"parallel": (("f1", "f2"),)}))
         for deadline in (2.0, 4.0, 5.0, 7.0):
-            assert isinstance(built_from[1], FeatureTable)
+            assert isinstance(datasets[1], FeatureTable)
             least = best(chances, times, together, deadline, (None,) * 4)
-            assert least - 0.025 < 1 - accuracy(plan, built_from[1], deadline=deadline) < least + 0.035, deadline
+            assert least - 0.025 < 1 - accuracy(plan, datasets[1], deadline=deadline) < least + 0.035, deadline
 
 
 def test_where_sensors_take_as_long_as_they_cost_a_deadline_is_a_hard_budget() -> None:
