@@ -112,7 +112,7 @@ def panels(record: ArtifactRecord, *heights: float) -> tuple[Figure, list[Axes]]
 def draw_worth(axes: Axes, worth: Worth, unit: str) -> None:
     """Draw the simple alternatives by name, and the plan among them, on rows that had no part in choosing it."""
     every = drawn_alternatives(worth)
-    names = apart([one.name for one in every], [shown(one.name) for one in every])
+    names = distinct_names([one.name for one in every], [shown(one.name) for one in every])
     for place, (one, name) in enumerate(zip(every, names, strict=True)):
         axes.plot(one.cost, one.accuracy, "X", color=colour(place), markersize=7, label=name)
     axes.plot(worth.cost, worth.accuracy, "o", color="black", markersize=8, label=shown(worth.decision))
@@ -148,13 +148,13 @@ def shown(name: str) -> str:
     return f" {cut}" if cut.startswith("_") else cut
 
 
-def apart(names: Sequence[str], shortened: Sequence[str]) -> list[str]:
+def distinct_names(names: Sequence[str], shortened: Sequence[str]) -> list[str]:
     """Let shortened names that stand in one legend differ: where several are equal the ends of the names are kept, too,
     and what is equal then has a number.
 
-    >>> apart(["x" * 40 + "-near", "x" * 40 + "-far", "y"], ["xx…", "xx…", "y"])
+    >>> distinct_names(["x" * 40 + "-near", "x" * 40 + "-far", "y"], ["xx…", "xx…", "y"])
     ['xxxxxxxxxxxxx…xxxxxxxxx-near', 'xxxxxxxxxxxxx…xxxxxxxxxx-far', 'y']
-    >>> apart(["x" * 40 + "a" + "x" * 40, "x" * 90], ["xx…", "xx…"])
+    >>> distinct_names(["x" * 40 + "a" + "x" * 40, "x" * 90], ["xx…", "xx…"])
     ['xxxxxxxxxxxxx…xxxxxxxxxxxxxx', 'xxxxxxxxxxxxx…xxxxxxxxxx (2)']
     """
     count = Counter(shortened)

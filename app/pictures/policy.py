@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from app.pictures.canvas import COLOURS, QUIET, apart, colour, listed, logarithmic, panels, percents
+from app.pictures.canvas import COLOURS, QUIET, colour, distinct_names, listed, logarithmic, panels, percents
 from app.serving.catalog import Live
 from models.policy import PolicyTarget
 from models.policy_curves import PolicyPoint, Traffic, TrafficEdge
@@ -104,7 +104,7 @@ def _colours(edges: Sequence[TrafficEdge]) -> dict[tuple[str, ...], str]:
 
 
 def _explain(axes: Axes, colours: dict[tuple[str, ...], str]) -> None:
-    labels = apart([", ".join(names) for names in colours], [listed(names, "") for names in colours])
+    labels = distinct_names([", ".join(names) for names in colours], [listed(names, "") for names in colours])
     tints = zip(labels, colours.values(), strict=True)
     steps = [Line2D([], [], color=tint, linewidth=3, label=label) for label, tint in tints]
     dots = [

@@ -38,7 +38,7 @@ from solvers.policy.curve import Measured, choosing_rows, reached
 from solvers.policy.fixed_points import FixedPoints
 from solvers.policy.fixed_ways import best_within, chosen_by, log_losses_of, with_fixed_ways
 from solvers.policy.graph import Graph
-from solvers.policy.hard_budgets import BUDGETS, DEADLINES, ROUNDING, apart, limits_of
+from solvers.policy.hard_budgets import BUDGETS, DEADLINES, ROUNDING, distinct, limits_of
 from solvers.policy.learning import LearnedPolicies, Learner, Prices, Task, learn
 from solvers.policy.losses import Losses
 from solvers.policy.piecewise_basis import Basis
@@ -178,7 +178,7 @@ def _limits(training: TrainingRows, states: States, set_costs: Floats, set_times
     def with_firsts(sets: Floats, counts: tuple[int, int]) -> Floats:
         """Have what answers alone among them, so that the best within each limit is learned for."""
         limits = limits_of(sets, counts, every)
-        return apart(np.concatenate([limits, sets[firsts]])) if len(limits) else limits
+        return distinct(np.concatenate([limits, sets[firsts]])) if len(limits) else limits
 
     return with_firsts(set_costs, BUDGETS), np.empty(0) if is_one else with_firsts(set_times, DEADLINES)
 

@@ -25,7 +25,7 @@ def limits_of(sets: Floats, counts: tuple[int, int], best: Int64s) -> Floats:
     >>> limits_of(np.arange(7.0), (1, 2), np.array([4])).tolist()
     [1.0, 4.0]
     """
-    limits, first = apart(sets), _spread(apart(sets[best]), counts)
+    limits, first = distinct(sets), _spread(distinct(sets[best]), counts)
     if len(limits) <= counts[1]:
         return limits
     others = np.setdiff1d(_spread(limits, counts), first)
@@ -42,10 +42,10 @@ def _spread(limits: Floats, counts: tuple[int, int]) -> Floats:
     return np.union1d(limits[:small], limits[places])
 
 
-def apart(sets: Floats) -> Floats:
+def distinct(sets: Floats) -> Floats:
     """List what differs by more than rounding, rising, without 0.
 
-    >>> apart(np.array([3.0, 0.0, 1.0, 1.0 + 1e-15])).tolist()
+    >>> distinct(np.array([3.0, 0.0, 1.0, 1.0 + 1e-15])).tolist()
     [1.0, 3.0]
     """
     limits = np.unique(sets)

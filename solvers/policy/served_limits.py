@@ -16,7 +16,7 @@ import numpy as np
 
 from models.arrays import Floats, Int16s, Int32s, Int64s, Singles
 from solvers.policy.graph import Graph
-from solvers.policy.hard_budgets import ROUNDING, apart, beyond
+from solvers.policy.hard_budgets import ROUNDING, beyond, distinct
 from solvers.policy.regression import least
 from solvers.policy.rollout import walk
 from solvers.statistics import standard_error_of_mean
@@ -111,7 +111,7 @@ def serve(judged: Judged, amounts: Floats, learned: Floats, said: Floats, first:
 
 def _limits_of(amounts: Floats, learned: Floats) -> list[float]:
     """List the limits at which one more set can be had, from the first learned for on, and those learned for."""
-    limits = apart(np.concatenate([amounts[amounts >= learned[0]], learned]))
+    limits = distinct(np.concatenate([amounts[amounts >= learned[0]], learned]))
     if len(limits) > MOST_LIMITS:
         far = np.geomspace(limits[0], limits[-1], MOST_LIMITS - len(learned))
         limits = np.union1d(learned, limits[np.unique(np.abs(limits[:, None] - far).argmin(axis=0))])

@@ -160,7 +160,7 @@ def test_a_table_of_no_items_is_refused_where_it_is_none(server: Server, table: 
 def test_metrics_count_batches_their_items_and_what_these_cost(server: Server) -> None:
     ended(server, queued(server, images(4) + '\n{"item": "none"}', "cascade"))
 
-    def told() -> dict[str, float]:
+    def in_metrics() -> dict[str, float]:
         lines = [line for line in server.client.get("/metrics").text.splitlines() if line.startswith("parsimony_batch")]
         return {name: round(float(value), 6) for name, value in (line.rsplit(" ", 1) for line in lines)}
 
@@ -179,10 +179,10 @@ def test_metrics_count_batches_their_items_and_what_these_cost(server: Server) -
 
     assert counted()['parsimony_batch_items{outcome="done"}'] >= 4
 
-    def is_told() -> bool:
-        return told() == counted()
+    def are_counted() -> bool:
+        return in_metrics() == counted()
 
-    wait_for(is_told, 20, lambda: f"{told()}\n{counted()}")
+    wait_for(are_counted, 20, lambda: f"{in_metrics()}\n{counted()}")
 
 
 @pytest.mark.browser

@@ -24,7 +24,7 @@ GROUPS = 64
 
 
 @njit(nogil=True, inline="always")
-def apart(a: Any, b: Any) -> Any:
+def gap(a: Any, b: Any) -> Any:
     """Give the difference of two codes."""
     return np.uint16(max(a, b) - min(a, b))
 
@@ -40,7 +40,7 @@ def compare(bounds: UInt16s, codes: UInt16s, query: UInt16s, rows: Int64s, start
         for t in range(len(bounds)):
             bounds[t] = max(
                 bounds[t],
-                apart(row_a[t], at_a), apart(row_b[t], at_b), apart(row_c[t], at_c), apart(row_d[t], at_d),
+                gap(row_a[t], at_a), gap(row_b[t], at_b), gap(row_c[t], at_c), gap(row_d[t], at_d),
             )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from app.pictures import draw, save
-from app.pictures.canvas import LEAST_SPAN, OWN_FONT, apart, families, percents, shown
+from app.pictures.canvas import LEAST_SPAN, OWN_FONT, distinct_names, families, percents, shown
 from app.pictures.index import MOST_NAMED
 from app.serving.answers import expected_of
 from app.serving.catalog import Live
@@ -244,10 +244,10 @@ def test_whether_every_letter_has_a_font_is_known(tmp_path: Path) -> None:
 
 def test_equal_beginnings_are_told_apart_in_a_legend() -> None:
     names = [f"one classifier on a very long name of a sensor + {last}" for last in ("near", "far", "wide", "near")]
-    labels = apart(names, [shown(name) for name in names])
+    labels = distinct_names(names, [shown(name) for name in names])
     assert len(set(labels)) == len(names)
     assert all(len(label) <= len(shown(names[0])) for label in labels)
-    assert apart(["fast", "strong"], ["fast", "strong"]) == ["fast", "strong"]
+    assert distinct_names(["fast", "strong"], ["fast", "strong"]) == ["fast", "strong"]
 
 
 def test_the_legend_of_a_cascade_does_not_cover_its_title(tmp_path: Path) -> None:
