@@ -31,6 +31,15 @@ def part_of(progress: Progress, start: int, end: int, total: int) -> Progress:
     return lambda done, of, message: progress(start + (end - start) * done // max(of, 1), total, message)
 
 
+def number(value: float) -> str:
+    """Write a number for people, with all its digits.
+
+    >>> number(10.0), number(12.3)
+    ('10', '12.3')
+    """
+    return repr(float(value)).removesuffix(".0")
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """What a fit may use of the world: whom to tell its progress, the time it has taken, and a memory.

@@ -14,7 +14,7 @@ Tell = Callable[[int], None]
 def in_parallel(jobs: Iterable[Callable[[], R]], tell: Tell | None = None) -> Iterator[R]:
     """Do jobs, and give what they return, in their order; a job is made when its turn comes.
 
-    tell: hears, before a job or a few of them begin, how many are done, and may raise what ends them.
+    tell: hears how many are done, before a job or a few of them begin and in the end, and may raise what ends them.
     """
     import joblib
 
@@ -29,17 +29,21 @@ def in_parallel(jobs: Iterable[Callable[[], R]], tell: Tell | None = None) -> It
             tell(done)
             yield from joblib.Parallel()(joblib.delayed(_in_one_thread)(job) for job in some)
             done += len(some)
+        tell(done)
 
 
 def _one_after_another(jobs: Iterable[Callable[[], R]], tell: Tell) -> Iterator[R]:
     """Limit threads for the first job, which may load libraries, and then once for all others: to look for libraries
     takes milliseconds, as many a job does."""
+    done = 0
     with ExitStack() as stack:
-        for place, job in enumerate(jobs):
-            tell(place)
-            if place == 1:
+        for job in jobs:
+            tell(done)
+            if done == 1:
                 stack.enter_context(threadpool_limits(1))
-            yield job() if place else _in_one_thread(job)
+            yield job() if done else _in_one_thread(job)
+            done += 1
+    tell(done)
 
 
 def _in_one_thread(job: Callable[[], R]) -> R:

@@ -21,11 +21,10 @@ from models.cascade import (
     FrontierPoint,
 )
 from models.errors import Infeasible
-from solvers.base import complete, refuse_unknown
+from solvers.base import complete, number, refuse_unknown
 from solvers.cascade.contents import CascadeContents
 from solvers.cascade.continuation import Continuations
 from solvers.cascade.frontier.choice import Choice, Chosen
-from solvers.cascade.solve import number
 from solvers.statistics import normal_interval
 
 

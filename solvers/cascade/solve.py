@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from models import Fault, InvalidRequest
 from models.cascade import Algorithm, CascadeDecision, Classifier, Discarded, SolveDependence
 from models.errors import Infeasible
+from solvers.base import number
 from solvers.cascade.groups.search import solve_groups
 from solvers.cascade.power_order import power_frontier, power_order
 from solvers.cascade.problem import TIE, Front, Problem, Solution, best_within
@@ -90,15 +91,6 @@ def solve(
         lower_bound=best.solution.expected if optimal else lower_bound,
         discarded=_discarded(classifiers, best, answers, deadline),
     )
-
-
-def number(value: float) -> str:
-    """Write a number for people.
-
-    >>> number(10.0), number(12.3)
-    ('10', '12.3')
-    """
-    return repr(float(value)).removesuffix(".0")
 
 
 def discard_reason(classifier: Classifier, last: Classifier, deadline: float | None) -> str | None:

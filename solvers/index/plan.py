@@ -13,7 +13,7 @@ from models import Fault, FeatureTable, InvalidRequest
 from models.arrays import Floats, Int64s
 from models.errors import Infeasible
 from models.index import IndexDecision, IndexQuery, Method, SkylineItem, sizes_of
-from solvers.base import complete, in_this_process
+from solvers.base import complete, in_this_process, number
 from solvers.index.contents import IndexContents
 from solvers.index.continuation import Continuation
 from solvers.index.costs import Costs, evaluate, members_of
@@ -186,13 +186,13 @@ class IndexPlan(IndexContents):
         """Say that no accuracy within the budget, reached (r,), is what was asked for, and which budget would do: the
         least of the costs, (c,), of what is as accurate. Nothing of it is said where other sets might do for less."""
         if query.min_accuracy is None:
-            return f"no feature set within {_digits(query.budget)} {self.unit} is without {', '.join(query.without)}"
+            return f"no feature set within {number(query.budget)} {self.unit} is without {', '.join(query.without)}"
         best = f"right {float(reached.max(initial=0.0)):.4g} of the time, a standard error to spare"
-        said = f"within {_digits(query.budget)} {self.unit} the most accurate feature set is {best}"
+        said = f"within {number(query.budget)} {self.unit} the most accurate feature set is {best}"
         said = f"{said}; asked is {query.min_accuracy:g}"
         if query.one_standard_error or query.without or self.fixed_budget is not None:
             return said
-        enough = f"which takes {_digits(float(costs.min()))} {self.unit}" if len(costs) else "which none reaches"
+        enough = f"which takes {number(costs.min())} {self.unit}" if len(costs) else "which none reaches"
         return f"{said}, {enough}"
 
     def _shown(self, best: float) -> float:
@@ -335,11 +335,6 @@ class IndexPlan(IndexContents):
         prefixes = np.cumsum(bits, axis=1)
         accuracies = self.accuracies[np.searchsorted(self.masks, prefixes)]
         return Sequences.of(costs, self.lambdas, self.orders.astype(np.int64), accuracies, self.median_size)
-
-
-def _digits(number: float) -> str:
-    """Write a number with all its digits: that is what may be asked for."""
-    return repr(number).removesuffix(".0")
 
 
 _FIELDS = set(IndexDecision.model_fields)

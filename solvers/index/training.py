@@ -159,9 +159,12 @@ class Trainer:
                 missing.append(mask)
             else:
                 yield mask, data, True
+        if not missing:
+            return
 
         def tell(done: int) -> None:
-            if self.seconds_at_most is not None and self.run.elapsed() > self.seconds_at_most:
+            is_over = self.seconds_at_most is not None and self.run.elapsed() > self.seconds_at_most
+            if is_over and done < len(missing):
                 raise Exhausted(f"{self.seconds_at_most:g} seconds are over")
             self.report(self.done, f"training: {what} of {done} of {len(missing)} feature sets")
 
@@ -170,8 +173,6 @@ class Trainer:
         for mask, data in zip(missing, in_parallel(jobs, tell), strict=True):
             self.run.cache[self._key(what, mask)] = data
             yield mask, data, False
-        if missing:
-            self.report(self.done, f"training: {what} of {len(missing)} of {len(missing)} feature sets")
 
     def _key(self, what: str, mask: int) -> str:
         names = [name for f in members_of(mask) for name in self.dataset.spec.features[f].columns]

@@ -77,7 +77,6 @@ def train(
     """
     jobs = [partial(_train_set, training, chosen, options, seed) for chosen, seed in zip(sets, seeds, strict=True)]
     trained = list(in_parallel(jobs, tell))
-    tell(len(trained))
     return [members for members, _ in trained], [posteriors for _, posteriors in trained]
 
 

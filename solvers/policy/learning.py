@@ -131,7 +131,6 @@ def learn(task: Task, learner: Learner, tell: Callable[[int], None]) -> LearnedP
         jobs = [_job(task, learner, node, each) for node, each in zip(nodes, weights, strict=True)]
         before = len(policies)
         learned = list(in_parallel(jobs, lambda done: tell(before + done)))
-        tell(before + len(learned))
         policies.update(zip(nodes, learned, strict=True))
         return [each.actions for each in learned]
 

@@ -9,9 +9,9 @@ from models import InvalidRequest
 from models.arrays import Bools, Floats, Int64s
 from models.cascade import CascadeQuery
 from models.errors import Infeasible
+from solvers.base import number
 from solvers.budget_mixture import Mixture, lot_of, lower_hull
 from solvers.cascade.frontier.contents import FrontierContents
-from solvers.cascade.solve import number
 
 
 @dataclass(frozen=True, slots=True)
