@@ -1,5 +1,6 @@
 """Jobs side by side: in order, each in one thread, told of and ended between a few of them."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -46,7 +47,8 @@ def job():
 first, *others = in_parallel([job] * 3)
 assert others == [{1}] * 2, others
 """
-    subprocess.run([sys.executable, "-c", script], check=True)
+    several = os.environ | {"OMP_NUM_THREADS": "2"}  # make test gives each of its processes a single one
+    subprocess.run([sys.executable, "-c", script], check=True, env=several)
 
 
 @side_by_side
