@@ -203,6 +203,7 @@ def test_several_embeddings_are_put_into_the_order_of_their_texts() -> None:
         ([{"index": 0, "embedding": [1.0]}] * 2, "places"),
         ([{"index": -1, "embedding": [1.0]}, {"index": 1, "embedding": [1.0]}], "places"),
         ([{"index": True, "embedding": [1.0]}, {"index": 0, "embedding": [1.0]}], "places"),
+        ([{"index": 0, "embedding": [1.0]}, {"index": 2, "embedding": [1.0]}], "places"),
         ([{"embedding": [1.0]}, {"embedding": [1.0, 2.0]}], "different lengths"),
         ([{"embedding": [1.0]}, "no object"], "there is no /embedding"),
         ([{"embedding": [1.0]}, {"embedding": [None]}], "it is null"),

@@ -1,0 +1,36 @@
+"""Times that a spec tells of classifiers or features: all or none, in a unit of time."""
+
+import pytest
+
+from models.units import refuse_other_times
+
+
+@pytest.mark.parametrize(
+    ("times", "unit", "time_unit"),
+    [
+        ({"a": None, "b": None}, "USD", None),
+        ({"a": 1.0, "b": 0.0}, "ms", None),
+        ({"a": 1.0, "b": 2.0}, "USD", "s"),
+        ({}, "USD", None),
+    ],
+)
+def test_times_of_all_or_of_none_are_taken(times: dict[str, float | None], unit: str, time_unit: str | None) -> None:
+    refuse_other_times(times, unit, time_unit)
+
+
+@pytest.mark.parametrize(
+    ("times", "unit", "time_unit", "said"),
+    [
+        ({"a": 1.0, "b": None}, "ms", None, "'a' tells a time and 'b' none: all need one, or none"),
+        ({"a": None, "b": 0.0}, "USD", "s", "'b' tells a time and 'a' none"),
+        ({"a": None}, "ms", "s", "time_unit is 's', and no time is told"),
+        ({}, "ms", "s", "time_unit is 's', and no time is told"),
+        ({"a": 1.0}, "ms", "USD", "time_unit is 'USD', which is no unit of time"),
+        ({"a": 1.0}, "USD", None, "'a' tells a time, and the unit, 'USD', is none of time: give time_unit"),
+    ],
+)
+def test_times_that_say_too_little_are_refused(
+    times: dict[str, float | None], unit: str, time_unit: str | None, said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        refuse_other_times(times, unit, time_unit)
