@@ -6,9 +6,9 @@ import logging
 import multiprocessing
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from importlib.metadata import version
 from typing import TypedDict
 
@@ -153,8 +153,9 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
             catalog = Catalog(looking.artifacts)
             chores = Chores(looking, catalog, metrics)
             thread = CatalogThread(catalog, looking.store, chores=chores.run, revive=repos.revive, note=chores.note)
-            thread.start()
-            await asyncio.to_thread(thread.looked.wait, FIRST_LOOK_S)  # so that what is asked first is answered
+            with _to_stay():
+                thread.start()
+                await asyncio.to_thread(thread.looked.wait, FIRST_LOOK_S)  # so that what is asked first is answered
             look_ups_first()
             solving = ThreadPoolExecutor(SOLVERS_AT_ONCE, thread_name_prefix="solving", initializer=give_way)
             sandbox = Sandbox(settings.solve_timeout_s, imports=("skops.io",))
@@ -175,8 +176,6 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
                     leaving,
                 )
                 leaving.answer_on_when_told()
-                gc.collect()
-                gc.freeze()  # what is loaded stays: no look-up waits while all of it is gone through again
                 yield {"context": context}
             finally:
                 await caller.close()
@@ -186,3 +185,19 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
                 await asyncio.to_thread(thread.stop)
 
     return lifespan
+
+
+@contextmanager
+def _to_stay() -> Iterator[None]:
+    """Collect no garbage while what stays is made, nor look for any in it ever after.
+
+    While ten thousand plans are loaded all of them would be gone through again and again, for a fifth of the time;
+    later a look-up would wait for it.
+    """
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        gc.enable()

@@ -32,6 +32,7 @@ _UNREADABLE = (ValueError, TypeError, LookupError, SyntaxError, RecursionError, 
 _NPY_START = 10
 """Where the text of a header begins; its length stands before it."""
 _SHORT_HEADER = 256
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
 T = TypeVar("T")
 
 
@@ -246,4 +247,4 @@ def _plain(value: Any) -> Any:
 
 
 def _json(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode()
+    return _ENCODER.encode(value).encode()

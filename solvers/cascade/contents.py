@@ -72,30 +72,30 @@ class CascadeContents(FrontierContents):
         ends = self.offsets
         promises = {
             "different names": len(set(self.names)) == n,
-            "thresholds that can be reached": not bool(np.any(np.isinf(self.thresholds))),
+            "thresholds that can be reached": not bool(np.isinf(self.thresholds).any()),
             "times and thresholds for each name": {self.thresholds.shape, self.execution_times.shape} == {(n,)}
             and self.worst_case_times.shape == (n,),
             "accuracies from 0 to 1 of all steps or none": self.accuracies.shape in ((0,), (k,))
-            and bool(np.all((self.accuracies >= 0) & (self.accuracies <= 1))),
+            and bool(((self.accuracies >= 0) & (self.accuracies <= 1)).all()),
             "measured durations of all steps or none": self.durations.shape == self.duration_errors.shape
             and self.durations.shape in ((0,), (k,))
-            and all(bool(np.all(np.isfinite(e) & (e >= 0))) for e in (self.durations, self.duration_errors)),
+            and all(bool((np.isfinite(e) & (e >= 0)).all()) for e in (self.durations, self.duration_errors)),
             "at least one step": k > 0 and self.maximum_durations.shape == self.expected_durations.shape == (k,),
-            "increasing maximum durations": bool(np.all(np.diff(self.maximum_durations) > 0)),
+            "increasing maximum durations": bool((self.maximum_durations[1:] > self.maximum_durations[:-1]).all()),
             "finite times": all(
-                bool(np.all(np.isfinite(times)))
+                bool(np.isfinite(times).all())
                 for times in (self.execution_times, self.worst_case_times, self.maximum_durations, self.reaching)
             )
-            and bool(np.all(np.isfinite(self.expected_durations))),
-            f"at most {MOST_CALLS} calls a step": bool(np.all(np.diff(ends) <= MOST_CALLS)),
+            and bool(np.isfinite(self.expected_durations).all()),
+            f"at most {MOST_CALLS} calls a step": bool((ends[1:] - ends[:-1] <= MOST_CALLS).all()),
             "offsets that cut the members into steps": ends.shape == (k + 1,)
             and ends.dtype == np.int64
             and int(ends[0]) == 0
             and int(ends[-1]) == calls
-            and bool(np.all(np.diff(ends) > 0)),
+            and bool((ends[1:] > ends[:-1]).all()),
             "members that are names": self.members.dtype == np.int32
             and self.members.shape == self.reaching.shape == (calls,)
-            and bool(np.all((self.members >= 0) & (self.members < n))),
+            and bool(((self.members >= 0) & (self.members < n)).all()),
         }
         broken = [promise for promise, kept in promises.items() if not kept]
         if broken:

@@ -70,18 +70,18 @@ class FrontierContents:
             "different names": len(set(self.point_names)) == n,
             "times of each name": all(each.shape == (n,) for each in of_classifiers) and _amounts(*of_classifiers),
             "figures of each point": all(each.shape == (p,) for each in of_points) and _amounts(*of_points),
-            "accuracies from 0 to 1": bool(np.all((self.point_accuracies <= 1) & (self.point_learned_accuracies <= 1))),
+            "accuracies from 0 to 1": bool(((self.point_accuracies <= 1) & (self.point_learned_accuracies <= 1)).all()),
             f"at most {MOST_POINTS} points": p <= MOST_POINTS,
             "offsets that cut the members into points": ends.shape == (p + 1,)
             and ends.dtype == np.int64
             and int(ends[0]) == 0
             and int(ends[-1]) == r
-            and bool(np.all(np.diff(ends) > 0)),
+            and bool((ends[1:] > ends[:-1]).all()),
             "members that are names": self.point_members.dtype == np.int32
             and self.point_members.shape == self.point_thresholds.shape == self.point_reaching.shape == (r,)
-            and bool(np.all((self.point_members >= 0) & (self.point_members < n))),
-            "thresholds that can be reached": not bool(np.any(np.isinf(self.point_thresholds))),
-            "shares from 0 to 1": bool(np.all((self.point_reaching >= 0) & (self.point_reaching <= 1))),
+            and bool(((self.point_members >= 0) & (self.point_members < n)).all()),
+            "thresholds that can be reached": not bool(np.isinf(self.point_thresholds).any()),
+            "shares from 0 to 1": bool(((self.point_reaching >= 0) & (self.point_reaching <= 1)).all()),
         }
         broken = [promise for promise, kept in promises.items() if not kept]
         if broken:
@@ -89,4 +89,4 @@ class FrontierContents:
 
 
 def _amounts(*arrays: Floats) -> bool:
-    return all(bool(np.all(np.isfinite(each) & (each >= 0))) for each in arrays)
+    return all(bool((np.isfinite(each) & (each >= 0)).all()) for each in arrays)
