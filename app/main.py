@@ -1,14 +1,13 @@
 """The one place where the parts are joined: settings in, application out."""
 
 import asyncio
-import gc
 import logging
 import multiprocessing
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from importlib.metadata import version
 from typing import TypedDict
 
@@ -28,6 +27,7 @@ from app.http.plain_json import PlainPosts
 from app.http.telemetry import Telemetry
 from app.observability.logs import configure_logging
 from app.observability.metrics import Metrics
+from app.processes.garbage import made_to_stay
 from app.processes.parent_death import die_with_parent
 from app.processes.priority import give_way, look_ups_first
 from app.processes.sandbox import Sandbox
@@ -153,7 +153,7 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
             catalog = Catalog(looking.artifacts)
             chores = Chores(looking, catalog, metrics)
             thread = CatalogThread(catalog, looking.store, chores=chores.run, revive=repos.revive, note=chores.note)
-            with _to_stay():
+            with made_to_stay():
                 thread.start()
                 await asyncio.to_thread(thread.looked.wait, FIRST_LOOK_S)  # so that what is asked first is answered
             look_ups_first()
@@ -185,19 +185,3 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
                 await asyncio.to_thread(thread.stop)
 
     return lifespan
-
-
-@contextmanager
-def _to_stay() -> Iterator[None]:
-    """Collect no garbage while what stays is made, nor look for any in it ever after.
-
-    While ten thousand plans are loaded all of them would be gone through again and again, for a fifth of the time;
-    later a look-up would wait for it.
-    """
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-        gc.freeze()
-    finally:
-        gc.enable()

@@ -54,7 +54,8 @@ class Batches(BatchItems):
         if waiting >= self._queue_limit:
             raise TooManyBuilds(f"{waiting} batches are waiting, the limit is {self._queue_limit}; try again later")
         self.keep_items(facts.id, items)
-        started = {"about": facts.model_dump_json(), "status": "queued", "attempt": 1, "begun_with": 0, "deaths": 0}
+        counts = dict.fromkeys(("begun_with", "deaths", "done", "failed", "cost", "seconds"), "0")
+        record = {"about": facts.model_dump_json(), "status": "queued", "attempt": "1", **counts}
 
         def change(pipe: Pipeline) -> None:
             number = int(cast("bytes | None", pipe.get(_NUMBER)) or 0) + 1
@@ -62,12 +63,12 @@ class Batches(BatchItems):
             pipe.set(_NUMBER, number)
             pipe.zadd(_ALL, {facts.id: number})
             pipe.sadd(_OPEN, facts.id)
-            pipe.hset(record_key(facts.id), mapping=started | {"done": 0, "failed": 0, "cost": 0, "seconds": 0})  # type: ignore[arg-type]
+            pipe.hset(record_key(facts.id), mapping=record)  # type: ignore[arg-type]
             pipe.expire(record_key(facts.id), WAITING_S)
             self._enqueue(pipe, facts.id, 1)
 
         self._store.transact(change, _NUMBER)
-        return self.get(facts.id)
+        return _read(facts.id, {name.encode(): value.encode() for name, value in record.items()})
 
     def get(self, batch_id: str) -> Batch:
         """Tell of a batch; raises UnknownBatch."""

@@ -7,6 +7,7 @@ servers watch the beats, and end a build whose beat stands still.
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, cast
 from uuid import uuid4
 
@@ -30,7 +31,7 @@ from models import (
     Value,
 )
 from models.advice import AdviceRequest
-from models.errors import Cancelled, TooManyBuilds, UnknownBuild, UnknownDataset
+from models.errors import Cancelled, StoreRefused, StoreUnavailable, TooManyBuilds, UnknownBuild, UnknownDataset
 from models.stored_dataset import DatasetInfo
 from solvers import SOLVERS, Solver
 
@@ -94,7 +95,8 @@ class Builds:
             return build
 
         queued = self._store.transact(change, dataset_key, OPEN_BUILDS, _NUMBER)
-        self._forget_old()
+        with suppress(StoreUnavailable, StoreRefused):  # it is queued, whatever comes after: the next one forgets
+            self._forget_old()
         return queued
 
     def get(self, build_id: str) -> Build:

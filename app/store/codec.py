@@ -76,14 +76,16 @@ def decode(data: bytes, kind: type[T]) -> T:
         raise CorruptArtifact(
             f"the fields of the {kind.__name__} are {sorted(names)}, the bytes hold {sorted(entries)}"
         )
-    return kind(
-        **{
-            name: _array(name, entries[f"{name}.npy"], field_types[name])
-            if name in arrays
-            else _value(name, plain[name], field_types[name])
-            for name in names
-        }
-    )
+    values = {
+        name: _array(name, entries[f"{name}.npy"], field_types[name])
+        if name in arrays
+        else _value(name, plain[name], field_types[name])
+        for name in names
+    }
+    try:
+        return kind(**values)
+    except _UNREADABLE as error:  # what a check found could not even be compared
+        raise CorruptArtifact(f"the fields of the {kind.__name__} do not fit each other: {error}") from error
 
 
 @cache

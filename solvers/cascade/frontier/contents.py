@@ -70,7 +70,8 @@ class FrontierContents:
             "different names": len(set(self.point_names)) == n,
             "times of each name": all(each.shape == (n,) for each in of_classifiers) and _amounts(*of_classifiers),
             "figures of each point": all(each.shape == (p,) for each in of_points) and _amounts(*of_points),
-            "accuracies from 0 to 1": bool(((self.point_accuracies <= 1) & (self.point_learned_accuracies <= 1)).all()),
+            "accuracies from 0 to 1": bool((self.point_accuracies <= 1).all())
+            and bool((self.point_learned_accuracies <= 1).all()),
             f"at most {MOST_POINTS} points": p <= MOST_POINTS,
             "offsets that cut the members into points": ends.shape == (p + 1,)
             and ends.dtype == np.int64

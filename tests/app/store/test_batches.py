@@ -8,7 +8,7 @@ from app.building.watchdog import SILENCE_S, Watchdog
 from app.processes.clock import now
 from app.store.batch_items import ENDED, WAITING_S
 from app.store.batches import KEPT_S, MOST_DEATHS, Batches, batch_of, new_id
-from app.store.client import key
+from app.store.client import Store, key
 from app.store.repositories import Repositories
 from models import ArtifactRef, BuildStatus, InvalidRequest
 from models.batch import Batch, BatchFacts
@@ -34,6 +34,15 @@ def added(batches: Batches, items: int = 3, **changes: Any) -> Batch:
         "created_at": now(),
     }
     return batches.add(BatchFacts(**facts | changes), [RunItem(item=[i], id=str(i)) for i in range(items)])
+
+
+def test_a_batch_that_is_queued_is_given_whatever_the_store_refuses_afterwards(batches: Batches, store: Store) -> None:
+    store.client.acl_setuser("default", enabled=True, nopass=True, commands=["-hgetall"])
+    try:
+        batch = added(batches)
+    finally:
+        store.client.acl_setuser("default", enabled=True, nopass=True, commands=["+hgetall"])
+    assert batches.get(batch.id) == batch
 
 
 def keep(

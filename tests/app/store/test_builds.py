@@ -52,6 +52,16 @@ def test_a_build_is_queued_with_its_defaults_filled_in(builds: Builds) -> None:
     assert [b.id for b in builds.unended()] == [build.id]
 
 
+def test_a_build_that_is_queued_is_given_whatever_the_store_refuses_afterwards(builds: Builds, store: Store) -> None:
+    store.client.acl_setuser("default", enabled=True, nopass=True, commands=["-zrange"])
+    try:
+        build = builds.enqueue(stored.request())
+    finally:
+        store.client.acl_setuser("default", enabled=True, nopass=True, commands=["+zrange"])
+    assert builds.is_waiting(build.id)
+    assert builds.get(build.id) == build
+
+
 def test_builds_are_listed_the_newest_first(builds: Builds) -> None:
     ids = [builds.enqueue(stored.request()).id for _ in range(3)]
     assert [build.id for build in builds.page().items] == ids[::-1]

@@ -66,6 +66,17 @@ class Other:
     limit: float | None
 
 
+@dataclass(frozen=True)
+class Summed:
+    """A plan that compares its arrays before it knows that they can be."""
+
+    left: NDArray[np.float64]
+    right: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        _ = self.left <= self.right
+
+
 def sample(**changes: Any) -> Sample:
     """Make a sample."""
     values: dict[str, Any] = {
@@ -501,3 +512,10 @@ def test_a_forger_of_one_entry_gets_a_refusal_or_a_plan(name: str, data: st.Data
 def test_json_that_encode_would_not_have_written_is_refused(manifest: bytes) -> None:
     with pytest.raises(CorruptArtifact, match="JSON"):
         codec.read_manifest(forged(manifest_json=manifest))
+
+
+def test_arrays_that_a_check_cannot_even_compare_are_refused() -> None:
+    entries = opened(codec.encode(Summed(np.zeros(2), np.ones(2)), {}))
+    data = sealed(entries | {"right.npy": codec.array_to_bytes(np.ones(3))})
+    with pytest.raises(CorruptArtifact, match="the fields of the Summed do not fit each other"):
+        codec.decode(data, Summed)

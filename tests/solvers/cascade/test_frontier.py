@@ -286,8 +286,10 @@ def test_of_many_classifiers_the_unbeaten_are_considered_and_the_others_named() 
     [
         ("point_members", np.array([9] * 1, dtype=np.int32)),
         ("point_offsets", np.array([0, 5], dtype=np.int64)),
+        ("point_offsets", np.array([0, 2**62, 2**63 - 1, -(2**63), -(2**62), 1], dtype=np.int64)),
         ("point_costs", np.array([np.nan])),
         ("point_accuracies", np.array([1.5])),
+        ("point_accuracies", np.full(99, 0.5)),
         ("point_thresholds", np.array([np.inf])),
         ("point_names", ("a", "a")),
         ("point_reaching", np.array([2.0])),

@@ -1,0 +1,34 @@
+"""What a process makes once and keeps is not gone through for garbage; all else is."""
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from app.processes.garbage import made_to_stay
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    """Leave nothing frozen to other tests."""
+    yield
+    gc.enable()
+    gc.unfreeze()
+
+
+def test_what_is_made_is_looked_at_neither_meanwhile_nor_later() -> None:
+    frozen = gc.get_freeze_count()
+    with made_to_stay():
+        assert not gc.isenabled()
+        made = [[number] for number in range(1000)]
+    assert gc.isenabled()
+    assert gc.get_freeze_count() >= frozen + len(made)
+    assert not any(each is made for each in gc.get_objects())
+
+
+def test_what_could_not_be_made_is_collected_as_ever() -> None:
+    frozen = gc.get_freeze_count()
+    with pytest.raises(RuntimeError, match="no store"), made_to_stay():
+        raise RuntimeError("no store")
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == frozen
