@@ -54,10 +54,11 @@ bottom() {
 # remove_images: those that were made here, and the nameless ones that were left on the way to them
 remove_images() {
     beneath=$(for image in $foreign; do bottom "$image"; done | grep . || echo none)
-    for image in $brought parsimony parsimony-compose-test:before parsimony-compose-test:this parsimony-stand-in:bookworm; do
+    # The image that was called parsimony before has its name back first: the upgrade's may be the same one, and go.
+    if [ -n "$own" ]; then docker image tag "$own" parsimony; else brought="$brought parsimony"; fi
+    for image in $brought parsimony-compose-test:before parsimony-compose-test:this parsimony-stand-in:bookworm; do
         docker image rm "$image" > /dev/null 2>&1 || :
     done
-    [ -z "$own" ] || docker image tag "$own" parsimony
     while :; do
         removed=''
         for image in $(images | grep -vxF "${before:-none}"); do
