@@ -84,7 +84,7 @@ def decode(data: bytes, kind: type[T]) -> T:
     }
     try:
         return kind(**values)
-    except _UNREADABLE as error:  # what a check found could not even be compared
+    except _UNREADABLE as error:  # its own checks could not even compare them
         raise CorruptArtifact(f"the fields of the {kind.__name__} do not fit each other: {error}") from error
 
 

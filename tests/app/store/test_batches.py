@@ -36,6 +36,14 @@ def added(batches: Batches, items: int = 3, **changes: Any) -> Batch:
     return batches.add(BatchFacts(**facts | changes), [RunItem(item=[i], id=str(i)) for i in range(items)])
 
 
+def keep(
+    batches: Batches, batch: Batch, place: int, line: str = "{}", *, attempt: int = 1, answer: bool = True
+) -> None:
+    """Store an answer that cost 2 and took half a second."""
+    spent = Spent(cost=2.0, seconds=0.5, unit="ms")
+    batches.keep_answer(batch.id, attempt, place, line, is_answer=answer, spent=spent)
+
+
 def test_a_batch_that_is_queued_is_given_whatever_the_store_refuses_afterwards(batches: Batches, store: Store) -> None:
     store.client.acl_setuser("default", enabled=True, nopass=True, commands=["-hgetall"])
     try:
@@ -43,14 +51,6 @@ def test_a_batch_that_is_queued_is_given_whatever_the_store_refuses_afterwards(b
     finally:
         store.client.acl_setuser("default", enabled=True, nopass=True, commands=["+hgetall"])
     assert batches.get(batch.id) == batch
-
-
-def keep(
-    batches: Batches, batch: Batch, place: int, line: str = "{}", *, attempt: int = 1, answer: bool = True
-) -> None:
-    """Store an answer that cost 2 and took half a second."""
-    spent = Spent(cost=2.0, seconds=0.5, unit="ms")
-    batches.keep_answer(batch.id, attempt, place, line, is_answer=answer, spent=spent)
 
 
 def test_a_batch_is_queued_with_all_that_was_asked(batches: Batches) -> None:

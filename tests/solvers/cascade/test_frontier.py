@@ -286,7 +286,6 @@ def test_of_many_classifiers_the_unbeaten_are_considered_and_the_others_named() 
     [
         ("point_members", np.array([9] * 1, dtype=np.int32)),
         ("point_offsets", np.array([0, 5], dtype=np.int64)),
-        ("point_offsets", np.array([0, 2**62, 2**63 - 1, -(2**63), -(2**62), 1], dtype=np.int64)),
         ("point_costs", np.array([np.nan])),
         ("point_accuracies", np.array([1.5])),
         ("point_accuracies", np.full(99, 0.5)),
@@ -299,6 +298,16 @@ def test_of_many_classifiers_the_unbeaten_are_considered_and_the_others_named() 
 def test_a_forged_frontier_is_refused(plan: CascadePlan, field: str, forged: Any) -> None:
     with pytest.raises(InvalidRequest, match="this is no frontier of cascades"):
         replace(plan, **{field: forged})
+
+
+def test_offsets_that_leap_beyond_64_bits_do_not_rise(plan: CascadePlan) -> None:
+    """Differences of these wrap around to what is above 0; all else fits a frontier of five points and one member."""
+    of_points = ("maxima", "expected", "costs", "cost_errors", "accuracies", "accuracy_errors", "learned_accuracies")
+    forged: dict[str, Any] = {f"point_{name}": np.full(5, 0.5) for name in of_points}
+    forged |= {name: getattr(plan, name)[:1] for name in ("point_members", "point_thresholds", "point_reaching")}
+    ends = np.array([0, 2**62, 2**63 - 1, -(2**63), -(2**62), 1], dtype=np.int64)
+    with pytest.raises(InvalidRequest, match=r"it lacks offsets that cut the members into points$"):
+        replace(plan, point_offsets=ends, **forged)
 
 
 def test_what_is_said_of_points_is_true_where_all_are_alike() -> None:
