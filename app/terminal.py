@@ -1,7 +1,7 @@
 """What the command line prints: tables for people in 80 columns, the API's JSON for programs."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -133,9 +133,10 @@ def dataset(info: DatasetInfo, as_json: bool) -> None:
     if as_json:
         print_json(facts)
         return
-    spec = facts.pop("spec")
+    spec, warnings = facts.pop("spec"), facts.pop("warnings")
     facts |= {name: value for name, value in spec.items() if name not in ("classifiers", "features")}
     print_facts(f"dataset {info.name}", facts | {"members": spec.get("classifiers") or spec["features"]})
+    print_warnings(warnings)
 
 
 def artifact(record: ArtifactRecord, as_json: bool) -> None:
@@ -147,8 +148,15 @@ def artifact(record: ArtifactRecord, as_json: bool) -> None:
     summary = {name: value for name, value in facts.pop("summary").items() if name not in _FOR_PROGRAMS}
     del facts["worth"]
     print_worth(record)
+    print_warnings(summary.pop("warnings", []))
     print_facts(f"{record.solver} {record.name}, version {record.version}", facts)
     print_facts("summary", summary)
+
+
+def print_warnings(warnings: Sequence[Mapping[str, Any]]) -> None:
+    """Print what makes figures less certain than they look."""
+    for one in warnings:
+        console(stderr=True).print(f"warning: {one['message']}", soft_wrap=True)
 
 
 def print_worth(record: ArtifactRecord) -> None:

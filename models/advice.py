@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from models.base import LARGEST, Items, Name, Sent, Value
+from models.data_warning import DataWarning
 from models.worth import Alternative, Interval, Worth
 
 Limit = Annotated[float, Field(ge=0, le=LARGEST)]
@@ -91,3 +92,6 @@ class Advice(AdviceLimits):
     methods: Items[MethodAdvice] = Field(description="the methods, the best first")
     alternatives: Items[Alternative] = Field(description="what could be done without any, by rising cost")
     left_out: Items[LeftOut] = Field(description="methods that could not be built, and why")
+    warnings: Items[DataWarning] = Field(
+        default=(), description="what makes these figures less certain than they look, and what to do"
+    )

@@ -6,12 +6,13 @@ cell). Each check appends what is wrong to ``faults``, with the first offending 
 
 import re
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.arrays import Bools, Floats, Int32s, Singles
+from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from models.errors import Fault, InvalidRequest
 
 FARTHEST = 1e30
@@ -178,6 +179,26 @@ def codes_of(name: str, label: NDArray[Any], faults: list[Fault]) -> tuple[tuple
     rank[order] = np.arange(len(distinct), dtype=np.int32)
     codes = rank[inverse] if len(label) else np.empty(0, dtype=np.int32)
     return tuple(str(distinct[i]) for i in order), codes
+
+
+def read_items(columns: Columns, name: str | None, faults: list[Fault]) -> tuple[tuple[str, ...], Int64s]:
+    """Code the column of items: their names, and each row's index into them; nothing where no column is named.
+
+    A longer name than a class may have, such as a prompt, is replaced by its SHA-256.
+    """
+    nothing = np.empty(0, dtype=np.int64)
+    if name is None:
+        return (), nothing
+    column = _present(columns, name, faults)
+    if column is not None and column.dtype.kind == "O":
+        column = np.array([_shorten(value) if isinstance(value, str) else value for value in column], dtype=object)
+    read = nothing if column is None else texts({name: column}, name, faults)
+    names, codes = np.unique(read, return_inverse=True)
+    return tuple(map(str, names)), codes.astype(np.int64)
+
+
+def _shorten(name: str) -> str:
+    return name if len(name) <= _LONGEST_CLASS else sha256(name.encode()).hexdigest()
 
 
 def embeddings_of(embeddings: NDArray[Any] | None, rows: int, faults: list[Fault]) -> Singles:

@@ -6,9 +6,10 @@ of each fault; whoever holds one may trust it. Rows are counted from 1 in messag
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
@@ -21,6 +22,7 @@ from models.columns import (
     codes_of,
     numbers,
     raise_if_any,
+    read_items,
     refuse_repeated,
     side_by_side,
     texts,
@@ -53,6 +55,11 @@ class FeaturesSpec(Value):
     size: Label | Items[Label] | None = Field(
         default=None, description="the column, or columns, that give an item's size; null if cost does not depend on it"
     )
+    item: Label | None = Field(
+        default=None,
+        description="the column that names the item of each row, for items that repeat: rows of one item stay together "
+        "when rows are split, and intervals resample items; null: every row is an item of its own",
+    )
     features: Annotated[Items[FeatureSpec], Field(min_length=1)] = Field(description="the features")
     categorical: Items[Label] = Field(
         default=(), description="the features' columns that hold names or codes, which are read as text, not amounts"
@@ -70,6 +77,8 @@ class FeaturesSpec(Value):
         strangers = [column for column in self.categorical if column not in self.feature_columns]
         if strangers:
             raise ValueError(f"the categorical column {strangers[0]!r} belongs to no feature")
+        if self.item in (self.label, *self.feature_columns):
+            raise ValueError(f"item must be a column of its own, got {self.item!r}, which is the label or a feature")
         return self
 
     @property
@@ -85,12 +94,13 @@ class FeaturesSpec(Value):
     @property
     def used_columns(self) -> tuple[str, ...]:
         """Every column that is read, each once."""
-        return tuple(dict.fromkeys((self.label, *self.size_columns, *self.feature_columns)))
+        used = (self.label, self.item, *self.size_columns, *self.feature_columns)
+        return tuple(dict.fromkeys(name for name in used if name is not None))
 
     @property
     def class_columns(self) -> tuple[str, ...]:
-        """The columns that hold classes or categories, which are text as written."""
-        return (self.label, *self.categorical)
+        """The columns that hold classes, categories or items, which are text as written."""
+        return tuple(name for name in (self.label, self.item, *self.categorical) if name is not None)
 
 
 DatasetSpec = Annotated[FeaturesSpec | TraceSpec, Field(discriminator="kind")]
@@ -103,6 +113,7 @@ class FeatureTable:
     values: (n, d) float64, the feature columns in the order of the spec: numbers, or for categorical columns indices
     into their categories; NaN where a cell is missing. categories: for each column their names, none for numbers.
     labels: (n,) int32, indices into classes. sizes: (n, k) float64, k = number of size columns, all above 0.
+    items: (n,) int64 indices into item_names, the item of each row; (0,) if every row is an item of its own.
     """
 
     spec: FeaturesSpec
@@ -111,15 +122,23 @@ class FeatureTable:
     labels: Int32s
     values: Floats
     sizes: Floats
+    items: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    item_names: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
-        """The number of items."""
+        """The number of rows."""
         return len(self.labels)
+
+    @property
+    def item_codes(self) -> Int64s:
+        """The item of each row, (n,): rows with equal codes describe the same item."""
+        return self.items if len(self.items) else np.arange(self.rows)
 
     def take(self, rows: Int64s) -> "FeatureTable":
         """Take some of the rows, with all classes and categories."""
-        return replace(self, labels=self.labels[rows], values=self.values[rows], sizes=self.sizes[rows])
+        names = ("labels", "values", "sizes", *(("items",) if len(self.items) else ()))
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     @classmethod
     def from_columns(
@@ -133,6 +152,7 @@ class FeatureTable:
         label = texts(columns, spec.label, faults)
         read = [_feature_column(columns, name, spec, faults) for name in names]
         sizes = [numbers(columns, name, faults, above=0.0) for name in spec.size_columns]
+        item_names, items = read_items(columns, spec.item, faults)
         if spec.label in names:
             faults.append(
                 Fault(("spec", "features"), f"column {spec.label!r} is the label, it cannot be a feature too")
@@ -140,7 +160,8 @@ class FeatureTable:
         classes, codes = codes_of(spec.label, label, faults)
         raise_if_any(faults)
         categories, values = tuple(each for each, _ in read), [column for _, column in read]
-        return cls(spec, classes, categories, codes, side_by_side(values, len(codes)), side_by_side(sizes, len(codes)))
+        cells, at = side_by_side(values, len(codes)), side_by_side(sizes, len(codes))
+        return cls(spec, classes, categories, codes, cells, at, items, item_names)
 
 
 def _feature_column(
@@ -158,10 +179,18 @@ class DatasetFacts(Value):
     """What can be told of a dataset without its rows."""
 
     spec: DatasetSpec = Field(description="how the table is read")
-    rows: int = Field(description="the number of items")
+    rows: int = Field(description="the number of rows")
+    items: int | None = Field(
+        default=None, description="the number of different items; null: the spec names no column of them"
+    )
     columns: Items[str] = Field(description="the columns that the spec uses")
     classes: Items[str] = Field(description="the classes, the true ones first")
     embedding_dimensions: int = Field(description="the length of each item's embedding; 0 if there are none")
+
+    @property
+    def item_count(self) -> int:
+        """The number of different items, which is the number of rows where no item repeats."""
+        return self.rows if self.items is None else self.items
 
     @property
     def classifiers(self) -> tuple[str, ...]:
@@ -174,6 +203,7 @@ class DatasetFacts(Value):
         return cls(
             spec=dataset.spec,
             rows=dataset.rows,
+            items=None if dataset.spec.item is None else len(np.unique(dataset.items)),
             columns=dataset.spec.used_columns,
             classes=dataset.classes,
             embedding_dimensions=dataset.embeddings.shape[1] if isinstance(dataset, Trace) else 0,

@@ -105,6 +105,7 @@ def columns_of(dataset: Dataset) -> dict[str, NDArray[Any]]:
 def _feature_columns(table: FeatureTable) -> dict[str, NDArray[Any]]:
     columns = {table.spec.label: _texts(table.classes, table.labels)}
     columns |= {name: table.sizes[:, j] for j, name in enumerate(table.spec.size_columns)}
+    columns |= _item_column(table)
     for j, name in enumerate(table.spec.feature_columns):
         values, categories = table.values[:, j], table.categories[j]
         columns[name] = _categories(categories, values) if name in table.spec.categorical else values
@@ -119,6 +120,7 @@ def _trace_columns(trace: Trace) -> dict[str, NDArray[Any]]:
     label = trace.spec.label
     columns = {} if label is None else {label: _texts(trace.classes, trace.labels)}
     columns |= {name: trace.sizes[:, j] for j, name in enumerate(trace.spec.size_columns)}
+    columns |= _item_column(trace)
     for j, classifier in enumerate(trace.spec.classifiers):
         if classifier.prediction is not None:
             columns[classifier.prediction] = _texts(trace.classes, trace.predictions[:, j])
@@ -134,6 +136,11 @@ def _trace_columns(trace: Trace) -> dict[str, NDArray[Any]]:
         scores = list((classifier.scores or {}).values())
         columns |= {name: trace.margins[:, j, c].astype(np.float64) for c, name in enumerate(scores)}
     return columns
+
+
+def _item_column(dataset: Dataset) -> dict[str, NDArray[Any]]:
+    item = dataset.spec.item
+    return {} if item is None else {item: np.array(dataset.item_names, dtype=object)[dataset.items]}
 
 
 def _texts(names: tuple[str, ...], codes: NDArray[np.int32]) -> NDArray[Any]:

@@ -4,6 +4,7 @@ from pydantic import Field
 
 from models.artifact import ArtifactRef
 from models.base import Items, Name, Value
+from models.data_warning import DataWarning
 from models.dataset import DatasetFacts
 
 
@@ -14,6 +15,9 @@ class DatasetInfo(DatasetFacts):
     sha256: str = Field(description="the SHA-256 of the checked table")
     bytes: int = Field(description="the size of the checked table, in bytes")
     created_at: str = Field(description="when it was stored, UTC, ISO 8601")
+    warnings: Items[DataWarning] = Field(
+        default=(), description="what makes figures from this dataset less certain than they look, and what to do"
+    )
 
 
 class Replaced(Value):

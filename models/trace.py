@@ -20,6 +20,7 @@ from models.columns import (
     embeddings_of,
     numbers,
     raise_if_any,
+    read_items,
     refuse_repeated,
     side_by_side,
     texts,
@@ -118,6 +119,11 @@ class TraceSpec(Value):
     size: Label | Items[Label] | None = Field(
         default=None, description="the column, or columns, that give an item's size; null if no cost depends on it"
     )
+    item: Label | None = Field(
+        default=None,
+        description="the column that names the item of each row, for items that repeat: rows of one item stay together "
+        "when rows are split, and intervals resample items; null: every row is an item of its own",
+    )
     classifiers: Annotated[Items[TraceClassifier], Field(min_length=1, max_length=200)] = Field(
         description="the classifiers"
     )
@@ -130,6 +136,8 @@ class TraceSpec(Value):
         refuse_repeated("classifier name", (classifier.name for classifier in self.classifiers))
         self._refuse_other_resources()
         refuse_other_times({each.name: each.time for each in self.classifiers}, self.unit, self.time_unit)
+        if self.item is not None and self.item in self.model_copy(update={"item": None}).used_columns:
+            raise ValueError(f"item must be a column of its own, got {self.item!r}, which has another use")
         for classifier in self.classifiers:
             self._refuse_other_sizes(classifier)
             stated = next(name for name in TOLD if getattr(classifier, name) is not None)
@@ -172,7 +180,7 @@ class TraceSpec(Value):
     @property
     def used_columns(self) -> tuple[str, ...]:
         """Every column that is read, each once."""
-        used = [self.label, *self.size_columns]
+        used = [self.label, self.item, *self.size_columns]
         for classifier in self.classifiers:
             used += [classifier.prediction, classifier.correct, classifier.quality, classifier.confidence]
             used += (classifier.scores or {}).values()
@@ -181,8 +189,8 @@ class TraceSpec(Value):
 
     @property
     def class_columns(self) -> tuple[str, ...]:
-        """The columns that hold classes, which are text as written."""
-        answers = (self.label, *(classifier.prediction for classifier in self.classifiers))
+        """The columns that hold classes or items, which are text as written."""
+        answers = (self.label, self.item, *(classifier.prediction for classifier in self.classifiers))
         return tuple(name for name in answers if name is not None)
 
     @property
@@ -203,6 +211,7 @@ class Trace:
     classifiers without scores, -∞ beyond the classes of one with fewer, c = 0 if none has scores. sizes: (n, k)
     float64, k = number of size columns, at least 0; (0, 0): stored before there were any. resources: (n, m, r) float64,
     at least 0, what each of r resources of the spec is used; (0, 0, 0): none.
+    items: (n,) int64 indices into item_names, the item of each row; (0,) if every row is an item of its own.
     """
 
     spec: TraceSpec
@@ -216,16 +225,23 @@ class Trace:
     margins: Singles
     sizes: Floats = field(default_factory=lambda: np.empty((0, 0)))
     resources: Floats = field(default_factory=lambda: np.empty((0, 0, 0)))
+    items: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    item_names: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
-        """The number of items."""
+        """The number of rows."""
         return len(self.labels)
+
+    @property
+    def item_codes(self) -> Int64s:
+        """The item of each row, (n,): rows with equal codes describe the same item."""
+        return self.items if len(self.items) else np.arange(self.rows)
 
     def take(self, rows: Int64s) -> "Trace":
         """Take some of the rows, with all classes."""
         names = ["labels", "predictions", "quality", "confidences", "costs", "embeddings", "margins"]
-        names += [name for name in ("sizes", "resources") if len(getattr(self, name))]
+        names += [name for name in ("sizes", "resources", "items") if len(getattr(self, name))]
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     def likelihoods(self, temperature: float) -> Floats:
@@ -251,6 +267,7 @@ class Trace:
         measured = [_measured_cost(columns, classifier.cost, faults) for classifier in spec.classifiers]
         used = [[_measured_cost(columns, k.resources[r], faults) for k in spec.classifiers] for r in spec.resources]
         sizes = [numbers(columns, name, faults, at_least=0.0, at_most=LARGEST) for name in spec.size_columns]
+        item_names, items = read_items(columns, spec.item, faults)
         rows = max((len(column) for column in columns.values()), default=0)
         none: tuple[tuple[str, ...], Int32s] = ((), np.zeros(rows, dtype=np.int32))
         classes, codes = none if label is None else codes_of(str(spec.label), label, faults)
@@ -278,7 +295,8 @@ class Trace:
         by_resource = [side_by_side(each, n) for each in uses]
         resources = np.stack(by_resource, axis=2) if by_resource else np.empty((0, 0, 0))
         resources.flags.writeable = False
-        return cls(spec, every, codes, predictions, quality, sure, prices, vectors, margins, at, resources)
+        measured_fields = (quality, sure, prices, vectors, margins, at, resources)
+        return cls(spec, every, codes, predictions, *measured_fields, items, item_names)
 
 
 def _told(columns: Columns, classifier: TraceClassifier, faults: list[Fault]) -> NDArray[Any]:

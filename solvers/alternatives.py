@@ -17,6 +17,7 @@ import numpy as np
 from models import Trace
 from models.arrays import Floats, Int64s
 from models.worth import Alternative, Beside, Interval, Verdict, Worth, share
+from solvers.item_splits import resampled_shares, split_rows
 
 RESAMPLINGS = 1000
 _AT_ONCE = 50
@@ -55,22 +56,24 @@ class TradeOff:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Alternatives:
-    """Simple things to do instead: their names, (a,), and what each did with the same rows, (n, a) both."""
+    """Simple things to do instead: their names, (a,), what each did with the same rows, (n, a) both, and the items of
+    the rows, (n,), equal for rows of one item."""
 
     names: tuple[str, ...]
     right: Floats
     costs: Floats
+    items: Int64s
 
     @classmethod
-    def of(cls, replays: dict[str, Replay]) -> "Alternatives":
+    def of(cls, replays: dict[str, Replay], items: Int64s) -> "Alternatives":
         """Stand replays of the same rows side by side."""
         every = replays.values()
         right, costs = (np.column_stack(each) for each in ([r.right for r in every], [r.costs for r in every]))
-        return cls(tuple(replays), right.astype(np.float64), costs.astype(np.float64))
+        return cls(tuple(replays), right.astype(np.float64), costs.astype(np.float64), items)
 
     def take(self, rows: Int64s) -> "Alternatives":
         """Take some of the rows."""
-        return Alternatives(self.names, self.right[rows], self.costs[rows])
+        return Alternatives(self.names, self.right[rows], self.costs[rows], self.items[rows])
 
 
 def set_name(features: Sequence[str], otherwise: str) -> str:
@@ -91,9 +94,9 @@ def each_alone(dataset: Trace, rows: Int64s) -> dict[str, Replay]:
     return {name: Replay(right[:, k], costs[:, k]) for k, name in enumerate(names)}
 
 
-def halves(rows: int, rng: np.random.Generator) -> tuple[Int64s, Int64s]:
-    """Cut rows at random into those that choose and those that report."""
-    choosing, reporting = (np.sort(half) for half in np.array_split(rng.permutation(rows), 2))
+def halves(items: Int64s, rng: np.random.Generator) -> tuple[Int64s, Int64s]:
+    """Split rows at random, by item, into those that choose and those that report."""
+    choosing, reporting = split_rows(items, [(len(items) + 1) // 2], rng)
     return choosing, reporting
 
 
@@ -127,7 +130,7 @@ def worth_of(decision: str, plan: Replay, alternatives: Alternatives, rng: np.ra
     whole = _compared(right.mean(axis=0)[None], costs.mean(axis=0)[None])
     resampled = []
     for _ in range(RESAMPLINGS // _AT_ONCE):
-        shares = rng.multinomial(n, np.full(n, 1 / n), size=_AT_ONCE) / n
+        shares = resampled_shares(alternatives.items, _AT_ONCE, rng)
         resampled.append(_compared(shares @ right, shares @ costs))
     all_saved, all_gained = (np.concatenate([each[k] for each in resampled]) for k in range(2))
     gained, saved = float(whole[1][0]), None if np.isnan(whole[0][0]) else float(whole[0][0])
@@ -229,10 +232,9 @@ def _coin(accuracies: Floats, costs: Floats, i: int, j: int) -> tuple[float, flo
     return float(share), float(costs[i] + share * (costs[j] - costs[i]))
 
 
-def mean_interval(values: Floats, rng: np.random.Generator) -> Interval:
-    """Say between what values the mean of so many more rows lies, (n,), with 95 % confidence, by resampling."""
-    n = len(values)
-    means = [rng.multinomial(n, np.full(n, 1 / n), size=_AT_ONCE) @ values / n for _ in range(RESAMPLINGS // _AT_ONCE)]
+def mean_interval(values: Floats, items: Int64s, rng: np.random.Generator) -> Interval:
+    """Bound the mean of (n,) values with 95 % confidence, by a bootstrap over items."""
+    means = [resampled_shares(items, _AT_ONCE, rng) @ values for _ in range(RESAMPLINGS // _AT_ONCE)]
     return _interval(float(values.mean()), np.concatenate(means))
 
 

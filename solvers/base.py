@@ -7,9 +7,11 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from models import Dataset, DatasetFacts, Fault, InvalidRequest, Value
+from models.arrays import Int64s
 from models.feedback import Expectations
 from models.worth import Worth
 from solvers.alternatives import TradeOff
+from solvers.item_splits import effective_rows
 
 
 class Progress(Protocol):
@@ -89,6 +91,13 @@ def complete(plan: Any, derived: Mapping[str, Any]) -> None:
         object.__setattr__(plan, name, value)
 
 
+def refuse_few_items(facts: DatasetFacts, least: int, what: str) -> None:
+    """Raise InvalidRequest for a dataset with fewer than ``least`` rows or, where items repeat, different items."""
+    counted = "rows" if facts.items is None else f"different {facts.spec.item!r}"
+    if facts.item_count < least:
+        raise InvalidRequest.at(Fault(("dataset",), f"has {facts.item_count} {counted}, {what} needs at least {least}"))
+
+
 P = TypeVar("P", bound=Plan)
 
 
@@ -125,14 +134,23 @@ def generator(seed: int) -> np.random.Generator:
 
 
 def rows_of(summary: Mapping[str, Any], part: str | None = None) -> int:
-    """Read from a summary how many rows a build had, or a part of it; 0 if it does not say.
+    """Read from a summary how many independent rows a build had, or a part of it; 0 if it does not say.
 
     >>> rows_of({"rows": 200}), rows_of({"rows": {"test": 50}}, "test"), rows_of({})
     (200, 50, 0)
+    >>> rows_of({"rows": 200, "effective_rows": 40})
+    40
     """
-    rows = summary.get("rows")
+    rows = summary.get("effective_rows", summary.get("rows"))
     count = rows.get(part) if isinstance(rows, dict) else rows
     return count if type(count) is int and count > 0 else 0
+
+
+def row_counts(parts: Mapping[str, Int64s], items: Int64s) -> dict[str, dict[str, int]]:
+    """Count the rows of each part of a split for a summary; where items repeat, the independent ones, too."""
+    counts = {"rows": {name: len(rows) for name, rows in parts.items()}}
+    effective = {name: effective_rows(items[rows]) for name, rows in parts.items()}
+    return counts if effective == counts["rows"] else {**counts, "effective_rows": effective}
 
 
 @dataclass(frozen=True, slots=True)

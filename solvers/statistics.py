@@ -2,11 +2,13 @@
 
 from math import sqrt
 from statistics import NormalDist
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.arrays import Floats, Int64s
+from solvers.item_splits import ItemRows
 
 Z_95 = NormalDist().inv_cdf(0.975)
 """Standard deviations on either side that hold 95 %."""
@@ -41,7 +43,7 @@ def wilson(rate: N, trials: N, z: float = Z_95) -> tuple[N, N]:
     return low * (low > 0), high * (high < 1) + (high >= 1)  # rounding may go beyond
 
 
-def standard_error(rate: N, trials: N | int) -> N:
+def standard_error(rate: N, trials: N | float) -> N:
     """Say how far success rates are usually off, one or (n,): by the rate with one success and one failure more
     (Laplace's rule of succession), for what always succeeded may yet fail.
 
@@ -53,14 +55,24 @@ def standard_error(rate: N, trials: N | int) -> N:
     return error
 
 
-def standard_error_of_mean(values: Floats) -> Floats:
-    """Say how far means over the last axis are usually off, (..., n): 0 for a single value.
+def standard_error_of_mean(values: Floats, items: Int64s | None = None) -> Floats:
+    """Estimate the standard error of means over the last axis, (..., n): 0 for a single value.
+
+    items: (n,) equal for rows of one item: the error is cluster-robust where items repeat.
 
     >>> standard_error_of_mean(np.array([[1.0, 3.0], [2.0, 2.0]])).tolist()
     [1.0, 0.0]
+    >>> float(standard_error_of_mean(np.array([1.0, 1.0, 3.0, 3.0]), np.array([0, 0, 1, 1])))
+    1.0
     """
     n = values.shape[-1]
-    return np.asarray(values.std(axis=-1, ddof=1) / sqrt(n) if n > 1 else np.zeros(values.shape[:-1]))
+    grouped = None if items is None else ItemRows.from_codes(items)
+    if grouped is None or not grouped.repeats:
+        return np.asarray(values.std(axis=-1, ddof=1) / sqrt(n) if n > 1 else np.zeros(values.shape[:-1]))
+    g = len(grouped.first)
+    off = (values - values.mean(axis=-1, keepdims=True))[..., np.argsort(grouped.place, kind="stable")]
+    sums = np.add.reduceat(off, np.cumsum(grouped.sizes) - grouped.sizes, axis=-1)
+    return np.asarray(np.sqrt((sums**2).sum(axis=-1) * g / max(g - 1, 1)) / n)
 
 
 def normal_interval(mean: float, error: float) -> tuple[float, float]:
@@ -72,10 +84,10 @@ def normal_interval(mean: float, error: float) -> tuple[float, float]:
     return max(mean - Z_95 * error, 0.0), mean + Z_95 * error
 
 
-def wilson_lower(successes: Int64s | Floats, trials: Int64s, confidence: float) -> Floats:
+def wilson_lower(successes: Int64s | Floats, trials: NDArray[Any], confidence: float) -> Floats:
     """Bound success rates from below, one-sided, for trials of at least 1; (n,) each.
 
     >>> float(wilson_lower(np.array([95]), np.array([100]), 0.95)[0].round(4))
     0.9008
     """
-    return wilson(successes / trials, trials.astype(np.float64), NormalDist().inv_cdf(confidence))[0]
+    return wilson(np.asarray(successes / trials), trials.astype(np.float64), NormalDist().inv_cdf(confidence))[0]

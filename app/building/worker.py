@@ -113,7 +113,7 @@ def advise_on(repos: Repositories, request: AdviceRequest, progress: Progress) -
     dataset, run = repos.datasets.load(info), _run(repos, progress)
     with training_on(repos.settings.dask_scheduler):
         advised = advise(dataset, request, request.seed, request.time_limit_s, run)
-    return Advice(**advised, dataset=info.name, dataset_sha256=info.sha256)
+    return Advice(**advised, dataset=info.name, dataset_sha256=info.sha256, warnings=info.warnings)
 
 
 def _run(repos: Repositories, progress: Progress) -> Run:
@@ -139,8 +139,12 @@ def _manifest(request: BuildRequest, options: Value, info: DatasetInfo, fitted: 
         "params": options.model_dump(mode="json"),
         "seed": request.seed,
         "unit": info.spec.unit,
-        "summary": {**fitted.summary, "worth": worth},
+        "summary": {**fitted.summary, **_warnings(info), "worth": worth},
     }
+
+
+def _warnings(info: DatasetInfo) -> dict[str, Any]:
+    return {"warnings": [one.model_dump(mode="json") for one in info.warnings]} if info.warnings else {}
 
 
 @contextmanager

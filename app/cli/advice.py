@@ -55,6 +55,7 @@ def _print(advice: Advice, as_json: bool) -> None:
         return
     out = terminal.console()
     out.print(advice.sentence)
+    terminal.print_warnings([one.model_dump() for one in advice.warnings])
     out.print()
     rows = [
         (one.method, f"{one.accuracy:.1%}", one.cost, one.worth.brief if one.worth else "-", one.standing)

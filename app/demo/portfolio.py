@@ -208,7 +208,7 @@ def _known(plan: PortfolioPlan, vectors: NDArray[np.float32], right: Floats, cos
     n = len(right)
     means = plan.costs if embeds else costs
     embedding = plan.embedding_cost if embeds else 0.0
-    return Known(vectors, right, np.tile(means, (n, 1)), np.full(n, embedding), means, embedding)
+    return Known(vectors, right, np.tile(means, (n, 1)), np.full(n, embedding), means, embedding, np.arange(n))
 
 
 def _route(

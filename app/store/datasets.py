@@ -12,6 +12,7 @@ from models import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, Trace
 from models.advice import Advice
 from models.errors import Conflict, StoreRefused, UnknownAdvice, UnknownDataset
 from models.stored_dataset import DatasetInfo, Replaced, ShownDataset
+from solvers.row_repeats import warnings_of
 
 _ALL = key("datasets")
 _KIND = "dataset"
@@ -157,4 +158,5 @@ def _info(name: str, dataset: Dataset, data: bytes, created_at: str) -> DatasetI
         sha256=sha256(data).hexdigest(),
         bytes=len(data),
         created_at=created_at,
+        warnings=warnings_of(dataset),
     )

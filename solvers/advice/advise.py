@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from models import Dataset, DatasetFacts, Fault, FeatureTable, InvalidRequest, Trace
+from models import Dataset, DatasetFacts, FeatureTable, Trace
 from models.advice import AdviceLimits, AdviceRows, MethodAdvice, Standing, TradeOffPoint
-from models.arrays import Int64s
+from models.arrays import Int32s, Int64s
 from models.worth import Alternative
 from solvers import SOLVERS
 from solvers.advice.candidates import Candidate, candidates_of
@@ -15,7 +15,8 @@ from solvers.advice.choice import Aim, best_of, standing, within
 from solvers.advice.fixed_sets import most_common, replays
 from solvers.advice.sentence import query_text, sentence_of
 from solvers.alternatives import Alternatives, Replay, each_alone, mean_interval, worth_of
-from solvers.base import Run, Solver, generator, part_of
+from solvers.base import Run, Solver, generator, part_of, refuse_few_items
+from solvers.item_splits import ItemRows, effective_rows, rarest_labels
 from solvers.policy.sensors import costs_of
 from solvers.statistics import wilson
 
@@ -36,14 +37,20 @@ class Parts:
     reporting: Int64s
 
     @classmethod
-    def of(cls, labels: Any, rng: np.random.Generator) -> "Parts":
-        """Cut rows at random, each part with its share of every class; a class's first row is for building."""
-        order = rng.permutation(len(labels))
-        by_class = order[np.argsort(labels[order], kind="stable")]
-        starts = np.searchsorted(labels[by_class], labels[by_class])
-        place = (np.arange(len(labels)) - starts) * 13 % 20  # 13: a class with few rows has some in every part
-        cuts = np.digitize(place, _OF_TWENTY)
-        return cls(*(np.sort(by_class[cuts == part]) for part in range(3)))
+    def of(cls, labels: Int32s, items: Int64s, rng: np.random.Generator) -> "Parts":
+        """Split items at random, each part with its share of every class; a class's first item is for building.
+
+        labels, items: (n,) codes of each row's class and item.
+        """
+        grouped = ItemRows.from_codes(items)
+        own = rarest_labels(grouped, labels)
+        order = rng.permutation(len(own))
+        by_class = order[np.argsort(own[order], kind="stable")]
+        starts = np.searchsorted(own[by_class], own[by_class])
+        place = (np.arange(len(own)) - starts) * 13 % 20  # 13: a class with few items has some in every part
+        part = np.empty(len(own), dtype=np.int64)
+        part[by_class] = np.digitize(place, _OF_TWENTY)
+        return cls(*(np.flatnonzero(part[grouped.place] == number) for number in range(3)))
 
     @property
     def fresh(self) -> Int64s:
@@ -59,13 +66,14 @@ def advise(dataset: Dataset, limits: AdviceLimits, seed: int, seconds: float, ru
     """
     check(DatasetFacts.of(dataset))
     rng = generator(seed)
-    parts = Parts.of(dataset.labels, rng)
+    parts = Parts.of(dataset.labels, dataset.item_codes, rng)
     learned, fresh = dataset.take(parts.build), dataset.take(parts.fresh)
     alone = _alone(learned, fresh, seed, replace(run, progress=part_of(run.progress, 0, 10, 100)))
     rest = replace(run, progress=part_of(run.progress, 10, 99, 100))
     candidates, left_out = candidates_of(_methods(dataset), learned, fresh, seed, seconds, rest)
     late = [one.method for one in left_out if one.late]
-    advised = _advised(limits, parts, dataset.spec.unit, candidates, alone, late, rng)
+    items = fresh.item_codes
+    advised = _advised(limits, parts, items, dataset.spec.unit, candidates, alone, late, rng)
     run.progress(100, 100, "done")
     rows = AdviceRows(build=len(parts.build), choosing=len(parts.choosing), reporting=len(parts.reporting))
     asked = {name: getattr(limits, name) for name in AdviceLimits.model_fields}
@@ -73,9 +81,8 @@ def advise(dataset: Dataset, limits: AdviceLimits, seed: int, seconds: float, ru
 
 
 def check(facts: DatasetFacts) -> None:
-    """Refuse a dataset with too few rows."""
-    if facts.rows < MIN_ROWS:
-        raise InvalidRequest.at(Fault(("dataset",), f"has {facts.rows} rows, advice needs at least {MIN_ROWS}"))
+    """Refuse a dataset with too few rows, or items where these repeat."""
+    refuse_few_items(facts, MIN_ROWS, "advice")
 
 
 def _methods(dataset: Dataset) -> list[Solver[Any]]:
@@ -100,6 +107,7 @@ def _alone(learned: Dataset, fresh: Dataset, seed: int, run: Run) -> dict[str, R
 def _advised(
     limits: AdviceLimits,
     parts: Parts,
+    items: Int64s,
     unit: str,
     candidates: list[Candidate],
     alone: dict[str, Replay],
@@ -110,11 +118,11 @@ def _advised(
     choosing = np.arange(len(parts.choosing))
     reporting = len(choosing) + np.arange(len(parts.reporting))
     by_choosing = [replay.take(choosing) for replay in (*alone.values(), *(one.replay for one in candidates))]
-    aim = Aim.of(limits, by_choosing)
+    aim = Aim.of(limits, by_choosing, effective_rows(items[choosing]))
     in_time = AdviceLimits(deadline=limits.deadline)
     allowed = {name: replay for name, replay in alone.items() if within(in_time, replay.take(choosing))}
-    alternatives = Alternatives.of(allowed).take(reporting) if allowed else None
-    methods = _reported(candidates, aim, choosing, reporting, alternatives, rng)
+    alternatives = Alternatives.of(allowed, items).take(reporting) if allowed else None
+    methods = _reported(candidates, aim, choosing, reporting, items[reporting], alternatives, rng)
     affordable = [name for name, replay in allowed.items() if within(limits, replay.take(choosing))]
     simple = min(affordable, key=lambda name: aim.rank(alone[name].take(choosing)), default=None)
     able = [one for one in (best_of(candidates, aim, choosing),) if one is not None]
@@ -131,6 +139,7 @@ def _reported(
     aim: Aim,
     choosing: Int64s,
     reporting: Int64s,
+    items: Int64s,
     alternatives: Alternatives | None,
     rng: np.random.Generator,
 ) -> tuple[MethodAdvice, ...]:
@@ -145,9 +154,9 @@ def _reported(
     methods = []
     for place, one in enumerate(able):
         first, other = able[0].replay.take(reporting), one.replay.take(reporting)
-        own = standing(first, other, rng, frugal=aim.wanted is not None) if place else "best"
+        own = standing(first, other, items, rng, frugal=aim.wanted is not None) if place else "best"
         points = _points(by_method[one.method], reporting)
-        methods.append(_method(one, own, reporting, alternatives, points, rng))
+        methods.append(_method(one, own, reporting, items, alternatives, points, rng))
     unable = [method for method, one in chosen.items() if one is None]
     return (*methods, *(_beyond(method, _points(by_method[method], reporting)) for method in unable))
 
@@ -156,6 +165,7 @@ def _method(
     one: Candidate,
     standing_here: Standing,
     reporting: Int64s,
+    items: Int64s,
     alternatives: Alternatives | None,
     points: tuple[TradeOffPoint, ...],
     rng: np.random.Generator,
@@ -168,9 +178,9 @@ def _method(
         params=dict(one.params),
         query=dict(one.query),
         accuracy=accuracy,
-        accuracy_interval=wilson(accuracy, len(reporting)),
+        accuracy_interval=wilson(accuracy, float(effective_rows(items))),
         cost=float(replay.costs.mean()),
-        cost_interval=mean_interval(replay.costs, rng),
+        cost_interval=mean_interval(replay.costs, items, rng),
         worth=None if alternatives is None else worth_of(query_text(one.query), replay, alternatives, rng),
         points=points,
     )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from models.advice import AdviceLimits, Standing
+from models.arrays import Int64s
 from solvers.advice.candidates import Candidate
 from solvers.alternatives import NEARLY, Replay, mean_interval
 from solvers.statistics import standard_error
@@ -25,11 +26,12 @@ class Aim:
     wanted: float | None
 
     @classmethod
-    def of(cls, limits: AdviceLimits, choosing: Sequence[Replay]) -> "Aim":
+    def of(cls, limits: AdviceLimits, choosing: Sequence[Replay], rows: int) -> "Aim":
         """Take what was asked for, a standard error above it, for rows that chose say too much; where neither accuracy
-        nor budget was, what is nearly as accurate as the most accurate within the limits."""
+        nor budget was, what is nearly as accurate as the most accurate within the limits. rows: the number of
+        independent rows that choose."""
         if limits.min_accuracy is not None:
-            spare = standard_error(limits.min_accuracy, len(choosing[0].right))
+            spare = standard_error(limits.min_accuracy, rows)
             return cls(limits, min(limits.min_accuracy + spare, 1.0))
         if limits.budget is not None:
             return cls(limits, None)
@@ -62,9 +64,9 @@ def best_of(candidates: Iterable[Candidate], aim: Aim, rows: Any) -> Candidate |
     return min(fine, key=lambda one: aim.rank(one.replay.take(rows)), default=None)
 
 
-def standing(best: Replay, other: Replay, rng: np.random.Generator, *, frugal: bool = True) -> Standing:
+def standing(best: Replay, other: Replay, items: Int64s, rng: np.random.Generator, *, frugal: bool = True) -> Standing:
     """Tell, by the rows that report, whether another method is shown to be worse than the best (paired bootstrap):
     less accurate by more than what counts as nearly the same or, if to be frugal is what is wanted, dearer."""
-    dearer = frugal and mean_interval(other.costs - best.costs, rng)[0] > 0
-    less_accurate = mean_interval(best.right - other.right, rng)[0] > NEARLY
+    dearer = frugal and mean_interval(other.costs - best.costs, items, rng)[0] > 0
+    less_accurate = mean_interval(best.right - other.right, items, rng)[0] > NEARLY
     return "behind" if dearer or less_accurate else "level"

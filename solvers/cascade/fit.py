@@ -12,7 +12,7 @@ import numpy as np
 from models import DatasetFacts, Fault, InvalidRequest, Trace
 from models.arrays import Int64s
 from models.cascade import Algorithm, CascadeOptions
-from solvers.base import Fitted, Run
+from solvers.base import Fitted, Run, refuse_few_items, row_counts
 from solvers.cascade.frontier.fit import fit_frontier
 from solvers.cascade.groups.search import group_frontier
 from solvers.cascade.measured import Measured, measure, rows_of
@@ -24,6 +24,7 @@ from solvers.cascade.replay import Rows
 from solvers.cascade.solve import discard_reason
 from solvers.cascade.subset_search import MAX_CLASSIFIERS, count_left, set_states
 from solvers.cascade.summary import baselines, notes_of, replayed, summarize, with_held_out, worth
+from solvers.item_splits import split_rows
 
 MIN_ROWS = 20
 """Rows that a trace needs: ten to build from and ten to check on."""
@@ -49,13 +50,14 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
     """
     check(DatasetFacts.of(dataset), options)
     total = 3 + len(options.deadlines) + len(dataset.spec.classifiers)
-    build, held_out = _halves(dataset.rows, rng)
+    items = dataset.item_codes
+    build, held_out = split_rows(items, [dataset.rows // 2], rng)
     run.progress(0, total, "finding thresholds")
     measured = measure(dataset, options, build, lambda done, message: run.progress(done, total, message))
     run.progress(total - 2 - len(options.deadlines), total, "ordering the classifiers")
     plan = _plan(dataset, options, build, measured)
     rows = {"build": rows_of(dataset, measured, build), "held_out": rows_of(dataset, measured, held_out)}
-    plan = with_held_out(plan, measured, rows["held_out"])
+    plan = with_held_out(plan, measured, rows["held_out"], items[held_out])
     step = total - 1 - len(options.deadlines)
     frontier, calibrated = fit_frontier(dataset, options, build, held_out, lambda said: run.progress(step, total, said))
     plan = replace(plan, **frontier)
@@ -64,7 +66,7 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
         run.progress(total - 1 - len(options.deadlines) + i, total, "replaying the held-out half")
         replays.append(replayed(plan, measured, rows, deadline))
     summary = summarize(dataset, options, measured, plan) | {"replays": replays, "frontier": calibrated}
-    summary["rows"] = {"build": len(build), "held_out": len(held_out)}
+    summary |= row_counts({"build": build, "held_out": held_out}, items)
     summary["baselines"] = baselines(dataset, measured, build, held_out)
     summary["notes"] = notes_of(options, replays)
     run.progress(total, total, "done")
@@ -73,17 +75,11 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
 
 def check(facts: DatasetFacts, options: CascadeOptions) -> None:
     """Refuse a trace with too few rows, and an unknown deterministic classifier."""
-    if facts.rows < MIN_ROWS:
-        raise InvalidRequest.at(Fault(("dataset",), f"has {facts.rows} rows, a cascade needs at least {MIN_ROWS}"))
+    refuse_few_items(facts, MIN_ROWS, "a cascade")
     names = facts.classifiers
     if options.deterministic is not None and options.deterministic not in names:
         asked = f"is {options.deterministic!r}, the trace has the classifiers {', '.join(names)}"
         raise InvalidRequest.at(Fault(("deterministic",), asked))
-
-
-def _halves(rows: int, rng: np.random.Generator) -> tuple[Int64s, Int64s]:
-    order = rng.permutation(rows)
-    return np.sort(order[: rows // 2]), np.sort(order[rows // 2 :])
 
 
 def _plan(dataset: Trace, options: CascadeOptions, build: Int64s, measured: Measured) -> CascadePlan:

@@ -11,6 +11,7 @@ from models.arrays import Int64s
 from models.cascade import CascadeOptions, Classifier
 from solvers.cascade.replay import Rows
 from solvers.cascade.thresholds import find_threshold, mean_and_worst
+from solvers.item_splits import effective_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +35,7 @@ def measure(dataset: Trace, options: CascadeOptions, build: Int64s, report: Call
     last = _deterministic(dataset, options, build)
     columns, classifiers, thresholds, bounds = [], [], [], []
     left_out: list[dict[str, Any]] = []
+    independence = effective_rows(dataset.item_codes[build]) / len(build)
     for j, spec in enumerate(dataset.spec.classifiers):
         report(j, f"finding the threshold of {spec.name}")
         if j == last:
@@ -43,7 +45,11 @@ def measure(dataset: Trace, options: CascadeOptions, build: Int64s, report: Call
             continue
         confidences = dataset.confidences[build, j]
         threshold = find_threshold(
-            confidences, dataset.quality[build, j], options.target_precision, options.wilson_confidence
+            confidences,
+            dataset.quality[build, j],
+            options.target_precision,
+            options.wilson_confidence,
+            independence=independence,
         )
         if threshold.confidence is None:
             reason = f"its precision is never proved to be {options.target_precision:g}"

@@ -72,15 +72,15 @@ def replayed(plan: CascadePlan, measured: Measured, rows: dict[str, Rows], deadl
     }
 
 
-def with_held_out(plan: CascadePlan, measured: Measured, rows: Rows) -> CascadePlan:
-    """Add to a plan what the cascade of each step does on the held-out half."""
+def with_held_out(plan: CascadePlan, measured: Measured, rows: Rows, items: Int64s) -> CascadePlan:
+    """Add to a plan what the cascade of each step does on the held-out half, whose items are (n,)."""
     calls = [plan.members[start:end].tolist() for start, end in pairwise(plan.offsets.tolist())]
     walks = [walk(rows, [measured.index(plan.names[k]) for k in own]) for own in calls]
     return replace(
         plan,
         accuracies=np.array([float(right.mean()) for _, right, _ in walks]),
         durations=np.array([float(duration.mean()) for duration, _, _ in walks]),
-        duration_errors=np.array([float(standard_error_of_mean(duration)) for duration, _, _ in walks]),
+        duration_errors=np.array([float(standard_error_of_mean(duration, items)) for duration, _, _ in walks]),
     )
 
 
@@ -126,4 +126,6 @@ def worth(plan: CascadePlan, dataset: Trace, halves: tuple[Int64s, Int64s], rng:
         if one.query.keys() == {"max_cost"}
     }
     parts = np.arange(len(halves[0])), len(halves[0]) + np.arange(len(halves[1]))
-    return worth_of_most_useful(points, Alternatives.of(each_alone(dataset, rows)), parts, rng)
+    return worth_of_most_useful(
+        points, Alternatives.of(each_alone(dataset, rows), dataset.item_codes[rows]), parts, rng
+    )

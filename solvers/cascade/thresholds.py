@@ -17,13 +17,15 @@ class Threshold:
     bound: float
 
 
-def find_threshold(confidences: Floats, quality: Floats, target: float, level: float) -> Threshold:
+def find_threshold(
+    confidences: Floats, quality: Floats, target: float, level: float, *, independence: float = 1.0
+) -> Threshold:
     """Find the smallest observed confidence such that the answers at or above it are good enough.
 
     confidences: (N,) finite, N at least 1; quality: (N,) from 0 to 1, 1 or 0 of answers that are right or wrong. Graded
     answers vary no more than those, so that the bound holds for them too. Good enough: the Wilson lower bound of their
     precision at the one-sided confidence ``level`` is at least ``target``. Equal confidences stay together. O(N log N)
-    time.
+    time. independence: effective rows per row, less than 1 where items repeat.
 
     >>> find_threshold(np.array([0.2, 0.9, 0.9, 0.9]), np.array([0.0, 1.0, 1.0, 1.0]), 0.5, 0.9).confidence
     0.9
@@ -31,7 +33,8 @@ def find_threshold(confidences: Floats, quality: Floats, target: float, level: f
     order = np.argsort(-confidences, kind="stable")
     ranked = confidences[order]
     ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
-    bounds = wilson_lower(np.cumsum(quality[order], dtype=np.float64)[ends], ends + 1, level)
+    successes = np.cumsum(quality[order], dtype=np.float64)[ends]
+    bounds = wilson_lower(independence * successes, independence * (ends + 1), level)
     enough = np.flatnonzero(bounds >= target)
     confidence = float(ranked[ends[enough[-1]]]) if len(enough) else None
     return Threshold(confidence, float(bounds.max()))

@@ -28,6 +28,7 @@ def of_frontier(plan: CascadePlan, dataset: Trace, rows: Int64s) -> list[TradeOf
         dataset.costs[where],
         plan.point_worst_times,
         np.ones(len(places), dtype=bool),
+        dataset.item_codes[rows],
     )
     walked = []
     for query, point in plan.askable():

@@ -35,6 +35,7 @@ from solvers.index.selection_bias import reached
 from solvers.index.summary import summarize
 from solvers.index.training import Trainer
 from solvers.index.worth import worth
+from solvers.item_splits import effective_rows
 from solvers.learners.estimators import ALLOWED_MODULES
 from solvers.learners.linear import kind_of
 
@@ -104,7 +105,9 @@ def _with_what_is_reached(plan: IndexPlan, trainer: Trainer, rng: np.random.Gene
     """Say what sets reach that are chosen because they look best, at the median size."""
     curves = Costs(plan.powers, plan.coefficients)
     costs = curves.at(curves.of_sets(plan.masks), plan.median_size)
-    halves, choosing = reached([trainer.bits[mask] for mask in plan.masks.tolist()], trainer.dataset.rows, costs, rng)
+    items = trainer.dataset.item_codes
+    halves, share = reached([trainer.bits[mask] for mask in plan.masks.tolist()], items, costs, rng)
+    choosing = min(max(round(share * plan.rows), 1), plan.rows - 1)
     return replace(plan, reached=halves, choosing=choosing)
 
 
@@ -116,7 +119,15 @@ def _names(own: FeatureTable, dataset: FeatureTable, left_out: tuple[str, ...], 
     encoding = CellEncoding.of(own, owners_of(columns))
     features, unit = tuple(feature.name for feature in own.spec.features), own.spec.unit
     return Names(
-        features, columns, dataset.classes, shares, unit, dataset.rows, left_out, left_out_costs, encoding=encoding
+        features,
+        columns,
+        dataset.classes,
+        shares,
+        unit,
+        effective_rows(dataset.item_codes),
+        left_out,
+        left_out_costs,
+        encoding=encoding,
     )
 
 

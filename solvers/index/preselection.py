@@ -17,6 +17,7 @@ from models import FeatureTable
 from models.arrays import Floats, Int64s, UInt8s
 from solvers.index.cells import only
 from solvers.index.lattice import MAX_FEATURES
+from solvers.item_splits import split_rows
 
 MOST_ROWS = 10_000
 SHARE = 1 / 3
@@ -46,9 +47,7 @@ def narrowed(table: FeatureTable, costs: Floats, rng: np.random.Generator) -> Na
     features = table.spec.features
     if len(features) <= MAX_FEATURES:
         return Narrowed(table, table)
-    order = rng.permutation(table.rows)
-    cut = min(MOST_ROWS, int(SHARE * table.rows))
-    choosing, others = np.sort(order[:cut]), np.sort(order[cut:])
+    choosing, others = split_rows(table.item_codes, [min(MOST_ROWS, int(SHARE * table.rows))], rng)
     owners = np.repeat(np.arange(len(features)), [len(feature.columns) for feature in features])
     taken = most_telling(table.values[choosing], table.labels[choosing].astype(np.int64), owners, costs, MAX_FEATURES)
     whole = only(table, [features[place].name for place in np.sort(taken).tolist()])

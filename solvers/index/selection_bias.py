@@ -15,6 +15,7 @@ import numpy as np
 
 from models.arrays import Bools, Floats, Int64s, Singles
 from solvers.alternatives import RESAMPLINGS
+from solvers.item_splits import resampled_counts, split_rows
 
 CHOOSING = 0.4
 """The share of the rows that choose who reaches an accuracy."""
@@ -25,16 +26,17 @@ _AT_ONCE = 20
 DRAWN = RESAMPLINGS // 5
 
 
-def reached(right: Sequence[bytes], rows: int, costs: Floats, rng: np.random.Generator) -> tuple[Floats, int]:
+def reached(right: Sequence[bytes], items: Int64s, costs: Floats, rng: np.random.Generator) -> tuple[Floats, float]:
     """Say what each set reaches on the rows that choose and on those that report, and how far other rows would have
-    chosen a better or a worse one, by a standard deviation: (m, 3); and how many rows choose.
+    chosen a better or a worse one, by a standard deviation: (m, 3); and the share of the rows that choose.
 
-    right: of each of m sets the bits of the rows that models that had not seen them are right about; costs: (m,). A set
+    right: of each of m sets the bits of the rows that models that had not seen them are right about;
+    items: (n,) equal for rows of one item; costs: (m,). A set
     stands for the choice among all that cost no more, or less than the cheapest more accurate one: it is the best of
     these where it is chosen. O(m n) and, for what is drawn, O(c n) for the c sets that can be chosen.
     """
-    choosing = np.zeros(rows, dtype=bool)
-    choosing[rng.permutation(rows)[: max(int(CHOOSING * rows), 1)]] = True
+    rows, choosing = len(items), np.zeros(len(items), dtype=bool)
+    choosing[split_rows(items, [max(int(CHOOSING * rows), 1)], rng)[0]] = True
     parts = [choosing, ~choosing, np.ones(rows, dtype=bool)]
     means = np.array([[bits[part].mean() for part in parts] for bits in (unpacked(one, rows) for one in right)])
     halves, accuracies = means[:, :2], means[:, 2]
@@ -42,8 +44,8 @@ def reached(right: Sequence[bytes], rows: int, costs: Floats, rng: np.random.Gen
     places = _contenders(accuracies[order])
     table = np.stack([unpacked(right[place], rows) for place in order[places].tolist()]).astype(np.float32)
     of_all = np.searchsorted(places, np.arange(len(order)), side="right") - 1
-    off, spread = too_high(table, rng)[of_all[_last_within(accuracies, costs, costs[order])]].T
-    return np.column_stack((np.clip(halves - off[:, None], 0.0, 1.0), spread)), int(choosing.sum())
+    off, spread = too_high(table, items, rng)[of_all[_last_within(accuracies, costs, costs[order])]].T
+    return np.column_stack((np.clip(halves - off[:, None], 0.0, 1.0), spread)), float(choosing.mean())
 
 
 def unpacked(bits: bytes, rows: int) -> Bools:
@@ -51,21 +53,21 @@ def unpacked(bits: bytes, rows: int) -> Bools:
     return np.unpackbits(np.frombuffer(bits, dtype=np.uint8), count=rows).astype(bool)
 
 
-def too_high(right: Singles, rng: np.random.Generator) -> Floats:
+def too_high(right: Singles, items: Int64s, rng: np.random.Generator) -> Floats:
     """Say by how much the accuracy of the best of the first sets is too high, and the standard deviation of what the
     best of other rows would reach on all: (c, 2), for the first one, two, and so on.
 
-    right: (c, n), 1 where a set is right. Of equal accuracies the first counts.
+    right: (c, n), 1 where a set is right; items: (n,) that are drawn again. Of equal accuracies the first counts.
     """
-    n = right.shape[1]
     accuracies, sums = right.mean(axis=1, dtype=np.float64), np.zeros((3, len(right)))
     for _ in range(DRAWN // _AT_ONCE):
-        counts = right @ rng.multinomial(n, np.full(n, 1 / n), size=_AT_ONCE).T.astype(right.dtype)  # exact: integers
+        drawn = resampled_counts(items, _AT_ONCE, rng)
+        counts = right @ drawn.T.astype(right.dtype)  # exact: integers
         best = np.maximum.accumulate(counts, axis=0)
         is_new = np.vstack((np.ones((1, _AT_ONCE), dtype=bool), best[1:] > best[:-1]))
         chosen = np.maximum.accumulate(np.where(is_new, np.arange(len(right))[:, None], 0), axis=0)
         levels = accuracies[chosen]
-        sums += [each.sum(axis=1) for each in (best.astype(np.float64) / n, levels, levels**2)]
+        sums += [each.sum(axis=1) for each in (best / drawn.sum(axis=1, dtype=np.float64), levels, levels**2)]
     looked, reaches, squares = sums / DRAWN
     return np.column_stack((looked - reaches, np.sqrt(np.maximum(squares - reaches**2, 0.0))))
 

@@ -27,9 +27,10 @@ def worth(plan: IndexPlan, trainer: Trainer, rng: np.random.Generator) -> Worth:
     costs = dict(zip(every, curves.at(curves.of_sets(np.array(every)), plan.median_size).tolist(), strict=True))
     right, rows = trainer.right(every), trainer.dataset.rows
     replays = {mask: Replay(right[mask], np.full(rows, costs[mask])) for mask in every}
-    alternatives = Alternatives.of({name: replays[mask] for name, mask in fixed.items()})
+    items = trainer.dataset.item_codes
+    alternatives = Alternatives.of({name: replays[mask] for name, mask in fixed.items()}, items)
     named = {f"{' + '.join(_names(plan, mask)) or 'no feature'}, at the median size": replays[mask] for mask in points}
-    return worth_of_most_useful(named, alternatives, halves(rows, rng), rng)
+    return worth_of_most_useful(named, alternatives, halves(items, rng), rng)
 
 
 def fixed_sets(plan: IndexPlan) -> dict[str, int]:

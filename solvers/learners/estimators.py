@@ -17,6 +17,7 @@ import numpy as np
 
 from models import Fault, FeatureTable, InvalidRequest, ParsimonyError
 from models.arrays import Bools, Floats, Int32s, Int64s
+from solvers.item_splits import ItemRows, rarest_labels
 
 Folds = Sequence[tuple[Int64s, Int64s]]
 
@@ -107,17 +108,20 @@ def is_allowed(module: str, allowed_modules: Sequence[str]) -> bool:
 def fixed_folds(dataset: FeatureTable, folds: int, seed: int) -> Folds:
     """Cut the rows into folds that keep the shares of the classes: pairs of rows to train on and to test on.
 
-    Raises InvalidRequest if a class has fewer rows than there are folds.
+    Rows of one item are in one fold. Raises InvalidRequest if a class has fewer items than there are folds.
     """
-    counts = np.bincount(dataset.labels, minlength=len(dataset.classes))
+    grouped = ItemRows.from_codes(dataset.item_codes)
+    labels = rarest_labels(grouped, dataset.labels)
+    counts = np.bincount(labels, minlength=len(dataset.classes))
     least = int(np.argmin(counts))
     if counts[least] < folds:
-        fault = f"class {dataset.classes[least]!r} has {counts[least]} rows, {folds} folds need {folds} of each class"
+        fault = f"class {dataset.classes[least]!r} has {counts[least]} items, {folds} folds need {folds} of each class"
         raise InvalidRequest.at(Fault(("folds",), fault))
     from sklearn.model_selection import StratifiedKFold
 
     split = StratifiedKFold(n_splits=folds, shuffle=True, random_state=seed)
-    return tuple(split.split(np.zeros(dataset.rows), dataset.labels))
+    tested = [np.isin(grouped.place, test) for _, test in split.split(np.zeros(len(labels)), labels)]
+    return tuple((np.flatnonzero(~part), np.flatnonzero(part)) for part in tested)
 
 
 def accuracy_of(right: Bools, folds: Folds) -> float:

@@ -7,6 +7,7 @@ import numpy as np
 from models import FeatureTable
 from models.arrays import Floats, UInt64s
 from models.pipeline import PipelineOptions
+from solvers.item_splits import effective_rows
 from solvers.pipeline.classifiers import Answers, Learner, confident, predict, stacked
 from solvers.pipeline.front import FrontSearch
 from solvers.pipeline.objectives import Scores
@@ -62,6 +63,7 @@ def assemble(
         positive_class=options.positive_class,
         exact=front.exact,
         held_out=tested.rows,
+        independence=effective_rows(dataset.item_codes[data.split.test]) / tested.rows,
         fills=preparation.fills,
         shifts=preparation.shifts,
         scales=preparation.scales,

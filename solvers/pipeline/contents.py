@@ -71,6 +71,8 @@ class PipelineContents:
     """The models that are linear."""
     model_bytes: UInt8s
     """The models that are archives."""
+    independence: float = 1.0
+    """Effective rows per held-out row: below 1 where items repeat."""
     tested_cost_errors: Floats = field(default_factory=lambda: np.empty(0))
     """(s,) the standard errors of costs on rows held out; (0,): built before these were kept."""
     at_the_end: str = "reject"
@@ -96,6 +98,7 @@ def _of_columns(plan: PipelineContents) -> dict[str, bool]:
         and bool(np.all((plan.thresholds >= 0) & (plan.thresholds <= 1))),
         "a positive class of its own": plan.positive_class is None or plan.positive_class in plan.classes,
         "held-out rows": plan.held_out >= 1,
+        "an independence from 0 to 1": 0 < plan.independence <= 1,
         "what is done at the end": plan.at_the_end in get_args(AtTheEnd),
     }
 

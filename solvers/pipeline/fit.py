@@ -12,7 +12,7 @@ import numpy as np
 
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest
 from models.pipeline import PipelineOptions
-from solvers.base import Fitted, Run
+from solvers.base import Fitted, Run, row_counts
 from solvers.pipeline.answer_bank import MOST_BYTES
 from solvers.pipeline.assemble import Models, achieved, assemble
 from solvers.pipeline.configurations import MOST_FEATURES, configurations, stage_masks
@@ -59,12 +59,14 @@ def fit(dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generato
     kept = np.unique(stage_masks(front.chromosomes, int(front.chromosomes.max()) + 1))
     models = Models(learner.kind, kept, learner.models(kept))
     report = data.criteria.evaluator(test, lambda masks: models.answers(learner, data.table[test], masks))
-    errors = np.array([standard_error_of_mean(replay(report, genes).costs) for genes in front.chromosomes])
+    items = dataset.item_codes[test]
+    errors = np.array([standard_error_of_mean(replay(report, genes).costs, items) for genes in front.chromosomes])
     plan = assemble(dataset, options, data, models, front, report(front.chromosomes), errors)
-    summary = summarize(plan, front, data.split.counts(), _baselines(data))
+    parts = {"training": data.split.training, "validation": data.split.validation, "test": test}
+    summary = summarize(plan, front, row_counts(parts, dataset.item_codes), _baselines(data))
     usual = plan.chromosomes[plan.solution(None)]
     validation = data.evaluator(data.split.validation)
-    held = worth(usual, data.evaluator(test), validation, plan.features, data.criteria.costs, rng)
+    held = worth(usual, data.evaluator(test), validation, plan.features, data.criteria.costs, items, rng)
     run.progress(TOTAL, TOTAL, "done")
     return Fitted(plan, summary, held)
 

@@ -61,7 +61,7 @@ class PipelinePlan(PipelineContents):
         reader = Reader.of(self.features, self.columns, self.categories, missing=self.missing)
         counts = (self.chromosomes.max(axis=1) + 1).tolist()
         masks = stage_masks(self.chromosomes, max(counts)).tolist()
-        accuracies, coverages = _assured(self.tested, self.validated, self.held_out)
+        accuracies, coverages = _assured(self.tested, self.validated, self.independence * self.held_out)
         coverages = np.ones_like(coverages) if self.at_the_end == "answer" else coverages
         derived: dict[str, Any] = {
             "_preparation": preparation,
@@ -292,7 +292,7 @@ def _safe_costs(costs: Floats, errors: Floats) -> Floats:
     return np.asarray(costs + np.where(spare > ROUNDING * costs, spare, 0.0))
 
 
-def _assured(tested: Floats, validated: Floats, rows: int) -> tuple[Floats, Floats]:
+def _assured(tested: Floats, validated: Floats, rows: float) -> tuple[Floats, Floats]:
     """Say which accuracies and coverages, (s,) each, can be promised: those of test and validation rows together, so
     many of each, less a standard error; never more than the test rows say, nor less than nothing."""
     covered = tested[:, 0] + validated[:, 0]

@@ -9,6 +9,7 @@ from models import Fault, FeaturesSpec, FeatureTable, InvalidRequest
 from models.arrays import Floats, Int64s
 from models.pipeline import PipelineOptions
 from solvers.base import Run
+from solvers.item_splits import ItemRows, rarest_labels, split_rows
 from solvers.learners.table_preparation import Preparation
 from solvers.pipeline.classifiers import Learner
 from solvers.pipeline.objectives import Criteria, Evaluator
@@ -59,18 +60,23 @@ class PreparedData:
 
 
 def cut_rows(dataset: FeatureTable, rng: np.random.Generator) -> RowSplit:
-    """Cut the rows of each class into half, a quarter and a quarter; raises InvalidRequest if one has too few."""
-    counts = np.bincount(dataset.labels, minlength=len(dataset.classes))
+    """Split the items of each class into half, a quarter and a quarter; raises InvalidRequest if one has too few.
+
+    An item counts for the rarest class that its rows have.
+    """
+    grouped, classes = ItemRows.from_codes(dataset.item_codes), len(dataset.classes)
+    labels = rarest_labels(grouped, dataset.labels)
+    counts = np.bincount(labels, minlength=classes)
     least = int(np.argmin(counts))
     if counts[least] < LEAST_OF_CLASS:
-        fault = f"class {dataset.classes[least]!r} has {counts[least]} rows, a pipeline needs {LEAST_OF_CLASS} of each"
+        fault = f"class {dataset.classes[least]!r} has {counts[least]} items, a pipeline needs {LEAST_OF_CLASS} of each"
         raise InvalidRequest.at(Fault(("dataset",), fault))
-    rows_of_parts: tuple[list[Int64s], list[Int64s], list[Int64s]] = ([], [], [])
-    for code, count in enumerate(counts.tolist()):
-        own = rng.permutation(np.flatnonzero(dataset.labels == code))
-        for part, rows in zip(rows_of_parts, np.split(own, [count // 2, count * 3 // 4]), strict=True):
-            part.append(rows)
-    return RowSplit(*(np.sort(np.concatenate(part)) for part in rows_of_parts))
+    part = np.empty(len(labels), dtype=np.int64)
+    for code in range(classes):
+        own = np.flatnonzero(labels == code)
+        for number, rows in enumerate(split_rows(own, [len(own) // 2, len(own) * 3 // 4], rng)):
+            part[own[rows]] = number
+    return RowSplit(*(np.flatnonzero(part[grouped.place] == number) for number in range(3)))
 
 
 def _columns(spec: FeaturesSpec, preparation: Preparation) -> tuple[tuple[int, ...], ...]:

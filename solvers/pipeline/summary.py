@@ -13,15 +13,15 @@ SHOWN = 8
 
 
 def summarize(
-    plan: PipelinePlan, front: FrontSearch, rows: dict[str, int], baselines: list[dict[str, Any]]
+    plan: PipelinePlan, front: FrontSearch, counts: dict[str, dict[str, int]], baselines: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Put into plain JSON what a build found. rows: by part; baselines: what simple configurations achieve on the test
-    rows."""
+    """Put into plain JSON what a build found. counts: of rows by part; baselines: what simple configurations
+    achieve on the test rows."""
     frontier = plan.frontier()
     shown = np.unique(np.linspace(0, len(frontier) - 1, SHOWN).round().astype(int))
     return {
         "unit": plan.unit,
-        "rows": rows,
+        **counts,
         "confidence_threshold": plan.confidence_threshold,
         "at_the_end": plan.at_the_end,
         "search": "exact" if front.exact else "emsco",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.arrays import Floats, Int8s
+from models.arrays import Floats, Int8s, Int64s
 from models.worth import Worth
 from solvers.alternatives import Alternatives, Replay, set_name, worth_of
 from solvers.pipeline.answer_bank import ACCEPTED, RIGHT
@@ -24,6 +24,7 @@ def worth(
     choose: Evaluator,
     names: Sequence[str],
     costs: Floats,
+    items: Int64s,
     rng: np.random.Generator,
 ) -> Worth:
     """Hold a configuration, (n,), against single stages with the same way out, and one feature at a time, on the rows
@@ -31,13 +32,14 @@ def worth(
 
     What counts is the share of all items that are answered rightly; an alternative without a way out would answer more
     items, rightly or wrongly, and is no alternative for who asked for one. choose: criteria by the validation rows, by
-    which forward selection goes; names, costs: (n,) of features.
+    which forward selection goes; names, costs: (n,) of features; items: of the rows that report.
     """
     alone = {name: replay(report, genes) for name, genes in fixed_sets(names, costs, choose).items()}
     one_by_one = np.empty(len(costs), dtype=np.int8)
     one_by_one[np.argsort(costs, kind="stable")] = np.arange(len(costs))
     alone["one by one, the cheapest first"] = replay(report, one_by_one)
-    return worth_of("the usual configuration, of all items", replay(report, configuration), Alternatives.of(alone), rng)
+    alternatives = Alternatives.of(alone, items)
+    return worth_of("the usual configuration, of all items", replay(report, configuration), alternatives, rng)
 
 
 def replay(evaluator: Evaluator, configuration: Int8s) -> Replay:

@@ -8,6 +8,7 @@ import numpy as np
 
 from models.policy_curves import TrafficCounts
 from solvers.budget_mixture import lower_hull
+from solvers.item_splits import effective_rows
 from solvers.policy.curve import Measured
 from solvers.policy.embedding_axes import EmbeddingAxes
 from solvers.policy.graph import Graph
@@ -62,9 +63,10 @@ def assemble(
         point_bounds=bounds[hull],
         point_errors=errors[hull],
         point_sensors=acquired[hull],
-        point_cost_errors=standard_error_of_mean(measured.costs)[hull],
+        point_cost_errors=standard_error_of_mean(measured.costs, training.items)[hull],
         confidence=task.options.confidence,
         rows=len(training.labels),
+        independence=1.0 if training.items is None else effective_rows(training.items) / len(training.labels),
         graph="grown" if is_grown else "subsets",
         point_caps=np.where(np.isinf(limits), -1.0, limits)[hull] if len(task.caps[capped]) else np.empty(0),
         times=prices.times,
@@ -134,6 +136,7 @@ def measure(task: Task, learned: LearnedPolicies) -> Measured:
         np.vstack((learned.costs[able], task.fixed.costs)),
         np.append(task.tradeoffs[able], np.zeros(fixed)),
         held,
+        task.training.items,
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from models.arrays import Bools, Floats, Int32s, Int64s, Singles
 from models.policy import Answers, PolicyOptions
+from solvers.item_splits import ItemRows, rarest_labels
 from solvers.parallel import in_parallel
 from solvers.policy.node_classifiers import Member, shares_of, tree_inputs, tree_owners, weigh
 from solvers.policy.piecewise_basis import Basis
@@ -39,7 +40,7 @@ class TrainingRows:
     """The rows that classifiers learn from. cells: (n, D); labels: (n,) below classes; folds: (n,) below K, the fold
     that each row is in: member k learns from all but fold k; quality: (n, M) where answers have no classes: what is
     learned then is how good each sensor's answer is, the classes being sensors; None where they have. rate: how fast
-    forests of class probabilities learn."""
+    forests of class probabilities learn. items: (n,) equal for rows of one item; None: no item repeats."""
 
     basis: Basis
     cells: Floats
@@ -48,6 +49,7 @@ class TrainingRows:
     folds: Int64s
     quality: Floats | None = None
     rate: float = RATE
+    items: Int64s | None = None
 
     @property
     def members(self) -> int:
@@ -55,17 +57,19 @@ class TrainingRows:
         return int(self.folds.max()) + 1
 
 
-def cut(labels: Int32s, folds: int, rng: np.random.Generator) -> Int64s:
-    """Cut rows into folds at random, each class spread evenly over them: (n,).
+def cut(labels: Int32s, items: Int64s, folds: int, rng: np.random.Generator) -> Int64s:
+    """Split rows into folds at random, whole items each, each class spread evenly over them: (n,).
 
-    >>> np.bincount(cut(np.zeros(10, np.int32), 5, np.random.default_rng(0))).tolist()
+    >>> np.bincount(cut(np.zeros(10, np.int32), np.arange(10), 5, np.random.default_rng(0))).tolist()
     [2, 2, 2, 2, 2]
     """
-    order = rng.permutation(len(labels))
-    order = order[np.argsort(labels[order], kind="stable")]
-    folds_of_rows = np.empty(len(labels), dtype=np.int64)
-    folds_of_rows[order] = np.arange(len(labels)) % folds
-    return folds_of_rows
+    grouped = ItemRows.from_codes(items)
+    own = rarest_labels(grouped, labels)
+    order = rng.permutation(len(own))
+    order = order[np.argsort(own[order], kind="stable")]
+    fold = np.empty(len(own), dtype=np.int64)
+    fold[order] = np.arange(len(own)) % folds
+    return np.asarray(fold[grouped.place])
 
 
 def train(

@@ -84,6 +84,8 @@ class PolicyContents:
     that choose the point for an accuracy, and of the others (``curve``); (0, 2): built before this was kept."""
     choosing: int = 0
     """How many of the rows those are that choose."""
+    independence: float = 1.0
+    """Effective rows per row: below 1 where items repeat among the rows."""
     point_cost_errors: Floats = field(default_factory=lambda: np.empty(0))
     """(H,) the standard errors of ``point_costs``; (0,): built before these were kept."""
 

@@ -24,18 +24,20 @@ from solvers.statistics import standard_error_of_mean
 class FixedSets:
     """What rows met where all of them acquired the same sensors, none of them for one of the sets. errors, costs: (F,
     n); expected: (F, n) the errors as nodes learn from them, smoothed; alike: (L,) which of the points that are held
-    against these sets are such ones themselves."""
+    against these sets are such ones themselves; items: (n,) equal for rows of one item; None: no item repeats."""
 
     errors: Floats
     costs: Floats
     expected: Floats
     alike: Bools
+    items: Int64s | None = None
 
     def judge(self, errors: Floats, bounds: Floats, rows: Bools | slice, confidence: float) -> Floats:
         """Say what to choose points by that some rows met errors, (L, r), under, at costs bounded by bounds, (L,): the
         error of fixed sets, or of a mixture of two, at that cost, less what the point surely gains; infinite where that
         is nothing."""
-        costs = bounds_of(self.costs[:, rows], confidence)
+        items = None if self.items is None else self.items[rows]
+        costs = bounds_of(self.costs[:, rows], confidence, items)
         expected = self.expected[:, rows].mean(axis=1)
         hull = lower_hull(costs, expected)
         mixtures = [Mixture.of(costs[hull], max(bound, float(costs[hull[0]]))) for bound in bounds.tolist()]
@@ -43,7 +45,7 @@ class FixedSets:
         share = np.array([each.share for each in mixtures])
         before = self.errors[:, rows][first]
         gains = before + share[:, None] * (self.errors[:, rows][second] - before) - errors
-        surely = gains.mean(axis=1) - standard_error_of_mean(gains)
+        surely = gains.mean(axis=1) - standard_error_of_mean(gains, items)
         level = expected[first] + share * (expected[second] - expected[first])
         return np.where(self.alike, level, np.where(surely > 0, level - surely, np.inf))
 
@@ -51,12 +53,13 @@ class FixedSets:
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured:
     """What rows met under each trade-off, stopping at once the last. errors, costs: (L, n); tradeoffs: (L,); fixed:
-    what points are held against, None if nothing."""
+    what points are held against, None if nothing; items: (n,) equal for rows of one item; None: no item repeats."""
 
     errors: Floats
     costs: Floats
     tradeoffs: Floats
     fixed: FixedSets | None = None
+    items: Int64s | None = None
 
     def loss(self, rows: Bools) -> float:
         """Average errors and weighed costs over trade-offs and some rows."""
@@ -64,20 +67,21 @@ class Measured:
 
     def judged(self, rows: Bools | slice, confidence: float) -> tuple[Floats, Floats]:
         """Tell the bounds on costs and the errors that some rows choose points by: (L,) each."""
-        bounds, errors = bounds_of(self.costs[:, rows], confidence), self.errors[:, rows]
+        items = None if self.items is None else self.items[rows]
+        bounds, errors = bounds_of(self.costs[:, rows], confidence, items), self.errors[:, rows]
         if self.fixed is None:
             return bounds, errors.mean(axis=1)
         return bounds, self.fixed.judge(errors, bounds, rows, confidence)
 
 
-def bounds_of(costs: Floats, confidence: float) -> Floats:
+def bounds_of(costs: Floats, confidence: float, items: Int64s | None = None) -> Floats:
     """Bound the expected cost under each trade-off from what n rows cost, (L, n): their mean and, by the normal
     approximation, as many standard errors as the confidence asks for.
 
     >>> bounds_of(np.array([[1.0, 1.0], [0.0, 2.0]]), 0.5).tolist()
     [1.0, 1.0]
     """
-    return np.asarray(costs.mean(axis=1) + NormalDist().inv_cdf(confidence) * standard_error_of_mean(costs))
+    return np.asarray(costs.mean(axis=1) + NormalDist().inv_cdf(confidence) * standard_error_of_mean(costs, items))
 
 
 def choosing_rows(folds: Int64s) -> Bools:

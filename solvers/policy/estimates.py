@@ -20,11 +20,13 @@ of 1,200 rows 1.1 times: 1 + 100 / rows. ``parsimony bench reliability`` tells i
 def estimates(plan: PolicyPlan, summary: Mapping[str, Any], query: PolicyTarget, decision: Value) -> Expectations:
     """Expect what the points of the curve reach that decide for the trade-off or budget, whatever the item."""
     accuracy, cost, cost_error = plan.reached(query)
-    counted = plan.rows if query.min_accuracy is None else plan.rows - plan.choosing
-    return Expectations.of(accuracy=accuracy, cost=cost, cost_error=cost_error, rows=_as_sure(counted, plan.rows))
+    counted = plan.independence * (plan.rows if query.min_accuracy is None else plan.rows - plan.choosing)
+    return Expectations.of(
+        accuracy=accuracy, cost=cost, cost_error=cost_error, rows=_as_sure(counted, plan.independence * plan.rows)
+    )
 
 
-def _as_sure(counted: int, rows: int) -> int:
+def _as_sure(counted: float, rows: float) -> int:
     """Give as many rows, of a table that nothing had learned from, as would be as sure.
 
     >>> _as_sure(400, 400), _as_sure(40_000, 40_000)

@@ -24,7 +24,7 @@ from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidReque
 from models.arrays import Bools, Floats
 from models.policy import PolicyOptions
 from solvers.alternatives import Replay
-from solvers.base import Fitted, Progress, Run, part_of
+from solvers.base import Fitted, Progress, Run, part_of, refuse_few_items
 from solvers.policy.assemble import assemble, measure
 from solvers.policy.classifier_training import TrainingRows, cut
 from solvers.policy.classless import (
@@ -113,11 +113,12 @@ def _training(
     rng: np.random.Generator,
 ) -> TrainingRows:
     """Cut the rows into parts, and give what classifiers learn from."""
-    cells, folds = sensors.cells(dataset), cut(dataset.labels, options.folds, rng)
+    cells, folds = sensors.cells(dataset), cut(dataset.labels, dataset.item_codes, options.folds, rng)
     if quality is not None and isinstance(dataset, Trace) and options.embeds:
         sensors, cells = with_quality_axes(sensors, cells, dataset.embeddings, quality, folds)
     outputs = int(dataset.labels.max()) + 1 if quality is None else len(sensors.names)
-    return TrainingRows(Basis.of(sensors, cells), cells, dataset.labels, outputs, folds, quality)
+    items = dataset.items if len(dataset.items) else None
+    return TrainingRows(Basis.of(sensors, cells), cells, dataset.labels, outputs, folds, quality, items=items)
 
 
 def _learned(task: Task, learners: Sequence[Learner], progress: Progress) -> list[LearnedPolicies]:
@@ -257,7 +258,8 @@ def _with_served_limits(plan: PolicyPlan, task: Task) -> PolicyPlan:
     cells, folds = training.cells[rows], training.folds[rows]
     advantages = [plan.limit_advantages(at, task.judged[node][rows], cells, folds) for at, node in enumerate(nodes)]
     graph = Graph(plan.members, plan.offsets, plan.targets)
-    judged = Judged(graph, advantages, task.losses.observed[nodes][:, rows], folds)
+    items = None if training.items is None else training.items[rows]
+    judged = Judged(graph, advantages, task.losses.observed[nodes][:, rows], folds, items)
     sides = (
         ("cap", graph.members @ task.means, plan.caps, plan.cap_errors, 0),
         ("deadline", task.set_times[nodes], plan.deadlines, plan.deadline_errors, len(plan.caps)),
@@ -296,8 +298,7 @@ def _tell(progress: Progress, before: int, total: int, learner: str, done: int) 
 def check(facts: DatasetFacts, options: PolicyOptions) -> None:
     """Refuse too few rows, too many sensors to acquire singly, embeddings that none has, and of traces without classes
     what needs them."""
-    if facts.rows < MIN_ROWS:
-        raise InvalidRequest.at(Fault(("dataset",), f"has {facts.rows} rows, a policy needs at least {MIN_ROWS}"))
+    refuse_few_items(facts, MIN_ROWS, "a policy")
     if options.embeds and not (isinstance(facts.spec, TraceSpec) and facts.embedding_dimensions):
         named = "embeddings" if options.embeddings else "embedder"
         raise InvalidRequest.at(Fault((named,), "asks for embeddings, and the dataset has none"))

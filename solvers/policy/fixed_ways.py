@@ -50,9 +50,10 @@ class FixedWays:
         weighed = expected[:, None] + set_costs[sets, None] * task.tradeoffs
         ends = sets[np.where(within, weighed, np.inf).argmin(axis=0)]
         costs = task.graph.members[ends].astype(np.float64) @ task.costs[rows].T
+        items = task.training.items
         gained = task.losses.observed[ends][:, rows] - learned.errors[:, rows]
         gained += task.tradeoffs[:, None] * (costs - learned.costs[:, rows])
-        is_better = gained.mean(axis=1) > standard_error_of_mean(gained)
+        is_better = gained.mean(axis=1) > standard_error_of_mean(gained, None if items is None else items[rows])
         return cls(sets, np.where(is_better, -1, ends), _before(task.graph, log_losses))
 
     def way_to(self, end: int) -> list[int]:
@@ -71,7 +72,7 @@ class FixedWays:
         acquired[fixed] = members[ends].sum(axis=1)[:, None]
         loss = float((errors + task.tradeoffs[:, None] * costs)[task.curve].mean())
         sets, set_costs = self.sets, members[self.sets] @ task.costs.T
-        held = FixedSets(task.losses.observed[sets], set_costs, task.losses.learned[sets], fixed)
+        held = FixedSets(task.losses.observed[sets], set_costs, task.losses.learned[sets], fixed, task.training.items)
         return replace(learned, errors=errors, costs=costs, acquired=acquired, loss=loss, fixed_sets=held)
 
 

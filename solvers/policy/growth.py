@@ -19,6 +19,7 @@ import numpy as np
 
 from models.arrays import Bools, Floats, Int32s, Int64s, UInt8s
 from models.policy import PolicyOptions
+from solvers.item_splits import fold_rows
 from solvers.policy.classifier_training import TrainingRows, enough, train_for
 from solvers.policy.graph import Graph
 from solvers.policy.growth_layers import (
@@ -95,7 +96,8 @@ def grow(
     owners = np.append(fetches, len(costs)).astype(np.int32)[tree_owners(sensors)]
     scales = Scales(tree_inputs(sensors, training.cells), owners, costs)
     every, all_rows = frozenset(range(len(costs))), np.ones(len(training.labels), dtype=np.bool_)
-    halves = rng.permutation(len(all_rows)).astype(np.int64) % 2
+    items = np.arange(len(all_rows)) if training.items is None else training.items
+    halves = fold_rows(items, 2, rng)
     waits = np.array([times[list(each)].max() for each in fetched(fetches)]) if len(times) else np.zeros(len(costs))
     if np.array_equal(waits, costs):  # hurry is thrift then, which steers already
         waits = np.zeros(len(costs))

@@ -98,7 +98,7 @@ class PolicyPoints(PolicyContents):
     def _accurate(self, wanted: float, budget: float | None) -> Mixture:
         """Take the cheapest point that is accurate enough, by the rows that choose, with a standard error to spare."""
         accuracies = 1 - (self.point_reached[:, 0] if len(self.point_reached) else self.point_errors)
-        safe = accuracies - standard_error(accuracies, self.choosing or self.rows)
+        safe = accuracies - standard_error(accuracies, self.independence * (self.choosing or self.rows))
         able = np.flatnonzero(safe >= wanted)
         if not len(able):
             most = f"the policy is right {safe.max():.4g} of the time at most, a standard error to spare"

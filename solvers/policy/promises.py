@@ -78,6 +78,7 @@ def _dimensions(plan: PolicyContents) -> dict[str, bool]:
         "different sensors": len(set(plan.sensors)) == len(plan.sensors) > 0,
         "different classes": len(set(plan.classes)) == len(plan.classes) > 0,
         "a confidence from 0.5 to 1": 0.5 <= plan.confidence < 1 and plan.rows > 0,
+        "an independence from 0 to 1": 0 < plan.independence <= 1,
     }
 
 

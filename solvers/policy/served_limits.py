@@ -69,12 +69,13 @@ class ServedLimits:
 class Judged:
     """Rows that judge what was learned. graph: what is kept of it; advantages: for each node (n, A, P) of its actions
     under the P limits learned for, of the member that had not seen the row; observed: (S, n) losses of stopping; folds:
-    (n,)."""
+    (n,); items: (n,) equal for rows of one item; None: no item repeats."""
 
     graph: Graph
     advantages: Sequence[Singles]
     observed: Floats
     folds: Int64s
+    items: Int64s | None = None
 
     def errors(self, amounts: Floats, limit: float, place: int) -> Floats:
         """Walk within a limit by what was learned for the one at a place, amounts (S,) what sets use of it: (n,)."""
@@ -99,7 +100,7 @@ def serve(judged: Judged, amounts: Floats, learned: Floats, said: Floats, first:
         larger = range(below + 1, min(below + 1 + LARGER, len(learned)))
         tried = np.array([own[below], *(judged.errors(amounts, limit, first + place) for place in larger)])
         best = int(tried.mean(axis=1).argmin())
-        if entries and _is_surely_more(tried[best], before):
+        if entries and _is_surely_more(tried[best], before, judged.items):
             continue
         before = tried[best]
         gained = float(own[below].mean() - _chosen_elsewhere(tried, judged.folds).mean())
@@ -118,10 +119,10 @@ def _limits_of(amounts: Floats, learned: Floats) -> list[float]:
     return [float(each) for each in limits]
 
 
-def _is_surely_more(errors: Floats, others: Floats) -> bool:
+def _is_surely_more(errors: Floats, others: Floats, items: Int64s | None) -> bool:
     """Tell whether rows err more often than under others, (n,) each, by a standard error of the difference."""
     more = errors - others
-    return bool(more.mean() > standard_error_of_mean(more) * (1 + TIED))
+    return bool(more.mean() > standard_error_of_mean(more, items) * (1 + TIED))
 
 
 def _chosen_elsewhere(tried: Floats, folds: Int64s) -> Floats:

@@ -23,6 +23,7 @@ def summarize(
         "time_unit": plan.time_unit or None,
         "parallel": [[plan.sensors[m] for m in sorted(each)] for each in fetched(plan.fetches) if len(each) > 1],
         "rows": plan.rows,
+        **({} if plan.independence == 1 else {"effective_rows": round(plan.independence * plan.rows)}),
         "classes": 0 if plan.classless else plan.weights.shape[3],
         "answering": plan.answering,
         "nodes": len(plan.members),

@@ -25,9 +25,11 @@ def worth(
     observed: (S, n) whether each node's classifier errs on each row, which it had not seen; costs: (n, M); points: what
     each trade-off of the curve, by what it is called, did with the rows.
     """
-    parts = halves(dataset.rows, rng)
+    items = dataset.item_codes
+    parts = halves(items, rng)
     if isinstance(dataset, Trace) and not dataset.spec.has_classes:
-        return worth_of_most_useful(points, Alternatives.of(each_alone(dataset, np.arange(dataset.rows))), parts, rng)
+        alternatives = Alternatives.of(each_alone(dataset, np.arange(dataset.rows)), items)
+        return worth_of_most_useful(points, alternatives, parts, rng)
     alone = {
         _name(sensors, graph.members[node]): Replay(
             1 - observed[node], np.asarray((graph.members[node] * costs).sum(axis=1))
@@ -36,7 +38,7 @@ def worth(
     }
     if isinstance(dataset, Trace):
         alone |= each_alone(dataset, np.arange(dataset.rows))
-    return worth_of_most_useful(points, Alternatives.of(alone), parts, rng)
+    return worth_of_most_useful(points, Alternatives.of(alone, items), parts, rng)
 
 
 def fixed_sets(graph: Graph, errors: Floats, costs: Floats) -> list[int]:

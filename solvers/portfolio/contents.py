@@ -86,6 +86,8 @@ class PortfolioContents(LearnedContents):
     """(q, p) what a query cost."""
     curve_usage: Int64s
     """(q, p, m) how many of the held-out items each classifier answered."""
+    independence: float = 1.0
+    """Effective items per held-out row: below 1 where items repeat among them."""
     curve_cost_errors: Floats = field(default_factory=lambda: np.empty((0, 0)))
     """(q, p) the standard errors of what a query cost beyond what was planned; (0, 0): built before these were kept."""
     curve_estimate_errors: Floats = field(default_factory=lambda: np.empty((0, 0)))
@@ -218,6 +220,7 @@ def _curve(plan: PortfolioContents) -> dict[str, bool]:
         "estimates that are off by 2 at most": plan.curve_too_high.shape in ((0, 0, 0), plan.curve_usage.shape)
         and bool(np.all(np.abs(plan.curve_too_high) <= 2)),
         "budgets that rise": len(plan.curve_budgets) > 0 and bool(np.all(np.diff(plan.curve_budgets) > 0)),
+        "an independence from 0 to 1": 0 < plan.independence <= 1,
         "usage of all held-out items": plan.held_out > 0
         and bool(np.all(plan.curve_usage >= 0))
         and bool(np.all(plan.curve_usage.sum(axis=2) == plan.held_out)),

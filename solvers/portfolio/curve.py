@@ -137,6 +137,9 @@ def draw_curve(
                 estimated = method.values[np.arange(n), choice]
                 estimates[row, at] = estimated.mean()
                 above = estimated - truth.right[np.arange(n), choice]
-                off[row, at], estimate_errors[row, at] = too_high(choice, above, m), standard_error_of_mean(above)
+                off[row, at], estimate_errors[row, at] = (
+                    too_high(choice, above, m),
+                    standard_error_of_mean(above, truth.items),
+                )
     names = tuple(method.name for method in methods)
     return Drawn(names, budgets, estimates, accuracies, costs, errors, usage, off, estimate_errors)

@@ -15,7 +15,8 @@ import numpy as np
 from models import DatasetFacts, Fault, InvalidRequest, Trace
 from models.arrays import Floats, Singles
 from models.portfolio import PortfolioOptions, Samples
-from solvers.base import Fitted, Run
+from solvers.base import Fitted, Run, refuse_few_items
+from solvers.item_splits import effective_rows
 from solvers.portfolio.baselines import forest_values
 from solvers.portfolio.contents import MOST_NUMBERS
 from solvers.portfolio.curve import Drawn, curve_budgets, draw_curve, methods_of
@@ -87,8 +88,7 @@ def check(facts: DatasetFacts, options: PortfolioOptions) -> None:
     if facts.embedding_dimensions == 0:
         asked = "has no embeddings: upload it with an .npy array of one row for each row of the table"
         raise InvalidRequest.at(Fault(("dataset",), asked))
-    if facts.rows < MIN_ROWS:
-        raise InvalidRequest.at(Fault(("dataset",), f"has {facts.rows} rows, a portfolio needs at least {MIN_ROWS}"))
+    refuse_few_items(facts, MIN_ROWS, "a portfolio")
     names = facts.classifiers
     if options.feature_classifier is not None and options.feature_classifier not in names:
         asked = f"is {options.feature_classifier!r}, the trace has the classifiers {', '.join(names)}"
@@ -175,6 +175,7 @@ def _plan(
         cost_coefficients=coefficients,
         methods=drawn.methods,
         held_out=len(table.held_out),
+        independence=effective_rows(table.items[table.held_out]) / len(table.held_out),
         **drawn.fields,
         **resources_of(dataset, table.names),
     )

@@ -17,6 +17,11 @@ class HeldOutCurve(PortfolioContents):
     """What a portfolio and its baselines reached on held-out items at p budgets of a query."""
 
     @property
+    def effective_rows(self) -> float:
+        """The number of independent held-out rows."""
+        return self.independence * self.held_out
+
+    @property
     def cheapest(self) -> float:
         """The least that a query costs, its embedding included."""
         return self.embedding_cost + float(self.costs.min())
@@ -56,7 +61,7 @@ class HeldOutCurve(PortfolioContents):
     def _levels(self, method: str) -> Floats:
         """Give what a method reached on held-out items with a standard error to spare, at budgets up to each: (p,)."""
         reached = self.curve_accuracies[self.methods.index(method)]
-        return np.maximum.accumulate(reached - standard_error(reached, self.held_out))
+        return np.maximum.accumulate(reached - standard_error(reached, self.effective_rows))
 
     def _budget_at(self, levels: Floats, wanted: float) -> float:
         """Find the budget of a query at which levels, (p,), come to what is wanted, on a line between budgets; the
@@ -89,7 +94,7 @@ class HeldOutCurve(PortfolioContents):
         def too_high(cost: float) -> Floats:
             budget = self._budget_of_mix(cost)
             reached = float(np.interp(budget, self.curve_budgets, self.curve_accuracies[self.methods.index("occam")]))
-            off = self.optimism("occam", budget) + standard_error(reached, self.held_out)
+            off = self.optimism("occam", budget) + standard_error(reached, self.effective_rows)
             return np.maximum(off - lam * self.sigmas, 0.0)
 
         return too_high
@@ -117,7 +122,7 @@ class HeldOutCurve(PortfolioContents):
             return None
         error = np.interp(budget, self.curve_budgets, self.curve_estimate_errors[self.methods.index(method)])
         variance = max(accuracy * (1 - accuracy), 1e-9)
-        return max(int(variance / max(float(error) ** 2, variance / self.held_out)), 1)
+        return max(int(variance / max(float(error) ** 2, variance / self.effective_rows)), 1)
 
     def beyond_planned(self, method: str, budget: float) -> tuple[float, float | None]:
         """Say how much more a query cost on held-out items than was planned, at a budget of a query, and the standard

@@ -13,7 +13,7 @@ class Known:
     """Items and the truth about them. vectors: (n, d) float32 embeddings as they came; right: (n, m) 1 where a
     classifier is right, else 0; costs: (n, m), measured; embedding_costs: (n,) of the embeddings; means: (m,) the costs
     to plan with; embedding_mean: the same of the embeddings; planned: (n, m) to plan with, where each item has its own:
-    what its size says."""
+    what its size says; items: (n,) equal for rows of one item."""
 
     vectors: Singles
     right: Floats
@@ -21,6 +21,7 @@ class Known:
     embedding_costs: Floats
     means: Floats
     embedding_mean: float
+    items: Int64s
     planned: Floats | None = None
 
     @property
@@ -52,6 +53,6 @@ class Outcome:
         return cls(
             float(known.right[rows, choice].mean()),
             float(costs.mean()),
-            float(standard_error_of_mean(costs - planned)),
+            float(standard_error_of_mean(costs - planned, known.items)),
             np.bincount(choice, minlength=known.right.shape[1]),
         )

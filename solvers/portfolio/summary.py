@@ -26,6 +26,7 @@ def summarize(
     return {
         **_of_all(plan, losers, measured),
         "rows": rows,
+        **_effective(plan),
         "metric": plan.metric,
         "samples": {"count": count, "size": size},
         "lambdas": [{"lambda": lam, "validation_accuracy": reached} for lam, reached in tuned.lambdas.items()],
@@ -49,9 +50,14 @@ def summarize_learned(
     return {
         **_of_all(plan, losers, measured),
         "rows": {"held_out": plan.held_out},
+        **_effective(plan),
         "shrinks": {"in_common": float(plan.shrinks[0]), "of_each": float(plan.shrinks[1])},
         "compared": [asdict(one) for one in crossed.compared],
     }
+
+
+def _effective(plan: PortfolioPlan) -> dict[str, Any]:
+    return {} if plan.independence == 1 else {"effective_rows": {"held_out": round(plan.effective_rows)}}
 
 
 def _of_all(plan: PortfolioPlan, losers: dict[str, str], measured: tuple[Floats, Floats]) -> dict[str, Any]:

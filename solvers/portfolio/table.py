@@ -7,6 +7,7 @@ import numpy as np
 from models import Trace
 from models.arrays import Floats, Int64s, Singles
 from models.portfolio import PortfolioOptions
+from solvers.item_splits import split_rows
 from solvers.portfolio.baselines import beaten
 from solvers.portfolio.query_costs import costs_at, functions_of
 from solvers.portfolio.routing_outcome import Known
@@ -15,13 +16,15 @@ from solvers.portfolio.routing_outcome import Known
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
     """The trace as it is used. names: the m classifiers that are; losers: those that another one beats, and by whom;
-    build, validation, held_out: rows; success: of the build half, how likely each classifier is right; right, costs:
-    (n, m) of all rows, whether it was, and its cost; accuracies, means: (m,) on the build half; feature: place of the
-    feature classifier, None if there is none; embedding_costs: (n,) what it costs."""
+    items: (n,) equal for rows of one item; build, validation, held_out: rows; success: of the build half, how likely
+    each classifier is right; right, costs: (n, m) of all rows, whether it was, and its cost; accuracies, means: (m,) on
+    the build half; feature: place of the feature classifier, None if there is none; embedding_costs: (n,) what it
+    costs."""
 
     names: tuple[str, ...]
     losers: dict[str, str]
     vectors: Singles
+    items: Int64s
     build: Int64s
     validation: Int64s
     held_out: Int64s
@@ -45,7 +48,7 @@ class Table:
         if embeds and self.feature is not None:
             costs[:, self.feature] = means[self.feature] = 0.0
         mean = self.embedding_mean if embeds else 0.0
-        return Known(self.vectors[rows], self.right[rows], costs, embedding, means, mean)
+        return Known(self.vectors[rows], self.right[rows], costs, embedding, means, mean, self.items[rows])
 
 
 def planned(dataset: Trace, table: Table, rows: Int64s, *, embeds: bool) -> Known:
@@ -62,8 +65,7 @@ def planned(dataset: Trace, table: Table, rows: Int64s, *, embeds: bool) -> Know
 def cut(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator) -> Table:
     """Cut the rows into parts, and take the classifiers that are used."""
     names = [classifier.name for classifier in dataset.spec.classifiers]
-    order = rng.permutation(dataset.rows)
-    build, validation, held_out = (np.sort(rows) for rows in np.split(order, [len(order) // 2, len(order) * 3 // 4]))
+    build, validation, held_out = split_rows(dataset.item_codes, [dataset.rows // 2, dataset.rows * 3 // 4], rng)
     success, right = dataset.likelihoods(options.temperature), dataset.quality
     accuracies, means = right[build].mean(axis=0), dataset.costs[build].mean(axis=0)
     losers = beaten(names, accuracies, means)
@@ -77,6 +79,7 @@ def cut(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator) -> 
         tuple(names[i] for i in used),
         losers,
         dataset.embeddings,
+        dataset.item_codes,
         build,
         validation,
         held_out,

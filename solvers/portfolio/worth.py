@@ -21,10 +21,11 @@ def worth(
     """Choose a budget on the validation part, and hold single routing at it against each classifier alone on the
     held-out part. budgets: (p,) of a query; validation, held_out: rows, the truth about them, and values, (n, m)."""
     points = [_routed(prices, budget, *validation[1:]) for budget in budgets.tolist()]
-    place = most_useful(points, Alternatives.of(each_alone(dataset, validation[0])))
+    items = dataset.item_codes
+    place = most_useful(points, Alternatives.of(each_alone(dataset, validation[0]), items[validation[0]]))
     budget = float(budgets[place])
     decision = f"a budget of {budget:.4g} {dataset.spec.unit} an item"
-    alone = Alternatives.of(each_alone(dataset, held_out[0]))
+    alone = Alternatives.of(each_alone(dataset, held_out[0]), items[held_out[0]])
     return worth_of(decision, _routed(prices, budget, *held_out[1:]), alone, rng)
 
 

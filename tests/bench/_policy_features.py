@@ -113,7 +113,7 @@ def fixed(learn: FeatureTable, test: FeatureTable, budgets: Sequence[float], see
     rng = np.random.default_rng(seed)
     sensors = Sensors.of(learn)
     cells = sensors.cells(learn)
-    parts = cut(learn.labels, PolicyOptions().folds, rng)
+    parts = cut(learn.labels, learn.item_codes, PolicyOptions().folds, rng)
     training = TrainingRows(Basis.of(sensors, cells), cells, learn.labels, len(learn.classes), parts)
     sets = best_sets(LeastSquares.of(training).right, len(sensors.names), [int(budget) for budget in budgets])
     seeds = rng.integers(2**32, size=len(sets)).tolist()

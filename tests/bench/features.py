@@ -77,7 +77,9 @@ def fixed_sets(learn: FeatureTable, test: FeatureTable, budgets: Sequence[int], 
     rng, sensors = np.random.default_rng(seed), Sensors.of(learn)
     cells, count = sensors.cells(learn), len(sensors.names)
     classes = int(learn.labels.max()) + 1
-    training = TrainingRows(Basis.of(sensors, cells), cells, learn.labels, classes, cut(learn.labels, 5, rng))
+    training = TrainingRows(
+        Basis.of(sensors, cells), cells, learn.labels, classes, cut(learn.labels, learn.item_codes, 5, rng)
+    )
     scales = Scales(tree_inputs(sensors, cells), tree_owners(sensors), np.ones(count))
     halves = rng.integers(2, size=learn.rows).astype(np.uint8)
     chosen, asked, reached = np.zeros((1, count), dtype=np.bool_), sensors.cells(test), dict[int, float]()

@@ -16,6 +16,10 @@ shares = st.integers(0, 20).map(lambda k: k / 20)
 amounts = st.integers(0, 12).map(float)
 
 
+def _alternatives(names: tuple[str, ...], right: Floats, costs: Floats) -> Alternatives:
+    return Alternatives(names, right, costs, np.arange(len(right)))
+
+
 @st.composite
 def _compared(draw: st.DrawFn) -> tuple[Floats, Floats, float, float]:
     count = draw(st.integers(1, 6))
@@ -57,7 +61,7 @@ def _rows(rng: np.random.Generator, n: int) -> tuple[Replay, Alternatives]:
     looks_hard = np.where(rng.random(n) < 0.875, hard, ~hard)
     right, costs = np.column_stack((small, large)).astype(float), np.tile((1.0, 10.0), (n, 1))
     plan = np.where(looks_hard, right[:, 1], right[:, 0]), np.where(looks_hard, 10.0, 1.0)
-    return Replay(*plan), Alternatives(("always small", "always large"), right, costs)
+    return Replay(*plan), _alternatives(("always small", "always large"), right, costs)
 
 
 def _holds(interval: Interval | None, value: float) -> bool:
@@ -115,7 +119,7 @@ def test_a_plan_that_an_alternative_beats_says_which_and_by_how_much() -> None:
 
 def test_of_alternatives_that_cost_the_same_the_most_accurate_stands_beside() -> None:
     rng = np.random.default_rng(9)
-    free = Alternatives(("a", "b"), (rng.random((400, 2)) < (0.5, 0.7)).astype(float), np.zeros((400, 2)))
+    free = _alternatives(("a", "b"), (rng.random((400, 2)) < (0.5, 0.7)).astype(float), np.zeros((400, 2)))
     worth = worth_of("", Replay((rng.random(400) < 0.4).astype(float), np.zeros(400)), free, rng)
     assert (worth.verdict, worth.beside.name) == ("worse", "b")
     assert worth.headline.startswith("is less accurate than b for the same cost")
@@ -125,7 +129,7 @@ def test_a_saving_that_costs_accuracy_says_so() -> None:
     rng = np.random.default_rng(10)
     hard = rng.random(2000) < 0.5
     right = np.column_stack((~hard, np.ones(2000))).astype(float)
-    every = Alternatives(("always small", "always large"), right, np.tile((1.0, 100.0), (2000, 1)))
+    every = _alternatives(("always small", "always large"), right, np.tile((1.0, 100.0), (2000, 1)))
     worth = worth_of("", Replay((~hard | (rng.random(2000) < 0.5)).astype(float), np.full(2000, 5.0)), every, rng)
     assert worth.verdict == "saves"
     assert f"{worth.accuracy:.1%} right; always large is 100.0%" in worth.headline
@@ -133,7 +137,7 @@ def test_a_saving_that_costs_accuracy_says_so() -> None:
 
 def test_a_plan_may_gain_where_all_costs_nothing() -> None:
     rng = np.random.default_rng(6)
-    free = Alternatives(("always a", "always b"), (rng.random((600, 2)) < 0.6).astype(float), np.zeros((600, 2)))
+    free = _alternatives(("always a", "always b"), (rng.random((600, 2)) < 0.6).astype(float), np.zeros((600, 2)))
     worth = worth_of("", Replay(np.ones(600), np.zeros(600)), free, rng)
     assert (worth.verdict, worth.saved) == ("gains", None)
     assert worth.gained_interval[0] > 0.3
@@ -142,7 +146,7 @@ def test_a_plan_may_gain_where_all_costs_nothing() -> None:
 def test_the_order_of_rows_and_of_alternatives_does_not_matter() -> None:
     plan, alternatives = _rows(np.random.default_rng(7), 300)
     order = np.random.default_rng(8).permutation(300)
-    turned = Alternatives(alternatives.names[::-1], alternatives.right[order, ::-1], alternatives.costs[order, ::-1])
+    turned = _alternatives(alternatives.names[::-1], alternatives.right[order, ::-1], alternatives.costs[order, ::-1])
     one = worth_of("", plan, alternatives, np.random.default_rng(0))
     other = worth_of("", plan.take(order), turned, np.random.default_rng(0))
     assert one.alternatives == other.alternatives
@@ -153,7 +157,7 @@ def test_the_order_of_rows_and_of_alternatives_does_not_matter() -> None:
 
 
 def test_a_headline_speaks_of_the_cheapest_point_that_is_nearly_as_accurate_as_any_alternative() -> None:
-    alternatives = Alternatives(("always a",), np.array([[1.0]] * 90 + [[0.0]] * 10), np.full((100, 1), 8.0))
+    alternatives = _alternatives(("always a",), np.array([[1.0]] * 90 + [[0.0]] * 10), np.full((100, 1), 8.0))
     points = [
         Replay(np.repeat((1.0, 0.0), (right, 100 - right)), np.full(100, cost))
         for right, cost in ((80, 1.0), (89, 3.0), (95, 6.0))
@@ -169,10 +173,10 @@ def test_a_plan_that_costs_more_for_nothing_that_can_be_shown_is_said_to_be_wors
     own = right.copy()
     own[np.flatnonzero(own == 0)[:1]] = 1.0
     plan = Replay(own, np.full(400, 3.0))
-    worth = worth_of("a plan", plan, Alternatives(("always small",), right[:, None], np.ones((400, 1))), rng)
+    worth = worth_of("a plan", plan, _alternatives(("always small",), right[:, None], np.ones((400, 1))), rng)
     assert worth.verdict == "worse"
     assert "costs 3 times as much as always small, which is as accurate by what these rows can show" in worth.headline
-    free = worth_of("a plan", plan, Alternatives(("nothing",), right[:, None], np.zeros((400, 1))), rng)
+    free = worth_of("a plan", plan, _alternatives(("nothing",), right[:, None], np.zeros((400, 1))), rng)
     assert free.verdict == "worse"
     assert free.headline.startswith(
         "costs 3 an item where nothing is free, and as accurate by what these rows can show"
@@ -185,7 +189,9 @@ def test_a_plan_that_is_an_alternative_is_never_worse_by_rounding(seed: int) -> 
     rng = np.random.default_rng(seed)
     right, costs = (rng.random(360) < 0.98).astype(float), 1.5 + 0.3 * rng.random(360)
     same = Replay(right, costs)
-    rivals = Alternatives.of({"always a": same, "always b": Replay((rng.random(360) < 0.7).astype(float), costs / 3)})
+    rivals = Alternatives.of(
+        {"always a": same, "always b": Replay((rng.random(360) < 0.7).astype(float), costs / 3)}, np.arange(360)
+    )
     worth = worth_of("it", same, rivals, rng)
     assert worth.verdict == "nothing"
     assert worth.advice is not None

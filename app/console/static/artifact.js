@@ -2,7 +2,7 @@
 
 import { call, get, listed, query } from "./api.js";
 import { askToDelete } from "./deletion.js";
-import { ago, empty, facts, failure, fill, h, link, more, number, percent, table } from "./dom.js";
+import { ago, empty, facts, failure, fill, h, link, more, number, percent, table, warningsOf } from "./dom.js";
 import { headline, worthFigure } from "./headline.js";
 
 /** Show the facts of an artifact, what it saves, its versions and its feedback; gives its record. */
@@ -10,6 +10,7 @@ export async function showArtifact({ solver, name }) {
   const record = await get(`/v1/artifacts/${solver}/${name}`);
   const dataset = h("span", {}, link(`/datasets/${record.dataset}`, record.dataset));
   fill("headline", headline(record));
+  fill("warnings", warningsOf(record.summary.warnings));
   fill(
     "facts",
     facts([

@@ -43,6 +43,10 @@ export function worded(value) {
   return named.join("; ") || "none";
 }
 
+/** Make a paragraph for each warning about the rows that figures come from. */
+export const warningsOf = (warnings) =>
+  (warnings ?? []).map(({ message }) => h("p", { class: "warning", role: "note" }, `Warning: ${message}.`));
+
 /** Say how long ago a time was: "3 min ago". */
 export function ago(time) {
   const seconds = Math.max(0, (Date.now() - Date.parse(time)) / 1000);

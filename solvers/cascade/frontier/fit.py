@@ -1,5 +1,6 @@
 """From a trace to the points of a frontier: searched on the build half, measured on the held-out half."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from solvers.cascade.frontier.calibration import Chances, calibrate
 from solvers.cascade.frontier.rows import Cascade, Rows
 from solvers.cascade.frontier.search import charge, search
 from solvers.cascade.thresholds import mean_and_worst
+from solvers.item_splits import effective_rows
 from solvers.statistics import standard_error_of_mean
 
 MOST_ROWS = 10_000
@@ -31,9 +33,7 @@ def fit_frontier(
     chances = [_chances(dataset, build, j) for j in columns.tolist()]
     values = np.column_stack([np.full(len(build), np.nan) if one is None else one.values for one in chances])
     unsure = np.array([one is not None for one in chances])
-    rows = Rows(
-        values, 1 - dataset.quality[np.ix_(build, columns)], dataset.costs[np.ix_(build, columns)], worst, unsure
-    )
+    rows = replace(_rows(dataset, build, columns, worst, unsure), chances=values)
     some = np.linspace(0, len(build) - 1, min(MOST_ROWS, len(build))).astype(np.int64)
     kept = search(rows.take(some), report)
     asked = [_in_confidences(one, rows, dataset.confidences[np.ix_(build, columns)]) for one in kept.cascades]
@@ -69,7 +69,14 @@ def _chances(dataset: Trace, build: Int64s, j: int) -> Chances | None:
 
 def _rows(dataset: Trace, half: Int64s, columns: Int64s, worst: Floats, unsure: Any) -> Rows:
     where = np.ix_(half, columns)
-    return Rows(dataset.confidences[where], 1 - dataset.quality[where], dataset.costs[where], worst, unsure)
+    return Rows(
+        dataset.confidences[where],
+        1 - dataset.quality[where],
+        dataset.costs[where],
+        worst,
+        unsure,
+        dataset.item_codes[half],
+    )
 
 
 def _in_confidences(cascade: Cascade, rows: Rows, confidences: Floats) -> Cascade:
@@ -83,9 +90,10 @@ def _in_confidences(cascade: Cascade, rows: Rows, confidences: Floats) -> Cascad
 
 def _points(cascades: list[Cascade], build: Rows, held_out: Rows) -> dict[str, Any]:
     """Measure each cascade on both halves."""
+    items = held_out.items
     learned, fresh = [build.walk(one) for one in cascades], [held_out.walk(one) for one in cascades]
     right = [1 - wrong for _, wrong, _ in fresh]
-    no_failure = 1 / (len(held_out.wrong) + 2)  # of rows that were all right, one may have been wrong
+    no_failure = 1 / (effective_rows(items) + 2)  # of rows that were all right, one may have been wrong
     return {
         "point_offsets": np.cumsum([0, *(len(one.members) for one in cascades)], dtype=np.int64),
         "point_members": np.array([k for one in cascades for k in one.members], dtype=np.int32),
@@ -95,12 +103,14 @@ def _points(cascades: list[Cascade], build: Rows, held_out: Rows) -> dict[str, A
         "point_expected": np.array([float(cost.mean()) for cost, _, _ in learned]),
         "point_learned_accuracies": np.array(
             [
-                max(1 - float(wrong.mean()) - charge(one, len(wrong)), 0.0)
+                max(1 - float(wrong.mean()) - charge(one, effective_rows(build.items)), 0.0)
                 for one, (_, wrong, _) in zip(cascades, learned, strict=True)
             ]
         ),
         "point_costs": np.array([float(cost.mean()) for cost, _, _ in fresh]),
-        "point_cost_errors": np.array([float(standard_error_of_mean(cost)) for cost, _, _ in fresh]),
+        "point_cost_errors": np.array([float(standard_error_of_mean(cost, items)) for cost, _, _ in fresh]),
         "point_accuracies": np.array([float(each.mean()) for each in right]),
-        "point_accuracy_errors": np.array([max(float(standard_error_of_mean(each)), no_failure) for each in right]),
+        "point_accuracy_errors": np.array(
+            [max(float(standard_error_of_mean(each, items)), no_failure) for each in right]
+        ),
     }

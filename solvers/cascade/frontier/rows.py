@@ -25,17 +25,18 @@ class Cascade:
 class Rows:
     """N rows and n classifiers. chances: how likely each is right, or its confidence; wrong: 1 less the quality of its
     answer; costs: (N, n) each. worst: (n,) what a deadline counts for each; unsure: (n,) whether it has chances, so
-    that another may be asked after it."""
+    that another may be asked after it; items: (N,) equal for rows of one item."""
 
     chances: Floats
     wrong: Floats
     costs: Floats
     worst: Floats
     unsure: Bools
+    items: Int64s
 
     def take(self, rows: Int64s) -> "Rows":
         """Take some of the rows."""
-        return Rows(self.chances[rows], self.wrong[rows], self.costs[rows], self.worst, self.unsure)
+        return Rows(self.chances[rows], self.wrong[rows], self.costs[rows], self.worst, self.unsure, self.items[rows])
 
     def walk(self, cascade: Cascade) -> tuple[Floats, Floats, list[float]]:
         """Walk every row through a cascade: what each costs, (N,), how wrong its answer is, (N,), and the share of rows

@@ -9,6 +9,7 @@ from solvers.budget_mixture import lower_hull
 from solvers.cascade.frontier.acceptance_levels import Report, best_at, candidates, prices_of, quietly
 from solvers.cascade.frontier.rows import Cascade, Rows
 from solvers.cascade.frontier.separate_thresholds import Ranked, neighbours
+from solvers.item_splits import ItemRows, effective_rows
 
 FOLDS, TRIED = 3, 8
 """Parts of the rows and prices by which the family is chosen."""
@@ -54,7 +55,8 @@ def worth_keeping(rows: Rows, cascades: list[Cascade]) -> list[Cascade]:
     """Take those that are on the hull of cost and error among all within some worst-case time; by rising cost. Errors
     have what ``charge`` adds."""
     measured = np.array([rows.means(one) for one in cascades])
-    measured[:, 1] += [charge(one, len(rows.wrong)) for one in cascades]
+    independent = effective_rows(rows.items)
+    measured[:, 1] += [charge(one, independent) for one in cascades]
     longest = np.array([rows.longest(one.members) for one in cascades])
     chosen: set[int] = set()
     for limit in _limits(longest):
@@ -114,7 +116,7 @@ def _descended(ranked: Ranked, start: Cascade, price: float) -> Cascade:
 
 def _carries_separate(rows: Rows, prices: Floats, report: Report) -> bool:
     """Tell whether thresholds of their own do better on rows that they were not learned from (three folds)."""
-    part = np.arange(len(rows.wrong)) % FOLDS
+    part = ItemRows.from_codes(rows.items).place % FOLDS
 
     def asking(_: str) -> None:
         report("asking whether the rows carry thresholds of their own")

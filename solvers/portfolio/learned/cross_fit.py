@@ -11,10 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.arrays import Floats, Int64s, Singles
+from solvers.item_splits import ItemRows, fold_rows
 from solvers.portfolio.baselines import by_values
 from solvers.portfolio.learned.embedding import Embedding
 from solvers.portfolio.learned.mixture import Mixture
 from solvers.portfolio.learned.regressions import KINDS, estimate, fit
+from solvers.portfolio.routing_outcome import Known
 from solvers.portfolio.tuning import BUDGETS, GAP
 
 FOLDS = 10
@@ -59,19 +61,16 @@ class CrossFitted:
 
 
 def cross_fit(
-    vectors: Singles,
-    right: Floats,
-    costs: Floats,
+    known: Known,
     estimator: str,
     rng: np.random.Generator,
     report: Callable[[int, str], None],
 ) -> CrossFitted:
     """Estimate every row without it, and choose a mixture: by name, or for ``auto`` all kinds, unless one alone
-    routes better beyond chance.
-
-    vectors: (n, d); right: (n, m), from 0 to 1; costs: (m,). ``report`` hears how many folds are done.
+    routes better beyond chance. ``report`` hears how many folds are done.
     """
-    fold = folds_of(vectors, rng)
+    vectors, right, costs = known.vectors, known.right, known.means
+    fold = fold_items(known.items, vectors, rng)
     used = KINDS if estimator in ("auto", STACKED) else (estimator, BASELINE)
     estimates = {kind: np.empty(right.shape) for kind in KINDS if kind in used}
     for part in range(FOLDS):
@@ -90,9 +89,13 @@ def cross_fit(
     return CrossFitted(mixture, chosen, compared, fold, tuple(of_folds), estimates)
 
 
-def folds_of(vectors: Singles, rng: np.random.Generator) -> Int64s:
-    """Deal rows into folds, (n,). Where few embeddings are equal, those that are go into one fold: they are copies, and
-    who has seen the one has seen the other. Where many are, as those of kinds of tasks, rows are dealt one by one."""
+def fold_items(items: Int64s, vectors: Singles, rng: np.random.Generator) -> Int64s:
+    """Assign rows to folds, (n,), by item or, where no item repeats, by embedding.
+
+    Rows with equal embeddings are copies where few are equal; where many are, as those of kinds of tasks, they are not.
+    """
+    if ItemRows.from_codes(items).repeats:
+        return fold_rows(items, FOLDS, rng)
     n = len(vectors)
     _, place = np.unique(vectors, axis=0, return_inverse=True)
     distinct = int(place.max()) + 1

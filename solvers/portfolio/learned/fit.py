@@ -12,6 +12,7 @@ from models.portfolio import PortfolioOptions
 from models.worth import Worth
 from solvers.alternatives import Alternatives, Replay, each_alone, halves, worth_of_most_useful
 from solvers.base import Fitted, Run, part_of
+from solvers.item_splits import effective_rows
 from solvers.portfolio.baselines import Choose, by_values, single_best, uniform_values
 from solvers.portfolio.curve import Drawn, Method, curve_budgets, draw_curve
 from solvers.portfolio.learned.contents import fields_of
@@ -42,7 +43,7 @@ def fit_learned(
     def report(done: int, message: str) -> None:
         run.progress(done, STEPS, message)
 
-    crossed = cross_fit(known.vectors, known.right, known.means, options.estimator, rng, report)
+    crossed = cross_fit(known, options.estimator, rng, report)
     report(FOLDS + 1, "pricing budgets")
     lam = 0.0 if options.regularization == "auto" else options.regularization
     sigmas = sigmas_of(crossed.values, known.right)
@@ -130,8 +131,8 @@ def _worth(dataset: Trace, by_fold: _Folds, known: Known, budgets: Floats, rng: 
         rows = np.arange(n)
         paid = known.costs[rows, choice] + known.embedding_costs
         points[f"a budget of {budget:.4g} {dataset.spec.unit} an item"] = Replay(known.right[rows, choice], paid)
-    alone = Alternatives.of(each_alone(dataset, np.arange(n)))
-    return worth_of_most_useful(points, alone, halves(n, rng), rng)
+    alone = Alternatives.of(each_alone(dataset, np.arange(n)), dataset.item_codes)
+    return worth_of_most_useful(points, alone, halves(dataset.item_codes, rng), rng)
 
 
 def _plan(
@@ -170,6 +171,7 @@ def _plan(
         cost_coefficients=coefficients,
         methods=drawn.methods,
         held_out=len(known),
+        independence=effective_rows(known.items) / len(known),
         **drawn.fields,
         **resources_of(dataset, table.names),
         **learned,

@@ -56,7 +56,7 @@ def _method(advice: dict[str, Any], name: str) -> MethodAdvice:
 
 
 def _parts(labels: Any) -> Parts:
-    return Parts.of(labels, generator(SEED))
+    return Parts.of(labels, np.arange(len(labels)), generator(SEED))
 
 
 def test_a_trace_without_embeddings_gets_advice_on_cascade_and_policy() -> None:

@@ -35,7 +35,7 @@ def test_the_setting_chosen_is_the_one_that_trying_all_finds(
 ) -> None:
     limits = AdviceLimits(budget=budget, deadline=deadline, min_accuracy=least)
     candidates = _candidates(settings)
-    aim = Aim.of(limits, [one.replay for one in candidates])
+    aim = Aim.of(limits, [one.replay for one in candidates], len(ROWS))
     fine = [
         (sum(right) / 12, sum(costs) / 12)
         for right, costs in settings
@@ -67,7 +67,7 @@ def test_a_larger_budget_is_never_less_accurate_on_the_rows_that_choose(
 ) -> None:
     candidates = _candidates(settings)
     chosen = [
-        best_of(candidates, Aim.of(limits, [each.replay for each in candidates]), ROWS)
+        best_of(candidates, Aim.of(limits, [each.replay for each in candidates], len(ROWS)), ROWS)
         for limits in (AdviceLimits(budget=min(one, other)), AdviceLimits(budget=max(one, other)))
     ]
     if chosen[0] is not None:
@@ -84,14 +84,19 @@ def test_a_cascade_for_a_later_deadline_is_not_chosen_though_no_row_took_so_long
 def test_another_method_stands_behind_where_it_is_shown_to_be_dearer_or_less_accurate() -> None:
     rng = np.random.default_rng(0)
     best = Replay((rng.random(400) < 0.9).astype(float), np.full(400, 2.0))
-    assert standing(best, Replay(best.right, np.full(400, 2.1)), rng) == "behind"
-    assert standing(best, Replay(best.right * (rng.random(400) < 0.9), np.full(400, 1.0)), rng) == "behind"
-    assert standing(best, Replay((rng.random(400) < 0.9).astype(float), rng.exponential(2.0, 400)), rng) == "level"
+    assert standing(best, Replay(best.right, np.full(400, 2.1)), np.arange(400), rng) == "behind"
+    assert (
+        standing(best, Replay(best.right * (rng.random(400) < 0.9), np.full(400, 1.0)), np.arange(400), rng) == "behind"
+    )
+    assert (
+        standing(best, Replay((rng.random(400) < 0.9).astype(float), rng.exponential(2.0, 400)), np.arange(400), rng)
+        == "level"
+    )
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=300), st.integers(0, 5))
 def test_every_row_has_one_use_and_every_class_is_learned(labels: list[int], seed: int) -> None:
-    parts = Parts.of(np.array(labels), np.random.default_rng(seed))
+    parts = Parts.of(np.array(labels, dtype=np.int32), np.arange(len(labels)), np.random.default_rng(seed))
     assert sorted((*parts.build, *parts.choosing, *parts.reporting)) == list(range(len(labels)))
     assert {labels[row] for row in parts.build} == set(labels)
     if len(labels) >= 100:

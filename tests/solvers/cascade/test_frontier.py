@@ -31,7 +31,7 @@ def random_rows(seed: int, count: int, n: int, *, measured: bool = False) -> Row
     wrong = (rng.random((count, n)) > chances).astype(np.float64)
     costs = np.tile(np.sort(rng.uniform(1, 20, n)), (count, 1))
     costs *= 1 + 0.5 * rng.random(costs.shape) * measured
-    return Rows(chances, wrong, costs, costs.max(axis=0), np.ones(n, dtype=bool))
+    return Rows(chances, wrong, costs, costs.max(axis=0), np.ones(n, dtype=bool), np.arange(count))
 
 
 def all_cascades(n: int, level: float) -> list[Cascade]:
@@ -112,7 +112,14 @@ def test_separate_thresholds_are_kept_where_rows_carry_them_and_not_where_they_a
     chances = rng.random((4000, 3))
     right = np.column_stack((chances[:, 0] > 0.7, chances[:, 1] > 0.2, np.ones(4000)))
     wrong = 1 - right.astype(np.float64)
-    rows = Rows(chances, wrong, np.tile([1.0, 2.0, 20.0], (4000, 1)), np.array([1.0, 2.0, 20.0]), np.ones(3, bool))
+    rows = Rows(
+        chances,
+        wrong,
+        np.tile([1.0, 2.0, 20.0], (4000, 1)),
+        np.array([1.0, 2.0, 20.0]),
+        np.ones(3, bool),
+        np.arange(4000),
+    )
     kept = search(rows)
     assert kept.separate
     assert any(rows.means(one)[1] == 0 and rows.means(one)[0] < 12 for one in kept.cascades)
@@ -353,7 +360,7 @@ def test_a_further_classifier_has_to_set_more_rows_right_than_chance_would() -> 
     right[50::50, 1] = False
     chances = np.column_stack((np.where(np.arange(200) % 50 > 0, 0.9, 0.1), np.full(200, 0.5)))
     costs = np.tile([1.0, 1.1], (200, 1))
-    rows = Rows(chances, 1 - right.astype(float), costs, costs.max(axis=0), np.ones(2, bool))
+    rows = Rows(chances, 1 - right.astype(float), costs, costs.max(axis=0), np.ones(2, bool), np.arange(len(costs)))
     pair = Cascade((0, 1), (0.5,))
     assert rows.means(pair)[1] < rows.means(Cascade((0,), ()))[1]
     assert pair not in worth_keeping(rows, [Cascade((0,), ()), pair])

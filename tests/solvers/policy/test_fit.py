@@ -70,7 +70,7 @@ def test_labels_that_nothing_tells_are_not_found_out() -> None:
 
 def test_parts_hold_every_class_alike() -> None:
     labels = np.repeat(np.arange(3), (50, 20, 10)).astype(np.int32)
-    parts = cut(labels, 5, np.random.default_rng(0))
+    parts = cut(labels, np.arange(len(labels)), 5, np.random.default_rng(0))
     for c in range(3):
         counts = np.bincount(parts[labels == c], minlength=5)
         assert counts.max() - counts.min() <= 1

@@ -33,7 +33,7 @@ def hidden(rows: int, seed: int, *, useless: bool = False, dimensions: int = 40)
 
 def with_axes(dataset: Trace, folds: int = 4) -> tuple[Sensors, Any, Any]:
     sensors = Sensors.of(dataset, embeds=True)
-    parts = cut(dataset.labels, folds, np.random.default_rng(0))
+    parts = cut(dataset.labels, dataset.item_codes, folds, np.random.default_rng(0))
     cells = sensors.cells(dataset)
     return *with_quality_axes(sensors, cells, dataset.embeddings, dataset.quality, parts), parts
 

@@ -98,7 +98,7 @@ def test_few_trees_that_learn_faster_tell_many_classes_better_apart() -> None:
     labels = rng.integers(20, size=900)
     values = rng.normal(size=(20, 2))[labels] + 0.1 * rng.normal(size=(900, 2))
     sensors = Sensors.of(table_of(values, labels))
-    parts = cut(labels.astype(np.int32), 3, rng)
+    parts = cut(labels.astype(np.int32), np.arange(len(labels)), 3, rng)
     rows = TrainingRows(Basis.of(sensors, values), values, labels.astype(np.int32), 20, parts)
     one, options = np.ones((1, 2), dtype=np.bool_), PolicyOptions(trees=12, answers="boosted")
     losses = []

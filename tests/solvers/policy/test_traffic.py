@@ -36,7 +36,7 @@ def walked(kind: str, budget: float) -> tuple[Counter[Any], Counter[Any], Counte
     """Walk every row by the member of its part: how many take each edge, stop at each node, and are wrong there."""
     dataset, built = fitted(kind)
     plan = built.plan
-    parts = cut(dataset.labels, QUICK.folds, np.random.default_rng(3))
+    parts = cut(dataset.labels, dataset.item_codes, QUICK.folds, np.random.default_rng(3))
     names = [
         next(name for i in count() if ItemDraw.of(name := f"{row}-{i}", QUICK.folds).member == part)
         for row, part in enumerate(parts.tolist())

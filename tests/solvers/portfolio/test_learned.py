@@ -175,7 +175,7 @@ def test_rounding_between_equal_rows_is_no_distance() -> None:
 
 def test_equal_embeddings_are_never_in_two_folds() -> None:
     vectors = np.repeat(drawn(0, 100)[0], 3, axis=0)
-    fold = cross_fit.folds_of(vectors, np.random.default_rng(0))
+    fold = cross_fit.fold_items(np.arange(len(vectors)), vectors, np.random.default_rng(0))
     assert np.array_equal(fold.reshape(100, 3).min(axis=1), fold.reshape(100, 3).max(axis=1))
     assert np.bincount(fold, minlength=cross_fit.FOLDS).min() >= 27
 

@@ -1,7 +1,7 @@
 import { showAdvice } from "../advice.js";
 import { call, get, listed } from "../api.js";
 import { askToDelete } from "../deletion.js";
-import { ago, artifactPath, byId, empty, facts, fill, h, link, more, number, page, percent, table } from "../dom.js";
+import { ago, artifactPath, byId, empty, facts, fill, h, link, more, number, page, percent, table, warningsOf } from "../dom.js";
 import { figure } from "../figures.js";
 import { colour, colours, hover, logAxis, narrow, short } from "../theme.js";
 
@@ -309,6 +309,7 @@ async function showProfile(name) {
 
 page(async ({ name }) => {
   const info = await get(`/v1/datasets/${name}`);
+  fill("warnings", warningsOf(info.warnings));
   fill(
     "facts",
     facts([

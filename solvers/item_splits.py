@@ -1,0 +1,97 @@
+"""Splits and intervals by item: rows that describe the same item stay together, and count together.
+
+A row that repeats an item of the training rows is not a holdout row: its outcome is known. So every split assigns whole
+items, and standard errors are cluster-robust (Cameron and Miller, *A practitioner's guide to cluster-robust inference*,
+2015). Where no item repeats, all of these are the ordinary splits and errors.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.arrays import Floats, Int32s, Int64s
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ItemRows:
+    """The g items of n rows. first: (g,) the first row of each, rising; place: (n,) the item of each row; sizes: (g,)
+    the number of rows of each."""
+
+    first: Int64s
+    place: Int64s
+    sizes: Int64s
+
+    @classmethod
+    def from_codes(cls, items: Int64s) -> "ItemRows":
+        """Number items by their first row. items: (n,), equal for rows of one item. O(n log n).
+
+        >>> ItemRows.from_codes(np.array([7, 3, 7])).place.tolist()
+        [0, 1, 0]
+        """
+        _, first, place, sizes = np.unique(items, return_index=True, return_inverse=True, return_counts=True)
+        order = np.argsort(first)
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        return cls(first[order].astype(np.int64), rank[place], sizes[order].astype(np.int64))
+
+    @property
+    def repeats(self) -> bool:
+        """Whether some item has several rows."""
+        return len(self.first) < len(self.place)
+
+
+def split_rows(items: Int64s, cuts: Sequence[int], rng: np.random.Generator) -> list[Int64s]:
+    """Split rows at random into parts, whole items each: the rows of each part, rising.
+
+    items: (n,) codes; cuts: after how many rows each part but the last ends, about. O(n log n).
+
+    >>> [len(part) for part in split_rows(np.arange(10), [5, 7], np.random.default_rng(0))]
+    [5, 2, 3]
+    """
+    grouped = ItemRows.from_codes(items)
+    order = rng.permutation(len(grouped.first))
+    sizes = grouped.sizes[order]
+    part = np.empty(len(order), dtype=np.int64)
+    part[order] = np.searchsorted(np.asarray(cuts), np.cumsum(sizes) - sizes / 2, side="left")
+    return [np.flatnonzero(part[grouped.place] == number) for number in range(len(cuts) + 1)]
+
+
+def fold_rows(items: Int64s, folds: int, rng: np.random.Generator) -> Int64s:
+    """Assign rows to folds at random, whole items each: (n,) below folds."""
+    grouped = ItemRows.from_codes(items)
+    return np.asarray((rng.permutation(len(grouped.first)) % folds)[grouped.place], dtype=np.int64)
+
+
+def rarest_labels(grouped: ItemRows, labels: Int32s) -> Int32s:
+    """Give each item the rarest label of its rows, by which splits are stratified: (g,) from (n,)."""
+    commonness = np.argsort(np.argsort(-np.bincount(labels), kind="stable"))
+    order = np.lexsort((-commonness[labels], grouped.place))
+    starts = np.cumsum(grouped.sizes) - grouped.sizes
+    return np.asarray(labels[order[starts]])
+
+
+def effective_rows(items: Int64s) -> int:
+    """Count the independent rows that n rows are worth at least, if outcomes of one item were always equal.
+
+    Kish's effective sample size, n² / Σ nᵢ²: n where no item repeats. items: (n,) codes.
+
+    >>> effective_rows(np.arange(6)), effective_rows(np.array([0, 0, 1, 1, 2, 2]))
+    (6, 3)
+    """
+    sizes = ItemRows.from_codes(items).sizes.astype(np.float64)
+    return round(float(sizes.sum() ** 2 / (sizes**2).sum()))
+
+
+def resampled_counts(items: Int64s, samples: int, rng: np.random.Generator) -> Int64s:
+    """Draw bootstrap samples of items: how often each row is in each sample, (samples, n)."""
+    grouped = ItemRows.from_codes(items)
+    g = len(grouped.first)
+    drawn = rng.multinomial(g, np.full(g, 1 / g), size=samples)
+    return np.asarray(drawn[:, grouped.place] if grouped.repeats else drawn)
+
+
+def resampled_shares(items: Int64s, samples: int, rng: np.random.Generator) -> Floats:
+    """Draw bootstrap samples of items: the share of each row in each sample, (samples, n), summing to 1."""
+    counts = resampled_counts(items, samples, rng)
+    return np.asarray(counts / counts.sum(axis=1, keepdims=True))

@@ -1,0 +1,159 @@
+"""Detection of rows that repeat an item without saying so: equal rows, and neighbors far closer than chance.
+
+Rows of one item on both sides of a split make holdout rows known rows, and promises optimistic. Two tests, each
+calibrated against what independent rows would show:
+
+- Equal rows, unless so many rows would be equal by chance if columns were independent.
+- Near rows: of independent rows in D dimensions the distances to the first and the k-th neighbor have a ratio below q
+  with probability of about (k - 1) q^D (Levina and Bickel, *Maximum likelihood estimation of intrinsic dimension*,
+  2004).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models import Dataset, FeatureTable, Trace
+from models.arrays import Floats, Int64s, Singles, UInt64s
+from models.data_warning import DataWarning
+
+MIN_SHARE = 0.2
+"""The share of rows that repeat from which on a dataset gets a warning."""
+CHANCE = 1e-3
+"""The probability that a row of independent ones counts as near."""
+NEIGHBORS = (8, 40)
+"""The k whose distance is compared with that of the first neighbor: beyond the rows of an item, but not far."""
+MAX_QUERIES, MAX_WORK = 400, 2e10
+"""Rows whose neighbors are found, and multiplications for all of them."""
+CELLS_AT_ONCE = 4_000_000
+MIN_ROWS = 40
+CORRECT = 0.5
+"""The quality from which on a graded answer counts as correct."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowRepeats:
+    """equal: the share of rows that equal another one; near: the share of those with a neighbor far closer than chance;
+    conflicting: the share of rows that equal one with another outcome."""
+
+    equal: float
+    near: float
+    conflicting: float
+
+
+def find_repeats(dataset: Dataset) -> RowRepeats:
+    """Find rows that repeat, by embeddings, features or measured values. O(q n d) for q sampled rows."""
+    table = _inputs(dataset)
+    if len(table) < MIN_ROWS or not table.shape[1]:
+        return RowRepeats(0.0, 0.0, 0.0)
+    _, first, place, counts = np.unique(_hash_rows(table), return_index=True, return_inverse=True, return_counts=True)
+    equal = 0.0 if _equal_by_chance(table) > CHANCE else float((counts[place] > 1).mean())
+    conflicting = _conflicting(place, counts, _outcomes(dataset)) if equal else 0.0
+    distinct = table[np.sort(first)]
+    near = _share_of_near(distinct) if len(distinct) >= MIN_ROWS and equal < MIN_SHARE else 0.0
+    return RowRepeats(equal, near, conflicting)
+
+
+def warnings_of(dataset: Dataset) -> tuple[DataWarning, ...]:
+    """List what a reader of figures from this dataset should know: rows that repeat where no item is named."""
+    found = find_repeats(dataset)
+    warnings = []
+    if dataset.spec.item is None and max(found.equal, found.near) >= MIN_SHARE:
+        share, how = (found.equal, "equal") if found.equal >= MIN_SHARE else (found.near, "nearly equal")
+        warnings.append(
+            DataWarning(
+                code="repeated-rows",
+                share=share,
+                message=f"{share:.0%} of the rows are {how} to another row in their {_kind(dataset)}, so that holdout "
+                "rows repeat training rows and figures can be optimistic; if they describe the same items, add a "
+                'column that names the item and set "item" in the spec',
+            )
+        )
+    if found.conflicting > 0:
+        warnings.append(
+            DataWarning(
+                code="conflicting-outcomes",
+                share=found.conflicting,
+                message=f"{found.conflicting:.1%} of the rows equal a row with another outcome in their "
+                f"{_kind(dataset)}: no method can tell these apart",
+            )
+        )
+    return tuple(warnings)
+
+
+def _kind(dataset: Dataset) -> str:
+    if isinstance(dataset, FeatureTable):
+        return "features"
+    return "embeddings" if dataset.embeddings.shape[1] else "confidences and costs"
+
+
+def _inputs(dataset: Dataset) -> Singles:
+    """Tabulate what describes the item of each row, each column with deviation 1 (embeddings as they are)."""
+    if isinstance(dataset, Trace):
+        if dataset.embeddings.shape[1]:
+            return dataset.embeddings
+        n = dataset.rows
+        table = np.column_stack((dataset.confidences, dataset.costs, dataset.margins.reshape(n, -1)))
+        table = table[:, np.isfinite(table).all(axis=0)]
+    else:
+        table = np.where(np.isnan(dataset.values), -1.0, dataset.values)
+    spread = table.std(axis=0)
+    varying = spread > 1e-12 * np.maximum(np.abs(table).max(axis=0, initial=0.0), 1e-300)
+    return np.ascontiguousarray(table[:, varying] / spread[varying], dtype=np.float32)
+
+
+def _hash_rows(table: Singles) -> UInt64s:
+    """Hash each row, (n,): equal rows have equal hashes, others differ but for one pair in 2^64."""
+    bits, hashes = (table + np.float32(0)).view(np.uint32), np.zeros(len(table), dtype=np.uint64)
+    factors: list[int] = np.random.default_rng(0).integers(2**62, size=bits.shape[1]).tolist()
+    for column, factor in zip(bits.T, factors, strict=True):
+        hashes += (column.astype(np.uint64) + np.uint64(1)) * np.uint64(2 * factor + 1)
+    return hashes
+
+
+def _outcomes(dataset: Dataset) -> Int64s:
+    """Number the outcomes of rows: the label, and which classifiers were correct."""
+    columns = [dataset.labels[:, None]]
+    if isinstance(dataset, Trace):
+        columns.append((dataset.quality >= CORRECT).astype(np.int32))
+    return np.unique(np.hstack(columns), axis=0, return_inverse=True)[1].ravel().astype(np.int64)
+
+
+def _conflicting(place: Int64s, counts: Int64s, outcomes: Int64s) -> float:
+    """Share of rows that equal one with another outcome. place, outcomes: (n,); counts: of each place."""
+    pairs = np.unique(np.column_stack((place, outcomes)), axis=0)
+    kinds = np.bincount(pairs[:, 0], minlength=len(counts))
+    return float((kinds[place] > 1).mean())
+
+
+def _equal_by_chance(table: Singles) -> float:
+    """Expect how many rows equal a given one if columns were independent: n times the product of their collisions."""
+    log_share = 0.0
+    for column in table.T:
+        counts = np.unique(column, return_counts=True)[1] / len(table)
+        log_share += float(np.log((counts * counts).sum()))
+    return len(table) * float(np.exp(log_share))
+
+
+def _share_of_near(table: Singles) -> float:
+    """Share of rows whose first neighbor is far closer than chance, at the k that shows most."""
+    n, d = table.shape
+    queries = np.unique(np.linspace(0, n - 1, int(np.clip(MAX_WORK / (n * d), 50, MAX_QUERIES))).astype(np.int64))
+    squares, k_max = (table * table).sum(axis=1), min(2 * NEIGHBORS[-1], n - 1)
+    distances, at_once = np.empty((len(queries), k_max)), max(CELLS_AT_ONCE // n, 1)
+    for start in range(0, len(queries), at_once):
+        part = queries[start : start + at_once]
+        approximate = squares - 2 * (table[part] @ table.T)
+        approximate[np.arange(len(part)), part] = np.inf
+        nearest = table[np.argpartition(approximate, k_max - 1, axis=1)[:, :k_max]].astype(np.float64)
+        squared = ((nearest - table[part][:, None]) ** 2).sum(axis=2)
+        distances[start : start + at_once] = np.sort(squared, axis=1) ** 0.5
+    return max(_near_at(distances, k) for k in NEIGHBORS if 2 * k <= k_max)
+
+
+def _near_at(distances: Floats, k: int) -> float:
+    """Compare the first neighbor's distance with the k-th one's, in the dimension that k and 2 k show."""
+    first, middle, far = distances[:, 0], distances[:, k - 1], distances[:, 2 * k - 1]
+    growth = float(np.median(far / np.maximum(middle, 1e-300)))
+    dimension = np.log(2) / max(np.log(growth), 1e-3)
+    return float((first < middle * (CHANCE / (k - 1)) ** (1 / max(dimension, 1.0))).mean())
