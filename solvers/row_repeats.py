@@ -46,7 +46,7 @@ def find_repeats(dataset: Dataset) -> RowRepeats:
     table = _inputs(dataset)
     if len(table) < MIN_ROWS or not table.shape[1]:
         return RowRepeats(0.0, 0.0, 0.0)
-    _, first, place, counts = np.unique(_hash_rows(table), return_index=True, return_inverse=True, return_counts=True)
+    _, first, place, counts = np.unique(hash_rows(table), return_index=True, return_inverse=True, return_counts=True)
     equal = 0.0 if _equal_by_chance(table) > CHANCE else float((counts[place] > 1).mean())
     conflicting = _conflicting(place, counts, _outcomes(dataset)) if equal else 0.0
     distinct = table[np.sort(first)]
@@ -102,12 +102,12 @@ def _inputs(dataset: Dataset) -> Singles:
     return np.ascontiguousarray(table[:, varying] / spread[varying], dtype=np.float32)
 
 
-def _hash_rows(table: Singles) -> UInt64s:
+def hash_rows(table: Singles) -> UInt64s:
     """Hash each row, (n,): equal rows have equal hashes, others differ but for one pair in 2^64."""
     bits, hashes = (table + np.float32(0)).view(np.uint32), np.zeros(len(table), dtype=np.uint64)
-    factors: list[int] = np.random.default_rng(0).integers(2**62, size=bits.shape[1]).tolist()
+    factors = 2 * np.random.default_rng(0).integers(2**62, size=bits.shape[1], dtype=np.uint64) + np.uint64(1)
     for column, factor in zip(bits.T, factors, strict=True):
-        hashes += (column.astype(np.uint64) + np.uint64(1)) * np.uint64(2 * factor + 1)
+        hashes += (column.astype(np.uint64) + np.uint64(1)) * factor
     return hashes
 
 

@@ -6,22 +6,23 @@ classifiers; the classifiers that answer with it are those of the policy's state
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 import joblib
 import numpy as np
-from numpy.typing import NDArray
 from rich.table import Table
 
 from models import FeaturesSpec, FeatureTable, dataset_from_columns
 from models.arrays import Bools, Floats
 from models.policy import PolicyOptions
+from solvers.item_splits import split_rows
 from solvers.policy.classifier_training import TrainingRows, cut, train
 from solvers.policy.node_classifiers import Classifiers, tree_inputs
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.sensors import Sensors
 from solvers.policy.subset_scores import LeastSquares
+from solvers.row_repeats import hash_rows
 from tests.bench._policy_gain import information_gain
 from tests.bench._policy_staged import indexed, pipelines
 from tests.bench._policy_traces import SHARED, built, test_on
@@ -92,15 +93,11 @@ def read(name: str) -> FeatureTable:
 
 
 def halves(name: str, seed: int) -> tuple[FeatureTable, FeatureTable]:
-    """Cut a data set, or some rows of it, at random: one half to learn from, one to test on."""
-    whole = read(name)
-    order = np.random.default_rng(seed).permutation(whole.rows)[: DATA[name].rows or None]
-    middle = len(order) // 2
-    return _taken(whole, order[:middle]), _taken(whole, order[middle:])
-
-
-def _taken(whole: FeatureTable, rows: NDArray[np.int64]) -> FeatureTable:
-    return replace(whole, labels=whole.labels[rows], values=whole.values[rows], sizes=whole.sizes[rows])
+    """Cut a data set, or some rows of it, at random, equal rows into the same half: to learn from, and to test on."""
+    whole, rng = read(name), np.random.default_rng(seed)
+    some = whole.take(np.sort(rng.permutation(whole.rows)[: DATA[name].rows or None]))
+    learned, tested = split_rows(hash_rows(some.values.astype(np.float32)).astype(np.int64), [some.rows // 2], rng)
+    return some.take(learned), some.take(tested)
 
 
 def policy(learn: FeatureTable, test: FeatureTable, budgets: Sequence[float], seed: int) -> list[Reached]:

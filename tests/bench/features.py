@@ -20,12 +20,14 @@ from scipy.stats import t
 from models import FeatureTable
 from models.arrays import Floats
 from models.policy import PolicyOptions, PolicyTarget
+from solvers.item_splits import split_rows
 from solvers.policy import PolicyPlan
 from solvers.policy.classifier_training import TrainingRows, cut, train
 from solvers.policy.growth_scores import Scales, Slopes, alone
 from solvers.policy.node_classifiers import Classifiers, tree_inputs, tree_owners
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.sensors import Sensors
+from solvers.row_repeats import hash_rows
 from tests.bench._policy_features import read
 from tests.bench._policy_gain import information_gain
 from tests.bench._policy_traces import built
@@ -58,12 +60,14 @@ STUDIES = {
 
 
 def parts(name: str, seed: int) -> tuple[FeatureTable, FeatureTable]:
-    """Cut the rows of a study at random: those to learn from, those to test on."""
+    """Cut the rows of a study at random, equal rows into the same part: those to learn from, those to test on."""
     study = STUDIES[name]
     whole = cube_nm(study.rows, seed) if name == "cube" else read(name)
-    order = np.random.default_rng(seed).permutation(whole.rows)[: study.rows or None]
-    learned = int(LEARNED * len(order))
-    return whole.take(order[:learned]), whole.take(order[learned:])
+    rng = np.random.default_rng(seed)
+    some = whole.take(np.sort(rng.permutation(whole.rows)[: study.rows or None]))
+    items = hash_rows(some.values.astype(np.float32)).astype(np.int64)
+    learned, tested = split_rows(items, [int(LEARNED * some.rows)], rng)
+    return some.take(learned), some.take(tested)
 
 
 def right(plan: PolicyPlan, test: FeatureTable, target: PolicyTarget) -> float:

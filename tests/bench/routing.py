@@ -27,9 +27,11 @@ from models.arrays import Floats, Int64s
 from models.policy import PolicyOptions, PolicyTarget
 from models.portfolio import PortfolioOptions
 from solvers import Run
+from solvers.item_splits import split_rows
 from solvers.policy import fit as fit_policy
 from solvers.portfolio import fit
 from solvers.portfolio.baselines import by_values
+from solvers.row_repeats import hash_rows
 from tests.bench import _policy_traces as frugalml
 from tests.bench._outcomes import SEVENS, Outcomes, is_there
 from tests.bench._routers import ROUTERS, constant
@@ -56,10 +58,10 @@ def budgets_of(costs: Floats) -> list[float]:
 
 
 def curves(outcomes: Outcomes, seed: int, rows: int | None) -> dict[str, Floats]:
-    """Learn from a half, and route the other: for each method what it reaches, (b,)."""
-    order = np.random.default_rng(seed).permutation(len(outcomes.right))
-    half = len(order) // 2
-    learned, fresh = order[: min(half, rows or half)], order[half:]
+    """Learn from a half, and route the other, equal items in the same: for each method what it reaches, (b,)."""
+    rng, items = np.random.default_rng(seed), hash_rows(outcomes.vectors).astype(np.int64)
+    half, fresh = split_rows(items, [len(items) // 2], rng)
+    learned = rng.permutation(half)[: rows or None]
     right, budgets, asked = outcomes.right[fresh], budgets_of(outcomes.costs), outcomes.vectors[fresh]
     left = [budget - outcomes.fee for budget in budgets]
     name = None if outcomes.embedder is None else outcomes.spec.classifiers[outcomes.embedder].name
