@@ -36,6 +36,11 @@ class ItemRows:
         return cls(first[order].astype(np.int64), rank[place], sizes[order].astype(np.int64))
 
     @property
+    def counted(self) -> str:
+        """What a message counts: rows, or items where these repeat."""
+        return "items" if self.repeats else "rows"
+
+    @property
     def repeats(self) -> bool:
         """Whether some item has several rows."""
         return len(self.first) < len(self.place)

@@ -105,9 +105,9 @@ def _inputs(dataset: Dataset) -> Singles:
 def hash_rows(table: Singles) -> UInt64s:
     """Hash each row, (n,): equal rows have equal hashes, others differ but for one pair in 2^64."""
     bits, hashes = (table + np.float32(0)).view(np.uint32), np.zeros(len(table), dtype=np.uint64)
-    factors = 2 * np.random.default_rng(0).integers(2**62, size=bits.shape[1], dtype=np.uint64) + np.uint64(1)
-    for column, factor in zip(bits.T, factors, strict=True):
-        hashes += (column.astype(np.uint64) + np.uint64(1)) * factor
+    factors: UInt64s = 2 * np.random.default_rng(0).integers(2**62, size=(bits.shape[1],), dtype=np.uint64) + 1
+    for column in range(bits.shape[1]):
+        hashes += (bits[:, column].astype(np.uint64) + np.uint64(1)) * factors[column]
     return hashes
 
 

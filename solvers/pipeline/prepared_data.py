@@ -69,7 +69,8 @@ def cut_rows(dataset: FeatureTable, rng: np.random.Generator) -> RowSplit:
     counts = np.bincount(labels, minlength=classes)
     least = int(np.argmin(counts))
     if counts[least] < LEAST_OF_CLASS:
-        fault = f"class {dataset.classes[least]!r} has {counts[least]} items, a pipeline needs {LEAST_OF_CLASS} of each"
+        counted = f"{counts[least]} {grouped.counted}"
+        fault = f"class {dataset.classes[least]!r} has {counted}, a pipeline needs {LEAST_OF_CLASS} of each"
         raise InvalidRequest.at(Fault(("dataset",), fault))
     part = np.empty(len(labels), dtype=np.int64)
     for code in range(classes):

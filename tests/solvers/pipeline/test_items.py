@@ -82,6 +82,7 @@ BROKEN: dict[str, Any] = {
     "thresholds": np.array([0.5, 1.5]),
     "positive_class": "dead",
     "held_out": 0,
+    "independence": 1.5,
     "fills": np.zeros(3),
     "shifts": np.full(4, np.inf),
     "scales": np.zeros(4),

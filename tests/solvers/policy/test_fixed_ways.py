@@ -117,7 +117,7 @@ def test_the_best_of_sets_that_are_alike_is_not_said_to_be_better_than_they_are(
             graph=graph,
             judged=chances,
             losses=Losses.of(chances, labels.astype(np.int32), 0.0),
-            training=SimpleNamespace(labels=labels),
+            training=SimpleNamespace(labels=labels, items=None),
             costs=np.zeros((100, 3)),
             means=np.zeros(3),
             tradeoffs=np.zeros(1),
