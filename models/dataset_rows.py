@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from models.base import LARGEST
 from models.columns import FARTHEST, numbers, text_of, truth_of
+from models.confidence_scale import BOUNDS, from_probability
 from models.dataset import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, dataset_from_columns
 from models.errors import Fault, InvalidRequest
 from models.trace import CostColumn, Trace, TraceSpec
@@ -58,6 +59,10 @@ def _limits(spec: Spec, name: str) -> dict[str, Any]:
         return {"at_least": 0.0, "at_most": LARGEST}
     if any(name in (each.correct, each.quality) for each in spec.classifiers):
         return {"at_least": 0.0, "at_most": 1.0}
+    scales = [each.confidence_scale or "probability" for each in spec.classifiers if each.confidence == name]
+    if scales:
+        low, high = BOUNDS[scales[0]]
+        return {"at_least": low, "at_most": high}
     scored = any(name in (each.scores or {}).values() for each in spec.classifiers)
     return {"at_least": -FARTHEST, "at_most": FARTHEST} if scored else {}
 
@@ -127,7 +132,8 @@ def _trace_columns(trace: Trace) -> dict[str, NDArray[Any]]:
         else:
             columns[str(classifier.correct or classifier.quality)] = trace.quality[:, j]
         if classifier.confidence is not None:
-            columns[classifier.confidence] = trace.confidences[:, j]
+            scale = classifier.confidence_scale or "probability"
+            columns[classifier.confidence] = from_probability(trace.confidences[:, j], scale)
         if isinstance(classifier.cost, CostColumn):
             columns[classifier.cost.column] = trace.costs[:, j]
         for r, resource in enumerate(trace.spec.resources):

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, TypeAdapter, field_validator, model_validator
 
 from models.base import LARGEST, Items, Label, Sent, Value
+from models.confidence_scale import ConfidenceScale
 
 MOST_LABELS = 1000
 MOST_LEVELS = 32
@@ -122,6 +123,11 @@ class JsonEndpoint(EndpointBase):
         default=(), description="the labels that it may say, any other is no answer; none: it may say what it will"
     )
     confidence: Pointer | None = Field(default=None, description="where the confidence stands")
+    confidence_scale: ConfidenceScale = Field(
+        default="probability",
+        description="the scale of its confidences: probability, logprob, percent, or logit; they are converted to "
+        "probabilities, and a reply beyond the scale is a failed call",
+    )
     scores: Pointer | None = Field(
         default=None, description="where an object of labels and their scores stands; the best is the label"
     )
@@ -169,6 +175,11 @@ class OpenInferenceEndpoint(EndpointBase):
     labels: Annotated[Items[Label], Field(max_length=MOST_LABELS)] = Field(
         default=(), description="the classes, in the order of the probabilities"
     )
+    confidence_scale: ConfidenceScale = Field(
+        default="probability",
+        description="the scale of its confidences: probability, logprob, percent, or logit; they are converted to "
+        "probabilities, and a reply beyond the scale is a failed call",
+    )
 
     @model_validator(mode="after")
     def _says_something(self) -> "OpenInferenceEndpoint":
@@ -192,6 +203,11 @@ class JsonField(Value):
     kind: Literal["json"] = Field(default="json", description="a field of JSON")
     label: Pointer = Field(default="/label", description="where it stands")
     confidence: Pointer | None = Field(default=None, description="where a confidence stands, if the answer has one")
+    confidence_scale: ConfidenceScale = Field(
+        default="probability",
+        description="the scale of its confidences: probability, logprob, percent, or logit; they are converted to "
+        "probabilities, and a reply beyond the scale is a failed call",
+    )
 
 
 class Pattern(Value):
@@ -299,6 +315,9 @@ class ProbeReply(Value):
         default=None, description="of a feature or an embedder: its numbers, null where a cell is missing"
     )
     cost: float | None = Field(default=None, description="what the call cost; null: neither priced nor told")
+    warnings: Items[str] = Field(
+        default=(), description="active artifacts that were never built from such a confidence of this classifier"
+    )
     seconds: float = Field(description="how long it took, tries included")
     attempts: int = Field(description="how often it was tried")
     error: str | None = Field(default=None, description="why there is no answer; null: there is one")

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from models.base import Items, Value
+from models.confidence_scale import ConfidenceScale
 
 _PART = r"[ _.\-]"
 """What stands between the name of a classifier and what a column says of it."""
@@ -14,7 +15,7 @@ _SAYS = re.compile(rf"^(.*?){_PART}?(says|said|pred|prediction|predicted|answer|
 _RIGHT = re.compile(rf"^(.+?){_PART}(correct|is[ _]?correct|passed)$", re.I)
 _GRADE = re.compile(rf"^(.+?){_PART}(quality|grade|judge|reward|pass[ _]?rate)$", re.I)
 _PERCENT = rf"({_PART}*(%|\(%\)|percent|pct))?"
-_SURE = re.compile(rf"{_PART}(sure|conf|confidence|prob|probability|score|logprob){_PERCENT}$", re.I)
+_SURE = re.compile(rf"{_PART}(sure|conf|confidence|prob|probability|score|logprob|logit){_PERCENT}$", re.I)
 _COST = re.compile(rf"{_PART}(ms|us|s|sec|seconds|time|usd|dollars|eur|cost|price)$", re.I)
 _TOKENS = re.compile(rf"{_PART}(tokens|tokens[ _]?(in|out)|(input|output|prompt|completion)[ _]tokens)$", re.I)
 _LABELS = (
@@ -51,13 +52,13 @@ def draft_of(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[dic
     answers = [column for column in columns if column != label and _SAYS.match(column)]
     graded = [column for column in columns if _RIGHT.match(column) or _GRADE.match(column)]
     if len(graded) > 1 and (label is None or not answers):
-        spec, more = _trace(columns, None, graded)
+        spec, more = _trace(columns, rows, None, graded)
         return spec, tuple(more)
     free = [column for column in columns if not _told_of_somebody(column)]
     last = label or (free or list(columns))[-1]
     guesses = [] if label else [f"the label is {last!r}: no column's name says that it is one"]
     if answers:
-        spec, more = _trace(columns, last, answers)
+        spec, more = _trace(columns, rows, last, answers)
     else:
         spec, more = _features(columns, rows, last)
     return spec, (*guesses, *more)
@@ -79,7 +80,9 @@ def _told_of_somebody(column: str) -> bool:
     return any(names.match(column) for names in begin) or any(names.search(column) for names in end)
 
 
-def _trace(columns: Sequence[str], label: str | None, answering: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+def _trace(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], label: str | None, answering: Sequence[str]
+) -> tuple[dict[str, Any], list[str]]:
     """Draft a trace from the columns in which classifiers tell something, one of each classifier."""
     classifiers, units, guesses = dict[str, dict[str, Any]](), list[str](), []
     for column in answering:
@@ -93,6 +96,10 @@ def _trace(columns: Sequence[str], label: str | None, answering: Sequence[str]) 
         cost = next((one for one in own if _COST.search(one)), None)
         tokens = [one for one in own if _TOKENS.search(one)]
         said = {"name": name, what: column} | ({"confidence": confidence} if confidence else {})
+        scale = None if confidence is None else _scale_of(confidence, _numbers(columns, rows, confidence))
+        if scale is not None:
+            said["confidence_scale"] = scale
+            guesses.append(f"{confidence!r} is read as {scale}, and converted to probabilities")
         classifiers[name] = said | {"cost": {"column": cost} if cost else 1}
         if cost is not None:
             units += [_UNITS[word] for word in [re.split(_PART, cost)[-1].lower()] if word in _UNITS]
@@ -106,6 +113,30 @@ def _trace(columns: Sequence[str], label: str | None, answering: Sequence[str]) 
         guesses.append(f"costs seem to be in {' and '.join(sorted(set(units)))}: they must be in one unit")
     label_of = {} if label is None else {"label": label}
     return {"kind": "trace", **label_of, "unit": unit, "classifiers": list(classifiers.values())}, guesses
+
+
+def _scale_of(column: str, values: Sequence[float]) -> ConfidenceScale | None:
+    """Return the scale of confidences by their column's name, else by its first values; None for probabilities.
+
+    >>> _scale_of("a_logprob", []), _scale_of("a_sure", [97.0, 3.0]), _scale_of("a_sure", [0.9])
+    ('logprob', 'percent', None)
+    """
+    match = _SURE.search(column)
+    word, percent = (match[1].lower(), match[2]) if match else ("", None)
+    named: dict[str, ConfidenceScale] = {"logprob": "logprob", "logit": "logit"}
+    if percent or word in named:
+        return "percent" if percent else named[word]
+    if not values or (min(values) >= 0 and max(values) <= 1):
+        return None
+    if max(values) <= 0:
+        return "logprob"
+    return "percent" if min(values) >= 0 and max(values) <= 100 else "logit"
+
+
+def _numbers(columns: Sequence[str], rows: Sequence[Sequence[str]], column: str) -> list[float]:
+    """Return the numbers in a column of the first rows."""
+    place = list(columns).index(column)
+    return [float(row[place]) for row in rows if place < len(row) and _is_number(row[place])]
 
 
 def _told(column: str) -> tuple[str, re.Match[str] | None]:

@@ -5,7 +5,7 @@ was right (``correct``) or how good it was (``quality``, graded by a judge, a te
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +26,11 @@ from models.columns import (
     texts,
     truths,
 )
+from models.confidence_scale import BOUNDS, ConfidenceScale, guess_scale, is_beyond, to_probability
 from models.cost import Amount, CostFunction, Polynomial, Terms, cost_function, size_columns_of, told_by
 from models.errors import Fault
 from models.units import refuse_other_times
 
-ROUNDED, FEW = 1e-3, 0.05
-"""How far a confidence from 0 to 1 may be beyond by rounding; of how many rows another scale is taken for a mistake."""
 TOLD = ("prediction", "correct", "quality")
 """What a classifier may tell of its answers, one of these."""
 MOST_RESOURCES, MOST_USES = 32, 200
@@ -73,6 +72,12 @@ class TraceClassifier(Value):
         default=None, description="or the column of how good its answers were, from 0 to 1, as a judge or a test says"
     )
     confidence: Label | None = Field(default=None, description="the column of its confidences, if it gives any")
+    confidence_scale: ConfidenceScale | None = Field(
+        default=None,
+        description="the scale of its confidences: probability (0 to 1), logprob (a log-probability, at most 0), "
+        "percent (0 to 100), or logit (any number); they are converted to probabilities, which endpoints must return, "
+        "too; null: probability, or logprob where no value is above 0",
+    )
     scores: dict[Label, Label] | None = Field(
         default=None,
         min_length=1,
@@ -101,6 +106,8 @@ class TraceClassifier(Value):
 
     @model_validator(mode="after")
     def _told_once(self) -> "TraceClassifier":
+        if self.confidence_scale is not None and self.confidence is None:
+            raise ValueError(f"confidence_scale of {self.name!r} needs confidence, the column of its confidences")
         stated = [name for name in TOLD if getattr(self, name) is not None]
         if len(stated) != 1:
             given = f"{' and '.join(stated)} are" if stated else "none is"
@@ -205,12 +212,12 @@ class Trace:
 
     labels: (n,) int32, 0 without a label, and predictions: (n, m) int32, ``NO_ANSWER`` where none is told, are indices
     into classes (the true classes first, then answers that are never true; none without a label). quality: (n, m)
-    float64 from 0 to 1, how good each answer is: 1 or 0 where it is right or wrong. confidences: (n, m) float64, NaN in
-    the columns of classifiers without. costs: (n, m) float64, at least 0. embeddings: (n, d) float32, d = 0 where there
-    are none. margins: (n, m, c) float32, the score of each of c classes less that of the true class; NaN for
-    classifiers without scores, -∞ beyond the classes of one with fewer, c = 0 if none has scores. sizes: (n, k)
-    float64, k = number of size columns, at least 0; (0, 0): stored before there were any. resources: (n, m, r) float64,
-    at least 0, what each of r resources of the spec is used; (0, 0, 0): none.
+    float64 from 0 to 1, how good each answer is: 1 or 0 where it is right or wrong. confidences: (n, m) float64
+    probabilities, NaN in the columns of classifiers without. costs: (n, m) float64, at least 0. embeddings: (n, d)
+    float32, d = 0 where there are none. margins: (n, m, c) float32, the score of each of c classes less that of the
+    true class; NaN for classifiers without scores, -∞ beyond the classes of one with fewer, c = 0 if none has scores.
+    sizes: (n, k) float64, k = number of size columns, at least 0; (0, 0): stored before there were any. resources:
+    (n, m, r) float64, at least 0, what each of r resources of the spec is used; (0, 0, 0): none.
     items: (n,) int64 indices into item_names, the item of each row; (0,) if every row is an item of its own.
     """
 
@@ -261,6 +268,7 @@ class Trace:
     def from_columns(cls, spec: TraceSpec, columns: Columns, embeddings: NDArray[Any] | None = None) -> "Trace":
         """Check the columns against the spec and keep what it names; raises InvalidRequest with every fault found."""
         faults: list[Fault] = []
+        spec = _with_scales(spec, columns)
         label = None if spec.label is None else texts(columns, spec.label, faults)
         stated = [_told(columns, classifier, faults) for classifier in spec.classifiers]
         confidences = [_confidence(columns, classifier, faults) for classifier in spec.classifiers]
@@ -329,13 +337,35 @@ def _predictions(
 def _confidence(columns: Columns, classifier: TraceClassifier, faults: list[Fault]) -> Floats | float:
     if classifier.confidence is None:
         return np.nan
-    confidences = numbers(columns, classifier.confidence, faults)
-    beyond = (confidences < -ROUNDED) | (confidences > 1 + ROUNDED)
-    if float(confidences.max(initial=0.0)) > 1 and 0 < int(beyond.sum()) <= FEW * len(beyond):
-        row = int(beyond.argmax())
-        said = f"row {row + 1} is {confidences[row]:g}, nearly all others are from 0 to 1: is it in percent?"
-        faults.append(Fault(("table", classifier.confidence), said))
-    return confidences
+    confidences, scale = numbers(columns, classifier.confidence, faults), classifier.confidence_scale or "probability"
+    beyond = is_beyond(confidences, scale)
+    if beyond.any():
+        row, (low, high) = int(beyond.argmax()), BOUNDS[scale]
+        bound = "at most 0" if scale == "logprob" else f"from {round(low):g} to {round(high):g}"
+        set_it = f"set confidence_scale of {classifier.name!r} to its scale: {', '.join(get_args(ConfidenceScale))}"
+        message = f"must be {bound} as {scale}, got {confidences[row]:g} in row {row + 1}; {set_it}"
+        faults.append(Fault(("table", classifier.confidence), message))
+    return to_probability(confidences, scale)
+
+
+def _with_scales(spec: TraceSpec, columns: Columns) -> TraceSpec:
+    """Write into a spec the scale of confidences that are evidently log-probabilities."""
+    classifiers = tuple(
+        each.model_copy(update={"confidence_scale": "logprob"})
+        if each.confidence_scale is None and guess_scale(_finite(columns, each.confidence)) == "logprob"
+        else each
+        for each in spec.classifiers
+    )
+    return spec if classifiers == spec.classifiers else spec.model_copy(update={"classifiers": classifiers})
+
+
+def _finite(columns: Columns, name: str | None) -> Floats:
+    """Return a column of numbers as far as they are finite; none for any other column."""
+    column = columns.get(name) if name is not None else None
+    if column is None or column.dtype.kind not in "iuf":
+        return np.empty(0)
+    values = column.astype(np.float64)
+    return np.asarray(values[np.isfinite(values)])
 
 
 def _margins(

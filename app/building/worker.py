@@ -20,13 +20,14 @@ from app.store import codec
 from app.store.builds import ADVICE, Builds
 from app.store.repositories import Repositories, open_repositories
 from app.store.training_cache import TrainingCache
-from models import ArtifactRecord, Build, BuildProgress, BuildRequest, Value
+from models import ArtifactRecord, Build, BuildProgress, BuildRequest, Dataset, Trace, Value
 from models.advice import Advice, AdviceRequest
 from models.errors import Cancelled, ParsimonyError
 from models.stored_dataset import DatasetInfo
 from solvers import SOLVERS, Fitted, Progress, Run
 from solvers.advice import advise
 from solvers.base import generator
+from solvers.confidence_profile import profile_confidences
 
 logger = logging.getLogger("parsimony.worker")
 _REPORT_S = 0.2
@@ -104,7 +105,7 @@ def fit(repos: Repositories, request: BuildRequest, options: Value, progress: Pr
     dataset, run = repos.datasets.load(info), _run(repos, progress)
     with training_on(repos.settings.dask_scheduler):
         fitted = solver.fit(dataset, options, rng, run)
-    return codec.encode(fitted.plan, _manifest(request, options, info, fitted))
+    return codec.encode(fitted.plan, _manifest(request, options, (info, dataset), fitted))
 
 
 def advise_on(repos: Repositories, request: AdviceRequest, progress: Progress) -> Advice:
@@ -129,7 +130,10 @@ def build_locally(repos: Repositories, request: BuildRequest, options: Value, pr
     return repos.artifacts.publish(data, created_at=now())
 
 
-def _manifest(request: BuildRequest, options: Value, info: DatasetInfo, fitted: Fitted[Any]) -> dict[str, Any]:
+def _manifest(
+    request: BuildRequest, options: Value, learned: tuple[DatasetInfo, Dataset], fitted: Fitted[Any]
+) -> dict[str, Any]:
+    info, dataset = learned
     worth = None if fitted.worth is None else fitted.worth.model_dump(mode="json")
     return {
         "solver": request.solver,
@@ -139,8 +143,14 @@ def _manifest(request: BuildRequest, options: Value, info: DatasetInfo, fitted: 
         "params": options.model_dump(mode="json"),
         "seed": request.seed,
         "unit": info.spec.unit,
-        "summary": {**fitted.summary, **_warnings(info), "worth": worth},
+        "summary": {**fitted.summary, **_warnings(info), **_confidences(dataset), "worth": worth},
     }
+
+
+def _confidences(dataset: Dataset) -> dict[str, Any]:
+    """Record the distribution of confidences that runs are compared with."""
+    profiles = profile_confidences(dataset) if isinstance(dataset, Trace) else {}
+    return {"confidences": profiles} if profiles else {}
 
 
 def _warnings(info: DatasetInfo) -> dict[str, Any]:

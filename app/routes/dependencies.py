@@ -20,6 +20,7 @@ from app.http.problems import Problem
 from app.observability.metrics import Metrics
 from app.processes.sandbox import Sandbox
 from app.running.caller import Caller
+from app.running.confidence_monitor import ConfidenceMonitor
 from app.serving.catalog import Catalog, Live
 from app.settings import Settings
 from app.store.demo_progress import DemoProgress
@@ -71,6 +72,8 @@ class Context:
     caller: Caller
     """Calls the endpoints of runs."""
     leaving: Leaving
+    confidences: ConfidenceMonitor = field(default_factory=ConfidenceMonitor)
+    """Compares confidences of endpoints with those that artifacts were built from."""
     log_fields: dict[str, Any] = field(default_factory=dict)
     """What the log is to tell of the request."""
 

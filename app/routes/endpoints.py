@@ -15,6 +15,7 @@ from app.settings import Settings
 from models import InvalidRequest
 from models.endpoint import Endpoint, EndpointName, ProbeReply, ProbeRequest, ShownEndpoint
 from models.errors import UnknownEndpoint
+from solvers.confidence_profile import is_outside
 
 router = APIRouter(prefix="/v1/endpoints", tags=["endpoint"])
 PathEndpoint = Annotated[str, Path(description="the classifier's name in traces and artifacts", examples=["mlp"])]
@@ -73,6 +74,7 @@ async def put(
     is_new = await asyncio.to_thread(context.repos.endpoints.put, name, endpoint)
     response.status_code = 201 if is_new else 200
     context.caller.begin_anew(name)
+    context.confidences.forget(name)
     await _look_again(context)
     return _shown(context, name, endpoint)
 
@@ -116,7 +118,21 @@ async def probe(name: PathEndpoint, request: ProbeRequest, http: Request, contex
     endpoint = tools.caller.endpoint(name)
     if endpoint is None:
         raise UnknownEndpoint(f"there is no endpoint called {name!r}")
-    return probed(await unless_gone(http, tools.caller.call(name, request.item, endpoint.timeout_s)))
+    reply = probed(await unless_gone(http, tools.caller.call(name, request.item, endpoint.timeout_s)))
+    return reply.model_copy(update={"warnings": _compare_with_builds(context, name, reply.confidence)})
+
+
+def _compare_with_builds(context: Context, name: str, confidence: float | None) -> tuple[str, ...]:
+    """Name the active artifacts whose build has no such confidence of the classifier."""
+    if confidence is None:
+        return ()
+    profiles = [(one, one.record.summary.get("confidences", {}).get(name)) for one in context.catalog.plans.values()]
+    return tuple(
+        f"{one.ref.solver} {one.ref.name!r} was built from confidences from {profile['quantiles'][0]:.3g} to "
+        f"{profile['quantiles'][-1]:.3g}, got {confidence:.3g}: check confidence_scale"
+        for one, profile in profiles
+        if profile is not None and is_outside(profile, confidence)
+    )
 
 
 def refuse_unless_callable(name: str, endpoint: Endpoint, settings: Settings) -> None:

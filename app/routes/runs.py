@@ -39,6 +39,7 @@ def tools_of(context: Context) -> Tools:
         context.sandbox,
         context.ledgers,
         lambda: context.catalog.store_up,
+        context.confidences,
     )
 
 

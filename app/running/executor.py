@@ -136,7 +136,7 @@ def run_of(ran: Ran, tariff: Tariff, item_id: str | None) -> Run:
 
 def probed(heard: Heard) -> ProbeReply:
     """Tell a call that was made to try an endpoint."""
-    return ProbeReply(**{field: getattr(heard, field) for field in ProbeReply.model_fields})
+    return ProbeReply(**{field: getattr(heard, field) for field in ProbeReply.model_fields if field != "warnings"})
 
 
 def steps_of(heard: list[Heard], tariff: Tariff, taken: str | None) -> tuple[RunStep, ...]:

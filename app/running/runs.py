@@ -126,6 +126,7 @@ async def _driven(
         progress=asked.progress,
         on_text=on_text,
     )
+    tools.confidences.observe(live.ref, live.record.summary.get("confidences", {}), ran.heard)
     return Done(run_of(ran, tariff(live, started.planned), asked.item.id), facts, ran)
 
 

@@ -1,7 +1,7 @@
 """How the run of an item begins, subject by subject: what is decided, and the runner that follows the decision."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from app.processes.sandbox import Sandbox
 from app.running.asked import Asked, query_of, route_budget
 from app.running.caller import Caller
+from app.running.confidence_monitor import ConfidenceMonitor
 from app.running.embedding import Embedding, Unembedded, embed, embedder_of
 from app.serving.answers import facts_of
 from app.serving.catalog import Live
@@ -47,6 +48,7 @@ class Tools:
     sandbox: Sandbox
     ledgers: Ledgers
     is_store_up: Callable[[], bool]
+    confidences: ConfidenceMonitor = field(default_factory=ConfidenceMonitor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,8 @@ def fixed_folds(dataset: FeatureTable, folds: int, seed: int) -> Folds:
     counts = np.bincount(labels, minlength=len(dataset.classes))
     least = int(np.argmin(counts))
     if counts[least] < folds:
-        fault = f"class {dataset.classes[least]!r} has {counts[least]} {grouped.counted}, {folds} folds need {folds} of each"
+        counted = f"{counts[least]} {grouped.counted}"
+        fault = f"class {dataset.classes[least]!r} has {counted}, {folds} folds need {folds} of each"
         raise InvalidRequest.at(Fault(("folds",), fault))
     from sklearn.model_selection import StratifiedKFold
 

@@ -22,7 +22,8 @@ from playwright.sync_api import expect
 from tritonclient.utils import InferenceServerException
 
 from app.store import codec
-from models import TraceSpec, dataset_from_columns
+from models import Trace, TraceSpec, dataset_from_columns
+from solvers.confidence_profile import WINDOW, profile_confidences
 from tests.e2e import visits
 from tests.support.commands import ran
 from tests.support.model_process import ModelServer
@@ -133,10 +134,12 @@ def artifacts(builds: dict[str, dict[str, Any]] = BUILDS, name: str = "digits") 
     spec, columns, vectors = trace_table()
     arrays = {name: np.array(values) for name, values in columns.items()}
     dataset = dataset_from_columns(TraceSpec.model_validate(spec), arrays, vectors)
+    assert isinstance(dataset, Trace)
     for solver, params in builds.items():
         live = built(solver, dataset, **params)
         about = {"solver": solver, "name": name, "dataset": "digits", "dataset_sha256": "0" * 64, "seed": 0}
-        manifest = {**about, "params": params, "unit": "ms", "summary": live.record.summary}
+        summary = {**live.record.summary, "confidences": profile_confidences(dataset)}
+        manifest = {**about, "params": params, "unit": "ms", "summary": summary}
         yield codec.encode(live.plan, manifest)
 
 
@@ -1254,3 +1257,27 @@ def test_a_body_that_cannot_be_read_is_refused_in_the_fronts_own_form(server: Se
     headers = {"content-type": "application/json"}
     reply = server.client.post(path, content=b"\xff", headers=headers)
     assert (reply.status_code, list(reply.json())) == (422, ["error"])
+
+
+def test_confidences_on_another_scale_than_the_builds_are_a_problem_until_they_are_back(
+    server: Server, models: ModelServer
+) -> None:
+    name = server.client.get("/v1/cascades/digits/decision").json()["cascade"][0]
+    endpoint = endpoints(models)[name]
+    items = [{"item": image(place)} for place in range(WINDOW)]
+
+    def problems_after_a_window() -> list[str]:
+        assert server.client.post("/v1/cascades/digits/runs", json={"items": items}, timeout=60).status_code == 200
+        return [each for each in server.client.get("/health/ready").json()["problems"] if "confidence_scale" in each]
+
+    assert problems_after_a_window() == []
+    assert server.client.post(f"/v1/endpoints/{name}/probe", json={"item": image(0)}).json()["warnings"] == []
+    server.client.put(f"/v1/endpoints/{name}", json=endpoint | {"confidence_scale": "percent"})
+    try:
+        probed = server.client.post(f"/v1/endpoints/{name}/probe", json={"item": image(0)}).json()
+        assert "confidence_scale" in " ".join(probed["warnings"])
+        (problem,) = problems_after_a_window()
+        assert f"endpoint {name!r}" in problem
+    finally:
+        server.client.put(f"/v1/endpoints/{name}", json=endpoint)
+    assert problems_after_a_window() == []

@@ -65,13 +65,14 @@ def test_traces_of_language_models_that_were_judged_need_no_label() -> None:
                 "name": "small",
                 "correct": "small correct",
                 "confidence": "small logprob",
+                "confidence_scale": "logprob",
                 "cost": {"column": "small usd"},
             },
             {"name": "large", "quality": "large_judge", "cost": 1},
         ],
     }
-    assert len(guesses) == 1
-    assert "tokens in 'large_tokens' times their price" in guesses[0]
+    assert len(guesses) == 2
+    assert "tokens in 'large_tokens' times their price" in guesses[1]
 
 
 def test_where_answers_and_a_label_are_there_these_are_taken() -> None:
@@ -106,13 +107,28 @@ def test_the_label_is_the_column_that_says_so_most_plainly_and_never_an_answer_o
 
 
 @pytest.mark.parametrize(
-    "sure", ["fast sure %", "fast_conf_pct", "fast confidence (%)", "fast.prob.percent", "fast-score"]
+    ("sure", "cells", "scale"),
+    [
+        ("fast sure %", [], "percent"),
+        ("fast_conf_pct", [], "percent"),
+        ("fast confidence (%)", [], "percent"),
+        ("fast.prob.percent", [], "percent"),
+        ("fast logit", [], "logit"),
+        ("fast_logprob", ["0.5"], "logprob"),
+        ("fast-score", [], None),
+        ("fast-score", ["0.2", "1", ""], None),
+        ("fast-score", ["-0.2", "-3"], "logprob"),
+        ("fast-score", ["97.5", "12"], "percent"),
+        ("fast-score", ["-2.5", "1.2"], "logit"),
+    ],
 )
-def test_a_confidence_in_percent_is_one(sure: str) -> None:
-    spec, _ = draft_of(["truth", "fast says", sure, "fast ms"], [])
-    assert spec["classifiers"] == [
-        {"name": "fast", "prediction": "fast says", "confidence": sure, "cost": {"column": "fast ms"}}
-    ]
+def test_the_scale_of_a_confidence_is_drafted_by_its_name_and_values(
+    sure: str, cells: list[str], scale: str | None
+) -> None:
+    spec, guesses = draft_of(["truth", "fast says", sure, "fast ms"], [["a", "a", cell, "1"] for cell in cells])
+    (drafted,) = spec["classifiers"]
+    assert (drafted["confidence"], drafted.get("confidence_scale")) == (sure, scale)
+    assert len(guesses) == (scale is not None)
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,48 @@ def test_log_probabilities_of_a_sure_model_are_no_mistake() -> None:
     """Nearly all are hardly below 0, a few are far: that is no confidence in percent."""
     sure = np.concatenate((np.full(98, -0.0005), [-2.0, -3.0]))
     columns = {name: np.resize(column, 100) for name, column in COLUMNS.items()} | {"small_sure": sure}
-    assert Trace.from_columns(spec(), columns).confidences[:, 0].tolist() == sure.tolist()
+    trace = Trace.from_columns(spec(), columns)
+    assert trace.confidences[:, 0].tolist() == pytest.approx(np.exp(sure).tolist())
+    assert [one.confidence_scale for one in trace.spec.classifiers] == ["logprob", None]
+
+
+@pytest.mark.parametrize(
+    ("scale", "told", "probabilities"),
+    [
+        ("probability", [0.2, 1.0005, 0.0], [0.2, 1.0, 0.0]),
+        ("logprob", [-0.5, 0.0, -800.0], [np.exp(-0.5), 1.0, 0.0]),
+        ("percent", [97.0, 0.0, 100.0], [0.97, 0.0, 1.0]),
+        ("logit", [0.0, 800.0, -3.0], [0.5, 1.0, 1 / (1 + np.exp(3.0))]),
+        (None, [-0.5, -0.25, -2.0], np.exp([-0.5, -0.25, -2.0]).tolist()),
+        (None, [0.5, 0.25, 1.0], [0.5, 0.25, 1.0]),
+    ],
+)
+def test_confidences_of_every_scale_are_probabilities_and_grow_by_rows_of_that_scale(
+    scale: str | None, told: list[float], probabilities: list[float]
+) -> None:
+    trace = Trace.from_columns(spec(confidence_scale=scale), COLUMNS | {"small_sure": np.array(told)})
+    assert trace.confidences[:, 0].tolist() == pytest.approx(probabilities)
+    row = {"small_ok": 1.0, "small_sure": told[0], "small_usd": 0.2, "large_judge": 0.75}
+    assert row_faults(DatasetFacts.of(trace), row, None) == []
+    grown = with_rows(trace, [row])
+    assert isinstance(grown, Trace)
+    assert grown.confidences[:, 0].tolist() == pytest.approx([*probabilities, probabilities[0]], abs=1e-300)
+
+
+@pytest.mark.parametrize(
+    ("scale", "told"),
+    [
+        (None, [97.0, 3.0, 0.5]),
+        (None, [-0.5, 0.5, 0.2]),
+        ("probability", [0.5, 1.1, 0.2]),
+        ("logprob", [-0.5, 0.5, -2.0]),
+        ("percent", [50.0, 101.0, 3.0]),
+    ],
+)
+def test_confidences_beyond_their_scale_are_refused_with_what_to_set(scale: str | None, told: list[float]) -> None:
+    with pytest.raises(InvalidRequest, match="set confidence_scale of 'small'") as refused:
+        Trace.from_columns(spec(confidence_scale=scale), COLUMNS | {"small_sure": np.array(told)})
+    assert refused.value.faults[0].loc == ("table", "small_sure")
 
 
 TOKENS: dict[str, Any] = {

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.running.protocols.message import Request, Said, best_of, label, number
+from app.running.protocols.message import Request, Said, best_of, label, number, read_confidence
 from app.running.templates import WrongShape, fill, fill_url, part_of
 from models.base import LARGEST
 from models.endpoint import JsonEndpoint
@@ -27,7 +27,7 @@ def read(endpoint: JsonEndpoint, reply: Any) -> Said:
         confidence = number(part_of(reply, endpoint.confidence), "the confidence")
     return Said(
         label=answer,
-        confidence=confidence,
+        confidence=None if confidence is None else read_confidence(confidence, endpoint.confidence_scale),
         scores=scores,
         values=None if endpoint.values is None else cells_of(part_of(reply, endpoint.values)),
         cost=None if endpoint.cost is None else _cost(part_of(reply, endpoint.cost)),

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from app.running.templates import WrongShape
+from models.confidence_scale import ConfidenceScale, is_beyond, to_probability
 
 MOST_TEXT = 200
 """Characters of a label."""
@@ -50,6 +51,13 @@ def number(value: Any, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise WrongShape(f"{what} is {kind(value)}, must be a number")
     return float(value)
+
+
+def read_confidence(value: float, scale: ConfidenceScale) -> float:
+    """Convert a confidence to a probability; raises WrongShape if it is beyond its scale."""
+    if is_beyond(value, scale):
+        raise WrongShape(f"the confidence is beyond its scale, {scale}: set the endpoint's confidence_scale")
+    return float(to_probability(value, scale))
 
 
 def count(value: Any) -> int | None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.running.protocols.message import Request, Said, best_of, label, number
+from app.running.protocols.message import Request, Said, best_of, label, number, read_confidence
 from app.running.templates import WrongShape
 from models.endpoint import OpenInferenceEndpoint
 
@@ -37,7 +37,8 @@ def read(endpoint: OpenInferenceEndpoint, reply: Any) -> Said:
     if endpoint.label_output is not None:
         answer = _label(endpoint, _data(outputs, endpoint.label_output))
         confidence = None if scores is None else scores.get(answer)
-    return Said(label=answer, confidence=confidence, scores=scores)
+    sure = None if confidence is None else read_confidence(confidence, endpoint.confidence_scale)
+    return Said(label=answer, confidence=sure, scores=scores)
 
 
 def _data(outputs: list[Any], name: str) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import re2
 
-from app.running.protocols.message import Request, Said, count, label, number
+from app.running.protocols.message import Request, Said, count, label, number, read_confidence
 from app.running.templates import WrongShape, as_text, part_of
 from models.endpoint import ChatAnswer, ChatEndpoint, Choice, JsonField, Pattern, WholeText
 
@@ -150,7 +150,8 @@ def read_label(answer: ChatAnswer, text: str) -> tuple[str, float | None]:
             answered = label(part_of(document, answer.label))
             if answer.confidence is None:
                 return answered, None
-            return answered, number(part_of(document, answer.confidence), "the confidence")
+            stated = number(part_of(document, answer.confidence), "the confidence")
+            return answered, read_confidence(stated, answer.confidence_scale)
         case Pattern():
             match = re2.search(answer.pattern, text)
             if match is None:

@@ -1,0 +1,58 @@
+"""Distributions of confidences: what a build learned from, compared with what an endpoint returns.
+
+A threshold on a confidence holds only on the scale and the distribution it was learned from.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import log, sqrt
+from typing import Any
+
+import numpy as np
+
+from models import Trace
+
+QUANTILES = 65
+WINDOW = 200
+"""Confidences of an endpoint that are compared with those of the build."""
+FALSE_ALARMS = 1e-4
+"""The probability that a window of an unchanged endpoint differs."""
+MAX_OUTSIDE = 0.05
+"""The share of a window that may lie outside the range of the build."""
+
+
+def profile_confidences(trace: Trace) -> dict[str, dict[str, Any]]:
+    """Return rows and quantiles, from the least to the largest, of each classifier's confidences, by its name."""
+    return {
+        spec.name: {"rows": trace.rows, "quantiles": np.quantile(values, np.linspace(0, 1, QUANTILES)).tolist()}
+        for spec, values in zip(trace.spec.classifiers, trace.confidences.T, strict=True)
+        if spec.confidence is not None
+    }
+
+
+def is_outside(profile: Mapping[str, Any], confidence: float) -> bool:
+    """Return whether a confidence lies outside the range of the build."""
+    low, high = profile["quantiles"][0], profile["quantiles"][-1]
+    return not low - 1e-9 <= confidence <= high + 1e-9
+
+
+def compare_confidences(profile: Mapping[str, Any], observed: Sequence[float], *, of_all_items: bool) -> str | None:
+    """Say how a window of confidences differs from those of the build; None if it does not.
+
+    of_all_items: whether they are of all items, as those of the build: then the distributions are compared by the
+    two-sample Kolmogorov-Smirnov test; else only the range is.
+    """
+    quantiles, rows = np.array(profile["quantiles"]), int(profile["rows"])
+    outside = float(np.mean([is_outside(profile, each) for each in observed]))
+    if outside > max(MAX_OUTSIDE, 10 / rows):
+        low, high = f"{quantiles[0]:.3g}", f"{quantiles[-1]:.3g}"
+        return f"{outside:.0%} of its confidences lie outside the range of the build, {low} to {high}"
+    if not of_all_items:
+        return None
+    points = np.union1d(quantiles, observed)
+    shares = (np.searchsorted(np.sort(each), points, side="right") / len(each) for each in (quantiles, observed))
+    distance = float(np.abs(np.subtract(*shares)).max())
+    critical = sqrt(-log(FALSE_ALARMS / 2) / 2 * (1 / len(observed) + 1 / rows)) + 1 / QUANTILES
+    if distance <= critical:
+        return None
+    means = f"mean {np.mean(observed):.3g}, {quantiles.mean():.3g} in the build"
+    return f"its confidences are distributed differently from the build's ({means})"

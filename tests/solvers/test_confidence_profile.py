@@ -1,0 +1,63 @@
+"""Confidences of an endpoint are compared with those of the build: other scales are seen, chance is not."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models import Trace, TraceSpec
+from solvers.confidence_profile import WINDOW, compare_confidences, profile_confidences
+
+RNG = np.random.default_rng(0)
+
+
+def profile(values: Any) -> dict[str, Any]:
+    """Profile confidences of a classifier."""
+    classifiers = [
+        {"name": "a", "correct": "ok", "confidence": "sure", "cost": 1.0},
+        {"name": "b", "correct": "ok", "cost": 2.0},
+    ]
+    spec = TraceSpec.model_validate({"kind": "trace", "unit": "ms", "classifiers": classifiers})
+    made = profile_confidences(Trace.from_columns(spec, {"ok": np.ones(len(values)), "sure": np.asarray(values)}))
+    assert made.keys() == {"a"}
+    return made["a"]
+
+
+@pytest.mark.parametrize("rows", [40, 400, 4000])
+@pytest.mark.parametrize("levels", [0, 2, 5])
+def test_windows_of_an_unchanged_endpoint_do_not_differ(rows: int, levels: int) -> None:
+    rng = np.random.default_rng(rows + levels)
+
+    def drawn(count: int) -> Any:
+        values = rng.beta(5, 2, count)
+        return np.round(values * levels) / levels if levels else values
+
+    alarms = 0
+    for _ in range(40):
+        build = profile(drawn(rows))
+        alarms += sum(compare_confidences(build, drawn(WINDOW), of_all_items=True) is not None for _ in range(10))
+    assert alarms <= 1
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda p: np.log(p),
+        lambda p: 100 * p,
+        lambda p: p**6,
+        lambda p: np.full(len(p), 0.99),
+        lambda p: np.clip(p + 0.25, 0, 1),
+    ],
+    ids=["logprob", "percent", "product of tokens", "always sure", "surer"],
+)
+def test_another_scale_or_distribution_is_seen_in_one_window(changed: Any) -> None:
+    build, values = profile(RNG.beta(5, 2, 1000)), RNG.beta(5, 2, WINDOW)
+    assert compare_confidences(build, changed(values), of_all_items=True) is not None
+
+
+def test_of_items_that_were_escalated_only_the_range_is_compared() -> None:
+    values = RNG.beta(5, 2, 1000)
+    build, hard = profile(values), np.sort(values)[:WINDOW]
+    assert compare_confidences(build, hard.tolist(), of_all_items=True) is not None
+    assert compare_confidences(build, hard.tolist(), of_all_items=False) is None
+    assert compare_confidences(build, (100 * hard).tolist(), of_all_items=False) is not None
