@@ -16,6 +16,14 @@ MOST_LEVELS = 32
 """How deep a template may be nested."""
 SECRET_PREFIX = "PARSIMONY_SECRET_"
 _HEADER = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$"
+_RESERVED_HEADERS = frozenset(
+    (
+        *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection"),
+        *("te", "trailer", "transfer-encoding", "upgrade", "content-length", "content-encoding", "content-type"),
+        *("accept", "accept-encoding", "expect", "host", "http2-settings", "user-agent"),
+    )
+)
+"""Headers that frame a request, are meant for one hop, or are set by the service."""
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 
 
@@ -46,6 +54,12 @@ def _is_plain_url(url: str) -> str:
 
 
 Url = Annotated[str, Field(min_length=8, max_length=2000), AfterValidator(_is_plain_url)]
+
+
+def _can_carry_a_key(header: str) -> str:
+    if header.lower() in _RESERVED_HEADERS:
+        raise ValueError("must not be a header that frames the request or is set by the service")
+    return header
 
 
 def _is_pointer(text: str) -> str:
@@ -102,8 +116,10 @@ class EndpointBase(Sent):
         description=f"the name of the environment variable, {SECRET_PREFIX}…, whose value is sent as the key",
         examples=[None],
     )
-    secret_header: Annotated[str, Field(pattern=_HEADER)] = Field(
-        default="Authorization", description="the header that carries the key; Authorization: after the word Bearer"
+    secret_header: Annotated[str, Field(pattern=_HEADER), AfterValidator(_can_carry_a_key)] = Field(
+        default="Authorization",
+        description="the header that carries the key; Authorization: after the word Bearer. Headers that frame the "
+        "request, are meant for one hop, or are set by the service are refused",
     )
     most_reply_bytes: int = Field(default=2**20, ge=64, le=2**26, description="bytes of a reply that are read")
 
