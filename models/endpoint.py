@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, TypeAdapter, field_validator, model_validator
 
-from models.base import LARGEST, Items, Label, Sent, Value
+from models.base import LARGEST, Items, Json, Label, Sent, Value
 
 MOST_LABELS = 1000
 MOST_LEVELS = 32
@@ -129,7 +129,7 @@ class JsonEndpoint(EndpointBase):
 
     protocol: Literal["json"] = Field(description="any HTTP service with JSON in and out")
     method: Literal["GET", "POST", "PUT"] = Field(default="POST", description="the method of its requests")
-    body: JsonValue = Field(
+    body: Json = Field(
         default="{{item}}",
         description="the request's body: {{item}} stands for the item, {{item/pointer}} for a part of it; GET has none",
     )
@@ -302,7 +302,7 @@ class ProbeRequest(Sent):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"item": [0.0, 1.0, 2.0]}]})
 
-    item: JsonValue = Field(description="the item, as runs send it")
+    item: Json = Field(description="the item, as runs send it")
 
 
 class ProbeReply(Value):

@@ -265,6 +265,14 @@ def priced(endpoint: Endpoint, said: Said) -> float | None:
     return prices.per_call + prices.per_input_token * sent + prices.per_output_token * came
 
 
+def least_cost(endpoint: Endpoint) -> float | None:
+    """Give what a call cost that brought no reply; None where that depends on its tokens, or there are no prices."""
+    prices = endpoint.prices
+    if prices is None or prices.per_input_token or prices.per_output_token:
+        return None
+    return prices.per_call
+
+
 def _retry_after(text: str) -> float:
     """Read how many seconds to wait, told as seconds or as a date; 0 for what is neither.
 
