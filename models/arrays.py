@@ -1,7 +1,15 @@
-"""Names for arrays of one type: what a signature says of an array beside its shape, which docstrings give."""
+"""Names for arrays of one type: what a signature says of an array beside its shape, which docstrings give.
+
+Fields of plans also say which numbers they hold; ``solvers.base.refuse_out_of_range`` checks it.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+
+from models.base import LARGEST
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -13,3 +21,21 @@ UInt64s = NDArray[np.uint64]
 UInt16s = NDArray[np.uint16]
 UInt8s = NDArray[np.uint8]
 Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Numbers that an array may hold. has_gaps: whether NaN is allowed, where there is no number."""
+
+    least: float
+    most: float
+    has_gaps: bool = False
+
+
+Probabilities = Annotated[Floats, Range(0, 1)]
+"""Accuracies, error rates, and other shares."""
+SingleProbabilities = Annotated[Singles, Range(0, 1)]
+Amounts = Annotated[Floats, Range(0, LARGEST)]
+"""Costs, durations, budgets, deadlines, and their standard errors."""
+Thresholds = Annotated[Floats, Range(-LARGEST, LARGEST, has_gaps=True)]
+"""Accept thresholds on a confidence of any scale; NaN: every answer is accepted."""

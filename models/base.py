@@ -1,5 +1,6 @@
 """What every value of the vocabulary shares."""
 
+import math
 import unicodedata
 from typing import Annotated, Any, Self, TypeVar
 
@@ -8,6 +9,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    JsonValue,
     ModelWrapValidatorHandler,
     StringConstraints,
     ValidationError,
@@ -62,6 +64,41 @@ class Sent(Value):
             raise ValueError(f"has {error.error_count()} faults, too many to list") from None
 
 
+def has_finite_numbers(value: Any) -> bool:
+    """Check the numbers of a JSON value: NaN and infinities are not JSON, though readers take them. O(size).
+
+    >>> has_finite_numbers({"a": [1.0, "NaN"]}), has_finite_numbers([[1.0, float("nan")]])
+    (True, False)
+    """
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            waiting += each.values()
+        elif isinstance(each, list) and not _has_finite_sum(each):
+            waiting += each
+        elif isinstance(each, float) and not math.isfinite(each):
+            return False
+    return True
+
+
+def _has_finite_sum(numbers: list[Any]) -> bool:
+    """Whether these are numbers whose sum is finite, so that each is: much faster than to look at each."""
+    try:
+        return math.isfinite(sum(numbers))
+    except (TypeError, OverflowError):
+        return False
+
+
+def refuse_infinite(value: T) -> T:
+    """Give a JSON value back; raises ValueError unless all its numbers are finite."""
+    if not has_finite_numbers(value):
+        raise ValueError("must hold finite numbers only, got NaN or an infinity")
+    return value
+
+
+Json = Annotated[JsonValue, AfterValidator(refuse_infinite)]
+"""Any JSON value; its numbers are finite."""
 Items = Annotated[tuple[T, ...], Field(strict=False)]
 """A list in JSON, a tuple here: only the container is taken leniently, its members stay strict."""
 Vector = Annotated[Items[Annotated[float, Field(ge=-1e30, le=1e30)]], Field(min_length=1, max_length=100_000)]

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from models.base import ItemId, Value
+from models.base import ItemId, Value, has_finite_numbers
 
 
 class ChatExtras(Value):
@@ -43,6 +43,13 @@ class ChatRequest(BaseModel):
     stream: bool = Field(default=False, description="whether the answer comes as server-sent events")
     n: Literal[1] | None = Field(default=None, description="one answer only")
     parsimony: ChatExtras = Field(default=ChatExtras(), description="what this service is told besides")
+
+    @model_validator(mode="after")
+    def _has_finite_numbers(self) -> "ChatRequest":
+        contents = [part for message in self.messages for part in (message.content, message.model_extra)]
+        if not has_finite_numbers([self.model_extra, contents]):
+            raise ValueError("must hold finite numbers only, got NaN or an infinity")
+        return self
 
 
 class ChatAnswer(BaseModel):

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, TypeAdapter, field_validator, model_validator
 
-from models.base import LARGEST, Items, Label, Sent, Value
+from models.base import LARGEST, Items, Json, Label, Sent, Value
 from models.confidence_scale import ConfidenceScale
 
 MOST_LABELS = 1000
@@ -17,6 +17,14 @@ MOST_LEVELS = 32
 """How deep a template may be nested."""
 SECRET_PREFIX = "PARSIMONY_SECRET_"
 _HEADER = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$"
+_RESERVED_HEADERS = frozenset(
+    (
+        *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection"),
+        *("te", "trailer", "transfer-encoding", "upgrade", "content-length", "content-encoding", "content-type"),
+        *("accept", "accept-encoding", "expect", "host", "http2-settings", "user-agent"),
+    )
+)
+"""Headers that frame a request, are meant for one hop, or are set by the service."""
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 
 
@@ -47,6 +55,12 @@ def _is_plain_url(url: str) -> str:
 
 
 Url = Annotated[str, Field(min_length=8, max_length=2000), AfterValidator(_is_plain_url)]
+
+
+def _can_carry_a_key(header: str) -> str:
+    if header.lower() in _RESERVED_HEADERS:
+        raise ValueError("must not be a header that frames the request or is set by the service")
+    return header
 
 
 def _is_pointer(text: str) -> str:
@@ -103,8 +117,10 @@ class EndpointBase(Sent):
         description=f"the name of the environment variable, {SECRET_PREFIX}…, whose value is sent as the key",
         examples=[None],
     )
-    secret_header: Annotated[str, Field(pattern=_HEADER)] = Field(
-        default="Authorization", description="the header that carries the key; Authorization: after the word Bearer"
+    secret_header: Annotated[str, Field(pattern=_HEADER), AfterValidator(_can_carry_a_key)] = Field(
+        default="Authorization",
+        description="the header that carries the key; Authorization: after the word Bearer. Headers that frame the "
+        "request, are meant for one hop, or are set by the service are refused",
     )
     most_reply_bytes: int = Field(default=2**20, ge=64, le=2**26, description="bytes of a reply that are read")
 
@@ -114,7 +130,7 @@ class JsonEndpoint(EndpointBase):
 
     protocol: Literal["json"] = Field(description="any HTTP service with JSON in and out")
     method: Literal["GET", "POST", "PUT"] = Field(default="POST", description="the method of its requests")
-    body: JsonValue = Field(
+    body: Json = Field(
         default="{{item}}",
         description="the request's body: {{item}} stands for the item, {{item/pointer}} for a part of it; GET has none",
     )
@@ -302,7 +318,7 @@ class ProbeRequest(Sent):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"item": [0.0, 1.0, 2.0]}]})
 
-    item: JsonValue = Field(description="the item, as runs send it")
+    item: Json = Field(description="the item, as runs send it")
 
 
 class ProbeReply(Value):

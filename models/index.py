@@ -5,10 +5,10 @@ Sizes are numbers, or one number for each of the dataset's size columns; costs a
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_validator
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from models.artifact import ArtifactRef, DecisionFacts
-from models.base import Items, Label, Sent, Value, Without
+from models.base import Items, Json, Label, Sent, Value, Without
 
 Method = Literal["poly-dom", "greedy", "greedy-acc", "greedy-cost", "naive"]
 Size = Annotated[float, Field(gt=0, le=1e12)]
@@ -24,7 +24,7 @@ class IndexOptions(Value):
     learner: ImportPath = Field(
         default="sklearn.linear_model.LogisticRegression", description="the import path of the classifier to train"
     )
-    learner_params: dict[str, JsonValue] = Field(
+    learner_params: dict[str, Json] = Field(
         default_factory=dict, description="the classifier's parameters; what is left out takes its default"
     )
     standardize: bool = Field(

@@ -7,10 +7,10 @@ confident enough, and after the last the item is rejected, or answered all the s
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import ConfigDict, Field
 
 from models.artifact import ArtifactRef, DecisionFacts
-from models.base import LARGEST, Items, Label, Sent, Value, Without
+from models.base import LARGEST, Items, Json, Label, Sent, Value, Without
 from models.errors import Fault, InvalidRequest
 from models.index import ImportPath
 from models.worth import Expected
@@ -62,7 +62,7 @@ class PipelineOptions(Value):
         default="sklearn.linear_model.LogisticRegression",
         description="the import path of the classifier of each stage; it must give probabilities",
     )
-    learner_params: dict[str, JsonValue] = Field(
+    learner_params: dict[str, Json] = Field(
         default_factory=dict, description="the classifier's parameters; what is left out takes its default"
     )
     calibrate: bool = Field(

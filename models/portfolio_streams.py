@@ -46,7 +46,10 @@ class Pacing(Value):
         "the first query sets the total and the number of queries; it is forgotten 90 days after its last query, and a "
         "further stream needs a further name"
     )
-    total: Cost = Field(description="what the whole stream may cost, in the artifact's unit; never exceeded")
+    total: Cost = Field(
+        description="what the whole stream may cost, in the artifact's unit; never exceeded: while the store "
+        "cannot be reached, queries are refused (503)"
+    )
     queries: StreamLength = Field(
         description="how many queries the stream will have; more are answered while something is left"
     )
@@ -58,19 +61,13 @@ class Pacing(Value):
     )
     tenant: Tenant | None = Field(default=None, description="whose query it is; null: nobody's in particular")
 
-    @property
-    def is_of_several(self) -> bool:
-        """Whether anything beside the stream's total is to be kept."""
-        return bool(self.resources or self.classifiers or self.tenant)
-
 
 class LedgerState(Value):
     """How far a stream has come."""
 
     ledger: Name = Field(description="the ledger's name")
-    corrected: bool = Field(description="whether the price was corrected; not while the store cannot be reached")
-    spent: float | None = Field(description="what the stream has spent, this query included; null if not known")
-    queries: int | None = Field(description="how many queries it has had, this one included; null if not known")
+    spent: float = Field(description="what the stream has spent, this query included")
+    queries: int = Field(description="how many queries it has had, this one included")
     tenant_spent: float | None = Field(default=None, description="what the tenant has spent; null if there is none")
     resources: dict[str, float] = Field(default={}, description="what the stream has used of each resource")
     calls_left: dict[str, int] = Field(

@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from pydantic import ConfigDict, Field, JsonValue, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from models.artifact import DecisionFacts
-from models.base import LARGEST, ItemId, Items, Sent, Value, Vector
+from models.base import LARGEST, ItemId, Items, Json, Sent, Value, Vector
 from models.portfolio import QuerySizes, RouteBudget
 from models.portfolio_streams import Pacing
 
@@ -16,7 +16,7 @@ Cost = Annotated[float, Field(ge=0, le=LARGEST)]
 class RunItem(Value):
     """One item, and what may be known of it."""
 
-    item: JsonValue = Field(description="the item, as the endpoints' templates take it", examples=[[0.0, 1.0]])
+    item: Json = Field(description="the item, as the endpoints' templates take it", examples=[[0.0, 1.0]])
     id: ItemId | None = Field(
         default=None, description="its id: the same one always takes the same path; budgets are shared out by it"
     )
@@ -69,7 +69,7 @@ class RunRequest(Sent, RunItem, RunLimits):
         json_schema_extra={"examples": [{"item": [0.0, 1.0, 2.0], "deadline": 25.0, "id": "image-1"}]}
     )
 
-    item: JsonValue | None = Field(default=None, description="the item, as the endpoints' templates take it")
+    item: Json | None = Field(default=None, description="the item, as the endpoints' templates take it")
     items: Annotated[Items[RunItem], Field(min_length=1, max_length=MOST_ITEMS)] | None = Field(
         default=None, description="several items instead; a portfolio assigns them together"
     )

@@ -29,8 +29,8 @@ class Alternative(Value):
     """A simple thing to do instead, on the same rows."""
 
     name: str = Field(description="what it is: a classifier that always answers, a fixed set of features")
-    accuracy: float = Field(description="the share of items answered rightly, from 0 to 1")
-    cost: float = Field(description="what an item costs on average, in the artifact's unit")
+    accuracy: float = Field(ge=0, le=1, description="the share of items answered rightly, from 0 to 1")
+    cost: float = Field(ge=0, description="what an item costs on average, in the artifact's unit")
 
 
 class Beside(Alternative):
@@ -47,8 +47,8 @@ class Worth(Value):
     """
 
     decision: str = Field(description="the decision that it is about", examples=["without a deadline"])
-    accuracy: float = Field(description="the share of items that the plan answers rightly, from 0 to 1")
-    cost: float = Field(description="what an item costs it on average, in the artifact's unit")
+    accuracy: float = Field(ge=0, le=1, description="the share of items that the plan answers rightly, from 0 to 1")
+    cost: float = Field(ge=0, description="what an item costs it on average, in the artifact's unit")
     beside: Beside = Field(
         description="the cheapest alternative that is at least as accurate, or the most accurate one"
     )
@@ -56,7 +56,7 @@ class Worth(Value):
     saved_interval: Interval | None = Field(description="where that lies, with 95 % confidence")
     gained: float = Field(description="accuracy above what alternatives reach at the plan's cost")
     gained_interval: Interval = Field(description="where that lies, with 95 % confidence")
-    rows: int = Field(description="how many rows say so")
+    rows: int = Field(ge=0, description="how many rows say so")
     verdict: Verdict = Field(
         description="saves: the interval of saved is above 0; gains: that of gained is; worse: that of saved is "
         "below 0, and that of gained not above; nothing can be shown otherwise"

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Generic, Protocol, TypeVar
+from functools import cache
+from typing import Any, Generic, Protocol, TypeVar, cast, get_args, get_type_hints
 
 import numpy as np
 
 from models import Dataset, DatasetFacts, Fault, InvalidRequest, Value
-from models.arrays import Int64s
+from models.arrays import Int64s, Range
 from models.feedback import Expectations
 from models.worth import Worth
 from solvers.alternatives import TradeOff
@@ -96,6 +97,29 @@ def refuse_few_items(facts: DatasetFacts, least: int, what: str) -> None:
     counted = "rows" if facts.items is None else f"different {facts.spec.item!r}"
     if facts.item_count < least:
         raise InvalidRequest.at(Fault(("dataset",), f"has {facts.item_count} {counted}, {what} needs at least {least}"))
+
+
+@cache
+def _ranges_of(kind: Any) -> dict[str, Range]:
+    """Give the range of each field that declares one."""
+    declared = get_type_hints(kind, include_extras=True)
+    found = {
+        name: next((one for one in get_args(each) if isinstance(one, Range)), None) for name, each in declared.items()
+    }
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def refuse_out_of_range(plan: Any) -> None:
+    """Raise InvalidRequest where an array holds a number outside the range that its field declares."""
+    for name, allowed in _ranges_of(cast(Any, type(plan))).items():
+        array = getattr(plan, name)
+        inside = (array >= allowed.least) & (array <= allowed.most)
+        if allowed.has_gaps:
+            inside |= np.isnan(array)
+        if not inside.all():
+            raise InvalidRequest(
+                f"{name} must be from {allowed.least:g} to {allowed.most:g}, got {array[~inside][0]:g}"
+            )
 
 
 P = TypeVar("P", bound=Plan)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Depends, Path, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from app.http.json_bodies import parsed, refuse_repeated, validated
 from app.http.problems import InferenceError
@@ -19,6 +19,7 @@ from app.running.start import STARTS
 from app.running.templates import WrongShape
 from app.serving.catalog import Live
 from models import Fault, InvalidRequest
+from models.base import refuse_infinite
 from models.errors import UnknownArtifact
 from models.run import MOST_ITEMS, RunItem, RunLimits
 from solvers import SOLVERS
@@ -40,7 +41,7 @@ class Tensor(BaseModel):
         description="its shape; the first dimension counts the items", examples=[[1, 3]]
     )
     datatype: str = Field(description="the type of its elements", examples=["FP64"])
-    data: list[JsonValue] = Field(
+    data: Annotated[list[JsonValue], AfterValidator(refuse_infinite)] = Field(
         default=[], description="its elements, row by row, nested or flat", examples=[[0.0, 1.0, 2.0]]
     )
     parameters: dict[str, JsonValue] = Field(

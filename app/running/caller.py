@@ -31,7 +31,7 @@ from app.running.hosts import Hosts
 from app.running.protocols.message import Request, Said
 from app.running.protocols.openai_chat import streamed
 from app.running.templates import WrongShape
-from app.running.transport import Failed, Transport, priced
+from app.running.transport import Failed, Transport, least_cost, priced
 from models.endpoint import ChatEndpoint, CircuitState, Endpoint
 from solvers.running import Heard
 
@@ -169,11 +169,14 @@ class Caller:
         except TimeoutError:
             is_ill = True if limit >= line.endpoint.timeout_s else None  # else the run had no time, and it may be well
             why = f" ({tries.failed})" if tries.failed else ""
-            heard = Heard(name, error=f"no answer within {max(limit, 0.0):.3g} s{why}", is_paid=True)
+            cost = least_cost(line.endpoint) if tries.made else None
+            error_text = f"no answer within {max(limit, 0.0):.3g} s{why}"
+            heard = Heard(name, error=error_text, cost=cost, is_paid=bool(tries.made))
         except Failed as error:
             is_ill = True if error.blames else None
             paid = not error.again
-            heard = Heard(name, error=str(error), cost=error.cost, is_paid=paid, is_refused=error.refuses)
+            cost = least_cost(line.endpoint) if paid and error.cost is None else error.cost
+            heard = Heard(name, error=str(error), cost=cost, is_paid=paid, is_refused=error.refuses)
         finally:
             was_open = line.circuit.opened_at is not None
             line.circuit.end(time.monotonic(), is_ill, probe)

@@ -131,8 +131,9 @@ async def _driven(
 
 
 def tariff(live: Live[Any], planned: Mapping[str, float] = MappingProxyType({})) -> Tariff:
-    """Give how calls for an artifact are reckoned. planned: what they are expected to cost."""
-    return Tariff(lambda name: float(planned.get(name, 0.0)), live.record.unit, seconds_in(live.record.unit))
+    """Give how calls for an artifact are reckoned. planned: what they are expected to cost, except its embedder's."""
+    known: dict[Any, float] = {live.record.params.get("embedder"): getattr(live.plan, "embedding_cost", 0.0), **planned}
+    return Tariff(lambda name: float(known.get(name, 0.0)), live.record.unit, seconds_in(live.record.unit))
 
 
 async def _embedded_together(live: Live[Any], asked: Sequence[Asked], tools: Tools) -> list[Done | Undone]:

@@ -1,13 +1,15 @@
 """One HTTP request to an endpoint: guarded hosts, keys from the environment, replies read to a limit.
 
-No message holds a key or anything of a reply but its status and size.
+No message holds a key or anything of a reply but its status and size. Connections live on a thread of their own.
 """
 
+import asyncio
 import email.utils
 import socket
 import time
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 import aiohttp
@@ -15,7 +17,10 @@ import orjson
 from yarl import URL
 
 from app.running import protocols
+from app.running.bounded_connection import BoundedConnection, ReplyRefused
+from app.running.call_thread import CallThread
 from app.running.hosts import GuardedResolver, HostRefused, Hosts
+from app.running.key_guard import KeyGuard, KeyRepeated, OnText
 from app.running.protocols.message import Request, Said
 from app.running.protocols.openai_chat import Pieces
 from app.running.templates import WrongShape
@@ -53,14 +58,21 @@ class Failed(Exception):
 
 
 class Transport:
-    """Sends requests; made and closed on the event loop that it is used on."""
+    """Sends requests, for callers on any event loop; its connections live on a thread of its own."""
 
     def __init__(self, hosts: Hosts, environ: Mapping[str, str]) -> None:
         self._hosts, self._environ = hosts, environ
         self._refuse = lru_cache(maxsize=1000)(self._refused)
-        self._kept = self._session(force_close=False)
-        self._fresh = self._session(force_close=True)
+        self._thread = CallThread()
+
+    @cached_property
+    def _kept(self) -> aiohttp.ClientSession:
+        return self._session(force_close=False)
+
+    @cached_property
+    def _fresh(self) -> aiohttp.ClientSession:
         """For GET and PUT: the library sends these again by itself where a connection that was kept breaks."""
+        return self._session(force_close=True)
 
     def _session(self, *, force_close: bool) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(
@@ -70,6 +82,7 @@ class Transport:
             force_close=force_close,
             socket_factory=self._socket,
         )
+        BoundedConnection.install_in(connector)
         return aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -91,12 +104,44 @@ class Transport:
         return socket.socket(family, kind, protocol)
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, and end the thread."""
+        await self._thread.run(self._close_sessions())
+        await self._thread.close()
+
+    async def _close_sessions(self) -> None:
         await self._kept.close()
         await self._fresh.close()
 
     async def send(self, endpoint: Endpoint, request: Request) -> Said:
-        """Send a request once, and read the reply; raises Failed."""
+        """Send a request once, and read the reply; raises Failed, whatever happens."""
+        if request.on_text is not None:
+            request = replace(request, on_text=_on_this_loop(request.on_text))
+        try:
+            return await self._thread.run(self._exchanged(endpoint, request))
+        except Failed:
+            raise
+        except Exception as error:  # its text may hold the key, or what the endpoint sent
+            raise Failed(f"the call failed: {type(error).__name__}") from None
+
+    async def _exchanged(self, endpoint: Endpoint, request: Request) -> Said:
+        """Make the exchange, with the key kept out of all that comes back."""
+        key = self._key(endpoint)
+        guard = KeyGuard(key) if key else None
+        try:
+            reply, body = await self._answered(endpoint, request, guard)
+            if guard is not None:
+                guard.check_body(body)
+            said = _read(endpoint, request, reply, body)
+            if guard is not None:
+                guard.check_said(said)
+        except KeyRepeated:
+            raise Failed("the reply repeats the key that was sent", blames=False) from None
+        return said
+
+    async def _answered(
+        self, endpoint: Endpoint, request: Request, guard: KeyGuard | None
+    ) -> tuple[aiohttp.ClientResponse, bytes]:
+        """Give the reply and its body; raises Failed, or KeyRepeated."""
         headers = self._headers(endpoint)
         if request.data is not None:
             headers["Content-Type"] = "application/json"
@@ -112,21 +157,19 @@ class Transport:
                 timeout=_TIMEOUT,
             ) as reply:
                 most = min(endpoint.most_reply_bytes * request.answers, MOST_BYTES)
-                body = await _body(reply, most, request.on_text)
+                return reply, await _body(reply, most, request.on_text, guard)
         except aiohttp.ClientConnectorError as error:
             if isinstance(error.os_error, HostRefused):
                 raise Failed(str(error.os_error), blames=False) from error
             raise Failed(f"cannot be reached: {type(error.os_error).__name__}", again=True) from error
+        except ReplyRefused as error:
+            raise Failed("the reply has too many interim replies, or too many bytes around its body") from error
         except aiohttp.ClientError as error:
             raise Failed(f"the connection broke: {type(error).__name__}") from error
         except (HostRefused, InvalidRequest) as error:
             raise Failed(str(error), blames=False) from error
         except OSError as error:
             raise Failed(f"cannot be reached: {type(error).__name__}", again=True) from error
-        key = self._key(endpoint)
-        if key is not None and key.encode() in body:
-            raise Failed("the reply repeats the key that was sent", blames=False)
-        return _read(endpoint, request, reply, body)
 
     def _headers(self, endpoint: Endpoint) -> dict[str, str]:
         """Give the header with the key; raises Failed if it is not set, or may not be sent to the host."""
@@ -144,9 +187,20 @@ class Transport:
         return None if endpoint.secret is None else self._environ.get(endpoint.secret, "").strip()
 
 
-async def _body(reply: aiohttp.ClientResponse, most: int, on_text: Callable[[str], None] | None) -> bytes:
+def _on_this_loop(on_text: OnText) -> OnText:
+    """Let another thread call a function of this event loop."""
+    loop = asyncio.get_running_loop()
+
+    def take(piece: str) -> None:
+        loop.call_soon_threadsafe(on_text, piece)
+
+    return take
+
+
+async def _body(reply: aiohttp.ClientResponse, most: int, on_text: OnText | None, guard: KeyGuard | None) -> bytes:
     """Read a body to its end, that of a stream put together as if it had come as a whole; raises Failed if it is
-    longer than it may be. O(length)."""
+    longer than it may be, and KeyRepeated before a piece with the key is passed on. O(length)."""
+    pass_on = on_text if on_text is None or guard is None else guard.guard_pieces(on_text)
     is_stream = on_text is not None and reply.status == OK and reply.content_type == "text/event-stream"
     pieces, rest, length = Pieces(), list[bytes](), 0
     async for some in reply.content.iter_chunked(2**16):
@@ -155,15 +209,17 @@ async def _body(reply: aiohttp.ClientResponse, most: int, on_text: Callable[[str
             reply.close()
             raise Failed(f"the reply has more than {most} bytes", blames=False)
         rest.append(some)
-        if is_stream and on_text is not None and b"\n" in some:
+        if is_stream and pass_on is not None and b"\n" in some:
             *lines, last = b"".join(rest).split(b"\n")
             rest = [last]
             for line in lines:
-                _pass_on(pieces, line, on_text)
+                _pass_on(pieces, line, pass_on)
+    if is_stream and on_text is not None and guard is not None:
+        guard.release_held(on_text)
     return orjson.dumps(pieces.reply()) if is_stream else b"".join(rest)
 
 
-def _pass_on(pieces: Pieces, line: bytes, on_text: Callable[[str], None]) -> None:
+def _pass_on(pieces: Pieces, line: bytes, on_text: OnText) -> None:
     try:
         text = pieces.take(line)
     except WrongShape as error:
@@ -182,6 +238,8 @@ def _read(endpoint: Endpoint, request: Request, reply: aiohttp.ClientResponse, b
         raise Failed(f"answered {status}", blames=blames, refuses=status in _REFUSING)
     if status >= REDIRECT:
         raise Failed(f"answered {status}, and redirects are not followed")
+    if status < OK:
+        raise Failed(f"answered {status}")
     try:
         content = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -205,6 +263,14 @@ def priced(endpoint: Endpoint, said: Said) -> float | None:
         return None
     sent, came = said.input_tokens or 0, said.output_tokens or 0
     return prices.per_call + prices.per_input_token * sent + prices.per_output_token * came
+
+
+def least_cost(endpoint: Endpoint) -> float | None:
+    """Give what a call cost that brought no reply; None where that depends on its tokens, or there are no prices."""
+    prices = endpoint.prices
+    if prices is None or prices.per_input_token or prices.per_output_token:
+        return None
+    return prices.per_call
 
 
 def _retry_after(text: str) -> float:

@@ -8,15 +8,15 @@ from app.serving.catalog import Live
 from app.store.ledgers import Counted, Ledgers
 from models import Fault, InvalidRequest
 from models.arrays import Bools, Floats
-from models.errors import StoreRefused, StoreUnavailable
+from models.errors import StoreUnavailable
 from models.portfolio import RouteDecision, RouteQuery
 from models.portfolio_streams import LedgerState, Pacing
 from solvers.portfolio import PortfolioPlan
 from solvers.portfolio.limits import uses_of
 from solvers.portfolio.pacing import Account, Spending, Stream, Terms, Window
 
-LEDGER_WAIT_S = 0.5
-"""A stream's price stays uncorrected if the store does not answer within this time."""
+LEDGER_TIMEOUT_S = 5.0
+"""A query of a stream is refused if its ledger does not answer within this time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,10 +33,10 @@ class Single:
 async def paced(
     live: Live[PortfolioPlan], single: Single, pacing: Pacing, ledgers: Ledgers, *, is_up: bool
 ) -> tuple[RouteDecision, LedgerState]:
-    """Route one query of a stream; by the plain price if the store is away, unless more than a total is to be kept.
+    """Route one query of a stream, once its ledger has counted what it costs: the total is never exceeded.
 
     Raises Infeasible if nothing is left, Conflict if the ledger has other terms, InvalidRequest for what the portfolio
-    does not have, StoreUnavailable.
+    does not have, and StoreUnavailable or StoreRefused if the ledger cannot count.
     """
     plan, terms = live.plan, terms_of(live.plan, single, pacing)
     costs, lot = plan.own_costs(single.query), plan.lot_of(single.query)
@@ -57,20 +57,15 @@ async def paced(
         decisions.append(routed(states, able))
         return plan.classifiers.index(decisions[-1].classifier)
 
-    def plainly() -> tuple[RouteDecision, LedgerState]:
-        if pacing.is_of_several:
-            raise StoreUnavailable("the store is away: a stream is kept within several limits only with it")
-        decision = plan.route(single.estimates, single.budget, lot=lot, costs=costs, among=single.among)
-        return decision, LedgerState(ledger=pacing.ledger, corrected=False, spent=None, queries=None)
-
     decisions: list[RouteDecision] = []
     if not is_up:
-        return plainly()
+        raise StoreUnavailable(f"ledger {pacing.ledger!r} cannot be reached, so its total cannot be kept; retry later")
     counting = asyncio.to_thread(ledgers.count, live.ref.name, pacing.ledger, terms, choose)
     try:
-        _, counted = await asyncio.wait_for(counting, LEDGER_WAIT_S)
-    except (StoreUnavailable, StoreRefused, TimeoutError):
-        return plainly()
+        _, counted = await asyncio.wait_for(counting, LEDGER_TIMEOUT_S)
+    except TimeoutError as error:
+        slow = f"ledger {pacing.ledger!r} did not answer within {LEDGER_TIMEOUT_S:g} s"
+        raise StoreUnavailable(f"{slow}, so its total cannot be kept; retry later") from error
     return decisions[-1], _told(pacing, terms, counted)
 
 
@@ -108,7 +103,6 @@ def _told(pacing: Pacing, terms: Terms, counted: Counted) -> LedgerState:
     spent = {name: state.spent for name, state in zip(names, counted.states, strict=True)}
     return LedgerState(
         ledger=pacing.ledger,
-        corrected=True,
         spent=counted.states[0].spent,
         queries=counted.states[0].queries,
         tenant_spent=next((each for name, each in spent.items() if name[:1] == ("tenant",)), None),

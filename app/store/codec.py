@@ -15,7 +15,7 @@ import zipfile
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, lru_cache
 from hashlib import sha256
-from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.lib import format as npy
@@ -190,6 +190,8 @@ def _dtype_of(field_type: Any) -> np.dtype[Any] | None:
     >>> _dtype_of(NDArray[np.int32])
     dtype('int32')
     """
+    if get_origin(field_type) is Annotated:
+        field_type = get_args(field_type)[0]
     alias = getattr(get_origin(field_type), "__value__", None)  # NDArray, as NumPy writes it for Python 3.12 and later
     if alias is not None:
         field_type = alias[get_args(field_type)]

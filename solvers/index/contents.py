@@ -5,12 +5,15 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 
 from models import InvalidRequest
-from models.arrays import Bools, Floats, Int32s, Int64s, UInt8s
+from models.arrays import Amounts, Bools, Floats, Int32s, Int64s, Probabilities, UInt8s
+from solvers.base import refuse_out_of_range
 from solvers.cell_encoding import CellEncoding
 from solvers.index.cells import owners_of
 from solvers.learners.linear import linear_length
 
 KINDS = ("none", "skops", "softmax")
+MOST_POWER = 15
+"""As in ``models.cost``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,15 +32,15 @@ class IndexContents:
     """An answer's accuracy, times 1 + alpha, is at least that of every set within the budget."""
     powers: Int64s
     """(t, k) the powers of each term of the cost polynomials, for sizes of k dimensions."""
-    coefficients: Floats
+    coefficients: Amounts
     """(F, t) what each feature costs: the factor of each term, at least 0."""
     masks: Int64s
     """(m,) every feature set whose accuracy is known, as bits over the features, rising."""
-    accuracies: Floats
+    accuracies: Probabilities
     """(m,) their cross-validated accuracies, from 0 to 1."""
     candidates: Int32s
     """(c,) places in masks of the sets to choose from, the preferred first."""
-    sizes: Floats
+    sizes: Amounts
     """(b,) the index over one size: where each skyline begins, rising from 1; (0,) for sizes of several dimensions."""
     offsets: Int64s
     """(b + 1,) cuts ``members`` into skylines."""
@@ -59,7 +62,7 @@ class IndexContents:
     """The models that are linear."""
     model_bytes: UInt8s
     """The models that are archives."""
-    class_shares: Floats
+    class_shares: Probabilities
     """(C,) the share of each class, which the empty set predicts by."""
     largest_size: float | None
     """The largest size that the plan was built for, if it was not for all."""
@@ -69,7 +72,7 @@ class IndexContents:
     """The only budget that it was built for, if it was for one."""
     rows: int = 0
     """How many rows the accuracies are of; 0: built before that was kept."""
-    reached: Floats = field(default_factory=lambda: np.empty((0, 3)))
+    reached: Probabilities = field(default_factory=lambda: np.empty((0, 3)))
     """(m, 3) what each set reaches, less what being the best within its cost at the median size makes that too high by:
     on the rows that choose who reaches an accuracy, and on the others; and how far other rows would have chosen a
     better or a worse one, by a standard deviation (``selection_bias``); (0, 3): built before that was kept."""
@@ -80,7 +83,7 @@ class IndexContents:
     left_out_powers: Int64s = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
     """(t', k) the powers of sizes in the terms of their costs; (0, 0): built before these were kept, or none is left
     out."""
-    left_out_coefficients: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    left_out_coefficients: Amounts = field(default_factory=lambda: np.empty((0, 0)))
     """(G, t') their costs, over those terms."""
     cell_owners: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     """(d,) the feature of each column of the table where some have categories or missing cells (``CellEncoding``);
@@ -113,6 +116,7 @@ class IndexContents:
 
     def check(self) -> None:
         """Raise InvalidRequest if the arrays do not fit each other."""
+        refuse_out_of_range(self)
         for group in (
             _dimensions,
             _shapes,
@@ -146,7 +150,6 @@ def _dimensions(plan: IndexContents) -> dict[str, bool]:
 def _shapes(plan: IndexContents) -> dict[str, bool]:
     n, m, c = len(plan.features), len(plan.masks), len(plan.candidates)
     powers = plan.powers
-    finite = (plan.reached, plan.coefficients, plan.accuracies, plan.sizes, plan.model_numbers, plan.class_shares)
     return {
         "features, each with its columns": 0 < n <= 62 and len(plan.columns) == n and all(map(len, plan.columns)),
         "two classes or more, with their shares": len(plan.classes) > 1
@@ -154,15 +157,13 @@ def _shapes(plan: IndexContents) -> dict[str, bool]:
         "costs for each feature": powers.ndim == 2
         and len(powers) > 0
         and plan.coefficients.shape == (n, len(powers))
-        and bool(np.all(powers >= 0)),
+        and _are_powers(powers),
         "powers from 0 on where sizes are one number": powers.shape[-1] != 1
         or bool(np.all(powers.reshape(-1) == np.arange(len(powers)))),
-        "finite numbers": all(bool(np.all(np.isfinite(array))) for array in finite),
-        "costs of at least 0": bool(np.all(plan.coefficients >= 0)),
+        "finite numbers": bool(np.all(np.isfinite(plan.model_numbers))),
         "accuracies for each set": plan.masks.shape == plan.accuracies.shape == (m,) and m > 0,
         "a number of rows of at least 0": plan.rows >= 0,
         "what all sets reach or none": plan.reached.shape in ((0, 3), (m, 3))
-        and bool(np.all((plan.reached >= 0) & (plan.reached <= 1)))
         and (0 < plan.choosing < plan.rows if len(plan.reached) else plan.choosing == 0),
         "candidates": plan.candidates.shape == (c,) and c > 0,
         "costs of at least 0 for each feature left out, or of none": _left_out_costs(plan),
@@ -174,12 +175,11 @@ def _left_out_costs(plan: IndexContents) -> bool:
     powers, coefficients = plan.left_out_powers, plan.left_out_coefficients
     if powers.shape == coefficients.shape == (0, 0):
         return True
-    return (
-        len(powers) == coefficients.shape[1] > 0
-        and len(coefficients) == len(plan.left_out)
-        and bool(np.all(powers >= 0))
-        and bool(np.all(np.isfinite(coefficients) & (coefficients >= 0)))
-    )
+    return len(powers) == coefficients.shape[1] > 0 and len(coefficients) == len(plan.left_out) and _are_powers(powers)
+
+
+def _are_powers(powers: Int64s) -> bool:
+    return bool(np.all((powers >= 0) & (powers <= MOST_POWER)))
 
 
 def _cells(plan: IndexContents) -> dict[str, bool]:

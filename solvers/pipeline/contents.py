@@ -7,8 +7,10 @@ from typing import Any, get_args
 import numpy as np
 
 from models import InvalidRequest
-from models.arrays import Floats, Int8s, Int64s, UInt8s, UInt64s
+from models.arrays import Amounts, Floats, Int8s, Int64s, Probabilities, UInt8s, UInt64s
+from models.base import LARGEST
 from models.pipeline import AtTheEnd
+from solvers.base import refuse_out_of_range
 from solvers.learners.linear import linear_length
 from solvers.pipeline.configurations import MOST_FEATURES, REMOVED, compress, stage_masks
 
@@ -34,9 +36,9 @@ class PipelineContents:
     """Whether cells may be missing."""
     unit: str
     """The unit of costs."""
-    costs: Floats
+    costs: Amounts
     """(n,) the cost of each feature."""
-    thresholds: Floats
+    thresholds: Probabilities
     """(c,) the confidence from which on an answer is accepted, by predicted class."""
     positive_class: str | None
     """The class whose false alarms were an objective, if they were."""
@@ -73,13 +75,14 @@ class PipelineContents:
     """The models that are archives."""
     independence: float = 1.0
     """Effective rows per held-out row: below 1 where items repeat."""
-    tested_cost_errors: Floats = field(default_factory=lambda: np.empty(0))
+    tested_cost_errors: Amounts = field(default_factory=lambda: np.empty(0))
     """(s,) the standard errors of costs on rows held out; (0,): built before these were kept."""
     at_the_end: str = "reject"
     """What becomes of an item that no stage is sure of: ``reject``, or ``answer``, as the last stage would."""
 
     def check(self) -> None:
         """Raise InvalidRequest for the first promise that is not kept: no decision can crash or hang after this."""
+        refuse_out_of_range(self)
         for promises in (_of_columns, _of_preparation, _of_configurations, _of_models):
             for what, kept in promises(self).items():
                 if not kept:
@@ -93,9 +96,8 @@ def _of_columns(plan: PipelineContents) -> dict[str, bool]:
         "columns for each feature": len(plan.columns) == n and all(plan.columns),
         "categories for each column": len(plan.categories) == sum(map(len, plan.columns)),
         "at least two different classes": 2 <= len(plan.classes) == len(set(plan.classes)),
-        "costs": _is(plan.costs, np.float64, n) and bool(np.all(np.isfinite(plan.costs) & (plan.costs >= 0))),
-        "thresholds": _is(plan.thresholds, np.float64, len(plan.classes))
-        and bool(np.all((plan.thresholds >= 0) & (plan.thresholds <= 1))),
+        "costs": _is(plan.costs, np.float64, n),
+        "thresholds": _is(plan.thresholds, np.float64, len(plan.classes)),
         "a positive class of its own": plan.positive_class is None or plan.positive_class in plan.classes,
         "held-out rows": plan.held_out >= 1,
         "an independence from 0 to 1": 0 < plan.independence <= 1,
@@ -127,16 +129,25 @@ def _of_configurations(plan: PipelineContents) -> dict[str, bool]:
     return {
         "configurations of stages without gaps": whole and np.array_equal(compress(genes), genes),
         "what each achieved": all(
-            each.dtype == np.float64 and each.shape == (len(genes), 4) and bool(np.all(np.isfinite(each[:, :3])))
-            for each in scored
-        )
-        and all(bool(np.all(each[:, :3] >= 0) and np.all(each[:, :2] <= 1)) for each in scored),
-        "standard errors of all costs or of none": plan.tested_cost_errors.shape in ((0,), (len(genes),))
-        and bool(np.all(np.isfinite(plan.tested_cost_errors) & (plan.tested_cost_errors >= 0))),
+            each.dtype == np.float64 and each.shape == (len(genes), 4) and _are_objectives(each) for each in scored
+        ),
+        "standard errors of all costs or of none": plan.tested_cost_errors.shape in ((0,), (len(genes),)),
         "configurations by rising cost": bool(np.all(np.diff(plan.tested[:, 2]) >= 0)),
         "an answer to every item, if there is one at the end": plan.at_the_end != "answer"
         or all(bool(np.all(each[:, 0] == 1)) for each in scored),
     }
+
+
+def _are_objectives(scores: Floats) -> bool:
+    """Tell whether coverage, accuracy, cost, and false-positive rate (NaN where there is none) are in range."""
+    coverage, accuracy, cost, false_positives = scores.T
+    return all(
+        bool(np.all((each >= 0) & (each <= most)))
+        for each, most in (
+            *((coverage, 1), (accuracy, 1), (cost, LARGEST)),
+            (false_positives[~np.isnan(false_positives)], 1),
+        )
+    )
 
 
 def _of_models(plan: PipelineContents) -> dict[str, bool]:

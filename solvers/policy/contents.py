@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from models.arrays import Bools, Floats, Int8s, Int32s, Int64s, Singles
+from models.arrays import Amounts, Bools, Floats, Int8s, Int32s, Int64s, Probabilities, Singles
 from solvers.cell_encoding import CellEncoding
 from solvers.policy.embedding_axes import EmbeddingAxes
 
@@ -23,7 +23,7 @@ class PolicyContents:
     """M names."""
     classes: tuple[str, ...]
     """Names in whose order labels of sensors are coded, the C true classes first."""
-    costs: Floats
+    costs: Amounts
     """(M,) the average cost of each sensor."""
     owners: Int32s
     """(D,) the sensor of each column (``Sensors``)."""
@@ -67,68 +67,68 @@ class PolicyContents:
     """(E, K, H, P) the coefficients of matches; (0, ...) for a regression."""
     tradeoffs: Floats
     """(H,) what a unit of cost weighs in each point of the curve; -1 for stopping at once."""
-    point_costs: Floats
+    point_costs: Amounts
     """(H,) what an item costs on average, on validation."""
-    point_bounds: Floats
+    point_bounds: Amounts
     """(H,) what it costs at most, with ``confidence``, rising."""
-    point_errors: Floats
+    point_errors: Probabilities
     """(H,) the share of items that are classified wrongly, falling."""
-    point_sensors: Floats
+    point_sensors: Amounts
     """(H,) how many sensors an item acquires on average."""
     confidence: float
     """With which the bounds hold."""
     rows: int
     """How many items the curve was validated on."""
-    point_reached: Floats = field(default_factory=lambda: np.empty((0, 2)))
+    point_reached: Probabilities = field(default_factory=lambda: np.empty((0, 2)))
     """(H, 2) the share that was classified wrongly at the same budgets where other rows had chosen the curve: of those
     that choose the point for an accuracy, and of the others (``curve``); (0, 2): built before this was kept."""
     choosing: int = 0
     """How many of the rows those are that choose."""
     independence: float = 1.0
     """Effective rows per row: below 1 where items repeat among the rows."""
-    point_cost_errors: Floats = field(default_factory=lambda: np.empty(0))
+    point_cost_errors: Amounts = field(default_factory=lambda: np.empty(0))
     """(H,) the standard errors of ``point_costs``; (0,): built before these were kept."""
 
     graph: Literal["subsets", "grown"] = "subsets"
     """Which sets are nodes: of a grown graph, those that were worth coming to."""
-    caps: Floats = field(default_factory=lambda: np.empty(0))
+    caps: Amounts = field(default_factory=lambda: np.empty(0))
     """(B,) rising hard budgets that decisions were learned for, after those of the H trade-offs: base, edge_leaves and
     matches have H + B points."""
-    cap_tradeoffs: Floats = field(default_factory=lambda: np.empty(0))
+    cap_tradeoffs: Amounts = field(default_factory=lambda: np.empty(0))
     """(B,) what a unit of cost weighs under each."""
-    cap_costs: Floats = field(default_factory=lambda: np.empty(0))
+    cap_costs: Amounts = field(default_factory=lambda: np.empty(0))
     """(B,) what an item costs on average under each, on validation."""
-    cap_errors: Floats = field(default_factory=lambda: np.empty(0))
+    cap_errors: Probabilities = field(default_factory=lambda: np.empty(0))
     """(B,) the share of items that are classified wrongly."""
-    cap_limits: Floats = field(default_factory=lambda: np.empty(0))
+    cap_limits: Amounts = field(default_factory=lambda: np.empty(0))
     """(G,) rising hard budgets at which it was measured what serves them (``ServedLimits``); (0,): those of ``caps``
     alone."""
     cap_places: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     """(G,) the place among ``caps`` of whose decisions serve each."""
-    cap_limit_errors: Floats = field(default_factory=lambda: np.empty(0))
+    cap_limit_errors: Probabilities = field(default_factory=lambda: np.empty(0))
     """(G,) the share of items that are classified wrongly then."""
 
     point_caps: Floats = field(default_factory=lambda: np.empty(0))
     """(H,) the hard budgets of points of the curve that have one, -1 for the others; (0,): none has."""
 
-    times: Floats = field(default_factory=lambda: np.empty(0))
+    times: Amounts = field(default_factory=lambda: np.empty(0))
     """(M,) how long each sensor takes at most, in ``time_unit``; (0,): not known."""
     time_unit: str = ""
     """The unit of times and deadlines; none where times are not known."""
     fetches: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     """(M,) which fetch brings each sensor (``sensor_times``); (0,): each its own."""
-    deadlines: Floats = field(default_factory=lambda: np.empty(0))
+    deadlines: Amounts = field(default_factory=lambda: np.empty(0))
     """(B',) rising deadlines that decisions were learned for, after those of the hard budgets; base, edge_leaves and
     matches have H + B + B' points then."""
-    deadline_tradeoffs: Floats = field(default_factory=lambda: np.empty(0))
+    deadline_tradeoffs: Amounts = field(default_factory=lambda: np.empty(0))
     """(B',) what a unit of cost weighs under each."""
-    deadline_errors: Floats = field(default_factory=lambda: np.empty(0))
+    deadline_errors: Probabilities = field(default_factory=lambda: np.empty(0))
     """(B',) the share of items that are classified wrongly."""
-    deadline_limits: Floats = field(default_factory=lambda: np.empty(0))
+    deadline_limits: Amounts = field(default_factory=lambda: np.empty(0))
     """(G',) rising deadlines at which it was measured what serves them; (0,): those of ``deadlines`` alone."""
     deadline_places: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     """(G',) the place among ``deadlines`` of whose decisions serve each."""
-    deadline_limit_errors: Floats = field(default_factory=lambda: np.empty(0))
+    deadline_limit_errors: Probabilities = field(default_factory=lambda: np.empty(0))
     """(G',) the share of items that are classified wrongly then."""
 
     cell_owners: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))

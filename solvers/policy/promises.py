@@ -10,6 +10,7 @@ from models.arrays import Bools, Floats, Int32s, Int64s
 from models.base import LARGEST
 from models.columns import FARTHEST
 from models.units import seconds_in
+from solvers.base import refuse_out_of_range
 from solvers.cell_encoding import CellEncoding
 from solvers.policy.contents import PolicyContents
 from solvers.policy.filter_tree import LEAST_SCALE
@@ -46,6 +47,7 @@ MOST_WEIGHT = 1e9
 
 def check_promises(plan: PolicyContents) -> None:
     """Raise InvalidRequest if a plan's arrays do not fit each other."""
+    refuse_out_of_range(plan)
     groups = (
         _dimensions,
         _encoding,
@@ -112,8 +114,7 @@ def _sensors(plan: PolicyContents) -> dict[str, bool]:
     m, columns, labelled = len(plan.sensors), len(plan.owners), plan.labelled
     starts, free = np.diff(plan.owners, prepend=-1), plan.owners == m
     return {
-        "a cost for each sensor": plan.costs.shape == (m,)
-        and bool(np.all((plan.costs >= 0) & (plan.costs <= LARGEST))),
+        "a cost for each sensor": plan.costs.shape == (m,),
         "columns for each sensor": columns > 0
         and (
             bool(np.all((starts == 0) | (starts == 1)))
@@ -240,15 +241,11 @@ def _curve(plan: PolicyContents) -> dict[str, bool]:
         and bool(np.all(plan.tradeoffs <= LARGEST)),
         "a curve of rising cost and falling error": bool(np.all(np.diff(plan.point_bounds) > 0))
         and (plan.graph == "grown" or bool(np.all(np.diff(plan.point_errors) < 0)))  # of a grown one what is sure falls
-        and bool(np.all(plan.point_costs >= 0))
         and bool(np.all(plan.point_costs <= plan.point_bounds)),
-        "standard errors of all costs or of none": plan.point_cost_errors.shape in ((0,), plan.tradeoffs.shape)
-        and bool(np.all((plan.point_cost_errors >= 0) & (plan.point_cost_errors <= LARGEST))),
+        "standard errors of all costs or of none": plan.point_cost_errors.shape in ((0,), plan.tradeoffs.shape),
         "a curve that begins at no cost": plan.classless or float(plan.point_bounds[0]) == 0.0,
-        "errors from 0 to 1": bool(np.all((plan.point_errors >= 0) & (plan.point_errors <= 1))),
         "errors of rows that chose nothing of all points or of none": plan.point_reached.shape
         in ((0, 2), (len(plan.tradeoffs), 2))
-        and bool(np.all((plan.point_reached >= 0) & (plan.point_reached <= 1)))
         and (0 < plan.choosing < plan.rows if len(plan.point_reached) else plan.choosing == 0),
     }
 
@@ -260,10 +257,8 @@ def _hard(plan: PolicyContents) -> dict[str, bool]:
     return {
         "hard budgets of all points or of none": plan.point_caps.shape in ((0,), plan.tradeoffs.shape)
         and bool(np.all(((plan.point_caps >= 0) & (plan.point_caps <= LARGEST)) | (plan.point_caps == -1))),
-        "rising hard budgets": bool(np.all(plan.caps >= 0)) and bool(np.all(np.diff(plan.caps) > 0)),
-        "hard budgets that are kept": bool(np.all((plan.cap_costs >= 0) & (plan.cap_costs <= plan.caps))),
-        "trade-offs of hard budgets": bool(np.all((plan.cap_tradeoffs >= 0) & (plan.cap_tradeoffs <= LARGEST))),
-        "errors from 0 to 1 under hard budgets": bool(np.all((plan.cap_errors >= 0) & (plan.cap_errors <= 1))),
+        "rising hard budgets": bool(np.all(np.diff(plan.caps) > 0)),
+        "hard budgets that are kept": bool(np.all(plan.cap_costs <= plan.caps)),
         "hard budgets that are served": _served(plan.caps, plan.cap_limits, plan.cap_places, plan.cap_limit_errors),
     }
 
@@ -271,8 +266,7 @@ def _hard(plan: PolicyContents) -> dict[str, bool]:
 def _served(learned: Floats, limits: Floats, places: Int32s, errors: Floats) -> bool:
     return (
         limits.shape == places.shape == errors.shape
-        and bool(np.all(limits >= 0) and np.all(limits <= LARGEST) and np.all(np.diff(limits) > 0))
-        and bool(np.all((errors >= 0) & (errors <= 1)) and np.all(np.diff(errors) <= 0))
+        and bool(np.all(np.diff(limits) > 0) and np.all(np.diff(errors) <= 0))
         and _below(places, len(learned))
     )
 
@@ -289,14 +283,11 @@ def _timed(plan: PolicyContents) -> dict[str, bool]:
         return {"trade-offs and errors under each deadline": False}
     return {
         "a time for each sensor, in a unit, or none": plan.times.shape in ((0,), (m,))
-        and bool(np.all((plan.times >= 0) & (plan.times <= LARGEST)))
         and (len(plan.times) > 0) == (seconds_in(plan.time_unit) is not None),
         "a fetch for each sensor": plan.fetches.shape in ((0,), (m,)) and _below(plan.fetches, m),
         "nodes that hold all of a fetch or nothing": plan.fetches.shape != (m,) or _whole(plan.members, plan.fetches),
         "rising deadlines, of sensors that have times": len(plan.deadlines) == 0
-        or (len(plan.times) > 0 and bool(np.all(plan.deadlines >= 0)) and bool(np.all(np.diff(plan.deadlines) > 0))),
-        "trade-offs of deadlines": bool(np.all((tradeoffs >= 0) & (tradeoffs <= LARGEST))),
-        "errors from 0 to 1 under deadlines": bool(np.all((errors >= 0) & (errors <= 1))),
+        or (len(plan.times) > 0 and bool(np.all(np.diff(plan.deadlines) > 0))),
         "deadlines that are served": _served(
             plan.deadlines, plan.deadline_limits, plan.deadline_places, plan.deadline_limit_errors
         ),

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 
 from models import InvalidRequest
-from models.arrays import Floats, Int32s, Int64s, Singles
+from models.arrays import Amounts, Floats, Int32s, Int64s, Probabilities, SingleProbabilities, Singles
 from models.portfolio import Metric
 from models.trace import MOST_RESOURCES
+from solvers.base import refuse_out_of_range
 from solvers.portfolio.knapsack.programme import LARGEST
 from solvers.portfolio.learned import contents as learned
 from solvers.portfolio.learned.contents import LearnedContents, promises
@@ -52,7 +53,7 @@ class PortfolioContents(LearnedContents):
     """What it costs; 0 without it."""
     dearest: float
     """What the dearest classifier costs, which a budget's fraction is of."""
-    costs: Floats
+    costs: Amounts
     """(m,) of a query; 0 for the feature classifier."""
     low: Floats
     """(d,) what is taken off embeddings."""
@@ -60,57 +61,58 @@ class PortfolioContents(LearnedContents):
     """(d,) what they are divided by then."""
     items: Singles
     """(r, d) the labelled items' embeddings, scaled."""
-    success: Singles
+    success: SingleProbabilities
     """(r, m) how likely each classifier is right about each, from 0 to 1."""
     samples: Int32s
     """(K, s) the samples, as places among the items."""
-    sigmas: Floats
+    sigmas: Amounts
     """(m,) the standard deviations of estimates' errors."""
     regularization: float
     """λ: so many of them are taken off an estimate."""
-    price_budgets: Floats
+    price_budgets: Amounts
     """(b,) budgets of a query, without its embedding, rising."""
-    prices: Floats
+    prices: Amounts
     """(b,) their shadow prices, falling."""
     methods: tuple[str, ...]
     """q names."""
     held_out: int
     """How many items the curve was measured on."""
-    curve_budgets: Floats
+    curve_budgets: Amounts
     """(p,) budgets of a query, rising."""
     curve_estimates: Floats
     """(q, p) the accuracy that each method expected; NaN where it expects none."""
-    curve_accuracies: Floats
+    curve_accuracies: Probabilities
     """(q, p) the accuracy that it had."""
-    curve_costs: Floats
+    curve_costs: Amounts
     """(q, p) what a query cost."""
     curve_usage: Int64s
     """(q, p, m) how many of the held-out items each classifier answered."""
     independence: float = 1.0
     """Effective items per held-out row: below 1 where items repeat among them."""
-    curve_cost_errors: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    curve_cost_errors: Amounts = field(default_factory=lambda: np.empty((0, 0)))
     """(q, p) the standard errors of what a query cost beyond what was planned; (0, 0): built before these were kept."""
-    curve_estimate_errors: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    curve_estimate_errors: Probabilities = field(default_factory=lambda: np.empty((0, 0)))
     """(q, p) the standard errors of what estimates were too high by, for all classifiers together; (0, 0): as above."""
     curve_too_high: Floats = field(default_factory=lambda: np.empty((0, 0, 0)))
     """(q, p, m) how far the estimates of a classifier were too high when it was chosen; (0, 0, 0): as above."""
     cost_powers: Int64s = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
     """(t, k) powers of the k numbers of a query's size in each of t terms; (0, 0): no cost depends on it."""
-    cost_coefficients: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    cost_coefficients: Amounts = field(default_factory=lambda: np.empty((0, 0)))
     """(m, t) what a query costs is the sum of these times the terms; ``costs`` are its means."""
-    price_shares: Floats = field(default_factory=lambda: np.empty(0))
+    price_shares: Probabilities = field(default_factory=lambda: np.empty(0))
     """(b,) of queries for which two classifiers are equal at the price, the share that gets the dearer; (0,): none."""
     resources: tuple[str, ...] = ()
     """r names of what else classifiers use, each in a unit of its own."""
-    resource_means: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    resource_means: Amounts = field(default_factory=lambda: np.empty((0, 0)))
     """(r, m) what a query uses of each on average; (0, 0): there is none."""
     resource_powers: Int64s = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
     """(t, k) powers of the k numbers of a query's size in each of t terms; (0, 0): no use depends on it."""
-    resource_coefficients: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    resource_coefficients: Amounts = field(default_factory=lambda: np.empty((0, 0)))
     """(r m, t) what a query uses, resource by resource, is the sum of these times the terms."""
 
     def check(self) -> None:
         """Raise InvalidRequest if the arrays do not fit each other."""
+        refuse_out_of_range(self)
         for group in (
             _dimensions,
             _numbers,
@@ -145,10 +147,7 @@ def _numbers(plan: PortfolioContents) -> dict[str, bool]:
     return {
         "numbers from 0 to 1e75": all(bool(np.all((each >= 0) & (each <= LARGEST))) for each in positive)
         and all(0 <= each <= LARGEST for each in (plan.embedding_cost, plan.dearest, plan.regularization)),
-        "shares from 0 to 1": all(
-            bool(np.all((each >= 0) & (each <= 1))) for each in (plan.success, plan.curve_accuracies)
-        )
-        and not bool(np.any(np.abs(plan.curve_estimates) > 1)),
+        "estimates from -1 to 1": not bool(np.any(np.abs(plan.curve_estimates) > 1)),
         "a feature classifier whose answers are free": free,
         "costs that are functions of the size": _are_functions(
             plan.cost_powers, plan.cost_coefficients, len(plan.classifiers)
@@ -202,8 +201,7 @@ def _prices(plan: PortfolioContents) -> dict[str, bool]:
         and len(plan.prices) > 0
         and bool(np.all(np.diff(plan.price_budgets) > 0))
         and bool(np.all(np.diff(plan.prices) <= 0)),
-        "shares from 0 to 1 for each price or none": plan.price_shares.shape in ((0,), plan.prices.shape)
-        and bool(np.all((plan.price_shares >= 0) & (plan.price_shares <= 1))),
+        "shares for each price or none": plan.price_shares.shape in ((0,), plan.prices.shape),
     }
 
 
@@ -213,8 +211,7 @@ def _curve(plan: PortfolioContents) -> dict[str, bool]:
     return {
         "a curve for each method": all(table.shape == shape for table in curves)
         and plan.curve_usage.shape == (*shape, len(plan.classifiers)),
-        "standard errors of all estimates or of none": plan.curve_estimate_errors.shape in ((0, 0), shape)
-        and bool(np.all((plan.curve_estimate_errors >= 0) & (plan.curve_estimate_errors <= 1))),
+        "standard errors of all estimates or of none": plan.curve_estimate_errors.shape in ((0, 0), shape),
         "standard errors of all costs or of none": plan.curve_cost_errors.shape in ((0, 0), shape)
         and bool(np.all((plan.curve_cost_errors >= 0) & (plan.curve_cost_errors <= LARGEST))),
         "estimates that are off by 2 at most": plan.curve_too_high.shape in ((0, 0, 0), plan.curve_usage.shape)

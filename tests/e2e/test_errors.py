@@ -57,6 +57,36 @@ def test_a_number_that_is_none_is_refused_with_its_place(server: Server, value: 
     assert message in problem["errors"][0]["msg"]
 
 
+@pytest.mark.parametrize("value", ["NaN", "1e999", '{"a": [1, -Infinity]}', '["a", {"b": 1e400}]'])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/cascades/trace/runs", '{"item": %s}'),
+        ("/v1/cascades/trace/runs", '{"items": [{"item": 1}, {"item": %s}]}'),
+        ("/v1/endpoints/fast/probe", '{"item": %s}'),
+        (
+            "/v1/chat/completions",
+            '{"model": "cascade/trace", "messages": [{"role": "user", "content": "a"}], "top_p": %s}',
+        ),
+        (
+            "/v2/models/cascade.trace/infer",
+            '{"inputs": [{"name": "x", "shape": [1], "datatype": "FP64", "data": [%s]}]}',
+        ),
+    ],
+)
+def test_an_item_holds_finite_numbers_only(server: Server, path: str, body: str, value: str) -> None:
+    reply = server.client.post(path, content=body % value, headers={"content-type": "application/json"})
+    assert reply.status_code == 422, reply.text
+
+
+@pytest.mark.parametrize("line", ['{"item": NaN}', '{"item": [1e999]}'])
+def test_an_item_of_a_batch_holds_finite_numbers_only(server: Server, line: str) -> None:
+    spec = '{"solver": "cascade", "name": "trace"}'
+    reply = server.client.post("/v1/batches", files={"spec": (None, spec), "file": ("items.jsonl", line)})
+    problem = is_problem(reply, 422, "invalid-request")
+    assert "line 1" in problem["errors"][0]["loc"]
+
+
 @pytest.mark.parametrize("body", ["", "{", "[]", "null", '{"classifiers": []}', '{"surprise": 1}', "[" * 100_000])
 def test_a_body_of_the_wrong_shape_is_refused(server: Server, body: str) -> None:
     reply = server.client.post("/v1/cascades/solve", content=body, headers={"content-type": "application/json"})

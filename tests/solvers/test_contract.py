@@ -1,14 +1,14 @@
 """What every solver promises, tested once for all of them."""
 
 import json
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from app.store import codec
-from models.errors import Cancelled, Infeasible
+from models.errors import Cancelled, Infeasible, InvalidRequest
 from solvers import SOLVERS, Fitted, Run
 from tests.support.subjects import SAMPLES, dataset
 
@@ -85,3 +85,33 @@ def test_a_fit_reports_progress_to_its_end_and_stops_when_told(name: str) -> Non
     assert [done for done, _ in reports] == sorted(done for done, _ in reports)
     with pytest.raises(Cancelled):
         SOLVERS[name].fit(dataset(sample.dataset), sample.options, np.random.default_rng(0), Run(stop))
+
+
+MAY_LACK = {"thresholds", "point_thresholds", "validated", "tested", "curve_estimates"}
+"""Arrays in which NaN stands where there is no number."""
+OF_MODELS = {
+    *("model_numbers", "fills", "shifts", "scales", "low", "span", "items", "lambdas", "cell_fills", "knots"),
+    *("weights", "intercepts", "class_thresholds", "class_leaves", "edge_thresholds", "edge_leaves", "base", "matches"),
+    *("centres", "logistic_weights", "embedding_centre", "embedding_axes", "kernel_width", "kernel_weights"),
+    *("forest_thresholds", "boosted_base", "boosted_thresholds", "boosted_leaves", "neighbour_items", "kernel_centres"),
+}
+"""Parameters of models, and scalings of their inputs: of any size."""
+
+
+def forge(plan: Any, field: str, value: float) -> None:
+    """Make the plan anew, with the last number of an array replaced; raises InvalidRequest where it is out of range."""
+    array = getattr(plan, field).copy()
+    array.flat[-1] = np.clip(value, -1e38, 1e38) if array.dtype == np.float32 and np.isfinite(value) else value
+    replace(plan, **{field: array})
+
+
+def test_a_number_outside_its_range_is_refused(name: str) -> None:
+    plan = fit(name).plan
+    arrays = {each.name: getattr(plan, each.name) for each in fields(plan) if each.init}
+    floats = [field for field, each in arrays.items() if isinstance(each, np.ndarray) and each.dtype.kind == "f"]
+    thresholds = {"thresholds", "point_thresholds"} if name == "cascade" else set()
+    allowed = {np.nan: MAY_LACK, np.inf: {"lambdas"}, -np.inf: set(), 1e300: OF_MODELS, -3.0: OF_MODELS | thresholds}
+    for value, may_hold in allowed.items():
+        for field in (field for field in floats if arrays[field].size and field not in may_hold):
+            with pytest.raises(InvalidRequest):
+                forge(plan, field, value)

@@ -53,7 +53,7 @@ def values_of(value: Any) -> tuple[float, ...]:
 def _scores(value: Any) -> dict[str, float]:
     if not isinstance(value, dict):
         raise WrongShape("the scores must be an object of labels and numbers")
-    return {label(name): number(each, f"the score of {name}") for name, each in value.items()}
+    return {label(name): number(each, "a score") for name, each in value.items()}
 
 
 def _cost(value: Any) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.arrays import Floats, Int32s, Singles
+from models.arrays import Floats, Int32s, Probabilities, SingleProbabilities, Singles
 from models.portfolio import EstimatorName
 from solvers.portfolio.learned.embedding import FARTHEST, NARROW, Embedding
 from solvers.portfolio.learned.estimator import LearnedEstimator
@@ -61,9 +61,9 @@ class LearnedContents:
     """The kinds of regressions that are used."""
     kind_weights: Floats = field(default_factory=_empty(0))
     """(k,) how much each of them counts; (0,), as before there were weights: their mean."""
-    means: Floats = field(default_factory=_empty(0))
+    means: Probabilities = field(default_factory=_empty(0))
     """(m,) how often each classifier is right."""
-    shrinks: Floats = field(default_factory=_empty(0))
+    shrinks: Probabilities = field(default_factory=_empty(0))
     """(2,) what is kept of how far estimates are above these: in common, and of each."""
     embedding_centre: Floats = field(default_factory=_empty(0))
     """(d,) what is taken off an embedding."""
@@ -75,7 +75,7 @@ class LearnedContents:
     """(k, m)"""
     neighbour_items: Singles = field(default_factory=_empty(0, 0, dtype=np.float32))
     """(r, e) rows among which neighbours are sought."""
-    neighbour_success: Singles = field(default_factory=_empty(0, 0, dtype=np.float32))
+    neighbour_success: SingleProbabilities = field(default_factory=_empty(0, 0, dtype=np.float32))
     """(r, m) how right each classifier was about these."""
     forest_roots: Int32s = field(default_factory=_empty(0, dtype=np.int32))
     """(T,) where each tree of the forest begins in the list of its v nodes."""
@@ -85,7 +85,7 @@ class LearnedContents:
     """(v,) above which a row goes to the right."""
     forest_left: Int32s = field(default_factory=_empty(0, dtype=np.int32))
     """(v,) the node to the left; that to the right stands after it."""
-    forest_values: Singles = field(default_factory=_empty(0, 0, dtype=np.float32))
+    forest_values: SingleProbabilities = field(default_factory=_empty(0, 0, dtype=np.float32))
     """(v, m) what leaves say."""
     boosted_base: Singles = field(default_factory=_empty(0, dtype=np.float32))
     """(m,) what boosting begins with."""
@@ -101,7 +101,7 @@ class LearnedContents:
     """(1,) the square of a distance that counts as far."""
     kernel_weights: Floats = field(default_factory=_empty(0, 0))
     """(r, m) of how near each is."""
-    kernel_base: Floats = field(default_factory=_empty(0))
+    kernel_base: Probabilities = field(default_factory=_empty(0))
     """(m,) what is said where none is near."""
 
 

@@ -139,6 +139,14 @@ def test_a_call_ends_with_the_time_of_its_run(models: ModelServer, image: list[f
     assert "no answer within 0.2 s" in str(heard.error)
 
 
+@pytest.mark.parametrize("fault", ["hang", "reset", "endless"])
+def test_a_call_that_is_cut_off_costs_its_price(models: ModelServer, image: list[float], fault: str) -> None:
+    models.switch(all=fault)
+    endpoint = models.json_endpoint("all", prices={"per_call": 3.0}, most_reply_bytes=10_000)
+    (heard,) = called({"all": endpoint}, "all", image, within=0.3)
+    assert (heard.label, heard.cost, heard.is_paid) == (None, 3.0, True)
+
+
 def test_an_endpoint_that_fails_again_and_again_is_left_out_and_logged_once(
     models: ModelServer, image: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -303,7 +303,7 @@ def test_of_many_classifiers_the_unbeaten_are_considered_and_the_others_named() 
     ],
 )
 def test_a_forged_frontier_is_refused(plan: CascadePlan, field: str, forged: Any) -> None:
-    with pytest.raises(InvalidRequest, match="this is no frontier of cascades"):
+    with pytest.raises(InvalidRequest):
         replace(plan, **{field: forged})
 
 

@@ -45,7 +45,7 @@ def test_a_missing_entry_is_refused(plan: CascadePlan, name: str) -> None:
 def test_an_entry_out_of_range_is_refused(plan: CascadePlan, name: str, value: float) -> None:
     array = getattr(plan, name).copy()
     array[0] = value
-    with pytest.raises(InvalidRequest, match="no cascade plan"):
+    with pytest.raises(InvalidRequest):
         changed(plan, {name: array})
 
 

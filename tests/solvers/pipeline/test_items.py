@@ -103,7 +103,7 @@ BROKEN: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", sorted(BROKEN))
 def test_a_plan_that_contradicts_itself_is_refused(plan: PipelinePlan, name: str) -> None:
-    with pytest.raises(InvalidRequest, match="this is no pipeline plan"):
+    with pytest.raises(InvalidRequest):
         replace(plan, **{name: BROKEN[name]})
 
 

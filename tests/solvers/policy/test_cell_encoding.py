@@ -159,5 +159,5 @@ def test_tables_of_other_kinds_of_columns_are_refused() -> None:
     ],
 )
 def test_somebodys_bytes_that_encode_other_columns_are_refused(plan: PolicyPlan, broken: dict[str, Any]) -> None:
-    with pytest.raises(InvalidRequest, match="this is no policy plan"):
+    with pytest.raises(InvalidRequest):
         replace(plan, **broken)

@@ -441,7 +441,7 @@ def test_it_is_the_same_from_its_bytes_and_from_its_seed() -> None:
     ],
 )
 def test_somebodys_bytes_that_do_not_fit_are_refused(broken: dict[str, Any]) -> None:
-    with pytest.raises(InvalidRequest, match="this is no policy plan"):
+    with pytest.raises(InvalidRequest):
         replace(built().plan, **broken)
 
 

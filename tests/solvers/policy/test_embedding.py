@@ -158,7 +158,7 @@ def test_a_dataset_without_embeddings_is_refused(params: dict[str, Any]) -> None
     ],
 )
 def test_a_plan_whose_axes_do_not_fit_is_none(broken: dict[str, Any]) -> None:
-    with pytest.raises(InvalidRequest, match="this is no policy plan"):
+    with pytest.raises(InvalidRequest):
         replace(built("filter tree"), **broken)
 
 

@@ -319,7 +319,7 @@ def test_plans_whose_hard_budgets_are_made_up_are_refused(change: dict[str, Any]
         name: np.resize(value, plan.caps.shape) if name != "caps" and name != "graph" else value
         for name, value in change.items()
     }
-    with pytest.raises(InvalidRequest, match="no policy plan"):
+    with pytest.raises(InvalidRequest):
         replace(plan, **forged)
 
 

@@ -81,7 +81,7 @@ def test_forged_limits_are_refused(field: str, value: float) -> None:
     plan, _ = grown(3)
     forged = getattr(plan, field).copy()
     forged[0] = value
-    with pytest.raises(InvalidRequest, match="hard budgets that are served"):
+    with pytest.raises(InvalidRequest):
         replace(plan, **{field: forged})
 
 

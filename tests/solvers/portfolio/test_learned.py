@@ -437,7 +437,7 @@ def test_forged_arrays_are_refused_before_they_can_hang_or_crash(field: str, for
     if forged is None:
         forged = np.array(getattr(plan, field))
         forged[...] = {"forest_left": 0, "forest_columns": 99, "boosted_columns": -5, "neighbour_success": 7}[field]
-    with pytest.raises(InvalidRequest, match="this is no portfolio plan"):
+    with pytest.raises(InvalidRequest):
         replace(plan, **{field: forged})
 
 

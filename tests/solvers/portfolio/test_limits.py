@@ -387,7 +387,7 @@ def test_resources_that_a_trace_tells_of_are_limited_by_name() -> None:
     ("resources", "message"),
     [
         ({"resource_means": np.ones((1, 3))}, "uses of each resource"),
-        ({"resource_means": -np.ones((3, 3))}, "uses of each resource"),
+        ({"resource_means": -np.ones((3, 3))}, "resource_means"),
         ({"resources": ("a", "a", "b")}, "uses of each resource"),
         ({"resources": ("a",)}, "uses of each resource"),
         ({"resource_powers": np.full((2, 1), 99)}, "uses of each resource"),

@@ -1,0 +1,71 @@
+"""A thread with an event loop of its own, for all calls to endpoints.
+
+Look-ups are answered by another event loop, so whatever an endpoint sends delays calls only.
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import uvloop
+
+T = TypeVar("T")
+
+
+class CallThread:
+    """Runs coroutines on its own event loop, for callers on another one."""
+
+    def __init__(self) -> None:
+        self._has_started = threading.Event()
+        self._thread = threading.Thread(target=self._run_loop, name="endpoint-calls", daemon=True)
+        self._thread.start()
+        self._has_started.wait()
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end; cancel it when the caller is canceled.
+
+        ``asyncio.run_coroutine_threadsafe`` does the same for 10 µs more.
+        """
+        callers_loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = callers_loop.create_future()
+        tasks: list[asyncio.Task[T]] = []
+
+        def begin() -> None:
+            task = self._loop.create_task(work)
+            tasks.append(task)
+            task.add_done_callback(lambda done: callers_loop.call_soon_threadsafe(_hand_over, done, answer))
+
+        self._loop.call_soon_threadsafe(begin)
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            self._loop.call_soon_threadsafe(lambda: tasks[0].cancel())
+            raise
+
+    async def close(self) -> None:
+        """Cancel what still runs, and wait for the end of the thread."""
+        self._loop.call_soon_threadsafe(self._is_closed.set)
+        await asyncio.to_thread(self._thread.join)
+
+    def _run_loop(self) -> None:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self._wait_for_close())
+
+    async def _wait_for_close(self) -> None:
+        self._loop, self._is_closed = asyncio.get_running_loop(), asyncio.Event()
+        self._has_started.set()
+        await self._is_closed.wait()
+
+
+def _hand_over(done: asyncio.Task[T], answer: asyncio.Future[T]) -> None:
+    """Give a caller what became of its coroutine, unless it has gone."""
+    error = None if done.cancelled() else done.exception()
+    if answer.done():
+        return
+    if done.cancelled():
+        answer.cancel()
+    elif error is not None:
+        answer.set_exception(error)
+    else:
+        answer.set_result(done.result())
