@@ -243,6 +243,13 @@ def feedback(report: FeedbackReport, as_json: bool) -> None:
         print_table(title, ["", "outcomes", "estimated", "realised", "95 %", "drift"], rows)
     else:
         console().print(f"{title}; none tells correct, cost or time", markup=False, highlight=False)
+    if report.alarms:
+        columns = ["quantity", "changed at", "outcome", "detected at", "before", "after"]
+        alarms = [
+            (a.classifier or a.quantity, a.changed_at, a.change_point, a.detected, a.before, a.after)
+            for a in report.alarms
+        ]
+        print_table("drift alarms", columns, alarms)
     if report.classifiers:
         answers = [(each.classifier, each.outcomes, each.correct) for each in report.classifiers]
         print_table("answers taken", ["classifier", "outcomes", "correct"], answers)

@@ -80,7 +80,8 @@ class ArtifactRecord(Provenance):
         default=None, description="what it saves beside simple alternatives; null: built before that was measured"
     )
     drift: Items[str] = Field(
-        default=(), description="what has parted from what was estimated, by feedback: accuracy, cost, time"
+        default=(),
+        description="the quantities with a drift alarm, by feedback: accuracy, coverage, cost, time, classifiers",
     )
 
     @property

@@ -11,7 +11,7 @@ from models.columns import FARTHEST, numbers, text_of, truth_of
 from models.confidence_scale import BOUNDS, from_probability
 from models.dataset import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, dataset_from_columns
 from models.errors import Fault, InvalidRequest
-from models.trace import CostColumn, Trace, TraceSpec
+from models.trace import CostColumn, Trace, TraceClassifier, TraceSpec
 
 Cell = str | float | None
 Row = Mapping[str, Cell]
@@ -31,6 +31,20 @@ def row_faults(facts: DatasetFacts, row: Row, embedding: Sequence[float] | None)
         there = ", ".join(facts.classes[:10])
         faults.append(Fault(("row", spec.label), f"is {label!r}, which is no class of the dataset: it has {there}"))
     return faults
+
+
+def row_qualities(spec: Spec, row: Row) -> dict[str, float]:
+    """Return how good each classifier's answer is in a checked row of a trace: 0 or 1, or graded between."""
+    if isinstance(spec, FeaturesSpec):
+        return {}
+    truth = None if spec.label is None else text_of(row[spec.label] or "")
+    return {each.name: _quality(each, row, truth) for each in spec.classifiers}
+
+
+def _quality(classifier: TraceClassifier, row: Row, truth: str | None) -> float:
+    if classifier.prediction is not None:
+        return float(text_of(row[classifier.prediction] or "") == truth)
+    return _number(row[str(classifier.correct or classifier.quality)] or 0.0)
 
 
 def _cell_faults(spec: Spec, name: str, cell: Cell) -> list[Fault]:

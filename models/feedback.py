@@ -1,7 +1,7 @@
 """Feedback: what became of decisions, held against what the artifact had estimated."""
 
 import re
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import parse_qsl
 
 from pydantic import ConfigDict, Field, model_validator
@@ -13,7 +13,9 @@ from models.errors import Fault, InvalidRequest
 Amount = Annotated[float, Field(ge=0, le=LARGEST)]
 Cell = Annotated[str, Field(max_length=200)] | bool | Annotated[float, Field(ge=-1e30, le=1e30)] | None
 MOST_OUTCOMES = 10_000
-QUANTITIES = ("accuracy", "cost", "time")
+QUANTITIES = ("accuracy", "coverage", "cost", "time")
+DRIFT_QUANTITIES = (*QUANTITIES, "classifiers")
+"""What can drift: the quantities of a version, and the accuracies of its classifiers on the rows that come."""
 _ID = re.compile(rf"([a-z]{{1,40}})/({NAME_PATTERN[1:-1]})/([1-9][0-9]{{0,14}})\?(.*)")
 """Solver, name, version, and what was expected."""
 
@@ -92,6 +94,9 @@ class Outcome(Value):
     quality: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None, description="instead of correct: how good the answer was, where the dataset's are graded"
     )
+    answered: bool | None = Field(
+        default=None, description="whether the item got an answer, where some get none; left out: unknown"
+    )
     cost: Amount | None = Field(default=None, description="what the item really cost, in the artifact's unit")
     time: Amount | None = Field(default=None, description="how long it really took, in the artifact's unit")
     row: dict[Label, Cell] | None = Field(
@@ -109,8 +114,8 @@ class Outcome(Value):
             raise ValueError("inputs belong to an artifact, a decision's id needs none")
         if self.correct is not None and self.quality is not None:
             raise ValueError("say correct or quality, not both")
-        if all(said is None for said in (self.right, self.cost, self.time, self.row)):
-            raise ValueError("say at least one of correct, quality, cost, time and row")
+        if all(sent is None for sent in (self.right, self.answered, self.cost, self.time, self.row)):
+            raise ValueError("say at least one of correct, quality, answered, cost, time and row")
         if self.embedding is not None and self.row is None:
             raise ValueError("an embedding belongs to a row, there is none")
         return self
@@ -148,14 +153,35 @@ class FeedbackRequest(Sent):
     )
 
 
+class Alarm(Value):
+    """A change that a drift detector found."""
+
+    quantity: str = Field(description="accuracy, coverage, cost, time, or classifiers")
+    classifier: str | None = Field(default=None, description="whose accuracy changed; null unless classifiers")
+    direction: Literal["above", "below"] = Field(description="above: the mean rose; below: it fell")
+    change_point: int = Field(
+        description="the estimated change point: the number, in this version, of the first outcome after the change"
+    )
+    changed_at: str = Field(description="when that outcome came, UTC, ISO 8601")
+    detected: int = Field(description="the number of the outcome that raised the alarm")
+    before: float = Field(
+        description="the mean of the promise and the outcomes before the change; of cost and time as a multiple of "
+        "the estimate"
+    )
+    after: float = Field(description="the mean of the outcomes since the change, in the same unit")
+
+
 class FeedbackReply(Value):
     """What was counted."""
 
     counted: int = Field(description="the number of outcomes")
     rows: int = Field(description="how many of them carried a row for a rebuild")
     drift: dict[str, Items[str]] = Field(
-        description="for each artifact of the request, as solver/name/version, what has parted from the estimates; "
-        "left out where the store went away before it could tell"
+        description="for each artifact of the request, as solver/name/version, the quantities with an alarm since the "
+        "feedback was last deleted"
+    )
+    alarms: dict[str, Items[Alarm]] = Field(
+        description="the alarms that these outcomes raised, for each artifact with any"
     )
 
 
@@ -169,7 +195,7 @@ class Comparison(Value):
     realised: float | None = Field(description="the mean of what was told; null: nothing was")
     low: float | None = Field(description="with 95 % confidence the mean to come lies between this; null: too few")
     high: float | None = Field(description="and this; null: too few outcomes")
-    drift: bool = Field(description="whether the two have parted, by the sequential test")
+    drift: bool = Field(description="whether an alarm was raised, by the drift detector")
 
 
 class ClassifierOutcomes(Value):
@@ -185,8 +211,8 @@ class Detection(Value):
 
     fall: float = Field(description="by how much true accuracy is below its estimate, from 0 to 1")
     outcomes: int | None = Field(
-        description="after about so many outcomes drift has been raised, nine times in ten; null: never, for the "
-        "estimate itself may be wrong by as much"
+        description="the number of outcomes after the change until the alarm, nine times in ten; null: it may stay "
+        "undetected, for the reference itself is uncertain by as much"
     )
 
 
@@ -198,14 +224,21 @@ class FeedbackReport(Value):
     outcomes: int = Field(description="the outcomes counted")
     rows: int = Field(description="rows kept for a rebuild: the newest ones")
     accuracy: Comparison = Field(description="shares of right answers, from 0 to 1")
+    coverage: Comparison = Field(description="shares of items that got an answer, from 0 to 1")
     cost: Comparison = Field(description="costs of an item")
     time: Comparison = Field(description="times of an item")
     classifiers: Items[ClassifierOutcomes] = Field(description="by classifier, where outcomes named one")
-    drift: Items[str] = Field(description="what has parted: accuracy, cost, time; told until the feedback is deleted")
+    drift: Items[str] = Field(
+        description="the quantities with an alarm, until the feedback is deleted: accuracy, coverage, cost, time, "
+        "classifiers"
+    )
+    alarms: Items[Alarm] = Field(description="the newest alarms, the oldest of these first")
+    reference: float | None = Field(
+        description="the number of outcomes that the reference for accuracy counts as: those before now, and the "
+        "promise as the rows behind it; null: unknown"
+    )
     detects: Items[Detection] = Field(
-        description="how many outcomes the test needs to see a fall of accuracy of 2, 5 and 10 points below the mean "
-        "of what was estimated or, before any outcome, the accuracy of ``worth``; empty where there is neither"
+        description="how many outcomes after a fall of accuracy of 2, 5, and 10 points raise an alarm; empty where "
+        "neither outcomes nor ``worth`` give an accuracy"
     )
-    false_alarm_rate: float = Field(
-        description="the probability, at most, that drift is ever raised while items are as those built from"
-    )
+    false_alarm_rate: float = Field(description="the number of false alarms per outcome while nothing changes, at most")

@@ -1,111 +1,215 @@
-"""Whether what came true has drifted from estimates: sums that can be added up anywhere, and a sequential test.
+"""Drift detection: whether outcomes still match what was promised and what came before.
 
-OCCAM (Section 6) names drift as what it leaves open: its guarantee holds while queries come from where its samples came
-from. The test is by betting. A bettor who starts with 1 and stakes a share of it on each outcome being off by more than
-a margin keeps, if it is not, a wealth that ever reaches w with a probability of at most 1/w, however often one looks
-(Ville's inequality). Wealth under several stakes is averaged; its logarithms are sums over outcomes, so the order of
-these and the servers that count them do not matter.
+Each quantity of a version (accuracy, coverage, cost, time) and the accuracy of each of its classifiers is a stream of
+outcomes with a change detector of its own (``solvers/change_detection.py``). OCCAM (Section 6) names drift as its open
+problem: its guarantee holds while queries come from where its samples came from.
 """
 
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
 
 from models.arrays import Floats
+from solvers.change_detection import (
+    WINDOW,
+    Blocks,
+    Likelihood,
+    Scan,
+    allow_short_runs,
+    append_outcomes,
+    log_likelihood_ratio,
+    scan_blocks,
+)
 from solvers.statistics import normal_interval, wilson
 
-FALSE_ALARM = 0.01
-"""The probability, at most, of ever raising drift in any quantity while there is none: half of it for the errors of the
-estimates themselves, which the margin allows for, half for the bets; all tests share each half."""
-TESTS = ("accuracy.above", "accuracy.below", "cost.above", "time.above")
-"""What is tested. That an item costs less than estimated is shown, not tested: no bound on a share is known there."""
-STAKES = 0.75 * 0.5 ** np.arange(8)
-SLACK, SLACK_SHARE = 0.01, 0.1
-"""How far means may be from their estimates, beside sampling: a point of accuracy; a tenth of cost and time."""
-LARGEST_SHARE = 20.0
-"""No single outcome counts for more than so many times its estimate: one wrong clock raises nothing."""
+FALSE_ALARM_RATE = 1e-5
+"""False alarms per outcome of an unchanged world, at most, of all detectors of a version together (by simulation)."""
+LIMITS = {
+    "accuracy": {"below": 8.0, "above": 10.0},
+    "coverage": {"below": 10.0, "above": 10.0},
+    "cost": {"above": 10.0},
+    "time": {"above": 10.0},
+    "classifiers": {"below": 10.0, "above": 10.0},
+}
+"""Log-likelihood ratios, in nats, that raise an alarm. A cost or time below its estimate is reported, not tested."""
+LIKELIHOODS: Mapping[str, Likelihood] = {"cost": "gamma", "time": "gamma"}
+"""Every other quantity is a share."""
+EVALUATION_STEP = 100
+"""The detectors are evaluated after at most this number of outcomes."""
+SHARE_BIAS, RATIO_BIAS = 0.003, 0.01
+"""Standard deviation of the bias of a promised share, and of a promised cost or time as a multiple of itself."""
+MAX_RATIO = 20.0
+"""A single outcome counts for at most this multiple of its estimate: one wrong clock raises no alarm."""
 FALLS = (0.02, 0.05, 0.1)
-"""Falls of accuracy of which it is said after how many outcomes they are seen."""
-SEEN = 0.9
-"""How probable it is by then that drift has been raised."""
-MOST_OUTCOMES = 10**7
-"""A fall that takes more is never seen, as far as anybody cares."""
-_LOG_ENOUGH = math.log(len(TESTS) / (FALSE_ALARM / 2))
-_OWN = FALSE_ALARM / 2 / len(TESTS)
-_Z_OWN = NormalDist().inv_cdf(1 - _OWN)
-_Z_SEEN = NormalDist().inv_cdf(SEEN)
+"""Falls of accuracy for which a report gives the number of outcomes until the alarm."""
+DETECTION_PROBABILITY = 0.9
+_Z_DETECTED = NormalDist().inv_cdf(DETECTION_PROBABILITY)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcomes:
+    """One quantity of n outcomes in their order: arrays of shape (n,).
+
+    number: the outcome's number in its version, from 1. at: when it came, in seconds. estimated: NaN where nothing was
+    promised. realized: what was observed. judged_on: the rows behind the promise, 0 where that is unknown.
+    """
+
+    number: Floats
+    at: Floats
+    estimated: Floats
+    realized: Floats
+    judged_on: Floats
 
 
 @dataclass(frozen=True, slots=True)
-class Outcomes:
-    """One quantity of n outcomes, of those that say it.
+class Change:
+    """An alarm: a mean that changed.
 
-    estimated: (n,), NaN where nothing was; realised: (n,); judged_on: (n,) or one for all, on how many items the
-    estimate was counted, 0 where that is unknown.
+    rises: whether the mean rose. first, at: number and time of the first outcome after the estimated change point.
+    detected: number of the outcome that raised the alarm. before, after: means of the reference and since the change;
+    for cost and time as multiples of the estimates.
     """
 
-    estimated: Floats
-    realised: Floats
-    judged_on: Floats | float
+    rises: bool
+    first: int
+    at: float
+    detected: int
+    before: float
+    after: float
 
 
-def counted_on(items: int, coverage: float | None) -> int:
-    """Say on how many of the items that a build judged by an accuracy was counted: on those that got an answer.
+def count_answered(items: int, coverage: float | None) -> int:
+    """Return on how many of the items that a build judged by an accuracy was counted: those that got an answer.
 
-    >>> counted_on(400, 0.1), counted_on(400, None), counted_on(0, 0.1)
+    >>> count_answered(400, 0.1), count_answered(400, None), count_answered(0, 0.1)
     (40, 400, 0)
     """
     return items if coverage is None or not items else max(round(items * coverage), 1)
 
 
-def margin(accuracies: Floats, judged_on: Floats | float) -> Floats:
-    """Say how far true accuracies may be from estimates, (n,), that were counted on so many items, (n,) or one number.
+def count_promise_rows(share: Floats, judged_on: Floats) -> Floats:
+    """Return how many outcomes a promised share counts as: fewer than its rows, for the promise may also be biased.
 
-    A point, and what the interval of Clopper and Pearson allows, on the side where it allows more: it holds for any
-    number of items, where Wilson's fails for few.
-
-    >>> margin(np.array([0.5, 1.0]), 10_000).round(4).tolist()
-    [0.0252, 0.0107]
+    >>> count_promise_rows(np.array([0.9, 0.9, 0.9]), np.array([100.0, 2000.0, 0.0])).round().tolist()
+    [99.0, 1667.0, 10000.0]
     """
-    from scipy.special import betaincinv
-
-    pairs, place = np.unique(accuracies + 1j * np.asarray(judged_on), return_inverse=True)  # most decisions are alike
-    shares, n = pairs.real, pairs.imag
-    right, wrong = shares * n, (1 - shares) * n
-    most = np.where(wrong > 0, betaincinv(right + 1, wrong, 1 - _OWN), 1.0)
-    least = np.where(right > 0, betaincinv(right, wrong + 1, _OWN), 0.0)
-    return np.asarray(np.where(n > 0, SLACK + np.maximum(most - shares, shares - least), SLACK)[place])
+    return _weigh_rows(np.maximum(share * (1 - share), 0.01), judged_on, SHARE_BIAS)
 
 
-def margin_of_means(judged_on: Floats | float) -> Floats:
-    """Say by how much true mean costs and times may exceed estimates that are means over so many items, as a share.
+def _weigh_rows(variance: Floats, judged_on: Floats, bias: float) -> Floats:
+    sampling = np.divide(variance, judged_on, out=np.zeros(len(judged_on)), where=judged_on > 0)
+    return np.asarray(variance / (sampling + bias**2))
 
-    A tenth, and 3.02 standard errors of a mean whose items spread as much as their mean.
 
-    >>> margin_of_means(10_000).round(3).item()
-    0.13
+def start_from_dataset(accuracy: float, rows: int) -> Blocks:
+    """Return the stream of a classifier whose accuracy was measured on a dataset before any outcome came."""
+    size = count_promise_rows(np.array([accuracy]), np.array([float(rows)]))
+    nothing = np.zeros(1)
+    return Blocks(size, nothing, nothing, size * accuracy, size * accuracy, nothing, nothing)
+
+
+def detect_changes(
+    quantity: str, blocks: Blocks, outcomes: Outcomes, streams: int = 1
+) -> tuple[Blocks, tuple[Change, ...]]:
+    """Append outcomes to a stream and return it with the changes found; the detector restarts after each change.
+
+    After a change the promise no longer counts: the outcomes since the change are the reference.
+
+    Args:
+        streams: the number of streams of this quantity, which share its rate of false alarms.
     """
-    n = np.asarray(judged_on, dtype=np.float64)
-    return np.asarray(SLACK_SHARE + np.where(n > 0, _Z_OWN / np.sqrt(np.maximum(n, 1)), 0.0))
+    changes, added = [], _to_blocks(quantity, outcomes)
+    for start in range(0, len(added.size), EVALUATION_STEP):
+        step = slice_blocks(added, slice(start, start + EVALUATION_STEP))
+        if len(blocks.size) and not blocks.rows[0]:
+            step = replace(step, rows=np.zeros(len(step.size)))
+        blocks = append_outcomes(blocks, step)
+        change, cut = _find_change(quantity, blocks, streams)
+        if change is not None:
+            changes.append(replace(change, detected=int(step.first[-1])))
+            since = slice_blocks(blocks, slice(cut, None))
+            blocks = replace(since, rows=np.zeros(len(since.size)))
+    return blocks, tuple(changes)
 
 
-def tally(quantity: str, outcomes: Outcomes) -> dict[str, float]:
-    """Sum up outcomes of ``accuracy`` (realised is 0 or 1), ``cost`` or ``time``: what to add to what was counted.
+def _to_blocks(quantity: str, outcomes: Outcomes) -> Blocks:
+    is_ratio = LIKELIHOODS.get(quantity) == "gamma"
+    kept = outcomes.estimated > 0 if is_ratio else ~np.isnan(outcomes.estimated)
+    estimated, realized, judged_on = outcomes.estimated[kept], outcomes.realized[kept], outcomes.judged_on[kept]
+    if is_ratio:
+        realized = np.minimum(realized, MAX_RATIO * estimated) / estimated
+        rows, estimated = _weigh_rows(np.full(len(realized), 0.25), judged_on, RATIO_BIAS), np.ones(len(realized))
+    elif quantity == "classifiers":
+        rows = np.zeros(len(realized))
+    else:
+        rows = count_promise_rows(estimated, judged_on)
+    ones = np.ones(len(realized))
+    return Blocks(ones, outcomes.number[kept], outcomes.at[kept], realized, realized**2, estimated, rows)
 
-    O(n) time. Those without an estimate are summed up apart and tested by nobody.
+
+def slice_blocks(blocks: Blocks, places: slice) -> Blocks:
+    """Return some of the blocks."""
+    return Blocks(*(getattr(blocks, name)[places] for name in Blocks.__slots__))
+
+
+def _find_change(quantity: str, blocks: Blocks, streams: int) -> tuple[Change | None, int]:
+    likelihood = LIKELIHOODS.get(quantity, "bernoulli")
+    for direction, limit in LIMITS[quantity].items():
+        scan: Scan = scan_blocks(blocks, likelihood, rising=direction == "above")
+        if scan.ratio >= limit + math.log(streams):
+            cut = int(scan.cut)
+            first, at = int(blocks.first[cut]), float(blocks.at[cut])
+            return Change(direction == "above", first, at, 0, float(scan.before), float(scan.after)), cut
+    return None, 0
+
+
+def count_reference(blocks: Blocks) -> float:
+    """Return how many outcomes the reference counts: those that came, and the promise as the rows behind it."""
+    size = float(blocks.size.sum())
+    return size + float(blocks.rows.sum()) / size if size else 0.0
+
+
+def reference_mean(blocks: Blocks) -> float:
+    """Return the mean that the next outcomes are compared with: of the promise and the outcomes that came."""
+    size, realized, promised = (float(each.sum()) for each in (blocks.size, blocks.realized, blocks.promised))
+    return promised / size + (realized - promised) / count_reference(blocks)
+
+
+def outcomes_to_detect(fall: float, expected: float, reference: float) -> int | None:
+    """Return after how many outcomes a fall of accuracy raises an alarm, nine times in ten; None beyond the window.
+
+    Args:
+        fall: by how much the true accuracy is below ``expected``.
+        reference: the number of outcomes that the reference counts as (``count_reference``).
+
+    >>> outcomes_to_detect(0.1, 0.9, 2000.0), outcomes_to_detect(0.02, 0.9, 100.0)
+    (399, None)
     """
-    there = ~np.isnan(outcomes.estimated)
-    estimated, realised, alone = outcomes.estimated[there], outcomes.realised[there], outcomes.realised[~there]
-    judged_on = np.broadcast_to(outcomes.judged_on, there.shape)[there]
-    sums = _moments(f"{quantity}.with", realised) | _moments(f"{quantity}.alone", alone)
-    if len(estimated):
-        sums[f"{quantity}.estimated"] = math.fsum(estimated.tolist())
-        sums |= _bets(quantity, estimated, realised, judged_on)
-    return sums
+    if not reference:
+        return None
+    accuracy = expected - fall
+
+    def is_detected(count: int) -> bool:
+        spread = expected * (1 - expected) / reference + accuracy * (1 - accuracy) / count
+        share = min(accuracy + _Z_DETECTED * math.sqrt(spread), expected)
+        arrays = (np.array([value]) for value in (expected, reference, share, float(count)))
+        ratio = log_likelihood_ratio("bernoulli", *arrays) - allow_short_runs(
+            np.array([reference]), np.array([float(count)])
+        )
+        return bool(ratio[0] >= LIMITS["accuracy"]["below"])
+
+    return bisect_left(range(1, WINDOW), True, key=is_detected) + 1 if is_detected(WINDOW) else None
+
+
+def sum_moments(quantity: str, estimated: Floats, realized: Floats) -> dict[str, float]:
+    """Sum up what was estimated and observed, with its squares; those without an estimate are summed up apart."""
+    known = ~np.isnan(estimated)
+    sums = _moments(f"{quantity}.with", realized[known]) | _moments(f"{quantity}.alone", realized[~known])
+    return sums | ({f"{quantity}.estimated": math.fsum(estimated[known].tolist())} if known.any() else {})
 
 
 def _moments(name: str, values: Floats) -> dict[str, float]:
@@ -113,71 +217,6 @@ def _moments(name: str, values: Floats) -> dict[str, float]:
         return {}
     squares = math.fsum((values * values).tolist())
     return {f"{name}.n": len(values), f"{name}.sum": math.fsum(values.tolist()), f"{name}.squares": squares}
-
-
-def _bets(quantity: str, estimated: Floats, realised: Floats, judged_on: Floats) -> dict[str, float]:
-    """Bet on each outcome being off by more than the margin: logarithms of what becomes of each stake."""
-    if quantity == "accuracy":
-        off, allowed = realised - estimated, margin(estimated, judged_on)
-        bets = _stake(f"{quantity}.above", off, allowed) | _stake(f"{quantity}.below", -off, allowed)
-        return bets | {f"{quantity}.allowed": math.fsum(allowed.tolist())}
-    paid = estimated > 0
-    shares = np.minimum(realised[paid], LARGEST_SHARE * estimated[paid]) / estimated[paid]
-    return _stake(f"{quantity}.above", shares - 1, margin_of_means(judged_on[paid]))
-
-
-def _stake(test: str, off: Floats, allowed: Floats) -> dict[str, float]:
-    """Stake on ``off``, (n,) and at least -1, being above what is allowed: no stake can lose more than there is."""
-    gains = (off - allowed) / (1 + allowed)
-    logs = np.log1p(STAKES[:, None] * gains).sum(axis=1)
-    return {f"{test}.{place}": log for place, log in enumerate(logs.tolist())}
-
-
-def drifted(sums: Mapping[str, float]) -> tuple[str, ...]:
-    """Say which quantities have drifted from their estimates: one of its tests has won enough.
-
-    >>> drifted(tally("accuracy", Outcomes(np.full(500, 0.9), np.zeros(500), 1000)))
-    ('accuracy',)
-    """
-    won = [test for test in TESTS if _log_wealth(sums, test) >= _LOG_ENOUGH]
-    return tuple(dict.fromkeys(test.partition(".")[0] for test in won))
-
-
-def _log_wealth(sums: Mapping[str, float], test: str) -> float:
-    logs = np.array([sums.get(f"{test}.{place}", 0.0) for place in range(len(STAKES))])
-    most = float(logs.max())
-    return most + math.log(float(np.exp(logs - most).mean()))
-
-
-def outcomes_to_see(fall: float, estimated: float, allowed: float) -> int | None:
-    """Say after how many outcomes drift is raised nine times in ten if accuracy is by ``fall`` below its estimate.
-
-    It is the test's own: its bets, against the margin allowed, on that many outcomes, of which so many are wrong as in
-    nine streams in ten at least. None if it takes more than anybody sends: a fall within the margin is no drift.
-    O(log of the answer) looks.
-
-    >>> outcomes_to_see(0.05, 0.9, 0.02), outcomes_to_see(0.02, 0.9, 0.02)
-    (3863, None)
-    """
-    right, wrong = (
-        _stake("accuracy.below", np.array([estimated - outcome]), np.array([allowed])) for outcome in (1.0, 0.0)
-    )
-
-    def seen(count: int) -> bool:
-        bad = _wrong_at_least(count, min(1 - estimated + fall, 1.0))
-        return "accuracy" in drifted({test: bad * log + (count - bad) * right[test] for test, log in wrong.items()})
-
-    most = 1
-    while not seen(most):
-        most *= 2
-        if most > MOST_OUTCOMES:
-            return None
-    return bisect_left(range(most), True, lo=most // 2, key=seen)
-
-
-def _wrong_at_least(count: int, share: float) -> int:
-    """Say how many of so many outcomes are wrong in nine streams in ten, at least; by the normal approximation."""
-    return max(math.floor(count * share - _Z_SEEN * math.sqrt(count * share * (1 - share))), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +230,8 @@ class Compared:
     high: float | None
 
 
-def compare(quantity: str, sums: Mapping[str, float]) -> Compared:
-    """Compare means of what was estimated and what came true; of outcomes with estimates, if there are any.
+def compare_moments(quantity: str, sums: Mapping[str, float]) -> Compared:
+    """Compare means of what was estimated and observed; of outcomes with estimates, if there are any.
 
     The bounds hold with 95 % confidence: Wilson's for shares, else the normal ones of a mean.
     """
@@ -202,7 +241,7 @@ def compare(quantity: str, sums: Mapping[str, float]) -> Compared:
     if not n:
         return Compared(0, None, None, None, None)
     mean = total / n
-    low, high = wilson(mean, float(n)) if quantity == "accuracy" else _normal(mean, n, squares)
+    low, high = _normal(mean, n, squares) if quantity in LIKELIHOODS else wilson(mean, float(n))
     return Compared(int(n), None if estimated is None else estimated / n, mean, low, high)
 
 

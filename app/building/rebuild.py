@@ -34,9 +34,9 @@ def prepare(repos: Repositories, record: ArtifactRecord, dataset: str | None = N
     info = repos.datasets.info(record.dataset)
     if record.dataset_sha256 not in ("", info.sha256):
         raise Conflict(f"dataset {info.name!r} is not what version {record.version} was built from: it was replaced")
-    vectors = [vector for _, vector in rows if vector is not None]
+    vectors = [each.embedding for each in rows if each.embedding is not None]
     embeddings = np.array(vectors, dtype=np.float32) if vectors else None
-    grown = with_rows(repos.datasets.load(info), [row for row, _ in rows], embeddings)
+    grown = with_rows(repos.datasets.load(info), [each.row for each in rows], embeddings)
     name = dataset or _name_after(record)
     there = {known.name: known.sha256 for known in repos.datasets.infos()}
     if there.get(name, digest_of(grown)) != digest_of(grown):  # the same again: an earlier rebuild came no further

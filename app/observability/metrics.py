@@ -20,7 +20,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
-from models.feedback import QUANTITIES
+from models.feedback import DRIFT_QUANTITIES
 
 OUTCOMES = ("answered", "infeasible", "refused")
 """What may become of a decision that is asked for."""
@@ -132,7 +132,7 @@ class Metrics:
 
     def note_drift(self, solver: str, name: str, drifted: Collection[str]) -> None:
         """Raise the gauges of the quantities that have drifted, and lower those that were raised before."""
-        for quantity in QUANTITIES:
+        for quantity in DRIFT_QUANTITIES:
             key = solver, name, quantity
             if quantity in drifted or key in self._raised:
                 self.drift.labels(*key).set(quantity in drifted)
@@ -146,12 +146,12 @@ class Metrics:
         if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
             self.note_drift(solver, name, ())
             return
-        self._raised.difference_update((solver, name, quantity) for quantity in QUANTITIES)
+        self._raised.difference_update((solver, name, quantity) for quantity in DRIFT_QUANTITIES)
         self.forgotten += 1
         own: list[tuple[MetricWrapperBase, tuple[str, ...]]] = [
             (self.feedback, (solver, name)),
             *((self.decisions, (solver, name, outcome)) for outcome in OUTCOMES),
-            *((self.drift, (solver, name, quantity)) for quantity in QUANTITIES),
+            *((self.drift, (solver, name, quantity)) for quantity in DRIFT_QUANTITIES),
         ]
         for metric, labels in own:
             with suppress(KeyError):  # older versions of the client complain of what is not there

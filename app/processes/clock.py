@@ -1,11 +1,21 @@
 """The time of day, in the one form that records use."""
 
+import time
 from datetime import UTC, datetime
 
 
 def now() -> str:
     """Give the time, UTC, ISO 8601 to the millisecond."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return time_of_day(time.time())
+
+
+def time_of_day(seconds: float) -> str:
+    """Write seconds since 1970 as a time of day.
+
+    >>> time_of_day(0.5)
+    '1970-01-01T00:00:00.500Z'
+    """
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def seconds_between(start: str, end: str) -> float:

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from time import monotonic
+from time import monotonic, time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request
@@ -22,8 +23,8 @@ from app.routes.dependencies import (
 )
 from app.serving.catalog import Live
 from app.store.feedback import Count
-from models import ArtifactRecord, ArtifactRef, Fault, InvalidRequest
-from models.dataset_rows import row_faults
+from models import ArtifactRecord, ArtifactRef, Fault, InvalidRequest, Trace
+from models.dataset_rows import Row, row_faults, row_qualities
 from models.errors import MOST_FAULTS, Infeasible, NotFound, SolverTimeout, UnknownDataset
 from models.feedback import (
     MOST_OUTCOMES,
@@ -36,6 +37,8 @@ from models.feedback import (
 )
 from models.stored_dataset import DatasetInfo
 from solvers import SOLVERS
+from solvers.change_detection import Blocks
+from solvers.drift import start_from_dataset
 
 router = APIRouter(prefix="/v1/feedback", tags=["feedback"], dependencies=[Depends(needs_store)])
 PLANS = 4
@@ -52,7 +55,7 @@ Solver = Annotated[str, Path(description="the solver", examples=["cascade"])]
     openapi_extra=body_of(FeedbackRequest),
 )
 async def give(request: Request, context: InContext) -> FeedbackReply:
-    """Count outcomes, for the version that decided, and say what has drifted. All are counted or none is.
+    """Count outcomes, for the version that decided, and return drift alarms. All are counted or none is.
 
     A decision is told by its id, or by the artifact and what it was asked. Rows are kept for a rebuild.
     """
@@ -63,9 +66,10 @@ async def give(request: Request, context: InContext) -> FeedbackReply:
 
 @router.get("/{solver}/{name}", summary="Estimated against realised", responses=errors(404, 503))
 def show(solver: Solver, name: PathName, context: InContext, version: Version = None) -> FeedbackReport:
-    """Hold the estimates of a version's decisions against their outcomes, with confidence bounds.
+    """Compare the estimates of a version's decisions with their outcomes, with confidence bounds and drift alarms.
 
-    Drift is raised by a sequential test: looking often does not raise it more often.
+    The drift detectors compare recent outcomes with the promise and with what came before, at every possible change
+    point; an alarm carries the estimated one.
     """
     return context.repos.feedback.report(context.repos.artifacts.record(solver, name, version))
 
@@ -90,6 +94,7 @@ class _Reader:
     lives: dict[ArtifactRef, Live[Any]] = field(default_factory=dict)
     datasets: dict[str, DatasetInfo] = field(default_factory=dict)
     counts: dict[ArtifactRef, Count] = field(default_factory=dict)
+    seeded: set[ArtifactRef] = field(default_factory=set)
 
     def add(self, outcome: Outcome) -> None:
         """Count one outcome; raises InvalidRequest for its faults, by field."""
@@ -99,13 +104,29 @@ class _Reader:
             estimates = _estimated_again(self._live(ref), outcome.inputs or {})
         if outcome.classifier is not None:
             _refuse_unknown(outcome.classifier, self._live(ref))
-        if outcome.row is not None:
-            info = self._dataset(record)
-            faults = row_faults(info, outcome.row, outcome.embedding)
-            if faults:
-                raise InvalidRequest.at(*faults)
+        qualities = {} if outcome.row is None else self._qualities(record, outcome.row, outcome.embedding)
         count = self.counts.setdefault(ref, Count(SOLVERS[ref.solver].judged_on(record.summary)))
-        count.add(outcome, estimates)
+        if qualities and ref not in self.seeded:
+            count.seeds = self._seeds(record)
+            self.seeded.add(ref)
+        count.add(outcome, estimates, qualities)
+
+    def _qualities(self, record: ArtifactRecord, row: Row, embedding: Sequence[float] | None) -> dict[str, float]:
+        """Check a row, and return how good the answers of its classifiers are, if it has any."""
+        info = self._dataset(record)
+        faults = row_faults(info, row, embedding)
+        if faults:
+            raise InvalidRequest.at(*faults)
+        return row_qualities(info.spec, row)
+
+    def _seeds(self, record: ArtifactRecord) -> dict[str, Blocks]:
+        """Return the streams of the classifiers as the dataset begins them; none if they have begun."""
+        if self.context.repos.feedback.has_classifier_streams(record.ref):
+            return {}
+        dataset = self.context.repos.datasets.load(self._dataset(record))
+        assert isinstance(dataset, Trace)
+        means = zip(dataset.spec.classifiers, dataset.quality.mean(axis=0).tolist(), strict=True)
+        return {f"classifiers.{each.name}": start_from_dataset(mean, dataset.rows) for each, mean in means}
 
     def _decided(self, outcome: Outcome) -> tuple[ArtifactRef, Estimates | None]:
         """Find the version that decided, and what it expected if the id tells it; equal ids are read once."""
@@ -159,13 +180,16 @@ def _give(context: Context, body: bytes, started: float) -> FeedbackReply:
             raise type(error)(f"items.{place}: {error}") from error
     if faults:
         raise InvalidRequest.at(*faults)
-    drifts = context.repos.feedback.add(reader.counts)
+    feedback = context.repos.feedback
+    alarms = feedback.add(reader.counts, time())
+    drifts = dict(zip(reader.counts, feedback.drifted(list(reader.counts)), strict=True))
     for ref, count in reader.counts.items():
         context.metrics.feedback.labels(ref.solver, ref.name).inc(count.outcomes)
     return FeedbackReply(
         counted=len(outcomes),
         rows=sum(len(count.rows) for count in reader.counts.values()),
         drift={ref.spelt: quantities for ref, quantities in drifts.items()},
+        alarms={ref.spelt: raised for ref, raised in alarms.items() if raised},
     )
 
 

@@ -1,24 +1,27 @@
-"""Feedback in the store: sums for each version of an artifact, rows for a rebuild, and what has drifted.
+"""Feedback in the store: sums for each version of an artifact, drift detectors, alarms, and rows for a rebuild.
 
-Everything of a version is added up by the store itself, all at once, so servers may count side by side. It takes a
-bounded place: some eighty numbers, two for each classifier, and at most ``KEPT_ROWS`` rows in ``KEPT_BYTES``; the rows
-of all versions together take at most ``ALL_KEPT_BYTES``.
+One transaction adds the outcomes of a request and updates the detectors, so servers may count at the same time. A
+version takes bounded space: about 60 blocks of 56 bytes for each detector, and at most ``KEPT_ROWS`` rows in
+``KEPT_BYTES``; the rows of all versions together take at most ``ALL_KEPT_BYTES``.
 """
 
 import json
-import logging
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from itertools import compress
-from typing import Any
+from types import MappingProxyType
+from typing import Any, cast
 
 import numpy as np
 
-from app.store.client import Pipeline, Store, key
+from app.processes.clock import time_of_day
+from app.store.client import Pipeline, Store, key, read_model
 from models import ArtifactRecord, ArtifactRef, Fault, InvalidRequest
-from models.errors import StoreRefused, StoreUnavailable, UnknownVersion
+from models.errors import UnknownVersion
 from models.feedback import (
+    DRIFT_QUANTITIES,
     QUANTITIES,
+    Alarm,
     ClassifierOutcomes,
     Comparison,
     Detection,
@@ -27,9 +30,22 @@ from models.feedback import (
     Outcome,
 )
 from solvers import SOLVERS
-from solvers.drift import FALLS, FALSE_ALARM, Outcomes, compare, counted_on, drifted, margin, outcomes_to_see, tally
+from solvers.change_detection import Blocks, empty_blocks
+from solvers.drift import (
+    FALLS,
+    FALSE_ALARM_RATE,
+    Change,
+    Outcomes,
+    compare_moments,
+    count_answered,
+    count_promise_rows,
+    count_reference,
+    detect_changes,
+    outcomes_to_detect,
+    reference_mean,
+    sum_moments,
+)
 
-logger = logging.getLogger("parsimony.feedback")
 KEPT_ROWS = 10_000
 KEPT_BYTES = 32 * 2**20
 """The newest rows are kept, of each version, and fewer where they are long."""
@@ -41,6 +57,8 @@ ROW_SIZES = key("feedback-bytes")
 """How many bytes the rows of each version take, by their key."""
 DRIFTS = key("drifted")
 """What has drifted, as solver/name/version/quantity."""
+KEPT_ALARMS = 20
+"""The newest alarms of a version are kept."""
 
 
 _ADD = """
@@ -80,42 +98,69 @@ end
 """Keeps the newest rows: of one version so many and in so many bytes, and of all in so many."""
 
 
+@dataclass(frozen=True, slots=True)
+class KeptRow:
+    """A row that came with an outcome: the outcome's number in its version, when it came in seconds, and the row."""
+
+    number: int
+    at: float
+    row: dict[str, Any]
+    embedding: list[float] | None
+
+
 @dataclass(slots=True)
 class Count:
     """What is to be added for one version."""
 
     judged_on: int
-    outcomes_of: dict[str, list[tuple[float, float, int]]] = field(
-        default_factory=lambda: {name: [] for name in QUANTITIES}
-    )
+    seeds: dict[str, Blocks] = field(default_factory=dict)
+    """The streams of classifiers as they begin: by their accuracies in the dataset."""
+    outcomes_of: dict[str, list[tuple[int, float, float, int]]] = field(default_factory=dict)
+    """By quantity: the outcome's place in the request, what was estimated and observed, and the rows behind it."""
+    qualities: dict[str, list[tuple[int, float, float, int]]] = field(default_factory=dict)
+    """The same by classifier, of those whose answers came with a row."""
     classifiers: dict[str, float] = field(default_factory=dict)
-    rows: list[bytes] = field(default_factory=list)
+    rows: list[tuple[int, bytes]] = field(default_factory=list)
     outcomes: int = 0
 
-    def add(self, outcome: Outcome, estimates: Estimates) -> None:
-        """Add an outcome, given what was expected of it; raises InvalidRequest for a row that takes too many bytes."""
+    def add(
+        self, outcome: Outcome, estimates: Estimates, qualities: Mapping[str, float] = MappingProxyType({})
+    ) -> None:
+        """Add an outcome, given what was expected of it and how good the classifiers of its row were.
+
+        Raises InvalidRequest for a row that takes too many bytes.
+        """
         if outcome.row is not None:
-            self.rows.append(_packed(outcome))
-        self.outcomes += 1
-        answered = counted_on(self.judged_on, estimates.coverage)
-        for quantity, value in (("accuracy", outcome.right), ("cost", outcome.cost), ("time", outcome.time)):
+            self.rows.append((self.outcomes, _packed(outcome)))
+        observed = (outcome.right, outcome.answered, outcome.cost, outcome.time)
+        for quantity, value in zip(QUANTITIES, observed, strict=True):
             if value is not None:
                 expected = getattr(estimates, quantity)
-                on = answered if quantity == "accuracy" else self.judged_on
-                self.outcomes_of[quantity].append((np.nan if expected is None else expected, float(value), on))
+                on = count_answered(self.judged_on, estimates.coverage) if quantity == "accuracy" else self.judged_on
+                entry = self.outcomes, np.nan if expected is None else expected, float(value), on
+                self.outcomes_of.setdefault(quantity, []).append(entry)
+        for name, quality in qualities.items():
+            self.qualities.setdefault(name, []).append((self.outcomes, 0.0, quality, 0))
         if outcome.classifier is not None and outcome.right is not None:
             for kind, more in (("n", 1.0), ("correct", outcome.right)):
                 name = f"classifier.{kind}.{outcome.classifier}"
                 self.classifiers[name] = self.classifiers.get(name, 0.0) + more
+        self.outcomes += 1
 
     def sums(self) -> dict[str, float]:
         """Sum up what was added."""
         sums = {"outcomes": float(self.outcomes), **self.classifiers}
         for quantity, outcomes in self.outcomes_of.items():
-            if outcomes:
-                estimated, realised, on = np.array(outcomes).T
-                sums |= tally(quantity, Outcomes(estimated, realised, on))
+            _, estimated, realized, _ = np.array(outcomes).T
+            sums |= sum_moments(quantity, estimated, realized)
         return sums
+
+    def streams(self) -> Iterator[tuple[str, str, list[tuple[int, float, float, int]]]]:
+        """Yield the name, the quantity, and the outcomes of each stream."""
+        for quantity, outcomes in self.outcomes_of.items():
+            yield quantity, quantity, outcomes
+        for name, outcomes in self.qualities.items():
+            yield f"classifiers.{name}", "classifiers", outcomes
 
 
 class Feedback:
@@ -124,40 +169,51 @@ class Feedback:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def add(self, counts: Mapping[ArtifactRef, Count]) -> dict[ArtifactRef, tuple[str, ...]]:
-        """Add to what was counted, all or nothing; raises UnknownVersion for one that is gone.
+    def add(self, counts: Mapping[ArtifactRef, Count], at: float) -> dict[ArtifactRef, tuple[Alarm, ...]]:
+        """Add to what was counted, all or nothing, and return the alarms that this raises.
 
-        Says what has drifted, of each version that could be looked at: what is counted is counted, also if the store
-        goes right after, and the next outcomes have it looked at again.
+        Raises UnknownVersion for a version that is gone. at: the time, in seconds since 1970.
         """
 
-        def change(pipe: Pipeline) -> None:
+        def change(pipe: Pipeline) -> dict[ArtifactRef, tuple[Alarm, ...]]:
             for ref in counts:
                 if not pipe.exists(_record(ref)):
                     raise UnknownVersion(f"{ref.spelt} was deleted")
+            before = {ref: int(float(cast("bytes | None", pipe.hget(_sums(ref), "outcomes")) or 0)) for ref in counts}
+            found = {ref: _updated(pipe, ref, count, before[ref], at) for ref, count in counts.items()}
             pipe.multi()
             for ref, count in counts.items():
-                more: list[str | float] = [part for pair in count.sums().items() for part in pair]
-                pipe.eval(_ADD, 1, _sums(ref), *more)
-                if count.rows:
-                    pipe.rpush(_rows(ref), *count.rows)
-                    pipe.hincrby(ROW_SIZES, _rows(ref), sum(map(len, count.rows)))
-                    pipe.eval(_TRIM, 1, ROW_SIZES, _rows(ref), KEPT_ROWS, KEPT_BYTES, ALL_KEPT_BYTES)
+                _queue_count(pipe, ref, count, before[ref], at)
+                streams, alarms = found[ref]
+                if streams:
+                    pipe.hset(_streams(ref), mapping={name: _packed_blocks(blocks) for name, blocks in streams.items()})
+                if alarms:
+                    pipe.rpush(_alarms(ref), *(alarm.model_dump_json() for alarm in alarms))
+                    pipe.ltrim(_alarms(ref), -KEPT_ALARMS, -1)
+                    pipe.sadd(DRIFTS, *{f"{ref.spelt}/{alarm.quantity}" for alarm in alarms})
+            return {ref: alarms for ref, (_, alarms) in found.items()}
 
-        self._store.transact(change, *map(_record, counts))
-        try:
-            return {ref: self._drift(ref) for ref in counts}
-        except (StoreUnavailable, StoreRefused) as error:
-            logger.warning("outcomes are counted, whether they drift will be seen with the next ones: %s", error)
-            return {}
+        watched = [name for ref in counts for name in (_record(ref), _sums(ref))]
+        return self._store.transact(change, *watched)
 
-    def _drift(self, ref: ArtifactRef) -> tuple[str, ...]:
-        """Say what has drifted, and keep it: a test that has won stays won, until the outcomes are forgotten."""
-        before = self._drifted(ref)
-        quantities = drifted(self.sums(ref))
-        if not set(quantities) <= set(before):
-            quantities = self._store.transact(lambda pipe: _raise_drift(pipe, ref), _sums(ref))
-        return _in_order({*before, *quantities})
+    def has_classifier_streams(self, ref: ArtifactRef) -> bool:
+        """Whether the streams of a version's classifiers have begun."""
+        names: list[bytes] = self._store.ask("hkeys", _streams(ref))
+        return any(name.startswith(b"classifiers.") for name in names)
+
+    def alarms(self, ref: ArtifactRef) -> tuple[Alarm, ...]:
+        """Return the newest alarms of a version, the oldest of these first."""
+        raws: list[bytes] = self._store.ask("lrange", _alarms(ref), 0, -1)
+        return tuple(read_model(Alarm, raw) for raw in raws)
+
+    def drifted(self, refs: Sequence[ArtifactRef]) -> list[tuple[str, ...]]:
+        """Return the quantities with an alarm, of each of some versions, however many others have any."""
+        flags = [f"{ref.spelt}/{quantity}" for ref in refs for quantity in DRIFT_QUANTITIES]
+        if not flags:
+            return []
+        raised, size = self._store.ask("smismember", DRIFTS, flags), len(DRIFT_QUANTITIES)
+        rows = [raised[place : place + size] for place in range(0, len(raised), size)]
+        return [tuple(compress(DRIFT_QUANTITIES, row)) for row in rows]
 
     def drifts(self) -> dict[str, tuple[str, ...]]:
         """Give what has drifted, of every version that has, as solver/name/version."""
@@ -170,35 +226,24 @@ class Feedback:
     def with_drift(self, records: Iterable[ArtifactRecord]) -> list[ArtifactRecord]:
         """Say in records what has drifted."""
         listed = list(records)
-        drifts = self._all_drifted([record.ref for record in listed])
+        drifts = self.drifted([record.ref for record in listed])
         return [record.model_copy(update={"drift": drift}) for record, drift in zip(listed, drifts, strict=True)]
-
-    def _drifted(self, ref: ArtifactRef) -> tuple[str, ...]:
-        return self._all_drifted([ref])[0]
-
-    def _all_drifted(self, refs: Sequence[ArtifactRef]) -> list[tuple[str, ...]]:
-        """Give what has drifted of each of some versions, however many others have."""
-        asked = [f"{ref.spelt}/{quantity}" for ref in refs for quantity in QUANTITIES]
-        if not asked:
-            return []
-        flags = self._store.ask("smismember", DRIFTS, asked)
-        size = len(QUANTITIES)
-        rows = [flags[place : place + size] for place in range(0, len(flags), size)]
-        return [tuple(compress(QUANTITIES, row)) for row in rows]
 
     def sums(self, ref: ArtifactRef) -> dict[str, float]:
         """Give what was counted of a version."""
         return _read_sums(self._store.ask("hgetall", _sums(ref)))
 
-    def rows(self, ref: ArtifactRef) -> list[tuple[dict[str, Any], list[float] | None]]:
-        """Give the rows of a version, the oldest first, each with its embedding if it has one."""
-        rows: list[bytes] = self._store.ask("lrange", _rows(ref), 0, -1)
-        return [(row, embedding) for row, embedding in map(json.loads, rows)]
+    def rows(self, ref: ArtifactRef) -> list[KeptRow]:
+        """Return the rows of a version, the oldest first."""
+        raws: list[bytes] = self._store.ask("lrange", _rows(ref), 0, -1)
+        return [_read_row(raw) for raw in raws]
 
     def report(self, record: ArtifactRecord) -> FeedbackReport:
         """Hold what was estimated against what was realised."""
         ref = record.ref
-        sums, drift = self.sums(ref), self._drifted(ref)
+        sums, drift = self.sums(ref), self.drifted([ref])[0]
+        accuracy = _read_blocks(self._store.ask("hget", _streams(ref), "accuracy"))
+        expected, reference = _reference(record, accuracy)
         rows = self._store.ask("llen", _rows(ref))
         compared = {name: _comparison(name, sums, drift) for name in QUANTITIES}
         return FeedbackReport(
@@ -209,8 +254,10 @@ class Feedback:
             **compared,
             classifiers=_classifiers(sums),
             drift=drift,
-            detects=_detections(record, sums),
-            false_alarm_rate=FALSE_ALARM,
+            alarms=self.alarms(ref),
+            reference=reference,
+            detects=_detections(expected, reference),
+            false_alarm_rate=FALSE_ALARM_RATE,
         )
 
     def delete(self, ref: ArtifactRef) -> None:
@@ -225,18 +272,62 @@ class Feedback:
 
 def forget(pipe: Pipeline, ref: ArtifactRef) -> None:
     """Queue the removal of a version's feedback."""
-    pipe.delete(_sums(ref), _rows(ref))
+    pipe.delete(_sums(ref), _rows(ref), _streams(ref), _alarms(ref))
     pipe.hdel(ROW_SIZES, _rows(ref))
-    pipe.srem(DRIFTS, *(f"{ref.spelt}/{quantity}" for quantity in QUANTITIES))
+    pipe.srem(DRIFTS, *(f"{ref.spelt}/{quantity}" for quantity in DRIFT_QUANTITIES))
 
 
-def _raise_drift(pipe: Pipeline, ref: ArtifactRef) -> tuple[str, ...]:
-    """Queue the flags of what has parted by now; with the sums watched, for they may be forgotten meanwhile."""
-    quantities = drifted(_read_sums(pipe.hgetall(_sums(ref))))
-    pipe.multi()
-    for quantity in quantities:
-        pipe.sadd(DRIFTS, f"{ref.spelt}/{quantity}")
-    return quantities
+def _queue_count(pipe: Pipeline, ref: ArtifactRef, count: Count, before: int, at: float) -> None:
+    """Queue the sums and rows of outcomes that come after so many others."""
+    pipe.eval(_ADD, 1, _sums(ref), *(part for pair in count.sums().items() for part in pair))
+    if count.rows:
+        rows = [b"%d %.3f %b" % (before + place + 1, at, row) for place, row in count.rows]
+        pipe.rpush(_rows(ref), *rows)
+        pipe.hincrby(ROW_SIZES, _rows(ref), sum(map(len, rows)))
+        pipe.eval(_TRIM, 1, ROW_SIZES, _rows(ref), KEPT_ROWS, KEPT_BYTES, ALL_KEPT_BYTES)
+
+
+def _updated(
+    pipe: Pipeline, ref: ArtifactRef, count: Count, before: int, at: float
+) -> tuple[dict[str, Blocks], tuple[Alarm, ...]]:
+    """Return the streams of a version after outcomes, and the alarms that these raise."""
+    added = list(count.streams())
+    raws = cast("list[bytes | None]", pipe.hmget(_streams(ref), [name for name, _, _ in added])) if added else []
+    streams, alarms = dict[str, Blocks](), list[Alarm]()
+    for (name, quantity, entries), raw in zip(added, raws, strict=True):
+        place, estimated, realized, judged_on = np.array(entries).T
+        outcomes = Outcomes(before + place + 1, np.full(len(place), at), estimated, realized, judged_on)
+        blocks = count.seeds.get(name, empty_blocks()) if raw is None else _read_blocks(raw)
+        streams[name], changes = detect_changes(quantity, blocks, outcomes, max(len(count.qualities), 1))
+        alarms += [_alarm(name, quantity, change) for change in changes]
+    return streams, tuple(alarms)
+
+
+def _alarm(name: str, quantity: str, change: Change) -> Alarm:
+    return Alarm(
+        quantity=quantity,
+        classifier=name.partition(".")[2] or None,
+        direction="above" if change.rises else "below",
+        change_point=change.first,
+        changed_at=time_of_day(change.at),
+        detected=change.detected,
+        before=change.before,
+        after=change.after,
+    )
+
+
+def _packed_blocks(blocks: Blocks) -> bytes:
+    return np.stack([getattr(blocks, each.name) for each in fields(blocks)]).tobytes()
+
+
+def _read_blocks(raw: bytes | None) -> Blocks:
+    return Blocks(*np.frombuffer(raw or b"").reshape(len(fields(Blocks)), -1))
+
+
+def _read_row(raw: bytes) -> KeptRow:
+    number, at, text = raw.split(b" ", 2)
+    row, embedding = json.loads(text)
+    return KeptRow(int(number), float(at), row, embedding)
 
 
 def _read_sums(texts: Any) -> dict[str, float]:
@@ -244,11 +335,11 @@ def _read_sums(texts: Any) -> dict[str, float]:
 
 
 def _in_order(quantities: Container[str]) -> tuple[str, ...]:
-    return tuple(name for name in QUANTITIES if name in quantities)
+    return tuple(name for name in DRIFT_QUANTITIES if name in quantities)
 
 
 def _comparison(name: str, sums: Mapping[str, float], drift: tuple[str, ...]) -> Comparison:
-    comparison = compare(name, sums)
+    comparison = compare_moments(name, sums)
     return Comparison(
         outcomes=comparison.outcomes,
         estimated=comparison.estimated,
@@ -259,18 +350,23 @@ def _comparison(name: str, sums: Mapping[str, float], drift: tuple[str, ...]) ->
     )
 
 
-def _detections(record: ArtifactRecord, sums: Mapping[str, float]) -> tuple[Detection, ...]:
-    """Say when falls of accuracy are seen: below what was estimated, or what it is worth while nothing was told."""
-    counted = sums.get("accuracy.with.n", 0.0)
-    if counted and "accuracy.allowed" in sums:
-        estimated, allowed = sums["accuracy.estimated"] / counted, sums["accuracy.allowed"] / counted
-    elif record.worth is not None:
-        estimated, judged_on = record.worth.accuracy, SOLVERS[record.solver].judged_on(record.summary)
-        allowed = float(margin(np.array([estimated]), judged_on)[0])
-    else:
+def _reference(record: ArtifactRecord, accuracy: Blocks) -> tuple[float, float | None]:
+    """Return the accuracy that outcomes are compared with, and the number of outcomes that it counts as."""
+    if len(accuracy.size):
+        return reference_mean(accuracy), count_reference(accuracy)
+    if record.worth is None:
+        return 0.0, None
+    rows = SOLVERS[record.solver].judged_on(record.summary)
+    share = record.worth.accuracy
+    return share, float(count_promise_rows(np.array([share]), np.array([float(rows)]))[0])
+
+
+def _detections(expected: float, reference: float | None) -> tuple[Detection, ...]:
+    """Return after how many outcomes falls of accuracy raise an alarm."""
+    if reference is None:
         return ()
-    falls = [fall for fall in FALLS if fall <= estimated]
-    return tuple(Detection(fall=fall, outcomes=outcomes_to_see(fall, estimated, allowed)) for fall in falls)
+    falls = [fall for fall in FALLS if fall <= expected]
+    return tuple(Detection(fall=fall, outcomes=outcomes_to_detect(fall, expected, reference)) for fall in falls)
 
 
 def _classifiers(sums: Mapping[str, float]) -> tuple[ClassifierOutcomes, ...]:
@@ -304,6 +400,14 @@ def _record(ref: ArtifactRef) -> str:
 
 def _sums(ref: ArtifactRef) -> str:
     return key("feedback", ref.solver, ref.name, ref.version)
+
+
+def _streams(ref: ArtifactRef) -> str:
+    return key("feedback-streams", ref.solver, ref.name, ref.version)
+
+
+def _alarms(ref: ArtifactRef) -> str:
+    return key("feedback-alarms", ref.solver, ref.name, ref.version)
 
 
 def _rows(ref: ArtifactRef) -> str:

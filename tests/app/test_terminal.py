@@ -70,10 +70,13 @@ def test_feedback_of_rows_only_is_said_to_be_and_has_no_empty_table(
         outcomes=rows,
         rows=rows,
         accuracy=nothing,
+        coverage=nothing,
         cost=nothing,
         time=nothing,
         classifiers=(),
         drift=(),
+        alarms=(),
+        reference=None,
         detects=(),
         false_alarm_rate=0.01,
     )

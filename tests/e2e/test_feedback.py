@@ -8,6 +8,7 @@ from contextlib import closing
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from fastapi.routing import APIRoute
 
@@ -69,7 +70,8 @@ def test_an_outcome_told_by_id_or_by_inputs_is_held_against_the_same_estimates(s
     assert give(subjects, {"decision": decision, "correct": True, "cost": 2.5, "time": 2.5}).status_code == 200
     by_id = report(subjects, solver)
     again = {"artifact": ref(solver), "inputs": INPUTS[solver], "correct": True, "cost": 2.5, "time": 2.5}
-    assert give(subjects, again).json() == {"counted": 1, "rows": 0, "drift": {f"{solver}/plan/1": []}}
+    reply = {"counted": 1, "rows": 0, "drift": {f"{solver}/plan/1": []}, "alarms": {}}
+    assert give(subjects, again).json() == reply
     by_inputs = report(subjects, solver)
     assert by_inputs["outcomes"] == by_id["outcomes"] + 1 == before["outcomes"] + 2
     for quantity in ("accuracy", "cost", "time"):
@@ -220,6 +222,9 @@ def test_drift_is_raised_in_the_record_and_the_metrics_and_can_be_forgotten(subj
     decision = decided(subjects, "policy")["decision"]
     reply = give(subjects, *[{"decision": decision, "correct": False, "cost": 1.0, "classifier": "fast"}] * 200)
     assert reply.json()["drift"] == {"policy/plan/1": ["accuracy"]}
+    (alarm,) = reply.json()["alarms"]["policy/plan/1"]
+    assert (alarm["quantity"], alarm["direction"], alarm["after"]) == ("accuracy", "below", 0)
+    assert alarm["change_point"] <= 16
     feedback = report(subjects, "policy")
     assert feedback["accuracy"]["drift"]
     assert feedback["classifiers"][0]["classifier"] == "fast"
@@ -241,6 +246,31 @@ def test_outcomes_change_no_answer(subjects: Server) -> None:
         "index/plan/1": ["accuracy", "cost"]
     }
     assert decided(subjects, "index") == before
+
+
+@pytest.mark.parametrize("good", [0, 1000, 5000])
+def test_a_fall_raises_an_alarm_whatever_came_before(subjects: Server, good: int) -> None:
+    """Requests of 100 outcomes that are correct 15 points less often than promised, after good ones."""
+    decision = "portfolio/plan/1?accuracy=0.92&cost=1.0"
+    rng = np.random.default_rng(good)
+    subjects.client.delete("/v1/feedback/portfolio/plan")
+
+    def send(count: int, accuracy: float) -> dict[str, Any]:
+        correct = (rng.random(count) < accuracy).tolist()
+        reply: dict[str, Any] = give(subjects, *({"decision": decision, "correct": each} for each in correct)).json()
+        return reply
+
+    for _ in range(good // 500):
+        assert send(500, 0.92)["alarms"] == {}
+    before = report(subjects, "portfolio")
+    replies = [send(100, 0.77) for _ in range(4)]
+    alarms = [alarm for reply in replies for alarm in reply["alarms"].get("portfolio/plan/1", [])]
+    assert [alarm["direction"] for alarm in alarms] == ["below"]
+    assert abs(alarms[0]["change_point"] - good) < 100
+    assert alarms == report(subjects, "portfolio")["alarms"]
+    assert (before["reference"] or 0) >= good
+    detections = [each["outcomes"] or 10**9 for each in before["detects"]]
+    assert detections == sorted(detections, reverse=True)
 
 
 def rows(places: range) -> list[dict[str, Any]]:

@@ -1,229 +1,271 @@
-"""The sequential test of drift: it hardly ever cries wolf, however often one looks, and notices what is there."""
+"""Drift detection, by simulation: false alarms are rare, changes are found soon and at the right place."""
 
-from itertools import product
-from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.stats import binom
 
+from solvers.change_detection import (
+    MIN_BLOCK,
+    RESOLUTION,
+    WINDOW,
+    Blocks,
+    append_outcomes,
+    empty_blocks,
+    scan_blocks,
+)
 from solvers.drift import (
-    FALSE_ALARM,
-    SEEN,
-    SLACK,
-    SLACK_SHARE,
-    STAKES,
-    TESTS,
+    FALSE_ALARM_RATE,
+    LIKELIHOODS,
+    LIMITS,
+    Change,
     Outcomes,
-    compare,
-    counted_on,
-    drifted,
-    margin,
-    margin_of_means,
-    outcomes_to_see,
-    tally,
+    compare_moments,
+    count_answered,
+    count_promise_rows,
+    count_reference,
+    detect_changes,
+    outcomes_to_detect,
+    reference_mean,
+    start_from_dataset,
+    sum_moments,
 )
 
-
-def counted(quantity: str, estimated: NDArray[np.float64], realised: NDArray[np.float64], batch: int) -> bool:
-    """Count outcomes in batches, looking after each: whether drift was ever raised."""
-    sums: dict[str, float] = {}
-    for start in range(0, len(realised), batch):
-        outcomes = Outcomes(estimated[start : start + batch], realised[start : start + batch], 2000)
-        add(sums, tally(quantity, outcomes))
-        if drifted(sums):
-            return True
-    return False
+Values = NDArray[np.float64]
+STEP = 20
 
 
-def add(sums: dict[str, float], more: dict[str, float]) -> None:
-    """Add sums up, as the store does."""
-    for name, value in more.items():
-        sums[name] = sums.get(name, 0.0) + value
+def blocks_of(values: Values, number: int, promised: Values | float, rows: float) -> Blocks:
+    """Make one block of the outcomes of many streams; values: (outcomes, streams)."""
+    size, streams = values.shape
+    sums = [np.broadcast_to(each, (1, streams)) for each in (values.sum(0), (values**2).sum(0))]
+    weights = [np.full((1, streams), size) * each for each in (promised, rows)]
+    return Blocks(np.array([float(size)]), np.array([float(number)]), np.zeros(1), *sums, *weights)
 
 
-@pytest.mark.parametrize("share", [0.5, 0.9, 0.99])
-def test_what_lies_at_the_margin_raises_drift_no_more_often_than_promised(share: float) -> None:
-    """At the worst accuracy that counts as no drift, 200 long streams raise it in at most one in a hundred."""
-    rng = np.random.default_rng(7)
-    estimated = np.full(4000, share)
-    worst = share - float(margin(estimated[:1], 2000)[0])
-    alarms = sum(counted("accuracy", estimated, (rng.random(4000) < worst).astype(float), 50) for _ in range(200))
-    assert alarms <= 200 * FALSE_ALARM
+def simulate(
+    quantity: str, draw: Any, outcomes: int, *, blocks: Blocks, promised: Values | float, rows: float
+) -> tuple[Blocks, Values, Values]:
+    """Run a detector on many streams at once.
 
-
-def test_costs_a_tenth_above_their_estimates_are_no_drift() -> None:
-    """Skewed costs whose mean is at the margin raise it in at most one in a hundred streams."""
-    rng = np.random.default_rng(8)
-    estimated, above = rng.uniform(1, 5, 4000), 1 + float(margin_of_means(2000))
-    alarms = sum(counted("cost", estimated, above * estimated * rng.exponential(1, 4000), 50) for _ in range(200))
-    assert alarms <= 200 * FALSE_ALARM
-
-
-@pytest.mark.parametrize(("items", "coverage"), [(31, None), (100, 0.1), (400, 0.1), (100, 0.01)])
-@pytest.mark.parametrize("true", [0.85, 0.97])
-def test_fresh_items_raise_no_drift_over_estimates_that_were_counted_on_few(
-    items: int, coverage: float | None, true: float
-) -> None:
-    """Of 300 builds and 2,000 items like theirs after each, one in a hundred raises any quantity, at most.
-
-    Means are of so many items, accuracies of those that got an answer.
+    Returns:
+        The blocks, when each stream raised its first alarm in outcomes (infinite: never), and its change point.
     """
-    rng = np.random.default_rng(10)
-    answered, alarms = counted_on(items, coverage), 0
-    for _ in range(300):
-        accuracy = np.full(2000, (rng.random(answered) < true).mean())
-        sums = tally("accuracy", Outcomes(accuracy, (rng.random(2000) < true).astype(float), answered))
-        for quantity in ("cost", "time"):
-            mean = np.full(2000, rng.exponential(1, items).mean())
-            sums |= tally(quantity, Outcomes(mean, rng.exponential(1, 2000), items))
-        alarms += bool(drifted(sums))
-    assert alarms <= 300 * FALSE_ALARM
+    start, streams = blocks.size.sum(), blocks.realized.shape[1]
+    alarm, first = np.full(streams, np.inf), np.full(streams, np.nan)
+    for place in range(0, outcomes, STEP):
+        blocks = append_outcomes(blocks, blocks_of(draw((STEP, streams)), int(start) + place, promised, rows))
+        for direction, limit in LIMITS[quantity].items():
+            scan = scan_blocks(blocks, LIKELIHOODS.get(quantity, "bernoulli"), rising=direction == "above")
+            new = (scan.ratio >= limit) & np.isinf(alarm)
+            alarm[new], first[new] = place + STEP, blocks.first[scan.cut[new]] - start
+    return blocks, alarm, first
 
 
-def test_what_all_tests_together_may_raise_wrongly_adds_up_to_the_rate() -> None:
-    """Each test errs where its estimate does, beyond the margin, and where its bet wins in spite of it."""
-    beyond_margin = NormalDist().cdf(-float(margin_of_means(10_000) - SLACK_SHARE) * 100)
-    n, share = 10_000, np.array([0.5])
-    right, farthest = int(n * share[0]), float(share[0] - margin(share, n)[0] + SLACK)
-    assert binom.sf(right - 1, n, farthest) == pytest.approx(beyond_margin, rel=1e-3)
-    least = brentq(lambda log: len(drifted({f"cost.above.{k}": log for k in range(len(STAKES))})) - 0.5, 0, 20)
-    assert len(TESTS) * (beyond_margin + np.exp(-least)) == pytest.approx(FALSE_ALARM, rel=1e-3)
+def shares(rng: np.random.Generator, share: float) -> Any:
+    """Draw outcomes of 0 and 1."""
+    return lambda shape: np.asarray(rng.random(shape) < share, dtype=float)
 
 
-@pytest.mark.parametrize("items", [1, 2, 10, 100])
-def test_true_accuracies_lie_beyond_the_margin_as_seldom_as_promised(items: int) -> None:
-    """For all that can be counted on so many items, however few, and every true accuracy; on either side."""
-    counted = np.arange(items + 1)
-    allowed = margin(counted / items, items) - SLACK
-    for true in np.linspace(0, 1, 201):
-        chance = binom.pmf(counted, items, true)
-        for off in (true - counted / items, counted / items - true):
-            assert chance[off > allowed + 1e-9].sum() <= FALSE_ALARM / 2 / len(TESTS) + 1e-12
+def multiples(rng: np.random.Generator, mean: float, variation: float) -> Any:
+    """Draw costs, as multiples of their estimate, of a gamma distribution."""
+    return lambda shape: rng.gamma(1 / variation**2, mean * variation**2, shape)
+
+
+def settled(
+    quantity: str, draw: Any, good: int, rows: float, promised: Values | float = 1.0, streams: int = 200
+) -> Blocks:
+    """Give the streams after good outcomes."""
+    blocks = empty_blocks((streams,))
+    for start in range(0, good, 100):
+        blocks = append_outcomes(blocks, blocks_of(draw((100, streams)), start, promised, rows))
+    return blocks
+
+
+def count_false_alarms(quantity: str, draw: Any, promised: Values | float) -> float:
+    """Measure false alarms per outcome over 4,000,000 outcomes of an unchanged world."""
+    streams, length = 400, 10_000
+    _, alarm, _ = simulate(quantity, draw, length, blocks=empty_blocks((streams,)), promised=promised, rows=1000.0)
+    return float(np.isfinite(alarm).sum()) / (streams * length)
+
+
+def test_false_alarms_of_all_detectors_together_are_rarer_than_promised() -> None:
+    """At most one in 100,000 outcomes of an unchanged world; promises err as those of 1,000 rows do."""
+    rng = np.random.default_rng(1)
+    accuracy = count_false_alarms("accuracy", shares(rng, 0.92), rng.binomial(1000, 0.92, 400) / 1000)
+    coverage = count_false_alarms("coverage", shares(rng, 0.7), rng.binomial(1000, 0.7, 400) / 1000)
+    means = multiples(rng, 1.0, 0.8)((1000, 400)).mean(axis=0)
+    cost = count_false_alarms("cost", lambda shape: multiples(rng, 1.0, 0.8)(shape) / means, 1.0)
+    assert accuracy + coverage + 2 * cost <= FALSE_ALARM_RATE
 
 
 @pytest.mark.parametrize(
-    ("quantity", "estimated", "realised"),
-    [("accuracy", 0.9, 0.8), ("accuracy", 0.8, 0.95), ("cost", 2.0, 3.0), ("time", 0.001, 0.0015)],
+    ("fall", "good", "median", "ninth"),
+    [(0.1, good, 300, 500) for good in (500, 1000, 2000, 10_000)]
+    + [(0.05, good, 1000, 1500) for good in (1000, 2000, 10_000)],
 )
-def test_what_parts_is_noticed(quantity: str, estimated: float, realised: float) -> None:
-    """A tenth of the answers, or half the cost, is noticed within 3,000 outcomes in each of 50 streams."""
-    rng = np.random.default_rng(9)
-    for _ in range(50):
-        if quantity == "accuracy":
-            outcomes = (rng.random(3000) < realised).astype(float)
-        else:
-            outcomes = realised * rng.exponential(1, 3000)
-        assert counted(quantity, np.full(3000, estimated), outcomes, 100)
+def test_a_fall_of_accuracy_raises_an_alarm_whatever_came_before(
+    good: int, fall: float, median: int, ninth: int
+) -> None:
+    """Within the targets in half and in nine of ten of 200 streams; the change point is found."""
+    rng = np.random.default_rng(good)
+    rows = float(count_promise_rows(np.array([0.92]), np.array([1000.0]))[0])
+    blocks = settled("accuracy", shares(rng, 0.92), good, rows, promised=0.92)
+    _, alarm, first = simulate("accuracy", shares(rng, 0.92 - fall), 2000, blocks=blocks, promised=0.92, rows=rows)
+    assert np.median(alarm) <= median
+    assert np.quantile(alarm, 0.9) <= ninth
+    assert abs(np.nanmedian(first)) <= 0.15 * median
 
 
-@pytest.mark.parametrize(("estimated", "fall"), [(0.95, 0.05), (0.9, 0.05), (0.9, 0.1), (0.6, 0.1)])
-def test_a_fall_is_seen_about_when_it_is_said_to_be(estimated: float, fall: float) -> None:
-    """By then in nine of ten streams, give or take their number; by a third of it in less than half of them."""
-    rng = np.random.default_rng(11)
-    said = outcomes_to_see(fall, estimated, float(margin(np.array([estimated]), 2000)[0]))
-    assert said is not None
-    streams = (rng.random((200, said)) < estimated - fall).astype(float)
-    seen = [counted("accuracy", np.full(said, estimated), stream, -(-said // 30)) for stream in streams]
-    early = [counted("accuracy", np.full(said // 3, estimated), stream[: said // 3], said // 30) for stream in streams]
-    assert np.mean(seen) >= SEEN - 0.05
-    assert np.mean(early) < 0.5
+@pytest.mark.parametrize("good", [500, 10_000])
+def test_a_rise_of_cost_by_a_fifth_raises_an_alarm(good: int) -> None:
+    """Within 300 outcomes in half of the streams, where costs vary by half of their mean."""
+    rng = np.random.default_rng(good)
+    blocks = settled("cost", multiples(rng, 1.0, 0.5), good, 1000.0)
+    _, alarm, _ = simulate("cost", multiples(rng, 1.2, 0.5), 1000, blocks=blocks, promised=1.0, rows=1000.0)
+    assert np.median(alarm) <= 300
 
 
-def test_a_fall_within_the_margin_is_never_seen_and_a_larger_one_sooner() -> None:
-    """What the estimate itself may be wrong by is no drift, after however many outcomes."""
-    allowed = float(margin(np.array([0.9]), 100)[0])
-    assert outcomes_to_see(allowed, 0.9, allowed) is None
-    times = [outcomes_to_see(fall, 0.9, 0.02) or 0 for fall in (0.05, 0.1, 0.5, 0.9)]
-    assert times == sorted(times, reverse=True)
-    assert 0 < times[-1] < 20
+@pytest.mark.parametrize(("good", "rows", "fall"), [(0, 2000, 0.1), (0, 400, 0.1), (500, 400, 0.1), (5000, 400, 0.05)])
+def test_the_reported_number_of_outcomes_is_when_nine_in_ten_alarms_come(good: int, rows: int, fall: float) -> None:
+    """Within a third of it, also where the promise alone is the reference."""
+    rng = np.random.default_rng(rows)
+    weight = float(count_promise_rows(np.array([0.92]), np.array([float(rows)]))[0])
+    promised = rng.binomial(rows, 0.92, 200) / rows
+    blocks = settled("accuracy", shares(rng, 0.92), good, weight, promised=promised)
+    reported = outcomes_to_detect(fall, 0.92, good + weight)
+    assert reported is not None
+    _, alarm, _ = simulate("accuracy", shares(rng, 0.92 - fall), 2500, blocks=blocks, promised=promised, rows=weight)
+    assert np.quantile(alarm, 0.9) == pytest.approx(reported, rel=0.35)
 
 
-def test_a_cost_below_its_estimate_and_one_wrong_clock_raise_nothing() -> None:
-    """Cheaper is told, not tested; a single absurd time counts for no more than twenty times its estimate."""
-    cheaper = tally("cost", Outcomes(np.full(5000, 2.0), np.full(5000, 0.5), 0))
-    assert drifted(cheaper) == ()
-    times = np.ones(100)
-    times[50] = 1e9
-    assert drifted(tally("time", Outcomes(np.ones(100), times, 0))) == ()
+def test_a_fall_within_the_uncertainty_of_the_reference_may_stay_undetected() -> None:
+    assert outcomes_to_detect(0.02, 0.9, 100.0) is None
+    assert outcomes_to_detect(0.05, 0.9, 0.0) is None
+    counts = [outcomes_to_detect(fall, 0.9, 2000.0) or 0 for fall in (0.05, 0.1, 0.5, 0.9)]
+    assert counts == sorted(counts, reverse=True)
+    assert 0 < counts[-1] < 50
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("above", [True, False])
-def test_the_mean_wealth_of_a_fair_bet_is_one(share: float, above: bool) -> None:
-    """Over all outcomes of five items whose accuracy lies at the margin, each stake's expected wealth is exactly 1."""
-    allowed = float(margin(np.array([share]), 500)[0])
-    true = min(share + allowed, 1.0) if above else max(share - allowed, 0.0)
-    test = "accuracy.above" if above else "accuracy.below"
-    for stake in range(len(STAKES)):
-        mean = 0.0
-        for outcomes in product([0.0, 1.0], repeat=5):
-            chance = float(np.prod([true if right else 1 - true for right in outcomes]))
-            sums = tally("accuracy", Outcomes(np.full(5, share), np.array(outcomes), 500))
-            mean += chance * np.exp(sums[f"{test}.{stake}"])
-        fair = share + allowed <= 1 if above else share - allowed >= 0
-        assert mean == pytest.approx(1) if fair else mean <= 1 + 1e-12
+def outcomes_of(realized: Values, *, estimated: float, start: int = 0, judged_on: float = 1000.0) -> Outcomes:
+    """Give the outcomes of one stream."""
+    n = len(realized)
+    number = np.arange(start + 1.0, start + n + 1)
+    return Outcomes(number, number, np.full(n, estimated), realized, np.full(n, judged_on))
 
 
-@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=30), st.integers(0, 29))
-def test_sums_of_parts_are_the_sums_of_all(pairs: list[tuple[float, bool]], cut: int) -> None:
-    """Servers may count any part in any order."""
-    estimated, realised = np.array([p for p, _ in pairs]), np.array([float(r) for _, r in pairs])
-    sums: dict[str, float] = {}
-    for some in (slice(cut, None), slice(0, cut)):
-        add(sums, tally("accuracy", Outcomes(estimated[some], realised[some], 300)))
-    whole = tally("accuracy", Outcomes(estimated, realised, 300))
-    assert sums.keys() == whole.keys()
-    assert np.allclose([sums[name] for name in whole], list(whole.values()), rtol=1e-9, atol=1e-9)
+def test_a_stream_is_judged_alike_however_its_outcomes_are_split_into_requests() -> None:
+    """One request of all outcomes and requests of seven find the same change."""
+    rng = np.random.default_rng(2)
+    realized = np.concatenate([shares(rng, 0.92)(1400), shares(rng, 0.7)(700)])
+    _, (whole,) = detect_changes("accuracy", empty_blocks(), outcomes_of(realized, estimated=0.92))
+    blocks, changes = empty_blocks(), list[Change]()
+    for start in range(0, len(realized), 7):
+        part = outcomes_of(realized[start : start + 7], estimated=0.92, start=start)
+        blocks, found = detect_changes("accuracy", blocks, part)
+        changes += found
+    assert len(changes) == 1
+    for change in (whole, changes[0]):
+        assert not change.rises
+        assert abs(change.first - 1400) <= 50
+        assert change.at == change.first
+        assert 1400 < change.detected <= 1700
+        assert change.before == pytest.approx(0.92, abs=0.02)
+        assert change.after == pytest.approx(0.7, abs=0.1)
 
 
-@given(st.lists(st.tuples(st.floats(0, 1e100), st.floats(0, 1e100)), min_size=1, max_size=20))
-def test_every_sum_is_finite_whatever_costs_are_told(pairs: list[tuple[float, float]]) -> None:
-    """No cost, however small or large, makes a sum that the store could not add."""
-    estimated, realised = np.array(pairs).T
-    sums = tally("cost", Outcomes(estimated, realised, 0))
-    assert all(np.isfinite(value) for value in sums.values())
+def test_the_detector_restarts_after_an_alarm() -> None:
+    """The world after the change is the reference: it raises no second alarm, a recovery does."""
+    rng = np.random.default_rng(3)
+    realized = np.concatenate([shares(rng, share)(3000) for share in (0.9, 0.7, 0.7, 0.9)])
+    _, changes = detect_changes("accuracy", empty_blocks(), outcomes_of(realized, estimated=0.9))
+    assert [change.rises for change in changes] == [False, True]
+    assert np.allclose([change.first for change in changes], [3000, 9000], atol=100)
 
 
-def test_outcomes_without_an_estimate_are_told_and_tested_by_nobody() -> None:
-    """Their mean is shown where there is nothing better."""
-    sums = tally("accuracy", Outcomes(np.full(1000, np.nan), np.zeros(1000), 100))
-    assert drifted(sums) == ()
-    compared = compare("accuracy", sums)
+def test_promises_that_differ_between_decisions_are_each_compared_with_their_outcomes() -> None:
+    """A mix that shifts from easy to hard decisions is no drift; the same outcomes on easy ones are."""
+    rng = np.random.default_rng(4)
+    estimated = np.repeat([0.95, 0.75], 1500)
+    realized = (rng.random(3000) < estimated).astype(float)
+    number = np.arange(1.0, 3001)
+    mixed = Outcomes(number, number, estimated, realized, np.full(3000, 1000.0))
+    assert detect_changes("accuracy", empty_blocks(), mixed)[1] == ()
+    assert detect_changes("accuracy", empty_blocks(), outcomes_of(realized, estimated=0.95))[1]
+
+
+def test_a_cost_below_its_estimate_and_one_wrong_clock_raise_no_alarm() -> None:
+    assert detect_changes("cost", empty_blocks(), outcomes_of(np.full(5000, 0.5), estimated=2.0))[1] == ()
+    times = np.ones(500)
+    times[250] = 1e9
+    assert detect_changes("time", empty_blocks(), outcomes_of(times, estimated=1.0))[1] == ()
+
+
+def test_outcomes_without_an_estimate_are_reported_and_not_tested() -> None:
+    blocks, changes = detect_changes("accuracy", empty_blocks(), outcomes_of(np.zeros(1000), estimated=np.nan))
+    assert (len(blocks.size), changes) == (0, ())
+    compared = compare_moments("accuracy", sum_moments("accuracy", np.full(1000, np.nan), np.zeros(1000)))
     assert (compared.outcomes, compared.estimated, compared.realised) == (1000, None, 0.0)
+
+
+def test_a_stream_takes_few_blocks_that_keep_every_sum() -> None:
+    """Of a million outcomes some sixty blocks; none of the last WINDOW outcomes is longer than its age allows."""
+    rng, blocks = np.random.default_rng(5), empty_blocks((1,))
+    total = 0.0
+    for start in range(0, 1_000_000, 1000):
+        values = shares(rng, 0.9)((1000, 1))
+        total += values.sum()
+        for part in range(0, 1000, 100):
+            blocks = append_outcomes(blocks, blocks_of(values[part : part + 100], start + part, 0.9, 1000.0))
+    assert len(blocks.size) < 80
+    assert (blocks.size.sum(), blocks.realized.sum()) == (1_000_000, total)
+    after = np.cumsum(blocks.size[::-1])[::-1] - blocks.size
+    recent = after < WINDOW
+    assert (blocks.size[recent] <= np.maximum(after[recent] / RESOLUTION, max(MIN_BLOCK, 100))).all()
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e100), st.floats(0, 1e100)), min_size=1, max_size=300))
+def test_every_sum_is_finite_whatever_costs_come(pairs: list[tuple[float, float]]) -> None:
+    """No cost, however small or large, makes a sum or a ratio that is no number."""
+    estimated, realized = np.array(pairs).T
+    number = np.arange(1.0, len(pairs) + 1)
+    outcomes = Outcomes(number, number, estimated, realized, np.zeros(len(pairs)))
+    blocks, changes = detect_changes("cost", empty_blocks(), outcomes)
+    assert all(np.isfinite(getattr(blocks, name)).all() for name in Blocks.__slots__)
+    assert all(np.isfinite([change.before, change.after]).all() for change in changes)
+    assert all(np.isfinite(value) for value in sum_moments("cost", estimated, realized).values())
+
+
+def test_a_promise_counts_as_the_rows_behind_it_less_its_possible_bias() -> None:
+    shares_of = np.array([0.9, 0.9, 0.9, 1.0])
+    weights = count_promise_rows(shares_of, np.array([100.0, 1e9, 0.0, 31.0]))
+    assert weights == pytest.approx([99, 10_000, 10_000, 30.1], rel=0.01)
+    assert (count_answered(400, 0.1), count_answered(400, None), count_answered(0, 0.1)) == (40, 400, 0)
+
+
+def test_the_reference_is_the_promise_and_the_outcomes_that_came() -> None:
+    blocks, _ = detect_changes(
+        "accuracy", empty_blocks(), outcomes_of(np.tile(np.repeat([1.0, 0.0], [7, 1]), 50), estimated=0.9)
+    )
+    weight = float(count_promise_rows(np.array([0.9]), np.array([1000.0]))[0])
+    assert count_reference(blocks) == pytest.approx(400 + weight)
+    assert reference_mean(blocks) == pytest.approx((350 + 0.9 * weight) / (400 + weight))
+    seed = start_from_dataset(0.8, 1000)
+    assert reference_mean(seed) == pytest.approx(0.8)
 
 
 def test_means_and_bounds_are_those_of_the_outcomes_with_estimates() -> None:
     """Wilson's bounds for shares (95 of 100: 0.888 to 0.978), the normal ones for costs."""
-    sums = tally("accuracy", Outcomes(np.full(100, 0.9), np.repeat([1.0, 0.0], [95, 5]), 0))
-    compared = compare("accuracy", sums)
+    compared = compare_moments("accuracy", sum_moments("accuracy", np.full(100, 0.9), np.repeat([1.0, 0.0], [95, 5])))
     assert (compared.outcomes, compared.realised) == (100, 0.95)
     assert compared.estimated == pytest.approx(0.9)
     assert (round(compared.low or 0, 3), round(compared.high or 0, 3)) == (0.888, 0.978)
     costs = np.arange(1.0, 101.0)
-    compared = compare("cost", tally("cost", Outcomes(np.full(100, 50.0), costs, 0)))
+    compared = compare_moments("cost", sum_moments("cost", np.full(100, 50.0), costs))
     width = 1.959964 * costs.std(ddof=1) / 10
     assert compared.low == pytest.approx(50.5 - width)
     assert compared.high == pytest.approx(50.5 + width)
-    assert compare("time", {}).realised is None
-
-
-def test_the_margin_allows_for_the_items_that_an_accuracy_was_counted_on() -> None:
-    """The interval and a point; a point alone where their number is unknown; an estimate of 1 has an error too."""
-    assert margin(np.array([0.9]), 900)[0] == pytest.approx(SLACK + 0.9 - 0.8663, abs=1e-3)
-    assert margin(np.array([1.0]), 31)[0] == pytest.approx(SLACK + 1 - 0.00125 ** (1 / 31))
-    assert margin(np.array([0.9]), 0)[0] == SLACK
-    several = margin(np.array([0.9, 1.0, 0.9]), np.array([900.0, 31.0, 0.0]))
-    assert several.tolist() == [margin(np.array([a]), n)[0] for a, n in ((0.9, 900), (1.0, 31), (0.9, 0))]
-    assert margin_of_means(np.array([100.0, 0.0])) == pytest.approx([SLACK_SHARE + 0.3023, SLACK_SHARE], abs=1e-4)
-
-
-def test_every_test_has_its_share_of_the_rate() -> None:
-    """Exactly enough wealth in one test raises it, a little less does not."""
-    enough = np.log(len(TESTS) / (FALSE_ALARM / 2))
-    for wealth, raised in ((enough + 1e-9, ("cost",)), (enough - 1e-9, ())):
-        assert drifted({f"cost.above.{place}": wealth for place in range(len(STAKES))}) == raised
+    assert compare_moments("time", {}).realised is None

@@ -11,7 +11,7 @@ from models.feedback import Expectations
 from models.pipeline import Configuration
 from models.portfolio import AssignmentOptions, Budget
 from solvers import SOLVERS, Fitted
-from solvers.drift import counted_on
+from solvers.drift import count_answered
 from solvers.portfolio.plan import PortfolioPlan
 from tests.solvers.test_contract import fit
 from tests.support.subjects import SAMPLES
@@ -31,13 +31,13 @@ def test_the_summary_tells_how_many_rows_a_build_judged_by(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SOLVERS.keys() - {"index", "policy"}))
-def test_an_accuracy_is_a_whole_number_of_right_answers_among_the_rows_it_was_counted_on(name: str) -> None:
+def test_an_accuracy_is_a_whole_number_of_right_answers_among_the_rows_it_was_count_answered(name: str) -> None:
     """Of all rows that the build judged by, or, in a pipeline, of those that got an answer. Not where the
     best of many is expected to be less than it looks: an index's sets and a policy's points."""
     plan, summary = fitted(name).plan, fitted(name).summary
     for query in SAMPLES[name].feasible:
         estimates = SOLVERS[name].estimates(plan, summary, query, plan.decide(query))
-        right = (estimates.accuracy or 0) * counted_on(SAMPLES[name].judged_rows, estimates.coverage)
+        right = (estimates.accuracy or 0) * count_answered(SAMPLES[name].judged_rows, estimates.coverage)
         assert estimates.accuracy
         assert right == pytest.approx(round(right), abs=1e-9)
     assert (name == "pipeline") == (estimates.coverage is not None)

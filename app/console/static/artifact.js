@@ -130,27 +130,44 @@ function summaryOf(record) {
   );
 }
 
-/** Say after how many outcomes falls of accuracy are seen. */
+/** Show after how many outcomes falls of accuracy raise an alarm. */
 function seenAfter({ detects }) {
   if (!detects.length) return null;
   const words = detects.map(({ fall, outcomes }) => {
     const points = `a fall of ${number(100 * fall)} points`;
     return outcomes === null
-      ? `${points} cannot be told from what the build itself is unsure of`
-      : `${points} is seen after about ${number(outcomes)} outcomes`;
+      ? `${points} may stay undetected: the reference itself is uncertain by as much`
+      : `${points} raises an alarm after about ${number(outcomes)} outcomes`;
   });
   return h("p", { class: "hint" }, `Of accuracy, nine times in ten: ${words.join("; ")}.`);
 }
 
-/** Say what the interval and the verdict are, for the one may seem to say what the other does not. */
+/** List drift alarms, each with its estimated change point. */
+function alarmsOf({ alarms }) {
+  if (!alarms.length) return null;
+  return table(
+    "Drift alarms",
+    [
+      { title: "quantity", key: "quantity", show: (value, { classifier }) => classifier ?? value },
+      { title: "changed at", key: "changed_at" },
+      { title: "from outcome", key: "change_point", show: number },
+      { title: "detected at outcome", key: "detected", show: number },
+      { title: "before", key: "before", show: number },
+      { title: "after", key: "after", show: number },
+    ],
+    alarms,
+    { records: true },
+  );
+}
+
+/** Explain the interval and the alarm, which may seem to contradict each other. */
 const howJudged = ({ false_alarm_rate: rate }) =>
   h(
     "p",
     { class: "hint" },
-    "The interval is of what came true so far: it holds for one look. Drift is the verdict of a sequential test, which " +
-      "may be looked at any time, allows for what the build itself is unsure of, and therefore wants more: an estimate " +
-      "may lie outside the interval before it says drift. Where nothing has changed it is raised for at most one " +
-      `artifact in ${number(1 / rate)}, however long one looks.`,
+    "The interval is of all outcomes so far. The drift detector compares recent outcomes with the promise and with what " +
+      "came before, at every possible change point. Where nothing changes it raises at most one alarm in " +
+      `${number(1 / rate)} outcomes.`,
   );
 
 async function showFeedback({ solver, name }) {
@@ -167,10 +184,10 @@ async function showFeedback({ solver, name }) {
     );
     return;
   }
-  const rows = ["accuracy", "cost", "time"]
+  const rows = ["accuracy", "coverage", "cost", "time"]
     .map((quantity) => ({ quantity, ...report[quantity] }))
     .filter((one) => one.outcomes);
-  const share = (value, { quantity }) => (quantity === "accuracy" ? percent(value) : number(value));
+  const share = (value, { quantity }) => (["accuracy", "coverage"].includes(quantity) ? percent(value) : number(value));
   fill(
     "feedback",
     table(
@@ -187,6 +204,7 @@ async function showFeedback({ solver, name }) {
       rows,
       { records: true },
     ),
+    alarmsOf(report),
     seenAfter(report),
     howJudged(report),
   );

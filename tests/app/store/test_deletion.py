@@ -24,7 +24,7 @@ def tell(repos: Repositories, version: int, name: str = "plan") -> None:
     """Tell an outcome of a version, with a row."""
     ref, count = ArtifactRef(solver="cascade", name=name, version=version), Count(100)
     count.add(Outcome(artifact=ref, correct=True, row={"truth": "cat"}), Estimates(accuracy=0.9))
-    repos.feedback.add({ref: count})
+    repos.feedback.add({ref: count}, 0.0)
 
 
 def test_nothing_is_left_of_a_deleted_artifact_but_its_counter(repos: Repositories) -> None:

@@ -1,22 +1,21 @@
-"""Feedback in the store: added up all at once, bounded, gone with its version."""
+"""Feedback in the store: one transaction per request, bounded space, gone with its version."""
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
-import redis
 from pydantic import ValidationError
 
-from app.store.client import Store, key
-from app.store.feedback import DRIFTS, KEPT_BYTES, KEPT_ROWS, ROW_SIZES, Count, Feedback
+from app.store.client import key
+from app.store.feedback import DRIFTS, KEPT_BYTES, KEPT_ROWS, ROW_SIZES, Count
 from app.store.repositories import Repositories
 from models import ArtifactRecord, ArtifactRef
 from models.errors import InvalidRequest, UnknownVersion
 from models.feedback import Estimates, Outcome
-from solvers.drift import Outcomes, compare, tally
+from solvers.change_detection import MIN_BLOCK
+from solvers.drift import compare_moments, start_from_dataset, sum_moments
 from tests.support.stored import publish
 
 ID = "cascade/plan/1?accuracy=0.9&time=2.0"
@@ -48,7 +47,7 @@ def test_outcomes_are_added_up_and_reported(repos: Repositories, record: Artifac
         Outcome(decision=ID, correct=place % 10 > 0, time=1.0 + place % 3, classifier="fast") for place in range(300)
     ]
     for _ in range(2):
-        assert repos.feedback.add(counted(ref_of(record), *outcomes)) == {ref_of(record): ()}
+        assert repos.feedback.add(counted(ref_of(record), *outcomes), 0.0) == {ref_of(record): ()}
     report = repos.feedback.report(record)
     assert (report.outcomes, report.rows, report.drift) == (600, 0, ())
     assert report.accuracy.outcomes == 600
@@ -63,25 +62,23 @@ def test_outcomes_are_added_up_and_reported(repos: Repositories, record: Artifac
 
 
 def test_an_accuracy_is_judged_by_the_items_that_got_an_answer_and_a_cost_by_all() -> None:
-    """Of 100 rows that a build judged by, a tenth answered: ten tell the accuracy, a hundred the cost."""
+    """Of 100 rows that a build judged by, a tenth answered: ten rows are behind the accuracy, a hundred the cost."""
     count = Count(100)
-    count.add(Outcome(decision=ID, correct=True, cost=3.0), Estimates(accuracy=0.7, coverage=0.1, cost=2.0))
-    sums = count.sums()
-    expected = tally("accuracy", Outcomes(np.array([0.7]), np.ones(1), 10)) | tally(
-        "cost", Outcomes(np.array([2.0]), np.array([3.0]), 100)
-    )
-    assert {name: sums[name] for name in expected} == expected
-    assert (
-        expected["accuracy.above.0"]
-        != tally("accuracy", Outcomes(np.array([0.7]), np.ones(1), 100))["accuracy.above.0"]
-    )
+    estimates = Estimates(accuracy=0.7, coverage=0.1, cost=2.0)
+    count.add(Outcome(decision=ID, correct=True, answered=True, cost=3.0), estimates)
+    assert count.outcomes_of == {
+        "accuracy": [(0, 0.7, 1.0, 10)],
+        "coverage": [(0, 0.1, 1.0, 100)],
+        "cost": [(0, 2.0, 3.0, 100)],
+    }
+    assert count.sums().items() >= {"accuracy.estimated": 0.7, "accuracy.with.sum": 1.0, "cost.with.sum": 3.0}.items()
 
 
 def test_graded_answers_are_held_against_the_mean_quality() -> None:
     count = Count(100)
     for quality in (0.25, 1.0, 0.75):
         count.add(Outcome(decision=ID, quality=quality), Estimates(accuracy=0.7))
-    assert count.outcomes_of["accuracy"] == [(0.7, 0.25, 100), (0.7, 1.0, 100), (0.7, 0.75, 100)]
+    assert count.outcomes_of["accuracy"] == [(0, 0.7, 0.25, 100), (1, 0.7, 1.0, 100), (2, 0.7, 0.75, 100)]
     with pytest.raises(ValidationError, match="say correct or quality, not both"):
         Outcome(decision=ID, quality=0.5, correct=True)
 
@@ -94,7 +91,7 @@ def test_servers_count_side_by_side_and_lose_nothing(repos: Repositories, record
     def send(_: int) -> None:
         start.wait()
         for _ in range(50):
-            repos.feedback.add(more)
+            repos.feedback.add(more, 0.0)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(send, range(8)))
@@ -102,17 +99,72 @@ def test_servers_count_side_by_side_and_lose_nothing(repos: Repositories, record
     assert (report.outcomes, report.accuracy.outcomes, report.rows) == (400, 400, 400)
 
 
-def test_drift_is_raised_kept_and_forgotten(repos: Repositories, record: ArtifactRecord) -> None:
-    """A test that has won stays won, also if later outcomes are as estimated; records tell it."""
+def test_an_alarm_is_raised_kept_and_forgotten(repos: Repositories, record: ArtifactRecord) -> None:
+    """It carries the estimated change point and its time; the flag stays, also if later outcomes are as promised."""
+    right = counted(ref_of(record), *[Outcome(decision=ID, correct=place % 10 > 0) for place in range(10)] * 60)
     wrong = counted(ref_of(record), *[Outcome(decision=ID, correct=False)] * 100)
-    right = counted(ref_of(record), *[Outcome(decision=ID, correct=place % 10 > 0) for place in range(10)] * 500)
-    assert repos.feedback.add(wrong) == {ref_of(record): ("accuracy",)}
-    assert repos.feedback.add(right) == {ref_of(record): ("accuracy",)}
+    assert repos.feedback.add(right, 1000.0) == {ref_of(record): ()}
+    (alarm,) = repos.feedback.add(wrong, 2000.0)[ref_of(record)]
+    assert (alarm.quantity, alarm.direction, alarm.classifier) == ("accuracy", "below", None)
+    assert abs(alarm.change_point - 601) <= MIN_BLOCK
+    assert alarm.detected == 700
+    assert alarm.after == pytest.approx(0, abs=0.2)
+    assert alarm.before == pytest.approx(0.9, abs=0.02)
+    assert alarm.changed_at in ("1970-01-01T00:16:40.000Z", "1970-01-01T00:33:20.000Z")
+    repos.feedback.add(right, 3000.0)
     assert repos.feedback.with_drift([record])[0].drift == ("accuracy",)
-    assert repos.feedback.report(record).accuracy.drift
+    report = repos.feedback.report(record)
+    assert report.accuracy.drift
+    assert report.alarms[0] == alarm
     repos.feedback.delete(ref_of(record))
     assert repos.feedback.with_drift([record])[0].drift == ()
-    assert repos.feedback.report(record).outcomes == 0
+    report = repos.feedback.report(record)
+    assert (report.outcomes, report.alarms) == (0, ())
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "estimates", "quantity"),
+    [
+        ({"answered": True}, {"answered": False}, Estimates(coverage=0.9), "coverage"),
+        ({"cost": 2.0}, {"cost": 3.0}, Estimates(cost=2.0), "cost"),
+        ({"time": 2.0}, {"time": 3.0}, Estimates(time=2.0), "time"),
+    ],
+)
+def test_each_quantity_has_a_detector(
+    repos: Repositories,
+    record: ArtifactRecord,
+    good: dict[str, Any],
+    bad: dict[str, Any],
+    estimates: Estimates,
+    quantity: str,
+) -> None:
+    """Nine outcomes in ten as promised raise no alarm, then outcomes that are not do."""
+    for outcome, parts, alarms in ((good, 10, 0), (bad, 3, 1)):
+        for _ in range(parts):
+            count = Count(1000)
+            for place in range(100):
+                other = bad if place % 10 == 0 and quantity == "coverage" else outcome
+                count.add(Outcome(decision=ID, **other), estimates)
+            repos.feedback.add({ref_of(record): count}, 0.0)
+        assert [alarm.quantity for alarm in repos.feedback.alarms(ref_of(record))] == [quantity] * alarms
+
+
+def test_each_classifier_has_a_detector_that_begins_with_its_accuracy_in_the_dataset(
+    repos: Repositories, record: ArtifactRecord
+) -> None:
+    """Outcomes of the cascade stay as promised while one classifier's answers become wrong."""
+    seeds = {f"classifiers.{name}": start_from_dataset(0.9, 2000) for name in ("fast", "sure")}
+    for _ in range(3):
+        count = Count(1000, seeds)
+        for place in range(100):
+            count.add(Outcome(decision=ID, row={}), EXPECTED, {"fast": float(place % 2), "sure": float(place % 10 > 0)})
+        repos.feedback.add({ref_of(record): count}, 0.0)
+    alarms = repos.feedback.alarms(ref_of(record))
+    assert {(alarm.quantity, alarm.classifier, alarm.direction) for alarm in alarms} == {
+        ("classifiers", "fast", "below")
+    }
+    assert alarms[0].change_point <= MIN_BLOCK
+    assert repos.feedback.report(record).drift == ("classifiers",)
 
 
 @pytest.mark.parametrize("unit", [1e-90, 1e-30, 1e-10, 1.0, 1e90])
@@ -125,84 +177,26 @@ def test_means_and_bounds_are_those_of_any_unit(repos: Repositories, record: Art
         count = Count(1000)
         for cost in costs.tolist():
             count.add(Outcome(decision=ID, cost=cost * unit), Estimates(cost=unit))
-        repos.feedback.add({ref_of(record): count})
-        for name, more in tally("cost", Outcomes(np.ones(10), costs, 1000)).items():
+        repos.feedback.add({ref_of(record): count}, 0.0)
+        for name, more in sum_moments("cost", np.ones(10), costs).items():
             sums[name] = sums.get(name, 0.0) + more
-    reported, exact = repos.feedback.report(record).cost, compare("cost", sums)
+    reported, exact = repos.feedback.report(record).cost, compare_moments("cost", sums)
     assert exact.low is not None
     for name in ("estimated", "realised", "low", "high"):
         assert getattr(reported, name) == pytest.approx(getattr(exact, name) * unit, rel=1e-9, abs=0)
-
-
-def test_what_is_counted_is_no_failure_if_the_store_goes_right_after(
-    repos: Repositories, record: ArtifactRecord
-) -> None:
-    """Drift is then not told, and seen with the next outcome. A store that reads no sums stands for one that went."""
-    wrong = counted(ref_of(record), *[Outcome(decision=ID, correct=False)] * 100)
-    repos.store.client.acl_setuser("default", enabled=True, commands=["-hgetall"])
-    try:
-        assert repos.feedback.add(wrong) == {}
-    finally:
-        repos.store.client.acl_setuser("default", enabled=True, categories=["+@all"])
-    assert repos.feedback.report(record).outcomes == 100
-    more = counted(ref_of(record), Outcome(decision=ID, correct=True))
-    assert repos.feedback.add(more) == {ref_of(record): ("accuracy",)}
-    assert repos.feedback.with_drift([record])[0].drift == ("accuracy",)
-
-
-class Between(redis.Redis):
-    """A client during whose work another server does something, once: after the read of this number."""
-
-    after: int
-    act: Callable[[], object]
-
-    def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Read or write, and let the other server act."""
-        reply = super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
-        if args[0] in ("HGETALL", "SMISMEMBER"):
-            self.after -= 1
-            if self.after == 0:
-                self.act()
-        return reply
-
-
-def meanwhile(repos: Repositories, after: int, act: Callable[[], object]) -> Feedback:
-    """Give the feedback of another server, which is interrupted after so many reads."""
-    store = Store(repos.store.url)
-    store.close()
-    store.client = client = Between(connection_pool=repos.store.client.connection_pool)
-    client.after, client.act = after, act
-    return Feedback(store)
-
-
-@pytest.mark.parametrize("after", [1, 2])
-def test_servers_raise_flags_side_by_side_and_lose_none(
-    repos: Repositories, record: ArtifactRecord, after: int
-) -> None:
-    """One tells wrong answers, the other long times while the first looks whether its have drifted."""
-    wrong = counted(ref_of(record), *[Outcome(decision=ID, correct=False)] * 100)
-    slow = counted(ref_of(record), *[Outcome(decision=ID, time=40.0)] * 100)
-    meanwhile(repos, after, lambda: repos.feedback.add(slow)).add(wrong)
-    assert repos.feedback.report(record).drift == ("accuracy", "time")
-
-
-@pytest.mark.parametrize("after", [1, 2])
-def test_no_flag_outlives_the_outcomes_that_raised_it(repos: Repositories, record: ArtifactRecord, after: int) -> None:
-    """They are forgotten while the server that counted them looks whether they have drifted."""
-    wrong = counted(ref_of(record), *[Outcome(decision=ID, correct=False)] * 100)
-    meanwhile(repos, after, lambda: repos.feedback.delete(ref_of(record))).add(wrong)
-    report = repos.feedback.report(record)
-    assert (report.outcomes, report.drift) == (0, ())
 
 
 def test_the_newest_rows_are_kept(repos: Repositories, record: ArtifactRecord) -> None:
     """No more than the limit, in the order they came."""
     for start in (0, 6000):
         rows = [Outcome(decision=ID, row={"a": float(start + place)}, embedding=(1.0, 2.0)) for place in range(6000)]
-        repos.feedback.add(counted(ref_of(record), *rows))
+        repos.feedback.add(counted(ref_of(record), *rows), 0.0)
     kept = repos.feedback.rows(ref_of(record))
     assert len(kept) == KEPT_ROWS
-    assert (kept[0], kept[-1]) == (({"a": 2000.0}, [1.0, 2.0]), ({"a": 11999.0}, [1.0, 2.0]))
+    assert [(each.number, each.row, each.embedding) for each in (kept[0], kept[-1])] == [
+        (2001, {"a": 2000.0}, [1.0, 2.0]),
+        (12000, {"a": 11999.0}, [1.0, 2.0]),
+    ]
 
 
 def long_row(kilobytes: int, mark: float = 0.0) -> Outcome:
@@ -220,9 +214,9 @@ def bytes_of_rows(repos: Repositories) -> int:
 def test_rows_of_a_version_take_no_more_bytes_than_are_kept(repos: Repositories, record: ArtifactRecord) -> None:
     """However long ones and short ones follow each other, and the newest are there."""
     for place, kilobytes in enumerate((4000, 2000)):
-        repos.feedback.add(counted(ref_of(record), *[long_row(kilobytes, float(place))] * 9))
-        repos.feedback.add(counted(ref_of(record), *[long_row(1, 10.0 + place)] * 9))
-    kept = [row["a"] for row, _ in repos.feedback.rows(ref_of(record))]
+        repos.feedback.add(counted(ref_of(record), *[long_row(kilobytes, float(place))] * 9), 0.0)
+        repos.feedback.add(counted(ref_of(record), *[long_row(1, 10.0 + place)] * 9), 0.0)
+    kept = [each.row["a"] for each in repos.feedback.rows(ref_of(record))]
     assert KEPT_BYTES - 4_000_000 < bytes_of_rows(repos) <= KEPT_BYTES
     assert kept == [0.0] * 3 + [10.0] * 9 + [1.0] * 9 + [11.0] * 9
 
@@ -231,7 +225,7 @@ def test_a_row_that_is_too_long_is_refused_with_the_numbers(repos: Repositories,
     """And counts as nothing; the longest that is not is kept."""
     with pytest.raises(InvalidRequest, match=r"row: takes 4\d{6} bytes, .* at most 4194304"):
         counted(ref_of(record), long_row(4300))
-    repos.feedback.add(counted(ref_of(record), long_row(4100)))
+    repos.feedback.add(counted(ref_of(record), long_row(4100)), 0.0)
     assert repos.feedback.report(record).rows == 1
 
 
@@ -244,13 +238,13 @@ def test_rows_of_all_versions_together_take_no_more_bytes_than_are_kept(
     sizes = []
     for ref in versions:
         for mark in range(20):
-            repos.feedback.add(counted(ref, *[long_row(10, float(mark))] * 2))
+            repos.feedback.add(counted(ref, *[long_row(10, float(mark))] * 2), 0.0)
             assert bytes_of_rows(repos) <= 300_000
         sizes.append([len(repos.feedback.rows(each)) for each in versions])
     assert sizes == [[30, 0, 0], [15, 15, 0], [10, 10, 10]]
-    assert all(repos.feedback.rows(ref)[-1][0]["a"] == 19.0 for ref in versions)
+    assert all(repos.feedback.rows(ref)[-1].row["a"] == 19.0 for ref in versions)
     repos.feedback.delete(versions[0])
-    repos.feedback.add(counted(versions[1], *[long_row(10)] * 9))
+    repos.feedback.add(counted(versions[1], *[long_row(10)] * 9), 0.0)
     assert [len(repos.feedback.rows(each)) for each in versions] == [0, 19, 10]
 
 
@@ -259,13 +253,13 @@ def test_a_deleted_version_takes_its_feedback_along_and_gets_no_more(
 ) -> None:
     """Nothing of it stays in the store, nor comes back."""
     more = counted(ref_of(record), *[Outcome(decision=ID, correct=False, row={"a": 1.0})] * 100)
-    repos.feedback.add(more)
+    repos.feedback.add(more, 0.0)
     publish(repos, "plan", seed=1)
     repos.artifacts.delete(record.solver, record.name, record.version)
     assert not list(repos.store.client.scan_iter(key("feedback*")))
     assert not repos.store.client.exists(DRIFTS, ROW_SIZES)
     with pytest.raises(UnknownVersion, match="cascade/plan/1 was deleted"):
-        repos.feedback.add(more)
+        repos.feedback.add(more, 0.0)
     assert not list(repos.store.client.scan_iter(key("feedback*")))
 
 
@@ -274,5 +268,5 @@ def test_of_several_versions_all_are_counted_or_none(repos: Repositories, record
     there, gone = ref_of(record), ArtifactRef(solver="cascade", name="plan", version=9)
     more = counted(there, Outcome(decision=ID, correct=True))
     with pytest.raises(UnknownVersion):
-        repos.feedback.add({**more, **counted(gone, Outcome(decision=ID, correct=True))})
+        repos.feedback.add({**more, **counted(gone, Outcome(decision=ID, correct=True))}, 0.0)
     assert repos.feedback.report(record).outcomes == 0
