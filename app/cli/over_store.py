@@ -167,7 +167,8 @@ class StoreService:
         if isinstance(vectors, tuple):
             live.plan.refuse_infeasible(len(vectors), read, self._repos.settings.solve_timeout_s)
             vectors = self._embedded(live, vectors)
-        assigned = live.plan.assign(live.plan.estimate(vectors), read, self._repos.settings.solve_timeout_s)
+        estimates, costs = live.plan.estimate(vectors), live.plan.expected_costs(vectors)
+        assigned = live.plan.assign(estimates, read, self._repos.settings.solve_timeout_s, None, costs)
         answered: dict[str, Any] = orjson.loads(encode(assigned, live, **facts_of(live, read, assigned)))
         return answered
 

@@ -174,7 +174,9 @@ def _assign(
     with counted(live, context.metrics):
         estimates = live.plan.estimate(vectors)
         left = max(SHARE * context.settings.solve_timeout_s - read_s - (monotonic() - started), LEAST_S)
-        assignment = assign_among_others(live.plan, estimates, options, left, more["open_circuits"])
+        assignment = assign_among_others(
+            live.plan, estimates, live.plan.expected_costs(vectors), options, left, more["open_circuits"]
+        )
         context.metrics.gap.observe(assignment.gap)
         if assignment.budget is not None:
             context.metrics.spent.observe(assignment.cost / assignment.budget if assignment.budget else 0.0)

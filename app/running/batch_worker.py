@@ -175,8 +175,8 @@ class _Work:
         if not embeddings:
             return
         places = sorted(embeddings)
-        estimates = await estimated(self.live.plan, [embeddings[place][0] for place in places])
-        names, per_item, facts = await self._assignment(places, estimates)
+        estimates, costs = await estimated(self.live.plan, [embeddings[place][0] for place in places])
+        names, per_item, facts = await self._assignment(places, estimates, costs)
         rows = dict(zip(places, estimates, strict=True))
         whole = Assigned(tuple(names.values()), per_item, facts)
 
@@ -236,14 +236,16 @@ class _Work:
             outcomes |= await self._embedded(uncalled, until)
         return outcomes
 
-    async def _assignment(self, places: list[int], estimates: Any) -> tuple[dict[int, str], float, dict[str, Any]]:
+    async def _assignment(
+        self, places: list[int], estimates: Any, costs: Any
+    ) -> tuple[dict[int, str], float, dict[str, Any]]:
         """Give the classifier of each item, as an earlier attempt has assigned all of them, or assign them now."""
         batches = self.repos.batches
         (kept,) = await self._patiently(batches.works, self.batch.id, [ASSIGNMENT])
         if kept is not None:
             return _ASSIGNED.validate_json(kept)
         without = self.tools.caller.open_circuits()
-        made = await assign(self.live, estimates, self.batch.limits, self.tools, without)
+        made = await assign(self.live, estimates, costs, self.batch.limits, self.tools, without)
         whole = (dict(zip(places, made.names, strict=True)), made.per_item, made.facts)
         await self._patiently(batches.keep_work, self.batch.id, self.attempt, {ASSIGNMENT: _ASSIGNED.dump_json(whole)})
         return whole

@@ -156,8 +156,8 @@ async def _assigned(live: Live[PortfolioPlan], asked: Sequence[Asked], tools: To
     outcomes: dict[int, Done | Undone] = {place: one for place, one in enumerate(embeddings) if isinstance(one, Undone)}
     if there:
         vectors = [vector for vector, _ in there.values()]
-        estimates = await estimated(live.plan, vectors)
-        assigned = await assign(live, estimates, asked[0].limits, tools, asked[0].without)
+        estimates, costs = await estimated(live.plan, vectors)
+        assigned = await assign(live, estimates, costs, asked[0].limits, tools, asked[0].without)
         knowing = [asked[place].knowing(*one) for place, one in there.items()]
         each = zip(knowing, assigned.names, estimates, strict=True)
         runs = (run_assigned(live, one, assigned, name, row, tools) for one, name, row in each)
@@ -181,15 +181,22 @@ def refuse_sizes(items: Iterable[RunItem]) -> None:
         raise InvalidRequest.at(Fault(("items",), "have sizes: run them one by one, or leave the sizes out"))
 
 
-async def estimated(plan: PortfolioPlan, vectors: Sequence[Sequence[float]]) -> Floats:
-    """Give for each embedding how likely each classifier is right; raises InvalidRequest if their lengths differ."""
+async def estimated(plan: PortfolioPlan, vectors: Sequence[Sequence[float]]) -> tuple[Floats, Floats | None]:
+    """Return for each embedding how likely each classifier is right, (n, m), and its expected costs; raises
+    InvalidRequest if their lengths differ."""
     if len({len(vector) for vector in vectors}) > 1:
         raise InvalidRequest.at(Fault(("items",), "have embeddings of different lengths"))
-    return await asyncio.to_thread(plan.estimate, np.array(vectors))
+    queries = np.array(vectors)
+    return await asyncio.to_thread(plan.estimate, queries), plan.expected_costs(queries)
 
 
 async def assign(
-    live: Live[PortfolioPlan], estimates: Floats, limits: RunLimits, tools: Tools, without: frozenset[str]
+    live: Live[PortfolioPlan],
+    estimates: Floats,
+    costs: Floats | None,
+    limits: RunLimits,
+    tools: Tools,
+    without: frozenset[str],
 ) -> Assigned:
     """Assign items within the budget, by their estimates; what is ``without`` gets none while there is another.
 
@@ -197,25 +204,30 @@ async def assign(
     """
     plan, options = live.plan, batch_options(limits)
     assignment = await asyncio.to_thread(
-        assign_among_others, plan, estimates, options, tools.settings.solve_timeout_s, without
+        assign_among_others, plan, estimates, costs, options, tools.settings.solve_timeout_s, without
     )
     per_item = max((assignment.budget or 0.0) / len(estimates), plan.cheapest)
     return Assigned(assignment.assignments, per_item, facts_of(live, options, assignment))
 
 
 def assign_among_others(
-    plan: PortfolioPlan, estimates: Floats, options: AssignmentOptions, time_limit_s: float, without: Collection[str]
+    plan: PortfolioPlan,
+    estimates: Floats,
+    costs: Floats | None,
+    options: AssignmentOptions,
+    time_limit_s: float,
+    without: Collection[str],
 ) -> Assignment | ConstrainedAssignment:
     """Assign items to those that may be called; where these alone cannot keep the limits, to as few others as need be,
     as if these were always wrong. Raises what ``assign`` does."""
     down = np.array([name in without for name in plan.classifiers])
     if not down.any() or down.all():
-        return plan.assign(estimates, options, time_limit_s)
+        return plan.assign(estimates, options, time_limit_s, None, costs)
     ends_at = time.monotonic() + time_limit_s
     with suppress(Infeasible, InvalidRequest):  # what is wrong with the limits themselves is said of them alone
-        return plan.assign(estimates, options, time_limit_s, ~down)
+        return plan.assign(estimates, options, time_limit_s, ~down, costs)
     left = max(ends_at - time.monotonic(), LEAST_S)
-    return plan.assign(np.where(down, 0.0, estimates), options, left)
+    return plan.assign(np.where(down, 0.0, estimates), options, left, None, costs)
 
 
 async def run_assigned(

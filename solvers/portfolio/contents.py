@@ -26,6 +26,9 @@ _DIMENSIONS = {
     "curve_costs": 2,
     "curve_usage": 3,
     "curve_cost_errors": 2,
+    "curve_cost_offsets": 2,
+    "cost_weights": 2,
+    "cost_bounds": 2,
     "curve_estimate_errors": 2,
     "curve_too_high": 3,
     "cost_powers": 2,
@@ -89,6 +92,8 @@ class PortfolioContents(LearnedContents):
     """(q, p, m) how many of the held-out items each classifier answered."""
     independence: float = 1.0
     """Effective items per held-out row: below 1 where items repeat among them."""
+    curve_cost_offsets: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    """(q, p) what a query cost beyond what was planned, on average; (0, 0): built before this was kept."""
     curve_cost_errors: Amounts = field(default_factory=lambda: np.empty((0, 0)))
     """(q, p) the standard errors of what a query cost beyond what was planned; (0, 0): built before these were kept."""
     curve_estimate_errors: Probabilities = field(default_factory=lambda: np.empty((0, 0)))
@@ -99,6 +104,12 @@ class PortfolioContents(LearnedContents):
     """(t, k) powers of the k numbers of a query's size in each of t terms; (0, 0): no cost depends on it."""
     cost_coefficients: Amounts = field(default_factory=lambda: np.empty((0, 0)))
     """(m, t) what a query costs is the sum of these times the terms; ``costs`` are its means."""
+    cost_weights: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    """(d, m) of an embedding as it comes, by which a query's cost is expected; (0, 0): it costs the means."""
+    cost_intercepts: Floats = field(default_factory=lambda: np.empty(0))
+    """(m,) what is added."""
+    cost_bounds: Amounts = field(default_factory=lambda: np.empty((0, 0)))
+    """(2, m) the least and the largest cost observed, between which expectations stay."""
     price_shares: Probabilities = field(default_factory=lambda: np.empty(0))
     """(b,) of queries for which two classifiers are equal at the price, the share that gets the dearer; (0,): none."""
     resources: tuple[str, ...] = ()
@@ -149,6 +160,7 @@ def _numbers(plan: PortfolioContents) -> dict[str, bool]:
         and all(0 <= each <= LARGEST for each in (plan.embedding_cost, plan.dearest, plan.regularization)),
         "estimates from -1 to 1": not bool(np.any(np.abs(plan.curve_estimates) > 1)),
         "a feature classifier whose answers are free": free,
+        "a cost regression of each classifier or none": _is_cost_regression(plan),
         "costs that are functions of the size": _are_functions(
             plan.cost_powers, plan.cost_coefficients, len(plan.classifiers)
         ),
@@ -163,6 +175,19 @@ def _are_functions(powers: Int64s, each: Floats, costs: int) -> bool:
     within = bool(np.all((each >= 0) & (each <= LARGEST)))
     possible = bool(np.all((powers >= 0) & (powers <= MOST_POWER)))
     return dimensions > 0 and each.shape == (costs, terms) and within and possible
+
+
+def _is_cost_regression(plan: PortfolioContents) -> bool:
+    m, weights = len(plan.classifiers), plan.cost_weights
+    if not weights.size:
+        return plan.cost_intercepts.size == 0 and plan.cost_bounds.size == 0
+    return (
+        weights.shape == (len(plan.low), m)
+        and plan.cost_intercepts.shape == (m,)
+        and plan.cost_bounds.shape == (2, m)
+        and bool(np.all(np.abs(weights) <= LARGEST) and np.all(np.abs(plan.cost_intercepts) <= LARGEST))
+        and bool(np.all(plan.cost_bounds[0] <= plan.cost_bounds[1]))
+    )
 
 
 def _are_resources(plan: PortfolioContents) -> bool:
@@ -212,6 +237,8 @@ def _curve(plan: PortfolioContents) -> dict[str, bool]:
         "a curve for each method": all(table.shape == shape for table in curves)
         and plan.curve_usage.shape == (*shape, len(plan.classifiers)),
         "standard errors of all estimates or of none": plan.curve_estimate_errors.shape in ((0, 0), shape),
+        "offsets of all costs or of none": plan.curve_cost_offsets.shape in ((0, 0), shape)
+        and bool(np.all(np.abs(plan.curve_cost_offsets) <= LARGEST)),
         "standard errors of all costs or of none": plan.curve_cost_errors.shape in ((0, 0), shape)
         and bool(np.all((plan.curve_cost_errors >= 0) & (plan.curve_cost_errors <= LARGEST))),
         "estimates that are off by 2 at most": plan.curve_too_high.shape in ((0, 0, 0), plan.curve_usage.shape)

@@ -13,6 +13,7 @@ method          how it chooses
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from dataclasses import fields as dataclass_fields
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,8 @@ class Method:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
-    """The curve: methods, budgets (p,) of a query, and estimates, accuracies, costs and the standard
-    errors of what these are beyond those planned with (q, p), usage (q, p, m); too_high: (q, p, m) by how much the
+    """The curve: methods, budgets (p,) of a query, and estimates, accuracies, costs, what these are beyond those
+    planned with, and the standard errors of that, (q, p), usage (q, p, m); too_high: (q, p, m) by how much the
     estimates of classifiers are when these are chosen; estimate_errors: (q, p) the standard errors of that for all."""
 
     methods: tuple[str, ...]
@@ -47,6 +48,7 @@ class Drawn:
     estimates: Floats
     accuracies: Floats
     costs: Floats
+    cost_offsets: Floats
     cost_errors: Floats
     usage: Int64s
     too_high: Floats
@@ -55,8 +57,9 @@ class Drawn:
     @property
     def fields(self) -> dict[str, Any]:
         """Name them as a plan does."""
-        names = ("budgets", "estimates", "accuracies", "costs", "cost_errors", "usage", "too_high", "estimate_errors")
-        return {f"curve_{name}": getattr(self, name) for name in names}
+        return {
+            f"curve_{each.name}": getattr(self, each.name) for each in dataclass_fields(self) if each.name != "methods"
+        }
 
 
 def methods_of(
@@ -123,7 +126,7 @@ def draw_curve(
     n, m = known.right.shape
     shape = len(methods), len(budgets)
     estimates, accuracies = np.full(shape, np.nan), np.empty(shape)
-    costs, errors, estimate_errors = np.empty(shape), np.empty(shape), np.zeros(shape)
+    costs, offsets, errors, estimate_errors = np.empty(shape), np.empty(shape), np.empty(shape), np.zeros(shape)
     usage, off = np.empty((*shape, m), dtype=np.int64), np.zeros((*shape, m))
     for row, method in enumerate(methods):
         report(f"routing held-out items by {method.name}")
@@ -132,7 +135,7 @@ def draw_curve(
             choice = method.choose((budget - embedding) * n)
             outcome = Outcome.of(choice, truth, embeds=method.embeds)
             accuracies[row, at], usage[row, at] = outcome.accuracy, outcome.usage
-            costs[row, at], errors[row, at] = outcome.cost, outcome.cost_error
+            costs[row, at], offsets[row, at], errors[row, at] = outcome.cost, outcome.cost_offset, outcome.cost_error
             if method.values is not None:
                 estimated = method.values[np.arange(n), choice]
                 estimates[row, at] = estimated.mean()
@@ -142,4 +145,4 @@ def draw_curve(
                     standard_error_of_mean(above, truth.items),
                 )
     names = tuple(method.name for method in methods)
-    return Drawn(names, budgets, estimates, accuracies, costs, errors, usage, off, estimate_errors)
+    return Drawn(names, budgets, estimates, accuracies, costs, offsets, errors, usage, off, estimate_errors)

@@ -26,8 +26,8 @@ def estimates(
     sized = getattr(query, "sizes", None) is not None and len(plan.cost_powers) > 0
     if sized or getattr(query, "costs", None) is not None:
         return Expectations.of(accuracy=decision.estimated_accuracy, cost=decision.cost / queries, rows=rows)
-    beyond, error = plan.beyond_planned("occam", budget / queries)
-    cost = max(decision.cost / queries + beyond, 0.0)
+    error = plan.beyond_planned("occam", budget / queries)[1]
+    cost = decision.cost / queries
     return Expectations.of(accuracy=decision.estimated_accuracy, cost=cost, cost_error=error, rows=rows)
 
 

@@ -13,17 +13,18 @@ from functools import partial
 import numpy as np
 
 from models import DatasetFacts, Fault, InvalidRequest, Trace
-from models.arrays import Floats, Singles
+from models.arrays import Floats, Int64s, Singles
 from models.portfolio import PortfolioOptions, Samples
 from solvers.base import Fitted, Run, refuse_few_items
-from solvers.item_splits import effective_rows
+from solvers.item_splits import effective_rows, fold_rows
 from solvers.portfolio.baselines import forest_values
 from solvers.portfolio.contents import MOST_NUMBERS
+from solvers.portfolio.cost_regression import CostRegression, ExpectedCosts
 from solvers.portfolio.curve import Drawn, curve_budgets, draw_curve, methods_of
 from solvers.portfolio.learned.fit import fit_learned, whole
 from solvers.portfolio.neighbours.samples import refuse_impossible
 from solvers.portfolio.plan import PortfolioPlan
-from solvers.portfolio.query_costs import functions_of, resources_of
+from solvers.portfolio.query_costs import costs_of, functions_of, resources_of
 from solvers.portfolio.routing_outcome import Known
 from solvers.portfolio.shadow_prices import ShadowPrices
 from solvers.portfolio.success_estimator import Estimator, Scaling
@@ -35,6 +36,8 @@ from solvers.portfolio.worth import worth
 MIN_ROWS = 40
 """Rows that a trace needs: twenty to draw from, ten to validate on, ten to check on."""
 STEPS = 5
+FOLDS = 5
+"""By which it is found out whether costs can be told from embeddings."""
 
 
 def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run: Run) -> Fitted[PortfolioPlan]:
@@ -54,22 +57,30 @@ def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run
         return fit_learned(dataset, options, whole(table), rng, run)
     scaling = Scaling.of(table.vectors[table.build])
     items = scaling.apply(table.vectors[table.build])
-    validation = planned(dataset, table, table.validation, embeds=True)
+    known = table.known(table.build, embeds=True)
+    folds = fold_rows(known.items, FOLDS, rng)
+    regression = ExpectedCosts.cross_fit(known.vectors, known.costs, known.means, folds, known.items).regression
+
+    def expected(rows: Int64s) -> Floats | None:
+        return None if regression is None else regression.predict(table.vectors[rows])
+
+    validation = planned(dataset, table, table.validation, expected(table.validation), embeds=True)
     examples = Examples(items, table.success.astype(np.float32), scaling.apply(validation.vectors), validation)
     tuned = tune(examples, options, rng, lambda message: run.progress(1, STEPS, message))
     run.progress(2, STEPS, "pricing budgets")
     prices = ShadowPrices.of(tuned.estimates - tuned.penalties, validation.plan_costs)
     estimator = Estimator.of(scaling, items, examples.success, tuned.samples, options.metric)
     run.progress(3, STEPS, "comparing on held-out items")
-    held_out = planned(dataset, table, table.held_out, embeds=True)
-    plain = planned(dataset, table, table.held_out, embeds=False)
+    held_out, plain = (
+        planned(dataset, table, table.held_out, expected(table.held_out), embeds=embeds) for embeds in (True, False)
+    )
     estimates = estimator.estimate(held_out.vectors)
     report = partial(run.progress, 3, STEPS)
     drawn = _drawn(
         table, items, estimator, (held_out, plain), estimates, tuned, prices, rng, options.curve_points, report
     )
     run.progress(4, STEPS, "putting the plan together")
-    plan = _plan(dataset, options, table, estimator, items, tuned, prices, drawn)
+    plan = _plan(dataset, options, table, estimator, items, tuned, prices, drawn, regression)
     worth_here = worth(
         dataset,
         prices,
@@ -152,6 +163,7 @@ def _plan(
     tuned: Tuned,
     prices: ShadowPrices,
     drawn: Drawn,
+    regression: CostRegression | None,
 ) -> PortfolioPlan:
     powers, coefficients = functions_of(dataset, table.names, table.means)
     return PortfolioPlan(
@@ -177,5 +189,6 @@ def _plan(
         held_out=len(table.held_out),
         independence=effective_rows(table.items[table.held_out]) / len(table.held_out),
         **drawn.fields,
+        **costs_of(dataset, regression),
         **resources_of(dataset, table.names),
     )

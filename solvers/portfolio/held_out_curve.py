@@ -129,11 +129,10 @@ class HeldOutCurve(PortfolioContents):
         error of that; None for it if the artifact is older. A mean of two that are told by the same items is off by no
         more than the mean of their errors. Where sizes tell costs, held-out items were planned with their own: they
         tell nothing of queries that come without sizes."""
-        if method not in self.methods or not len(self.curve_cost_errors) or len(self.cost_powers):
+        if method not in self.methods or not len(self.curve_cost_offsets) or len(self.cost_powers):
             return 0.0, None
         row = self.methods.index(method)
-        planned = self.curve_usage[row] @ self.costs / self.held_out + self.embedding_cost
-        off, errors = self.curve_costs[row] - planned, self.curve_cost_errors[row]
+        off, errors = self.curve_cost_offsets[row], self.curve_cost_errors[row]
         return float(np.interp(budget, self.curve_budgets, off)), float(np.interp(budget, self.curve_budgets, errors))
 
     def shadow_prices(self) -> tuple[ShadowPrice, ...]:

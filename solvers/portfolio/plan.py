@@ -23,6 +23,7 @@ from models.portfolio_constraints import ConstrainedAssignment, LimitedOptions
 from solvers.base import complete, refuse_unknown
 from solvers.budget_mixture import lot_of
 from solvers.portfolio.baselines import Choose
+from solvers.portfolio.cost_regression import CostRegression
 from solvers.portfolio.held_out_curve import HeldOutCurve
 from solvers.portfolio.knapsack import assign, assign_min
 from solvers.portfolio.learned.contents import estimator_of
@@ -83,8 +84,9 @@ class PortfolioPlan(HeldOutCurve):
 
     def route_each(self, estimates: Floats, queries: ArrayLike) -> Choose:
         """Route each of n queries, (n, d), on its own, by its estimates, (n, m): call it with the budget of all."""
-        values, lots = self.values(estimates), lots_of(queries)
-        return lambda budget: self._prices.choose_each(values, self.costs, budget / len(values), lots)
+        values, lots, expected = self.values(estimates), lots_of(queries), self.expected_costs(queries)
+        costs = self.costs if expected is None else expected
+        return lambda budget: self._prices.choose_each(values, costs, budget / len(values), lots)
 
     def decide(self, query: RouteQuery) -> RouteDecision:
         """Route a single query: the classifier whose estimate, less the price of its cost, is the highest.
@@ -113,11 +115,22 @@ class PortfolioPlan(HeldOutCurve):
         return able
 
     def own_costs(self, query: RouteQuery) -> Floats | None:
-        """Say what a single query costs each classifier, beside its embedding: (m,), None: the means. Raises
-        InvalidRequest."""
+        """Return the cost of a single query with each classifier, without its embedding, (m,): as given, by its size,
+        or as expected of its embedding; None: the means. Raises InvalidRequest."""
         if query.costs is not None:
             return np.asarray(self._own_free(matrix_of([query.costs], self.classifiers, "costs"))[0])
-        return None if query.size is None else np.asarray(self.costs_of([query.size], "size")[0])
+        if query.size is not None:
+            return np.asarray(self.costs_of([query.size], "size")[0])
+        expected = self.expected_costs(np.array([query.query]))
+        return None if expected is None else np.asarray(expected[0])
+
+    def expected_costs(self, queries: ArrayLike) -> Floats | None:
+        """Return the expected cost of each of n queries, (n, d), with each classifier, without its embedding: (n, m);
+        None where embeddings do not predict costs better than the means."""
+        if not self.cost_weights.size:
+            return None
+        regression = CostRegression(self.cost_weights, self.cost_intercepts, *self.cost_bounds)
+        return self._own_free(regression.predict(np.asarray(queries, dtype=np.float64)))
 
     def own_uses(self, query: RouteQuery) -> dict[str, Floats]:
         """Say what a single query uses of each resource that the trace told of with each classifier, (m,)."""
@@ -207,9 +220,11 @@ class PortfolioPlan(HeldOutCurve):
         options: AssignmentOptions,
         time_limit_s: float | None = None,
         among: Bools | None = None,
+        expected_costs: Floats | None = None,
     ) -> Assignment | ConstrainedAssignment:
         """Assign a batch by its estimates, (n, m), so that these add up to the most within the budget, or as
-        ``limits`` does within several. What queries cost is as given, or what their sizes say, else the means.
+        ``limits`` does within several. What queries cost is as given, or what their sizes say, else as expected of
+        their embeddings, (n, m), else the means.
 
         Raises Infeasible, with the cost of the cheapest assignment, if the budget is below it. After time_limit_s, or
         the options' own limit, the best assignment so far is the answer, with what is proved of it. among: (m,) those
@@ -217,7 +232,8 @@ class PortfolioPlan(HeldOutCurve):
         """
         limits = [limit for limit in (options.time_limit_s, time_limit_s) if limit is not None]
         values, limit = self.values(estimates, options.regularization), min(limits, default=None)
-        costs = self._batch_costs(options)
+        given = self._batch_costs(options)
+        costs = expected_costs if given is None and expected_costs is not None else self._or_means(given)
         if isinstance(options, LimitedOptions):
             refuse_strangers(self.classifiers, options)
             if options.is_constrained:
@@ -227,19 +243,21 @@ class PortfolioPlan(HeldOutCurve):
         n, able = len(estimates), np.arange(len(self.classifiers)) if among is None else np.flatnonzero(among)
         least, total = self._least_and_most(n, costs[..., able], options)
         solve = assign if options.objective == "mean" else assign_min
-        room = max(total, least * (1 + ROUNDING)) - n * self.embedding_cost
+        is_expected = given is None and self.cost_weights.size > 0 and bool(np.isfinite(total))
+        beyond = n * self.beyond_planned("occam", total / n)[0] if is_expected else 0.0  # by selection: a percent
+        room = max(total - beyond, least * (1 + ROUNDING)) - n * self.embedding_cost
         gap = GAP if options.gap is None else options.gap
         solution = solve(values[:, able], costs[..., able], room, gap=gap, time_limit_s=limit)
         choice = able[solution.choice]
-        budget = total / n if costs is self.costs else self._budget_of_choice(choice)
-        figures = self._figures(choice, estimates, solution.cost, budget, solution.gap)
+        budget = total / n if given is None else self._budget_of_choice(choice)
+        figures = self._figures(choice, estimates, solution.cost + beyond, budget, solution.gap)
         price = LimitPrice(limit="budget", at_least=None, at_most=total, used=figures["cost"], price=solution.price)
         return Assignment(**figures, budget=total, prices=(price,) if options.objective == "mean" else ())
 
     def refuse_infeasible(self, n: int, options: AssignmentOptions, time_limit_s: float | None = None) -> None:
         """Raise what ``assign`` would of n queries, whatever their estimates: before anything is paid for these. Floors
         of accuracy within several limits are left out, and what is not found out in time."""
-        costs = self._batch_costs(options)
+        costs = self._or_means(self._batch_costs(options))
         if not isinstance(options, LimitedOptions) or not options.is_constrained:
             self._least_and_most(n, costs, options)
             return
@@ -272,13 +290,16 @@ class PortfolioPlan(HeldOutCurve):
             likely=self._likely,
         )
 
-    def _batch_costs(self, options: AssignmentOptions) -> Floats:
-        """Say what queries cost, beside their embeddings: (n, m), or (m,) where all cost the means."""
+    def _or_means(self, costs: Floats | None) -> Floats:
+        return self.costs if costs is None else costs
+
+    def _batch_costs(self, options: AssignmentOptions) -> Floats | None:
+        """Return the costs of queries, without their embeddings, as given or by their sizes: (n, m); None: neither."""
         if isinstance(options, LimitedOptions) and options.costs is not None:
             return self._own_free(matrix_of(options.costs, self.classifiers, "costs"))
         sizes = options.sizes if isinstance(options, AssignmentRequest | LimitedOptions) else None
         if sizes is None or (len(self.resource_powers) and not len(self.cost_powers)):
-            return self.costs
+            return None
         return self.costs_of(sizes)
 
     def _batch_uses(self, sizes: Sequence[Size] | None) -> dict[str, Floats]:

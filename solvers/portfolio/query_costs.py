@@ -8,6 +8,7 @@ import numpy as np
 from models import Fault, InvalidRequest, Trace
 from models.arrays import Floats, Int64s
 from models.trace import CostColumn, TraceCost, function_of
+from solvers.portfolio.cost_regression import CostRegression
 
 Size = float | Sequence[float]
 
@@ -17,6 +18,15 @@ def functions_of(dataset: Trace, names: tuple[str, ...], means: Floats) -> tuple
     (m,). Nothing, (0, 0) both, where no cost depends on the size."""
     by_name = {classifier.name: classifier for classifier in dataset.spec.classifiers}
     return _terms([by_name[name].cost for name in names], means, len(dataset.spec.size_columns))
+
+
+def costs_of(dataset: Trace, regression: CostRegression | None) -> dict[str, Any]:
+    """Give what a plan keeps of expected costs, as fields of ``PortfolioContents``; nothing where sizes say them."""
+    sized = any(function_of(each.cost).dimensions for each in dataset.spec.classifiers)
+    if regression is None or sized:
+        return {}
+    bounds = np.stack((regression.low, regression.high))
+    return {"cost_weights": regression.weights, "cost_intercepts": regression.intercepts, "cost_bounds": bounds}
 
 
 def resources_of(dataset: Trace, names: tuple[str, ...]) -> dict[str, Any]:

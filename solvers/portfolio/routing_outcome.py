@@ -13,7 +13,7 @@ class Known:
     """Items and the truth about them. vectors: (n, d) float32 embeddings as they came; right: (n, m) 1 where a
     classifier is right, else 0; costs: (n, m), measured; embedding_costs: (n,) of the embeddings; means: (m,) the costs
     to plan with; embedding_mean: the same of the embeddings; planned: (n, m) to plan with, where each item has its own:
-    what its size says; items: (n,) equal for rows of one item."""
+    what its size or its embedding says; items: (n,) equal for rows of one item."""
 
     vectors: Singles
     right: Floats
@@ -35,11 +35,13 @@ class Known:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """accuracy: the share of items, from 0 to 1, that are answered rightly; cost: of an item on average; cost_error:
-    the standard error of what that is beyond the costs planned with; usage: (m,) items that each classifier got."""
+    """accuracy: the share of items, from 0 to 1, that are answered rightly; cost: of an item on average; cost_offset,
+    cost_error: what that is beyond the costs planned with, and its standard error; usage: (m,) items that each
+    classifier got."""
 
     accuracy: float
     cost: float
+    cost_offset: float
     cost_error: float
     usage: Int64s
 
@@ -53,6 +55,7 @@ class Outcome:
         return cls(
             float(known.right[rows, choice].mean()),
             float(costs.mean()),
+            float((costs - planned).mean()),
             float(standard_error_of_mean(costs - planned, known.items)),
             np.bincount(choice, minlength=known.right.shape[1]),
         )

@@ -51,15 +51,15 @@ class Table:
         return Known(self.vectors[rows], self.right[rows], costs, embedding, means, mean, self.items[rows])
 
 
-def planned(dataset: Trace, table: Table, rows: Int64s, *, embeds: bool) -> Known:
-    """Take some rows, as ``Table.known``; where costs are functions of the size, each is planned with its own."""
+def planned(dataset: Trace, table: Table, rows: Int64s, expected: Floats | None, *, embeds: bool) -> Known:
+    """Take some rows, as ``Table.known``, each planned with its own costs: those that its size says or, where they do
+    not depend on it, those expected of its embedding, (n, m); None: the means."""
     known = table.known(rows, embeds=embeds)
     powers, coefficients = functions_of(dataset, table.names, table.means)
-    if not len(powers):
+    own = costs_at(powers, coefficients, dataset.sizes[rows].tolist(), "size") if len(powers) else expected
+    if own is None:
         return known
-    own = costs_at(powers, coefficients, dataset.sizes[rows].tolist(), "size")
-    own[:, known.means == 0] = 0.0
-    return replace(known, planned=own)
+    return replace(known, planned=np.where(known.means == 0, 0.0, own))
 
 
 def cut(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator) -> Table:

@@ -226,7 +226,7 @@ def test_a_batch_is_assigned_as_well_as_the_others_can(asked: dict[str, Any]) ->
     """Held against a portfolio that never had the one which is left out."""
     plan, options = build("portfolio").plan, LimitedOptions.model_validate(asked)
     estimates = plan.estimate(np.random.default_rng(0).random((60, plan.dimensions)))
-    given = assign_among_others(plan, estimates, options, 5.0, {"fast"})
+    given = assign_among_others(plan, estimates, None, options, 5.0, {"fast"})
     assert given.budget is not None
     solve = assign if options.objective == "mean" else assign_min
     alone = solve(plan.values(estimates)[:, 1:], plan.costs[1:], given.budget)
@@ -239,15 +239,15 @@ def test_a_batch_within_several_limits_leaves_out_what_fails(asked: dict[str, An
     plan, options = build("portfolio").plan, LimitedOptions.model_validate(asked)
     estimates = plan.estimate(np.random.default_rng(0).random((60, plan.dimensions)))
     assert plan.assign(estimates, options, 5.0).usage["fast"] > 0
-    assert assign_among_others(plan, estimates, options, 5.0, {"fast"}).usage["fast"] == 0
+    assert assign_among_others(plan, estimates, None, options, 5.0, {"fast"}).usage["fast"] == 0
 
 
 def test_as_few_as_need_be_go_to_what_fails_where_the_others_cannot_keep_the_limits() -> None:
     plan, options = build("portfolio").plan, AssignmentOptions(budget=Budget(total=120.0))
     estimates = plan.estimate(np.random.default_rng(0).random((60, plan.dimensions)))
-    given = assign_among_others(plan, estimates, options, 5.0, {"fast"})
+    given = assign_among_others(plan, estimates, None, options, 5.0, {"fast"})
     assert given.usage == {"fast": 30, "middle": 30, "strong": 0}
-    every = assign_among_others(plan, estimates, options, 5.0, set(plan.classifiers))
+    every = assign_among_others(plan, estimates, None, options, 5.0, set(plan.classifiers))
     assert every.assignments == plan.assign(estimates, options, 5.0).assignments
     with pytest.raises(Infeasible, match=r"the cheapest assignment of 60 queries costs 60 ms"):
-        assign_among_others(plan, estimates, AssignmentOptions(budget=Budget(total=59.0)), 5.0, {"fast"})
+        assign_among_others(plan, estimates, None, AssignmentOptions(budget=Budget(total=59.0)), 5.0, {"fast"})

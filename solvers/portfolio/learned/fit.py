@@ -14,12 +14,13 @@ from solvers.alternatives import Alternatives, Replay, each_alone, halves, worth
 from solvers.base import Fitted, Run, part_of
 from solvers.item_splits import effective_rows
 from solvers.portfolio.baselines import Choose, by_values, single_best, uniform_values
+from solvers.portfolio.cost_regression import ExpectedCosts
 from solvers.portfolio.curve import Drawn, Method, curve_budgets, draw_curve
 from solvers.portfolio.learned.contents import fields_of
 from solvers.portfolio.learned.cross_fit import BASELINE, FOLDS, CrossFitted, cross_fit
 from solvers.portfolio.learned.estimator import LearnedEstimator
 from solvers.portfolio.plan import PortfolioPlan
-from solvers.portfolio.query_costs import functions_of, resources_of
+from solvers.portfolio.query_costs import costs_of, functions_of, resources_of
 from solvers.portfolio.routing_outcome import Known
 from solvers.portfolio.shadow_prices import ShadowPrices, lots_of
 from solvers.portfolio.summary import summarize_learned
@@ -38,12 +39,14 @@ def fit_learned(
     anything by; what is kept has learned from all of them. The summary: as of ``fit``, with what was compared instead
     of samples.
     """
-    known, plain = (planned(dataset, table, table.build, embeds=embeds) for embeds in (True, False))
+    known = table.known(table.build, embeds=True)
 
     def report(done: int, message: str) -> None:
         run.progress(done, STEPS, message)
 
     crossed = cross_fit(known, options.estimator, rng, report)
+    costs = ExpectedCosts.cross_fit(known.vectors, known.costs, known.means, crossed.fold, known.items)
+    known, plain = (planned(dataset, table, table.build, costs.of_rows, embeds=embeds) for embeds in (True, False))
     report(FOLDS + 1, "pricing budgets")
     lam = 0.0 if options.regularization == "auto" else options.regularization
     sigmas = sigmas_of(crossed.values, known.right)
@@ -55,7 +58,17 @@ def fit_learned(
     drawn = _drawn(table, crossed, by_fold, (known, plain), rng, options.curve_points, part)
     report(FOLDS + 3, "learning from all rows")
     learned = LearnedEstimator.fit(known.vectors, known.right, crossed.mixture, rng)
-    plan = _plan(dataset, options, table, known, drawn, prices, lam, sigmas, fields_of(learned, crossed.chosen))
+    plan = _plan(
+        dataset,
+        options,
+        table,
+        known,
+        drawn,
+        prices,
+        lam,
+        sigmas,
+        {**fields_of(learned, crossed.chosen), **costs_of(dataset, costs.regression)},
+    )
     worth = _worth(dataset, by_fold, known, drawn.budgets, rng)
     report(STEPS, "done")
     return Fitted(plan, summarize_learned(plan, crossed, table.losers, (table.accuracies, table.means)), worth)

@@ -1,0 +1,138 @@
+"""Batches and single routes cost what their budget says where long prompts go to the expensive model."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models import Trace, TraceSpec, dataset_from_columns
+from models.arrays import Floats
+from models.portfolio import AssignmentOptions, Budget, PortfolioOptions, RouteBudget, RouteQuery
+from solvers import Run
+from solvers.portfolio import fit
+from solvers.portfolio.cost_regression import CostRegression, ExpectedCosts
+from solvers.portfolio.plan import PortfolioPlan
+
+FRACTIONS = (0.3, 0.5, 0.8)
+SEEDS = range(6)
+
+
+def world(rows: int, seed: int) -> Trace:
+    """Draw prompts whose length makes them hard for the cheap model, and expensive for both."""
+    rng = np.random.default_rng(seed)
+    length, topic = rng.exponential(1.0, rows), rng.normal(size=(rows, 6))
+    chances = 1 / (1 + np.exp(np.column_stack((1.5 * length - 1.5 + topic[:, 0], 0.3 * length - 2.5))))
+    columns: dict[str, Any] = {}
+    for j, (name, price) in enumerate((("cheap", 1.0), ("strong", 20.0))):
+        columns[f"{name}_correct"] = (rng.random(rows) < chances[:, j]).astype(float)
+        columns[f"{name}_usd"] = price * (0.3 + length) * rng.gamma(8.0, 1 / 8.0, rows)
+    spec = {
+        "kind": "trace",
+        "unit": "USD",
+        "classifiers": [
+            {"name": name, "correct": f"{name}_correct", "cost": {"column": f"{name}_usd"}}
+            for name in ("cheap", "strong")
+        ],
+    }
+    embeddings = np.column_stack((length, topic)) @ np.random.default_rng(9).normal(size=(7, 7))
+    made = dataset_from_columns(TraceSpec.model_validate(spec), columns, embeddings.astype(np.float32))
+    assert isinstance(made, Trace)
+    return made
+
+
+def built(seed: int, estimator: str = "logistic") -> PortfolioPlan:
+    """Build a portfolio."""
+    options = PortfolioOptions.model_validate({"estimator": estimator, "curve_points": 5})
+    return fit(world(1500, seed), options, np.random.default_rng(seed), Run()).plan
+
+
+def realized(plan: PortfolioPlan, fresh: Trace, choice: Any) -> Floats:
+    """Return what each fresh prompt cost with its classifier, by name."""
+    places = np.array([[c.name for c in fresh.spec.classifiers].index(name) for name in choice])
+    return np.asarray(fresh.costs[np.arange(fresh.rows), places])
+
+
+def test_batches_cost_what_they_report_and_their_budget_holds() -> None:
+    over, reported, without = [], [], []
+    for seed in SEEDS:
+        plan, fresh = built(seed), world(2000, 1000 + seed)
+        estimates, costs = plan.estimate(fresh.embeddings), plan.expected_costs(fresh.embeddings)
+        for fraction in FRACTIONS:
+            options = AssignmentOptions(budget=Budget(fraction=fraction))
+            made = plan.assign(estimates, options, None, None, costs)
+            spent, total = realized(plan, fresh, made.assignments), made.budget
+            assert total is not None
+            error = 2 * float(spent.std()) * len(spent) ** 0.5
+            assert made.cost <= total * (1 + 1e-9)
+            assert abs(spent.sum() - total) < max(0.03 * total, 1.5 * error), (seed, fraction)
+            over.append(spent.sum() / total - 1)
+            reported.append(made.cost / total)
+            plain = realized(plan, fresh, plan.assign(estimates, options).assignments)
+            without.append(plain.sum() / total - 1)
+    assert abs(np.mean(over)) < 0.015
+    assert np.min(reported) > 0.99
+    assert np.mean(without) > 0.05  # planned with mean costs, as long as nothing better is known
+
+
+def test_single_routes_spend_no_more_than_their_budget_on_average() -> None:
+    """By default with a confidence of .9: a standard error and a quarter less than the budget."""
+    over = []
+    for seed in SEEDS:
+        plan, fresh = built(seed), world(2000, 2000 + seed)
+        route = plan.route_each(plan.estimate(fresh.embeddings), fresh.embeddings)
+        for fraction in FRACTIONS[:2]:  # at the largest each prompt gets its best for less
+            budget = RouteBudget(per_query=fraction * plan.dearest)
+            choice = [plan.classifiers[k] for k in route(fraction * plan.dearest * fresh.rows)]
+            queries = [RouteQuery(query=tuple(row), budget=budget) for row in fresh.embeddings[:100].tolist()]
+            assert [plan.decide(query).classifier for query in queries] == choice[:100]
+            over.append(realized(plan, fresh, choice).mean() / (fraction * plan.dearest) - 1)
+    assert -0.07 < np.mean(over) < 0.01
+
+
+def test_a_single_decision_tells_its_own_expected_cost() -> None:
+    plan, fresh = built(0), world(300, 5)
+    costs = plan.expected_costs(fresh.embeddings)
+    assert costs is not None
+    for row in range(20):
+        query = RouteQuery(query=tuple(fresh.embeddings[row].tolist()), budget=RouteBudget(fraction=0.5))
+        decision = plan.decide(query)
+        assert decision.cost == pytest.approx(costs[row, plan.classifiers.index(decision.classifier)])
+    assert np.corrcoef(costs[:, 1], fresh.costs[:, 1])[0, 1] > 0.8
+
+
+def test_the_papers_estimator_plans_with_expected_costs_too() -> None:
+    plan, fresh = built(3, "occam"), world(2000, 77)
+    made = plan.assign(
+        plan.estimate(fresh.embeddings), AssignmentOptions(budget=Budget(fraction=0.5)), None, None,
+        plan.expected_costs(fresh.embeddings),
+    )  # fmt: skip
+    spent = realized(plan, fresh, made.assignments)
+    assert made.budget is not None
+    assert abs(spent.sum() / made.budget - 1) < 0.06
+
+
+def test_costs_that_no_embedding_tells_stay_the_means() -> None:
+    rng = np.random.default_rng(0)
+    vectors, costs = rng.normal(size=(400, 5)).astype(np.float32), rng.gamma(3.0, 1.0, (400, 2))
+    costs[:, 1] = 7.0
+    expected = ExpectedCosts.cross_fit(vectors, costs, costs.mean(axis=0), np.arange(400) % 5, np.arange(400))
+    assert expected.regression is None
+    assert np.array_equal(expected.of_rows, np.tile(costs.mean(axis=0), (400, 1)))
+
+
+@given(st.integers(0, 1000), st.integers(2, 40), st.integers(1, 6))
+def test_expectations_stay_within_what_was_observed(seed: int, rows: int, dimensions: int) -> None:
+    rng = np.random.default_rng(seed)
+    vectors, costs = rng.normal(size=(rows, dimensions)).astype(np.float32), rng.gamma(1.0, 1.0, (rows, 3))
+    predicted = CostRegression.fit(vectors, costs).predict(100 * rng.normal(size=(50, dimensions)))
+    assert np.all(predicted >= costs.min(axis=0))
+    assert np.all(predicted <= costs.max(axis=0))
+
+
+def test_a_linear_cost_is_found() -> None:
+    rng = np.random.default_rng(1)
+    vectors = rng.normal(size=(500, 4)).astype(np.float32)
+    costs = 10 + vectors @ np.array([[1.0, 0.0], [0.0, 2.0], [0.5, 0.0], [0.0, 0.0]])
+    assert np.allclose(CostRegression.fit(vectors, costs).predict(vectors), costs, atol=1e-3)
