@@ -4,9 +4,17 @@ A query is the embedding of an item: d numbers, as the dataset's embeddings. Cos
 unit. *OCCAM* in docstrings is the paper of Ding, Xu and Lakshmanan.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    ConfigDict,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    model_serializer,
+    model_validator,
+)
 
 from models.artifact import DecisionFacts
 from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Vector, Without
@@ -29,6 +37,10 @@ QuerySizes = Annotated[
 Regularization = Annotated[float, Field(ge=0, le=1e6)]
 
 
+OF_SAMPLES = ("samples", "max_items", "sampling", "metric", "temperature")
+"""Options on samples of labelled items."""
+
+
 class Samples(Value):
     """How many samples of labelled items are drawn, and how many items each has."""
 
@@ -42,9 +54,10 @@ class PortfolioOptions(Value):
     estimator: Literal["auto"] | EstimatorName = Field(
         default="auto",
         description="what says how likely each classifier is right: occam, the mean over samples of labelled items; "
-        "neighbours, forest, boosting, logistic or kernel, a regression on the embedding; stacked, these five weighed "
-        "by least squares; auto: stacked, or one of the five that routes better than it beyond chance, by rows that it "
-        "had not seen; occam where samples are given. The options on samples, metric and temperature are for occam",
+        "neighbours, forest, boosting, logistic or kernel, a regression on the embedding; stacked, all six weighed by "
+        "least squares (occam with 40 samples of 500 items); auto: stacked, or one of the six that routes better than "
+        "it beyond chance, by rows that it had not seen; occam where samples are given. The options on samples, metric "
+        "and temperature are for occam, and only its artifacts report them",
     )
     confidence: float = Field(
         default=0.9,
@@ -89,6 +102,12 @@ class PortfolioOptions(Value):
         default=False, description="whether to leave out classifiers that another one beats in cost and accuracy"
     )
     curve_points: int = Field(default=21, ge=2, le=201, description="budgets at which the curve is drawn")
+
+    @model_serializer(mode="wrap")
+    def _leave_out_unused(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the options on samples where these are not used."""
+        options: dict[str, Any] = serialize(self)
+        return options if self.takes_samples else {k: v for k, v in options.items() if k not in OF_SAMPLES}
 
     @property
     def takes_samples(self) -> bool:
@@ -172,13 +191,14 @@ class AssignmentOptions(Value):
     min_accuracy: MinAccuracy = None
     objective: Objective = Field(
         default="mean",
-        description="mean: the highest mean of the estimates; min: the highest least estimate, then the highest mean; "
-        "both of estimates less what the regularization takes off",
+        description="mean: the highest mean of the estimates, less what the regularization takes off; min: the highest "
+        "least estimate, then the highest mean, of estimates as they are",
         examples=["mean"],
     )
     regularization: Regularization | None = Field(
         default=None,
-        description="how many standard deviations of its error are taken off an estimate; null: as built",
+        description="how many standard deviations of its error are taken off an estimate, for the objective mean; "
+        "null: as built",
         examples=[1.0],
     )
     gap: Annotated[float, Field(ge=0, le=1)] | None = Field(
@@ -196,6 +216,8 @@ class AssignmentOptions(Value):
     @model_validator(mode="after")
     def _has_a_limit(self) -> "AssignmentOptions":
         _refuse_neither(self.budget, self.min_accuracy)
+        if self.objective == "min" and self.regularization:
+            raise ValueError("regularization is not supported for the objective min, which takes estimates as they are")
         return self
 
 

@@ -4,6 +4,7 @@ from pydantic import Field
 
 from models.artifact import ArtifactRef
 from models.base import Items, Value
+from models.portfolio import EstimatorName
 
 
 class CurvePoint(Value):
@@ -25,7 +26,7 @@ class Curve(Value):
     """What a method reaches over budgets."""
 
     method: str = Field(
-        description="occam: whole batches; route: single queries by shadow price; single_best, random, frugal_mct, "
+        description="batch: whole batches; route: single queries by shadow price; single_best, random, frugal_mct, "
         "oracle: baselines"
     )
     points: Items[CurvePoint] = Field(description="by rising budget")
@@ -43,6 +44,7 @@ class CurveReply(Value):
 
     curves: Items[Curve] = Field(description="each method, on the items that the build has not seen")
     prices: Items[ShadowPrice] = Field(description="the shadow prices that single queries are routed by")
+    estimator: EstimatorName = Field(description="what estimates how likely each classifier is right")
     items: int = Field(description="the number of held-out items")
     unit: str = Field(description="the unit of costs and budgets")
     artifact: ArtifactRef = Field(description="the artifact that answered")

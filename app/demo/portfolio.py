@@ -51,7 +51,7 @@ class MethodRow:
     """One budget: the accuracy of each method on the images of the comparison."""
 
     budget_ms: float
-    occam: float
+    batch: float
     route: float
     single_best: float
     random: float
@@ -92,7 +92,7 @@ class PortfolioOutcome:
         terminal.print_table(f"accuracy on {self.images} images, by budget (ms an image)", names, cells)
         count = len(self.rows)
         better = [
-            f"{name} at {sum(row.occam >= getattr(row, name) for row in self.rows)} ({self._lead(name):+.1f} points)"
+            f"{name} at {sum(row.batch >= getattr(row, name) for row in self.rows)} ({self._lead(name):+.1f} points)"
             for name in ("single_best", "random", "frugal_mct")
         ]
         terminal.console().print(
@@ -103,7 +103,7 @@ class PortfolioOutcome:
 
     def _lead(self, name: str) -> float:
         """Average by how many points the portfolio is ahead of a method."""
-        return 100 * float(np.mean([row.occam - getattr(row, name) for row in self.rows]))
+        return 100 * float(np.mean([row.batch - getattr(row, name) for row in self.rows]))
 
 
 def store(repos: Repositories, stage: Stage, progress: Progress) -> None:

@@ -9,11 +9,11 @@ from app.serving.catalog import Live
 from models.portfolio_curves import Curve
 from solvers.portfolio import PortfolioPlan
 
-OURS = ("occam", "route")
+OURS = ("batch", "route")
 """The others are baselines, and dashed."""
 NAMES = {
-    "occam": "OCCAM, whole batches",
-    "route": "OCCAM, single queries",
+    "batch": "whole batches",
+    "route": "single queries",
     "single_best": "single best classifier",
     "random": "random",
     "frugal_mct": "FrugalMCT",
@@ -28,13 +28,19 @@ def draw(live: Live[PortfolioPlan]) -> Figure:
     picture, (above, below) = panels(live.record, 3.3, 2.3)
     above.sharex(below)
     above.tick_params(labelbottom=False)
-    _accuracies(above, curves)
-    batches = next((curve for curve in curves if curve.method == "occam"), curves[0])
+    _accuracies(above, curves, live.plan.estimator)
+    batches = next((curve for curve in curves if curve.method == "batch"), curves[0])
     _usage(below, batches, f"budget of a query on average, {live.record.unit}")
     return picture
 
 
-def _accuracies(axes: Axes, curves: tuple[Curve, ...]) -> None:
+def _label(method: str, estimator: str) -> str:
+    """Name a method; ours by the estimator that it uses."""
+    name = NAMES.get(method, shown(method))
+    return f"{name}, by {'OCCAM' if estimator == 'occam' else estimator}" if method in OURS else name
+
+
+def _accuracies(axes: Axes, curves: tuple[Curve, ...], estimator: str) -> None:
     for place, curve in enumerate(curves):
         ours = curve.method in OURS
         axes.plot(
@@ -45,7 +51,7 @@ def _accuracies(axes: Axes, curves: tuple[Curve, ...]) -> None:
             linewidth=2 if ours else 1,
             marker=MARKERS[place % len(MARKERS)],
             markersize=4,
-            label=NAMES.get(curve.method, shown(curve.method)),
+            label=_label(curve.method, estimator),
         )
     percents(axes)
     axes.set(title="Accuracy on held-out items over the budget", ylabel="accuracy")

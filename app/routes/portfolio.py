@@ -286,6 +286,7 @@ def _curve(live: Live[PortfolioPlan]) -> bytes:
     reply = CurveReply(
         curves=plan.curves(),
         prices=plan.shadow_prices(),
+        estimator=plan.estimator,
         items=plan.held_out,
         unit=plan.unit,
         artifact=live.ref,

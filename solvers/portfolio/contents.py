@@ -145,8 +145,8 @@ def _dimensions(plan: PortfolioContents) -> dict[str, bool]:
         "arrays of the right dimensions": all(array.ndim == _DIMENSIONS.get(name, 1) for name, array in arrays.items()),
         "different classifiers": m > 0 and len(set(names)) == m,
         "costs and deviations for each classifier": plan.costs.shape == plan.sigmas.shape == (m,),
-        "different methods, occam and route among them": len(set(plan.methods)) == len(plan.methods)
-        and {"occam", "route"} <= set(plan.methods),
+        "different methods, batch and route among them": len(set(plan.methods)) == len(plan.methods)
+        and {"batch", "route"} <= set(plan.methods),
     }
 
 

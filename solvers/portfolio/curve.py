@@ -3,12 +3,12 @@
 ==============  ============================================================================
 method          how it chooses
 ==============  ============================================================================
-``occam``       the programme over the whole batch, by the estimates less λ times sigma
+``batch``       the programme over the whole batch, by the estimates less λ times sigma
 ``route``       each item on its own, by the shadow price of the budget
 ``single_best``, ``random``, ``frugal_mct``, ``oracle``  see ``baselines``
 ==============  ============================================================================
 
-``occam``, ``route`` and ``frugal_mct`` need the embeddings, so these are taken off their budget.
+``batch``, ``route`` and ``frugal_mct`` need the embeddings, so these are taken off their budget.
 """
 
 from collections.abc import Callable
@@ -81,7 +81,7 @@ def methods_of(
     n, m = estimates.shape
     chance = uniform_values(rng, n, m)
     return (
-        Method("occam", by_values(values, known.plan_costs), estimates, True),
+        Method("batch", by_values(values, known.plan_costs), estimates, True),
         Method("route", route, estimates, True),
         Method("single_best", single_best(accuracies, plain.means, n), np.tile(accuracies, (n, 1)), False),
         Method("random", by_values(chance, plain.means), None, False),

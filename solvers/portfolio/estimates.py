@@ -22,11 +22,11 @@ def estimates(
         return Expectations.of(accuracy=decision.estimated_accuracy, cost=decision.cost)
     queries = len(decision.assignments)
     budget = decision.budget if isinstance(decision, Assignment) else decision.cost
-    rows = plan.telling("occam", budget / queries, decision.estimated_accuracy)
+    rows = plan.telling("batch", budget / queries, decision.estimated_accuracy)
     sized = getattr(query, "sizes", None) is not None and len(plan.cost_powers) > 0
     if sized or getattr(query, "costs", None) is not None:
         return Expectations.of(accuracy=decision.estimated_accuracy, cost=decision.cost / queries, rows=rows)
-    error = plan.beyond_planned("occam", budget / queries)[1]
+    error = plan.beyond_planned("batch", budget / queries)[1]
     cost = decision.cost / queries
     return Expectations.of(accuracy=decision.estimated_accuracy, cost=cost, cost_error=error, rows=rows)
 

@@ -74,7 +74,7 @@ class HeldOutCurve(PortfolioContents):
     @property
     def _mixes(self) -> Floats:
         """Give what choices at the budgets of the curve cost by mean costs, rising: (p,)."""
-        usage = self.curve_usage[self.methods.index("occam")]
+        usage = self.curve_usage[self.methods.index("batch")]
         return np.maximum.accumulate(usage @ self.costs / self.held_out + self.embedding_cost)
 
     def _budget_of_mix(self, cost: float) -> float:
@@ -83,7 +83,7 @@ class HeldOutCurve(PortfolioContents):
 
     def _likely(self, wanted: float | None, most: float) -> float:
         """Guess what a batch costs by mean costs that is to reach an accuracy, the highest if None, within a budget."""
-        budget = np.inf if wanted is None else self._budget_at(self._levels("occam"), wanted)
+        budget = np.inf if wanted is None else self._budget_at(self._levels("batch"), wanted)
         return float(np.interp(min(budget, most), self.curve_budgets, self._mixes))
 
     def _too_high(self, regularization: float | None) -> TooHigh:
@@ -93,8 +93,8 @@ class HeldOutCurve(PortfolioContents):
 
         def too_high(cost: float) -> Floats:
             budget = self._budget_of_mix(cost)
-            reached = float(np.interp(budget, self.curve_budgets, self.curve_accuracies[self.methods.index("occam")]))
-            off = self.optimism("occam", budget) + standard_error(reached, self.effective_rows)
+            reached = float(np.interp(budget, self.curve_budgets, self.curve_accuracies[self.methods.index("batch")]))
+            off = self.optimism("batch", budget) + standard_error(reached, self.effective_rows)
             return np.maximum(off - lam * self.sigmas, 0.0)
 
         return too_high

@@ -61,7 +61,7 @@ class PortfolioPlan(HeldOutCurve):
         estimator = Estimator.of(scaling, self.items, self.success, self.samples, self.metric)
         estimator.neighbours.warm()  # a server answers its first query as fast as its last
         prices = ShadowPrices(self.price_budgets, self.prices, self.price_shares)
-        complete(self, {"_estimator": estimator, "_learned": estimator_of(self), "_prices": prices})
+        complete(self, {"_estimator": estimator, "_learned": estimator_of(self, estimator), "_prices": prices})
 
     @property
     def dimensions(self) -> int:
@@ -75,7 +75,7 @@ class PortfolioPlan(HeldOutCurve):
     def _estimated(self, queries: ArrayLike, where: str) -> Floats:
         if self._learned is None:
             return self._estimator.estimate(queries, where)
-        return self._learned.estimate(self._estimator.scaling.apply(queries, where))
+        return self._learned.estimate(Scaling.none(self.dimensions).apply(queries, where))
 
     def values(self, estimates: Floats, regularization: float | None = None) -> Floats:
         """Take λ times sigma off estimates, (n, m); λ as built, unless another is given."""
@@ -231,7 +231,7 @@ class PortfolioPlan(HeldOutCurve):
         that may answer; None: all.
         """
         limits = [limit for limit in (options.time_limit_s, time_limit_s) if limit is not None]
-        values, limit = self.values(estimates, options.regularization), min(limits, default=None)
+        values, limit = self._batch_values(estimates, options), min(limits, default=None)
         given = self._batch_costs(options)
         costs = expected_costs if given is None and expected_costs is not None else self._or_means(given)
         if isinstance(options, LimitedOptions):
@@ -244,7 +244,7 @@ class PortfolioPlan(HeldOutCurve):
         least, total = self._least_and_most(n, costs[..., able], options)
         solve = assign if options.objective == "mean" else assign_min
         is_expected = given is None and self.cost_weights.size > 0 and bool(np.isfinite(total))
-        beyond = n * self.beyond_planned("occam", total / n)[0] if is_expected else 0.0  # by selection: a percent
+        beyond = n * self.beyond_planned("batch", total / n)[0] if is_expected else 0.0  # by selection: a percent
         room = max(total - beyond, least * (1 + ROUNDING)) - n * self.embedding_cost
         gap = GAP if options.gap is None else options.gap
         solution = solve(values[:, able], costs[..., able], room, gap=gap, time_limit_s=limit)
@@ -253,6 +253,11 @@ class PortfolioPlan(HeldOutCurve):
         figures = self._figures(choice, estimates, solution.cost + beyond, budget, solution.gap)
         price = LimitPrice(limit="budget", at_least=None, at_most=total, used=figures["cost"], price=solution.price)
         return Assignment(**figures, budget=total, prices=(price,) if options.objective == "mean" else ())
+
+    def _batch_values(self, estimates: Floats, options: AssignmentOptions) -> Floats:
+        """Give what a batch is assigned by: estimates less λ times sigma, or, where the least one counts, estimates as
+        they are (OCCAM, Section 6)."""
+        return estimates if options.objective == "min" else self.values(estimates, options.regularization)
 
     def refuse_infeasible(self, n: int, options: AssignmentOptions, time_limit_s: float | None = None) -> None:
         """Raise what ``assign`` would of n queries, whatever their estimates: before anything is paid for these. Floors
@@ -273,7 +278,7 @@ class PortfolioPlan(HeldOutCurve):
         least = n * self.embedding_cost + float(each.min(axis=1).sum())
         total = np.inf if options.budget is None else self._total(options.budget, n, least)
         if options.min_accuracy is not None:
-            total = n * self._least_budget("occam", options.min_accuracy, total / n)
+            total = n * self._least_budget("batch", options.min_accuracy, total / n)
         return least, total
 
     def _batch(self, values: Floats, costs: Floats, options: LimitedOptions) -> Batch:
@@ -334,7 +339,7 @@ class PortfolioPlan(HeldOutCurve):
         counts = np.bincount(choice, minlength=len(self.classifiers))
         return {
             "assignments": tuple(self.classifiers[i] for i in choice.tolist()),
-            "estimated_accuracy": _corrected(float(chosen.mean()), float(self.optimism("occam", budget) @ counts) / n),
+            "estimated_accuracy": _corrected(float(chosen.mean()), float(self.optimism("batch", budget) @ counts) / n),
             "raw_estimate": float(chosen.mean()),
             "least_estimate": float(chosen.min()),
             "cost": cost + n * self.embedding_cost,

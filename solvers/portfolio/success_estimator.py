@@ -60,10 +60,11 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimator:
-    """Labelled items in samples. success: (r, m) how likely each of m classifiers is right about each item; samples:
-    (K, s) places among the items; neighbours: their search."""
+    """Labelled items in samples. items: (r, d), scaled; success: (r, m) how likely each of m classifiers is right about
+    each item; samples: (K, s) places among the items; neighbours: their search."""
 
     scaling: Scaling
+    items: Singles
     success: Singles
     samples: Int32s
     neighbours: FoldedNeighbours
@@ -71,7 +72,7 @@ class Estimator:
     @classmethod
     def of(cls, scaling: Scaling, items: Singles, success: Singles, samples: Int32s, metric: Metric) -> "Estimator":
         """Prepare the search. items: (r, d), scaled."""
-        return cls(scaling, success, samples, FoldedNeighbours(items[samples], metric))
+        return cls(scaling, items, success, samples, FoldedNeighbours(items[samples], metric))
 
     def estimate(self, queries: ArrayLike, where: str = "queries") -> Floats:
         """Estimate for each of n queries, (n, d), how likely each classifier is right: (n, m), from 0 to 1.

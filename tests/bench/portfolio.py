@@ -140,7 +140,7 @@ def measure_drops() -> Iterator[Table]:
     trace = digits_trace()
     options = PortfolioOptions(feature_classifier="gradients-logistic", curve_points=51)
     plans = [fit(trace, options, np.random.default_rng(seed), Run()).plan for seed in range(DRAWS)]
-    names = ("single_best", "random", "frugal_mct", "occam", "route")
+    names = ("single_best", "random", "frugal_mct", "batch", "route")
     report = table(
         f"Accuracy drop in points, mean of {DRAWS} draws ({plans[0].held_out} held-out digits each)",
         "cost reduction", *names,

@@ -396,7 +396,7 @@ def test_a_stream_within_what_there_is_not_is_refused(portfolio: Server, change:
 
 def test_the_curve_shows_every_method_over_budgets(portfolio: Server) -> None:
     curve = portfolio.client.get(f"{PATH}/curve").json()
-    methods = ["occam", "route", "single_best", "random", "frugal_mct", "oracle"]
+    methods = ["batch", "route", "single_best", "random", "frugal_mct", "oracle"]
     assert [each["method"] for each in curve["curves"]] == methods
     for each in curve["curves"]:
         budgets = [point["budget"] for point in each["points"]]

@@ -109,8 +109,8 @@ def test_a_number_outside_its_range_is_refused(name: str) -> None:
     plan = fit(name).plan
     arrays = {each.name: getattr(plan, each.name) for each in fields(plan) if each.init}
     floats = [field for field, each in arrays.items() if isinstance(each, np.ndarray) and each.dtype.kind == "f"]
-    thresholds = {"thresholds", "point_thresholds"} if name == "cascade" else set()
-    allowed = {np.nan: MAY_LACK, np.inf: {"lambdas"}, -np.inf: set(), 1e300: OF_MODELS, -3.0: OF_MODELS | thresholds}
+    signed = {"thresholds", "point_thresholds"} if name == "cascade" else {"curve_cost_offsets"}
+    allowed = {np.nan: MAY_LACK, np.inf: {"lambdas"}, -np.inf: set(), 1e300: OF_MODELS, -3.0: OF_MODELS | signed}
     for value, may_hold in allowed.items():
         for field in (field for field in floats if arrays[field].size and field not in may_hold):
             with pytest.raises(InvalidRequest):

@@ -69,7 +69,7 @@ def test_what_no_outcome_could_tell_is_not_expected(name: str, field: str, chang
     assert getattr(SOLVERS[name].estimates(plan, fitted(name).summary, query, huge), field) is None
 
 
-@pytest.mark.parametrize("method", ["occam", "route"])
+@pytest.mark.parametrize("method", ["batch", "route"])
 def test_a_portfolios_optimism_is_what_its_estimates_were_above_the_truth_on_held_out_rows(method: str) -> None:
     """By classifier; together at each budget of the curve; between two of them in proportion, beyond as the last."""
     plan: PortfolioPlan = fitted("portfolio").plan
@@ -101,11 +101,11 @@ def test_between_two_budgets_a_portfolios_costs_are_off_by_no_more_than_in_propo
     plan: PortfolioPlan = fitted("portfolio").plan
     plan = replace(plan, curve_cost_errors=np.arange(plan.curve_costs.size).reshape(plan.curve_costs.shape) / 10.0)
     first, second = plan.curve_budgets[:2].tolist()
-    (low, of_low), (high, of_high) = (plan.beyond_planned("occam", budget) for budget in (first, second))
+    (low, of_low), (high, of_high) = (plan.beyond_planned("batch", budget) for budget in (first, second))
     assert of_low is not None
     assert of_high is not None
     assert of_low < of_high
-    assert plan.beyond_planned("occam", 0.75 * first + 0.25 * second) == pytest.approx(
+    assert plan.beyond_planned("batch", 0.75 * first + 0.25 * second) == pytest.approx(
         (0.75 * low + 0.25 * high, 0.75 * of_low + 0.25 * of_high)
     )
 
@@ -118,6 +118,6 @@ def test_a_portfolio_expects_its_estimates_less_their_optimism() -> None:
     decision = plan.assign(plan.estimate(queries), options, 1.0)
     estimates = SOLVERS["portfolio"].estimates(plan, summary, options, decision)
     shares = np.array(list(decision.usage.values())) / 3
-    assert estimates.accuracy == pytest.approx(decision.raw_estimate - plan.optimism("occam", 1.0) @ shares)
+    assert estimates.accuracy == pytest.approx(decision.raw_estimate - plan.optimism("batch", 1.0) @ shares)
     assert estimates.accuracy != pytest.approx(decision.raw_estimate)
     assert estimates.cost == pytest.approx(decision.cost / 3)

@@ -129,7 +129,7 @@ def test_a_policy_refuses_what_the_dataset_never_had(answer: list[Any], fault: s
 def test_a_portfolio_spends_the_least_budget_at_which_held_out_items_were_right_so_often() -> None:
     made = plan("portfolio")
     for method, accuracies in zip(made.methods, made.curve_accuracies, strict=True):
-        if method not in ("occam", "route"):
+        if method not in ("batch", "route"):
             continue
         best = np.maximum.accumulate(accuracies - off(accuracies, made.held_out))
         for wanted in LEVELS:
@@ -153,7 +153,7 @@ def test_a_portfolio_refuses_an_accuracy_that_the_budget_does_not_buy() -> None:
         made.decide(RouteQuery(query=(0.5, 0.0), min_accuracy=1.0))
     estimates = made.estimate(np.zeros((5, 2)))
     assigned = made.assign(estimates, AssignmentOptions(min_accuracy=0.5))
-    assert assigned.budget == pytest.approx(5 * made._least_budget("occam", 0.5, np.inf))
+    assert assigned.budget == pytest.approx(5 * made._least_budget("batch", 0.5, np.inf))
     with pytest.raises(ValueError, match="give a budget, or a min_accuracy"):
         AssignmentOptions()
     assert made.assign(estimates, AssignmentOptions(min_accuracy=0.5, budget=Budget(fraction=1.0))).budget < 50

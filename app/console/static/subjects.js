@@ -36,7 +36,7 @@ export const SUBJECTS = {
     path: ({ name }) => `/v1/portfolios/${name}/curve`,
     read: ({ curves }) =>
       curves
-        .find((one) => one.method === "occam")
+        .find((one) => one.method === "batch")
         .points.map((one) => ({ cost: one.cost, accuracy: one.accuracy, what: `budget ${number(one.budget)}` })),
   },
   pipeline: {

@@ -23,6 +23,8 @@ from solvers.portfolio.learned.regressions import (
     Neighbours,
     Regression,
 )
+from solvers.portfolio.learned.sampled import OCCAM
+from solvers.portfolio.success_estimator import Estimator
 from solvers.trees.oblivious_trees import Forest
 
 MOST_TREES, MOST_DEPTH = 2000, 16
@@ -56,9 +58,10 @@ class LearnedContents:
     of regressions that are not used are empty."""
 
     estimator: EstimatorName = "occam"
-    """What estimates; occam: the mean over samples, and nothing of the following is there."""
+    """What estimates."""
     kinds: tuple[str, ...] = ()
-    """The kinds of regressions that are used."""
+    """The kinds of regressions that are used, occam the mean over samples; none: that alone, and nothing of the
+    following is there."""
     kind_weights: Floats = field(default_factory=_empty(0))
     """(k,) how much each of them counts; (0,), as before there were weights: their mean."""
     means: Probabilities = field(default_factory=_empty(0))
@@ -131,14 +134,15 @@ def fields_of(estimator: LearnedEstimator, name: str) -> dict[str, Any]:
     return arrays
 
 
-def estimator_of(plan: LearnedContents) -> LearnedEstimator | None:
-    """Make the estimator of a plan; None where samples estimate."""
-    if plan.estimator == "occam":
+def estimator_of(plan: LearnedContents, sampled: Estimator) -> LearnedEstimator | None:
+    """Make the estimator of a plan; None where samples alone estimate. sampled: the estimator by the plan's samples."""
+    if not plan.kinds:
         return None
-    regressions = {kind: _regression(plan, kind) for kind in plan.kinds}
+    regressions = {kind: _regression(plan, kind) for kind in plan.kinds if kind != OCCAM}
     embedding = Embedding(plan.embedding_centre, plan.embedding_axes)
     weights = plan.kind_weights if len(plan.kind_weights) else np.full(len(plan.kinds), 1 / len(plan.kinds))
-    return LearnedEstimator(embedding, regressions, Mixture(plan.kinds, weights, plan.means, plan.shrinks))
+    mixture = Mixture(plan.kinds, weights, plan.means, plan.shrinks)
+    return LearnedEstimator(embedding, regressions, mixture, sampled if OCCAM in plan.kinds else None)
 
 
 def _regression(plan: LearnedContents, kind: str) -> Regression:
@@ -159,12 +163,12 @@ def _regression(plan: LearnedContents, kind: str) -> Regression:
 
 def promises(plan: LearnedContents, d: int, m: int) -> dict[str, bool]:
     """Tell which promises the arrays keep; a plan may come from anybody's bytes."""
-    if plan.estimator == "occam":
-        return {}
+    if not plan.kinds:
+        return {"an estimator": plan.estimator == OCCAM}
     e = plan.embedding_axes.shape[1]
     kept = {
         "kinds of regressions that there are": 0 < len(plan.kinds) == len(set(plan.kinds))
-        and set(plan.kinds) <= set(KINDS),
+        and set(plan.kinds) <= {*KINDS, OCCAM},
         "weights of kinds or none": plan.kind_weights.shape in ((0,), (len(plan.kinds),))
         and bool(np.all((plan.kind_weights >= 0) & (plan.kind_weights <= STEEPEST))),
         "a mean of each classifier": plan.means.shape == (m,) and _within(plan.means),

@@ -15,7 +15,9 @@ from solvers.item_splits import ItemRows, fold_rows
 from solvers.portfolio.baselines import by_values
 from solvers.portfolio.learned.embedding import Embedding
 from solvers.portfolio.learned.mixture import Mixture
-from solvers.portfolio.learned.regressions import KINDS, estimate, fit
+from solvers.portfolio.learned.regressions import KINDS as REGRESSIONS
+from solvers.portfolio.learned.regressions import estimate, fit
+from solvers.portfolio.learned.sampled import OCCAM, fit_sampled
 from solvers.portfolio.routing_outcome import Known
 from solvers.portfolio.tuning import BUDGETS, GAP
 
@@ -25,6 +27,8 @@ that budgets were exceeded by some percent."""
 FEWEST, MOST_COPIES = 100, 5
 """Different embeddings, and rows for each of them on average, between which equal ones count as copies."""
 STACKED = "stacked"
+KINDS = (*REGRESSIONS, OCCAM)
+"""What a mixture is made of: regressions, and the paper's estimator."""
 BASELINE = "forest"
 """What a portfolio is compared with on its curve, whatever estimates (FrugalMCT)."""
 
@@ -71,6 +75,7 @@ def cross_fit(
     """
     vectors, right, costs = known.vectors, known.right, known.means
     fold = fold_items(known.items, vectors, rng)
+    drawing = rng.spawn(1)[0]
     used = KINDS if estimator in ("auto", STACKED) else (estimator, BASELINE)
     estimates = {kind: np.empty(right.shape) for kind in KINDS if kind in used}
     for part in range(FOLDS):
@@ -79,7 +84,10 @@ def cross_fit(
         embedding = Embedding.of(vectors[learned])
         inputs, asked = embedding.apply(vectors[learned]), embedding.apply(vectors[fresh])
         for kind, its in estimates.items():
-            its[fresh] = estimate(kind, fit(kind, inputs, right[learned], rng), asked)
+            if kind == OCCAM:
+                its[fresh] = fit_sampled(vectors[learned], right[learned], drawing).estimate(vectors[fresh])
+            else:
+                its[fresh] = estimate(kind, fit(kind, inputs, right[learned], rng), asked)
     report(FOLDS, "choosing the estimator")
     of_folds = []
     for part in range(FOLDS):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from models import Trace
-from models.arrays import Floats, Int32s, Int64s
+from models.arrays import Floats, Int64s
 from models.portfolio import PortfolioOptions
 from models.worth import Worth
 from solvers.alternatives import Alternatives, Replay, each_alone, halves, worth_of_most_useful
@@ -23,6 +23,7 @@ from solvers.portfolio.plan import PortfolioPlan
 from solvers.portfolio.query_costs import costs_of, functions_of, resources_of
 from solvers.portfolio.routing_outcome import Known
 from solvers.portfolio.shadow_prices import ShadowPrices, lots_of
+from solvers.portfolio.success_estimator import Estimator
 from solvers.portfolio.summary import summarize_learned
 from solvers.portfolio.table import Table, planned
 from solvers.portfolio.tuning import sigmas_of
@@ -67,6 +68,7 @@ def fit_learned(
         prices,
         lam,
         sigmas,
+        learned.sampled,
         {**fields_of(learned, crossed.chosen), **costs_of(dataset, costs.regression)},
     )
     worth = _worth(dataset, by_fold, known, drawn.budgets, rng)
@@ -126,7 +128,7 @@ def _drawn(
     forests = crossed.estimates[BASELINE]
     best = single_best(table.accuracies, plain.means, n)
     methods = (
-        Method("occam", by_fold.assign(by_fold.values), by_fold.estimates, True),
+        Method("batch", by_fold.assign(by_fold.values), by_fold.estimates, True),
         Method("route", by_fold.route, by_fold.estimates, True),
         Method("single_best", best, np.tile(table.accuracies, (n, 1)), False),
         Method("random", by_values(uniform_values(rng, n, m), plain.means), None, False),
@@ -157,24 +159,19 @@ def _plan(
     prices: ShadowPrices,
     lam: float,
     sigmas: Floats,
+    sampled: Estimator | None,
     learned: dict[str, Any],
 ) -> PortfolioPlan:
-    d = known.vectors.shape[1]
-    nothing: Int32s = np.zeros((1, 1), dtype=np.int32)
     powers, coefficients = functions_of(dataset, table.names, known.means)
     return PortfolioPlan(
         classifiers=table.names,
         unit=dataset.spec.unit,
-        metric=options.metric,
+        metric="linf",
         feature_classifier=options.feature_classifier,
         embedding_cost=known.embedding_mean,
         dearest=float(table.means.max()),
         costs=known.means,
-        low=np.zeros(d),
-        span=np.ones(d),
-        items=np.zeros((1, d), dtype=np.float32),
-        success=known.right.mean(axis=0, keepdims=True).astype(np.float32),
-        samples=nothing,
+        **_samples(sampled, known),
         sigmas=sigmas,
         regularization=lam,
         price_budgets=prices.budgets,
@@ -189,6 +186,27 @@ def _plan(
         **resources_of(dataset, table.names),
         **learned,
     )
+
+
+def _samples(sampled: Estimator | None, known: Known) -> dict[str, Any]:
+    """Give the fields of a plan that keep samples; one item, at the origin, where there are none."""
+    if sampled is not None:
+        scaling, places = sampled.scaling, sampled.samples
+        return {
+            "low": scaling.low,
+            "span": scaling.span,
+            "items": sampled.items,
+            "success": sampled.success,
+            "samples": places,
+        }
+    d = known.vectors.shape[1]
+    return {
+        "low": np.zeros(d),
+        "span": np.ones(d),
+        "items": np.zeros((1, d), dtype=np.float32),
+        "success": known.right.mean(axis=0, keepdims=True).astype(np.float32),
+        "samples": np.zeros((1, 1), dtype=np.int32),
+    }
 
 
 def whole(table: Table) -> Table:

@@ -98,7 +98,7 @@ def test_below_every_picture_stand_the_simple_alternatives_by_name(solver: str, 
     [
         ("cascade", ["deadline, ms", "expected duration, ms", "fast", "middle", "strong"]),
         ("index", ["size", "budget, ms", "cost, ms", "accuracy"]),
-        ("portfolio", ["budget of a query on average, ms", "accuracy", "OCCAM, whole batches", "oracle", "middle"]),
+        ("portfolio", ["budget of a query on average, ms", "accuracy", "whole batches, by OCCAM", "oracle", "middle"]),
         ("pipeline", ["cost of an item on average, min", "accuracy of accepted answers", "coverage"]),
         ("policy", ["cost of an item on average, ms", "errors", "sensors acquired", "fast", "are answered here"]),
     ],

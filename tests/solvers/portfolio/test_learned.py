@@ -10,7 +10,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.kernel_ridge import KernelRidge
 
 from app.store import codec
-from models import InvalidRequest, Trace, TraceSpec
+from models import InvalidRequest, Trace, TraceSpec, dataset_from_columns
 from models.errors import Infeasible
 from models.portfolio import AssignmentOptions, Budget, PortfolioOptions, RouteBudget, RouteQuery
 from solvers.base import Fitted, Run
@@ -25,7 +25,7 @@ from solvers.portfolio.shadow_prices import ShadowPrices, each_best, lots_of
 
 COSTS = (1.0, 3.0, 20.0)
 NOISES = {"good": 0.1, "fair": 0.2, "noise": 3.0}
-KINDS = ("neighbours", "forest", "boosting", "logistic", "kernel", "stacked")
+KINDS = ("neighbours", "forest", "boosting", "logistic", "kernel", "occam", "stacked")
 
 
 def drawn(seed: int, rows: int, *, useless: bool = False, dimensions: int = 4) -> tuple[Any, Any]:
@@ -94,6 +94,35 @@ def test_auto_takes_the_kind_that_routes_best_and_says_what_it_compared() -> Non
     assert compared[fitted.plan.estimator] > max(compared.values()) - 0.01
     assert fitted.summary["estimator"] == fitted.plan.estimator
     assert fitted.summary["rows"] == {"held_out": 1500}
+
+
+def test_samples_and_metric_are_reported_only_where_they_are_used() -> None:
+    sampled, plain = built(estimator="occam"), built(estimator="kernel")
+    assert sampled.summary["samples"]["count"] > 0
+    assert {"samples", "metric"}.isdisjoint(plain.summary)
+    assert {"samples", "metric"}.isdisjoint(PortfolioOptions(estimator="kernel").model_dump())
+    assert PortfolioOptions(estimator="occam").model_dump()["metric"] == "linf"
+    stacked = built(estimator="stacked")
+    assert ("samples" in stacked.summary) == ("occam" in stacked.plan.kinds)
+
+
+def test_a_mixture_that_uses_samples_estimates_alike_from_its_bytes() -> None:
+    """Where neighbors alone tell the truth the paper's estimator has a weight."""
+    rng = np.random.default_rng(0)
+    vectors = rng.random((1200, 2)).astype(np.float32)
+    board = ((8 * vectors).astype(int).sum(axis=1) % 2).astype(float)
+    spec = {
+        "kind": "trace",
+        "unit": "USD",
+        "classifiers": [{"name": f"k{j}", "correct": f"c{j}", "cost": 1.0 + j} for j in range(2)],
+    }
+    dataset = dataset_from_columns(TraceSpec.model_validate(spec), {"c0": board, "c1": 1 - board}, vectors)
+    plan = fit(dataset, PortfolioOptions(estimator="stacked", curve_points=3), np.random.default_rng(0), Run()).plan
+    assert "occam" in plan.kinds
+    assert plan.samples.shape == (40, 500)
+    again = codec.decode(codec.encode(plan, {}), PortfolioPlan)
+    fresh = rng.random((300, 2))
+    assert np.array_equal(again.estimate(fresh), plan.estimate(fresh))
 
 
 def test_every_row_reports_and_what_is_said_comes_true() -> None:

@@ -7,14 +7,14 @@ import { textPanel } from "../text_route.js";
 import { colours, hover } from "../theme.js";
 
 const WORDS = {
-  occam: "occam (batches)",
-  route: "route (single queries)",
+  batch: "whole batches",
+  route: "single queries",
   single_best: "best single classifier",
   random: "random estimates",
   frugal_mct: "random forests (FrugalMCT)",
   oracle: "if the truth were known",
 };
-const DASH = { occam: "solid", route: "dash", oracle: "dot" };
+const DASH = { batch: "solid", route: "dash", oracle: "dot" };
 
 function accuracyFigure(curve, call) {
   const made = figure({
@@ -32,8 +32,8 @@ function accuracyFigure(curve, call) {
         y: one.points.map((point) => point.accuracy),
         mode: "lines+markers",
         name: WORDS[one.method] ?? one.method,
-        line: { dash: DASH[one.method] ?? "solid", width: one.method === "occam" ? 3.5 : 1.7 },
-        marker: { size: one.method === "occam" ? 7 : 4 },
+        line: { dash: DASH[one.method] ?? "solid", width: one.method === "batch" ? 3.5 : 1.7 },
+        marker: { size: one.method === "batch" ? 7 : 4 },
         hovertemplate: hover`${WORDS[one.method] ?? one.method}: %{y:.1%}<br>for %{x:.4g} ${curve.unit} a query<extra></extra>`,
       })),
       layout: {
@@ -54,7 +54,7 @@ function accuracyFigure(curve, call) {
 
 function usageFigure(curve, call) {
   const made = figure({ title: "Who answers", hint: "the share of queries that each classifier gets", call });
-  const { points } = curve.curves.find((one) => one.method === "occam");
+  const { points } = curve.curves.find((one) => one.method === "batch");
   const names = Object.keys(points[0].usage);
   return [
     made,
