@@ -51,6 +51,7 @@ from app.routes.dependencies import Context, errors, known_query_only
 from app.routes.subject import Subject, all_subjects
 from app.running.caller import Caller
 from app.running.hosts import Hosts
+from app.running.item_queue import ItemQueue
 from app.serving.catalog import Catalog
 from app.serving.refresh import CatalogThread, Chores
 from app.settings import Settings
@@ -118,6 +119,7 @@ def create_api(settings: Settings, metrics: Metrics, subjects: Mapping[str, Subj
         description=DESCRIPTION,
         lifespan=_lifespan(settings, metrics),
         dependencies=[Depends(known_query_only)],
+        openapi_url=None,  # app.http.openapi serves it
         docs_url=None,
         redoc_url=None,
         separate_input_output_schemas=False,
@@ -174,6 +176,7 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
                     chores,
                     caller,
                     leaving,
+                    ItemQueue(settings.max_concurrent_items),
                 )
                 leaving.answer_on_when_told()
                 yield {"context": context}
