@@ -29,7 +29,7 @@ from app.observability.logs import configure_logging
 from app.observability.metrics import Metrics
 from app.processes.garbage import made_to_stay
 from app.processes.parent_death import die_with_parent
-from app.processes.priority import give_way, look_ups_first
+from app.processes.priority import BUILDS_NICE, give_way, look_ups_first
 from app.processes.sandbox import Sandbox
 from app.routes import (
     advice,
@@ -55,6 +55,7 @@ from app.running.item_queue import ItemQueue
 from app.serving.catalog import Catalog
 from app.serving.refresh import CatalogThread, Chores
 from app.settings import Settings
+from app.store.dataset_upload import UPLOAD_TIMEOUT_S
 from app.store.ledgers import Ledgers
 from app.store.repositories import open_repositories
 from app.store.uploads import READING_S
@@ -161,7 +162,8 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
             look_ups_first()
             solving = ThreadPoolExecutor(SOLVERS_AT_ONCE, thread_name_prefix="solving", initializer=give_way)
             sandbox = Sandbox(settings.solve_timeout_s, imports=("skops.io",))
-            upload_sandbox = Sandbox(READING_S, imports=("app.store.uploads",))
+            upload_sandbox = Sandbox(UPLOAD_TIMEOUT_S, imports=("app.store.dataset_upload",), nice=BUILDS_NICE)
+            table_sandbox = Sandbox(READING_S, imports=("app.store.uploads",))
             caller = Caller(Hosts(settings.callable_hosts()), metrics)
             try:
                 context = Context(
@@ -172,6 +174,7 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
                     solving,
                     sandbox,
                     upload_sandbox,
+                    table_sandbox,
                     Ledgers(repos.store),
                     chores,
                     caller,
@@ -183,7 +186,7 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
             finally:
                 await caller.close()
                 solving.shutdown(wait=False, cancel_futures=True)
-                for process in (sandbox, upload_sandbox):
+                for process in (sandbox, upload_sandbox, table_sandbox):
                     await asyncio.to_thread(process.close)
                 await asyncio.to_thread(thread.stop)
 

@@ -37,14 +37,14 @@ def look_ups_first() -> None:
 
 def give_way() -> None:
     """Let this thread solve while nobody else needs the processor, except builds."""
-    _wait_for_others(threading.get_native_id(), BATCHES_NICE)
+    wait_for_others(threading.get_native_id(), BATCHES_NICE)
 
 
 def give_way_to_all() -> None:
     """Let this process build while nobody else needs the processor."""
-    _wait_for_others(0, BUILDS_NICE)
+    wait_for_others(0, BUILDS_NICE)
 
 
-def _wait_for_others(whose: int, nice: int) -> None:
+def wait_for_others(whose: int, nice: int) -> None:
     """Set a nice value, never a lower one than was given to all of us: the kernel would refuse it."""
     os.setpriority(os.PRIO_PROCESS, whose, max(nice, os.getpriority(os.PRIO_PROCESS, whose)))

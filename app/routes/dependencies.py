@@ -67,7 +67,9 @@ class Context:
     sandbox: Sandbox
     """For what may end the process that does it."""
     upload_sandbox: Sandbox
-    """The same for tables that are uploaded, which take longer."""
+    """Checks and stores datasets that are uploaded, one at a time."""
+    table_sandbox: Sandbox
+    """Reads items and queries in Parquet."""
     ledgers: Ledgers
     seen: Seen
     caller: Caller
