@@ -29,7 +29,7 @@ from app.observability.logs import configure_logging
 from app.observability.metrics import Metrics
 from app.processes.garbage import made_to_stay
 from app.processes.parent_death import die_with_parent
-from app.processes.priority import give_way, look_ups_first
+from app.processes.priority import BUILDS_NICE, give_way, look_ups_first
 from app.processes.sandbox import Sandbox
 from app.routes import (
     advice,
@@ -51,9 +51,11 @@ from app.routes.dependencies import Context, errors, known_query_only
 from app.routes.subject import Subject, all_subjects
 from app.running.caller import Caller
 from app.running.hosts import Hosts
+from app.running.item_queue import ItemQueue
 from app.serving.catalog import Catalog
 from app.serving.refresh import CatalogThread, Chores
 from app.settings import Settings
+from app.store.dataset_upload import UPLOAD_TIMEOUT_S
 from app.store.ledgers import Ledgers
 from app.store.repositories import open_repositories
 from app.store.uploads import READING_S
@@ -118,6 +120,7 @@ def create_api(settings: Settings, metrics: Metrics, subjects: Mapping[str, Subj
         description=DESCRIPTION,
         lifespan=_lifespan(settings, metrics),
         dependencies=[Depends(known_query_only)],
+        openapi_url=None,  # app.http.openapi serves it
         docs_url=None,
         redoc_url=None,
         separate_input_output_schemas=False,
@@ -159,7 +162,8 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
             look_ups_first()
             solving = ThreadPoolExecutor(SOLVERS_AT_ONCE, thread_name_prefix="solving", initializer=give_way)
             sandbox = Sandbox(settings.solve_timeout_s, imports=("skops.io",))
-            upload_sandbox = Sandbox(READING_S, imports=("app.store.uploads",))
+            upload_sandbox = Sandbox(UPLOAD_TIMEOUT_S, imports=("app.store.dataset_upload",), nice=BUILDS_NICE)
+            table_sandbox = Sandbox(READING_S, imports=("app.store.uploads",))
             caller = Caller(Hosts(settings.callable_hosts()), metrics)
             try:
                 context = Context(
@@ -170,17 +174,19 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
                     solving,
                     sandbox,
                     upload_sandbox,
+                    table_sandbox,
                     Ledgers(repos.store),
                     chores,
                     caller,
                     leaving,
+                    ItemQueue(settings.max_concurrent_items),
                 )
                 leaving.answer_on_when_told()
                 yield {"context": context}
             finally:
                 await caller.close()
                 solving.shutdown(wait=False, cancel_futures=True)
-                for process in (sandbox, upload_sandbox):
+                for process in (sandbox, upload_sandbox, table_sandbox):
                     await asyncio.to_thread(process.close)
                 await asyncio.to_thread(thread.stop)
 

@@ -94,6 +94,13 @@ class Settings(BaseSettings):
         default="", description="origins, comma-separated, whose pages may ask in a browser; unset: none may"
     )
     max_batch: int = Field(default=10_000, ge=1, description="most items in one request")
+    max_concurrent_items: int = Field(
+        default=32,
+        ge=1,
+        le=10_000,
+        description="most items of runs that run at the same time for each key, or each client's address where none is "
+        "known, in each server process; further items wait",
+    )
     build_queue_limit: int = Field(default=100, ge=1, description="most builds waiting")
     build_timeout_s: int = Field(default=3600, ge=1, description="longest time for one build, in seconds")
     solve_timeout_s: float = Field(default=10.0, gt=0, description="longest time for one solve, in seconds")

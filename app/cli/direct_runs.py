@@ -19,6 +19,7 @@ from app.running.caller import Caller
 from app.running.embedding import embed, vectors_of
 from app.running.executor import probed
 from app.running.hosts import Hosts
+from app.running.item_queue import ItemQueue
 from app.running.runs import reply_of, run_one
 from app.running.start import Tools
 from app.serving.catalog import Live
@@ -92,8 +93,9 @@ def add_batch(
 def _with_tools(repos: Repositories, work: Callable[[Tools], Awaitable[T]]) -> T:
     sandbox = Sandbox(repos.settings.solve_timeout_s, imports=("skops.io",))
     try:
+        queue, ledgers = ItemQueue(repos.settings.max_concurrent_items), Ledgers(repos.store)
         return _with_caller(
-            repos, lambda caller: work(Tools(repos.settings, caller, sandbox, Ledgers(repos.store), lambda: True))
+            repos, lambda caller: work(Tools(repos.settings, caller, sandbox, ledgers, lambda: True, queue))
         )
     finally:
         sandbox.close()

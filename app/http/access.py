@@ -13,6 +13,8 @@ from app.settings import Role
 from models.errors import Forbidden, ParsimonyError, TooManyRequests, Unauthorized
 
 _GUARDED = ("/v1/", "/v2")
+_UNLIMITED = "/health/"
+"""What load balancers ask: a limit that others use up must not take a server out of service."""
 _BUILDERS = ("/v1/datasets", "/v1/drafts", "/v1/builds", "/v1/advice", "/v1/artifacts", "/v1/endpoints")
 """Where whatever changes something needs the role ``build``."""
 _OF_ALL = "/v1/batches"
@@ -32,7 +34,7 @@ class Access:
         self._guards = bool(roles) or rate is not None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._guards and scope["type"] == "http" and scope["path"].startswith(_GUARDED):
+        if self._guards and scope["type"] == "http" and not scope["path"].startswith(_UNLIMITED):
             error = self._refusal(scope)
             if error is not None:
                 response = reply_to(error, scope["path"], scope["state"]["request_id"])
@@ -48,10 +50,10 @@ class Access:
         if role is not None:
             scope["state"]["key"] = digest[:4].hex()
         if self._buckets is not None:
-            wait = self._buckets.take(digest if role else _address(scope))
+            wait = self._buckets.take(digest if role else address_of(scope))
             if wait:
                 return TooManyRequests(f"the next request may come in {wait:.3g} s (PARSIMONY_RATE_LIMIT)", wait)
-        if not self.roles:
+        if not self.roles or not scope["path"].startswith(_GUARDED):
             return None
         if role is None:
             return Unauthorized("send a known key as 'Authorization: Bearer <key>'")
@@ -73,11 +75,16 @@ class Access:
         return digest, granted
 
 
-def _address(scope: Scope) -> str:
+def client_of(scope: Scope) -> str:
+    """Identify who sent a request: by the known key, or by the address."""
+    return str(scope["state"].get("key") or address_of(scope))
+
+
+def address_of(scope: Scope) -> str:
     """Give the caller's address; of IPv6 the network of 64 bits, all of which one caller has.
 
-    >>> _address({"client": ("192.0.2.1", 80)}), _address({"client": ("2001:db8::1:2", 80)}), _address({"client": None})
-    ('192.0.2.1', '2001:db8::/64', '')
+    >>> [address_of({"client": client}) for client in (("192.0.2.1", 80), ("2001:db8::1:2", 80), None)]
+    ['192.0.2.1', '2001:db8::/64', '']
     """
     address = scope["client"][0] if scope["client"] else ""
     try:

@@ -1,9 +1,12 @@
 """The OpenAPI document: what FastAPI finds in the routes, and what a build's ``params`` may be for each solver."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
+from hashlib import sha256
 from typing import Any
 
-from fastapi import FastAPI
+import orjson
+from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel
 
 from solvers import SOLVERS
@@ -12,7 +15,7 @@ _REFERENCE = "#/components/schemas/{model}"
 
 
 def install(api: FastAPI, bodies: Sequence[type[BaseModel]]) -> None:
-    """Let the document tell the options of every solver, and ``bodies``, which their routes read themselves."""
+    """Serve the document, with the options of every solver and ``bodies``, which their routes read themselves."""
     found_in_routes = api.openapi
 
     def document() -> dict[str, Any]:
@@ -22,6 +25,36 @@ def install(api: FastAPI, bodies: Sequence[type[BaseModel]]) -> None:
         return api.openapi_schema
 
     api.openapi = document  # type: ignore[method-assign]
+    prepared = _Prepared(document)
+
+    @api.get("/openapi.json", include_in_schema=False)
+    async def openapi(request: Request) -> Response:
+        body, tag = await prepared.get()
+        headers = {"ETag": tag, "Cache-Control": "no-cache"}
+        sent = request.headers.get("if-none-match", "")
+        if tag in sent or sent.strip() == "*":
+            return Response(status_code=304, headers=headers)
+        return Response(body, media_type="application/json", headers=headers)
+
+
+class _Prepared:
+    """The document as bytes, with its entity tag; written once, off the event loop."""
+
+    def __init__(self, document: Callable[[], dict[str, Any]]) -> None:
+        self._document = document
+        self._writing = asyncio.Lock()
+        self._written: tuple[bytes, str] | None = None
+
+    async def get(self) -> tuple[bytes, str]:
+        """Give bytes and tag."""
+        async with self._writing:
+            if self._written is None:
+                self._written = await asyncio.to_thread(self._write)
+        return self._written
+
+    def _write(self) -> tuple[bytes, str]:
+        body = orjson.dumps(self._document())
+        return body, f'"{sha256(body).hexdigest()}"'
 
 
 def _add_schemas(document: dict[str, Any], bodies: Sequence[type[BaseModel]]) -> None:

@@ -33,6 +33,8 @@ _GAPS = (1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0)
 _SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0)
 
 
+PAUSE_SHARE = 9
+"""A pause between two renderings, in times of the last one."""
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -101,6 +103,9 @@ class Metrics:
             "parsimony_catalog_refresh_age_seconds", "Time since the pointers were last read"
         )
         self._writing = ThreadPoolExecutor(1, thread_name_prefix="metrics")
+        self._rendering: asyncio.Task[bytes] | None = None
+        self._one_rendering = asyncio.Lock()
+        self._idle_until = 0.0
 
     def _measure_calls(self) -> None:
         """Add what is measured of the calls of endpoints."""
@@ -158,8 +163,20 @@ class Metrics:
                 metric.remove(*labels)
 
     async def rendered(self) -> bytes:
-        """Render on a thread of its own, one rendering at a time: nobody else waits for it."""
-        return await asyncio.get_running_loop().run_in_executor(self._writing, self.render)
+        """Render on a thread of its own, once for all requests that wait, and for a tenth of the time at most."""
+        if self._rendering is None:
+            self._rendering = asyncio.create_task(self._render_next())
+        return await asyncio.shield(self._rendering)
+
+    async def _render_next(self) -> bytes:
+        """Wait until the pause after the last rendering is over, and render."""
+        async with self._one_rendering:
+            await asyncio.sleep(self._idle_until - time.monotonic())
+            self._rendering = None  # a later request includes what happens from now on
+            started = time.monotonic()
+            body = await asyncio.get_running_loop().run_in_executor(self._writing, self.render)
+            self._idle_until = time.monotonic() + PAUSE_SHARE * (time.monotonic() - started)
+        return body
 
     def render(self) -> bytes:
         """Write all metrics in Prometheus' text format, those of every server process if there are several."""

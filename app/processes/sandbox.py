@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from app.processes.names import name_process
 from app.processes.parent_death import die_with_parent
+from app.processes.priority import wait_for_others
 from models.errors import CorruptArtifact, ParsimonyError, SolverTimeout
 
 R = TypeVar("R")
@@ -30,12 +31,12 @@ class Sandbox:
     """Does work in a process of its own, started when first needed, replaced when it dies or takes too long.
 
     One piece of work at a time; threads wait for each other. limit_s: the longest for one piece, from when it is begun
-    in a process that has started; imports: modules that the process imports before it counts as started. The process
-    ends with ours, however ours ends, and can have none of its own.
+    in a process that has started; imports: modules that the process imports before it counts as started; nice: its nice
+    value, above which look-ups come first. The process ends with ours, however ours ends, and can have none of its own.
     """
 
-    def __init__(self, limit_s: float, imports: Sequence[str] = ()) -> None:
-        self._limit, self._imports = limit_s, tuple(imports)
+    def __init__(self, limit_s: float, imports: Sequence[str] = (), nice: int = 0) -> None:
+        self._limit, self._imports, self._nice = limit_s, tuple(imports), nice
         self._child: tuple[BaseProcess, Connection] | None = None
         self._closed = False
         self._guard = threading.Lock()
@@ -82,7 +83,9 @@ class Sandbox:
             return self._child[1]
         context = get_context("spawn")
         link, other = context.Pipe()
-        process = context.Process(target=_work, args=(other, os.getpid(), self._imports), name=NAME, daemon=True)
+        process = context.Process(
+            target=_work, args=(other, os.getpid(), self._imports, self._nice), name=NAME, daemon=True
+        )
         with self._guard:
             if self._closed:
                 raise RuntimeError("nothing can be done in the sandbox any more: it was closed")
@@ -114,13 +117,14 @@ class Sandbox:
         return f"signal {-code}" if code < 0 else f"status {code}"
 
 
-def _work(link: Connection, parent: int, imports: Sequence[str]) -> None:
+def _work(link: Connection, parent: int, imports: Sequence[str], nice: int) -> None:
     """Do what comes through the link until nobody is at its other end (the process's whole life)."""
     name_process(NAME)
     die_with_parent(signal.SIGKILL, parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C in the terminal is for the server, which ends us
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")  # out of memory: us first
+    wait_for_others(0, nice)
     for name in imports:
         import_module(name)
     link.send("started")

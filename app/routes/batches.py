@@ -185,7 +185,7 @@ async def _queued(context: Context, form: FormData) -> Batch:
     spec = read_spec(await _text(form, "spec"))
     file = _file(form)
     live = await plan_of(context, SOLVERS[spec.solver], spec.name, spec.version)
-    items = await asyncio.to_thread(read_items, file.file, context.settings, context.upload_sandbox)
+    items = await asyncio.to_thread(read_items, file.file, context.settings, context.table_sandbox)
     registered = await asyncio.to_thread(context.repos.endpoints.all)
     await refuse_unless_runnable(live, items, spec.limits, tools_of(context), registered)
     return await asyncio.to_thread(context.repos.batches.add, facts_of_batch(live, spec, items), items)

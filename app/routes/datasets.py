@@ -1,6 +1,7 @@
 """Datasets: upload, list, show, delete."""
 
 import asyncio
+import os
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -17,9 +18,10 @@ from app.routes.dependencies import Context, InContext, PathName, errors, media_
 from app.routes.entity_tags import IfMatch, IfNoneMatch, etag, refuse_changed
 from app.routes.forms import read_form, room_on_disk
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
+from app.store.dataset_upload import Upload, store_upload
 from app.store.table_heads import head_of
 from app.store.table_types import CSV_TYPES, JSON_LINES_TYPES, PARQUET, PARQUET_TYPES
-from app.store.uploads import parse_spec, read_dataset
+from app.store.uploads import in_reader
 from models import Fault, InvalidRequest
 from models.dataset_profile import FeaturesProfileReply, ProfileReply, TraceProfile, TraceProfileReply
 from models.spec_draft import SpecDraft, draft_of
@@ -204,7 +206,7 @@ async def draft(request: Request, context: InContext) -> Response:
 
 def _draft(context: Context, path: Path, kind: str) -> SpecDraft:
     limit = context.settings.max_body_bytes
-    columns, rows = head_of(path, kind, max_bytes=limit, run_in=context.upload_sandbox)
+    columns, rows = head_of(path, kind, max_bytes=limit, run_in=context.table_sandbox)
     spec, guesses = draft_of(columns, rows)
     return SpecDraft(spec=spec, columns=tuple(columns), rows=tuple(map(tuple, rows[:SHOWN])), guesses=guesses)
 
@@ -212,28 +214,25 @@ def _draft(context: Context, path: Path, kind: str) -> SpecDraft:
 def _store(
     context: Context, name: str, form: FormData, allow: Callable[[str | None], None]
 ) -> tuple[DatasetInfo, Replaced | None]:
-    """Read the parts of the form (already on disk) and keep what they hold."""
+    """Let another process check the parts of the form, which are on disk already, and keep what they hold."""
     unknown = sorted(set(form) - {"spec", "table", "embeddings"})
     if unknown:
         raise InvalidRequest.at(Fault((unknown[0],), "is no part of a dataset: there are spec, table and embeddings"))
-    table = _file(form, "table")
-    embeddings = _file(form, "embeddings").file.read() if "embeddings" in form else None
+    table, spec = _file(form, "table"), _bytes(form, "spec")
     with tempfile.TemporaryDirectory(prefix="parsimony-") as folder:
-        path = Path(folder) / "table"
-        _copy(table, path)
-        spec = parse_spec(_text(form, "spec"))
-        limit = context.settings.max_body_bytes
-        dataset = read_dataset(
-            spec, path, table.content_type or "", embeddings, max_bytes=limit, run_in=context.upload_sandbox
-        )
-    return context.repos.datasets.put(name, dataset, created_at=now(), allow=allow)
+        path = _copied(table, Path(folder) / "table")
+        vectors = _copied(_file(form, "embeddings"), Path(folder) / "vectors") if "embeddings" in form else None
+        upload = Upload(spec, path, table.content_type or "", vectors, context.settings.max_body_bytes)
+        url = context.repos.store.url
+        work = partial(store_upload, upload, url, name, now(), allow)
+        return in_reader(context.upload_sandbox, work)
 
 
-def _text(form: FormData, part: str) -> str | bytes:
+def _bytes(form: FormData, part: str) -> bytes:
     value = form.get(part)
     if value is None:
         raise InvalidRequest.at(Fault((part,), "is missing"))
-    return value.file.read() if isinstance(value, UploadFile) else value
+    return value.file.read() if isinstance(value, UploadFile) else value.encode()
 
 
 def _file(form: FormData, part: str) -> UploadFile:
@@ -243,7 +242,12 @@ def _file(form: FormData, part: str) -> UploadFile:
     return value
 
 
-def _copy(upload: UploadFile, path: Path) -> None:
+def _copied(upload: UploadFile, path: Path) -> Path:
+    """Give a received file a path that another process can open; the kernel copies it."""
+    source, length = upload.file.fileno(), upload.size or 0  # the first moves it from memory to disk
+    upload.file.flush()
     with path.open("wb") as out:
-        while chunk := upload.file.read(_CHUNK):
-            out.write(chunk)
+        at = 0
+        while at < length:
+            at += os.sendfile(out.fileno(), source, at, length - at)
+    return path

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Protocol, TypeVar, get_args, get_origin
 from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel
 
+from app.http.access import client_of
 from app.http.json_bodies import in_pieces, items_in, parsed, refuse_repeated
 from app.http.leaving import Leaving
 from app.http.problems import Problem
@@ -21,6 +22,7 @@ from app.observability.metrics import Metrics
 from app.processes.sandbox import Sandbox
 from app.running.caller import Caller
 from app.running.confidence_monitor import ConfidenceMonitor
+from app.running.item_queue import ItemQueue
 from app.serving.catalog import Catalog, Live
 from app.settings import Settings
 from app.store.demo_progress import DemoProgress
@@ -66,14 +68,20 @@ class Context:
     sandbox: Sandbox
     """For what may end the process that does it."""
     upload_sandbox: Sandbox
-    """The same for tables that are uploaded, which take longer."""
+    """Checks and stores datasets that are uploaded, one at a time."""
+    table_sandbox: Sandbox
+    """Reads items and queries in Parquet."""
     ledgers: Ledgers
     seen: Seen
     caller: Caller
     """Calls the endpoints of runs."""
     leaving: Leaving
+    queue: ItemQueue
+    """Starts the items of runs."""
     confidences: ConfidenceMonitor = field(default_factory=ConfidenceMonitor)
     """Compares confidences of endpoints with those that artifacts were built from."""
+    client: str = ""
+    """Who sent the request."""
     log_fields: dict[str, Any] = field(default_factory=dict)
     """What the log is to tell of the request."""
 
@@ -81,7 +89,7 @@ class Context:
 async def context_of(request: Request) -> Context:
     """Give the context, with what the log is to tell of this request."""
     context: Context = request.state.context
-    return replace(context, log_fields=request.scope["state"])
+    return replace(context, client=client_of(request.scope), log_fields=request.scope["state"])
 
 
 async def needs_store(request: Request) -> None:

@@ -146,7 +146,7 @@ def _read(
 ) -> tuple[Queries, AssignmentOptions, float]:
     """Read a batch, and tell how many seconds that took; off the event loop, for it takes its time."""
     started = monotonic()
-    read_table = partial(read_query_table, max_bytes=context.settings.max_body_bytes, run_in=context.upload_sandbox)
+    read_table = partial(read_query_table, max_bytes=context.settings.max_body_bytes, run_in=context.table_sandbox)
     queries, options = (
         read_json(parts[QUERIES], parameters) if kind == JSON else read_parts(parts, parameters, read_table)
     )

@@ -28,6 +28,8 @@ from models.run import RunReply, RunRequest, RunsReply, Spent
 from solvers import SOLVERS
 
 T = TypeVar("T")
+WRITTEN_AT_ONCE = 20
+"""Items of a reply that are written before the event loop looks for other work."""
 
 
 def tools_of(context: Context) -> Tools:
@@ -39,6 +41,8 @@ def tools_of(context: Context) -> Tools:
         context.sandbox,
         context.ledgers,
         lambda: context.catalog.store_up,
+        context.queue,
+        context.client,
         context.confidences,
     )
 
@@ -73,11 +77,11 @@ def _add(router: APIRouter, solver: str, prefix: str) -> PlainPost:
         with counted(live, context.metrics):
             if request.items is None:
                 done = await unless_gone(http, run_one(live, request.each()[0], request, tools))
-                reply: RunReply | RunsReply = reply_of(live, done)
+                body = reply_of(live, done).model_dump_json().encode()
             else:
                 outcomes, seconds = await unless_gone(http, run_each(live, request.items, request, tools))
-                reply = _replies(live, outcomes, seconds)
-        return Response(reply.model_dump_json(), media_type="application/json")
+                body = await _encoded(live, outcomes, seconds)
+        return Response(body, media_type="application/json")
 
     async def plain(http: Request, request: RunRequest, name: str) -> Response | None:
         context = await context_of(http)
@@ -86,13 +90,17 @@ def _add(router: APIRouter, solver: str, prefix: str) -> PlainPost:
     return PlainPost(f"{prefix}/", RunRequest, plain, "/runs")
 
 
-def _replies(live: Any, outcomes: list[Done | Undone], seconds: float) -> RunsReply:
-    """Tell the runs of several items."""
-    items = tuple(
-        reply_of(live, one) if isinstance(one, Done) else failed(one, status_of(one.error)) for one in outcomes
-    )
-    cost = sum(step.cost for one in items for step in one.steps)
-    return RunsReply(items=items, spent=Spent(cost=cost, seconds=seconds, unit=live.record.unit))
+async def _encoded(live: Any, outcomes: list[Done | Undone], seconds: float) -> bytes:
+    """Write a ``RunsReply``, a few items at a time so that look-ups get their turn."""
+    items, cost = list[bytes](), 0.0
+    for one in outcomes:
+        reply = reply_of(live, one) if isinstance(one, Done) else failed(one, status_of(one.error))
+        items.append(reply.model_dump_json().encode())
+        cost += sum(step.cost for step in reply.steps)
+        if len(items) % WRITTEN_AT_ONCE == 0:
+            await asyncio.sleep(0)
+    spent = Spent(cost=cost, seconds=seconds, unit=live.record.unit).model_dump_json().encode()
+    return b'{"items":[' + b",".join(items) + b'],"spent":' + spent + b"}"
 
 
 async def unless_gone(http: Request, work: Awaitable[T]) -> T:

@@ -25,11 +25,12 @@ OF_SOME = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked of a run, and what is known of it since. ends_at: when its time is over, on the clock
-    ``time.monotonic``."""
+    """What is asked of a run, and what is known of it since. seconds: how long it may take. ends_at: when its time is
+    over, on the clock ``time.monotonic``."""
 
     item: RunItem
     limits: RunLimits
+    seconds: float
     ends_at: float
     without: frozenset[str]
     progress: RunProgress = field(default_factory=RunProgress)
@@ -38,6 +39,10 @@ class Asked:
     def left(self) -> float:
         """The seconds that are left."""
         return self.ends_at - time.monotonic()
+
+    def restarted(self) -> "Asked":
+        """Give the same with its time beginning now."""
+        return replace(self, ends_at=time.monotonic() + self.seconds)
 
     def knowing(self, embedding: tuple[float, ...], calls: list[Heard]) -> "Asked":
         """Give the same with the item's embedding. calls: those that were made for it."""

@@ -20,6 +20,7 @@ from app.running.asked import Asked
 from app.running.caller import Caller
 from app.running.embedding import Embedded, embedder_of, takes_embeddings, texts_at_once
 from app.running.hosts import Hosts
+from app.running.item_queue import ItemQueue
 from app.running.runs import (
     Assigned,
     Done,
@@ -108,7 +109,8 @@ async def _tools(repos: Repositories) -> Any:
     sandbox = Sandbox(repos.settings.solve_timeout_s, imports=("skops.io",))
     try:
         caller.follow(await asyncio.to_thread(repos.endpoints.all))
-        yield Tools(repos.settings, caller, sandbox, Ledgers(repos.store), lambda: True)
+        queue = ItemQueue(repos.settings.max_concurrent_items)
+        yield Tools(repos.settings, caller, sandbox, Ledgers(repos.store), lambda: True, queue)
     finally:
         await caller.close()
         await asyncio.to_thread(sandbox.close)

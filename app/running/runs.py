@@ -4,7 +4,8 @@ import asyncio
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from app.running.asked import Asked, seconds_allowed
 from app.running.embedding import Embedded, Embedding, Unembedded, embed, takes_embeddings
-from app.running.executor import OnText, Ran, Tariff, drive, run_of, steps_of
+from app.running.executor import OnText, Ran, RunProgress, Tariff, drive, run_of, steps_of
 from app.running.start import (
     REFUSALS,
     STARTS,
@@ -65,7 +66,8 @@ async def run_one(live: Live[Any], item: RunItem, limits: RunLimits, tools: Tool
 async def run_asked(live: Live[Any], asked: Asked, tools: Tools, on_text: OnText | None = None) -> Done:
     """Run what was asked, as ``run_one`` does. on_text: takes the pieces of the answer while they come, where they
     do."""
-    outcome = await outcome_of(live, asked, tools, on_text)
+    work = partial(outcome_of, live, asked, tools, on_text)
+    outcome = await tools.queue.run_one(tools.client, work, asked.limits.timeout_s)
     if isinstance(outcome, Undone):
         raise outcome.error
     return outcome
@@ -74,20 +76,25 @@ async def run_asked(live: Live[Any], asked: Asked, tools: Tools, on_text: OnText
 async def run_each(
     live: Live[Any], items: tuple[RunItem, ...], limits: RunLimits, tools: Tools
 ) -> tuple[list[Done | Undone], float]:
-    """Run several items at the same time, each endpoint's limit kept; and tell how many seconds all took.
+    """Run several items, some at the same time, each endpoint's limit kept; and tell how many seconds all took.
 
-    A portfolio assigns them as a whole first, if it is given a budget. Raises InvalidRequest or Infeasible for what
-    refuses all of them.
+    The time of an item begins when it starts. A portfolio assigns them as a whole first, if it is given a budget.
+    Raises InvalidRequest or Infeasible for what refuses all of them.
     """
     started = time.monotonic()
-    asked = [asked_of(live, item, limits, tools) for item in items]
-    if live.ref.solver == "portfolio" and limits.budget_pacing is None:
-        outcomes = await _assigned(live, asked, tools)
-    elif takes_embeddings(live):
-        outcomes = await _embedded_together(live, asked, tools)
+    first = asked_of(live, items[0], limits, tools)
+    if takes_embeddings(live) or live.ref.solver == "portfolio":
+        asked = [replace(first, item=item, progress=RunProgress()) for item in items]
+        is_batch = live.ref.solver == "portfolio" and limits.budget_pacing is None
+        outcomes = await (_assigned if is_batch else _embedded_together)(live, asked, tools)
     else:
-        outcomes = list(await asyncio.gather(*(outcome_of(live, one, tools) for one in asked)))
+        work = partial(_run_item, live, limits, tools)
+        outcomes = await tools.queue.run_each(tools.client, items, work)
     return outcomes, time.monotonic() - started
+
+
+async def _run_item(live: Live[Any], limits: RunLimits, tools: Tools, item: RunItem) -> Done | Undone:
+    return await outcome_of(live, asked_of(live, item, limits, tools), tools)
 
 
 async def outcome_of(live: Live[Any], asked: Asked, tools: Tools, on_text: OnText | None = None) -> Done | Undone:
@@ -104,8 +111,8 @@ async def outcome_of(live: Live[Any], asked: Asked, tools: Tools, on_text: OnTex
 def asked_of(live: Live[Any], item: RunItem, limits: RunLimits, tools: Tools) -> Asked:
     """Begin the time of an item; raises InvalidRequest for a deadline in a unit that is none of time."""
     timed = live.plan.time_unit if isinstance(live.plan, PolicyPlan) else ""
-    left = seconds_allowed(limits, timed or live.record.unit)
-    return Asked(item, limits, time.monotonic() + left, tools.caller.open_circuits())
+    seconds = seconds_allowed(limits, timed or live.record.unit)
+    return Asked(item, limits, seconds, time.monotonic() + seconds, tools.caller.open_circuits())
 
 
 async def _driven(
@@ -141,10 +148,13 @@ async def _embedded_together(live: Live[Any], asked: Sequence[Asked], tools: Too
     REFUSALS[live.ref.solver](live, asked[0])
     embeddings = await embeddings_of(live, asked, tools)
 
-    async def run(one: Asked, embedding: Embedded | Undone) -> Done | Undone:
-        return embedding if isinstance(embedding, Undone) else await outcome_of(live, one.knowing(*embedding), tools)
+    async def run(each: tuple[Asked, Embedded | Undone]) -> Done | Undone:
+        one, embedding = each
+        if isinstance(embedding, Undone):
+            return embedding
+        return await outcome_of(live, one.restarted().knowing(*embedding), tools)
 
-    return list(await asyncio.gather(*map(run, asked, embeddings)))
+    return await tools.queue.run_each(tools.client, list(zip(asked, embeddings, strict=True)), run)
 
 
 async def _assigned(live: Live[PortfolioPlan], asked: Sequence[Asked], tools: Tools) -> list[Done | Undone]:
@@ -160,8 +170,11 @@ async def _assigned(live: Live[PortfolioPlan], asked: Sequence[Asked], tools: To
         assigned = await assign(live, estimates, costs, asked[0].limits, tools, asked[0].without)
         knowing = [asked[place].knowing(*one) for place, one in there.items()]
         each = zip(knowing, assigned.names, estimates, strict=True)
-        runs = (run_assigned(live, one, assigned, name, row, tools) for one, name, row in each)
-        outcomes |= dict(zip(there, await asyncio.gather(*runs), strict=True))
+
+        async def run(one: tuple[Asked, str, Floats]) -> Done | Undone:
+            return await run_assigned(live, one[0].restarted(), assigned, one[1], one[2], tools)
+
+        outcomes |= dict(zip(there, await tools.queue.run_each(tools.client, list(each), run), strict=True))
     return [outcomes[place] for place in range(len(asked))]
 
 

@@ -11,6 +11,7 @@ from app.running.asked import Asked, query_of, route_budget
 from app.running.caller import Caller
 from app.running.confidence_monitor import ConfidenceMonitor
 from app.running.embedding import Embedding, Unembedded, embed, embedder_of
+from app.running.item_queue import ItemQueue
 from app.serving.answers import facts_of
 from app.serving.catalog import Live
 from app.serving.pacing import Single, paced
@@ -48,6 +49,9 @@ class Tools:
     sandbox: Sandbox
     ledgers: Ledgers
     is_store_up: Callable[[], bool]
+    queue: ItemQueue
+    client: str = ""
+    """Whose items these are: a key, or an address."""
     confidences: ConfidenceMonitor = field(default_factory=ConfidenceMonitor)
 
 

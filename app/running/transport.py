@@ -58,7 +58,7 @@ class Failed(Exception):
 
 
 class Transport:
-    """Sends requests, for callers on any event loop; its connections live on a thread of its own."""
+    """Sends requests; made, used, and closed on one event loop, its connections live on a thread of its own."""
 
     def __init__(self, hosts: Hosts, environ: Mapping[str, str]) -> None:
         self._hosts, self._environ = hosts, environ

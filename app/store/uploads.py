@@ -75,11 +75,6 @@ def _place(loc: tuple[int | str, ...], text: str | bytes) -> tuple[int | str, ..
     return tuple(place)
 
 
-def here(work: Callable[..., Columns], *args: Any) -> Columns:
-    """Do work in this process."""
-    return work(*args)
-
-
 def read_dataset(
     spec: Spec,
     table: Path,
@@ -87,29 +82,25 @@ def read_dataset(
     embeddings: bytes | None,
     *,
     max_bytes: int,
-    run_in: Callable[..., Columns] = here,
 ) -> Dataset:
-    """Read and check a table, with its embeddings if there are any.
+    """Read and check a table, with its embeddings if there are any; Parquet of forged bytes may end the process.
 
-    max_bytes: bounds the table, and what a packed one may unpack to. run_in: reads Parquet, in a process that it may
-    end (``app/processes/sandbox.py``): made-up bytes do that. Raises InvalidRequest with every fault, PayloadTooLarge
-    or UnsupportedMediaType.
+    max_bytes: bounds the table, and what a packed one may unpack to. Raises InvalidRequest with every fault,
+    PayloadTooLarge or UnsupportedMediaType.
     """
     if table.stat().st_size > max_bytes:
         raise PayloadTooLarge(f"the table has {table.stat().st_size} bytes, the limit is {max_bytes}")
     with tempfile.TemporaryDirectory(prefix="parsimony-") as scratch:
-        columns = _read_table(spec, table, media_type, max_bytes, Path(scratch), run_in)
+        columns = _read_table(spec, table, media_type, max_bytes, Path(scratch))
     vectors = None if embeddings is None else _read_embeddings(embeddings)
     return dataset_from_columns(spec, columns, vectors)
 
 
-def _read_table(
-    spec: Spec, path: Path, media_type: str, max_bytes: int, scratch: Path, run_in: Callable[..., Columns]
-) -> Columns:
+def _read_table(spec: Spec, path: Path, media_type: str, max_bytes: int, scratch: Path) -> Columns:
     """Read the columns of the spec that the table has."""
     parquet, magic = is_parquet(path, media_type)
     if parquet:
-        return in_reader(run_in, _parquet_columns, spec, path, max_bytes)
+        return _columns(_read_parquet(spec, path, max_bytes))
     return _columns(_read_csv(spec, _plain_csv(path, magic, media_type, max_bytes, scratch)))
 
 
@@ -147,14 +138,15 @@ def is_parquet(path: Path, media_type: str) -> tuple[bool, bytes]:
     return kind in PARQUET_TYPES or (kind in UNTOLD_TYPES and magic == PARQUET_MAGIC), magic
 
 
-def in_reader(run_in: Callable[..., R], work: Callable[..., R], *args: Any, where: str = "table") -> R:
-    """Read Parquet where it may end its process; raises InvalidRequest, which says ``where``, if it does, or takes too
-    long."""
+def in_reader(run_in: Callable[..., Any], work: Callable[..., R], *args: Any, where: str = "table") -> R:
+    """Read a table where it may end its process; raises InvalidRequest, which names the part ``where``, if it does, or
+    takes too long."""
     try:
-        return run_in(work, *args)
+        answer: R = run_in(work, *args)
+        return answer
     except (CorruptArtifact, SolverTimeout) as error:
         what = "reading it took too long" if isinstance(error, SolverTimeout) else "reading it ended its process"
-        raise InvalidRequest.at(Fault((where,), f"is no readable Parquet: {what}")) from error
+        raise InvalidRequest.at(Fault((where,), f"is not readable: {what}")) from error
 
 
 def _columns(table: pa.Table) -> Columns:
@@ -229,14 +221,9 @@ def refuse_many(columns: int) -> None:
         raise InvalidRequest.at(Fault(("table",), f"has {columns} columns, at most {MOST_COLUMNS} are read"))
 
 
-def _parquet_columns(spec: Spec, path: Path, max_bytes: int) -> Columns:
-    with bounded(max_bytes):
-        return _columns(_read_parquet(spec, path, max_bytes))
-
-
 @contextmanager
 def bounded(max_bytes: int) -> Iterator[None]:
-    """Bound the memory of a process that reads Parquet; raises PayloadTooLarge where that is not enough."""
+    """Bound the memory of a process that reads tables; raises PayloadTooLarge where that is not enough."""
     if multiprocessing.current_process().name == NAME:  # not where the caller's own memory would be bounded
         _confine(max_bytes)
     try:

@@ -48,6 +48,28 @@ def test_drift_has_a_series_once_it_was_raised() -> None:
     assert line.endswith(" 0.0")
 
 
+def test_requests_that_wait_share_a_rendering_and_see_what_was_before_them() -> None:
+    renderings = 0
+
+    class Counts(Collector):
+        def collect(self) -> Iterable[Metric]:
+            nonlocal renderings
+            renderings += 1
+            return ()
+
+    async def ask() -> None:
+        metrics = Metrics()
+        metrics.registry.register(Counts())
+        before = renderings
+        for count in range(1, 4):
+            metrics.decisions.labels("index", "plan", OUTCOMES[0]).inc()
+            bodies = await asyncio.gather(*(metrics.rendered() for _ in range(50)))
+            assert all(f"{count}.0" in body.decode() for body in bodies)
+        assert renderings - before == 3
+
+    asyncio.run(ask())
+
+
 def test_the_event_loop_goes_on_while_metrics_are_written() -> None:
     """A collector holds the writing up until something else has been done."""
     began, done = threading.Event(), threading.Event()

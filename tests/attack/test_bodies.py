@@ -130,6 +130,38 @@ def test_a_table_takes_no_more_memory_than_its_limit_allows(all_subjects: Server
     assert peak - before < 200_000_000, (before, peak)
 
 
+ROWS = 3_000_000
+ONE_CLASSIFIER = {
+    "kind": "trace",
+    "label": "y",
+    "unit": "ms",
+    "classifiers": [{"name": "a", "prediction": "a", "cost": {"column": "m"}}],
+}
+
+
+def packed_rows() -> tuple[bytes, str]:
+    """Write many equal rows as Parquet, a few kilobytes."""
+    codes = pa.DictionaryArray.from_arrays(pa.array(np.zeros(ROWS, np.int8)), ["a"])
+    out = io.BytesIO()
+    pa.parquet.write_table(pa.table({"y": codes, "a": codes, "m": np.ones(ROWS)}), out, compression="zstd")
+    return out.getvalue(), PARQUET
+
+
+def plain_rows() -> tuple[bytes, str]:
+    """Write many equal rows as CSV."""
+    return b"y,a,m\n" + b"a,a,1.5\n" * (ROWS * 3 // 4), "text/csv"
+
+
+@pytest.mark.parametrize("made", [packed_rows, plain_rows])
+def test_a_table_is_checked_outside_the_process_that_answers(server: Server, made: Any) -> None:
+    process = psutil.Process(server.process.pid)
+    before, (table, media_type) = _peak(process), made()
+    files: dict[str, Any] = {"spec": (None, json.dumps(ONE_CLASSIFIER)), "table": ("table", table, media_type)}
+    reply = server.client.put("/v1/datasets/many-rows", files=files, timeout=patient(60))
+    assert (reply.status_code, reply.json()["errors"][0]["loc"]) == (422, ["table", "y"])  # all rows are of one class
+    assert _peak(process) - before < 20_000_000
+
+
 def _peak(process: psutil.Process) -> int:
     """Give the most memory that a process ever had, in bytes."""
     with open(f"/proc/{process.pid}/status") as file:

@@ -8,6 +8,7 @@ import tracemalloc
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from app.processes.sandbox import Sandbox
 from app.store.codec import array_to_bytes
 from app.store.item_tables import read_item_table
 from app.store.query_tables import read_query_table
-from app.store.uploads import here, parse_spec, read_dataset
+from app.store.uploads import parse_spec, read_dataset
 from models.errors import InvalidRequest, ParsimonyError
 from solvers.learners.archives import predict_archived, to_bytes
 from tests.support.samples import FEATURES_SPEC, MIXED_SPEC, TRACE_SPEC, to_csv, trace_columns
@@ -79,12 +80,13 @@ def mutated(draw: st.DrawFn, data: bytes) -> bytes:
     return bytes(changed)
 
 
-def tried(table: bytes, media_type: str, spec: Any = SPEC, embeddings: bytes | None = None, run_in: Any = here) -> None:
+def tried(table: bytes, media_type: str, spec: Any = SPEC, embeddings: bytes | None = None, run_in: Any = None) -> None:
     """Read a table; anything but a dataset or an error of ours fails."""
     with tempfile.TemporaryDirectory() as folder, suppress(ParsimonyError):
         path = Path(folder) / "table"
         path.write_bytes(table)
-        read_dataset(spec, path, media_type, embeddings, max_bytes=MAX_BYTES, run_in=run_in)
+        work = partial(read_dataset, spec, path, media_type, embeddings, max_bytes=MAX_BYTES)
+        work() if run_in is None else run_in(work)
 
 
 @pytest.fixture(scope="module")

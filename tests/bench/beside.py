@@ -90,7 +90,7 @@ def _print_beside() -> None:
             f"{statistics.median(times):.1f}",
             f"{min(times):.1f}-{max(times):.1f}",
         )
-    _show(table)
+    show(table)
 
 
 def _print_scaling() -> None:
@@ -101,10 +101,10 @@ def _print_scaling() -> None:
         with _server(workers) as server:
             rates = [uvloop.run(capacity(server.port, TARGET, KEY, SECONDS / 2)) for _ in range(ROUNDS)]
         table.add_row(str(workers), f"{statistics.median(rates):,.0f}", f"{min(rates):,.0f}-{max(rates):,.0f}")
-    _show(table)
+    show(table)
 
 
-def _show(table: Table) -> None:
+def show(table: Table) -> None:
     console = Console()
     Console(width=None if console.is_terminal else 80).print(table)
 

@@ -100,6 +100,15 @@ def test_a_bad_query_is_refused(server: Server, query: str) -> None:
     is_problem(server.client.get(f"/v1/cascades/trace/decision?{query}"), 422, "invalid-request")
 
 
+def test_the_openapi_document_has_an_entity_tag(server: Server) -> None:
+    document = server.client.get("/openapi.json")
+    tag = document.headers["etag"]
+    assert server.client.get("/openapi.json").content == document.content
+    unchanged = server.client.get("/openapi.json", headers={"if-none-match": f'"other", {tag}'})
+    assert (unchanged.status_code, unchanged.content, unchanged.headers["etag"]) == (304, b"", tag)
+    assert server.client.get("/openapi.json", headers={"if-none-match": '"other"'}).status_code == 200
+
+
 def test_a_deadline_that_nothing_meets_is_infeasible_and_the_numbers_are_told(server: Server) -> None:
     problem = is_problem(server.client.get("/v1/cascades/trace/decision?deadline=2"), 409, "infeasible")
     assert "2" in problem["detail"]

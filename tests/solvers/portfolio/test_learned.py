@@ -10,7 +10,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.kernel_ridge import KernelRidge
 
 from app.store import codec
-from models import InvalidRequest, Trace, TraceSpec, dataset_from_columns
+from models import InvalidRequest, Trace, TraceSpec
 from models.errors import Infeasible
 from models.portfolio import AssignmentOptions, Budget, PortfolioOptions, RouteBudget, RouteQuery
 from solvers.base import Fitted, Run
@@ -116,7 +116,7 @@ def test_a_mixture_that_uses_samples_estimates_alike_from_its_bytes() -> None:
         "unit": "USD",
         "classifiers": [{"name": f"k{j}", "correct": f"c{j}", "cost": 1.0 + j} for j in range(2)],
     }
-    dataset = dataset_from_columns(TraceSpec.model_validate(spec), {"c0": board, "c1": 1 - board}, vectors)
+    dataset = Trace.from_columns(TraceSpec.model_validate(spec), {"c0": board, "c1": 1 - board}, vectors)
     plan = fit(dataset, PortfolioOptions(estimator="stacked", curve_points=3), np.random.default_rng(0), Run()).plan
     assert "occam" in plan.kinds
     assert plan.samples.shape == (40, 500)
