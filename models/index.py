@@ -136,8 +136,9 @@ class IndexDecision(Value):
 
     features: Items[str] = Field(description="the features to compute, in the dataset's order; none: most common class")
     accuracy: float = Field(
-        description="cross-validated accuracy of the model on these features, from 0 to 1, by which they were chosen; "
-        "the best of many looks better than it is: what that comes to is taken off in expected"
+        description="cross-validated accuracy of the model on these features, from 0 to 1, by which they were chosen: "
+        "in the region of the item's size where accuracies depend on it; the best of many looks better than it is: "
+        "what that comes to is taken off in expected"
     )
     cost: float = Field(
         description="what these features cost for this size, those computed already left out, in the artifact's unit"

@@ -12,9 +12,10 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import accumulate
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,17 @@ from models.arrays import Floats, Int64s
 from models.index import IndexOptions
 from solvers.base import Fitted, Run
 from solvers.cell_encoding import CellEncoding
-from solvers.index.assemble import Models, Names, Searched, assemble, index_sets, kept_sets, lambdas_of
+from solvers.index.assemble import (
+    Models,
+    Names,
+    Searched,
+    assemble,
+    index_regions,
+    index_sets,
+    kept_sets,
+    known_masks,
+    lambdas_of,
+)
 from solvers.index.candidates import never_replaced
 from solvers.index.cells import encoded, only, owners_of
 from solvers.index.costs import Costs, median_size, read_costs
@@ -31,7 +42,8 @@ from solvers.index.greedy import greedy_sequences
 from solvers.index.lattice import Exhausted, Expanded, expand
 from solvers.index.plan import IndexPlan
 from solvers.index.preselection import narrowed
-from solvers.index.selection_bias import reached
+from solvers.index.selection_bias import reached, unpacked
+from solvers.index.size_curves import MAX_JUDGED_SETS, SizeRegions, find_regions, fit_size_curves, region_levels
 from solvers.index.summary import summarize
 from solvers.index.training import Trainer
 from solvers.index.worth import worth
@@ -90,22 +102,58 @@ def fit(
     trainer.report(trainer.total - 2, "choosing candidates")
     factors = {"alpha": searched.alpha, "own_alpha": options.alpha}
     indexed = index_sets(searched.expanded, costs, features, **factors, budget=options.fixed_budget)
+    regions = _size_regions(trainer, searched.expanded, indexed[0], costs)
+    if len(regions.edges):
+        levels = region_levels(regions, _bits_of(trainer, searched.expanded.masks), dataset.sizes)
+        indexed = index_regions(searched.expanded, costs, features, indexed[0], regions, levels, **factors)
     kept = _kept(searched, indexed[0], options)
     last = trainer.on_all_rows(table.whole) if table.left_out else trainer
     models = Models(kind_of(trainer.classifier), dict(zip(kept, last.models(kept), strict=True)))
     names = _names(only(as_it_was, features), dataset, table.left_out, left_out_costs)
-    plan = _with_what_is_reached(assemble(names, options, costs, searched, indexed, models), trainer, rng)
+    reaching = _measure_what_is_reached(trainer, known_masks(searched), costs, median, regions, rng)
+    plan = assemble(names, options, costs, searched, indexed, models, reaching)
     held = worth(plan, trainer, rng)
     trainer.report(trainer.total, last.account())
     return Fitted(plan, summarize(plan, searched.expanded, indexed[1], residuals, trainer), held)
 
 
-def _with_what_is_reached(plan: IndexPlan, trainer: Trainer, rng: np.random.Generator) -> IndexPlan:
-    """Say what sets reach that are chosen because they look best, at the median size."""
-    curves = Costs(plan.powers, plan.coefficients)
-    costs = curves.at(curves.of_sets(plan.masks), plan.median_size)
-    halves, choosing = reached([trainer.bits[mask] for mask in plan.masks.tolist()], trainer.dataset.rows, costs, rng)
-    return replace(plan, reached=halves, choosing=choosing)
+def _bits_of(trainer: Trainer, masks: Int64s) -> list[bytes]:
+    return [trainer.bits[mask] for mask in masks.tolist()]
+
+
+def _size_regions(trainer: Trainer, expanded: Expanded, candidates: Int64s, costs: Costs) -> SizeRegions:
+    """Find where accuracies depend on the size, by the candidates for all sizes; an index for one budget is not cut."""
+    sizes = trainer.dataset.sizes
+    if not sizes.shape[1]:
+        return SizeRegions()
+    judged = candidates[np.unique(np.linspace(0, len(candidates) - 1, MAX_JUDGED_SETS).round().astype(int))]
+    right = np.stack([unpacked(bits, len(sizes)) for bits in _bits_of(trainer, expanded.masks[judged])])
+    is_cut = costs.dimensions == sizes.shape[1] and trainer.options.fixed_budget is None
+    return find_regions(right, sizes, has_regions=is_cut)
+
+
+def _measure_what_is_reached(
+    trainer: Trainer,
+    masks: Int64s,
+    costs: Costs,
+    median: tuple[float, ...],
+    regions: SizeRegions,
+    rng: np.random.Generator,
+) -> dict[str, Any]:
+    """Say what sets reach that are chosen because they look best: at the median size, and in each region of sizes.
+
+    Returns:
+        The fields of the plan.
+    """
+    bits, curves, sizes = _bits_of(trainer, masks), costs.of_sets(masks), trainer.dataset.sizes
+    halves, choosing = reached(bits, trainer.dataset.rows, costs.at(curves, median), rng)
+    measured: dict[str, Any] = {"reached": halves, "choosing": choosing}
+    if not len(regions.knots):
+        return measured
+    fitted = fit_size_curves(regions, bits, sizes, lambda size: costs.at(curves, size.tolist()), rng)
+    return measured | {
+        f"size_{each.name}": getattr(part, each.name) for part in (regions, fitted) for each in fields(part)
+    }
 
 
 def _names(own: FeatureTable, dataset: FeatureTable, left_out: tuple[str, ...], left_out_costs: Costs | None) -> Names:
