@@ -69,7 +69,8 @@ def fit(
 ) -> Fitted[IndexPlan]:
     """Build the index of feature sets from a table.
 
-    With ``max_models`` or ``max_seconds`` the lattice is searched for alpha = 2, 1, 0.5, … down to the one wanted. The
+    With ``max_models``, or where the whole lattice is estimated to take more than ``max_seconds``, the lattice is
+    searched for alpha = 2, 1, 0.5, … down to the one wanted. The
     last search that could be finished counts, then the smallest alpha above the first that could not. After the first
     the sequence of most accuracy is grown; in the end that by cost alone, for which room is kept, and those of the
     other weights that what is left lets grow as long. What these and unfinished searches trained may become a candidate
@@ -175,7 +176,7 @@ def _costs_of(costs: Costs, dataset: FeatureTable, names: Sequence[str]) -> Cost
 
 
 def _with_a_budget(options: IndexOptions) -> IndexOptions:
-    if options.max_models is not None or options.max_seconds is not None:
+    if options.max_models is not None or "max_seconds" in options.model_fields_set:
         return options
     return options.model_copy(update={"max_models": USUAL_MODELS})
 
@@ -194,7 +195,7 @@ def _search(
 ) -> Searched:
     """Search the lattice, as finely as the budgets allow, and grow the greedy sequences."""
     options = trainer.options
-    limited = options.max_models is not None or options.max_seconds is not None
+    limited = options.max_models is not None or _takes_too_long(trainer)
     alphas = schedule(options.alpha) if limited else [options.alpha]
     trainer.asked_at_most = options.max_models
     try:
@@ -210,7 +211,7 @@ def _search(
         if is_narrowed:  # no budget finishes that lattice, and the other sequences hold what little money buys
             sequences.within_the_budget()
         expanded = _with_what_is_known(trainer, expanded)  # what they have trained is known to the searches
-    trainer.seconds_at_most = options.max_seconds
+    trainer.seconds_at_most = options.max_seconds if limited else None
     reached = alphas[0]
     for alpha in alphas[1:]:
         try:
@@ -225,6 +226,17 @@ def _search(
         expanded = _with_what_is_known(trainer, expanded)
     lambdas, orders = np.array(list(grown)), np.array(list(grown.values()), dtype=np.int32)
     return Searched(expanded, reached, trainer.known, lambdas, orders.reshape(len(lambdas), -1), median)
+
+
+def _takes_too_long(trainer: Trainer) -> bool:
+    """Estimate the time of the whole lattice, report it, and tell whether it is more than there is."""
+    most = trainer.options.max_seconds
+    if most is None:
+        return False
+    estimated = trainer.estimate_seconds()
+    sets = 1 << len(trainer.columns)
+    trainer.report(trainer.done, f"estimated: {estimated:.3g} s for all {sets} feature sets, max_seconds is {most:g}")
+    return estimated > most
 
 
 @dataclass(frozen=True, slots=True, eq=False)
