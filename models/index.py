@@ -54,9 +54,10 @@ class IndexOptions(Value):
         default=None, ge=1, description="the most feature sets to train; alpha is raised as far as that needs"
     )
     max_seconds: float | None = Field(
-        default=None,
+        default=60.0,
         gt=0,
-        description="the most seconds to search for after a first coarse search; alpha is raised as far as that needs",
+        description="the most seconds to search for after a first coarse search, where all feature sets are estimated "
+        "to take longer: then alpha is raised as far as that needs, and depends on the machine; null: no limit",
     )
     fixed_size: AtLeastOne | Annotated[Items[AtLeastOne], Field(min_length=1, max_length=8)] | None = Field(
         default=None, description="the only item size that will be asked for, a number or one for each dimension"
@@ -136,8 +137,9 @@ class IndexDecision(Value):
 
     features: Items[str] = Field(description="the features to compute, in the dataset's order; none: most common class")
     accuracy: float = Field(
-        description="cross-validated accuracy of the model on these features, from 0 to 1, by which they were chosen; "
-        "the best of many looks better than it is: what that comes to is taken off in expected"
+        description="cross-validated accuracy of the model on these features, from 0 to 1, by which they were chosen: "
+        "in the region of the item's size where accuracies depend on it; the best of many looks better than it is: "
+        "what that comes to is taken off in expected"
     )
     cost: float = Field(
         description="what these features cost for this size, those computed already left out, in the artifact's unit"

@@ -1,31 +1,52 @@
 """Rebuilds: a new version from the dataset of the old one and the rows that came as feedback on it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import count
+from typing import Any
 
 import numpy as np
 
 from app.processes.clock import now
 from app.store.datasets import digest_of
+from app.store.feedback import KeptRow
 from app.store.repositories import Repositories
-from models import ArtifactRecord, BuildRequest
+from models import ArtifactRecord, BuildRequest, Dataset
+from models.arrays import Bools, Floats
 from models.dataset_rows import with_rows
 from models.errors import Conflict
+from models.feedback import Alarm
+from models.rebuild import Rebuild, RebuildRequest
+from solvers.base import generator
+
+MIN_ROWS_SINCE_CHANGE = 200
+"""After an alarm a rebuild learns from the rows since the change point alone if there are this many."""
+DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuild:
+class PreparedRebuild:
     """What to build, and from how many rows: old ones, and those that came as feedback."""
 
     request: BuildRequest
     old_rows: int
     new_rows: int
+    change_point: int | None
 
 
-def prepare(repos: Repositories, record: ArtifactRecord, dataset: str | None = None) -> Rebuild:
-    """Store the old dataset with the feedback's rows behind it, and say what to build from it.
+def start_rebuild(repos: Repositories, record: ArtifactRecord, options: RebuildRequest) -> Rebuild:
+    """Queue the build of the next version; raises as ``prepare_rebuild``, and as a build does."""
+    prepared = prepare_rebuild(repos, record, options)
+    build = repos.builds.enqueue(prepared.request)
+    counts = {name: getattr(prepared, name) for name in ("old_rows", "new_rows", "change_point")}
+    return Rebuild(**dict(build), **counts)
 
-    dataset: the name of the new one; else that of the old one with the number of the version after this. Raises
-    Conflict if there are no rows, the old dataset was replaced, or another one has the new name.
+
+def prepare_rebuild(repos: Repositories, record: ArtifactRecord, options: RebuildRequest) -> PreparedRebuild:
+    """Store the chosen rows of the old dataset and of the feedback as a dataset, and return what to build from it.
+
+    Raises Conflict if there are no rows, the old dataset was replaced, or another one has the new name.
     """
     rows = repos.feedback.rows(record.ref)
     if not rows:
@@ -34,24 +55,80 @@ def prepare(repos: Repositories, record: ArtifactRecord, dataset: str | None = N
     info = repos.datasets.info(record.dataset)
     if record.dataset_sha256 not in ("", info.sha256):
         raise Conflict(f"dataset {info.name!r} is not what version {record.version} was built from: it was replaced")
-    vectors = [each.embedding for each in rows if each.embedding is not None]
-    embeddings = np.array(vectors, dtype=np.float32) if vectors else None
-    grown = with_rows(repos.datasets.load(info), [each.row for each in rows], embeddings)
-    name = dataset or _name_after(record)
-    there = {known.name: known.sha256 for known in repos.datasets.infos()}
-    if there.get(name, digest_of(grown)) != digest_of(grown):  # the same again: an earlier rebuild came no further
-        raise Conflict(f"there is another dataset {name!r} already; choose a name with --dataset")
-    repos.datasets.put(name, grown, created_at=now())
+    change = find_change(rows, options, repos.feedback.alarms(record.ref))
+    stored_at = datetime.fromisoformat(info.created_at).timestamp()
+    kept = _choose_rows(info.rows, stored_at, rows, options, change, seed=record.seed)
+    old, new = kept[: info.rows], [row for row, keep in zip(rows, kept[info.rows :], strict=True) if keep]
+    if not new:
+        raise Conflict(f"no row came since {options.since}; the feedback has {len(rows)} rows")
+    chosen = _join_rows(repos.datasets.load(info).take(np.flatnonzero(old)), new)
+    name = _free_name(repos, record, options.dataset, digest_of(chosen))
+    repos.datasets.put(name, chosen, created_at=now())
     request = BuildRequest(solver=record.solver, name=record.name, dataset=name, params=record.params, seed=record.seed)
-    return Rebuild(request, info.rows, len(rows))
+    return PreparedRebuild(request, int(old.sum()), len(new), change)
 
 
-def _name_after(record: ArtifactRecord) -> str:
-    """Name the dataset of the next version: the old name, its number replaced.
+def find_change(rows: Sequence[KeptRow], options: RebuildRequest, alarms: Sequence[Alarm]) -> int | None:
+    """Return the change point of the last alarm, unless the request chooses rows or too few came since."""
+    if not alarms or (options.since, options.only_new, options.half_life) != (None, None, None):
+        return None
+    change = alarms[-1].change_point
+    return change if sum(row.number >= change for row in rows) >= MIN_ROWS_SINCE_CHANGE else None
+
+
+def _choose_rows(
+    old_rows: int,
+    stored_at: float,
+    rows: Sequence[KeptRow],
+    options: RebuildRequest,
+    change: int | None,
+    *,
+    seed: int,
+) -> Bools:
+    """Return which of the old rows, and of those of the feedback behind them, to learn from."""
+    at = np.concatenate([np.full(old_rows, stored_at), [row.at for row in rows]])
+    number = np.concatenate([np.zeros(old_rows), [row.number for row in rows]])
+    kept = np.ones(len(at), dtype=bool)
+    if options.since is not None:
+        kept &= at >= options.since.timestamp()
+    if change is not None:
+        kept &= number >= change
+    if options.only_new:
+        kept &= number > 0
+    return kept if options.half_life is None else kept & sample_by_age(at, options.half_life * DAY_S, seed)
+
+
+def sample_by_age(at: Floats, half_life: float, seed: int) -> Bools:
+    """Keep each row with probability 2^(-age / half-life), where the newest row has age 0; none is duplicated.
+
+    >>> sample_by_age(np.repeat([0.0, 10.0], 1000), 10.0, 0).reshape(2, 1000).sum(axis=1).tolist()
+    [510, 1000]
+    """
+    return np.asarray(generator(seed).random(len(at)) < 2.0 ** (-(at.max() - at) / half_life))
+
+
+def _join_rows(old: Dataset, new: Sequence[KeptRow]) -> Any:
+    vectors = [row.embedding for row in new if row.embedding is not None]
+    embeddings = np.array(vectors, dtype=np.float32) if vectors else None
+    return with_rows(old, [row.row for row in new], embeddings)
+
+
+def _free_name(repos: Repositories, record: ArtifactRecord, wanted: str | None, digest: str) -> str:
+    """Return the name of the new dataset: one that is free, or has the same rows, by an earlier rebuild."""
+    there = {known.name: known.sha256 for known in repos.datasets.infos()}
+    candidates = (_name_after(record, k) for k in count(1)) if wanted is None else iter([wanted])
+    for name in candidates:
+        if there.get(name, digest) == digest:
+            return name
+    raise Conflict(f"dataset {wanted!r} exists and differs; choose another name (dataset)")
+
+
+def _name_after(record: ArtifactRecord, more: int = 1) -> str:
+    """Name the dataset of the next version, or of one later: the old name, its number replaced.
 
     >>> _name_after(ArtifactRecord.model_construct(dataset="digits.3", version=3))
     'digits.4'
     """
     base, dot, number = record.dataset.rpartition(".")
     stem = base if dot and number == str(record.version) else record.dataset
-    return f"{stem[:50]}.{record.version + 1}"
+    return f"{stem[:50]}.{record.version + more}"

@@ -11,12 +11,13 @@ from app import terminal
 from app.cli.commands import command_group, single_command
 from app.cli.key_values import json_or_text, read_pairs
 from app.cli.options import AsJson, NameArgument, Params, SolverArgument, solver_called
-from app.cli.over_store import StoreService, open_store
+from app.cli.over_store import open_store
 from app.cli.service import Service, open_service
 from app.store.builds import check_dataset, checked_request
 from app.store.repositories import Repositories
 from models import ArtifactRecord, Build, BuildRequest, Value
 from models.errors import ParsimonyError
+from models.rebuild import RebuildRequest
 from solvers import SOLVERS
 
 builds = command_group("Builds: list them, show one, cancel one.")
@@ -71,6 +72,15 @@ build_command = single_command(build, cls=BuildCommand)
 def rebuild(
     solver: SolverArgument,
     name: NameArgument,
+    since: Annotated[
+        str | None, typer.Option(help="Leave out rows before this time, ISO 8601 with its UTC offset.")
+    ] = None,
+    only_new: Annotated[
+        bool | None, typer.Option("--only-new/--all-rows", help="Only rows of the feedback, or the old dataset's too.")
+    ] = None,
+    half_life: Annotated[
+        float | None, typer.Option(help="In days: a row that is older by this time counts half.")
+    ] = None,
     dataset: Annotated[
         str | None, typer.Option(help="The name of the dataset to be; else the old one's, numbered.")
     ] = None,
@@ -78,17 +88,30 @@ def rebuild(
     local: Local = False,
     as_json: AsJson = False,
 ) -> None:
-    """Build a new version from a version's dataset and the rows that came as feedback on it."""
-    from app.building.rebuild import prepare
+    """Build a new version from a version's dataset and the rows that came as feedback on it.
 
+    After a drift alarm it learns from the rows since the change point alone, if there are enough.
+    """
     solver_called(solver)
-    with open_store() as repos:
-        prepared = prepare(repos, repos.artifacts.record(solver, name, version), dataset)
-        rows = f"dataset {prepared.request.dataset}: {prepared.old_rows} rows and {prepared.new_rows} of feedback"
-        terminal.console(stderr=True).print(rows)
-        request = prepared.request
-        record = _build_here(repos, request) if local else _build_in_worker(StoreService(repos), request)
+    chosen = {"since": since, "only_new": only_new, "half_life": half_life, "dataset": dataset}
+    options = RebuildRequest.model_validate_json(to_json(chosen))
+    if local:
+        from app.building.rebuild import prepare_rebuild
+
+        with open_store() as repos:
+            prepared = prepare_rebuild(repos, repos.artifacts.record(solver, name, version), options)
+            _print_rows(prepared.request.dataset, prepared.old_rows, prepared.new_rows)
+            record = _build_here(repos, prepared.request)
+    else:
+        with open_service() as service:
+            started = service.rebuild(solver, name, options, version)
+            _print_rows(started.dataset, started.old_rows, started.new_rows)
+            record = _followed(service, started)
     terminal.artifact(record, as_json)
+
+
+def _print_rows(dataset: str, old_rows: int, new_rows: int) -> None:
+    terminal.console(stderr=True).print(f"dataset {dataset}: {old_rows} rows and {new_rows} of feedback")
 
 
 @builds.command("list")
@@ -132,7 +155,11 @@ def _build_here(repos: Repositories, request: BuildRequest) -> ArtifactRecord:
 
 def _build_in_worker(service: Service, request: BuildRequest) -> ArtifactRecord:
     """Queue a build and follow it."""
-    ended = follow(service, service.enqueue(request))
+    return _followed(service, service.enqueue(request))
+
+
+def _followed(service: Service, queued: Build) -> ArtifactRecord:
+    ended = follow(service, queued)
     assert ended.artifact is not None
     return service.artifact(ended.artifact.solver, ended.artifact.name, ended.artifact.version)
 

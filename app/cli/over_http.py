@@ -17,6 +17,7 @@ from models.advice import Advice, AdviceRequest
 from models.batch import Batch
 from models.errors import ParsimonyError
 from models.feedback import FeedbackReport
+from models.rebuild import Rebuild, RebuildRequest
 from models.stored_dataset import DatasetInfo, DeletedDataset, StoredDataset
 
 V = TypeVar("V", bound=BaseModel)
@@ -80,6 +81,11 @@ class HttpService:
     def enqueue(self, request: BuildRequest) -> Build:
         """Queue a build."""
         return self._model(Build, "POST", "/v1/builds", json=request.model_dump(mode="json"))
+
+    def rebuild(self, solver: str, name: str, options: RebuildRequest, version: int | None) -> Rebuild:
+        """Queue the build of the next version from feedback."""
+        path, body = _at("artifacts", solver, name, "rebuild"), options.model_dump(mode="json")
+        return self._model(Rebuild, "POST", path, params=_version(version), json=body)
 
     def enqueue_advice(self, request: AdviceRequest) -> Build:
         """Queue the builds of advice."""

@@ -19,6 +19,7 @@ from models import ArtifactRecord, Build, BuildRequest, Fault, InvalidRequest
 from models.advice import Advice, AdviceRequest
 from models.batch import Batch
 from models.feedback import FeedbackReport
+from models.rebuild import Rebuild, RebuildRequest
 from models.stored_dataset import DatasetInfo, DeletedDataset, StoredDataset
 from solvers import SOLVERS
 
@@ -81,6 +82,12 @@ class StoreService:
     def enqueue(self, request: BuildRequest) -> Build:
         """Queue a build."""
         return self._repos.builds.enqueue(request)
+
+    def rebuild(self, solver: str, name: str, options: RebuildRequest, version: int | None) -> Rebuild:
+        """Queue the build of the next version from feedback."""
+        from app.building.rebuild import start_rebuild
+
+        return start_rebuild(self._repos, self._repos.artifacts.record(solver, name, version), options)
 
     def enqueue_advice(self, request: AdviceRequest) -> Build:
         """Queue the builds of advice."""

@@ -6,11 +6,14 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import ConfigDict, Field
 
+from app.building.rebuild import start_rebuild
 from app.processes.clock import now
 from app.routes.dependencies import Context, InContext, PathName, errors, json_only, media_type, needs_store
+from app.routes.dependencies import Version as ActiveVersion
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
 from app.store.pages import Page
 from models import ArtifactRecord, Value
+from models.rebuild import Rebuild, RebuildRequest
 
 router = APIRouter(prefix="/v1/artifacts", tags=["artifacts"], dependencies=[Depends(needs_store)])
 MEDIA_TYPE = "application/vnd.parsimony.artifact"
@@ -104,6 +107,31 @@ def versions(
 def activate(solver: Solver, name: PathName, body: Activation, context: InContext) -> ArtifactRecord:
     """Let a version answer from now on, in every server within a second."""
     return context.repos.artifacts.activate(solver, name, body.version)
+
+
+@router.post(
+    "/{solver}/{name}/rebuild",
+    summary="Build the next version from feedback",
+    status_code=202,
+    dependencies=[Depends(json_only)],
+    responses=errors(404, 409, 413, 415, 429, 503),
+)
+def rebuild(
+    solver: Solver,
+    name: PathName,
+    body: RebuildRequest,
+    context: InContext,
+    response: Response,
+    version: ActiveVersion = None,
+) -> Rebuild:
+    """Store rows of the version's dataset and of its feedback as a dataset, and queue a build of the next version.
+
+    After a drift alarm it learns from the rows since the change point alone, if at least 200 came, so that what the new
+    version promises holds in the changed world. `since`, `only_new`, and `half_life` choose other rows.
+    """
+    started = start_rebuild(context.repos, context.repos.artifacts.record(solver, name, version), body)
+    response.headers["Location"] = f"/v1/builds/{started.id}"
+    return started
 
 
 @router.delete(

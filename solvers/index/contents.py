@@ -9,6 +9,8 @@ from models.arrays import Amounts, Bools, Floats, Int32s, Int64s, Probabilities,
 from solvers.base import refuse_out_of_range
 from solvers.cell_encoding import CellEncoding
 from solvers.index.cells import owners_of
+from solvers.index.costs import members_of
+from solvers.index.size_curves import spline_basis
 from solvers.learners.linear import linear_length
 
 KINDS = ("none", "skops", "softmax")
@@ -78,6 +80,21 @@ class IndexContents:
     better or a worse one, by a standard deviation (``selection_bias``); (0, 3): built before that was kept."""
     choosing: int = 0
     """How many of the rows those are that choose."""
+    size_knots: Floats = field(default_factory=lambda: np.empty(0))
+    """(K,) logarithms of extents (products of a size's numbers) between which accuracies are linear, rising
+    (``size_curves``); (0,): accuracies do not depend on the size."""
+    size_edges: Floats = field(default_factory=lambda: np.empty(0))
+    """(R - 1,) extents where the regions of sizes begin that have accuracies and skylines of their own."""
+    size_centers: Floats = field(default_factory=lambda: np.empty(0))
+    """(R,) logarithms of the extents at which the accuracies of regions are taken; (0,) without knots."""
+    size_levels: Floats = field(default_factory=lambda: np.empty((3, 0, 0)))
+    """(3, K, m) accuracies at the knots: on the rows that choose, on the others, and on all."""
+    size_covariance: Floats = field(default_factory=lambda: np.empty((3, 0, 0)))
+    """(3, K, K) the covariance of these, for outcomes of variance 1."""
+    size_optimism: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    """(R, m) what being the best of its region makes each set's accuracy too high by."""
+    size_spread: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    """(R, m) how far other rows would have chosen a better or a worse one there, by a standard deviation."""
     left_out: tuple[str, ...] = ()
     """The features of the table that were not looked at, for there were too many (``preselection``)."""
     left_out_powers: Int64s = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
@@ -107,6 +124,18 @@ class IndexContents:
         return CellEncoding.kept_in(self)
 
     @property
+    def candidate_levels(self) -> Floats:
+        """The accuracies by which candidates are chosen, in each region of sizes: (R, c)."""
+        if not len(self.size_edges):
+            return self.accuracies[self.candidates][None]
+        basis = spline_basis(self.size_knots, self.size_centers)
+        return np.asarray(basis @ self.size_levels[2][:, self.candidates])
+
+    def names_of(self, mask: int) -> tuple[str, ...]:
+        """Name the features of a set."""
+        return tuple(self.features[f] for f in members_of(mask))
+
+    @property
     def widths(self) -> Int64s:
         """How many numbers models see of each feature: (F,)."""
         encoding = self.encoding
@@ -122,6 +151,7 @@ class IndexContents:
             _shapes,
             _cells,
             _sets,
+            _size_curves,
             _index,
             _greedy,
             _models,
@@ -133,9 +163,11 @@ class IndexContents:
 
 def _dimensions(plan: IndexContents) -> dict[str, bool]:
     matrices = {"powers", "coefficients", "orders", "reached", "left_out_powers", "left_out_coefficients"}
+    dimensions = dict.fromkeys((*matrices, "size_optimism", "size_spread"), 2)
+    dimensions |= {"size_levels": 3, "size_covariance": 3}
     arrays = {each.name: getattr(plan, each.name) for each in fields(plan) if each.init}
     arrays = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
-    right = all(array.ndim == (2 if name in matrices else 1) for name, array in arrays.items())
+    right = all(array.ndim == dimensions.get(name, 1) for name, array in arrays.items())
     return {
         "arrays of the right dimensions": right,
         "different features and classes": len({*plan.features, *plan.left_out}) == len(plan.features + plan.left_out)
@@ -205,6 +237,35 @@ def _sets(plan: IndexContents) -> dict[str, bool]:
     }
 
 
+def _size_curves(plan: IndexContents) -> dict[str, bool]:
+    """Check the accuracies over size."""
+    knots, edges, levels = plan.size_knots, plan.size_edges, plan.size_levels
+    k, r, m = len(knots), len(edges) + 1 if len(knots) else 0, len(plan.masks) if len(knots) else 0
+    arrays = (knots, edges, plan.size_centers, levels, plan.size_covariance, plan.size_optimism, plan.size_spread)
+    return {
+        "regions of sizes only where accuracies depend on it": k > 1 or k == len(edges) == 0,
+        "accuracies at each knot and region": plan.size_centers.shape == (r,)
+        and levels.shape == (3, k, m)
+        and plan.size_covariance.shape == (3, k, k)
+        and plan.size_optimism.shape == plan.size_spread.shape == (r, m),
+        "finite accuracies over size": all(bool(np.all(np.isfinite(array))) for array in arrays)
+        and bool(np.all((levels >= 0) & (levels <= 1)))
+        and bool(np.all(np.abs(plan.size_optimism) <= 1))
+        and bool(np.all(plan.size_spread >= 0)),
+        "knots and regions that rise": bool(np.all(np.diff(knots) > 0))
+        and bool(np.all(np.diff(edges) > 0))
+        and bool(np.all(edges > 1)),
+        "rows behind accuracies over size": not k or 0 < plan.choosing < plan.rows,
+        "covariances of accuracies over size": plan.size_covariance.shape != (3, k, k)
+        or not k
+        or all(_is_covariance(each) for each in plan.size_covariance),
+    }
+
+
+def _is_covariance(matrix: Floats) -> bool:
+    return bool(np.all(np.isfinite(matrix)) and np.allclose(matrix, matrix.T) and np.linalg.eigvalsh(matrix)[0] > 0)
+
+
 def _index(plan: IndexContents) -> dict[str, bool]:
     sizes, ends, members = plan.sizes, plan.offsets, plan.members
     vector = plan.powers.shape[1] > 1
@@ -220,13 +281,16 @@ def _index(plan: IndexContents) -> dict[str, bool]:
     if fits and len(members):
         inner = np.ones(len(members) - 1, dtype=bool)
         inner[ends[1:-1] - 1] = False
-        rising = bool(np.all(np.diff(plan.accuracies[plan.candidates[members]])[inner] > 0))
+        region = np.repeat(np.searchsorted(plan.size_edges, sizes, side="right"), np.diff(ends))
+        levels = plan.candidate_levels[region, members]
+        rising = bool(np.all((np.diff(levels) > 0)[inner & (np.diff(region) == 0)]))
     return {
         "breakpoints that rise from 1, unless sizes have several dimensions": (len(sizes) == 0) == vector
         and bool(np.all(np.diff(sizes) > 0))
         and (vector or sizes[0] == 1),
         "offsets that cut the members into skylines": fits,
         "skylines of rising accuracy": rising,
+        "skylines that begin with their region": vector or bool(np.all(np.isin(plan.size_edges, sizes))),
     }
 
 

@@ -1,6 +1,7 @@
 """What an index looks like over sizes and budgets: cost curves, where they cross, and which feature set wins where.
 
-The map asks ``decide`` for each of its cells, so it shows what decisions say. A skyline changes where two of its curves
+The map asks ``decide`` for each of its cells, so it shows what decisions say. Where accuracies depend on the size, the
+skyline also changes where a region of sizes begins, which is no crossing. A skyline changes where two of its curves
 cross (Theorem 3.13): which two is read from the skylines on both sides of a breakpoint.
 """
 
@@ -130,7 +131,9 @@ def _intersections(plan: IndexPlan, sizes: Floats, sets: _Sets, place: dict[int,
     if not len(sizes) or plan.fixed_budget is not None:
         return ()  # with one budget, skylines change where a set ceases to be affordable
     crossings = []
-    inside = np.flatnonzero((plan.sizes >= sizes[0]) & (plan.sizes <= sizes[-1]))
+    inside = np.flatnonzero(
+        (plan.sizes >= sizes[0]) & (plan.sizes <= sizes[-1]) & ~np.isin(plan.sizes, plan.size_edges)
+    )
     for segment in inside[inside > 0].tolist():
         size = float(plan.sizes[segment])
         before, after = ({place[member] for member in _skyline(plan, i)} for i in (segment - 1, segment))

@@ -12,9 +12,10 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import accumulate
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,17 @@ from models.arrays import Floats, Int64s
 from models.index import IndexOptions
 from solvers.base import Fitted, Run
 from solvers.cell_encoding import CellEncoding
-from solvers.index.assemble import Models, Names, Searched, assemble, index_sets, kept_sets, lambdas_of
+from solvers.index.assemble import (
+    Models,
+    Names,
+    Searched,
+    assemble,
+    index_regions,
+    index_sets,
+    kept_sets,
+    known_masks,
+    lambdas_of,
+)
 from solvers.index.candidates import never_replaced
 from solvers.index.cells import encoded, only, owners_of
 from solvers.index.costs import Costs, median_size, read_costs
@@ -31,7 +42,8 @@ from solvers.index.greedy import greedy_sequences
 from solvers.index.lattice import Exhausted, Expanded, expand
 from solvers.index.plan import IndexPlan
 from solvers.index.preselection import narrowed
-from solvers.index.selection_bias import reached
+from solvers.index.selection_bias import reached, unpacked
+from solvers.index.size_curves import MAX_JUDGED_SETS, SizeRegions, find_regions, fit_size_curves, region_levels
 from solvers.index.summary import summarize
 from solvers.index.training import Trainer
 from solvers.index.worth import worth
@@ -58,7 +70,8 @@ def fit(
 ) -> Fitted[IndexPlan]:
     """Build the index of feature sets from a table.
 
-    With ``max_models`` or ``max_seconds`` the lattice is searched for alpha = 2, 1, 0.5, … down to the one wanted. The
+    With ``max_models``, or where the whole lattice is estimated to take more than ``max_seconds``, the lattice is
+    searched for alpha = 2, 1, 0.5, … down to the one wanted. The
     last search that could be finished counts, then the smallest alpha above the first that could not. After the first
     the sequence of most accuracy is grown; in the end that by cost alone, for which room is kept, and those of the
     other weights that what is left lets grow as long. What these and unfinished searches trained may become a candidate
@@ -91,24 +104,60 @@ def fit(
     trainer.report(trainer.total - 2, "choosing candidates")
     factors = {"alpha": searched.alpha, "own_alpha": options.alpha}
     indexed = index_sets(searched.expanded, costs, features, **factors, budget=options.fixed_budget)
+    regions = _size_regions(trainer, searched.expanded, indexed[0], costs)
+    if len(regions.edges):
+        levels = region_levels(regions, _bits_of(trainer, searched.expanded.masks), dataset.sizes)
+        indexed = index_regions(searched.expanded, costs, features, indexed[0], regions, levels, **factors)
     kept = _kept(searched, indexed[0], options)
     last = trainer.on_all_rows(table.whole) if table.left_out else trainer
     models = Models(kind_of(trainer.classifier), dict(zip(kept, last.models(kept), strict=True)))
     names = _names(only(as_it_was, features), dataset, table.left_out, left_out_costs)
-    plan = _with_what_is_reached(assemble(names, options, costs, searched, indexed, models), trainer, rng)
+    reaching = _measure_what_is_reached(trainer, known_masks(searched), costs, median, regions, rng)
+    plan = assemble(names, options, costs, searched, indexed, models, reaching)
     held = worth(plan, trainer, rng)
     trainer.report(trainer.total, last.account())
     return Fitted(plan, summarize(plan, searched.expanded, indexed[1], residuals, trainer), held)
 
 
-def _with_what_is_reached(plan: IndexPlan, trainer: Trainer, rng: np.random.Generator) -> IndexPlan:
-    """Say what sets reach that are chosen because they look best, at the median size."""
-    curves = Costs(plan.powers, plan.coefficients)
-    costs = curves.at(curves.of_sets(plan.masks), plan.median_size)
+def _bits_of(trainer: Trainer, masks: Int64s) -> list[bytes]:
+    return [trainer.bits[mask] for mask in masks.tolist()]
+
+
+def _size_regions(trainer: Trainer, expanded: Expanded, candidates: Int64s, costs: Costs) -> SizeRegions:
+    """Find where accuracies depend on the size, by the candidates for all sizes; an index for one budget is not cut."""
+    sizes = trainer.dataset.sizes
+    if not sizes.shape[1]:
+        return SizeRegions()
+    judged = candidates[np.unique(np.linspace(0, len(candidates) - 1, MAX_JUDGED_SETS).round().astype(int))]
+    right = np.stack([unpacked(bits, len(sizes)) for bits in _bits_of(trainer, expanded.masks[judged])])
+    is_cut = costs.dimensions == sizes.shape[1] and trainer.options.fixed_budget is None
+    return find_regions(right, sizes, trainer.dataset.item_codes, has_regions=is_cut)
+
+
+def _measure_what_is_reached(
+    trainer: Trainer,
+    masks: Int64s,
+    costs: Costs,
+    median: tuple[float, ...],
+    regions: SizeRegions,
+    rng: np.random.Generator,
+) -> dict[str, Any]:
+    """Say what sets reach that are chosen because they look best: at the median size, and in each region of sizes.
+
+    Returns:
+        The fields of the plan.
+    """
+    bits, curves, sizes = _bits_of(trainer, masks), costs.of_sets(masks), trainer.dataset.sizes
     items = trainer.dataset.item_codes
-    halves, share = reached([trainer.bits[mask] for mask in plan.masks.tolist()], items, costs, rng)
-    choosing = min(max(round(share * plan.rows), 1), plan.rows - 1)
-    return replace(plan, reached=halves, choosing=choosing)
+    halves, share = reached(bits, items, costs.at(curves, median), rng)
+    rows = effective_rows(items)
+    measured: dict[str, Any] = {"reached": halves, "choosing": min(max(round(share * rows), 1), rows - 1)}
+    if not len(regions.knots):
+        return measured
+    fitted = fit_size_curves(regions, bits, sizes, items, lambda size: costs.at(curves, size.tolist()), rng)
+    return measured | {
+        f"size_{each.name}": getattr(part, each.name) for part in (regions, fitted) for each in fields(part)
+    }
 
 
 def _names(own: FeatureTable, dataset: FeatureTable, left_out: tuple[str, ...], left_out_costs: Costs | None) -> Names:
@@ -138,7 +187,7 @@ def _costs_of(costs: Costs, dataset: FeatureTable, names: Sequence[str]) -> Cost
 
 
 def _with_a_budget(options: IndexOptions) -> IndexOptions:
-    if options.max_models is not None or options.max_seconds is not None:
+    if options.max_models is not None or "max_seconds" in options.model_fields_set:
         return options
     return options.model_copy(update={"max_models": USUAL_MODELS})
 
@@ -157,7 +206,7 @@ def _search(
 ) -> Searched:
     """Search the lattice, as finely as the budgets allow, and grow the greedy sequences."""
     options = trainer.options
-    limited = options.max_models is not None or options.max_seconds is not None
+    limited = options.max_models is not None or _takes_too_long(trainer)
     alphas = schedule(options.alpha) if limited else [options.alpha]
     trainer.asked_at_most = options.max_models
     try:
@@ -173,7 +222,7 @@ def _search(
         if is_narrowed:  # no budget finishes that lattice, and the other sequences hold what little money buys
             sequences.within_the_budget()
         expanded = _with_what_is_known(trainer, expanded)  # what they have trained is known to the searches
-    trainer.seconds_at_most = options.max_seconds
+    trainer.seconds_at_most = options.max_seconds if limited else None
     reached = alphas[0]
     for alpha in alphas[1:]:
         try:
@@ -188,6 +237,17 @@ def _search(
         expanded = _with_what_is_known(trainer, expanded)
     lambdas, orders = np.array(list(grown)), np.array(list(grown.values()), dtype=np.int32)
     return Searched(expanded, reached, trainer.known, lambdas, orders.reshape(len(lambdas), -1), median)
+
+
+def _takes_too_long(trainer: Trainer) -> bool:
+    """Estimate the time of the whole lattice, report it, and tell whether it is more than there is."""
+    most = trainer.options.max_seconds
+    if most is None:
+        return False
+    estimated = trainer.estimate_seconds()
+    sets = 1 << len(trainer.columns)
+    trainer.report(trainer.done, f"estimated: {estimated:.3g} s for all {sets} feature sets, max_seconds is {most:g}")
+    return estimated > most
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,7 @@ than rounding; then, and only then, all candidates are looked at. No answer ever
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from math import inf
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -29,9 +29,10 @@ NEAR = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LookUp:
-    """The candidates' cost curves (c, t) over the terms powers (t, k), and accuracies (c,), by preference; the index.
+    """The candidates' cost curves (c, t) over the terms powers (t, k), by preference; accuracies (R, c) in each region
+    of sizes, and the extents where regions begin, edges (R - 1,); the index.
 
-    _candidates: for each its curve with the highest power first, as Horner's rule wants it, and its accuracy. _hot:
+    _polynomials: for each its curve with the highest power first, as Horner's rule wants it. _hot:
     what ``find`` needs, in one tuple: where the closeness of each breakpoint begins and ends, in turn; the index's
     offsets and members; the curves; whether they are quadratic.
     """
@@ -39,19 +40,30 @@ class LookUp:
     curves: Floats
     powers: Int64s
     accuracies: Floats
-    _candidates: list[tuple[tuple[float, ...], float]]
+    edges: list[float]
+    _polynomials: list[tuple[float, ...]]
     _hot: tuple[Any, ...]
 
     @classmethod
-    def of(cls, curves: Floats, powers: Int64s, accuracies: Floats, index: Index) -> "LookUp":
+    def of(cls, curves: Floats, powers: Int64s, accuracies: Floats, index: Index, edges: Floats) -> "LookUp":
         """Prepare the searches."""
         padding = (0.0,) * (3 - len(powers))  # quadratics have three coefficients, also those that are lines
         polynomials = [(*padding, *curve[::-1]) for curve in curves.tolist()]
-        edges = np.stack((index.sizes * (1 - AT), index.sizes * (1 + AT)), axis=1)
-        edges[:1] = 0.0  # at the first, where sizes begin, no curves need to meet
-        rising = np.maximum.accumulate(edges.ravel())
+        close = np.stack((index.sizes * (1 - AT), index.sizes * (1 + AT)), axis=1)
+        close[:1] = 0.0  # at the first, where sizes begin, no curves need to meet
+        rising = np.maximum.accumulate(close.ravel())
         hot = (rising.data, index.offsets.data, index.members.data, polynomials, len(powers) <= 3)
-        return cls(curves, powers, accuracies, list(zip(polynomials, accuracies.tolist(), strict=True)), hot)
+        return cls(curves, powers, accuracies, edges.tolist(), polynomials, hot)
+
+    def region(self, size: float | tuple[float, ...] | None) -> int:
+        """Find the region of a size: 0 where accuracies do not depend on it."""
+        return bisect_right(self.edges, prod(sizes_of(size))) if self.edges else 0
+
+    def undominated(self, costs: Floats, region: int) -> Int64s:
+        """List the skyline among the candidates by their costs, (c,), in a region: by falling cost and accuracy."""
+        levels = self.accuracies[region]
+        order = np.argsort(-levels, kind="stable")
+        return np.asarray(order[skyline(costs[order], levels[order])])
 
     def find(self, size: float, budget: float) -> Choice:
         """Search twice (Theorem 3.13's index): O(log b + log c) for b breakpoints and skylines of c candidates."""
@@ -88,7 +100,7 @@ class LookUp:
     def scan(self, size: float | tuple[float, ...] | None, budget: float) -> Choice:
         """Look at all candidates: the most accurate that fits, and its place on the skyline at this very size."""
         costs = evaluate(self.curves, self.powers, sizes_of(size))
-        undominated = skyline(costs, self.accuracies)
+        undominated = self.undominated(costs, self.region(size))
         place = int(np.argmax(costs[undominated] <= budget))
         choice = int(undominated[place])
         return choice, float(costs[choice]), len(undominated) - 1 - place
@@ -97,7 +109,8 @@ class LookUp:
         """Go through all candidates one by one (Naive-Lookup): a place and its cost."""
         best, least, level = 0, inf, -inf
         quadratic = self._hot[-1]
-        for choice, (curve, accuracy) in enumerate(self._candidates):
+        levels = self.accuracies[self.region(size)].tolist()
+        for choice, (curve, accuracy) in enumerate(zip(self._polynomials, levels, strict=True)):
             if quadratic:  # as in ``find``
                 two, one, none = curve
                 value = (two * size + one) * size + none

@@ -1,9 +1,10 @@
 """What an index build keeps, and how it answers: feature sets, their costs, the index over sizes, and the models."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import inf
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ from solvers.index.crossings import Index
 from solvers.index.greedy import Sequences, walk
 from solvers.index.look_up import Choice, LookUp
 from solvers.index.predictions import Predictions, classes_of, predictions, values_of
-from solvers.index.skyline import skyline
+from solvers.index.size_curves import spline_basis
+from solvers.index.size_promises import SizePromises
 from solvers.statistics import standard_error
 
 
@@ -30,41 +32,47 @@ class IndexPlan(IndexContents):
     """Feature sets for every size and budget: the best for an item is looked up."""
 
     _limit: float = field(init=False, repr=False, metadata={"derived": True})
-    _plain: tuple[float, Callable[[float, float], Choice], list[tuple[tuple[str, ...], float]]] = field(
-        init=False, repr=False, metadata={"derived": True}
+    _plain: tuple[float, Callable[[float, float], Choice], list[tuple[str, ...]], list[list[float]], list[float]] = (
+        field(init=False, repr=False, metadata={"derived": True})
     )
     _look_up: LookUp = field(init=False, repr=False, metadata={"derived": True})
     _continuation: Continuation = field(init=False, repr=False, metadata={"derived": True})
-    _answers: list[tuple[tuple[str, ...], float]] = field(init=False, repr=False, metadata={"derived": True})
+    _answers: list[tuple[str, ...]] = field(init=False, repr=False, metadata={"derived": True})
+    _levels: list[list[float]] = field(init=False, repr=False, metadata={"derived": True})
+    """In each region of sizes, the accuracies of candidates."""
     _safe: Floats = field(init=False, repr=False, metadata={"derived": True})
-    """(c,) the accuracies of candidates on the rows that choose, less a standard error."""
+    """(R, c) the accuracies of candidates on the rows that choose, less a standard error."""
     _expected: dict[tuple[str, ...], tuple[float, float, int]] = field(
         init=False, repr=False, metadata={"derived": True}
     )
     """What each set that can be decided for reaches, by its features: on all rows, and on those that report; and how
     many rows tell as much as all of them, where other rows might have chosen another set."""
+    _promises: SizePromises | None = field(init=False, repr=False, metadata={"derived": True})
     _sequences: Sequences = field(init=False, repr=False, metadata={"derived": True})
 
     def __post_init__(self) -> None:
         self.check()
         costs = Costs(self.powers, self.coefficients)
         curves = costs.of_sets(self.masks[self.candidates])
-        levels = self.accuracies[self.candidates]
+        levels = self.candidate_levels
         safe = self._safe_levels()
         curves.flags.writeable = levels.flags.writeable = safe.flags.writeable = False
-        names = [self._names(mask) for mask in self.masks[self.candidates].tolist()]
+        names = [self.names_of(mask) for mask in self.masks[self.candidates].tolist()]
         index = Index(self.sizes, self.offsets, self.members, 0, 0)
         derived: dict[str, Any] = {
             "_limit": inf if self.largest_size is None else self.largest_size,
-            "_look_up": LookUp.of(curves, self.powers, levels, index),
+            "_look_up": LookUp.of(curves, self.powers, levels, index, self.size_edges),
             "_continuation": self._reachable(),
-            "_answers": list(zip(names, levels.tolist(), strict=True)),
+            "_answers": names,
+            "_levels": levels.tolist(),
             "_safe": safe,
+            "_promises": SizePromises.of(self) if len(self.size_knots) else None,
             "_expected": self._by_features(),
             "_sequences": self._index_sequences(costs),
         }
         plain = costs.dimensions == 1 and self.fixed_budget is None
-        derived["_plain"] = (derived["_limit"] if plain else 0.0, derived["_look_up"].find, derived["_answers"])
+        find, edges = derived["_look_up"].find, self.size_edges.tolist()
+        derived["_plain"] = (derived["_limit"] if plain else 0.0, find, names, derived["_levels"], edges)
         complete(self, derived)
 
     def decide(self, query: IndexQuery) -> IndexDecision:
@@ -80,11 +88,11 @@ class IndexPlan(IndexContents):
             query.method == "poly-dom" and query.spent is None and not query.computed and not query.one_standard_error
         )
         if type(size) is float and plain and query.min_accuracy is None and not query.without:
-            largest, find, answers = self._plain
+            largest, find, answers, levels, edges = self._plain
             if 1.0 <= size <= largest:
                 choice, cost, position = find(size, query.budget)
-                features, accuracy = answers[choice]
-                return _decision(features, accuracy, cost, "poly-dom", position)
+                region = bisect_right(edges, size) if edges else 0
+                return _decision(answers[choice], levels[region][choice], cost, "poly-dom", position)
         return self._decide_otherwise(query)
 
     def _decide_otherwise(self, query: IndexQuery) -> IndexDecision:
@@ -107,12 +115,16 @@ class IndexPlan(IndexContents):
             choice, cost = look_up.naive(size, budget)
         else:
             choice, cost, position = look_up.find(size, budget)
-        features, accuracy = self._answers[choice]
-        return _decision(features, accuracy, cost, method, position)
+        return _decision(self._answers[choice], self._levels[look_up.region(size)][choice], cost, method, position)
 
     def expected(self, query: IndexQuery, decision: IndexDecision) -> tuple[float, int]:
         """Say how often the chosen model will be right, and how many rows tell so much of that: of an accuracy that was
-        asked for, those that did not choose who reaches it."""
+        asked for, those that did not choose who reaches it. Where accuracies depend on the size, at the size asked."""
+        extent = self._extent(query.size)
+        if self._promises is not None and extent is not None:
+            promised = self._promises.at(decision.features, extent, of_others=query.min_accuracy is not None)
+            if promised is not None:
+                return promised
         plain = decision.accuracy, decision.accuracy, self.rows
         of_all, of_others, telling = self._expected.get(decision.features, plain)
         return (of_all, telling) if query.min_accuracy is None else (of_others, self.rows - self.choosing)
@@ -121,13 +133,20 @@ class IndexPlan(IndexContents):
         """List the undominated candidates at one size, by rising cost and accuracy, from their costs there."""
         point = self._checked_size(size)
         look_up = self._look_up
-        costs = evaluate(look_up.curves, self.powers, sizes_of(point))
-        return tuple(self._item(i, float(costs[i])) for i in skyline(costs, look_up.accuracies)[::-1].tolist())
+        region, costs = look_up.region(point), evaluate(look_up.curves, self.powers, sizes_of(point))
+        undominated = look_up.undominated(costs, region)[::-1].tolist()
+        return tuple(self._item(i, region, float(costs[i]), size) for i in undominated)
 
-    def _item(self, candidate: int, cost: float) -> SkylineItem:
-        features, accuracy = self._answers[candidate]
-        expected, *_ = self._expected.get(features, (accuracy,))
-        return SkylineItem(features=features, accuracy=accuracy, expected_accuracy=expected, cost=cost)
+    def _item(self, candidate: int, region: int, cost: float, size: Any) -> SkylineItem:
+        accuracy = self._levels[region][candidate]
+        decision = _decision(self._answers[candidate], accuracy, cost, "poly-dom", None)
+        expected, _ = self.expected(IndexQuery.model_construct(size=size, budget=inf), decision)
+        return SkylineItem(features=decision.features, accuracy=accuracy, expected_accuracy=expected, cost=cost)
+
+    def _extent(self, size: Any) -> float | None:
+        """Return the product of a size's numbers, that of the fixed size if there is one; None if none is given."""
+        lengths = sizes_of(size) or self.fixed_size
+        return prod(lengths) if lengths else None
 
     def predict(
         self,
@@ -166,21 +185,21 @@ class IndexPlan(IndexContents):
             asked = "one_standard_error" if query.one_standard_error else "without"
             raise InvalidRequest.at(Fault((asked if query.min_accuracy is None else "min_accuracy",), fault))
         look_up = self._look_up
-        costs = evaluate(look_up.curves, self.powers, sizes_of(size))
+        region, costs = look_up.region(size), evaluate(look_up.curves, self.powers, sizes_of(size))
+        accuracies, safe = look_up.accuracies[region], self._safe[region]
         allowed = self.masks[self.candidates] & self._mask(query.without, "without") == 0
         within = allowed & (costs <= query.budget)
         shown = np.ones(len(costs), dtype=bool)
         wanted = -inf if query.min_accuracy is None else query.min_accuracy
         if query.one_standard_error:
-            shown = look_up.accuracies >= self._shown(float(look_up.accuracies[within].max(initial=0.0)))
-        fine = np.flatnonzero(within & shown & (self._safe >= wanted))
+            shown = accuracies >= self._shown(float(accuracies[within].max(initial=0.0)), size)
+        fine = np.flatnonzero(within & shown & (safe >= wanted))
         if not len(fine):
-            raise Infeasible(self._too_little(query, self._safe[within], costs[allowed & (self._safe >= wanted)]))
-        orders = -look_up.accuracies[fine], costs[fine]  # the last one orders first
+            raise Infeasible(self._too_little(query, safe[within], costs[allowed & (safe >= wanted)]))
+        orders = -accuracies[fine], costs[fine]  # the last one orders first
         wants_cheapest = query.min_accuracy is not None or query.one_standard_error
         choice = int(fine[np.lexsort(orders if wants_cheapest else orders[::-1])[0]])
-        features, accuracy = self._answers[choice]
-        return _decision(features, accuracy, float(costs[choice]), query.method, None)
+        return _decision(self._answers[choice], float(accuracies[choice]), float(costs[choice]), query.method, None)
 
     def _too_little(self, query: IndexQuery, reached: Floats, costs: Floats) -> str:
         """Say that no accuracy within the budget, reached (r,), is what was asked for, and which budget would do: the
@@ -195,13 +214,16 @@ class IndexPlan(IndexContents):
         enough = f"which takes {number(costs.min())} {self.unit}" if len(costs) else "which none reaches"
         return f"{said}, {enough}"
 
-    def _shown(self, best: float) -> float:
+    def _shown(self, best: float, size: Any) -> float:
         """Take a standard error off an accuracy: what is above cannot be told apart from it (Hastie, Tibshirani,
         Friedman, *The Elements of Statistical Learning*, Section 7.10)."""
         if not self.rows:
             fault = "is not known of this artifact, which an older version built: build it again"
             raise InvalidRequest.at(Fault(("one_standard_error",), fault))
-        return best - standard_error(best, self.rows)
+        rows = self.rows
+        if self._promises is not None:
+            rows = int(self._promises.rows_at(self._extent(size) or 1.0))
+        return best - standard_error(best, rows)
 
     def _greedy(self, method: Method, size: Any, budget: float) -> IndexDecision:
         """Add features in a sequence's order while they fit (Algorithm 4's retrieval)."""
@@ -265,9 +287,15 @@ class IndexPlan(IndexContents):
     def _safe_levels(self) -> Floats:
         """Give what candidates reach with a standard error to spare; older artifacts say nothing of that."""
         if not len(self.reached):
-            return self.accuracies[self.candidates]
-        levels = self.reached[self.candidates, 0]
-        return np.asarray(levels - standard_error(levels, self.choosing))
+            return self.candidate_levels
+        if not len(self.size_edges):
+            levels = self.reached[self.candidates, 0]
+            return np.asarray(levels - standard_error(levels, self.choosing))[None]
+        basis = spline_basis(self.size_knots, self.size_centers)
+        levels = basis @ self.size_levels[0][:, self.candidates] - self.size_optimism[:, self.candidates]
+        levels = np.clip(levels, 0.0, 1.0)
+        rows = 1 / np.einsum("rk,kl,rl->r", basis, self.size_covariance[0], basis)[:, None]
+        return np.asarray(levels - standard_error(levels, rows))
 
     def _by_features(self) -> dict[tuple[str, ...], tuple[float, float, int]]:
         """Say what each set that can be decided for reaches, by its features."""
@@ -278,7 +306,7 @@ class IndexPlan(IndexContents):
         of_all = others + self.choosing / self.rows * (choosing - others)
         variance = np.maximum(of_all * (1 - of_all), 1e-9)
         telling = (variance / (variance / self.rows + spread**2)).astype(np.int64)
-        named = [self._names(mask) for mask in self.masks[places].tolist()]
+        named = [self.names_of(mask) for mask in self.masks[places].tolist()]
         return dict(zip(named, zip(of_all.tolist(), others.tolist(), telling.tolist(), strict=True), strict=True))
 
     def _followed(self, method: str, mask: int) -> list[int]:
@@ -294,7 +322,7 @@ class IndexPlan(IndexContents):
         return self._sequences.accuracies[chosen][reached.bit_count()], -paid, -chosen, reached
 
     def _construct(self, mask: int, accuracy: float, cost: float, method: Any) -> IndexDecision:
-        return _decision(self._names(mask), accuracy, cost, method, None)
+        return _decision(self.names_of(mask), accuracy, cost, method, None)
 
     def _checked_size(self, size: Any) -> Any:
         """Refuse a size that the plan cannot answer for; gives a float for costs of at most one dimension."""
@@ -326,9 +354,6 @@ class IndexPlan(IndexContents):
                 raise InvalidRequest.at(Fault((where,), f"names {name!r}, the features are {known}"))
             mask |= 1 << self.features.index(name)
         return mask
-
-    def _names(self, mask: int) -> tuple[str, ...]:
-        return tuple(self.features[f] for f in members_of(mask))
 
     def _index_sequences(self, costs: Costs) -> Sequences:
         bits = np.insert(1 << self.orders.astype(np.int64), 0, 0, axis=1)

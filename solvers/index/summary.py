@@ -73,6 +73,7 @@ def summarize(
             "models": len(plan.model_sets),
         },
         "median_size": list(plan.median_size),
+        "size_regions": plan.size_edges.tolist(),
         "sequences": _sequences(plan),
     }
 

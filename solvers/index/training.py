@@ -7,7 +7,7 @@ others trains nothing that the first one has trained, and a cancelled build goes
 
 import json
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
@@ -23,12 +23,19 @@ from models import FeatureTable
 from models.arrays import Floats
 from models.index import IndexOptions
 from solvers.base import Run
+from solvers.index.batch_training import batched, train_sets, validate_sets
 from solvers.index.costs import members_of
 from solvers.index.lattice import Exhausted
 from solvers.index.selection_bias import unpacked
 from solvers.learners import archives, estimators, linear
 from solvers.learners.estimators import Folds
 from solvers.parallel import in_parallel
+
+LOGISTIC = "sklearn.linear_model.LogisticRegression"
+STRENGTHS = (1e-8, 1e8)
+"""Values of C that leave equations that can be solved."""
+BATCH_ROWS, MAX_BATCH = 500_000, 256
+"""Rows times feature sets of a batch of logistic regressions, and feature sets: one batch takes about a second."""
 
 
 @dataclass(slots=True, eq=False)
@@ -111,6 +118,28 @@ class Trainer:
         """Train final models on more rows of the same features than accuracies are of."""
         return replace(self, dataset=table, prefix=_prefix(table, self.options, self.seed))
 
+    @property
+    def strength(self) -> float | None:
+        """C of a logistic regression that is trained in batches of feature sets; None for any other learner."""
+        options = self.options
+        C = options.learner_params.get("C", 1.0)
+        if options.learner != LOGISTIC or not options.standardize or not set(options.learner_params) <= {"C"}:
+            return None
+        if not isinstance(C, int | float) or isinstance(C, bool):
+            return None
+        return float(C) if STRENGTHS[0] <= C <= STRENGTHS[1] else None
+
+    def estimate_seconds(self) -> float:
+        """Estimate how long the accuracies of all feature sets would take, by that of some of half the features."""
+        features = len(self.columns)
+        ring = [f % features for f in range(2 * features)]
+        count = 1 if self.strength is None else features
+        sets = [sorted(ring[f : f + max(features // 2, 1)]) for f in range(count)]
+        started = self.run.elapsed()
+        for _ in in_parallel([self._job("right", [[c for f in own for c in self.columns[f]] for own in sets])]):
+            pass
+        return (self.run.elapsed() - started) / count * (1 << features)
+
     def columns_of(self, mask: int) -> list[int]:
         """List the columns of a set's features."""
         return [column for f in members_of(mask) for column in self.columns[f]]
@@ -123,7 +152,7 @@ class Trainer:
             raise Exhausted(
                 f"{self.asked} feature sets were asked for, {len(fresh)} more are over {self.asked_at_most}"
             )
-        for mask, data, was_known in self._results("right", fresh, _right):
+        for mask, data, was_known in self._results("right", fresh):
             self._learn(mask, data)
             self.trained += not was_known
             self.recalled += was_known
@@ -137,20 +166,20 @@ class Trainer:
         """Tell of feature sets about which rows each is right, 1 or 0, (n,); the empty one is by the most common class.
         Those that nobody asked for until now count for no budget."""
         others = [mask for mask in masks if mask not in self.bits]
-        bits = self.bits | {mask: data for mask, data, _ in self._results("right", others, _right)}
+        bits = self.bits | {mask: data for mask, data, _ in self._results("right", others)}
         return {mask: unpacked(bits[mask], self.dataset.rows).astype(np.float64) for mask in masks}
 
     def models(self, masks: Sequence[int]) -> list[bytes]:
         """Train the final models of feature sets, on all rows."""
         self.seconds_at_most = None
         trained = {}
-        for mask, data, was_known in self._results("model", masks, partial(_model, self.run.learner_modules)):
+        for mask, data, was_known in self._results("model", masks):
             trained[mask] = data
             self.models_trained += not was_known
             self.models_recalled += was_known
         return [trained[mask] for mask in masks]
 
-    def _results(self, what: str, masks: Sequence[int], work: Any) -> Iterator[tuple[int, bytes, bool]]:
+    def _results(self, what: str, masks: Sequence[int]) -> Iterator[tuple[int, bytes, bool]]:
         """Recall, or compute in parallel and remember: sets, results, and whether they were remembered."""
         missing = []
         for mask in masks:
@@ -161,18 +190,32 @@ class Trainer:
                 yield mask, data, True
         if not missing:
             return
+        size = 1 if self.strength is None else min(max(BATCH_ROWS // self.dataset.rows, 1), MAX_BATCH)
+        batches = list(batched(missing, size))
 
         def tell(done: int) -> None:
             is_over = self.seconds_at_most is not None and self.run.elapsed() > self.seconds_at_most
-            if is_over and done < len(missing):
+            if is_over and done < len(batches):
                 raise Exhausted(f"{self.seconds_at_most:g} seconds are over")
-            self.report(self.done, f"training: {what} of {done} of {len(missing)} feature sets")
+            trained = min(done * size, len(missing))
+            self.report(self.done, f"training: {what} of {trained} of {len(missing)} feature sets")
 
-        table, labels = self.dataset.values, self.dataset.labels
-        jobs = (partial(work, self.classifier, table[:, self.columns_of(mask)], labels, self.folds) for mask in missing)
-        for mask, data in zip(missing, in_parallel(jobs, tell), strict=True):
-            self.run.cache[self._key(what, mask)] = data
-            yield mask, data, False
+        jobs = (self._job(what, [self.columns_of(mask) for mask in batch]) for batch in batches)
+        for batch, results in zip(batches, in_parallel(jobs, tell), strict=True):
+            for mask, data in zip(batch, results, strict=True):
+                self.run.cache[self._key(what, mask)] = data
+                yield mask, data, False
+
+    def _job(self, what: str, sets: list[list[int]]) -> Callable[[], list[bytes]]:
+        """Prepare the training of sets, given by their columns."""
+        table, labels, folds = self.dataset.values, self.dataset.labels, self.folds
+        if self.strength is None:
+            (columns,) = sets
+            work = _right if what == "right" else partial(_model, self.run.learner_modules)
+            return partial(work, self.classifier, table[:, columns], labels, folds)
+        if what == "right":
+            return partial(validate_sets, table, labels, len(self.dataset.classes), sets, self.strength, folds)
+        return partial(train_sets, table, labels, len(self.dataset.classes), sets, self.strength)
 
     def _key(self, what: str, mask: int) -> str:
         names = [name for f in members_of(mask) for name in self.dataset.spec.features[f].columns]
@@ -198,7 +241,7 @@ def _prefix(dataset: FeatureTable, options: IndexOptions, seed: int) -> str:
         "standardize": options.standardize,
         "folds": options.folds,
         "seed": seed,
-        "versions": [version("scikit-learn"), version("numpy"), _source_of(options.learner)],
+        "versions": [version("scikit-learn"), version("numpy"), _source_of(options.learner), "batched"],
     }
     digest = sha256(json.dumps(identity, sort_keys=True).encode())
     digest.update(np.ascontiguousarray(dataset.values).tobytes())
@@ -214,10 +257,11 @@ def _source_of(path: str) -> str:
     return sha256(Path(str(module.__file__)).read_bytes()).hexdigest()
 
 
-def _right(classifier: Any, table: Floats, labels: Any, folds: Folds) -> bytes:
-    return np.packbits(estimators.cross_validated(estimators.copied(classifier), table, labels, folds)).tobytes()
+def _right(classifier: Any, table: Floats, labels: Any, folds: Folds) -> list[bytes]:
+    right = estimators.cross_validated(estimators.copied(classifier), table, labels, folds)
+    return [np.packbits(right).tobytes()]
 
 
-def _model(modules: Sequence[str], classifier: Any, table: Floats, labels: Any, folds: Folds) -> bytes:
+def _model(modules: Sequence[str], classifier: Any, table: Floats, labels: Any, folds: Folds) -> list[bytes]:
     model = estimators.train_on(estimators.copied(classifier), table, labels)
-    return archives.to_bytes(pickle.loads(pickle.dumps(model)), modules)
+    return [archives.to_bytes(pickle.loads(pickle.dumps(model)), modules)]

@@ -13,9 +13,9 @@ from models import Fault, InvalidRequest
 from models.arrays import Floats, Int32s, UInt64s
 from models.pipeline import PipelineOptions
 from solvers.learners import archives, linear
+from solvers.learners.batch_logistic import fit_sets, probabilities
 from solvers.learners.estimators import ALLOWED_MODULES, copied, make, refusals, train_on
 from solvers.parallel import in_parallel
-from solvers.pipeline.batch_logistic import fit_sets, probabilities
 
 T = TypeVar("T")
 Answers = tuple[NDArray[np.floating], NDArray[np.intp]]

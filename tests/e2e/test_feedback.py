@@ -314,6 +314,29 @@ def test_a_rebuild_learns_from_the_old_dataset_and_the_rows(subjects: Server) ->
     assert subjects.client.get("/v1/feedback/cascade/plan", params={"version": 1}).json()["rows"] == 50
 
 
+def test_a_rebuild_over_http_queues_the_next_version(subjects: Server) -> None:
+    """From the rows that the request chooses; the command line does the same against a server."""
+    give(subjects, *({**row, "decision": "policy/plan/1?cost=2.0"} for row in rows(range(60))))
+    path = "/v1/artifacts/policy/plan/rebuild"
+    for body, field in (({"half_life": 0}, "half_life"), ({"since": "yesterday"}, "since"), ({"age": 1}, "age")):
+        refused = subjects.client.post(path, json=body)
+        assert (refused.status_code, refused.json()["errors"][0]["loc"][-1]) == (422, field)
+    assert subjects.client.post("/v1/artifacts/policy/other/rebuild", json={}).status_code == 404
+    reply = subjects.client.post(path, json={"only_new": True, "since": "2020-01-01T00:00:00Z"})
+    assert reply.status_code == 202, reply.text
+    started = reply.json()
+    assert (started["old_rows"], started["new_rows"], started["change_point"]) == (0, 60, None)
+    assert reply.headers["location"] == f"/v1/builds/{started['id']}"
+    assert subjects.client.get(f"/v1/datasets/{started['dataset']}").json()["rows"] == 60
+    subjects.client.delete(f"/v1/builds/{started['id']}")
+    wait_for(lambda: subjects.client.get(f"/v1/builds/{started['id']}").json()["finished_at"] is not None, 30)
+    done = run(
+        subjects, "rebuild", "cascade", "plan", "--version", "1", "--only-new", "--dataset", "new-rows", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    assert subjects.client.get("/v1/datasets/new-rows").json()["rows"] == 50
+
+
 def test_outcomes_by_id_need_no_plan_of_a_version_that_is_no_longer_active(subjects: Server) -> None:
     """Its bytes may be gone: what the record tells is enough; inputs, which are decided again, need them."""
     decision = decided(subjects, "portfolio")["decision"]

@@ -31,7 +31,7 @@ def test_the_summary_tells_how_many_rows_a_build_judged_by(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SOLVERS.keys() - {"index", "policy"}))
-def test_an_accuracy_is_a_whole_number_of_right_answers_among_the_rows_it_was_count_answered(name: str) -> None:
+def test_an_accuracy_is_a_whole_number_of_right_answers_among_the_rows_it_was_counted_on(name: str) -> None:
     """Of all rows that the build judged by, or, in a pipeline, of those that got an answer. Not where the
     best of many is expected to be less than it looks: an index's sets and a policy's points."""
     plan, summary = fitted(name).plan, fitted(name).summary

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from models.arrays import Floats, Int64s
-from solvers.pipeline.batch_logistic import fit_sets, probabilities
+from solvers.learners.batch_logistic import fit_sets, probabilities
 
 STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 CLOSE = 1e-6

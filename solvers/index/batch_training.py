@@ -1,0 +1,56 @@
+"""Logistic regressions of many feature sets at once: the columns are standardized once for all sets of a fold."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TypeVar
+
+import numpy as np
+
+from models.arrays import Floats, Int32s
+from solvers.learners.batch_logistic import fit_sets
+from solvers.learners.estimators import Folds
+
+T = TypeVar("T")
+
+
+def batched(values: Sequence[T], size: int) -> Iterator[tuple[T, ...]]:
+    """Cut a sequence into batches, the last of which may be shorter.
+
+    >>> list(batched("abcde", 2))
+    [('a', 'b'), ('c', 'd'), ('e',)]
+    """
+    left = iter(values)
+    while batch := tuple(islice(left, size)):
+        yield batch
+
+
+def validate_sets(
+    table: Floats, labels: Int32s, classes: int, sets: Sequence[Sequence[int]], C: float, folds: Folds
+) -> list[bytes]:
+    """Return for each set of columns the packed bits of the rows that models which had not seen them get right."""
+    right = np.zeros((len(sets), len(labels)), dtype=bool)
+    for train, test in folds:
+        mean, scale = _standardization(table[train])
+        models = fit_sets((table[train] - mean) / scale, labels[train], classes, sets, C)
+        unseen = (table[test] - mean) / scale
+        for place, (columns, model) in enumerate(zip(sets, models, strict=True)):
+            scores = unseen[:, columns] @ model[:, :-1].T + model[:, -1]
+            codes = scores[:, 0] > 0 if classes == 2 else scores.argmax(axis=1)
+            right[place, test] = codes == labels[test]
+    return [np.packbits(each).tobytes() for each in right]
+
+
+def train_sets(table: Floats, labels: Int32s, classes: int, sets: Sequence[Sequence[int]], C: float) -> list[bytes]:
+    """Return for each set of columns the model of all rows, as ``linear_numbers`` writes it."""
+    mean, scale = _standardization(table)
+    models = fit_sets((table - mean) / scale, labels, classes, sets, C)
+    return [
+        np.concatenate((mean[columns], scale[columns], model[:, :-1].reshape(-1), model[:, -1])).tobytes()
+        for columns, model in zip(map(list, sets), models, strict=True)
+    ]
+
+
+def _standardization(table: Floats) -> tuple[Floats, Floats]:
+    """Return means and deviations of columns; constant columns are not scaled."""
+    mean, scale = table.mean(axis=0), table.std(axis=0)
+    return mean, np.where(scale > 10 * np.finfo(np.float64).eps * np.maximum(np.abs(mean), 1e-300), scale, 1.0)

@@ -1,0 +1,79 @@
+"""What an index promises of an item of one size: the accuracy of the chosen set there, and how many rows tell it."""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+
+from solvers.index.contents import IndexContents
+
+Curve = tuple[list[float], list[float]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SizePromises:
+    """Splines of every set that can be decided for, as numbers of Python: a look-up takes microseconds.
+
+    covariance: of the levels at the knots, of the rows that do not choose who reaches an accuracy, and of all. rows:
+    how many of either a promise counts as at most: those of one region, for a spline may not follow the truth. levels:
+    for each set those at the knots, of either. off: for each set its optimism and spread by region.
+    """
+
+    knots: list[float]
+    edges: list[float]
+    covariance: tuple[list[list[float]], list[list[float]]]
+    rows: tuple[float, float]
+    levels: dict[tuple[str, ...], Curve]
+    off: dict[tuple[str, ...], Curve]
+
+    @classmethod
+    def of(cls, kept: IndexContents) -> "SizePromises":
+        """Take them from a plan's arrays."""
+        places = np.union1d(kept.candidates, kept.model_sets).tolist()
+        named = {place: kept.names_of(int(kept.masks[place])) for place in places}
+        _, others, every = kept.size_levels
+        _, of_others, of_every = kept.size_covariance.tolist()
+        parts = max(len(kept.size_knots), len(kept.size_centers))
+        return cls(
+            kept.size_knots.tolist(),
+            kept.size_edges.tolist(),
+            (of_others, of_every),
+            ((kept.rows - kept.choosing) / parts, kept.rows / parts),
+            {named[place]: (others[:, place].tolist(), every[:, place].tolist()) for place in places},
+            {
+                named[place]: (kept.size_optimism[:, place].tolist(), kept.size_spread[:, place].tolist())
+                for place in places
+            },
+        )
+
+    def at(self, features: tuple[str, ...], extent: float, *, of_others: bool) -> tuple[float, int] | None:
+        """Return the accuracy of a set at an extent, and the number of rows as sure; None for an unknown set."""
+        levels = self.levels.get(features)
+        if levels is None:
+            return None
+        which, region = int(not of_others), bisect_right(self.edges, extent)
+        optimism, spread = (each[region] for each in self.off[features])
+        low, high, share = self._between(extent)
+        level = (1 - share) * levels[which][low] + share * levels[which][high] - optimism
+        accuracy = min(max(level, 0.0), 1.0)
+        variance = max(accuracy * (1 - accuracy), 1e-9)
+        error = variance / self.rows_at(extent, which) + (0.0 if of_others else spread**2)
+        return accuracy, max(int(variance / error), 1)
+
+    def rows_at(self, extent: float, which: int = 1) -> float:
+        """Return how many rows an accuracy at an extent counts as: of all rows, or (0) of those that do not choose."""
+        low, high, share = self._between(extent)
+        table = self.covariance[which]
+        leverage = (1 - share) ** 2 * table[low][low] + share**2 * table[high][high]
+        leverage += 2 * share * (1 - share) * table[low][high]
+        return max(min(1 / leverage, self.rows[which]), 1.0)
+
+    def _between(self, extent: float) -> tuple[int, int, float]:
+        """Return the two knots around an extent, and the share of the second."""
+        at, knots = log(extent), self.knots
+        high = bisect_right(knots, at)
+        if high in (0, len(knots)):
+            place = min(high, len(knots) - 1)
+            return place, place, 0.0
+        return high - 1, high, (at - knots[high - 1]) / (knots[high] - knots[high - 1])

@@ -1,0 +1,153 @@
+"""Rebuilds: which rows the next version learns from, and whether what it promises holds in a changed world."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.building.rebuild import MIN_ROWS_SINCE_CHANGE, PreparedRebuild, prepare_rebuild, sample_by_age
+from app.building.worker import build_locally
+from app.processes.clock import time_of_day
+from app.serving.catalog import Live
+from app.store.builds import checked_request
+from app.store.feedback import Count
+from app.store.repositories import Repositories
+from models import ArtifactRecord, BuildRequest
+from models.cascade import CascadeQuery
+from models.errors import Conflict
+from models.feedback import Estimates, Outcome
+from models.rebuild import RebuildRequest
+from solvers import silent
+from tests.support.replays import NAMES, World, replay_cascade
+
+STORED_AT = 1_000_000.0
+DAY = 86_400.0
+
+
+def changed(world: World, share: float = 0.3) -> World:
+    """Make a world in which each classifier is wrong on this share of the items, however sure it is."""
+    rng = np.random.default_rng(len(world.correct))
+    broken = rng.random(world.correct.shape) < share
+    labels = np.unique(world.trace["label"])
+    says = {
+        f"{name}_says": np.where(
+            broken[:, k] & world.correct[:, k],
+            labels[(np.searchsorted(labels, world.trace["label"]) + 2) % len(labels)],
+            world.trace[f"{name}_says"],
+        )
+        for k, name in enumerate(NAMES)
+    }
+    return replace(world, trace=world.trace | says, correct=world.correct & ~broken)
+
+
+@pytest.fixture
+def record(repos: Repositories) -> ArtifactRecord:
+    """Publish a cascade that was built from 600 rows of the old world."""
+    world = World.of(1, 600)
+    repos.datasets.put("trace", world.dataset("cascade"), created_at=time_of_day(STORED_AT))
+    return build(repos, BuildRequest(solver="cascade", name="plan", dataset="trace"))
+
+
+def build(repos: Repositories, request: BuildRequest) -> ArtifactRecord:
+    """Build in this process."""
+    return build_locally(repos, request, checked_request(request)[1], silent)
+
+
+def send_rows(repos: Repositories, record: ArtifactRecord, world: World, at: float) -> None:
+    """Send rows of a world with the outcome of an answer by the last classifier."""
+    count, columns = Count(1000), [*world.trace]
+    for place, cells in enumerate(zip(*(world.trace[name].tolist() for name in columns), strict=True)):
+        embedding = tuple(world.embeddings[place].tolist())
+        row = dict(zip(columns, cells, strict=True))
+        correct = bool(world.correct[place, -1])
+        outcome = Outcome(artifact=record.ref, correct=correct, row=row, embedding=embedding)
+        count.add(outcome, Estimates(accuracy=0.93))
+    repos.feedback.add({record.ref: count}, at)
+
+
+def prepare(repos: Repositories, record: ArtifactRecord, **options: Any) -> PreparedRebuild:
+    """Choose rows."""
+    return prepare_rebuild(repos, record, RebuildRequest.model_validate_json(json.dumps(options)))
+
+
+def test_what_a_version_rebuilt_after_an_alarm_promises_holds_in_the_changed_world(
+    repos: Repositories, record: ArtifactRecord
+) -> None:
+    """It learns from the rows since the change point alone; of all rows its promise would be far too good."""
+    send_rows(repos, record, World.of(2, 500), STORED_AT + DAY)
+    send_rows(repos, record, changed(World.of(3, 600)), STORED_AT + 2 * DAY)
+    prepared = prepare(repos, record)
+    assert abs((prepared.change_point or 0) - 501) < 30
+    assert (prepared.old_rows, prepared.new_rows) == (0, 1101 - (prepared.change_point or 0))
+    fresh = changed(World.of(4, 20_000))
+    promises = []
+    for request in (prepared.request, prepare(repos, record, only_new=False, dataset="all-rows").request):
+        newer = build(repos, request)
+        live = Live(newer, newer.ref, repos.artifacts.plan(newer))
+        promises.append(
+            next(each for each in replay_cascade(live, fresh, CascadeQuery()) if each.quantity == "accuracy")
+        )
+    (low, high), true = promises[0].interval, promises[0].true
+    assert low <= true <= high
+    assert promises[1].said > promises[1].true + 0.08
+
+
+def test_without_enough_rows_since_the_change_all_rows_are_taken(repos: Repositories, record: ArtifactRecord) -> None:
+    send_rows(repos, record, World.of(2, 500), STORED_AT + DAY)
+    send_rows(repos, record, changed(World.of(3, MIN_ROWS_SINCE_CHANGE - 50), 0.6), STORED_AT + 2 * DAY)
+    assert repos.feedback.alarms(record.ref)
+    prepared = prepare(repos, record)
+    assert (prepared.change_point, prepared.old_rows) == (None, 600)
+
+
+@pytest.mark.parametrize(
+    ("options", "old", "new"),
+    [
+        ({}, 600, 150),
+        ({"only_new": True}, 0, 150),
+        ({"since": time_of_day(STORED_AT + 5 * DAY)}, 0, 50),
+        ({"since": time_of_day(STORED_AT - DAY)}, 600, 150),
+        ({"since": time_of_day(STORED_AT - DAY), "only_new": True}, 0, 150),
+    ],
+)
+def test_a_request_chooses_rows_by_their_age(
+    repos: Repositories, record: ArtifactRecord, options: dict[str, Any], old: int, new: int
+) -> None:
+    """The old dataset's rows are as old as the dataset."""
+    send_rows(repos, record, World.of(2, 100), STORED_AT + DAY)
+    send_rows(repos, record, World.of(3, 50), STORED_AT + 10 * DAY)
+    prepared = prepare(repos, record, **options)
+    assert (prepared.old_rows, prepared.new_rows) == (old, new)
+    assert repos.datasets.info(prepared.request.dataset).rows == old + new
+
+
+def test_a_half_life_keeps_rows_by_their_age_and_duplicates_none(repos: Repositories, record: ArtifactRecord) -> None:
+    """Of rows that are one half-life old about half, of those that are ten about none; the seed decides which."""
+    send_rows(repos, record, World.of(2, 100), STORED_AT + 9 * DAY)
+    send_rows(repos, record, World.of(3, 50), STORED_AT + 10 * DAY)
+    prepared = prepare(repos, record, half_life=1.0)
+    assert prepared.old_rows <= 5
+    assert 50 + 35 <= prepared.new_rows <= 50 + 65
+    assert prepare(repos, record, half_life=1.0) == prepared
+    at = np.repeat([0.0, 1.0, 2.0], 10_000)
+    kept = sample_by_age(at, 1.0, 0).reshape(3, -1).mean(axis=1)
+    assert kept == pytest.approx([0.25, 0.5, 1], abs=0.02)
+
+
+def test_a_rebuild_without_rows_is_refused(repos: Repositories, record: ArtifactRecord) -> None:
+    with pytest.raises(Conflict):
+        prepare(repos, record)
+    send_rows(repos, record, World.of(2, 10), STORED_AT)
+    with pytest.raises(Conflict):
+        prepare(repos, record, since=time_of_day(STORED_AT + DAY))
+
+
+def test_a_new_dataset_takes_a_free_name(repos: Repositories, record: ArtifactRecord) -> None:
+    """The same rows take the same name again; a name that the request gives must be free."""
+    send_rows(repos, record, World.of(2, 20), STORED_AT + DAY)
+    names = [prepare(repos, record, only_new=only_new).request.dataset for only_new in (False, True, False, True)]
+    assert names == ["trace.2", "trace.3", "trace.2", "trace.3"]
+    with pytest.raises(Conflict):
+        prepare(repos, record, dataset="trace")
