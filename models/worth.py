@@ -39,6 +39,13 @@ class Beside(Alternative):
     kind: Literal["alone", "coin"] = Field(description="one alternative, or a coin between two")
 
 
+class Today(Alternative):
+    """What people pay for today: always the most accurate classifier, or all features; and what is saved of it."""
+
+    saved: float | None = Field(description="the share of today's cost that is saved; null: it costs nothing")
+    saved_interval: Interval | None = Field(description="where that lies, with 95 % confidence")
+
+
 class Worth(Value):
     """What a plan saves and gains beside the strongest simple alternative, on rows that had no part in choosing it.
 
@@ -64,6 +71,8 @@ class Worth(Value):
     headline: str = Field(description="the same in one sentence")
     advice: str | None = Field(description="what would help where nothing is saved or gained; else null")
     alternatives: Items[Alternative] = Field(description="by rising cost")
+    unit: str = Field(default="", description="the unit of costs")
+    today: Today | None = Field(default=None, description="what people pay for today, and what is saved of it")
 
     @property
     def brief(self) -> str:

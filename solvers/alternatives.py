@@ -16,7 +16,7 @@ import numpy as np
 
 from models import Trace
 from models.arrays import Floats, Int64s
-from models.worth import Alternative, Beside, Interval, Verdict, Worth, share
+from models.worth import Alternative, Beside, Interval, Today, Verdict, Worth, share
 from solvers.item_splits import resampled_shares, split_rows
 
 RESAMPLINGS = 1000
@@ -57,23 +57,26 @@ class TradeOff:
 @dataclass(frozen=True, slots=True, eq=False)
 class Alternatives:
     """Simple things to do instead: their names, (a,), what each did with the same rows, (n, a) both, and the items of
-    the rows, (n,), equal for rows of one item."""
+    the rows, (n,), equal for rows of one item. today: which of them people pay for today; None: unknown. unit: of
+    costs."""
 
     names: tuple[str, ...]
     right: Floats
     costs: Floats
     items: Int64s
+    today: str | None = None
+    unit: str = ""
 
     @classmethod
-    def of(cls, replays: dict[str, Replay], items: Int64s) -> "Alternatives":
+    def of(cls, replays: dict[str, Replay], items: Int64s, today: str | None = None, unit: str = "") -> "Alternatives":
         """Stand replays of the same rows side by side."""
         every = replays.values()
         right, costs = (np.column_stack(each) for each in ([r.right for r in every], [r.costs for r in every]))
-        return cls(tuple(replays), right.astype(np.float64), costs.astype(np.float64), items)
+        return cls(tuple(replays), right.astype(np.float64), costs.astype(np.float64), items, today, unit)
 
     def take(self, rows: Int64s) -> "Alternatives":
         """Take some of the rows."""
-        return Alternatives(self.names, self.right[rows], self.costs[rows], self.items[rows])
+        return Alternatives(self.names, self.right[rows], self.costs[rows], self.items[rows], self.today, self.unit)
 
 
 def set_name(features: Sequence[str], otherwise: str) -> str:
@@ -128,10 +131,11 @@ def worth_of(decision: str, plan: Replay, alternatives: Alternatives, rng: np.ra
     right = np.column_stack((alternatives.right, plan.right))
     costs = np.column_stack((alternatives.costs, plan.costs))
     whole = _compared(right.mean(axis=0)[None], costs.mean(axis=0)[None])
-    resampled = []
+    resampled, means_drawn = [], []
     for _ in range(RESAMPLINGS // _AT_ONCE):
         shares = resampled_shares(alternatives.items, _AT_ONCE, rng)
-        resampled.append(_compared(shares @ right, shares @ costs))
+        means_drawn.append(shares @ costs)
+        resampled.append(_compared(shares @ right, means_drawn[-1]))
     all_saved, all_gained = (np.concatenate([each[k] for each in resampled]) for k in range(2))
     gained, saved = float(whole[1][0]), None if np.isnan(whole[0][0]) else float(whole[0][0])
     gained_interval = _interval(gained, all_gained)
@@ -155,8 +159,23 @@ def worth_of(decision: str, plan: Replay, alternatives: Alternatives, rng: np.ra
         alternatives=tuple(
             Alternative(name=alternatives.names[k], accuracy=float(accuracies[k]), cost=float(means[k])) for k in order
         ),
+        unit=alternatives.unit,
+        today=_today(alternatives, accuracies, means, np.concatenate(means_drawn)),
     )
     return measured.model_copy(update={"headline": _headline(measured), "advice": _advice(measured)})
+
+
+def _today(alternatives: Alternatives, accuracies: Floats, means: Floats, resampled: Floats) -> Today | None:
+    """Compare with what people pay for today. resampled: (B, a + 1) mean costs, the plan's last."""
+    if alternatives.today not in alternatives.names:
+        return None
+    k = alternatives.names.index(alternatives.today)
+    name, accuracy, cost = alternatives.today, float(accuracies[k]), float(means[k])
+    if cost <= 0:
+        return Today(name=name, accuracy=accuracy, cost=cost, saved=None, saved_interval=None)
+    saved = float(1 - means[-1] / cost)
+    spread = 1 - resampled[:, -1] / np.maximum(resampled[:, k], 1e-300)
+    return Today(name=name, accuracy=accuracy, cost=cost, saved=saved, saved_interval=_interval(saved, spread))
 
 
 def _compared(accuracies: Floats, costs: Floats) -> tuple[Floats, Floats]:
@@ -253,6 +272,19 @@ def _verdict(saved: Interval | None, gained: Interval) -> Verdict:
 
 
 def _headline(worth: Worth) -> str:
+    """Say what is saved of today's bill, then compare with the best baseline."""
+    today = worth.today
+    if today is None or today.saved is None or today.saved_interval is None:
+        return _compared_with_baselines(worth)
+    own, bill = (f"{cost:,.0f}" if cost >= 1000 else f"{cost:.4g}" for cost in (1000 * worth.cost, 1000 * today.cost))
+    costs = f"{own} {worth.unit} per 1,000 items instead of {bill} with {today.name}"
+    right = f"{worth.accuracy:.1%} correct instead of {today.accuracy:.1%}"
+    low, high = (round(100 * bound) for bound in today.saved_interval)
+    change = f"{round(100 * today.saved)} % less, 95 % interval {low} to {high} %"
+    return f"{costs} ({change}), {right}; compared with the best baseline: {_compared_with_baselines(worth)}"
+
+
+def _compared_with_baselines(worth: Worth) -> str:
     rows, rival = f"({worth.rows:,} rows that chose nothing)", worth.beside.name
     match worth.verdict:
         case "saves":

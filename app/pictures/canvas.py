@@ -25,7 +25,7 @@ from models.worth import Alternative, Worth
 SUFFIXES = (".png", ".svg")
 WIDTH, WORTH_HEIGHT, LINE = 8.0, 2.0, 0.16
 """Inches; the last is of a line of a headline."""
-MOST_LINES = 6
+MOST_LINES = 14
 """Lines of a headline."""
 MOST_ALTERNATIVES = 8
 """Simple alternatives that are all named; of more, those that are worth taking."""

@@ -14,11 +14,12 @@ from solvers.advice.candidates import Candidate, candidates_of
 from solvers.advice.choice import Aim, best_of, standing, within
 from solvers.advice.fixed_sets import most_common, replays
 from solvers.advice.sentence import query_text, sentence_of
-from solvers.alternatives import Alternatives, Replay, each_alone, mean_interval, worth_of
+from solvers.alternatives import Alternatives, Replay, mean_interval, worth_of
 from solvers.base import Run, Solver, generator, part_of, refuse_few_items
 from solvers.item_splits import ItemRows, effective_rows, rarest_labels
 from solvers.policy.sensors import costs_of
 from solvers.statistics import wilson
+from solvers.trace_baselines import baselines_on, most_accurate
 
 _OF_TWENTY = (10, 15)
 """Of twenty rows of a class so many are for building, and so many for building and choosing."""
@@ -73,7 +74,8 @@ def advise(dataset: Dataset, limits: AdviceLimits, seed: int, seconds: float, ru
     candidates, left_out = candidates_of(_methods(dataset), learned, fresh, seed, seconds, rest)
     late = [one.method for one in left_out if one.late]
     items = fresh.item_codes
-    advised = _advised(limits, parts, items, dataset.spec.unit, candidates, alone, late, rng)
+    today = most_accurate(learned, np.arange(learned.rows)) if isinstance(learned, Trace) else None
+    advised = _advised(limits, parts, items, today, dataset.spec.unit, candidates, alone, late, rng)
     run.progress(100, 100, "done")
     rows = AdviceRows(build=len(parts.build), choosing=len(parts.choosing), reporting=len(parts.reporting))
     asked = {name: getattr(limits, name) for name in AdviceLimits.model_fields}
@@ -94,8 +96,9 @@ def _methods(dataset: Dataset) -> list[Solver[Any]]:
 def _alone(learned: Dataset, fresh: Dataset, seed: int, run: Run) -> dict[str, Replay]:
     """Try the simple alternatives on rows that nothing learned from."""
     if isinstance(fresh, Trace):
+        assert isinstance(learned, Trace)
         free = most_common(learned, fresh) if fresh.classes else {}
-        return each_alone(fresh, np.arange(fresh.rows)) | free
+        return baselines_on(learned, fresh) | free
     assert isinstance(learned, FeatureTable)
 
     def report(done: int, of: int) -> None:
@@ -108,6 +111,7 @@ def _advised(
     limits: AdviceLimits,
     parts: Parts,
     items: Int64s,
+    today: str | None,
     unit: str,
     candidates: list[Candidate],
     alone: dict[str, Replay],
@@ -121,7 +125,7 @@ def _advised(
     aim = Aim.of(limits, by_choosing, effective_rows(items[choosing]))
     in_time = AdviceLimits(deadline=limits.deadline)
     allowed = {name: replay for name, replay in alone.items() if within(in_time, replay.take(choosing))}
-    alternatives = Alternatives.of(allowed, items).take(reporting) if allowed else None
+    alternatives = Alternatives.of(allowed, items, today, unit).take(reporting) if allowed else None
     methods = _reported(candidates, aim, choosing, reporting, items[reporting], alternatives, rng)
     affordable = [name for name, replay in allowed.items() if within(limits, replay.take(choosing))]
     simple = min(affordable, key=lambda name: aim.rank(alone[name].take(choosing)), default=None)

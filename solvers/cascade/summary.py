@@ -11,12 +11,13 @@ from models.arrays import Int64s
 from models.cascade import CascadeOptions, CascadeQuery
 from models.errors import Infeasible
 from models.worth import Worth
-from solvers.alternatives import Alternatives, each_alone, worth_of_most_useful
+from solvers.alternatives import Alternatives, worth_of_most_useful
 from solvers.cascade.measured import Measured
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.replay import Rows, replay, walk
 from solvers.cascade.trade_offs import of_frontier
 from solvers.statistics import standard_error_of_mean
+from solvers.trace_baselines import most_accurate, trace_baselines
 
 
 def summarize(dataset: Trace, options: CascadeOptions, measured: Measured, plan: CascadePlan) -> dict[str, Any]:
@@ -126,6 +127,6 @@ def worth(plan: CascadePlan, dataset: Trace, halves: tuple[Int64s, Int64s], rng:
         if one.query.keys() == {"max_cost"}
     }
     parts = np.arange(len(halves[0])), len(halves[0]) + np.arange(len(halves[1]))
-    return worth_of_most_useful(
-        points, Alternatives.of(each_alone(dataset, rows), dataset.item_codes[rows]), parts, rng
-    )
+    baselines = trace_baselines(dataset, halves[0])
+    alternatives = Alternatives.of(baselines, dataset.item_codes, most_accurate(dataset, halves[0]), dataset.spec.unit)
+    return worth_of_most_useful(points, alternatives.take(rows), parts, rng)

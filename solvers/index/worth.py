@@ -28,7 +28,9 @@ def worth(plan: IndexPlan, trainer: Trainer, rng: np.random.Generator) -> Worth:
     right, rows = trainer.right(every), trainer.dataset.rows
     replays = {mask: Replay(right[mask], np.full(rows, costs[mask])) for mask in every}
     items = trainer.dataset.item_codes
-    alternatives = Alternatives.of({name: replays[mask] for name, mask in fixed.items()}, items)
+    today = next(name for name, mask in fixed.items() if mask + 1 == 1 << len(plan.features))
+    baselines = {name: replays[mask] for name, mask in fixed.items()}
+    alternatives = Alternatives.of(baselines, items, today, plan.unit)
     named = {f"{' + '.join(_names(plan, mask)) or 'no feature'}, at the median size": replays[mask] for mask in points}
     return worth_of_most_useful(named, alternatives, halves(items, rng), rng)
 

@@ -66,7 +66,7 @@ def fit(dataset: FeatureTable, options: PipelineOptions, rng: np.random.Generato
     summary = summarize(plan, front, row_counts(parts, dataset.item_codes), _baselines(data))
     usual = plan.chromosomes[plan.solution(None)]
     validation = data.evaluator(data.split.validation)
-    held = worth(usual, data.evaluator(test), validation, plan.features, data.criteria.costs, items, rng)
+    held = worth(usual, data.evaluator(test), validation, plan.features, data.criteria.costs, items, plan.unit, rng)
     run.progress(TOTAL, TOTAL, "done")
     return Fitted(plan, summary, held)
 

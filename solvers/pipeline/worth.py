@@ -14,6 +14,8 @@ from solvers.pipeline.objectives import Evaluator, stage_costs
 
 MOST_PREFIXES = 12
 """Sets of the cheapest features that are held against a pipeline, evenly spread."""
+MAX_TWO_STAGES = 6
+"""Chains of two stages that are held against a pipeline."""
 MOST_FORWARD = 12
 """Features among which forward selection is tried: it trains half their square."""
 
@@ -25,6 +27,7 @@ def worth(
     names: Sequence[str],
     costs: Floats,
     items: Int64s,
+    unit: str,
     rng: np.random.Generator,
 ) -> Worth:
     """Hold a configuration, (n,), against single stages with the same way out, and one feature at a time, on the rows
@@ -32,14 +35,27 @@ def worth(
 
     What counts is the share of all items that are answered rightly; an alternative without a way out would answer more
     items, rightly or wrongly, and is no alternative for who asked for one. choose: criteria by the validation rows, by
-    which forward selection goes; names, costs: (n,) of features; items: of the rows that report.
+    which forward selection goes; names, costs: (n,) of features; items: of the rows that report; unit: of costs.
     """
     alone = {name: replay(report, genes) for name, genes in fixed_sets(names, costs, choose).items()}
     one_by_one = np.empty(len(costs), dtype=np.int8)
     one_by_one[np.argsort(costs, kind="stable")] = np.arange(len(costs))
     alone["one by one, the cheapest first"] = replay(report, one_by_one)
-    alternatives = Alternatives.of(alone, items)
+    alone |= {name: replay(report, genes) for name, genes in _two_stages(names, costs).items()}
+    alternatives = Alternatives.of(alone, items, "all features", unit)
     return worth_of("the usual configuration, of all items", replay(report, configuration), alternatives, rng)
+
+
+def _two_stages(names: Sequence[str], costs: Floats) -> dict[str, Int8s]:
+    """Name chains of two stages: the cheapest features, then all others."""
+    n, order = len(costs), np.argsort(costs, kind="stable")
+    counts = np.unique(np.linspace(1, n - 1, min(n - 1, MAX_TWO_STAGES)).round().astype(int)).tolist()
+    chains = {}
+    for count in counts:
+        genes = np.ones(n, dtype=np.int8)
+        genes[order[:count]] = 0
+        chains[f"{set_name([names[f] for f in order[:count]], f'the {count} cheapest features')}, then all"] = genes
+    return chains
 
 
 def replay(evaluator: Evaluator, configuration: Int8s) -> Replay:

@@ -102,7 +102,9 @@ def fit(
     losses: dict[str, float] = {each.learner: each.loss for each in decided}
     summary = summarize(plan, losses, states.groups, _kept(plan, graph, observed))
     summary["traffic"] = passed.model_dump(mode="json")
-    return Fitted(plan, summary, worth(dataset, plan.sensors, graph, observed, prices.costs, _points(task, best), rng))
+    points = _points(task, best)
+    held = worth(dataset, plan.sensors, graph, observed, task.judged, prices.costs, points, rng)
+    return Fitted(plan, summary, held)
 
 
 def _training(

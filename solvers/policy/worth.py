@@ -5,10 +5,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from models import FeatureTable, Trace
-from models.arrays import Bools, Floats
+from models.arrays import Bools, Floats, Int64s
 from models.worth import Worth
-from solvers.alternatives import Alternatives, Replay, each_alone, halves, worth_of_most_useful
+from solvers.alternatives import Alternatives, Replay, halves, worth_of_most_useful
 from solvers.policy.graph import Graph
+from solvers.trace_baselines import most_accurate, trace_baselines
+from solvers.two_stage_rules import escalated, tune_two_stages
 
 
 def worth(
@@ -16,19 +18,23 @@ def worth(
     sensors: Sequence[str],
     graph: Graph,
     observed: Floats,
+    posteriors: Sequence[Floats],
     costs: Floats,
     points: dict[str, Replay],
     rng: np.random.Generator,
 ) -> Worth:
     """Choose a point of the curve, and what to hold it against, by one half of the rows, and report on the other.
 
-    observed: (S, n) whether each node's classifier errs on each row, which it had not seen; costs: (n, M); points: what
+    observed: (S, n) whether each node's classifier errs on each row, which it had not seen; posteriors: (n, C) of each,
+    how likely the classes are; costs: (n, M); points: what
     each trade-off of the curve, by what it is called, did with the rows.
     """
     items = dataset.item_codes
     parts = halves(items, rng)
     if isinstance(dataset, Trace) and not dataset.spec.has_classes:
-        alternatives = Alternatives.of(each_alone(dataset, np.arange(dataset.rows)), items)
+        alternatives = Alternatives.of(
+            trace_baselines(dataset, parts[0]), items, most_accurate(dataset, parts[0]), dataset.spec.unit
+        )
         return worth_of_most_useful(points, alternatives, parts, rng)
     alone = {
         _name(sensors, graph.members[node]): Replay(
@@ -36,9 +42,41 @@ def worth(
         )
         for node in fixed_sets(graph, observed[:, parts[0]].mean(axis=1), costs.mean(axis=0))
     }
+    alone |= _two_stages(sensors, graph, observed, posteriors, costs, parts[0])
+    today = _name(sensors, graph.members[int(graph.members.sum(axis=1).argmax())])
     if isinstance(dataset, Trace):
-        alone |= each_alone(dataset, np.arange(dataset.rows))
-    return worth_of_most_useful(points, Alternatives.of(alone, items), parts, rng)
+        alone |= trace_baselines(dataset, parts[0])
+        today = most_accurate(dataset, parts[0])
+    return worth_of_most_useful(points, Alternatives.of(alone, items, today, dataset.spec.unit), parts, rng)
+
+
+def _two_stages(
+    sensors: Sequence[str],
+    graph: Graph,
+    observed: Floats,
+    posteriors: Sequence[Floats],
+    costs: Floats,
+    learned: Int64s,
+) -> dict[str, Replay]:
+    """Acquire a fixed set, and a larger one where its classifier is unsure: tuned on some rows, replayed on all."""
+    nodes = fixed_sets(graph, observed[:, learned].mean(axis=1), costs.mean(axis=0))
+    members = graph.members[nodes]
+    paid = np.asarray(costs @ members.T.astype(np.float64))
+    sure = np.column_stack([posteriors[node].max(axis=1) for node in nodes])
+    right = 1 - observed[nodes].T
+
+    def costs_of_both(i: int, j: int) -> Floats | None:
+        return paid[learned, j] if not np.any(members[i] & ~members[j]) else None
+
+    replays = {}
+    for rule in tune_two_stages(sure[learned], right[learned], paid[learned], costs_of_both):
+        onward = escalated(rule, sure)
+        names = [_name(sensors, members[place]) for place in (rule.first, rule.second)]
+        replays[f"{names[0]}, then {names[1]} below {rule.threshold:.3g}"] = Replay(
+            np.where(onward, right[:, rule.second], right[:, rule.first]),
+            np.where(onward, paid[:, rule.second], paid[:, rule.first]),
+        )
+    return replays
 
 
 def fixed_sets(graph: Graph, errors: Floats, costs: Floats) -> list[int]:

@@ -29,7 +29,7 @@ from solvers.portfolio.routing_outcome import Known
 from solvers.portfolio.shadow_prices import ShadowPrices
 from solvers.portfolio.success_estimator import Estimator, Scaling
 from solvers.portfolio.summary import summarize
-from solvers.portfolio.table import Table, cut, planned
+from solvers.portfolio.table import Table, cut, embedder_of, planned
 from solvers.portfolio.tuning import Examples, Tuned, tune
 from solvers.portfolio.worth import worth
 
@@ -87,6 +87,8 @@ def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run
         drawn.budgets,
         (table.validation, validation, tuned.estimates - tuned.penalties),
         (table.held_out, held_out, estimates - tuned.penalties),
+        table.build,
+        embedder_of(dataset, options),
         rng,
     )
     run.progress(STEPS, STEPS, "done")

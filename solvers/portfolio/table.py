@@ -51,6 +51,12 @@ class Table:
         return Known(self.vectors[rows], self.right[rows], costs, embedding, means, mean, self.items[rows])
 
 
+def embedder_of(dataset: Trace, options: PortfolioOptions) -> int | None:
+    """Find the place in the trace of the classifier that the embeddings come from; None: they cost nothing."""
+    names = [classifier.name for classifier in dataset.spec.classifiers]
+    return None if options.feature_classifier is None else names.index(options.feature_classifier)
+
+
 def planned(dataset: Trace, table: Table, rows: Int64s, expected: Floats | None, *, embeds: bool) -> Known:
     """Take some rows, as ``Table.known``, each planned with its own costs: those that its size says or, where they do
     not depend on it, those expected of its embedding, (n, m); None: the means."""

@@ -5,9 +5,10 @@ import numpy as np
 from models import Trace
 from models.arrays import Floats, Int64s
 from models.worth import Worth
-from solvers.alternatives import Alternatives, Replay, each_alone, most_useful, worth_of
+from solvers.alternatives import Alternatives, Replay, most_useful, worth_of
 from solvers.portfolio.routing_outcome import Known
 from solvers.portfolio.shadow_prices import ShadowPrices
+from solvers.trace_baselines import most_accurate, trace_baselines
 
 
 def worth(
@@ -16,17 +17,22 @@ def worth(
     budgets: Floats,
     validation: tuple[Int64s, Known, Floats],
     held_out: tuple[Int64s, Known, Floats],
+    learned: Int64s,
+    embedder: int | None,
     rng: np.random.Generator,
 ) -> Worth:
     """Choose a budget on the validation part, and hold single routing at it against each classifier alone on the
-    held-out part. budgets: (p,) of a query; validation, held_out: rows, the truth about them, and values, (n, m)."""
+    held-out part. budgets: (p,) of a query; validation, held_out: rows, the truth about them, and values, (n, m);
+    learned: the rows that baselines are tuned on; embedder: the classifier whose answers are the embeddings, if any."""
     points = [_routed(prices, budget, *validation[1:]) for budget in budgets.tolist()]
     items = dataset.item_codes
-    place = most_useful(points, Alternatives.of(each_alone(dataset, validation[0]), items[validation[0]]))
+    baselines = Alternatives.of(
+        trace_baselines(dataset, learned, embedder), items, most_accurate(dataset, learned), dataset.spec.unit
+    )
+    place = most_useful(points, baselines.take(validation[0]))
     budget = float(budgets[place])
     decision = f"a budget of {budget:.4g} {dataset.spec.unit} an item"
-    alone = Alternatives.of(each_alone(dataset, held_out[0]), items[held_out[0]])
-    return worth_of(decision, _routed(prices, budget, *held_out[1:]), alone, rng)
+    return worth_of(decision, _routed(prices, budget, *held_out[1:]), baselines.take(held_out[0]), rng)
 
 
 def _routed(prices: ShadowPrices, budget: float, known: Known, values: Floats) -> Replay:

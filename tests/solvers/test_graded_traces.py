@@ -87,7 +87,7 @@ def test_advice_compares_what_can_be_built() -> None:
     advice = advise(replace(data, embeddings=np.empty((ROWS, 0), np.float32)), AdviceLimits(budget=3.0), 0, 600, Run())
     assert sorted(one.method for one in advice["methods"]) == ["cascade", "policy"]
     assert [one.method for one in advice["left_out"]] == ["portfolio"]
-    assert {one.name for one in advice["alternatives"]} == {f"always {name}" for name in NAMES}
+    assert {one.name for one in advice["alternatives"]} >= {f"always {name}" for name in NAMES}
 
 
 def test_its_profile_has_no_classes_and_the_mean_quality() -> None:

@@ -55,9 +55,8 @@ def test_a_cascades_worth_is_that_of_its_held_out_rows_walked_one_by_one() -> No
                 break
     assert fitted.worth.accuracy == pytest.approx(right / 150)
     assert fitted.worth.cost == pytest.approx(spent / 150)
-    assert {one.name: one.accuracy for one in fitted.worth.alternatives} == pytest.approx(
-        {f"always {name}": world.correct[held_out, k].mean() for k, name in enumerate(NAMES)}
-    )
+    alone = {one.name: one.accuracy for one in fitted.worth.alternatives if one.name.startswith("always")}
+    assert alone == pytest.approx({f"always {name}": world.correct[held_out, k].mean() for k, name in enumerate(NAMES)})
 
 
 def test_a_portfolios_worth_is_that_of_its_held_out_rows_routed_one_by_one() -> None:

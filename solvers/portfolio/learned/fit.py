@@ -10,7 +10,7 @@ from models import Trace
 from models.arrays import Floats, Int64s
 from models.portfolio import PortfolioOptions
 from models.worth import Worth
-from solvers.alternatives import Alternatives, Replay, each_alone, halves, worth_of_most_useful
+from solvers.alternatives import Alternatives, Replay, halves, worth_of_most_useful
 from solvers.base import Fitted, Run, part_of
 from solvers.item_splits import effective_rows
 from solvers.portfolio.baselines import Choose, by_values, single_best, uniform_values
@@ -25,8 +25,9 @@ from solvers.portfolio.routing_outcome import Known
 from solvers.portfolio.shadow_prices import ShadowPrices, lots_of
 from solvers.portfolio.success_estimator import Estimator
 from solvers.portfolio.summary import summarize_learned
-from solvers.portfolio.table import Table, planned
+from solvers.portfolio.table import Table, embedder_of, planned
 from solvers.portfolio.tuning import sigmas_of
+from solvers.trace_baselines import most_accurate, trace_baselines
 
 STEPS = FOLDS + 4
 
@@ -71,7 +72,7 @@ def fit_learned(
         learned.sampled,
         {**fields_of(learned, crossed.chosen), **costs_of(dataset, costs.regression)},
     )
-    worth = _worth(dataset, by_fold, known, drawn.budgets, rng)
+    worth = _worth(dataset, embedder_of(dataset, options), by_fold, known, drawn.budgets, rng)
     report(STEPS, "done")
     return Fitted(plan, summarize_learned(plan, crossed, table.losers, (table.accuracies, table.means)), worth)
 
@@ -138,7 +139,9 @@ def _drawn(
     return draw_curve(methods, curve_budgets(known, plain, points), known, plain, lambda said: progress(0, 1, said))
 
 
-def _worth(dataset: Trace, by_fold: _Folds, known: Known, budgets: Floats, rng: np.random.Generator) -> Worth:
+def _worth(
+    dataset: Trace, embedder: int | None, by_fold: _Folds, known: Known, budgets: Floats, rng: np.random.Generator
+) -> Worth:
     """Choose a budget by one half of the rows, and hold single routing at it against each classifier on the other."""
     n, points = len(known), {}
     for budget in budgets.tolist():
@@ -146,8 +149,10 @@ def _worth(dataset: Trace, by_fold: _Folds, known: Known, budgets: Floats, rng: 
         rows = np.arange(n)
         paid = known.costs[rows, choice] + known.embedding_costs
         points[f"a budget of {budget:.4g} {dataset.spec.unit} an item"] = Replay(known.right[rows, choice], paid)
-    alone = Alternatives.of(each_alone(dataset, np.arange(n)), dataset.item_codes)
-    return worth_of_most_useful(points, alone, halves(dataset.item_codes, rng), rng)
+    parts = halves(dataset.item_codes, rng)
+    baselines = trace_baselines(dataset, parts[0], embedder)
+    alternatives = Alternatives.of(baselines, dataset.item_codes, most_accurate(dataset, parts[0]), dataset.spec.unit)
+    return worth_of_most_useful(points, alternatives, parts, rng)
 
 
 def _plan(

@@ -1,0 +1,141 @@
+"""Baselines of a trace: each classifier alone, the best pairs with one threshold, and a logistic router on embeddings.
+
+Rules are tuned on some rows, and replayed on all. On the rows that tuned it the router is cross-fitted.
+"""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+
+from models import Trace
+from models.arrays import Bools, Floats, Int64s
+from solvers.alternatives import Replay, each_alone
+from solvers.item_splits import fold_rows
+from solvers.principal_directions import principal_directions
+from solvers.two_stage_rules import escalated, front_of, tune_two_stages
+
+ROUTER_BUDGETS = np.linspace(0.1, 0.9, 9)
+"""Where the router is tried, as shares of the way from the cheapest classifier's mean cost to the most expensive's."""
+MAX_DIRECTIONS, MAX_ROWS = 64, 20_000
+MIN_ROUTER_ROWS = 40
+_STEPS = 40
+
+
+def trace_baselines(dataset: Trace, learned: Int64s, embedder: int | None = None) -> dict[str, Replay]:
+    """Replay the baselines on all rows of a trace, by name.
+
+    learned: the rows that rules are tuned on. embedder: the classifier whose answers are the embeddings, which the
+    router pays for every row; None: embeddings are free.
+    """
+    rows = np.arange(dataset.rows)
+    return each_alone(dataset, rows) | _pairs(dataset, learned) | _routers(dataset, learned, embedder)
+
+
+def baselines_on(learned: Trace, fresh: Trace) -> dict[str, Replay]:
+    """Replay the baselines that are tuned on one trace on the rows of another one of the same classifiers."""
+    items = np.concatenate((learned.item_codes, learned.item_codes.max() + 1 + fresh.item_codes))
+    own = np.arange(learned.rows, learned.rows + fresh.rows)
+    both = replace(
+        fresh,
+        labels=np.concatenate((learned.labels, fresh.labels)),
+        quality=np.concatenate((learned.quality, fresh.quality)),
+        costs=np.concatenate((learned.costs, fresh.costs)),
+        confidences=np.concatenate((learned.confidences, fresh.confidences)),
+        embeddings=np.concatenate((learned.embeddings, fresh.embeddings)),
+        items=items.astype(np.int64),
+    )
+    return {name: one.take(own) for name, one in trace_baselines(both, np.arange(learned.rows)).items()}
+
+
+def most_accurate(dataset: Trace, learned: Int64s) -> str:
+    """Name the baseline that people pay today: always the classifier that is most accurate on some rows."""
+    place = int(dataset.quality[learned].mean(axis=0).argmax())
+    return f"always {dataset.spec.classifiers[place].name}"
+
+
+def _pairs(dataset: Trace, learned: Int64s) -> dict[str, Replay]:
+    quality, costs, confidences = dataset.quality, dataset.costs, dataset.confidences
+    names = [classifier.name for classifier in dataset.spec.classifiers]
+    own = costs[learned]
+    rules = tune_two_stages(confidences[learned], quality[learned], own, lambda i, j: own[:, i] + own[:, j])
+    replays = {}
+    for rule in rules:
+        onward = escalated(rule, confidences)
+        right = np.where(onward, quality[:, rule.second], quality[:, rule.first])
+        paid = costs[:, rule.first] + onward * costs[:, rule.second]
+        name = f"{names[rule.first]}, then {names[rule.second]} below {rule.threshold:.3g}"
+        replays[name] = Replay(right, paid)
+    return replays
+
+
+def _routers(dataset: Trace, learned: Int64s, embedder: int | None) -> dict[str, Replay]:
+    """Send each row to the classifier with the largest predicted accuracy less its priced mean cost."""
+    if not dataset.embeddings.shape[1] or len(learned) < MIN_ROUTER_ROWS:
+        return {}
+    places = front_of(dataset.costs[learned].mean(axis=0), dataset.quality[learned].mean(axis=0))
+    means, values = dataset.costs[learned][:, places].mean(axis=0), _predicted(dataset, learned, places)
+    replays, rows, paid = {}, np.arange(dataset.rows), dataset.costs.copy()
+    if embedder is not None:
+        paid += paid[:, [embedder]]
+        paid[:, embedder] /= 2
+    for share in ROUTER_BUDGETS.tolist():
+        budget = float(means.min() + share * (means.max() - means.min()))
+        choice = places[_route(values, means, _price_at(values[learned], means, budget))]
+        name = f"a logistic router at {budget:.3g} {dataset.spec.unit}"
+        replays[name] = Replay(dataset.quality[rows, choice], paid[rows, choice])
+    return replays
+
+
+def _predicted(dataset: Trace, learned: Int64s, places: Int64s) -> Floats:
+    """Predict how right classifiers are, (n, k): rows that are learned from by models that had not seen them."""
+    fold = np.full(dataset.rows, -1)
+    fold[learned] = fold_rows(dataset.item_codes[learned], 2, np.random.default_rng(0))
+    predicted = np.empty((dataset.rows, len(places)))
+    for part in (-1, 0, 1):
+        asked = fold == part
+        if asked.any():
+            predicted[asked] = _logistic(dataset, (fold >= 0) & ~asked, asked, places)
+    return predicted
+
+
+def _logistic(dataset: Trace, learned: Bools, asked: Bools, places: Int64s) -> Floats:
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    rows = np.flatnonzero(learned)
+    rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), MAX_ROWS)).astype(np.int64)]
+    vectors = dataset.embeddings.astype(np.float64)
+    centre = vectors[rows].mean(axis=0)
+    axes = np.eye(len(centre))
+    if len(centre) > MAX_DIRECTIONS:
+        axes = principal_directions(vectors[rows] - centre, MAX_DIRECTIONS)
+    inputs, others = (vectors[rows] - centre) @ axes, (vectors[asked] - centre) @ axes
+    spread = float(inputs.std()) or 1.0
+    columns = []
+    for place in places.tolist():
+        is_right = dataset.quality[rows, place] >= 0.5
+        if is_right.all() or not is_right.any():
+            columns.append(np.full(len(others), float(is_right.mean())))
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = LogisticRegression(max_iter=200).fit(inputs / spread, is_right)
+        columns.append(model.predict_proba(others / spread)[:, 1])
+    return np.column_stack(columns)
+
+
+def _route(values: Floats, means: Floats, price: float) -> Int64s:
+    return np.asarray((values - price * means).argmax(axis=1))
+
+
+def _price_at(values: Floats, means: Floats, budget: float) -> float:
+    """Find the price of cost at which rows cost a budget on average, by bisection."""
+    low, high = 0.0, 10 / max(float(np.ptp(means)), 1e-300)
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        if float(means[_route(values, means, middle)].mean()) > budget:
+            low = middle
+        else:
+            high = middle
+    return high

@@ -1,0 +1,81 @@
+"""The rule that everybody writes first: ask a cheap classifier, and another one where it is unsure, by one threshold.
+
+Pairs and thresholds are tuned on some rows; what they reach on others makes them baselines of every kind of artifact.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.arrays import Bools, Floats, Int64s
+from solvers.budget_mixture import lower_hull
+
+MAX_STAGES = 12
+"""Classifiers among which pairs are tried: those on the front of cost and accuracy first."""
+THRESHOLDS = 40
+"""Quantiles of a confidence that are tried as thresholds."""
+MAX_RULES = 8
+"""Rules that are kept: evenly spread over the lower hull of cost and error."""
+
+
+@dataclass(frozen=True, slots=True)
+class TwoStageRule:
+    """Take the answer of ``first`` where its confidence reaches the threshold, else that of ``second``."""
+
+    first: int
+    second: int
+    threshold: float
+
+
+def tune_two_stages(
+    confidences: Floats, right: Floats, costs: Floats, costs_of_both: Callable[[int, int], Floats | None]
+) -> list[TwoStageRule]:
+    """Find the pairs and thresholds on the lower hull of mean cost and error, by rising cost.
+
+    Args:
+        confidences: (n, k), how sure each classifier is; NaN for those that report none.
+        right: (n, k), how right each answer is, 0 to 1.
+        costs: (n, k), cost of the first stage.
+        costs_of_both: gives the cost of both stages, (n,); None for a pair that makes no sense.
+    Complexity: O(k² n + k n log n) for at most 12 classifiers.
+    """
+    found: list[TwoStageRule] = []
+    means: list[tuple[float, float]] = []
+    places = front_of(costs.mean(axis=0), right.mean(axis=0))
+    for i in places.tolist():
+        if not len(confidences) or np.isnan(confidences[:, i]).any():
+            continue
+        order = np.argsort(confidences[:, i], kind="stable")
+        sure = confidences[order, i]
+        starts = np.unique(np.searchsorted(sure, np.quantile(sure, np.linspace(0, 1, THRESHOLDS))))
+        for j in places.tolist():
+            both = costs_of_both(i, j) if j != i else None
+            if both is None:
+                continue
+            more_right = np.append(0.0, np.cumsum((right[:, j] - right[:, i])[order]))
+            more_cost = np.append(0.0, np.cumsum((both - costs[:, i])[order]))
+            for start in starts[starts > 0].tolist():
+                found.append(TwoStageRule(i, j, float(sure[start])))
+                cost = float(costs[:, i].mean() + more_cost[start] / len(sure))
+                means.append((cost, float(1 - right[:, i].mean() - more_right[start] / len(sure))))
+    if not found:
+        return []
+    hull = lower_hull(*np.array(means).T)
+    kept = np.unique(np.linspace(0, len(hull) - 1, min(MAX_RULES, len(hull))).round().astype(int))
+    return [found[hull[place]] for place in kept.tolist()]
+
+
+def front_of(costs: Floats, accuracies: Floats) -> Int64s:
+    """List classifiers that no cheaper one is as accurate as, and then the most accurate others: at most 12."""
+    order = np.lexsort((-accuracies, costs))
+    best = np.maximum.accumulate(np.append(-np.inf, accuracies[order]))[:-1]
+    unbeaten = order[accuracies[order] > best]
+    some = unbeaten[np.unique(np.linspace(0, len(unbeaten) - 1, min(MAX_STAGES, len(unbeaten))).round().astype(int))]
+    others = [place for place in np.argsort(-accuracies, kind="stable").tolist() if place not in set(some.tolist())]
+    return np.array([*some.tolist(), *others][:MAX_STAGES], dtype=np.int64)
+
+
+def escalated(rule: TwoStageRule, confidences: Floats) -> Bools:
+    """Tell which rows, (n,), go to the second stage."""
+    return np.asarray(confidences[:, rule.first] < rule.threshold)
