@@ -19,7 +19,7 @@ from models.feedback import Estimates, Outcome
 from solvers.drift import Outcomes, compare, tally
 from tests.support.stored import publish
 
-ID = "cascade/plan/1?accuracy=0.9&time=2.0"
+ID = "cascade/plan/1@0123456789ab?accuracy=0.9&time=2.0"
 EXPECTED = Estimates(accuracy=0.9, time=2.0)
 
 
