@@ -126,7 +126,15 @@ def create_api(settings: Settings, metrics: Metrics, subjects: Mapping[str, Subj
         separate_input_output_schemas=False,
     )
     api.include_router(health.router)
-    resources = (datasets.router, datasets.drafts, builds.router, advice.router, artifacts.router, endpoints.router)
+    resources = (
+        datasets.router,
+        datasets.drafts,
+        builds.router,
+        advice.router,
+        artifacts.router,
+        artifacts.exports,
+        endpoints.router,
+    )
     each_subject = (subject.router for subject in subjects.values())
     fronts = (runnable, chat.router, open_inference.router, batches.router)
     # Runs first: routes are tried one after the other, and these are asked most of those that no hot path takes.

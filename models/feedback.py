@@ -16,8 +16,10 @@ MOST_OUTCOMES = 10_000
 QUANTITIES = ("accuracy", "coverage", "cost", "time")
 DRIFT_QUANTITIES = (*QUANTITIES, "classifiers")
 """What can drift: the quantities of a version, and the accuracies of its classifiers on the rows that come."""
-_ID = re.compile(rf"([a-z]{{1,40}})/({NAME_PATTERN[1:-1]})/([1-9][0-9]{{0,14}})\?(.*)")
-"""Solver, name, version, and what was expected."""
+HASH_DIGITS = 12
+"""Of the SHA-256 of an artifact's bytes, in the id of a decision."""
+_ID = re.compile(rf"([a-z]{{1,40}})/({NAME_PATTERN[1:-1]})/([1-9][0-9]{{0,14}})@([0-9a-f]{{{HASH_DIGITS}}})\?(.*)")
+"""Solver, name, version, the beginning of the hash, and what was expected."""
 
 
 class Estimates(Value):
@@ -52,35 +54,41 @@ class Expectations(Estimates):
     )
 
 
-def decision_id(ref: ArtifactRef, estimates: Estimates) -> str:
-    """Write a decision's id: which version decided, and what it expected. It finds both again with nothing stored.
+def decision_id(ref: ArtifactRef, sha256: str, estimates: Estimates) -> str:
+    """Write a decision's id: which version decided, the hash of its bytes, and what it expected.
 
-    >>> decision_id(ArtifactRef(solver="index", name="digits", version=3), Estimates(accuracy=0.9, cost=1.5))
-    'index/digits/3?accuracy=0.9&cost=1.5'
+    It finds them again with nothing stored.
+
+    >>> digits = ArtifactRef(solver="index", name="digits", version=3)
+    >>> decision_id(digits, "0123456789abcdef", Estimates(accuracy=0.9, cost=1.5))
+    'index/digits/3@0123456789ab?accuracy=0.9&cost=1.5'
     """
     values = {name: getattr(estimates, name) for name in Estimates.model_fields}
     said = [f"{name}={value!r}" for name, value in values.items() if value is not None]
-    return f"{ref.spelt}?{'&'.join(said)}".replace("+", "")  # of 1e+16: a plus is a space
+    return f"{ref.spelt}@{sha256[:HASH_DIGITS]}?{'&'.join(said)}".replace("+", "")  # of 1e+16: a plus is a space
 
 
-def read_decision_id(text: str) -> tuple[ArtifactRef, Estimates]:
-    """Read a decision's id; raises InvalidRequest for what is none.
+def read_decision_id(text: str) -> tuple[ArtifactRef, str, Estimates]:
+    """Read a decision's id: the version, the beginning of its hash, and what it expected.
 
-    >>> read_decision_id("index/digits/3?accuracy=0.9")[1].accuracy
-    0.9
+    Raises InvalidRequest for what is none.
+
+    >>> ref, digits, estimates = read_decision_id("index/digits/3@0123456789ab?accuracy=0.9")
+    >>> ref.version, digits, estimates.accuracy
+    (3, '0123456789ab', 0.9)
     """
     match = _ID.fullmatch(text)
-    said = parse_qsl(match[4], keep_blank_values=True) if match else []
+    said = parse_qsl(match[5], keep_blank_values=True) if match else []
     if match is None or len(dict(said)) < len(said):
         raise InvalidRequest.at(Fault((), "is no decision's id: send the decision field of a reply as it is"))
     ref = ArtifactRef(solver=match[1], name=match[2], version=int(match[3]))
-    return ref, Estimates.model_validate_strings(dict(said))
+    return ref, match[4], Estimates.model_validate_strings(dict(said))
 
 
 class Outcome(Value):
     """What became of one decision: what is known of it; the rest is left out."""
 
-    decision: Annotated[str, Field(max_length=300)] | None = Field(
+    decision: Annotated[str, Field(max_length=320)] | None = Field(
         default=None, description="the decision's id, as the reply gave it; else artifact and inputs tell the decision"
     )
     artifact: ArtifactRef | None = Field(default=None, description="which version decided, where there is no id")

@@ -11,8 +11,10 @@ from app.processes.clock import now
 from app.routes.dependencies import Context, InContext, PathName, errors, json_only, media_type, needs_store
 from app.routes.dependencies import Version as ActiveVersion
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
+from app.serving.loading import bytes_of
 from app.store.pages import Page
 from models import ArtifactRecord, Value
+from models.errors import NotFound, StoreRefused, StoreUnavailable
 from models.rebuild import Rebuild, RebuildRequest
 
 router = APIRouter(prefix="/v1/artifacts", tags=["artifacts"], dependencies=[Depends(needs_store)])
@@ -156,20 +158,40 @@ def delete(
     context.repos.artifacts.delete(solver, name, version, even_active=even_active)
 
 
-@router.get(
+exports = APIRouter(prefix="/v1/artifacts", tags=["artifacts"])
+
+
+@exports.get(
     "/{solver}/{name}/versions/{version}/export",
     summary="Export a version",
     response_class=Response,
     responses={200: {"content": {MEDIA_TYPE: {}}, "description": "the artifact's bytes"}, **errors(404, 503)},
 )
 def export(solver: Solver, name: PathName, version: Version, context: InContext) -> Response:
-    """Give the bytes of a version; they carry their own checksum and everything that an import needs."""
-    record = context.repos.artifacts.record(solver, name, version)
+    """Give the bytes of a version; they carry their own checksum and everything that an import needs.
+
+    While the store is away, or has lost it, the version that answers is written from memory.
+    """
+    record, data = _kept(context, solver, name, version)
     headers = {
         "Content-Disposition": f'attachment; filename="{solver}-{name}-{version}.parsimony"',
         "X-SHA256": record.sha256,
     }
-    return Response(context.repos.artifacts.data(record), media_type=MEDIA_TYPE, headers=headers)
+    return Response(data, media_type=MEDIA_TYPE, headers=headers)
+
+
+def _kept(context: Context, solver: str, name: str, version: int) -> tuple[ArtifactRecord, bytes]:
+    """Give a version's record and bytes, from the store or from memory."""
+    try:
+        context.catalog.refuse_if_away()
+        record = context.repos.artifacts.record(solver, name, version)
+        return record, context.repos.artifacts.data(record)
+    except (StoreUnavailable, StoreRefused, NotFound) as error:
+        live = context.catalog.plans.get((solver, name))
+        is_deleted = isinstance(error, NotFound) and (solver, name) not in context.catalog.problems
+        if live is None or live.ref.version != version or is_deleted:
+            raise
+        return live.record, bytes_of(live)
 
 
 @router.post(

@@ -46,6 +46,8 @@ class Seen(Protocol):
     """How many build workers there are."""
     refusal: str | None
     """Why the store takes no writes, if it takes none."""
+    hazards: list[str]
+    """Settings by which the store forgets what it holds."""
     demo: DemoProgress | None
     """How far the demo is, if it was begun."""
     endpoints: Mapping[str, Endpoint]

@@ -25,7 +25,7 @@ from app.serving.catalog import Live
 from app.store.feedback import Count
 from models import ArtifactRecord, ArtifactRef, Fault, InvalidRequest, Trace
 from models.dataset_rows import Row, row_faults, row_qualities
-from models.errors import MOST_FAULTS, Infeasible, NotFound, SolverTimeout, UnknownDataset
+from models.errors import MOST_FAULTS, Infeasible, NotFound, SolverTimeout, UnknownDataset, UnknownVersion
 from models.feedback import (
     MOST_OUTCOMES,
     Estimates,
@@ -89,7 +89,7 @@ class _Reader:
     """
 
     context: Context
-    decided: dict[str, tuple[ArtifactRef, Estimates]] = field(default_factory=dict)
+    decided: dict[str, tuple[ArtifactRef, str, Estimates]] = field(default_factory=dict)
     records: dict[ArtifactRef, ArtifactRecord] = field(default_factory=dict)
     lives: dict[ArtifactRef, Live[Any]] = field(default_factory=dict)
     datasets: dict[str, DatasetInfo] = field(default_factory=dict)
@@ -98,8 +98,11 @@ class _Reader:
 
     def add(self, outcome: Outcome) -> None:
         """Count one outcome; raises InvalidRequest for its faults, by field."""
-        ref, estimates = self._decided(outcome)
+        ref, digits, estimates = self._decided(outcome)
         record = self._record(ref)
+        if not record.sha256.startswith(digits):
+            said = f"version {ref.version} of {ref.solver} {ref.name!r} is not the artifact that made this decision"
+            raise UnknownVersion(said)
         if estimates is None:
             estimates = _estimated_again(self._live(ref), outcome.inputs or {})
         if outcome.classifier is not None:
@@ -128,11 +131,11 @@ class _Reader:
         means = zip(dataset.spec.classifiers, dataset.quality.mean(axis=0).tolist(), strict=True)
         return {f"classifiers.{each.name}": start_from_dataset(mean, dataset.rows) for each, mean in means}
 
-    def _decided(self, outcome: Outcome) -> tuple[ArtifactRef, Estimates | None]:
-        """Find the version that decided, and what it expected if the id tells it; equal ids are read once."""
+    def _decided(self, outcome: Outcome) -> tuple[ArtifactRef, str, Estimates | None]:
+        """Find the version that decided, its hash, and what it expected if the id has them; equal ids are read once."""
         if outcome.decision is None:
             assert outcome.artifact is not None
-            return outcome.artifact, None
+            return outcome.artifact, "", None
         if outcome.decision not in self.decided:
             self.decided[outcome.decision] = _read_id(outcome.decision)
         return self.decided[outcome.decision]
@@ -200,7 +203,7 @@ def _refuse_unknown(classifier: str, live: Live[Any]) -> None:
         raise InvalidRequest.at(Fault(("classifier",), f"is {classifier!r}; {there}"))
 
 
-def _read_id(decision: str) -> tuple[ArtifactRef, Estimates]:
+def _read_id(decision: str) -> tuple[ArtifactRef, str, Estimates]:
     try:
         return read_decision_id(decision)
     except (InvalidRequest, ValidationError) as error:

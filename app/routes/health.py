@@ -57,6 +57,10 @@ async def ready(context: InContext, response: Response) -> Readiness:
     problems = [f"{solver} {name!r}: {bad[solver, name]}" for solver, name in heapq.nsmallest(MOST_PROBLEMS, bad)]
     if len(bad) > MOST_PROBLEMS:
         problems.append(f"and {len(bad) - MOST_PROBLEMS} more artifacts; the log names them all")
+    if catalog.is_store_empty:
+        lost = f"{len(catalog.plans)} artifacts and {len(context.seen.endpoints)} endpoints"
+        problems.append(f"the store is empty; {lost} are in memory only: restore a backup, or export and import them")
+    problems += context.seen.hazards
     lacking = context.repos.lacking_room()
     if lacking is not None:
         problems.append(f"{lacking}; {_MEANWHILE}")

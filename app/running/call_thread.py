@@ -24,6 +24,7 @@ class CallThread:
     def __init__(self) -> None:
         self._callers_loop = asyncio.get_running_loop()
         self._results: deque[Callable[[], None]] = deque()
+        self._is_handing_over = False
         self._has_started = threading.Event()
         self._thread = threading.Thread(target=self._run_loop, name="endpoint-calls", daemon=True)
         self._thread.start()
@@ -66,14 +67,15 @@ class CallThread:
 
     def _queue_result(self, hand_over: Callable[[], None]) -> None:
         self._results.append(hand_over)
-        if len(self._results) == 1:
+        if not self._is_handing_over:
             self._hand_over_some()
 
     def _hand_over_some(self) -> None:
+        """Hand over a few results, and look for more at the next turn of the event loop."""
+        self._is_handing_over = bool(self._results)
         for _ in range(min(RESULTS_AT_ONCE, len(self._results))):
-            self._results[0]()
-            self._results.popleft()
-        if self._results:
+            self._results.popleft()()
+        if self._is_handing_over:
             self._callers_loop.call_soon(self._hand_over_some)
 
 

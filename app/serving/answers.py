@@ -28,7 +28,10 @@ def facts_of(live: Live[Any], query: Any, decision: Any) -> dict[str, Any]:
     The id tells what was expected, too, so that feedback can be held against it.
     """
     estimates = _estimates(live, query, decision)
-    return {"decision": decision_id(live.ref, estimates), "expected": _expected(estimates, _rows(live, decision))}
+    return {
+        "decision": decision_id(live.ref, live.record.sha256, estimates),
+        "expected": _expected(estimates, _rows(live, decision)),
+    }
 
 
 def expected_of(live: Live[Any], query: Any, decision: Any) -> dict[str, Any]:

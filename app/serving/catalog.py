@@ -9,6 +9,7 @@ import heapq
 import logging
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +17,7 @@ from app.serving.loading import Live, load
 from app.store.artifacts import Artifacts, known_names
 from app.store.pointers import Id, Pointer
 from models import ArtifactRecord
-from models.errors import ParsimonyError, StoreUnavailable, UnknownArtifact, UnknownVersion
+from models.errors import ParsimonyError, StoreRefused, StoreUnavailable, UnknownArtifact, UnknownVersion
 
 __all__ = ["Catalog", "Live"]
 logger = logging.getLogger("parsimony.catalog")
@@ -38,6 +39,8 @@ class Catalog:
     problems: dict[Id, str] = field(default_factory=dict)
     loaded: bool = False
     store_up: bool = False
+    is_store_empty: bool = False
+    """Whether the store holds no artifact any more, while there are some in memory that nobody deleted."""
     away: str | None = None
     """Why the store could not be reached at the last look, if it could not."""
     refreshed_at: float = field(default_factory=time.monotonic)
@@ -48,6 +51,8 @@ class Catalog:
     """What moved until then has been seen; None: a full look is due."""
     _pointed: set[Id] = field(default_factory=set)
     """The artifacts that had a pointer at the last look."""
+    _counted: dict[Id, int] = field(default_factory=dict)
+    """How many versions of each artifact there ever were, when it was last loaded."""
     _full_look_due: float = 0.0
     _names: tuple[Mapping[Id, Live[Any]], dict[str, list[str]]] = field(default_factory=lambda: ({}, {}))
     """The first names of each solver, and the plans of which they are."""
@@ -130,6 +135,7 @@ class Catalog:
     def _look_at_all(self) -> None:
         pointers, mark = self.artifacts.pointing.all()
         self._follow({*pointers, *self.plans, *self.problems}, pointers)
+        self.is_store_empty = not pointers and bool(self.plans)
         self._pointed = set(pointers)
         self._mark, self._full_look_due = mark, time.monotonic() + FULL_LOOK_S
 
@@ -146,10 +152,18 @@ class Catalog:
             self.plans = {one: live for one, live in self.plans.items() if one not in deleted}
             self.changed |= deleted
         lost = {one: _LOST for one in gone if one in self.plans}
+        self._reserve_numbers(one for one in lost if self.problems.get(one) != _LOST)
+        self._counted |= self.artifacts.counters(fresh)
         kept = {one: text for one, text in self.problems.items() if one not in pointers and one not in gone}
         self.problems = kept | failed | lost
         self._pointed.update(pointers)
         self._pointed.difference_update(gone)
+
+    def _reserve_numbers(self, lost: Iterable[Id]) -> None:
+        """Let the numbers of versions go on where the store has lost its counters: ids of decisions name them."""
+        numbers = {one: max(self._counted.get(one, 0), self.plans[one].record.version) for one in lost}
+        with suppress(StoreRefused):  # a store that takes no writes takes no new version either
+            self.artifacts.reserve_numbers(numbers)
 
     def _holds(self, artifact: Id, pointer: Pointer) -> bool:
         live = self.plans.get(artifact)

@@ -4,13 +4,15 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
+from app.store import codec
 from app.store.artifacts import Artifacts, checked_plan
 from app.store.pointers import Id, Pointer
-from models import ArtifactRecord, ArtifactRef
-from models.errors import CorruptArtifact, ParsimonyError
+from models import ArtifactManifest, ArtifactRecord, ArtifactRef
+from models.errors import CorruptArtifact, ParsimonyError, StoreUnavailable
 from solvers.base import Plan
 
 P = TypeVar("P", bound=Plan)
@@ -28,6 +30,18 @@ class Live(Generic[P]):
     record: ArtifactRecord
     ref: ArtifactRef
     plan: P
+
+
+def bytes_of(live: Live[Any]) -> bytes:
+    """Write a plan in memory as the bytes that it was loaded from.
+
+    Raises StoreUnavailable where an older version of the service wrote them otherwise.
+    """
+    fields = ArtifactManifest.model_fields.keys() - {"format"}
+    data = codec.encode(live.plan, live.record.model_dump(mode="json", include=set(fields)))
+    if sha256(data).hexdigest() != live.record.sha256:
+        raise StoreUnavailable(f"the bytes of {live.ref.spelt} cannot be written as they were: only the store has them")
+    return data
 
 
 Loaded = dict[Id, Live[Any] | ParsimonyError]

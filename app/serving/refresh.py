@@ -106,6 +106,7 @@ class Chores:
         """Endpoints whose circuit was ever open in a batch."""
         self.workers = 0
         self.refusal: str | None = None
+        self.hazards: list[str] = []
         self.demo: DemoProgress | None = None
         self.endpoints: Mapping[str, Endpoint] = {}
         self._reading_endpoints = threading.Lock()
@@ -126,7 +127,7 @@ class Chores:
         if time.monotonic() < self.due:  # many announcements may follow each other
             return
         self.due = time.monotonic() + POLL_S / 2
-        self.refusal = self._repos.store.refusal()
+        self.refusal, self.hazards = self._repos.store.refusal(), self._repos.store.hazards()
         try:
             self._look()
         except StoreRefused as error:

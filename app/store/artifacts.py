@@ -2,7 +2,8 @@
 
 For each (solver, name): a counter of versions, a set of the versions there are, a record a version, and one pointer to
 the active one. The counter stays when all else is deleted: a name that is used again goes on counting, so that the id
-of an old decision never names a new version; and it tells what was deleted from what the store has lost.
+of an old decision never names a new version; and it tells what was deleted from what the store has lost. Where the
+store has lost the counter, too, servers reserve the numbers of the versions that they have in memory.
 """
 
 import json
@@ -22,6 +23,9 @@ from models.errors import Conflict, CorruptArtifact, ParsimonyError, StoreRefuse
 from solvers import SOLVERS
 
 _KIND = "artifact"
+_RESERVE = (
+    "redis.call('SET', KEYS[1], math.max(tonumber(redis.call('GET', KEYS[1]) or '0'), tonumber(ARGV[1]))) return {}"
+)
 _NAMED = 10
 """How many names a message gives of those that there are."""
 
@@ -53,7 +57,8 @@ class Artifacts:
         def change(pipe: Pipeline) -> ArtifactRecord:
             if check is not None:
                 check(pipe)
-            version = int(cast("bytes | None", pipe.get(_counter(solver, name))) or 0) + 1
+            numbers = cast("list[bytes | None]", pipe.mget(_counter(solver, name), _reserved(solver, name)))
+            version = max(int(number or 0) for number in numbers) + 1
             record = ArtifactRecord(
                 version=version,
                 created_at=created_at,
@@ -72,7 +77,17 @@ class Artifacts:
                 commit(pipe, ArtifactRef(solver=solver, name=name, version=version))
             return record.model_copy(update={"active": True})
 
-        return self._store.transact(change, _counter(solver, name), *watched)
+        return self._store.transact(change, _counter(solver, name), _reserved(solver, name), *watched)
+
+    def counters(self, ids: Collection[Id]) -> dict[Id, int]:
+        """Give the highest version that each artifact ever had."""
+        counted = self._store.get_many([_counter(*one) for one in ids])
+        return {one: int(number or 0) for one, number in zip(ids, counted, strict=True)}
+
+    def reserve_numbers(self, numbers: Mapping[Id, int]) -> None:
+        """Let the next version of each artifact have a number above the given one."""
+        for one, number in numbers.items():
+            self._store.run(_RESERVE, [_reserved(*one)], [number])
 
     def pointers(self) -> dict[Id, Pointer]:
         """Give the active version of every artifact and the SHA-256 of its bytes, in one look."""
@@ -282,6 +297,10 @@ def known_names(names: Sequence[str]) -> str:
 
 def _counter(solver: str, name: str) -> str:
     return key("counter", solver, name)
+
+
+def _reserved(solver: str, name: str) -> str:
+    return key("reserved", solver, name)
 
 
 def _versions(solver: str, name: str) -> str:

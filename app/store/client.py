@@ -83,6 +83,24 @@ class Store:
             return str(error)
         return None
 
+    def hazards(self) -> list[str]:
+        """Name the settings by which the store forgets what it holds."""
+        try:
+            settings = self.ask("config_get", "maxmemory-policy", "appendonly", "save")
+        except StoreRefused:  # hosted stores hide their settings; what follows tells of two of them
+            info = self.ask("info")
+            settings = {
+                "maxmemory-policy": info.get("maxmemory_policy", "noeviction"),
+                "appendonly": "yes" if info.get("aof_enabled") else "no",
+                "save": "unknown",
+            }
+        hazards = []
+        if (policy := settings.get("maxmemory-policy", "noeviction")) != "noeviction":
+            hazards.append(f"the store evicts what it holds: maxmemory-policy must be noeviction, got {policy}")
+        if settings.get("appendonly") == "no" and not settings.get("save"):
+            hazards.append("the store keeps nothing on disk: set appendonly yes, or save")
+        return hazards
+
     def ask(self, command: str, *arguments: Any, **options: Any) -> Any:
         """Give the answer to one command of the client, text as bytes: ``ask("hget", name, field)``."""
         with translated():

@@ -8,6 +8,8 @@ from models.endpoint import ENDPOINT, Endpoint
 from models.errors import CorruptArtifact, PayloadTooLarge, UnknownEndpoint
 
 _ALL = key("endpoints")
+_WRITTEN = key("endpoints-written")
+"""Counts changes: without it a store that holds no endpoint has lost them."""
 _KIND = "endpoint"
 MOST = 1000
 """Endpoints that there may be."""
@@ -30,20 +32,32 @@ class Endpoints:
                 raise PayloadTooLarge(f"there are {MOST} endpoints, and there may be no more")
             pipe.multi()
             pipe.hset(_ALL, name, endpoint.model_dump_json())
+            pipe.incr(_WRITTEN)
             return is_new
 
         return self._store.transact(change, _ALL)
 
     def delete(self, name: str) -> None:
         """Forget an endpoint; raises UnknownEndpoint."""
-        if not self._store.ask("hdel", _ALL, name):
-            raise UnknownEndpoint(f"there is no endpoint called {name!r}")
+
+        def change(pipe: Pipeline) -> None:
+            if not pipe.hexists(_ALL, name):
+                raise UnknownEndpoint(f"there is no endpoint called {name!r}")
+            pipe.multi()
+            pipe.hdel(_ALL, name)
+            pipe.incr(_WRITTEN)
+
+        self._store.transact(change, _ALL)
 
     def all(self) -> dict[str, Endpoint]:
-        """Give all of them by name, but those that cannot be read, which another version may have kept."""
+        """Give all of them by name, but those that cannot be read, which another version may have kept.
+
+        Where the store has lost them, those that were read last stay.
+        """
         texts = self._store.texts(_ALL)
         before, kept = self._read
-        if texts == before:
+        is_lost = bool(before) and not texts and not self._store.ask("exists", _WRITTEN)
+        if texts == before or is_lost:
             return kept
         kept = {}
         for name, text in sorted(texts.items()):

@@ -1,6 +1,7 @@
 """Feedback over HTTP: outcomes come in by decision id or by inputs, drift is told, and a rebuild learns from rows."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -35,6 +36,9 @@ def subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
+MADE_UP = "0123456789ab"
+
+
 def decided(server: Server, solver: str) -> dict[str, Any]:
     """Ask a subject for a decision."""
     look_up = SUBJECTS[solver].look_ups[0]
@@ -46,8 +50,13 @@ def decided(server: Server, solver: str) -> dict[str, Any]:
 
 
 def give(server: Server, *items: dict[str, Any]) -> httpx.Response:
-    """Send outcomes."""
-    return server.client.post("/v1/feedback", json={"items": items})
+    """Send outcomes; made-up ids get the hash of the artifact that they name."""
+    body = json.dumps({"items": items})
+    for solver in INPUTS:
+        if f"{solver}/plan/1@{MADE_UP}" in body:
+            digits = server.client.get(f"/v1/artifacts/{solver}/plan/versions").json()["items"][0]["sha256"][:12]
+            body = body.replace(f"{solver}/plan/1@{MADE_UP}", f"{solver}/plan/1@{digits}")
+    return server.client.post("/v1/feedback", content=body, headers={"content-type": "application/json"})
 
 
 def report(server: Server, solver: str) -> dict[str, Any]:
@@ -66,7 +75,7 @@ def test_an_outcome_told_by_id_or_by_inputs_is_held_against_the_same_estimates(s
     """The decision's id carries what was expected; the artifact and its inputs give it again."""
     before = report(subjects, solver)
     decision = decided(subjects, solver)["decision"]
-    assert decision.startswith(f"{solver}/plan/1?")
+    assert decision.startswith(f"{solver}/plan/1@")
     assert give(subjects, {"decision": decision, "correct": True, "cost": 2.5, "time": 2.5}).status_code == 200
     by_id = report(subjects, solver)
     again = {"artifact": ref(solver), "inputs": INPUTS[solver], "correct": True, "cost": 2.5, "time": 2.5}
@@ -91,11 +100,18 @@ def test_what_is_expected_is_what_the_reply_says(subjects: Server) -> None:
     assert low < cascade["expected"]["time"] < high
 
 
+def test_an_outcome_of_another_artifact_with_the_same_number_is_refused(subjects: Server) -> None:
+    decision = decided(subjects, "cascade")["decision"]
+    other = re.sub("@[0-9a-f]{4}", "@0000", decision)
+    reply = give(subjects, {"decision": other, "correct": True})
+    assert (reply.status_code, reply.json()["type"]) == (404, "urn:parsimony:unknown-version")
+
+
 def test_batches_have_an_id_too(subjects: Server) -> None:
     """An assignment's expects means; a prediction's, a step's and a rollout's what their choice does."""
     queries = {"queries": [[0.9, 0.4], [0.4, 0.9]], "budget": {"fraction": 0.6}}
     assigned = subjects.client.post("/v1/portfolios/plan/assignments", json=queries).json()
-    assert assigned["decision"].startswith("portfolio/plan/1?accuracy=")
+    assert re.match(r"portfolio/plan/1@[0-9a-f]{12}\?accuracy=", assigned["decision"])
     assert assigned["decision"].endswith(f"&cost={assigned['expected']['cost']!r}")
     assert assigned["expected"]["cost"] == pytest.approx(assigned["cost"] / 2, rel=0.05)
     item = {"glucose": 1.0, "t1": 0.5, "t2": 0.5, "s1": 0.1}
@@ -114,17 +130,33 @@ def test_batches_have_an_id_too(subjects: Server) -> None:
     ("item", "where", "message"),
     [
         ({"correct": True}, ["items", 0], "give the decision's id"),
-        ({"decision": "cascade/plan/1?accuracy=0.5"}, ["items", 0], "say at least one"),
+        ({"decision": "cascade/plan/1@0123456789ab?accuracy=0.5"}, ["items", 0], "say at least one"),
         ({"decision": "cascade/plan", "correct": True}, ["items", 0, "decision"], "is no decision's id"),
-        ({"decision": "cascade/plan/1?accuracy=2", "correct": True}, ["items", 0, "decision"], "is no decision's id"),
-        ({"decision": "cascade/plan/1?a=0.5", "correct": True}, ["items", 0, "decision"], "is no decision's id"),
         (
-            {"decision": "cascade/plan/1?cost=1&cost=2", "correct": True},
+            {"decision": "cascade/plan/1@0123456789ab?accuracy=2", "correct": True},
             ["items", 0, "decision"],
             "is no decision's id",
         ),
-        ({"decision": "cascade/plan/1?time=2", "correct": True, "classifier": "x"}, ["items", 0, "classifier"], "fast"),
-        ({"decision": "index/plan/1?cost=2", "correct": True, "classifier": "x"}, ["items", 0, "classifier"], "none"),
+        (
+            {"decision": "cascade/plan/1@0123456789ab?a=0.5", "correct": True},
+            ["items", 0, "decision"],
+            "is no decision's id",
+        ),
+        (
+            {"decision": "cascade/plan/1@0123456789ab?cost=1&cost=2", "correct": True},
+            ["items", 0, "decision"],
+            "is no decision's id",
+        ),
+        (
+            {"decision": "cascade/plan/1@0123456789ab?time=2", "correct": True, "classifier": "x"},
+            ["items", 0, "classifier"],
+            "fast",
+        ),
+        (
+            {"decision": "index/plan/1@0123456789ab?cost=2", "correct": True, "classifier": "x"},
+            ["items", 0, "classifier"],
+            "none",
+        ),
         ({"artifact": ref("cascade"), "inputs": {"deadline": -1}, "correct": True}, None, "greater than 0"),
         (
             {"artifact": ref("cascade"), "inputs": {"deadline": 0.1}, "correct": True},
@@ -134,9 +166,9 @@ def test_batches_have_an_id_too(subjects: Server) -> None:
         ({"artifact": ref("cascade"), "inputs": {"line": 1}, "correct": True}, None, "is not known here"),
         ({"artifact": ref("index"), "correct": True}, ["items", 0, "inputs", "budget"], "is missing"),
         ({"artifact": ref("index"), "cost": -1}, ["items", 0, "cost"], "greater than or equal to 0"),
-        ({"decision": "cascade/plan/1?time=2", "row": {"truth": "cat"}}, None, "is missing"),
+        ({"decision": "cascade/plan/1@0123456789ab?time=2", "row": {"truth": "cat"}}, None, "is missing"),
         (
-            {"decision": "cascade/plan/1?time=2", "correct": True, "embedding": [1.0]},
+            {"decision": "cascade/plan/1@0123456789ab?time=2", "correct": True, "embedding": [1.0]},
             ["items", 0],
             "belongs to a row",
         ),
@@ -147,7 +179,7 @@ def test_a_bad_outcome_is_refused_by_its_field_and_nothing_is_counted(
 ) -> None:
     """Good ones beside it are not counted either."""
     before = report(subjects, "cascade")
-    reply = give(subjects, item, {"decision": "cascade/plan/1?time=2", "correct": True})
+    reply = give(subjects, item, {"decision": "cascade/plan/1@0123456789ab?time=2", "correct": True})
     assert reply.status_code == 422, reply.text
     fault = reply.json()["errors"][0]
     assert fault["loc"] == where if where else fault["loc"][:2] == ["items", 0]
@@ -177,7 +209,7 @@ def test_a_body_that_is_none_is_refused_as_every_route_refuses_it(subjects: Serv
         ({"items": [7], "more": 1}, [(["more"], "is not known here"), (["items", 0], "must be an object")]),
         ({"items": [{"decision": 1}, {"decision": ""}]}, [(["items", 0, "decision"], "Input"), (["items", 1], "say")]),
         (
-            {"items": [{"decision": "cascade/plan/1?time=2", "time": 2.0}] * 10_001},
+            {"items": [{"decision": "cascade/plan/1@0123456789ab?time=2", "time": 2.0}] * 10_001},
             [(["items"], "Tuple should have at most 10000 items")],
         ),
     ],
@@ -211,7 +243,7 @@ def test_outcomes_are_read_beside_the_event_loop() -> None:
 )
 def test_an_unknown_version_is_404(subjects: Server, artifact: dict[str, Any], code: str) -> None:
     """Whichever way it is named."""
-    spelt = f"{artifact['solver']}/{artifact['name']}/{artifact['version']}?time=1"
+    spelt = f"{artifact['solver']}/{artifact['name']}/{artifact['version']}@{MADE_UP}?time=1"
     for item in ({"artifact": artifact, "correct": True}, {"decision": spelt, "correct": True}):
         reply = give(subjects, item)
         assert (reply.status_code, reply.json()["type"]) == (404, f"urn:parsimony:{code}")
@@ -279,7 +311,7 @@ def rows(places: range) -> list[dict[str, Any]]:
     vectors = trace_embeddings(columns)
     return [
         {
-            "decision": "cascade/plan/1?time=2.0",
+            "decision": "cascade/plan/1@0123456789ab?time=2.0",
             "row": {name: cells[place] for name, cells in columns.items()},
             "embedding": vectors[place].tolist(),
         }

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -184,7 +185,7 @@ def test_a_batch_is_assigned_within_several_limits(portfolio: Server) -> None:
     assert prices["resources.tokens"]["used"] <= prices["resources.tokens"]["at_most"] == 900
     assert any(each["price"] > 0 for each in assignment["prices"])
     assert 0 <= assignment["gap"] <= 1e-4
-    assert assignment["decision"].startswith("portfolio/trace/1?accuracy=")
+    assert re.match(r"portfolio/trace/1@[0-9a-f]{12}\?accuracy=", assignment["decision"])
 
 
 LIMITS: dict[str, Any] = {

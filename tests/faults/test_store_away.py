@@ -9,7 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from app.routes.artifacts import MEDIA_TYPE
 from tests.support.patience import patient
+from tests.support.raw_endpoint import running_endpoint
 from tests.support.samples import trace_upload
 from tests.support.servers import Server, free_port, running_server, start_server, wait_for
 from tests.support.services import look_ups, problems, running_worker, upload_and_build, writes
@@ -34,7 +36,7 @@ def service(doomed: StoreProcess, tmp_path_factory: pytest.TempPathFactory) -> I
     """Run a service with one cascade, ``trace``, in it."""
     folder, proxy = tmp_path_factory.mktemp("service"), Proxy(doomed.port)
     with (
-        running_server(folder / "server", redis_url=proxy.url) as server,
+        running_server(folder / "server", redis_url=proxy.url, endpoint_hosts="127.0.0.1") as server,
         running_worker(folder / "worker", proxy.url),
     ):
         upload_and_build(server, "trace")
@@ -53,6 +55,37 @@ def start(store: StoreProcess) -> None:
 
 def fill(store: StoreProcess) -> None:
     store.client.config_set("maxmemory", "1mb")
+
+
+def forget(store: StoreProcess) -> None:
+    store.client.config_set("maxmemory-policy", "allkeys-lru")
+
+
+def remember(store: StoreProcess) -> None:
+    store.client.config_set("maxmemory-policy", "noeviction")
+
+
+def stop_saving(store: StoreProcess) -> None:
+    store.client.config_set("appendonly", "no")
+
+
+def save_again(store: StoreProcess) -> None:
+    store.client.config_set("appendonly", "yes")
+
+
+@pytest.mark.parametrize(
+    ("harm", "heal", "named"), [(forget, remember, "maxmemory-policy"), (stop_saving, save_again, "appendonly")]
+)
+def test_a_store_that_forgets_is_a_problem_while_it_does(
+    service: Service, harm: Callable[[StoreProcess], None], heal: Callable[[StoreProcess], None], named: str
+) -> None:
+    wait_for(lambda: not problems(service.server), 30, lambda: problems(service.server))
+    harm(service.store)
+    try:
+        wait_for(lambda: named in problems(service.server), 5, lambda: problems(service.server))
+    finally:
+        heal(service.store)
+    wait_for(lambda: not problems(service.server), 5, lambda: problems(service.server))
 
 
 def empty(store: StoreProcess) -> None:
@@ -144,9 +177,43 @@ def test_a_slow_store_slows_no_look_up_and_breaks_nothing(service: Service) -> N
         proxy.delay_s = 0.0
 
 
+def run_through(server: Server) -> list[str]:
+    """Run an item, and name what answered."""
+    reply = server.client.post("/v1/cascades/trace/runs", json={"item": "x"})
+    assert reply.status_code == 200, reply.text
+    return [step["label"] for step in reply.json()["steps"] if step["accepted"]]
+
+
+def test_runs_and_exports_go_on_while_the_store_is_away_or_empty(service: Service) -> None:
+    server, store = service.server, service.store
+    version = server.client.get("/v1/artifacts/cascade/trace").json()["version"]
+    path = f"/v1/artifacts/cascade/trace/versions/{version}/export"
+    exported = server.client.get(path).content
+    answer = b'{"label": "cat", "confidence": 1.0}'
+    reply = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % len(answer) + answer
+    with running_endpoint(lambda head: [reply]) as url:
+        for name in ("fast", "middle", "strong"):
+            endpoint = {"protocol": "json", "url": url, "label": "/label", "confidence": "/confidence"}
+            assert server.client.put(f"/v1/endpoints/{name}", json=endpoint).status_code == 201
+        for harm in (store.kill, store.lose):
+            harm()
+            if harm == store.lose:
+                store.start()
+                wait_for(lambda: "the store is empty" in problems(server), NOTICED_S, lambda: problems(server))
+            else:
+                wait_for(lambda: "cannot be reached" in problems(server), NOTICED_S, lambda: problems(server))
+            assert run_through(server) == ["cat"]
+            assert server.client.get(path).content == exported
+            assert server.client.get(path.replace("trace", "other")).status_code in (404, 503)
+    again = server.client.post("/v1/artifacts/import", content=exported, headers={"content-type": MEDIA_TYPE})
+    assert (again.status_code, again.json()["version"]) == (201, version + 1)
+    wait_for(lambda: "cascade 'trace'" not in problems(server), 5, lambda: problems(server))
+
+
 def test_a_store_that_comes_back_empty_wipes_no_plan_and_is_told_of_and_filled_again(service: Service) -> None:
     server, store = service.server, service.store
     _, before = look_ups(server, 1)
+    version = server.client.get("/v1/artifacts/cascade/trace").json()["version"]
     store.kill()
     store.lose()
     store.start()
@@ -156,7 +223,8 @@ def test_a_store_that_comes_back_empty_wipes_no_plan_and_is_told_of_and_filled_a
     wait_for(lambda: store.client.scard("rq:workers"), 30, "the worker makes itself known no more")
     upload_and_build(server, "trace")
     wait_for(lambda: "cascade 'trace'" not in problems(server), 5, lambda: problems(server))
-    assert look_ups(server, 1)[1] == before  # the same data, the same plan, version 1 again
+    assert server.client.get("/v1/artifacts/cascade/trace").json()["version"] == version + 1
+    assert len(look_ups(server, 1)[1] | before) == 2  # the same plan, another version
 
 
 def test_a_server_that_begins_without_its_store_claims_no_memory_and_is_ready_once_it_can(

@@ -11,6 +11,7 @@ from models.feedback import Estimates, Outcome, decision_id, read_decision_id
 
 REF = ArtifactRef(solver="index", name="digits", version=3)
 shares = st.none() | st.floats(0, 1)
+DIGITS = "0123456789ab"
 amounts = st.none() | st.floats(0, LARGEST)
 
 
@@ -24,12 +25,23 @@ def test_a_decisions_id_is_read_as_it_was_written(
     estimates = Estimates(accuracy=accuracy, coverage=coverage, cost=cost, time=time)
     longest = ArtifactRef(solver="s" * 40, name="n" * 63, version=10**15 - 1)
     for ref in (REF, longest):
-        written = decision_id(ref, estimates)
-        assert read_decision_id(written) == (ref, estimates)
+        written = decision_id(ref, DIGITS * 5, estimates)
+        assert read_decision_id(written) == (ref, DIGITS, estimates)
         assert Outcome(decision=written, correct=True).decision == written
 
 
-@pytest.mark.parametrize("text", ["", "index/digits", "index/digits/0?", "index/digits/3?cost=1&cost=2", "a/b/1"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "index/digits",
+        f"index/digits/0@{DIGITS}?",
+        f"index/digits/3@{DIGITS}?cost=1&cost=2",
+        "a/b/1",
+        "a/b/1@0?",
+        "index/digits/3?",
+    ],
+)
 def test_what_is_no_id_is_refused(text: str) -> None:
     """With one message."""
     with pytest.raises(InvalidRequest, match="is no decision's id"):

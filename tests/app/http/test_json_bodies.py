@@ -122,7 +122,7 @@ def test_faults_beyond_what_is_listed_are_not_looked_for() -> None:
 
 
 def test_more_items_than_a_type_allows_are_refused_with_their_number() -> None:
-    outcomes = [{"decision": "cascade/a/1?accuracy=0.5", "correct": True}] * (MOST_OUTCOMES + 1)
+    outcomes = [{"decision": "cascade/a/1@0123456789ab?accuracy=0.5", "correct": True}] * (MOST_OUTCOMES + 1)
     with pytest.raises(RequestValidationError) as refused:
         in_pieces(FeedbackRequest, {"items": outcomes}, 1, MOST_OUTCOMES)
     (fault,) = refused.value.errors()

@@ -18,7 +18,7 @@ from solvers.change_detection import MIN_BLOCK
 from solvers.drift import compare_moments, start_from_dataset, sum_moments
 from tests.support.stored import publish
 
-ID = "cascade/plan/1?accuracy=0.9&time=2.0"
+ID = "cascade/plan/1@0123456789ab?accuracy=0.9&time=2.0"
 EXPECTED = Estimates(accuracy=0.9, time=2.0)
 
 
