@@ -23,7 +23,15 @@ from solvers.cascade.ratio_order import ratio_frontier
 from solvers.cascade.replay import Rows
 from solvers.cascade.solve import discard_reason
 from solvers.cascade.subset_search import MAX_CLASSIFIERS, count_left, set_states
-from solvers.cascade.summary import baselines, notes_of, replayed, summarize, with_held_out, worth
+from solvers.cascade.summary import (
+    baselines,
+    describe_deadlines,
+    notes_of,
+    replayed,
+    summarize,
+    with_held_out,
+    worth,
+)
 
 MIN_ROWS = 20
 """Rows that a trace needs: ten to build from and ten to check on."""
@@ -50,23 +58,25 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
     check(DatasetFacts.of(dataset), options)
     total = 3 + len(options.deadlines) + len(dataset.spec.classifiers)
     build, held_out = _halves(dataset.rows, rng)
+    if options.in_time_order:
+        build, held_out = _halves_in_order(dataset.rows)
     run.progress(0, total, "finding thresholds")
     measured = measure(dataset, options, build, lambda done, message: run.progress(done, total, message))
     run.progress(total - 2 - len(options.deadlines), total, "ordering the classifiers")
     plan = _plan(dataset, options, build, measured)
-    rows = {"build": rows_of(dataset, measured, build), "held_out": rows_of(dataset, measured, held_out)}
-    plan = with_held_out(plan, measured, rows["held_out"])
+    plan = with_held_out(plan, measured, rows_of(dataset, measured, held_out))
     step = total - 1 - len(options.deadlines)
     frontier, calibrated = fit_frontier(dataset, options, build, held_out, lambda said: run.progress(step, total, said))
     plan = replace(plan, **frontier)
     replays = []
     for i, deadline in enumerate((None, *options.deadlines)):
         run.progress(total - 1 - len(options.deadlines) + i, total, "replaying the held-out half")
-        replays.append(replayed(plan, measured, rows, deadline))
+        replays.append(replayed(plan, dataset, {"build": build, "held_out": held_out}, deadline))
     summary = summarize(dataset, options, measured, plan) | {"replays": replays, "frontier": calibrated}
     summary["rows"] = {"build": len(build), "held_out": len(held_out)}
     summary["baselines"] = baselines(dataset, measured, build, held_out)
-    summary["notes"] = notes_of(options, replays)
+    summary["deadlines"] = describe_deadlines(dataset, options, build)
+    summary["notes"] = notes_of(options, replays, summary["deadlines"])
     run.progress(total, total, "done")
     return Fitted(plan, summary, worth(plan, dataset, (build, held_out), rng))
 
@@ -84,6 +94,11 @@ def check(facts: DatasetFacts, options: CascadeOptions) -> None:
 def _halves(rows: int, rng: np.random.Generator) -> tuple[Int64s, Int64s]:
     order = rng.permutation(rows)
     return np.sort(order[: rows // 2]), np.sort(order[rows // 2 :])
+
+
+def _halves_in_order(rows: int) -> tuple[Int64s, Int64s]:
+    """Hold the later half of the rows out."""
+    return np.arange(rows // 2), np.arange(rows // 2, rows)
 
 
 def _plan(dataset: Trace, options: CascadeOptions, build: Int64s, measured: Measured) -> CascadePlan:
