@@ -127,7 +127,11 @@ class CascadeQuery(Value):
     """What is asked of a cascade artifact."""
 
     deadline: float | None = Field(
-        default=None, gt=0, description="the maximum duration that must hold, in the artifact's unit", examples=[25.0]
+        default=None,
+        gt=0,
+        description="the largest sum of worst-case times, in the artifact's unit; where no cascade that ends with the "
+        "deterministic classifier keeps it, the most accurate one that does answers",
+        examples=[25.0],
     )
     min_accuracy: float | None = Field(
         default=None,
@@ -261,4 +265,9 @@ class CascadeOptions(Value):
         gt=0,
         le=1,
         description="the quantile of the build half's times that deadlines count; 1: the largest",
+    )
+    in_time_order: bool = Field(
+        default=False,
+        description="whether the trace's rows are in the order of time: then the later half is held out, so that "
+        "figures and deadlines are checked on what came after",
     )

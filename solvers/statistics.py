@@ -91,3 +91,21 @@ def wilson_lower(successes: Int64s | Floats, trials: NDArray[Any], confidence: f
     0.9008
     """
     return wilson(np.asarray(successes / trials), trials.astype(np.float64), NormalDist().inv_cdf(confidence))[0]
+
+
+def runs_score(values: Floats) -> float:
+    """Test values in their order for dependence (Wald and Wolfowitz): standard deviations by which there are more runs
+    above and below the median than in random order; negative where like values follow each other, 0 for constant ones.
+
+    >>> round(runs_score(np.repeat([1.0, 2.0], 50)), 1), runs_score(np.ones(9))
+    (-9.8, 0.0)
+    """
+    sides = values > np.median(values)
+    above, below = int(sides.sum()), int((~sides).sum())
+    n = above + below
+    if min(above, below) < 2:
+        return 0.0
+    runs = 1 + int(np.count_nonzero(sides[1:] != sides[:-1]))
+    expected = 1 + 2 * above * below / n
+    variance = (expected - 1) * (expected - 2) / (n - 1)
+    return float((runs - expected) / sqrt(variance))

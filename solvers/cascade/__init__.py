@@ -1,4 +1,4 @@
-"""IDK cascades: in which order to call classifiers so that the expected time is least and the deadline always holds.
+"""IDK cascades: in which order to call classifiers so that the expected time is least within a deadline.
 
 Baruah, Burns, Davis, Wu: *Optimally ordering IDK classifiers subject to deadlines* (Real-Time Systems, the extended
 version of RTNS 2021), cited as "the paper". ``solve`` orders given classifiers; ``solver`` builds a plan from a trace.

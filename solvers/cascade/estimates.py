@@ -19,11 +19,11 @@ def estimates(
         return Expectations.of()
     chosen = plan.chosen(query)
     if chosen is not None:
-        return Expectations.of(
-            accuracy=chosen.mean(plan.point_accuracies),
-            cost=chosen.mean(plan.point_costs),
-            cost_error=chosen.mean(plan.point_cost_errors),
-        )
+        right = chosen.mean(plan.point_accuracies)
+        mean, error = chosen.mean(plan.point_costs), chosen.mean(plan.point_cost_errors)
+        if query.most is None and query.min_accuracy is None:  # a deadline alone is of time
+            return Expectations.of(accuracy=right, time=mean, time_error=error)
+        return Expectations.of(accuracy=right, cost=mean, cost_error=error)
     measured = plan.measured(decision.cascade)
     accuracy = measured.accuracy if measured else _replayed(summary, list(decision.cascade))
     if measured is None or measured.duration is None:

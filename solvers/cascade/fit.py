@@ -23,8 +23,16 @@ from solvers.cascade.ratio_order import ratio_frontier
 from solvers.cascade.replay import Rows
 from solvers.cascade.solve import discard_reason
 from solvers.cascade.subset_search import MAX_CLASSIFIERS, count_left, set_states
-from solvers.cascade.summary import baselines, notes_of, replayed, summarize, with_held_out, worth
-from solvers.item_splits import split_rows
+from solvers.cascade.summary import (
+    baselines,
+    describe_deadlines,
+    notes_of,
+    replayed,
+    summarize,
+    with_held_out,
+    worth,
+)
+from solvers.item_splits import ItemRows, split_rows
 
 MIN_ROWS = 20
 """Rows that a trace needs: ten to build from and ten to check on."""
@@ -52,23 +60,25 @@ def fit(dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: 
     total = 3 + len(options.deadlines) + len(dataset.spec.classifiers)
     items = dataset.item_codes
     build, held_out = split_rows(items, [dataset.rows // 2], rng)
+    if options.in_time_order:
+        build, held_out = _halves_in_order(items)
     run.progress(0, total, "finding thresholds")
     measured = measure(dataset, options, build, lambda done, message: run.progress(done, total, message))
     run.progress(total - 2 - len(options.deadlines), total, "ordering the classifiers")
     plan = _plan(dataset, options, build, measured)
-    rows = {"build": rows_of(dataset, measured, build), "held_out": rows_of(dataset, measured, held_out)}
-    plan = with_held_out(plan, measured, rows["held_out"], items[held_out])
+    plan = with_held_out(plan, measured, rows_of(dataset, measured, held_out), items[held_out])
     step = total - 1 - len(options.deadlines)
     frontier, calibrated = fit_frontier(dataset, options, build, held_out, lambda said: run.progress(step, total, said))
     plan = replace(plan, **frontier)
     replays = []
     for i, deadline in enumerate((None, *options.deadlines)):
         run.progress(total - 1 - len(options.deadlines) + i, total, "replaying the held-out half")
-        replays.append(replayed(plan, measured, rows, deadline))
+        replays.append(replayed(plan, dataset, {"build": build, "held_out": held_out}, deadline))
     summary = summarize(dataset, options, measured, plan) | {"replays": replays, "frontier": calibrated}
     summary |= row_counts({"build": build, "held_out": held_out}, items)
     summary["baselines"] = baselines(dataset, measured, build, held_out)
-    summary["notes"] = notes_of(options, replays)
+    summary["deadlines"] = describe_deadlines(dataset, options, build)
+    summary["notes"] = notes_of(options, replays, summary["deadlines"])
     run.progress(total, total, "done")
     return Fitted(plan, summary, worth(plan, dataset, (build, held_out), rng))
 
@@ -80,6 +90,13 @@ def check(facts: DatasetFacts, options: CascadeOptions) -> None:
     if options.deterministic is not None and options.deterministic not in names:
         asked = f"is {options.deterministic!r}, the trace has the classifiers {', '.join(names)}"
         raise InvalidRequest.at(Fault(("deterministic",), asked))
+
+
+def _halves_in_order(items: Int64s) -> tuple[Int64s, Int64s]:
+    """Hold out the later half of the rows, whole items by their first row."""
+    grouped = ItemRows.from_codes(items)
+    is_early = (np.cumsum(grouped.sizes) - grouped.sizes / 2 <= len(items) // 2)[grouped.place]
+    return np.flatnonzero(is_early), np.flatnonzero(~is_early)
 
 
 def _plan(dataset: Trace, options: CascadeOptions, build: Int64s, measured: Measured) -> CascadePlan:

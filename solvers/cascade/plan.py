@@ -63,8 +63,9 @@ class CascadePlan(CascadeContents):
 
     def decide(self, query: CascadeQuery) -> CascadeRunDecision:
         """Answer with the best cascade for the query's deadline; within a cost, or of an accuracy, with the best of the
-        frontier. Raises Infeasible, with the numbers, if none fits; InvalidRequest for what is left out and is no
-        classifier.
+        frontier. Where no cascade that ends with the deterministic classifier keeps the deadline, and no accuracy is
+        asked for, the most accurate one of the frontier that does answers. Raises Infeasible, with the numbers, if none
+        fits; InvalidRequest for what is left out and is no classifier.
 
         O(log k) for k steps or points, O(k) where accuracy is asked for or classifiers are left out. What each answers
         is made once, when it is first asked for.
@@ -113,7 +114,7 @@ class CascadePlan(CascadeContents):
         deadline = query.deadline
         at = len(maxima) - 1 if deadline is None else bisect_right(maxima, deadline) - 1
         if at < 0:
-            shortest = f"{no_less(maxima[0]):.6g} {self.unit}"
+            shortest = f"{no_less(min([maxima[0], *self.point_maxima.tolist()])):.6g} {self.unit}"
             asked = f"the fastest cascade takes at most {shortest}, the deadline is {number(deadline or 0.0)}"
             raise Infeasible(f"{asked}; where single slow calls may be late, build with worst_case_quantile below 1")
         return able[at] if query.min_accuracy is None else self._accurate(able[: at + 1], query.min_accuracy)
@@ -126,10 +127,25 @@ class CascadePlan(CascadeContents):
         return list(able)
 
     def chosen(self, query: CascadeQuery) -> Chosen | None:
-        """Choose from the frontier for who asks for a cost or an accuracy; None: the deadline alone decides."""
-        if query.most is None and (query.min_accuracy is None or not len(self.point_maxima)):
+        """Choose from the frontier for a cost or an accuracy, and for a deadline that no step keeps; None: a step
+        answers, or nothing can."""
+        if query.most is None and not len(self.point_maxima):
+            return None
+        if query.most is None and query.min_accuracy is None and not self._needs_frontier(query):
             return None
         return (self._choice_without(query.without) if query.without else self._choice).choose(query)
+
+    def _needs_frontier(self, query: CascadeQuery) -> bool:
+        """Whether no step keeps the deadline without what is left out, but a point of the frontier does."""
+        deadline = query.deadline
+        if deadline is None or (not query.without and self._maxima[0] <= deadline):
+            return False
+        if query.without:
+            steps = ~_any_called(self.names, self.members, self.offsets, query.without)
+            if bool((self.maximum_durations[steps] <= deadline).any()):
+                return False
+        points = ~_any_called(self.point_names, self.point_members, self.point_offsets, query.without)
+        return bool((self.point_maxima[points] <= deadline).any())
 
     def _choice_without(self, left_out: Sequence[str]) -> Choice:
         """Give the choice among the points that call none of these; raises Infeasible if all call some."""

@@ -16,8 +16,11 @@ from solvers.cascade.measured import Measured
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.replay import Rows, replay, walk
 from solvers.cascade.trade_offs import of_frontier
-from solvers.statistics import standard_error_of_mean
+from solvers.statistics import runs_score, standard_error_of_mean
 from solvers.trace_baselines import most_accurate, trace_baselines
+
+DEPENDENT = 4.0
+"""Standard deviations by which runs must be fewer than in rows of random order, to be warned of."""
 
 
 def summarize(dataset: Trace, options: CascadeOptions, measured: Measured, plan: CascadePlan) -> dict[str, Any]:
@@ -47,17 +50,21 @@ def summarize(dataset: Trace, options: CascadeOptions, measured: Measured, plan:
     }
 
 
-def replayed(plan: CascadePlan, measured: Measured, rows: dict[str, Rows], deadline: float | None) -> dict[str, Any]:
+def replayed(plan: CascadePlan, dataset: Trace, halves: dict[str, Int64s], deadline: float | None) -> dict[str, Any]:
     """Say what was predicted for a deadline, and what both halves of the rows say to it."""
     try:
         decision = plan.decide(CascadeQuery(deadline=deadline))
     except Infeasible as error:
         return {"deadline": deadline, "feasible": False, "reason": str(error)}
-    names = [k.name for k in measured.classifiers]
-    cascade = [measured.index(name) for name in decision.cascade]
+    names = [classifier.name for classifier in dataset.spec.classifiers]
+    columns = [names.index(name) for name in decision.cascade]
+    thresholds = [np.nan if one.confidence_threshold is None else one.confidence_threshold for one in decision.steps]
+    by_half = {
+        half: replay(Rows.of(dataset, rows, columns, thresholds), range(len(columns)), decision.cascade)
+        for half, rows in halves.items()
+    }
     reached = [step.probability_of_reaching for step in decision.steps] + [0.0]
     answered = {name: reached[i] - reached[i + 1] for i, name in enumerate(decision.cascade)}
-    build = replay(rows["build"], cascade, names)
     return {
         "deadline": deadline,
         "feasible": True,
@@ -65,11 +72,27 @@ def replayed(plan: CascadePlan, measured: Measured, rows: dict[str, Rows], deadl
         "predicted": {
             "mean_duration": decision.expected_duration,
             "maximum_duration": decision.maximum_duration,
-            "accuracy": build["accuracy"],
+            "accuracy": by_half["build"]["accuracy"],
             "answered": answered,
         },
-        "build": build,
-        "held_out": replay(rows["held_out"], cascade, names),
+        **by_half,
+    }
+
+
+def describe_deadlines(dataset: Trace, options: CascadeOptions, build: Int64s) -> dict[str, Any]:
+    """Say how often a call is expected to exceed its worst-case time, and which times depend on their order.
+
+    The worst-case time is an order statistic of n rows: the next of n + 1 exchangeable times exceeds the k-th with
+    probability 1 - k / (n + 1). Bursts break that; a runs test of the rows in their order finds them.
+    """
+    n = len(build)
+    rank = int(np.ceil(options.worst_case_quantile * (n - 1))) + 1
+    names = [classifier.name for classifier in dataset.spec.classifiers]
+    scores = {name: runs_score(dataset.costs[:, j]) for j, name in enumerate(names)}
+    return {
+        "rows": n,
+        "exceedance_per_call": 1 - rank / (n + 1),
+        "dependent_on_time": {name: score for name, score in scores.items() if score < -DEPENDENT},
     }
 
 
@@ -99,7 +122,7 @@ def baselines(dataset: Trace, measured: Measured, build: Int64s, held_out: Int64
     ]
 
 
-def notes_of(options: CascadeOptions, replays: list[dict[str, Any]]) -> list[str]:
+def notes_of(options: CascadeOptions, replays: list[dict[str, Any]], deadlines: dict[str, Any]) -> list[str]:
     """Say what a reader of the summary should not overlook."""
     held_out = replays[0]["held_out"]
     notes = []
@@ -113,6 +136,12 @@ def notes_of(options: CascadeOptions, replays: list[dict[str, Any]]) -> list[str
         notes.append(
             f"on the held-out half an item took {longest:.6g}, the worst-case times of the build half add up to "
             f"{promised:.6g}: give deadlines a margin"
+        )
+    if deadlines["dependent_on_time"]:
+        names = ", ".join(deadlines["dependent_on_time"])
+        notes.append(
+            f"times of {names} depend on the order of the rows (runs test): in bursts calls exceed their worst-case "
+            f"times more often than the {deadlines['exceedance_per_call']:.2g} expected; give deadlines a margin"
         )
     return notes
 

@@ -110,8 +110,8 @@ def test_the_openapi_document_has_an_entity_tag(server: Server) -> None:
 
 
 def test_a_deadline_that_nothing_meets_is_infeasible_and_the_numbers_are_told(server: Server) -> None:
-    problem = is_problem(server.client.get("/v1/cascades/trace/decision?deadline=2"), 409, "infeasible")
-    assert "2" in problem["detail"]
+    problem = is_problem(server.client.get("/v1/cascades/trace/decision?deadline=0.5"), 409, "infeasible")
+    assert "0.5" in problem["detail"]
     body = {**SOLVE, "deadline": 0.5}
     problem = is_problem(server.client.post("/v1/cascades/solve", json=body), 409, "infeasible")
     assert "0.5" in problem["detail"]

@@ -53,13 +53,15 @@ def _by_form(cascade: Cascade) -> tuple[int, tuple[int, ...], tuple[float, ...]]
 
 def worth_keeping(rows: Rows, cascades: list[Cascade]) -> list[Cascade]:
     """Take those that are on the hull of cost and error among all within some worst-case time; by rising cost. Errors
-    have what ``charge`` adds."""
+    have what ``charge`` adds. Each classifier alone stays, and its time is among the limits, so that something answers
+    where one just fits and where others are left out."""
     measured = np.array([rows.means(one) for one in cascades])
     independent = effective_rows(rows.items)
     measured[:, 1] += [charge(one, independent) for one in cascades]
     longest = np.array([rows.longest(one.members) for one in cascades])
-    chosen: set[int] = set()
-    for limit in _limits(longest):
+    alone = np.array([len(one.members) == 1 for one in cascades])
+    chosen = set(np.flatnonzero(alone).tolist())
+    for limit in np.union1d(_limits(longest), longest[alone]):
         within = np.flatnonzero(longest <= limit)
         hull = lower_hull(measured[within, 0], measured[within, 1])
         chosen |= {int(within[i]) for i in hull}

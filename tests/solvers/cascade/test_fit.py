@@ -84,9 +84,12 @@ def test_measured_costs_give_means_and_worst_cases(dependence: Dependence) -> No
     fitted = build(trace, dependence=dependence, worst_case_quantile=0.9, deadlines=(30.0, 80.0, 1.0))
     plan, summary = fitted.plan, fitted.summary
     assert np.all(plan.worst_case_times > plan.execution_times)
-    assert [row["feasible"] for row in summary["replays"]] == [True, False, True, False]
-    assert "the deadline is 30" in summary["replays"][1]["reason"]
-    assert summary["replays"][2]["predicted"]["maximum_duration"] <= 80
+    assert [row["feasible"] for row in summary["replays"]] == [True, True, True, False]
+    assert min(plan.maximum_durations) > 30  # so that a point of the frontier answers
+    for replayed, deadline in zip(summary["replays"][1:3], (30.0, 80.0), strict=True):
+        assert replayed["predicted"]["maximum_duration"] <= deadline
+        assert sum(replayed["held_out"]["answered"].values()) == pytest.approx(1)
+    assert "the deadline is 1" in summary["replays"][3]["reason"]
     json.dumps(summary, allow_nan=False)
 
 
@@ -193,12 +196,62 @@ def test_progress_is_told_and_can_cancel(trace: Trace) -> None:
         fit(trace, CascadeOptions(), np.random.default_rng(0), Run(stop))
 
 
-def test_a_deadline_before_the_first_step_is_infeasible_with_the_numbers(trace: Trace) -> None:
+def test_a_deadline_that_no_classifier_keeps_is_infeasible_with_the_numbers(trace: Trace) -> None:
     plan = build(trace).plan
-    message = "the fastest cascade takes at most 40 ms, the deadline is 10"
-    hint = "where single slow calls may be late, build with worst_case_quantile below 1"
-    with pytest.raises(Infeasible, match=f"^{message}; {hint}$"):
-        plan.decide(CascadeQuery(deadline=10.0))
+    fastest = min(plan.point_maxima)
+    with pytest.raises(Infeasible, match=f"{fastest:g} ms, the deadline is {fastest / 2:g}"):
+        plan.decide(CascadeQuery(deadline=fastest / 2))
+    with pytest.raises(Infeasible):
+        plan.decide(CascadeQuery(deadline=fastest / 2, max_cost=100.0))
+
+
+@pytest.mark.parametrize("without", [(), ("fastest",)])
+def test_a_deadline_alone_is_answered_by_the_best_cascade_that_keeps_it(trace: Trace, without: tuple[str, ...]) -> None:
+    """Whatever it ends with: at the time of each classifier one that is no less accurate than that one alone."""
+    fitted = build(trace)
+    plan = fitted.plan
+    times = dict(zip(plan.point_names, plan.point_worst_times.tolist(), strict=True))
+    excluded = tuple(min(times, key=lambda name: times[name]) for _ in without)
+    accuracies = dict(zip(plan.point_names, trace.quality.mean(axis=0).tolist(), strict=True))
+    answered = 0
+    for name, deadline in times.items():
+        if deadline >= plan.maximum_durations[0] or name in excluded:
+            continue
+        query = CascadeQuery(deadline=deadline, without=excluded)
+        decision = plan.decide(query)
+        assert decision.maximum_duration <= deadline
+        assert decision.steps[-1].confidence_threshold is None
+        assert not set(decision.cascade) & set(excluded)
+        estimates = SOLVERS["cascade"].estimates(plan, fitted.summary, query, decision)
+        assert (estimates.accuracy or 0) >= accuracies[name] - 0.03
+        assert estimates.time is not None
+        answered += 1
+    assert answered >= 2
+
+
+def test_a_build_warns_of_times_that_depend_on_the_order_of_rows() -> None:
+    """Of bursts, and not of times in random order; the largest of n times is exceeded by the next in 1 of n + 1."""
+    rng = np.random.default_rng(5)
+    calm = random_trace(rng, 1000, 3, measured=True)
+    bursts = calm.costs.copy()
+    bursts[:, 1] *= np.where(np.arange(1000) // 50 % 5 == 0, 3.0, 1.0)
+    bursty = dataclasses.replace(calm, costs=bursts)
+    found = [build(each).summary for each in (calm, bursty)]
+    assert [list(each["deadlines"]["dependent_on_time"]) for each in found] == [[], [calm.spec.classifiers[1].name]]
+    assert len(found[1]["notes"]) == len(found[0]["notes"]) + 1
+    assert found[0]["deadlines"]["exceedance_per_call"] == pytest.approx(1 / 501)
+    quantile = build(calm, worst_case_quantile=0.9).summary["deadlines"]["exceedance_per_call"]
+    assert quantile == pytest.approx(0.1, abs=0.003)
+
+
+def test_rows_in_the_order_of_time_are_checked_on_the_later_half() -> None:
+    """Calls that become twice as slow in the later half exceed what the earlier half promised."""
+    calm = random_trace(np.random.default_rng(6), 1000, 3, measured=True)
+    slower = dataclasses.replace(calm, costs=calm.costs * np.where(np.arange(1000) < 500, 1.0, 2.0)[:, None])
+    (replayed,) = build(slower, in_time_order=True).summary["replays"]
+    assert replayed["held_out"]["mean_duration"] > 1.6 * replayed["predicted"]["mean_duration"]
+    (mixed,) = build(slower).summary["replays"]
+    assert mixed["held_out"]["mean_duration"] == pytest.approx(mixed["predicted"]["mean_duration"], rel=0.2)
 
 
 def test_a_decision_is_a_look_up(trace: Trace) -> None:
