@@ -12,7 +12,15 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 from models.artifact import DecisionFacts
 from models.base import Items, Label, Value
 from models.cost import Amount, told_by
-from models.portfolio import AssignmentFigures, AssignmentOptions, AssignmentRequest, Budget, Embedded, Sizes
+from models.portfolio import (
+    AssignmentFigures,
+    AssignmentOptions,
+    AssignmentRequest,
+    Budget,
+    Embedded,
+    NovelShare,
+    Sizes,
+)
 from models.trace import MOST_RESOURCES
 
 Goal = Literal["accuracy", "cost"]
@@ -243,3 +251,4 @@ class ConstrainedReply(ConstrainedAssignment, DecisionFacts):
     """An assignment within several limits together with the artifact it came from."""
 
     embedding: Embedded = None
+    novel_share: NovelShare = None

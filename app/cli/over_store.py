@@ -176,7 +176,9 @@ class StoreService:
             vectors = self._embedded(live, vectors)
         estimates, costs = live.plan.estimate(vectors), live.plan.expected_costs(vectors)
         assigned = live.plan.assign(estimates, read, self._repos.settings.solve_timeout_s, None, costs)
-        answered: dict[str, Any] = orjson.loads(encode(assigned, live, **facts_of(live, read, assigned)))
+        answered: dict[str, Any] = orjson.loads(
+            encode(assigned, live, **facts_of(live, read, assigned), novel_share=live.plan.novel_share(vectors))
+        )
         return answered
 
     def _embedded(self, live: Live[Any], texts: Sequence[str]) -> Any:

@@ -215,7 +215,9 @@ async def _routed(live: Live[Any], asked: Asked, tools: Tools) -> dict[str, Any]
     query, among = route_query(asked, embedding), callable_ones(plan, asked.without)
     estimates = plan.estimate_one(query.query)
     own = plan.own_costs(query)
-    decision = plan.route(estimates, plan.budget_of(query), lot=plan.lot_of(query), costs=own, among=among)
+    decision = plan.route(
+        estimates, plan.budget_of(query), query=query.query, lot=plan.lot_of(query), costs=own, among=among
+    )
     further = plan.costs if own is None else own
     values, costs = plan.values(estimates), further + plan.embedding_cost
     worth = values - decision.price * further

@@ -45,6 +45,7 @@ async def paced(
         decision: RouteDecision = plan.route(
             single.estimates,
             single.budget,
+            query=single.query.query,
             budget_now=terms.budget_now(states),
             lot=lot,
             costs=costs,

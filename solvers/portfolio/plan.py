@@ -39,6 +39,7 @@ from solvers.portfolio.limits import (
     without_floors,
 )
 from solvers.portfolio.neighbours.samples import COUNTS
+from solvers.portfolio.novelty import NOVEL, NoveltyScale
 from solvers.portfolio.query_costs import Size, costs_at
 from solvers.portfolio.shadow_prices import ROUNDING, ShadowPrices, lots_of
 from solvers.portfolio.success_estimator import Estimator, Scaling
@@ -96,7 +97,7 @@ class PortfolioPlan(HeldOutCurve):
         """
         budget, costs = self.budget_of(query), self.own_costs(query)
         estimates, lot, among = self.estimate_one(query.query), self.lot_of(query), self.among(query)
-        return self.route(estimates, budget, lot=lot, costs=costs, among=among)
+        return self.route(estimates, budget, query=query.query, lot=lot, costs=costs, among=among)
 
     def among(self, query: RouteQuery) -> Bools | None:
         """Tell which classifiers are not left out, (m,); None: all. Raises InvalidRequest for names that are none of
@@ -131,6 +132,18 @@ class PortfolioPlan(HeldOutCurve):
             return None
         regression = CostRegression(self.cost_weights, self.cost_intercepts, *self.cost_bounds)
         return self._own_free(regression.predict(np.asarray(queries, dtype=np.float64)))
+
+    def novelty_of(self, queries: ArrayLike) -> Floats | None:
+        """Return how far each of n queries, (n, d), is from what was learned from, as the share of training rows that
+        are nearer: (n,); None: the artifact is older."""
+        if not self.novelty_references.size:
+            return None
+        return NoveltyScale(self.novelty_references, self.novelty_distances).rank(np.asarray(queries, dtype=np.float64))
+
+    def novel_share(self, queries: ArrayLike) -> float | None:
+        """Return the share of queries that are farther than 99 % of the training rows."""
+        novelty = self.novelty_of(queries)
+        return None if novelty is None else float((novelty > NOVEL).mean())
 
     def own_uses(self, query: RouteQuery) -> dict[str, Floats]:
         """Say what a single query uses of each resource that the trace told of with each classifier, (m,)."""
@@ -169,6 +182,7 @@ class PortfolioPlan(HeldOutCurve):
         estimates: Floats,
         budget: float,
         *,
+        query: Sequence[float] | None = None,
         budget_now: float | None = None,
         most: float = np.inf,
         lot: float = 1.0,
@@ -178,7 +192,8 @@ class PortfolioPlan(HeldOutCurve):
     ) -> RouteDecision:
         """Route a query by its estimates, (m,): by the price at ``budget_now``, else at ``budget``; none dearer than
         ``most``. Among equals the cheapest, unless the query's lot says otherwise. costs: (m,) its own; else means.
-        among: (m,) those that can be had; the others are as if they were always wrong. priced: (m,) what else they use,
+        among: (m,) those that can be had; the others are as if they were always wrong. query: its embedding, whose
+        novelty is reported. priced: (m,) what else they use,
         in right answers."""
         own = self.costs if costs is None else costs
         net = (budget if budget_now is None else budget_now) - self.embedding_cost
@@ -193,6 +208,7 @@ class PortfolioPlan(HeldOutCurve):
             cost=self.embedding_cost + float(own[choice]),
             price=self._prices.at(net),
             budget=budget,
+            novelty=None if query is None or (novelty := self.novelty_of([query])) is None else float(novelty[0]),
         )
 
     def budget_of(self, query: RouteQuery) -> float:

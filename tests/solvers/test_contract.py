@@ -93,6 +93,7 @@ MAY_LACK = {"thresholds", "point_thresholds", "validated", "tested", "curve_esti
 """Arrays in which NaN stands where there is no number."""
 OF_MODELS = {
     *("model_numbers", "fills", "shifts", "scales", "low", "span", "items", "lambdas", "cell_fills", "knots"),
+    "novelty_references",
     *("weights", "intercepts", "class_thresholds", "class_leaves", "edge_thresholds", "edge_leaves", "base", "matches"),
     *("centres", "logistic_weights", "embedding_centre", "embedding_axes", "kernel_width", "kernel_weights"),
     *("forest_thresholds", "boosted_base", "boosted_thresholds", "boosted_leaves", "neighbour_items", "kernel_centres"),

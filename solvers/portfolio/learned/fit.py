@@ -19,6 +19,7 @@ from solvers.portfolio.curve import Drawn, Method, curve_budgets, draw_curve
 from solvers.portfolio.learned.contents import fields_of
 from solvers.portfolio.learned.cross_fit import BASELINE, FOLDS, CrossFitted, cross_fit
 from solvers.portfolio.learned.estimator import LearnedEstimator
+from solvers.portfolio.novelty import NoveltyScale
 from solvers.portfolio.plan import PortfolioPlan
 from solvers.portfolio.query_costs import costs_of, functions_of, resources_of
 from solvers.portfolio.routing_outcome import Known
@@ -70,6 +71,7 @@ def fit_learned(
         lam,
         sigmas,
         learned.sampled,
+        NoveltyScale.fit(known.vectors, known.items, rng.spawn(1)[0]),
         {**fields_of(learned, crossed.chosen), **costs_of(dataset, costs.regression)},
     )
     worth = _worth(dataset, embedder_of(dataset, options), by_fold, known, drawn.budgets, rng)
@@ -165,6 +167,7 @@ def _plan(
     lam: float,
     sigmas: Floats,
     sampled: Estimator | None,
+    novelty: NoveltyScale,
     learned: dict[str, Any],
 ) -> PortfolioPlan:
     powers, coefficients = functions_of(dataset, table.names, known.means)
@@ -177,6 +180,7 @@ def _plan(
         dearest=float(table.means.max()),
         costs=known.means,
         **_samples(sampled, known),
+        **novelty.fields,
         sigmas=sigmas,
         regularization=lam,
         price_budgets=prices.budgets,

@@ -1,0 +1,66 @@
+"""How far a query is from what a portfolio learned from: guarantees rest on similar queries (OCCAM, Appendix A).
+
+The novelty of a query is the share of training rows that are nearer to their nearest reference row than it is: 0.5 is
+usual, 1 is farther than any of them.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from models.arrays import Floats, Int64s, Singles
+
+MAX_REFERENCES, MAX_NUMBERS, MAX_JUDGED = 1000, 400_000, 2000
+"""Reference rows, coordinates of all of them, and rows whose distances are measured."""
+QUANTILES = 201
+NOVEL = 0.99
+"""The novelty from which on a query of a batch counts as novel."""
+_QUERIES_AT_ONCE = 1024
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoveltyScale:
+    """references: (r, d) rows that were learned from; distances: (q,) quantiles of the distances of other rows to the
+    nearest of them, rising."""
+
+    references: Singles
+    distances: Floats
+
+    @classmethod
+    def fit(cls, vectors: Singles, items: Int64s, rng: np.random.Generator) -> "NoveltyScale":
+        """Draw references from embeddings (n, d), and measure how far rows of other items are from them.
+
+        items: (n,) equal for rows of one item. O(r n d).
+        """
+        order = rng.permutation(len(vectors))
+        most = min(MAX_REFERENCES, max(MAX_NUMBERS // vectors.shape[1], 1), max(len(order) // 2, 1))
+        chosen = order[:most]
+        judged = np.setdiff1d(order[len(chosen) :], np.flatnonzero(np.isin(items, items[chosen])))[:MAX_JUDGED]
+        references = vectors[chosen].astype(np.float32)
+        if not len(judged):
+            return cls(references, np.zeros(1))
+        away = nearest_distances(references, vectors[judged])
+        return cls(references, np.quantile(away, np.linspace(0, 1, QUANTILES)))
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Name them as a plan does."""
+        return {"novelty_references": self.references, "novelty_distances": self.distances}
+
+    def rank(self, queries: Floats | Singles) -> Floats:
+        """Return the novelty of queries (n, d), from 0 to 1: (n,). O(n r d)."""
+        away = nearest_distances(self.references, queries)
+        below = np.searchsorted(self.distances, away * (1 - 1e-6), side="right")
+        return np.asarray(below / len(self.distances))
+
+
+def nearest_distances(references: Singles, queries: Floats | Singles) -> Floats:
+    """Return Euclid's distance of each of n queries, (n, d), to the nearest reference, (r, d)."""
+    blocks, table = [], references.astype(np.float64)
+    squares = (table * table).sum(axis=1)
+    for start in range(0, len(queries), _QUERIES_AT_ONCE):
+        part = np.asarray(queries[start : start + _QUERIES_AT_ONCE], dtype=np.float64)
+        nearest = np.argmin(squares - 2 * part @ table.T, axis=1)
+        blocks.append(np.sqrt(((part - table[nearest]) ** 2).sum(axis=1)))
+    return np.concatenate(blocks) if blocks else np.zeros(0)
