@@ -56,8 +56,8 @@ class IndexOptions(Value):
     max_seconds: float | None = Field(
         default=60.0,
         gt=0,
-        description="the most seconds to search for after a first coarse search, where all feature sets are estimated "
-        "to take longer: then alpha is raised as far as that needs, and depends on the machine; null: no limit",
+        description="the most seconds to search for, where all feature sets are estimated to take longer: then alpha "
+        "is raised as far as that needs, and depends on the machine; null: no limit",
     )
     fixed_size: AtLeastOne | Annotated[Items[AtLeastOne], Field(min_length=1, max_length=8)] | None = Field(
         default=None, description="the only item size that will be asked for, a number or one for each dimension"

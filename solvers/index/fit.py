@@ -77,8 +77,8 @@ def fit(
     other weights that what is left lets grow as long. What these and unfinished searches trained may become a candidate
     too, and no set is left out that is known to be more accurate, by more than the alpha wanted, than all that cost no
     more. ``max_models`` bounds the feature sets whose accuracy is learned, whether trained or remembered; the final
-    models of sets that the plan keeps are trained beside it. ``max_seconds`` bounds the searches after the first, not
-    the sequences; with it, the plan depends on how fast the machine was.
+    models of sets that the plan keeps are trained beside it. ``max_seconds`` bounds searches and sequences, not final
+    models; with it, the plan depends on how fast the machine was.
 
     Of more than 20 features the 20 that tell most by a third of the rows are looked at, within 600 feature sets unless
     another budget is given; the other rows learn accuracies, and final models are trained on all.
@@ -209,11 +209,7 @@ def _search(
     limited = options.max_models is not None or _takes_too_long(trainer)
     alphas = schedule(options.alpha) if limited else [options.alpha]
     trainer.asked_at_most = options.max_models
-    try:
-        expanded = _expanded(trainer, alphas[0], None)
-    except Exhausted as error:
-        fault = f"is {options.max_models}, even alpha = {alphas[0]:g} needs more feature sets"
-        raise InvalidRequest.at(Fault(("max_models",), fault)) from error
+    expanded, reached = _first_search(trainer, alphas[0], options.max_seconds if limited else None)
     feature_costs = costs.at(costs.coefficients, median)
     sequences = _Sequences(trainer, feature_costs, names)
     if limited:
@@ -222,8 +218,6 @@ def _search(
         if is_narrowed:  # no budget finishes that lattice, and the other sequences hold what little money buys
             sequences.within_the_budget()
         expanded = _with_what_is_known(trainer, expanded)  # what they have trained is known to the searches
-    trainer.seconds_at_most = options.max_seconds if limited else None
-    reached = alphas[0]
     for alpha in alphas[1:]:
         try:
             expanded = _expanded(trainer, alpha, expanded)
@@ -231,12 +225,29 @@ def _search(
             expanded, reached = _between(trainer, expanded, alpha, reached)
             break
         reached = alpha
-    trainer.seconds_at_most, trainer.asked_at_most = None, options.max_models
+    trainer.asked_at_most = options.max_models
     grown = sequences.within_the_budget()
+    trainer.seconds_at_most = None
     if limited:
         expanded = _with_what_is_known(trainer, expanded)
     lambdas, orders = np.array(list(grown)), np.array(list(grown.values()), dtype=np.int32)
     return Searched(expanded, reached, trainer.known, lambdas, orders.reshape(len(lambdas), -1), median)
+
+
+def _first_search(trainer: Trainer, alpha: float, seconds: float | None) -> tuple[Expanded, float]:
+    """Search coarsely; where the time is over before that ends, for the smallest alpha, doubled again and again, that
+    needs no more: the empty set and that of all features are always known."""
+    trainer.accuracies([(1 << len(trainer.columns)) - 1])
+    trainer.seconds_at_most = seconds
+    while True:
+        try:
+            return _expanded(trainer, alpha, None), alpha
+        except Exhausted as error:
+            if not trainer.is_out_of_time:
+                most = trainer.options.max_models
+                fault = f"is {most}, even alpha = {alpha:g} needs more feature sets"
+                raise InvalidRequest.at(Fault(("max_models",), fault)) from error
+            alpha *= 2
 
 
 def _takes_too_long(trainer: Trainer) -> bool:

@@ -119,6 +119,11 @@ class Trainer:
         return replace(self, dataset=table, prefix=_prefix(table, self.options, self.seed))
 
     @property
+    def is_out_of_time(self) -> bool:
+        """Whether the budget of time is used up."""
+        return self.seconds_at_most is not None and self.run.elapsed() > self.seconds_at_most
+
+    @property
     def strength(self) -> float | None:
         """C of a logistic regression that is trained in batches of feature sets; None for any other learner."""
         options = self.options
@@ -194,8 +199,7 @@ class Trainer:
         batches = list(batched(missing, size))
 
         def tell(done: int) -> None:
-            is_over = self.seconds_at_most is not None and self.run.elapsed() > self.seconds_at_most
-            if is_over and done < len(batches):
+            if done < len(batches) and self.is_out_of_time:
                 raise Exhausted(f"{self.seconds_at_most:g} seconds are over")
             trained = min(done * size, len(missing))
             self.report(self.done, f"training: {what} of {trained} of {len(missing)} feature sets")

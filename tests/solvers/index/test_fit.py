@@ -242,14 +242,27 @@ def test_a_budget_of_time_ends_the_search_and_the_last_alpha_counts(table: Featu
 
 
 def test_without_a_budget_a_search_that_would_take_too_long_is_limited() -> None:
-    """By default to a minute: of 2^12 sets of one second each few are trained; with null all that matter are."""
+    """By default to a minute: where a batch takes ten seconds, few of 2^12 sets are trained."""
     assert IndexOptions().max_seconds == 60
-    large, clock = small_table(features=12), iter(range(10**6))
+    large, clock = small_table(features=12), iter(range(0, 10**6, 10))
     hurried = build(large, run=Run(elapsed=lambda: float(next(clock))))
     assert hurried.summary["alpha"] > 0
     assert hurried.summary["trainings"]["asked"] < 2048
     small, clock = small_table(features=4), iter(range(10**6))
     assert build(small, run=Run(elapsed=lambda: float(next(clock)))).summary["alpha"] == 0
+
+
+def test_a_search_that_is_out_of_time_from_the_start_still_has_a_plan() -> None:
+    """Of the set of all features and none, and of no sequence: alpha says how far from the best that may be."""
+    table, clock = small_table(features=6), iter(range(0, 10**9, 1000))
+    fitted = build(table, run=Run(elapsed=lambda: float(next(clock))), max_seconds=1.0, learner_params={"C": 2})
+    assert fitted.summary["trainings"]["asked"] == 1
+    assert fitted.plan.decide(IndexQuery(size=4.0, budget=1e9)).features == fitted.plan.features
+    for method in ("greedy", "naive", "poly-dom"):
+        decision = fitted.plan.decide(IndexQuery.model_validate({"size": 4.0, "budget": 1e9, "method": method}))
+        assert fitted.plan.decide(IndexQuery(size=4.0, budget=0.0)).accuracy <= decision.accuracy
+    accuracies = fitted.summary["accuracy"]
+    assert (1 + fitted.summary["alpha"]) * accuracies["least"] >= accuracies["most"]
 
 
 def test_the_time_of_all_sets_is_estimated_before_the_search(table: FeatureTable) -> None:
