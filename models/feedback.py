@@ -18,8 +18,8 @@ DRIFT_QUANTITIES = (*QUANTITIES, "classifiers")
 """What can drift: the quantities of a version, and the accuracies of its classifiers on the rows that come."""
 HASH_DIGITS = 12
 """Of the SHA-256 of an artifact's bytes, in the id of a decision."""
-_ID = re.compile(rf"([a-z]{{1,40}})/({NAME_PATTERN[1:-1]})/([1-9][0-9]{{0,14}})@([0-9a-f]{{{HASH_DIGITS}}})\?(.*)")
-"""Solver, name, version, the beginning of the hash, and what was expected."""
+_ID = re.compile(rf"([a-z]{{1,40}})/({NAME_PATTERN[1:-1]})/([1-9][0-9]{{0,14}})(?:@([0-9a-f]{{{HASH_DIGITS}}}))?\?(.*)")
+"""Solver, name, version, the beginning of the hash, which ids of decisions have, and what was expected."""
 
 
 class Estimates(Value):
@@ -69,7 +69,7 @@ def decision_id(ref: ArtifactRef, sha256: str, estimates: Estimates) -> str:
 
 
 def read_decision_id(text: str) -> tuple[ArtifactRef, str, Estimates]:
-    """Read a decision's id: the version, the beginning of its hash, and what it expected.
+    """Read a decision's id: the version, the beginning of its hash (empty: not said), and what it expected.
 
     Raises InvalidRequest for what is none.
 
@@ -82,7 +82,7 @@ def read_decision_id(text: str) -> tuple[ArtifactRef, str, Estimates]:
     if match is None or len(dict(said)) < len(said):
         raise InvalidRequest.at(Fault((), "is no decision's id: send the decision field of a reply as it is"))
     ref = ArtifactRef(solver=match[1], name=match[2], version=int(match[3]))
-    return ref, match[4], Estimates.model_validate_strings(dict(said))
+    return ref, match[4] or "", Estimates.model_validate_strings(dict(said))
 
 
 class Outcome(Value):
@@ -142,7 +142,7 @@ class FeedbackRequest(Sent):
             "examples": [
                 {
                     "items": [
-                        {"decision": "cascade/digits/1?accuracy=0.97&time=1.25", "correct": True, "time": 1.1},
+                        {"decision": "cascade/digits/1@0123456789ab?accuracy=0.97", "correct": True, "time": 1.1},
                         {
                             "artifact": {"solver": "cascade", "name": "digits", "version": 1},
                             "inputs": {"deadline": 25.0},

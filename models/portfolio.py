@@ -356,7 +356,8 @@ class RouteQuery(Sent):
     )
     budget: RouteBudget | None = Field(
         default=None,
-        description="what a query may cost on average; null: what min_accuracy needs",
+        description="what a query may cost on average; null: what min_accuracy needs, without it that of the "
+        "artifact's headline (``worth.query``)",
         examples=[{"fraction": 0.5}],
     )
     min_accuracy: MinAccuracy = None
@@ -365,7 +366,6 @@ class RouteQuery(Sent):
     @model_validator(mode="after")
     def _has_a_limit(self) -> "RouteQuery":
         _refuse_all_but_one_of(query=self.query or None, text=self.text)
-        _refuse_neither(self.budget, self.min_accuracy)
         if self.costs is not None and self.size is not None:
             raise ValueError("give costs or size, not both")
         return self

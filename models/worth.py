@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from models.base import Items, Value
 
@@ -72,6 +72,9 @@ class Worth(Value):
     advice: str | None = Field(description="what would help where nothing is saved or gained; else null")
     alternatives: Items[Alternative] = Field(description="by rising cost")
     unit: str = Field(default="", description="the unit of costs")
+    query: dict[str, JsonValue] = Field(
+        default={}, description="the limits of that decision, by which a query without any limit is answered, too"
+    )
     today: Today | None = Field(default=None, description="what people pay for today, and what is saved of it")
 
     @property

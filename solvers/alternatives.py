@@ -8,7 +8,7 @@ Tibshirani, *An Introduction to the Bootstrap*, Chapters 8 and 13), so that rows
 comparison. Alternatives may be picked by the very rows that report: that can only make them look better.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,12 +104,12 @@ def halves(items: Int64s, rng: np.random.Generator) -> tuple[Int64s, Int64s]:
 
 
 def worth_of_most_useful(
-    points: dict[str, Replay], alternatives: Alternatives, parts: tuple[Int64s, Int64s], rng: np.random.Generator
+    points: dict[str, TradeOff], alternatives: Alternatives, parts: tuple[Int64s, Int64s], rng: np.random.Generator
 ) -> Worth:
     """Choose a point, by what it is called, by the one part of the rows, and say what it is worth on the other."""
-    names, (choosing, reporting) = list(points), parts
-    chosen = names[most_useful([points[name].take(choosing) for name in names], alternatives.take(choosing))]
-    return worth_of(chosen, points[chosen].take(reporting), alternatives.take(reporting), rng)
+    (choosing, reporting), every = parts, [one.replay.take(parts[0]) for one in points.values()]
+    name, chosen = list(points.items())[most_useful(every, alternatives.take(choosing))]
+    return worth_of(name, chosen.replay.take(reporting), alternatives.take(reporting), rng, query=chosen.query)
 
 
 def most_useful(points: Sequence[Replay], alternatives: Alternatives) -> int:
@@ -125,8 +125,17 @@ def most_useful(points: Sequence[Replay], alternatives: Alternatives) -> int:
     return min(range(len(points)), key=lambda place: ranks[place])
 
 
-def worth_of(decision: str, plan: Replay, alternatives: Alternatives, rng: np.random.Generator) -> Worth:
-    """Say what a plan is worth. O(B n a + B a²) for B resamplings of n rows and a alternatives."""
+def worth_of(
+    decision: str,
+    plan: Replay,
+    alternatives: Alternatives,
+    rng: np.random.Generator,
+    *,
+    query: Mapping[str, Any] | None = None,
+) -> Worth:
+    """Say what a plan is worth. query: the limits that ask for the decision.
+
+    O(B n a + B a²) for B resamplings of n rows and a alternatives."""
     n, a = alternatives.right.shape
     right = np.column_stack((alternatives.right, plan.right))
     costs = np.column_stack((alternatives.costs, plan.costs))
@@ -160,6 +169,7 @@ def worth_of(decision: str, plan: Replay, alternatives: Alternatives, rng: np.ra
             Alternative(name=alternatives.names[k], accuracy=float(accuracies[k]), cost=float(means[k])) for k in order
         ),
         unit=alternatives.unit,
+        query=dict(query or {}),
         today=_today(alternatives, accuracies, means, np.concatenate(means_drawn)),
     )
     return measured.model_copy(update={"headline": _headline(measured), "advice": _advice(measured)})

@@ -29,7 +29,7 @@ from app.running.start import (
     refuse_unless_sensible,
     route_query,
 )
-from app.serving.answers import counted, facts_of, out_of_order
+from app.serving.answers import counted, facts_of, out_of_order, with_default_limits
 from app.serving.catalog import Live
 from models import Fault, InvalidRequest
 from models.cascade import CascadeQuery
@@ -203,6 +203,7 @@ async def _decided(live: Live[Any], asked: Asked, tools: Tools) -> dict[str, Any
         refuse_unless_decidable(live, asked)
         vector = await embedded(live, asked, tools) if live.plan.dimensions else None
         query = policy_query(live.plan, asked, vector)
+    query = with_default_limits(live, query)
     decision = live.plan.decide(query)
     return {**decision.model_dump(mode="json"), **_facts(live, query, decision), **left_out}
 
@@ -212,7 +213,7 @@ async def _routed(live: Live[Any], asked: Asked, tools: Tools) -> dict[str, Any]
     plan = live.plan
     refuse_unless_sensible(live, asked)
     embedding = await embedded(live, asked, tools)
-    query, among = route_query(asked, embedding), callable_ones(plan, asked.without)
+    query, among = with_default_limits(live, route_query(asked, embedding)), callable_ones(plan, asked.without)
     estimates = plan.estimate_one(query.query)
     own = plan.own_costs(query)
     decision = plan.route(

@@ -27,7 +27,15 @@ from app.routes.runs import tools_of, unless_gone
 from app.routes.subject import Limits, Subject
 from app.running.embedding import Unembedded, embed, embedder_of, refuse_unless_affordable, vectors_of
 from app.running.runs import LEAST_S, assign_among_others, tariff
-from app.serving.answers import LookUp, counted, encode, facts_of, out_of_order, refusals_counted
+from app.serving.answers import (
+    LookUp,
+    counted,
+    encode,
+    facts_of,
+    out_of_order,
+    refusals_counted,
+    with_default_limits,
+)
 from app.serving.catalog import Live
 from app.serving.pacing import Single, paced
 from app.store.query_tables import WRITERS, read_query_table
@@ -218,6 +226,7 @@ async def route(
     it gives no embedding, 504 if the time was over before it did.
     """
     live = await plan_of(context, solver, name, version)
+    request = with_default_limits(live, request)
     more: dict[str, Any] = {}
     if request.text is not None:
         with refusals_counted(live, context.metrics):
@@ -249,6 +258,7 @@ def _route_at_once(live: Live[PortfolioPlan], request: RouteRequest) -> bytes | 
     """Answer where neither a ledger, an embedder nor a slow search for neighbours is asked for."""
     if request.budget_pacing is not None or request.text is not None or not live.plan.answers_at_once:
         return None
+    request = with_default_limits(live, request)
     decision = live.plan.decide(request)
     return encode(decision, live, budget_pacing=None, **facts_of(live, request, decision), open_circuits=())
 

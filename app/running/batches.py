@@ -20,7 +20,7 @@ from app.running.start import (
     refuse_unless_decidable,
     refuse_unless_sensible,
 )
-from app.serving.answers import names_called
+from app.serving.answers import names_called, with_default_limits
 from app.serving.catalog import Live
 from app.settings import Settings
 from app.store.batches import new_id
@@ -109,7 +109,7 @@ async def refuse_unless_runnable(
         refuse_unless_decidable(live, first)
         _refuse_unless_embeddable(live, items)
         if items[0].embedding is not None:
-            live.plan.decide(policy_query(live.plan, first, items[0].embedding))
+            live.plan.decide(with_default_limits(live, policy_query(live.plan, first, items[0].embedding)))
     else:
         await STARTS[live.ref.solver](live, first, tools)
     for item in items:

@@ -12,7 +12,7 @@ from app.running.caller import Caller
 from app.running.confidence_monitor import ConfidenceMonitor
 from app.running.embedding import Embedding, Unembedded, embed, embedder_of
 from app.running.item_queue import ItemQueue
-from app.serving.answers import facts_of
+from app.serving.answers import facts_of, with_default_limits
 from app.serving.catalog import Live
 from app.serving.pacing import Single, paced
 from app.settings import Settings
@@ -77,6 +77,7 @@ async def cascade(live: Live[CascadePlan], asked: Asked, tools: Tools) -> Starte
         max_cost=asked.amount(),
         item=asked.item.id,
     )
+    query = with_default_limits(live, query)
     decision = live.plan.decide(query)
     runner = cascade_run.run(live.plan, query, decision, left=asked.left, unit_s=unit_s, without=asked.without)
     planned = dict(zip(live.plan.names, live.plan.execution_times.tolist(), strict=True))
@@ -88,7 +89,7 @@ async def policy(live: Live[PolicyPlan], asked: Asked, tools: Tools) -> Started:
     """Begin with nothing acquired, and with the item's embedding where the policy knows those."""
     refuse_unless_decidable(live, asked)
     embedding = await embedded(live, asked, tools) if live.plan.dimensions else asked.item.embedding
-    query = policy_query(live.plan, asked, embedding)
+    query = with_default_limits(live, policy_query(live.plan, asked, embedding))
     facts = facts_of(live, query, live.plan.decide(query))
     planned = dict(zip(live.plan.sensors, live.plan.costs.tolist(), strict=True))
     runner = policy_run.run(live.plan, query, left=asked.left, without=asked.without)
@@ -116,7 +117,7 @@ def refuse_unless_decidable(live: Live[PolicyPlan], asked: Asked) -> None:
     asked.refuse_others("policy")
     if asked.item.text is not None and not live.plan.dimensions:
         raise InvalidRequest.at(Fault(("text",), f"means nothing here: {live.ref.spelt} was built without embeddings"))
-    live.plan.mixture(policy_query(live.plan, asked))
+    live.plan.mixture(with_default_limits(live, policy_query(live.plan, asked)))
 
 
 async def pipeline(live: Live[PipelinePlan], asked: Asked, tools: Tools) -> Started:
@@ -158,7 +159,11 @@ async def portfolio(live: Live[PortfolioPlan], asked: Asked, tools: Tools) -> St
     """Route by the item's embedding, once all that can be refused without it has been."""
     refuse_unless_sensible(live, asked)
     embedding = await embedded(live, asked, tools)
-    query, plan, pacing = route_query(asked, embedding), live.plan, asked.limits.budget_pacing
+    query, plan, pacing = (
+        with_default_limits(live, route_query(asked, embedding)),
+        live.plan,
+        asked.limits.budget_pacing,
+    )
     budget, estimates = plan.budget_of(query), plan.estimate_one(query.query)
     among, lot, costs = callable_ones(plan, asked.without), plan.lot_of(query), plan.own_costs(query)
     if pacing is None:
@@ -211,7 +216,7 @@ def planned_costs(plan: PortfolioPlan, costs: Any = None) -> dict[str, float]:
 def refuse_unless_sensible(live: Live[PortfolioPlan], asked: Asked) -> None:
     """Raise InvalidRequest, or Infeasible, for what can be refused of an item before anything is paid for it."""
     asked.refuse_others("portfolio")
-    live.plan.budget_of(route_query(asked, (0.0,)))
+    live.plan.budget_of(with_default_limits(live, route_query(asked, (0.0,))))
 
 
 def refuse_unless_assignable(live: Live[PortfolioPlan], asked: Asked, count: int) -> None:

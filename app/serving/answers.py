@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 import orjson
+from pydantic import TypeAdapter
 
 from app.serving.catalog import Live
 from models import Value
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from app.observability.metrics import Metrics  # not for commands, which count nothing
 
 P = TypeVar("P", bound=Plan)
+Q = TypeVar("Q", bound=Value)
+LIMITS = ("budget", "max_cost", "tradeoff", "hard_budget", "deadline", "min_accuracy", "min_coverage")
+"""Fields of queries that limit a decision."""
 
 
 def facts_of(live: Live[Any], query: Any, decision: Any) -> dict[str, Any]:
@@ -79,10 +84,26 @@ def out_of_order(live: Live[Any], open_circuits: frozenset[str]) -> tuple[str, .
     return tuple(sorted(open_circuits.intersection(names_called(live)))) if open_circuits else ()
 
 
+def with_default_limits(live: Live[Any], query: Q) -> Q:
+    """Answer a query without any limit by those that the artifact's headline is about."""
+    worth = live.record.worth
+    if worth is None or not worth.query or any(getattr(query, name, None) is not None for name in LIMITS):
+        return query
+    return query.model_copy(
+        update={name: _limit(type(query), name, orjson.dumps(value)) for name, value in worth.query.items()}
+    )
+
+
+@lru_cache(maxsize=1024)
+def _limit(kind: type[Value], name: str, value: bytes) -> Any:
+    """Read a limit as a query of a kind has it."""
+    return TypeAdapter(cast(Any, kind.model_fields[name].annotation)).validate_json(value)
+
+
 def decided(live: Live[Any], query: Any, open_circuits: frozenset[str] = frozenset()) -> bytes:
     """Ask a plan, and encode its answer; raises what the plan raises. What is out of order is left out, unless no
     answer keeps the limits without it; a cascade skips it, as its run does."""
-    failing = out_of_order(live, open_circuits)
+    failing, query = out_of_order(live, open_circuits), with_default_limits(live, query)
     if failing and hasattr(live.plan, "skipping"):
         decision = live.plan.skipping(live.plan.decide(query), failing)
         return encode(decision, live, **facts_of(live, query, decision), open_circuits=failing)

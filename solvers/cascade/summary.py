@@ -151,7 +151,7 @@ def worth(plan: CascadePlan, dataset: Trace, halves: tuple[Int64s, Int64s], rng:
     held-out half."""
     rows = np.concatenate(halves)
     points = {
-        f"max_cost {one.query['max_cost']:g}": one.replay
+        f"max_cost {one.query['max_cost']:g}": one
         for one in of_frontier(plan, dataset, rows)
         if one.query.keys() == {"max_cost"}
     }

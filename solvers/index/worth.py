@@ -3,7 +3,7 @@
 import numpy as np
 
 from models.worth import Worth
-from solvers.alternatives import NEARLY, Alternatives, Replay, halves, set_name, worth_of_most_useful
+from solvers.alternatives import NEARLY, Alternatives, Replay, TradeOff, halves, set_name, worth_of_most_useful
 from solvers.index.costs import Costs, members_of
 from solvers.index.plan import IndexPlan
 from solvers.index.training import Trainer
@@ -31,7 +31,10 @@ def worth(plan: IndexPlan, trainer: Trainer, rng: np.random.Generator) -> Worth:
     today = next(name for name, mask in fixed.items() if mask + 1 == 1 << len(plan.features))
     baselines = {name: replays[mask] for name, mask in fixed.items()}
     alternatives = Alternatives.of(baselines, items, today, plan.unit)
-    named = {f"{' + '.join(_names(plan, mask)) or 'no feature'}, at the median size": replays[mask] for mask in points}
+    named = {
+        f"{' + '.join(_names(plan, mask)) or 'no feature'}, at the median size": TradeOff({}, replays[mask])
+        for mask in points
+    }
     return worth_of_most_useful(named, alternatives, halves(items, rng), rng)
 
 

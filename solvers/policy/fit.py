@@ -23,7 +23,7 @@ import numpy as np
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace, TraceSpec
 from models.arrays import Bools, Floats
 from models.policy import PolicyOptions
-from solvers.alternatives import Replay
+from solvers.alternatives import Replay, TradeOff
 from solvers.base import Fitted, Progress, Run, part_of, refuse_few_items
 from solvers.policy.assemble import assemble, measure
 from solvers.policy.classifier_training import TrainingRows, cut
@@ -34,7 +34,7 @@ from solvers.policy.classless import (
     losses_of,
     quality_of,
 )
-from solvers.policy.curve import Measured, choosing_rows, reached
+from solvers.policy.curve import Measured, bounds_of, choosing_rows, reached
 from solvers.policy.fixed_points import FixedPoints
 from solvers.policy.fixed_ways import best_within, chosen_by, log_losses_of, with_fixed_ways
 from solvers.policy.graph import Graph
@@ -286,11 +286,17 @@ def _nodes_of(plan: PolicyPlan, graph: Graph) -> list[int]:
     return [places[each.tobytes()] for each in plan.members]
 
 
-def _points(task: Task, learned: LearnedPolicies) -> dict[str, Replay]:
-    """Name what each trade-off did with the rows, and each sensor that is always the one to answer."""
+def _points(task: Task, learned: LearnedPolicies) -> dict[str, TradeOff]:
+    """Name what each trade-off did with the rows, and each sensor that is always the one to answer, which a budget of
+    its cost asks for."""
     each = zip(task.tradeoffs[task.curve].tolist(), learned.errors, learned.costs, strict=False)
-    points = {f"a trade-off of {tradeoff:.3g}": Replay(1 - errors, costs) for tradeoff, errors, costs in each}
-    return points | task.fixed.replays(task.training.basis.sensors.names, task.graph)
+    points = {
+        f"a trade-off of {tradeoff:.3g}": TradeOff({"tradeoff": tradeoff}, Replay(1 - errors, costs))
+        for tradeoff, errors, costs in each
+    }
+    alone = task.fixed.replays(task.training.basis.sensors.names, task.graph)
+    bounds = {name: bounds_of(one.costs[None], task.options.confidence)[0] for name, one in alone.items()}
+    return points | {name: TradeOff({"budget": float(bounds[name])}, one) for name, one in alone.items()}
 
 
 def _tell(progress: Progress, before: int, total: int, learner: str, done: int) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from models import FeatureTable, Trace
 from models.arrays import Bools, Floats, Int64s
 from models.worth import Worth
-from solvers.alternatives import Alternatives, Replay, halves, worth_of_most_useful
+from solvers.alternatives import Alternatives, Replay, TradeOff, halves, worth_of_most_useful
 from solvers.policy.graph import Graph
 from solvers.trace_baselines import most_accurate, trace_baselines
 from solvers.two_stage_rules import escalated, tune_two_stages
@@ -20,7 +20,7 @@ def worth(
     observed: Floats,
     posteriors: Sequence[Floats],
     costs: Floats,
-    points: dict[str, Replay],
+    points: dict[str, TradeOff],
     rng: np.random.Generator,
 ) -> Worth:
     """Choose a point of the curve, and what to hold it against, by one half of the rows, and report on the other.

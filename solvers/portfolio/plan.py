@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from models import Fault, InvalidRequest
 from models.arrays import Bools, Floats, Int64s
 from models.errors import Infeasible, SolverTimeout
 from models.limit_prices import LimitPrice
@@ -214,6 +215,9 @@ class PortfolioPlan(HeldOutCurve):
     def budget_of(self, query: RouteQuery) -> float:
         """Give what a query may cost on average; raises Infeasible if that is less than the cheapest costs, or than the
         accuracy asked for needs."""
+        if query.budget is None and query.min_accuracy is None:
+            fault = "must be given, or min_accuracy: this artifact was built without a default"
+            raise InvalidRequest.at(Fault(("budget",), fault))
         given = self._given(query)
         if query.min_accuracy is not None:
             return self._least_budget("route", query.min_accuracy, given)

@@ -31,8 +31,9 @@ def worth(
     )
     place = most_useful(points, baselines.take(validation[0]))
     budget = float(budgets[place])
+    query = {"budget": {"per_query": budget}}
     decision = f"a budget of {budget:.4g} {dataset.spec.unit} an item"
-    return worth_of(decision, _routed(prices, budget, *held_out[1:]), baselines.take(held_out[0]), rng)
+    return worth_of(decision, _routed(prices, budget, *held_out[1:]), baselines.take(held_out[0]), rng, query=query)
 
 
 def _routed(prices: ShadowPrices, budget: float, known: Known, values: Floats) -> Replay:

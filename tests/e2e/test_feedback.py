@@ -348,7 +348,7 @@ def test_a_rebuild_learns_from_the_old_dataset_and_the_rows(subjects: Server) ->
 
 def test_a_rebuild_over_http_queues_the_next_version(subjects: Server) -> None:
     """From the rows that the request chooses; the command line does the same against a server."""
-    give(subjects, *({**row, "decision": "policy/plan/1?cost=2.0"} for row in rows(range(60))))
+    give(subjects, *({**row, "decision": f"policy/plan/1@{MADE_UP}?cost=2.0"} for row in rows(range(60))))
     path = "/v1/artifacts/policy/plan/rebuild"
     for body, field in (({"half_life": 0}, "half_life"), ({"since": "yesterday"}, "since"), ({"age": 1}, "age")):
         refused = subjects.client.post(path, json=body)

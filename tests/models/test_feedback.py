@@ -39,7 +39,6 @@ def test_a_decisions_id_is_read_as_it_was_written(
         f"index/digits/3@{DIGITS}?cost=1&cost=2",
         "a/b/1",
         "a/b/1@0?",
-        "index/digits/3?",
     ],
 )
 def test_what_is_no_id_is_refused(text: str) -> None:

@@ -10,7 +10,7 @@ from models import Trace
 from models.arrays import Floats, Int64s
 from models.portfolio import PortfolioOptions
 from models.worth import Worth
-from solvers.alternatives import Alternatives, Replay, halves, worth_of_most_useful
+from solvers.alternatives import Alternatives, Replay, TradeOff, halves, worth_of_most_useful
 from solvers.base import Fitted, Run, part_of
 from solvers.item_splits import effective_rows
 from solvers.portfolio.baselines import Choose, by_values, single_best, uniform_values
@@ -150,7 +150,9 @@ def _worth(
         choice = by_fold.route((budget - known.embedding_mean) * n)
         rows = np.arange(n)
         paid = known.costs[rows, choice] + known.embedding_costs
-        points[f"a budget of {budget:.4g} {dataset.spec.unit} an item"] = Replay(known.right[rows, choice], paid)
+        points[f"a budget of {budget:.4g} {dataset.spec.unit} an item"] = TradeOff(
+            {"budget": {"per_query": budget}}, Replay(known.right[rows, choice], paid)
+        )
     parts = halves(dataset.item_codes, rng)
     baselines = trace_baselines(dataset, parts[0], embedder)
     alternatives = Alternatives.of(baselines, dataset.item_codes, most_accurate(dataset, parts[0]), dataset.spec.unit)

@@ -1,0 +1,64 @@
+"""A query without any limit is answered by those of the artifact's headline; one with a limit as it asks."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.serving.answers import decided, with_default_limits
+from models.cascade import CascadeQuery
+from models.policy import PolicyQuery
+from models.portfolio import RouteBudget, RouteQuery
+from tests.support.replays import World, built
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    """Draw one world for all artifacts."""
+    return World.of(4, 300)
+
+
+def _live(world: World, kind: str) -> Any:
+    every: dict[str, dict[str, Any]] = {
+        "portfolio": {"estimator": "kernel", "curve_points": 5},
+        "policy": {"folds": 3},
+    }
+    params = every.get(kind, {})
+    return built(kind, world.dataset(kind), **params)
+
+
+def test_a_cascade_and_a_portfolio_answer_at_the_headlines_point(world: World) -> None:
+    cascade, portfolio = _live(world, "cascade"), _live(world, "portfolio")
+    assert cascade.record.worth.query.keys() == {"max_cost"}
+    asked = with_default_limits(cascade, CascadeQuery(item="a"))
+    assert (asked.max_cost, asked.item) == (cascade.record.worth.query["max_cost"], "a")
+    query = RouteQuery(query=tuple(world.embeddings[0].tolist()))
+    budget = portfolio.record.worth.query["budget"]["per_query"]
+    assert with_default_limits(portfolio, query).budget == RouteBudget(per_query=budget)
+    assert decided(portfolio, query) == decided(
+        portfolio, query.model_copy(update={"budget": RouteBudget(per_query=budget)})
+    )
+
+
+def test_a_policy_answers_as_its_headline_promises(world: World) -> None:
+    """What its items cost on average is near what the headline says, not what the fewest errors cost."""
+    policy = _live(world, "policy")
+    worth = policy.record.worth
+    target = with_default_limits(policy, PolicyQuery())
+    assert target != PolicyQuery()
+    cells = policy.plan.cells_of(world.dataset("policy"))
+    costs = policy.plan.run(cells, [str(row) for row in range(300)], target).costs
+    assert float(costs.mean()) == pytest.approx(worth.cost, rel=0.25)
+
+
+@pytest.mark.parametrize("limit", [{"deadline": 1e9}, {"min_accuracy": 0.1}, {"max_cost": 1e9}, {"budget": 1e9}])
+def test_a_limit_of_the_callers_own_stands_alone(world: World, limit: dict[str, float]) -> None:
+    query = CascadeQuery.model_validate(limit)
+    assert with_default_limits(_live(world, "cascade"), query) is query
+
+
+def test_an_artifact_without_a_headline_answers_as_before(world: World) -> None:
+    live = _live(world, "cascade")
+    bare = replace(live, record=live.record.model_copy(update={"worth": None}))
+    query = CascadeQuery()
+    assert with_default_limits(bare, query) is query
