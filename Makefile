@@ -81,6 +81,7 @@ bench: install  ## the benchmarks
 	$(BIN)/parsimony bench pipeline
 	$(BIN)/parsimony bench policy
 	$(BIN)/parsimony bench routing
+	$(BIN)/parsimony bench isolation
 
 MLSERVER := .cache/mlserver
 

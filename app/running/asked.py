@@ -25,8 +25,8 @@ OF_SOME = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked of a run, and what is known of it since. seconds: how long it may take. ends_at: when its time is
-    over, on the clock ``time.monotonic``."""
+    """The request of a run, and its progress. seconds: the time limit. ends_at: when that is over, on the clock
+    ``time.monotonic``."""
 
     item: RunItem
     limits: RunLimits

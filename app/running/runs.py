@@ -76,7 +76,7 @@ async def run_asked(live: Live[Any], asked: Asked, tools: Tools, on_text: OnText
 async def run_each(
     live: Live[Any], items: tuple[RunItem, ...], limits: RunLimits, tools: Tools
 ) -> tuple[list[Done | Undone], float]:
-    """Run several items, some at the same time, each endpoint's limit kept; and tell how many seconds all took.
+    """Run several items, some at the same time, each endpoint's limit kept; and give the seconds that all took.
 
     The time of an item begins when it starts. A portfolio assigns them as a whole first, if it is given a budget.
     Raises InvalidRequest or Infeasible for what refuses all of them.

@@ -40,7 +40,7 @@ class Catalog:
     loaded: bool = False
     store_up: bool = False
     is_store_empty: bool = False
-    """Whether the store holds no artifact any more, while there are some in memory that nobody deleted."""
+    """Whether the store holds no artifact any more, while some in memory were not deleted."""
     away: str | None = None
     """Why the store could not be reached at the last look, if it could not."""
     refreshed_at: float = field(default_factory=time.monotonic)
@@ -160,7 +160,7 @@ class Catalog:
         self._pointed.difference_update(gone)
 
     def _reserve_numbers(self, lost: Iterable[Id]) -> None:
-        """Let the numbers of versions go on where the store has lost its counters: ids of decisions name them."""
+        """Reserve the numbers of versions where the store has lost its counters: ids of decisions name them."""
         numbers = {one: max(self._counted.get(one, 0), self.plans[one].record.version) for one in lost}
         with suppress(StoreRefused):  # a store that takes no writes takes no new version either
             self.artifacts.reserve_numbers(numbers)

@@ -2,8 +2,8 @@
 
 For each (solver, name): a counter of versions, a set of the versions there are, a record a version, and one pointer to
 the active one. The counter stays when all else is deleted: a name that is used again goes on counting, so that the id
-of an old decision never names a new version; and it tells what was deleted from what the store has lost. Where the
-store has lost the counter, too, servers reserve the numbers of the versions that they have in memory.
+of an old decision never names a new version; and it distinguishes what was deleted from what the store has lost.
+Where the store has lost the counter, too, servers reserve the numbers of the versions that they have in memory.
 """
 
 import json

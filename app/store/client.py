@@ -87,7 +87,7 @@ class Store:
         """Name the settings by which the store forgets what it holds."""
         try:
             settings = self.ask("config_get", "maxmemory-policy", "appendonly", "save")
-        except StoreRefused:  # hosted stores hide their settings; what follows tells of two of them
+        except StoreRefused:  # hosted stores hide their settings; INFO has two of them
             info = self.ask("info")
             settings = {
                 "maxmemory-policy": info.get("maxmemory_policy", "noeviction"),

@@ -1,4 +1,4 @@
-"""Uploads of datasets, from files on disk to the store, in a process that answers nobody.
+"""Uploads of datasets, from files on disk to the store, outside the process that answers.
 
 To check and convert a table takes several times its size in memory, and holds up everything else in its process.
 """

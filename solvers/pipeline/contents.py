@@ -139,7 +139,7 @@ def _of_configurations(plan: PipelineContents) -> dict[str, bool]:
 
 
 def _are_objectives(scores: Floats) -> bool:
-    """Tell whether coverage, accuracy, cost, and false-positive rate (NaN where there is none) are in range."""
+    """Check the ranges of coverage, accuracy, cost, and false-positive rate (NaN: there is none)."""
     coverage, accuracy, cost, false_positives = scores.T
     return all(
         bool(np.all((each >= 0) & (each <= most)))

@@ -90,7 +90,7 @@ def test_a_fit_reports_progress_to_its_end_and_stops_when_told(name: str) -> Non
 
 
 MAY_LACK = {"thresholds", "point_thresholds", "validated", "tested", "curve_estimates"}
-"""Arrays in which NaN stands where there is no number."""
+"""Arrays that hold NaN where there is no number."""
 OF_MODELS = {
     *("model_numbers", "fills", "shifts", "scales", "low", "span", "items", "lambdas", "cell_fills", "knots"),
     "novelty_references",
