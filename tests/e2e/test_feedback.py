@@ -314,6 +314,22 @@ def test_a_rebuild_learns_from_the_old_dataset_and_the_rows(subjects: Server) ->
     assert subjects.client.get("/v1/feedback/cascade/plan", params={"version": 1}).json()["rows"] == 50
 
 
+def test_rows_tell_of_each_classifier_how_accurate_it_still_is(subjects: Server) -> None:
+    """Outcomes say nothing of the answers; one classifier's column is wrong from some row on."""
+    subjects.client.delete("/v1/feedback/portfolio/plan")
+    sent = [{**row, "decision": "portfolio/plan/1?cost=2.0"} for row in rows(range(400))]
+    assert give(subjects, *sent).json()["drift"] == {"portfolio/plan/1": []}
+    for item in sent[:100]:
+        item["row"]["fast_says"] = "owl" if item["row"]["truth"] != "owl" else "cat"
+    alarms = give(subjects, *sent[:100]).json()["alarms"]["portfolio/plan/1"]
+    assert {(alarm["quantity"], alarm["classifier"], alarm["direction"]) for alarm in alarms} == {
+        ("classifiers", "fast", "below")
+    }
+    assert abs(alarms[0]["change_point"] - 401) <= 20
+    assert subjects.client.get("/v1/artifacts/portfolio/plan").json()["drift"] == ["classifiers"]
+    subjects.client.delete("/v1/feedback/portfolio/plan")
+
+
 def test_a_rebuild_over_http_queues_the_next_version(subjects: Server) -> None:
     """From the rows that the request chooses; the command line does the same against a server."""
     give(subjects, *({**row, "decision": "policy/plan/1?cost=2.0"} for row in rows(range(60))))
