@@ -34,17 +34,28 @@ def row_faults(facts: DatasetFacts, row: Row, embedding: Sequence[float] | None)
 
 
 def row_qualities(spec: Spec, row: Row) -> dict[str, float]:
-    """Return how good each classifier's answer is in a checked row of a trace: 0 or 1, or graded between."""
+    """Return how good each classifier's answer is in a checked row of a trace: 0 or 1, or graded between.
+
+    >>> one = TraceClassifier(name="fast", cost=1.0, prediction="says")
+    >>> spec = TraceSpec(kind="trace", label="truth", unit="ms", classifiers=(one,))
+    >>> [row_qualities(spec, {"truth": 1.0, "says": says}) for says in ("1", "1.0", "2")]
+    [{'fast': 1.0}, {'fast': 1.0}, {'fast': 0.0}]
+    """
     if isinstance(spec, FeaturesSpec):
         return {}
-    truth = None if spec.label is None else text_of(row[spec.label] or "")
+    truth = None if spec.label is None else row[spec.label]
     return {each.name: _quality(each, row, truth) for each in spec.classifiers}
 
 
-def _quality(classifier: TraceClassifier, row: Row, truth: str | None) -> float:
-    if classifier.prediction is not None:
-        return float(text_of(row[classifier.prediction] or "") == truth)
-    return _number(row[str(classifier.correct or classifier.quality)] or 0.0)
+def _quality(classifier: TraceClassifier, row: Row, truth: Cell) -> float:
+    if classifier.prediction is None:
+        return _number(row[str(classifier.correct or classifier.quality)] or 0.0)
+    answer = row[classifier.prediction]
+    return float(answer == truth or _text(answer) == _text(truth))  # to write a cell as text takes its time
+
+
+def _text(cell: Cell) -> str:
+    return "" if cell is None or cell == "" else text_of(cell)
 
 
 def _cell_faults(spec: Spec, name: str, cell: Cell) -> list[Fault]:

@@ -123,7 +123,7 @@ class Outcome(Value):
         if self.correct is not None and self.quality is not None:
             raise ValueError("say correct or quality, not both")
         if all(sent is None for sent in (self.right, self.answered, self.cost, self.time, self.row)):
-            raise ValueError("say at least one of correct, quality, answered, cost, time and row")
+            raise ValueError("at least one of correct, quality, answered, cost, time, and row is required")
         if self.embedding is not None and self.row is None:
             raise ValueError("an embedding belongs to a row, there is none")
         return self

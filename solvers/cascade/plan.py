@@ -63,9 +63,9 @@ class CascadePlan(CascadeContents):
 
     def decide(self, query: CascadeQuery) -> CascadeRunDecision:
         """Answer with the best cascade for the query's deadline; within a cost, or of an accuracy, with the best of the
-        frontier. Where no cascade that ends with the deterministic classifier keeps the deadline, and no accuracy is
-        asked for, the most accurate one of the frontier that does answers. Raises Infeasible, with the numbers, if none
-        fits; InvalidRequest for what is left out and is no classifier.
+        frontier. Where no cascade that ends with the deterministic classifier keeps the deadline, and the query has
+        no ``min_accuracy``, the most accurate one of the frontier that does answers. Raises Infeasible, with the
+        numbers, if none fits; InvalidRequest for what is left out and is no classifier.
 
         O(log k) for k steps or points, O(k) where accuracy is asked for or classifiers are left out. What each answers
         is made once, when it is first asked for.

@@ -80,7 +80,7 @@ def replayed(plan: CascadePlan, dataset: Trace, halves: dict[str, Int64s], deadl
 
 
 def describe_deadlines(dataset: Trace, options: CascadeOptions, build: Int64s) -> dict[str, Any]:
-    """Say how often a call is expected to exceed its worst-case time, and which times depend on their order.
+    """Describe how often a call is expected to exceed its worst-case time, and which times depend on their order.
 
     The worst-case time is an order statistic of n rows: the next of n + 1 exchangeable times exceeds the k-th with
     probability 1 - k / (n + 1). Bursts break that; a runs test of the rows in their order finds them.

@@ -209,8 +209,8 @@ def assemble(
 ) -> IndexPlan:
     """Put everything into arrays.
 
-    indexed: the candidates' places among the expanded sets, and the index over them. reaching: fields of the plan that
-    say what sets reach.
+    indexed: the candidates' places among the expanded sets, and the index over them. reaching: the plan's fields of
+    what sets reach.
     """
     places, index = indexed
     masks = known_masks(searched)

@@ -142,7 +142,7 @@ def _measure_what_is_reached(
     regions: SizeRegions,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """Say what sets reach that are chosen because they look best: at the median size, and in each region of sizes.
+    """Measure what sets reach that are chosen because they look best: at the median size, and in each region of sizes.
 
     Returns:
         The fields of the plan.
@@ -251,7 +251,7 @@ def _first_search(trainer: Trainer, alpha: float, seconds: float | None) -> tupl
 
 
 def _takes_too_long(trainer: Trainer) -> bool:
-    """Estimate the time of the whole lattice, report it, and tell whether it is more than there is."""
+    """Estimate the time of the whole lattice, report it, and return whether it exceeds ``max_seconds``."""
     most = trainer.options.max_seconds
     if most is None:
         return False

@@ -1,10 +1,10 @@
 """Accuracy over the item's size: linear splines in log size, fitted to which rows each feature set is right about.
 
-A feature that costs in proportion to size often also tells more of large items, so one accuracy for all sizes promises
-too much of small items and too little of large ones. The number of knots is chosen by leave-one-out cross-validation;
-one knot is one accuracy for all sizes, and the index is then that of Poly-Dom, whose guarantee holds. With more knots
-the sizes are cut into regions, each with its own accuracies, candidates, and skylines, so the guarantee holds within
-each region; what a decision promises is read from the spline at the item's own size.
+A feature that costs in proportion to size is often also more informative for large items, so one accuracy for all
+sizes promises too much of small items and too little of large ones. The number of knots is chosen by leave-one-out
+cross-validation; one knot is one accuracy for all sizes, and the index is then that of Poly-Dom, whose guarantee holds.
+With more knots the sizes are cut into regions, each with its own accuracies, candidates, and skylines, so the guarantee
+holds within each region; what a decision promises is read from the spline at the item's own size.
 
 Source: Hastie, Tibshirani, and Friedman, *The Elements of Statistical Learning*, Section 5.2 (regression splines) and
 Equation 7.64 (leave-one-out residuals of a linear smoother).

@@ -1,4 +1,4 @@
-"""What an index promises of an item of one size: the accuracy of the chosen set there, and how many rows tell it."""
+"""What an index promises of an item of one size: the accuracy of the chosen set there, and its rows."""
 
 from bisect import bisect_right
 from dataclasses import dataclass

@@ -130,7 +130,7 @@ def test_batches_have_an_id_too(subjects: Server) -> None:
     ("item", "where", "message"),
     [
         ({"correct": True}, ["items", 0], "give the decision's id"),
-        ({"decision": "cascade/plan/1@0123456789ab?accuracy=0.5"}, ["items", 0], "say at least one"),
+        ({"decision": "cascade/plan/1@0123456789ab?accuracy=0.5"}, ["items", 0], "at least one of"),
         ({"decision": "cascade/plan", "correct": True}, ["items", 0, "decision"], "is no decision's id"),
         (
             {"decision": "cascade/plan/1@0123456789ab?accuracy=2", "correct": True},
@@ -207,7 +207,10 @@ def test_a_body_that_is_none_is_refused_as_every_route_refuses_it(subjects: Serv
         ({"items": []}, [(["items"], "must have at least 1, has 0")]),
         ({"items": {}}, [(["items"], "must be a list")]),
         ({"items": [7], "more": 1}, [(["more"], "is not known here"), (["items", 0], "must be an object")]),
-        ({"items": [{"decision": 1}, {"decision": ""}]}, [(["items", 0, "decision"], "Input"), (["items", 1], "say")]),
+        (
+            {"items": [{"decision": 1}, {"decision": ""}]},
+            [(["items", 0, "decision"], "Input"), (["items", 1], "at least")],
+        ),
         (
             {"items": [{"decision": "cascade/plan/1@0123456789ab?time=2", "time": 2.0}] * 10_001},
             [(["items"], "Tuple should have at most 10000 items")],
@@ -344,6 +347,22 @@ def test_a_rebuild_learns_from_the_old_dataset_and_the_rows(subjects: Server) ->
     wait_for(lambda: report(subjects, "cascade")["artifact"]["version"] == 2, 5)
     assert report(subjects, "cascade")["outcomes"] == 0
     assert subjects.client.get("/v1/feedback/cascade/plan", params={"version": 1}).json()["rows"] == 50
+
+
+def test_rows_tell_of_each_classifier_how_accurate_it_still_is(subjects: Server) -> None:
+    """Outcomes have no answers; one classifier's column is wrong from some row on."""
+    subjects.client.delete("/v1/feedback/portfolio/plan")
+    sent = [{**row, "decision": "portfolio/plan/1?cost=2.0"} for row in rows(range(400))]
+    assert give(subjects, *sent).json()["drift"] == {"portfolio/plan/1": []}
+    for item in sent[:100]:
+        item["row"]["fast_says"] = "owl" if item["row"]["truth"] != "owl" else "cat"
+    alarms = give(subjects, *sent[:100]).json()["alarms"]["portfolio/plan/1"]
+    assert {(alarm["quantity"], alarm["classifier"], alarm["direction"]) for alarm in alarms} == {
+        ("classifiers", "fast", "below")
+    }
+    assert abs(alarms[0]["change_point"] - 401) <= 20
+    assert subjects.client.get("/v1/artifacts/portfolio/plan").json()["drift"] == ["classifiers"]
+    subjects.client.delete("/v1/feedback/portfolio/plan")
 
 
 def test_a_rebuild_over_http_queues_the_next_version(subjects: Server) -> None:

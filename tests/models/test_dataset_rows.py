@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from app.store import codec
 from app.store.uploads import parse_spec
 from models import Dataset, DatasetFacts, InvalidRequest, dataset_from_columns
-from models.dataset_rows import columns_of, row_faults, with_rows
+from models.dataset_rows import columns_of, row_faults, row_qualities, with_rows
 from tests.support.samples import (
     FEATURES_SPEC,
     MIXED_SPEC,
@@ -142,3 +142,17 @@ def test_cells_that_may_be_missing_may() -> None:
     facts = DatasetFacts.of(dataset("mixed"))
     assert not row_faults(facts, {**row, "ward": None, "iron": None, "glucose": ""}, None)
     assert row_faults(facts, {**row, "outcome": ""}, None)
+
+
+def test_a_row_tells_how_good_each_classifier_is() -> None:
+    """By its answer, by whether it was right, or by its grade; a table of features has no classifiers."""
+    told: list[dict[str, Any]] = [
+        {"name": "a", "cost": 1.0, "prediction": "says"},
+        {"name": "b", "cost": 1.0, "correct": "right"},
+        {"name": "c", "cost": 1.0, "quality": "grade"},
+    ]
+    spec = parse_spec(json.dumps({"kind": "trace", "label": "truth", "unit": "ms", "classifiers": told}))
+    row: dict[str, Any] = {"truth": "7", "says": 7.0, "right": False, "grade": 0.25}
+    assert row_qualities(spec, row) == {"a": 1.0, "b": 0.0, "c": 0.25}
+    assert row_qualities(spec, {**row, "says": None, "right": "true"}) == {"a": 0.0, "b": 1.0, "c": 0.25}
+    assert row_qualities(parse_spec(json.dumps(FEATURES_SPEC)), {}) == {}

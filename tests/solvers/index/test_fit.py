@@ -253,7 +253,7 @@ def test_without_a_budget_a_search_that_would_take_too_long_is_limited() -> None
 
 
 def test_a_search_that_is_out_of_time_from_the_start_still_has_a_plan() -> None:
-    """Of the set of all features and none, and of no sequence: alpha says how far from the best that may be."""
+    """Of the set of all features and none, and of no sequence: alpha bounds how far from the best that may be."""
     table, clock = small_table(features=6), iter(range(0, 10**9, 1000))
     fitted = build(table, run=Run(elapsed=lambda: float(next(clock))), max_seconds=1.0, learner_params={"C": 2})
     assert fitted.summary["trainings"]["asked"] == 1

@@ -24,7 +24,7 @@ SIGNALS = {"head": (1.5, 0.0), "words": (0.4, 100.0), "pairs": (0.2, 300.0)}
 
 
 def table(rows: int, seed: int, *, depends: bool = True, dimensions: int = 1) -> FeatureTable:
-    """Make items of 10 to 10,000 bytes whose features tell more of large ones, if they depend on the size."""
+    """Make items of 10 to 10,000 bytes whose features are more informative for large ones, or not."""
     rng = np.random.default_rng(seed)
     label, size = rng.integers(3, size=rows), np.exp(rng.uniform(np.log(10), np.log(10_000), rows))
     columns = {"kind": np.array(["a", "b", "c"])[label]}
@@ -125,7 +125,7 @@ def test_the_index_finds_what_a_scan_of_all_candidates_finds(dimensions: int) ->
 
 
 def test_where_accuracies_do_not_depend_on_size_the_index_is_one_for_all_sizes() -> None:
-    """No knots, no regions: the plan says the same of each size."""
+    """No knots, no regions: the plan promises the same at each size."""
     plan = built(depends=False)
     assert (len(plan.size_knots), len(plan.size_edges), plan.size_levels.shape) == (0, 0, (3, 0, 0))
     answers = {plan.decide(IndexQuery(size=size, budget=1e6)).accuracy for size in (10.0, 500.0, 10_000.0)}
