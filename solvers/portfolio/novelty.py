@@ -36,7 +36,8 @@ class NoveltyScale:
         order = rng.permutation(len(vectors))
         most = min(MAX_REFERENCES, max(MAX_NUMBERS // vectors.shape[1], 1), max(len(order) // 2, 1))
         chosen = order[:most]
-        judged = np.setdiff1d(order[len(chosen) :], np.flatnonzero(np.isin(items, items[chosen])))[:MAX_JUDGED]
+        rest = order[most:]
+        judged = rest[~np.isin(items[rest], items[chosen])][:MAX_JUDGED]
         references = vectors[chosen].astype(np.float32)
         if not len(judged):
             return cls(references, np.zeros(1))
@@ -51,7 +52,7 @@ class NoveltyScale:
     def rank(self, queries: Floats | Singles) -> Floats:
         """Return the novelty of queries (n, d), from 0 to 1: (n,). O(n r d)."""
         away = nearest_distances(self.references, queries)
-        below = np.searchsorted(self.distances, away * (1 - 1e-6), side="right")
+        below = np.searchsorted(self.distances, away * (1 - 1e-6), side="left")
         return np.asarray(below / len(self.distances))
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from models import FeaturesSpec, FeatureTable, Trace, TraceSpec, dataset_from_columns
 from models.cost import cost_function
 from models.dataset_profile import FeaturesProfile, TraceProfile
+from models.errors import InvalidRequest
 from solvers.dataset_profile import calibration, profile
 from tests.support.samples import FEATURES_SPEC, TRACE_SPEC, feature_columns, trace_columns
 
@@ -148,6 +149,6 @@ def test_one_size_gives_one_point_and_what_cannot_be_computed_is_left_out() -> N
     assert (profiled.sizes, profiled.features[0].costs) == ((1e90,), (None,))
 
 
-def test_a_confidence_near_the_largest_number_has_a_mean() -> None:
-    profiled = of_trace(trace(fast_confidence=[1.7e308] * 200))
-    assert profiled.classifiers[0].mean_confidence == 1.7e308
+def test_a_confidence_near_the_largest_number_is_refused() -> None:
+    with pytest.raises(InvalidRequest):
+        of_trace(trace(fast_confidence=[1.7e308] * 200))
