@@ -8,8 +8,11 @@ of the README and of the containers.
 
 import os
 import signal
+import socket
+import stat
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from multiprocessing import get_context, process
 from multiprocessing.context import ForkProcess, SpawnProcess
 from pathlib import Path
@@ -57,6 +60,7 @@ def _run(arguments: list[str], environment: Mapping[str, str], log: Path) -> Non
     process._parent_process = None  # type: ignore[attr-defined]  # a server that has one ends with it
     SpawnProcess._Popen = staticmethod(ForkProcess._Popen)  # type: ignore[method-assign, assignment]
     _fork_between_commands()
+    os.register_at_fork(after_in_child=_close_listening_sockets)
     priority.BUILDS_NICE = 0  # beside test processes that never rest a build would wait for minutes
     os.environ.clear()
     os.environ.update(environment)
@@ -81,3 +85,22 @@ def _fork_between_commands() -> None:
 
     Popen._execute_child = start_alone  # type: ignore[attr-defined]
     os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+
+
+def _close_listening_sockets() -> None:
+    """Close the sockets that the parent listens on, as a spawned process never has them.
+
+    While a sandbox that was forked holds one, new connections are accepted after the server has stopped. The file
+    descriptors stay in use, since objects of the parent that live here as well may close them again.
+    """
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
+        with suppress(OSError):  # the one that listed them is closed by now
+            if stat.S_ISSOCK(os.fstat(descriptor).st_mode) and _is_listening(descriptor):
+                os.dup2(null, descriptor)
+    os.close(null)
+
+
+def _is_listening(descriptor: int) -> bool:
+    with socket.socket(fileno=os.dup(descriptor)) as copy:
+        return bool(copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
