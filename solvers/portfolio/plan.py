@@ -253,6 +253,7 @@ class PortfolioPlan(HeldOutCurve):
         limits = [limit for limit in (options.time_limit_s, time_limit_s) if limit is not None]
         values, limit = self._batch_values(estimates, options), min(limits, default=None)
         given = self._batch_costs(options)
+        is_expected = given is None and expected_costs is not None
         costs = expected_costs if given is None and expected_costs is not None else self._or_means(given)
         if isinstance(options, LimitedOptions):
             refuse_strangers(self.classifiers, options)
@@ -263,8 +264,8 @@ class PortfolioPlan(HeldOutCurve):
         n, able = len(estimates), np.arange(len(self.classifiers)) if among is None else np.flatnonzero(among)
         least, total = self._least_and_most(n, costs[..., able], options)
         solve = assign if options.objective == "mean" else assign_min
-        is_expected = given is None and self.cost_weights.size > 0 and bool(np.isfinite(total))
-        beyond = n * self.beyond_planned("batch", total / n)[0] if is_expected else 0.0  # by selection: a percent
+        is_shifted = is_expected and bool(np.isfinite(total))
+        beyond = n * self.beyond_planned("batch", total / n)[0] if is_shifted else 0.0  # by selection: a percent
         room = max(total - beyond, least * (1 + ROUNDING)) - n * self.embedding_cost
         gap = GAP if options.gap is None else options.gap
         solution = solve(values[:, able], costs[..., able], room, gap=gap, time_limit_s=limit)

@@ -176,8 +176,9 @@ def _estimates(plan: PortfolioPlan, fresh: World) -> Floats:
 
 
 def replay_portfolio(live: Live[Any], fresh: World, query: AssignmentOptions) -> list[Replayed]:
-    """Assign fresh queries as a batch."""
-    assigned = live.plan.assign(_estimates(live.plan, fresh), query)
+    """Assign fresh queries as a batch, with the costs expected of their embeddings, as the service does."""
+    costs = live.plan.expected_costs(fresh.embeddings)
+    assigned = live.plan.assign(_estimates(live.plan, fresh), query, expected_costs=costs)
     rows, places = np.arange(len(fresh.correct)), [NAMES.index(name) for name in assigned.assignments]
     right, costs = fresh.correct[rows, places], fresh.costs[rows, places]
     return _held(live, query, assigned, accuracy=right, cost=costs)
