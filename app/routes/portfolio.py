@@ -226,14 +226,14 @@ async def route(
     it gives no embedding, 504 if the time was over before it did.
     """
     live = await plan_of(context, solver, name, version)
-    request = with_default_limits(live, request)
+    failing = out_of_order(live, context.caller.open_circuits())
+    request = with_default_limits(live, request, failing)
     more: dict[str, Any] = {}
     if request.text is not None:
         with refusals_counted(live, context.metrics):
             refuse_unless_affordable(live.plan, request)
         (vector,), more["embedding"] = await _embedded(http, context, live, (request.text,), "text")
         request = request.model_copy(update={"query": vector})
-    failing = out_of_order(live, context.caller.open_circuits())
     request = _without(live.plan, request, failing)
     with counted(live, context.metrics):
         decision, state = await _routed(live, request, context)

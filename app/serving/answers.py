@@ -1,6 +1,6 @@
 """Answers: ask a plan, encode its decision, count it; and which look-ups there are."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -84,14 +84,23 @@ def out_of_order(live: Live[Any], open_circuits: frozenset[str]) -> tuple[str, .
     return tuple(sorted(open_circuits.intersection(names_called(live)))) if open_circuits else ()
 
 
-def with_default_limits(live: Live[Any], query: Q) -> Q:
-    """Answer a query without any limit by those that the artifact's headline is about."""
+def with_default_limits(live: Live[Any], query: Q, failing: Collection[str] = ()) -> Q:
+    """Answer a query without any limit by those that the artifact's headline is about.
+
+    The headline is about all classifiers. Where a query leaves some out, or they are ``failing``, its limit is raised
+    to the cost of the cheapest way that is left, so that it refuses nothing. Raises Infeasible if there is none.
+    """
     worth = live.record.worth
     if worth is None or not worth.query or any(getattr(query, name, None) is not None for name in LIMITS):
         return query
-    return query.model_copy(
-        update={name: _limit(type(query), name, orjson.dumps(value)) for name, value in worth.query.items()}
-    )
+    left_out = {*getattr(query, "without", ()), *failing}
+    limits = {name: _limit(type(query), name, orjson.dumps(value)) for name, value in worth.query.items()}
+    if left_out and live.ref.solver == "cascade":
+        limits = {"max_cost": max(limits.get("max_cost", 0.0), live.plan.cheapest_without(left_out))}
+    if left_out and live.ref.solver == "portfolio":
+        least = max(limits["budget"].per_query, live.plan.cheapest_without(left_out))
+        limits["budget"] = limits["budget"].model_copy(update={"per_query": least})
+    return query.model_copy(update=limits)
 
 
 @lru_cache(maxsize=1024)
@@ -103,8 +112,10 @@ def _limit(kind: type[Value], name: str, value: bytes) -> Any:
 def decided(live: Live[Any], query: Any, open_circuits: frozenset[str] = frozenset()) -> bytes:
     """Ask a plan, and encode its answer; raises what the plan raises. What is out of order is left out, unless no
     answer keeps the limits without it; a cascade skips it, as its run does."""
-    failing, query = out_of_order(live, open_circuits), with_default_limits(live, query)
-    if failing and hasattr(live.plan, "skipping"):
+    failing = out_of_order(live, open_circuits)
+    skips = hasattr(live.plan, "skipping")
+    query = with_default_limits(live, query, () if skips else failing)
+    if failing and skips:
         decision = live.plan.skipping(live.plan.decide(query), failing)
         return encode(decision, live, **facts_of(live, query, decision), open_circuits=failing)
     if failing and hasattr(query, "without"):

@@ -1,7 +1,7 @@
 """How a cascade artifact answers: by the step function from deadlines to cascades, or by the frontier."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context
 from math import isnan
@@ -153,6 +153,11 @@ class CascadePlan(CascadeContents):
         if len(among) and not among.any():
             raise Infeasible(f"every cascade calls {' or '.join(left_out)}")
         return Choice(self, among)
+
+    def cheapest_without(self, left_out: Collection[str]) -> float:
+        """Return the least ``max_cost`` that can be kept by calling none of these; raises Infeasible if all cascades
+        call some."""
+        return self._choice_without(tuple(left_out)).limits(None)[0][0]
 
     def points(self, deadline: float | None) -> tuple[FrontierPoint, ...]:
         """List the points on the hull among those that always keep a deadline; raises Infeasible if none does."""

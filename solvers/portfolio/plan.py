@@ -1,6 +1,6 @@
 """How a portfolio answers: it estimates, routes a query by a price, and assigns a batch within a budget."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -115,6 +115,12 @@ class PortfolioPlan(HeldOutCurve):
                 f"the cheapest that is not left out costs {least:g} {self.unit} a query, the budget is {given:g}"
             )
         return able
+
+    def cheapest_without(self, left_out: Collection[str]) -> float:
+        """Return what a query costs, with its embedding, at the cheapest classifier that is not left out; 0: all
+        are."""
+        costs = self.costs[~np.isin(self.classifiers, list(left_out))]
+        return self.embedding_cost + float(costs.min()) if len(costs) else 0.0
 
     def own_costs(self, query: RouteQuery) -> Floats | None:
         """Return the cost of a single query with each classifier, without its embedding, (m,): as given, by its size,

@@ -3,13 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 
 from app.serving.answers import decided, with_default_limits
 from models.cascade import CascadeQuery
 from models.policy import PolicyQuery
 from models.portfolio import RouteBudget, RouteQuery
-from tests.support.replays import World, built
+from tests.support.replays import NAMES, World, built
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +63,23 @@ def test_an_artifact_without_a_headline_answers_as_before(world: World) -> None:
     bare = replace(live, record=live.record.model_copy(update={"worth": None}))
     query = CascadeQuery()
     assert with_default_limits(bare, query) is query
+
+
+@pytest.mark.parametrize("kind", ["cascade", "portfolio"])
+@pytest.mark.parametrize("name", NAMES)
+def test_no_default_limit_refuses_what_is_left(world: World, kind: str, name: str) -> None:
+    """Nor sends a query to a classifier whose circuit is open. A headline of the least cost is the hardest."""
+    live = _live(world, kind)
+    query = {"max_cost": 1.0} if kind == "cascade" else {"budget": {"per_query": 1.0}}
+    worth = live.record.worth.model_copy(update={"query": query})
+    live = replace(live, record=live.record.model_copy(update={"worth": worth}))
+    asked: Any = CascadeQuery() if kind == "cascade" else RouteQuery(query=(0.5, 0.0))
+    without = decision_of(live, asked.model_copy(update={"without": (name,)}))
+    assert name not in without
+    assert name not in decision_of(live, asked, frozenset([name])) or kind == "cascade"  # a cascade's run skips it
+
+
+def decision_of(live: Any, query: Any, open_circuits: frozenset[str] = frozenset()) -> str:
+    """Return the part of an answer that names classifiers to call."""
+    reply = orjson.loads(decided(live, query, open_circuits))
+    return str(reply.get("classifier") or [step["classifier"] for step in reply["steps"]])
