@@ -5,6 +5,7 @@ usual, 1 is farther than any of them.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ NOVEL = 0.99
 _QUERIES_AT_ONCE = 1024
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class NoveltyScale:
     """references: (r, d) rows that were learned from; distances: (q,) quantiles of the distances of other rows to the
     nearest of them, rising."""
@@ -41,7 +42,7 @@ class NoveltyScale:
         references = vectors[chosen].astype(np.float32)
         if not len(judged):
             return cls(references, np.zeros(1))
-        away = nearest_distances(references, vectors[judged])
+        away = nearest_distances(*squared(references), vectors[judged])
         return cls(references, np.quantile(away, np.linspace(0, 1, QUANTILES)))
 
     @property
@@ -49,19 +50,31 @@ class NoveltyScale:
         """Name them as a plan does."""
         return {"novelty_references": self.references, "novelty_distances": self.distances}
 
+    @cached_property
+    def _table(self) -> tuple[Floats, Floats]:
+        return squared(self.references)
+
     def rank(self, queries: Floats | Singles) -> Floats:
         """Return the novelty of queries (n, d), from 0 to 1: (n,). O(n r d)."""
-        away = nearest_distances(self.references, queries)
+        away = nearest_distances(*self._table, queries)
         below = np.searchsorted(self.distances, away * (1 - 1e-6), side="left")
         return np.asarray(below / len(self.distances))
 
 
-def nearest_distances(references: Singles, queries: Floats | Singles) -> Floats:
-    """Return Euclid's distance of each of n queries, (n, d), to the nearest reference, (r, d)."""
-    blocks, table = [], references.astype(np.float64)
-    squares = (table * table).sum(axis=1)
+def squared(references: Singles) -> tuple[Floats, Floats]:
+    """Return references (r, d) in double precision, and the squared norm of each, (r,)."""
+    table = references.astype(np.float64)
+    return table, (table * table).sum(axis=1)
+
+
+def nearest_distances(references: Floats, squares: Floats, queries: Floats | Singles) -> Floats:
+    """Return Euclid's distance of each of n queries, (n, d), to the nearest reference, (r, d) with squared norms (r,).
+
+    O(n r d).
+    """
+    blocks = []
     for start in range(0, len(queries), _QUERIES_AT_ONCE):
         part = np.asarray(queries[start : start + _QUERIES_AT_ONCE], dtype=np.float64)
-        nearest = np.argmin(squares - 2 * part @ table.T, axis=1)
-        blocks.append(np.sqrt(((part - table[nearest]) ** 2).sum(axis=1)))
+        nearest = np.argmin(squares - 2 * part @ references.T, axis=1)
+        blocks.append(np.sqrt(((part - references[nearest]) ** 2).sum(axis=1)))
     return np.concatenate(blocks) if blocks else np.zeros(0)

@@ -56,6 +56,7 @@ class PortfolioPlan(HeldOutCurve):
     _estimator: Estimator = field(init=False, repr=False, metadata={"derived": True})
     _learned: LearnedEstimator | None = field(init=False, repr=False, metadata={"derived": True})
     _prices: ShadowPrices = field(init=False, repr=False, metadata={"derived": True})
+    _novelty: NoveltyScale = field(init=False, repr=False, metadata={"derived": True})
 
     def __post_init__(self) -> None:
         self.check()
@@ -63,7 +64,9 @@ class PortfolioPlan(HeldOutCurve):
         estimator = Estimator.of(scaling, self.items, self.success, self.samples, self.metric)
         estimator.neighbours.warm()  # a server answers its first query as fast as its last
         prices = ShadowPrices(self.price_budgets, self.prices, self.price_shares)
-        complete(self, {"_estimator": estimator, "_learned": estimator_of(self, estimator), "_prices": prices})
+        novelty = NoveltyScale(self.novelty_references, self.novelty_distances)
+        learned = estimator_of(self, estimator)
+        complete(self, {"_estimator": estimator, "_learned": learned, "_prices": prices, "_novelty": novelty})
 
     @property
     def dimensions(self) -> int:
@@ -145,7 +148,7 @@ class PortfolioPlan(HeldOutCurve):
         are nearer: (n,); None: the artifact is older."""
         if not self.novelty_references.size:
             return None
-        return NoveltyScale(self.novelty_references, self.novelty_distances).rank(np.asarray(queries, dtype=np.float64))
+        return self._novelty.rank(np.asarray(queries, dtype=np.float64))
 
     def novel_share(self, queries: ArrayLike) -> float | None:
         """Return the share of queries that are farther than 99 % of the training rows."""

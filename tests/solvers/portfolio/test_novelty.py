@@ -12,7 +12,7 @@ from models import Trace, TraceSpec
 from models.portfolio import PortfolioOptions, RouteBudget, RouteQuery
 from solvers import Run
 from solvers.portfolio import fit
-from solvers.portfolio.novelty import NoveltyScale, nearest_distances
+from solvers.portfolio.novelty import NoveltyScale, nearest_distances, squared
 from solvers.portfolio.plan import PortfolioPlan
 
 
@@ -40,12 +40,27 @@ def test_repeated_items_do_not_make_others_look_novel() -> None:
     assert (NoveltyScale.fit(vectors, np.arange(2000), np.random.default_rng(0)).rank(fresh) > 0.99).mean() < 0.2
 
 
+def test_later_rows_of_a_trace_in_order_are_as_usual_as_earlier_ones() -> None:
+    rng = np.random.default_rng(0)
+    vectors = np.concatenate((rng.normal(size=(5000, 8)) * 0.1, rng.normal(size=(5000, 8)) * 3)).astype(np.float32)
+    scale = NoveltyScale.fit(vectors, np.arange(10_000), rng)
+    assert (scale.rank(rng.normal(size=(5000, 8)) * 3) > 0.99).mean() < 0.1
+
+
+def test_queries_equal_to_references_are_not_novel() -> None:
+    """With ten embeddings in all, each of them is a reference."""
+    rng = np.random.default_rng(0)
+    vectors = np.eye(10, dtype=np.float32)[rng.integers(10, size=1000)]
+    scale = NoveltyScale.fit(vectors, np.arange(1000), rng)
+    assert scale.rank(vectors[:10]).tolist() == [0.0] * 10
+
+
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 5), st.integers(0, 100))
 def test_distances_are_those_of_all_pairs(r: int, n: int, d: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     references, queries = rng.normal(size=(r, d)).astype(np.float32), rng.normal(size=(n, d))
     every = np.linalg.norm(queries[:, None] - references[None].astype(np.float64), axis=2).min(axis=1)
-    assert nearest_distances(references, queries) == pytest.approx(every)
+    assert nearest_distances(*squared(references), queries) == pytest.approx(every)
 
 
 @pytest.mark.parametrize("estimator", ["kernel", "occam"])
