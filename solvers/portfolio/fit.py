@@ -194,7 +194,7 @@ def _plan(
         held_out=len(table.held_out),
         independence=effective_rows(table.items[table.held_out]) / len(table.held_out),
         **drawn.fields,
-        **costs_of(dataset, regression),
+        **costs_of(regression),
         **novelty.fields,
         **resources_of(dataset, table.names),
     )

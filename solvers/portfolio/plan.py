@@ -291,8 +291,10 @@ class PortfolioPlan(HeldOutCurve):
 
     def refuse_infeasible(self, n: int, options: AssignmentOptions, time_limit_s: float | None = None) -> None:
         """Raise what ``assign`` would of n queries, whatever their estimates: before anything is paid for these. Floors
-        of accuracy within several limits are left out, and what is not found out in time."""
-        costs = self._or_means(self._batch_costs(options))
+        of accuracy within several limits are left out, and what is not found out in time. Costs that
+        embeddings predict count as the least observed."""
+        given = self._batch_costs(options)
+        costs = self._least_costs() if given is None else given
         if not isinstance(options, LimitedOptions) or not options.is_constrained:
             self._least_and_most(n, costs, options)
             return
@@ -324,6 +326,10 @@ class PortfolioPlan(HeldOutCurve):
             too_high=self._too_high(options.regularization),
             likely=self._likely,
         )
+
+    def _least_costs(self) -> Floats:
+        """Return the least that a query can be expected to cost each classifier, without its embedding: (m,)."""
+        return self._own_free(self.cost_bounds[:1].copy())[0] if self.cost_weights.size else self.costs
 
     def _or_means(self, costs: Floats | None) -> Floats:
         return self.costs if costs is None else costs

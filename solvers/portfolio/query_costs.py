@@ -20,10 +20,9 @@ def functions_of(dataset: Trace, names: tuple[str, ...], means: Floats) -> tuple
     return _terms([by_name[name].cost for name in names], means, len(dataset.spec.size_columns))
 
 
-def costs_of(dataset: Trace, regression: CostRegression | None) -> dict[str, Any]:
-    """Give what a plan keeps of expected costs, as fields of ``PortfolioContents``; nothing where sizes say them."""
-    sized = any(function_of(each.cost).dimensions for each in dataset.spec.classifiers)
-    if regression is None or sized:
+def costs_of(regression: CostRegression | None) -> dict[str, Any]:
+    """Return the fields of ``PortfolioContents`` for expected costs, which count for queries without a size."""
+    if regression is None:
         return {}
     bounds = np.stack((regression.low, regression.high))
     return {"cost_weights": regression.weights, "cost_intercepts": regression.intercepts, "cost_bounds": bounds}

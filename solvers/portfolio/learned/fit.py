@@ -72,7 +72,7 @@ def fit_learned(
         sigmas,
         learned.sampled,
         NoveltyScale.fit(known.vectors, known.items, rng.spawn(1)[0]),
-        {**fields_of(learned, crossed.chosen), **costs_of(dataset, costs.regression)},
+        {**fields_of(learned, crossed.chosen), **costs_of(costs.regression)},
     )
     worth = _worth(dataset, embedder_of(dataset, options), by_fold, known, drawn.budgets, rng)
     report(STEPS, "done")

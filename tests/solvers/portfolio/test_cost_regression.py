@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from models import Trace, TraceSpec, dataset_from_columns
 from models.arrays import Floats
+from models.errors import Infeasible
 from models.portfolio import AssignmentOptions, Budget, PortfolioOptions, RouteBudget, RouteQuery
 from solvers import Run
 from solvers.portfolio import fit
@@ -19,22 +20,34 @@ FRACTIONS = (0.3, 0.5, 0.8)
 SEEDS = range(6)
 
 
-def world(rows: int, seed: int) -> Trace:
-    """Draw prompts whose length makes them hard for the cheap model, and expensive for both."""
+def world(rows: int, seed: int, *, sized: bool = False) -> Trace:
+    """Draw prompts whose length makes them hard for the cheap model, and expensive for both; sized: costs are given as
+    functions of the length, not as measured."""
     rng = np.random.default_rng(seed)
     length, topic = rng.exponential(1.0, rows), rng.normal(size=(rows, 6))
     chances = 1 / (1 + np.exp(np.column_stack((1.5 * length - 1.5 + topic[:, 0], 0.3 * length - 2.5))))
     columns: dict[str, Any] = {}
-    for j, (name, price) in enumerate((("cheap", 1.0), ("strong", 20.0))):
+    prices = {"cheap": 1.0, "strong": 20.0}
+    for j, (name, price) in enumerate(prices.items()):
         columns[f"{name}_correct"] = (rng.random(rows) < chances[:, j]).astype(float)
         columns[f"{name}_usd"] = price * (0.3 + length) * rng.gamma(8.0, 1 / 8.0, rows)
-    spec = {
+    by_length = {
+        name: {"terms": [{"coefficient": 0.3 * price, "powers": [0]}, {"coefficient": price, "powers": [1]}]}
+        for name, price in prices.items()
+    }
+    columns["length"] = length
+    spec: dict[str, Any] = {
         "kind": "trace",
         "unit": "USD",
         "classifiers": [
-            {"name": name, "correct": f"{name}_correct", "cost": {"column": f"{name}_usd"}}
-            for name in ("cheap", "strong")
+            {
+                "name": name,
+                "correct": f"{name}_correct",
+                "cost": by_length[name] if sized else {"column": f"{name}_usd"},
+            }
+            for name in prices
         ],
+        **({"size": "length"} if sized else {}),
     }
     embeddings = np.column_stack((length, topic)) @ np.random.default_rng(9).normal(size=(7, 7))
     made = dataset_from_columns(TraceSpec.model_validate(spec), columns, embeddings.astype(np.float32))
@@ -42,10 +55,10 @@ def world(rows: int, seed: int) -> Trace:
     return made
 
 
-def built(seed: int, estimator: str = "logistic") -> PortfolioPlan:
+def built(seed: int, estimator: str = "logistic", *, sized: bool = False) -> PortfolioPlan:
     """Build a portfolio."""
     options = PortfolioOptions.model_validate({"estimator": estimator, "curve_points": 5})
-    return fit(world(1500, seed), options, np.random.default_rng(seed), Run()).plan
+    return fit(world(1500, seed, sized=sized), options, np.random.default_rng(seed), Run()).plan
 
 
 def realized(plan: PortfolioPlan, fresh: Trace, choice: Any) -> Floats:
@@ -136,3 +149,29 @@ def test_a_linear_cost_is_found() -> None:
     vectors = rng.normal(size=(500, 4)).astype(np.float32)
     costs = 10 + vectors @ np.array([[1.0, 0.0], [0.0, 2.0], [0.5, 0.0], [0.0, 0.0]])
     assert np.allclose(CostRegression.fit(vectors, costs).predict(vectors), costs, atol=1e-3)
+
+
+@pytest.mark.parametrize("estimator", ["logistic", "occam"])
+def test_batches_without_sizes_keep_their_budget_where_costs_are_functions_of_the_size(estimator: str) -> None:
+    plan, fresh = built(0, estimator, sized=True), world(2000, 1000, sized=True)
+    estimates, costs = plan.estimate(fresh.embeddings), plan.expected_costs(fresh.embeddings)
+    for fraction in FRACTIONS:
+        made = plan.assign(estimates, AssignmentOptions(budget=Budget(fraction=fraction)), None, None, costs)
+        assert made.budget is not None
+        assert realized(plan, fresh, made.assignments).sum() == pytest.approx(made.budget, rel=0.03)
+
+
+def test_a_batch_of_short_prompts_is_not_refused_before_it_is_embedded() -> None:
+    """It costs less than the means say, and more than nothing."""
+    plan, fresh = built(0), world(2000, 1000)
+    expected = plan.expected_costs(fresh.embeddings)
+    assert expected is not None
+    short = np.argsort(expected[:, 0])[:200]
+    options = AssignmentOptions(budget=Budget(total=1.2 * float(expected[short].min(axis=1).sum())))
+    plan.refuse_infeasible(200, options)
+    made = plan.assign(plan.estimate(fresh.embeddings[short]), options, None, None, expected[short])
+    assert len(made.assignments) == 200
+    with pytest.raises(Infeasible):
+        plan.refuse_infeasible(
+            200, AssignmentOptions(budget=Budget(total=200 * 0.9 * float(plan.cost_bounds[0].min())))
+        )
