@@ -88,7 +88,8 @@ def _kind(dataset: Dataset) -> str:
 
 
 def _inputs(dataset: Dataset) -> Singles:
-    """Tabulate what describes the item of each row, each column with deviation 1 (embeddings as they are)."""
+    """Tabulate what describes the item of each row, each column with mean 0 and deviation 1 (embeddings as
+    they are)."""
     if isinstance(dataset, Trace):
         if dataset.embeddings.shape[1]:
             return dataset.embeddings
@@ -97,9 +98,9 @@ def _inputs(dataset: Dataset) -> Singles:
         table = table[:, np.isfinite(table).all(axis=0)]
     else:
         table = np.where(np.isnan(dataset.values), -1.0, dataset.values)
-    spread = table.std(axis=0)
+    centre, spread = table.mean(axis=0), table.std(axis=0)  # centred: a float32 keeps no seconds of a date
     varying = spread > 1e-12 * np.maximum(np.abs(table).max(axis=0, initial=0.0), 1e-300)
-    return np.ascontiguousarray(table[:, varying] / spread[varying], dtype=np.float32)
+    return np.ascontiguousarray((table - centre)[:, varying] / spread[varying], dtype=np.float32)
 
 
 def hash_rows(table: Singles) -> UInt64s:

@@ -170,6 +170,17 @@ def test_rows_of_a_trace_without_embeddings_repeat_by_what_was_measured() -> Non
     assert find_repeats(Trace.from_columns(TraceSpec.model_validate(spec), columns)).equal == 1.0
 
 
+@pytest.mark.parametrize("offset", [0.0, 1.7e9])
+def test_near_rows_are_noticed_whatever_their_offset(offset: float) -> None:
+    """Seconds since 1970, say."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(100, 3))[np.repeat(np.arange(100), 6)] + 1e-3 * rng.normal(size=(600, 3)) + offset
+    columns = {f"x{j}": values[:, j] for j in range(3)} | {"y": np.where(rng.random(600) < 0.5, "a", "b")}
+    features = [{"name": f"x{j}", "columns": [f"x{j}"], "cost": 1.0} for j in range(3)]
+    spec = FeaturesSpec.model_validate({"kind": "features", "label": "y", "unit": "ms", "features": features})
+    assert find_repeats(FeatureTable.from_columns(spec, columns)).near > 0.9
+
+
 def test_equal_embeddings_with_other_outcomes_are_counted() -> None:
     found = find_repeats(prompts(200, 4, 0.35, 1))
     assert 0.3 < found.conflicting < 0.8

@@ -5,7 +5,8 @@ from typing import Literal
 
 import numpy as np
 
-from models.arrays import Floats
+from models.arrays import Floats, Int64s
+from solvers.item_splits import ItemRows
 
 Kind = Literal["constant", "logistic", "isotonic"]
 FEW_ROWS = 100
@@ -22,16 +23,19 @@ class Chances:
     kind: Kind
 
 
-def calibrate(confidences: Floats, quality: Floats) -> Chances:
+def calibrate(confidences: Floats, quality: Floats, items: Int64s) -> Chances:
     """Fit a rising curve from confidence to quality: logistic or isotonic, whichever foretells rows better that it was
     not fitted on (squared error, five folds); constant where higher confidences are not better.
 
-    confidences, quality: (N,), finite, N at least 1. O(N log N).
+    confidences, quality: (N,), finite, N at least 1; items: (N,) equal for rows of one item, which share a fold.
+    O(N log N).
     """
-    if len(quality) < 2 or float(np.ptp(confidences)) == 0.0:
+    grouped = ItemRows.from_codes(items)
+    count = len(grouped.first)
+    if count < 2 or float(np.ptp(confidences)) == 0.0:
         return Chances(np.full(len(quality), quality.mean()), "constant")
-    kinds: tuple[Kind, ...] = ("constant", "logistic") if len(quality) < FEW_ROWS else ("logistic", "isotonic")
-    fold = np.arange(len(quality)) % min(FOLDS, len(quality))
+    kinds: tuple[Kind, ...] = ("constant", "logistic") if count < FEW_ROWS else ("logistic", "isotonic")
+    fold = grouped.place % min(FOLDS, count)
     best = min(kinds, key=lambda kind: _foretold(kind, confidences, quality, fold))
     return Chances(_fitted(best, confidences, quality, confidences), best)
 

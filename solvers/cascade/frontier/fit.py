@@ -64,7 +64,7 @@ def _columns(dataset: Trace, build: Int64s) -> Int64s:
 def _chances(dataset: Trace, build: Int64s, j: int) -> Chances | None:
     if dataset.spec.classifiers[j].confidence is None:
         return None
-    return calibrate(dataset.confidences[build, j], dataset.quality[build, j])
+    return calibrate(dataset.confidences[build, j], dataset.quality[build, j], dataset.item_codes[build])
 
 
 def _rows(dataset: Trace, half: Int64s, columns: Int64s, worst: Floats, unsure: Any) -> Rows:

@@ -130,7 +130,7 @@ def test_chances_rise_with_the_confidence_whatever_its_scale(rows: int, kinds: s
     rng = np.random.default_rng(rows)
     confidences = rng.random(rows)
     quality = (rng.random(rows) < confidences**2).astype(np.float64)
-    plain, percent = calibrate(confidences, quality), calibrate(100 * confidences, quality)
+    plain, percent = (calibrate(scale * confidences, quality, np.arange(rows)) for scale in (1, 100))
     ordered = plain.values[np.argsort(confidences)]
     assert plain.kind in kinds
     assert np.all(np.diff(ordered) >= -1e-12)
@@ -142,9 +142,22 @@ def test_chances_rise_with_the_confidence_whatever_its_scale(rows: int, kinds: s
 
 def test_a_confidence_that_tells_nothing_or_the_contrary_gives_one_chance() -> None:
     quality = np.array([1.0, 0.0] * 30)
-    assert set(calibrate(np.full(60, 0.7), quality).values.tolist()) == {0.5}
-    contrary = calibrate(np.linspace(1, 0, 60), np.sort(np.random.default_rng(0).random(60)))
+    assert set(calibrate(np.full(60, 0.7), quality, np.arange(60)).values.tolist()) == {0.5}
+    contrary = calibrate(np.linspace(1, 0, 60), np.sort(np.random.default_rng(0).random(60)), np.arange(60))
     assert np.ptp(contrary.values) == 0
+
+
+def test_rows_of_one_item_do_not_calibrate_each_other() -> None:
+    """Confidences that name the item and tell nothing of it fit a step function to rows of the same item only."""
+    stepped = {True: 0, False: 0}
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        items = rng.permutation(np.repeat(np.arange(150), 8))
+        confidences, quality = rng.random(150)[items], (rng.random(150) < 0.7).astype(np.float64)[items]
+        for named, codes in ((True, items), (False, np.arange(len(items)))):
+            stepped[named] += calibrate(confidences, quality, codes).kind == "isotonic"
+    assert stepped[True] <= 5
+    assert stepped[False] >= 15
 
 
 @pytest.fixture(scope="module")
