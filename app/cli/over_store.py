@@ -11,7 +11,7 @@ import orjson
 from app import terminal
 from app.cli.key_values import read_query
 from app.processes.clock import now
-from app.serving.answers import decided, encode, facts_of
+from app.serving.answers import decided, encode, facts_of, with_default_limits
 from app.serving.catalog import Live
 from app.settings import Settings
 from app.store.repositories import Repositories, open_repositories
@@ -156,6 +156,7 @@ class StoreService:
         if text is not None:
             from app.running.embedding import refuse_unless_affordable
 
+            asked = with_default_limits(live, asked)
             refuse_unless_affordable(live.plan, cast(Any, asked))
             asked = asked.model_copy(update={"query": self._embedded(live, [text])[0]})
         answered: dict[str, Any] = orjson.loads(decided(live, asked))

@@ -16,7 +16,7 @@ from app.routes.dependencies import (
     solved,
 )
 from app.routes.subject import Limits, Subject
-from app.serving.answers import LookUp, decide
+from app.serving.answers import LookUp, decide, with_default_limits
 from app.serving.inference_graph import inference_graph
 from models.cascade import CascadeDecision, CascadeQuery, CascadeReply, DeadlinesReply, FrontierReply, SolveRequest
 from solvers import cascade
@@ -117,6 +117,7 @@ async def graph(
     """
     live = await plan_of(context, cascade.solver, name, version)
     query = CascadeQuery(deadline=deadline, min_accuracy=min_accuracy, max_cost=max_cost, budget=budget)
+    query = with_default_limits(live, query)
     return inference_graph(name, live.plan.decide(query), confidence)
 
 

@@ -21,6 +21,7 @@ from app.routes.dependencies import (
     needs_store,
     read_batch,
 )
+from app.serving.answers import with_default_limits
 from app.serving.catalog import Live
 from app.store.feedback import Count
 from models import ArtifactRecord, ArtifactRef, Fault, InvalidRequest, Trace
@@ -215,7 +216,7 @@ def _estimated_again(live: Live[Any], inputs: dict[str, Any]) -> Estimates:
     """Decide again as it was decided then: the same version gives the same answer to the same inputs."""
     solver = SOLVERS[live.ref.solver]
     try:
-        query = solver.query.model_validate_json(json.dumps(inputs))
+        query = with_default_limits(live, solver.query.model_validate_json(json.dumps(inputs)))
         return solver.estimates(live.plan, live.record.summary, query, live.plan.decide(query))
     except ValidationError as error:
         raise InvalidRequest.of(error, "inputs") from error

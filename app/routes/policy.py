@@ -20,7 +20,7 @@ from app.routes.dependencies import (
     solved,
 )
 from app.routes.subject import Limits, Subject
-from app.serving.answers import LookUp, counted, decide, encode, facts_of
+from app.serving.answers import LookUp, counted, decide, encode, facts_of, with_default_limits
 from app.serving.catalog import Live
 from models import InvalidRequest
 from models.policy import PolicyQuery, PolicyReply, PolicyTarget
@@ -71,7 +71,7 @@ async def rollouts(name: PolicyName, request: Request, context: InContext, versi
 
 def _rollouts(context: Context, live: Live[PolicyPlan], body: bytes) -> bytes:
     """Read items, run them through, and write the reply; off the event loop, for all of it takes its time."""
-    request = read_batch(context, RolloutRequest, body)
+    request = with_default_limits(live, read_batch(context, RolloutRequest, body))
     with counted(live, context.metrics):
         walked = live.plan.rollouts(request.items, request)
         return encode(walked, live, **facts_of(live, request, walked))
@@ -100,7 +100,7 @@ async def traffic(
     version: Version = None,
 ) -> Response:
     """Tell for a trade-off, or a budget, how many items come to each set of sensors, stop there or go on; with neither,
-    for the fewest errors.
+    for the artifact's headline.
 
     Counted on the items that the policy was validated on. A budget between two points of the curve mixes them; the
     traffic is that of the mixture, in expectation. A version that was built before traffic was counted answers 409.
@@ -110,6 +110,7 @@ async def traffic(
         target = PolicyTarget(tradeoff=tradeoff, budget=budget, min_accuracy=min_accuracy)
     except ValidationError as error:
         raise InvalidRequest.of(error) from error
+    target = with_default_limits(live, target)
     flow = await solved(context, traffic_of, live.plan, live.record.summary, target)
     reply = TrafficReply(**dict(flow), unit=live.plan.unit, artifact=live.ref)
     return Response(encode(reply, live), media_type="application/json")

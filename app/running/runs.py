@@ -215,7 +215,7 @@ async def assign(
 
     Raises Infeasible.
     """
-    plan, options = live.plan, batch_options(limits)
+    plan, options = live.plan, batch_options(live, limits)
     assignment = await asyncio.to_thread(
         assign_among_others, plan, estimates, costs, options, tools.settings.solve_timeout_s, without
     )

@@ -223,12 +223,14 @@ def refuse_unless_assignable(live: Live[PortfolioPlan], asked: Asked, count: int
     """Raise the same of so many items that are assigned together: an accuracy is that of batches, not of single
     queries."""
     asked.refuse_others("portfolio")
-    live.plan.refuse_infeasible(count, batch_options(asked.limits))
+    live.plan.refuse_infeasible(count, batch_options(live, asked.limits))
 
 
-def batch_options(limits: RunLimits) -> AssignmentOptions:
-    """Make a batch's options of what an item may cost on average."""
-    asked = route_budget(limits)
+def batch_options(live: Live[PortfolioPlan], limits: RunLimits) -> AssignmentOptions:
+    """Make a batch's options of what an item may cost on average: as a single item without limits may, where there are
+    none."""
+    single = query_of(RouteQuery, query=(0.0,), budget=route_budget(limits), min_accuracy=limits.min_accuracy)
+    asked = with_default_limits(live, single).budget
     budget = asked and query_of(Budget, per_query=asked.per_query, fraction=asked.fraction)
     options: AssignmentOptions = query_of(AssignmentOptions, budget=budget, min_accuracy=limits.min_accuracy)
     return options

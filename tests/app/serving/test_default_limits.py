@@ -6,10 +6,12 @@ from typing import Any
 import orjson
 import pytest
 
+from app.running.start import batch_options
 from app.serving.answers import decided, with_default_limits
 from models.cascade import CascadeQuery
 from models.policy import PolicyQuery
-from models.portfolio import RouteBudget, RouteQuery
+from models.portfolio import Budget, RouteBudget, RouteQuery
+from models.run import RunLimits
 from tests.support.replays import NAMES, World, built
 
 
@@ -50,6 +52,14 @@ def test_a_policy_answers_as_its_headline_promises(world: World) -> None:
     cells = policy.plan.cells_of(world.dataset("policy"))
     costs = policy.plan.run(cells, [str(row) for row in range(300)], target).costs
     assert float(costs.mean()) == pytest.approx(worth.cost, rel=0.25)
+
+
+def test_items_that_are_assigned_together_may_cost_what_a_single_one_may(world: World) -> None:
+    portfolio = _live(world, "portfolio")
+    assert portfolio.record.worth is not None
+    budget = portfolio.record.worth.query["budget"]["per_query"]
+    assert batch_options(portfolio, RunLimits()).budget == Budget(per_query=budget)
+    assert batch_options(portfolio, RunLimits(budget=2.0)).budget == Budget(per_query=2.0)
 
 
 @pytest.mark.parametrize("limit", [{"deadline": 1e9}, {"min_accuracy": 0.1}, {"max_cost": 1e9}, {"budget": 1e9}])
