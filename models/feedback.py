@@ -69,7 +69,7 @@ def decision_id(ref: ArtifactRef, sha256: str, estimates: Estimates) -> str:
 
 
 def read_decision_id(text: str) -> tuple[ArtifactRef, str, Estimates]:
-    """Read a decision's id: the version, the beginning of its hash (empty: not said), and what it expected.
+    """Read a decision's id: the version, the beginning of its hash (empty: not given), and what it expected.
 
     Raises InvalidRequest for what is none.
 

@@ -389,8 +389,7 @@ class RouteRequest(RouteQuery):
 
     budget_pacing: Pacing | None = Field(
         default=None,
-        description="a stream's ledger, whose total then counts and not the budget, unless the store is away; within "
-        "further limits, queries are refused while it is",
+        description="a stream's ledger, whose total counts instead of the budget; 503 while the store is unavailable",
     )
 
 

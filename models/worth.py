@@ -29,7 +29,7 @@ class Alternative(Value):
     """A simple thing to do instead, on the same rows."""
 
     name: str = Field(description="what it is: a classifier that always answers, a fixed set of features")
-    accuracy: float = Field(ge=0, le=1, description="the share of items answered rightly, from 0 to 1")
+    accuracy: float = Field(ge=0, le=1, description="the share of items answered correctly, from 0 to 1")
     cost: float = Field(ge=0, description="what an item costs on average, in the artifact's unit")
 
 
@@ -54,7 +54,7 @@ class Worth(Value):
     """
 
     decision: str = Field(description="the decision that it is about", examples=["without a deadline"])
-    accuracy: float = Field(ge=0, le=1, description="the share of items that the plan answers rightly, from 0 to 1")
+    accuracy: float = Field(ge=0, le=1, description="the share of items that the plan answers correctly, from 0 to 1")
     cost: float = Field(ge=0, description="what an item costs it on average, in the artifact's unit")
     beside: Beside = Field(
         description="the cheapest alternative that is at least as accurate, or the most accurate one"

@@ -289,8 +289,9 @@ def _headline(worth: Worth) -> str:
     own, bill = (f"{cost:,.0f}" if cost >= 1000 else f"{cost:.4g}" for cost in (1000 * worth.cost, 1000 * today.cost))
     costs = f"{own} {worth.unit} per 1,000 items instead of {bill} with {today.name}"
     right = f"{worth.accuracy:.1%} correct instead of {today.accuracy:.1%}"
-    low, high = (round(100 * bound) for bound in today.saved_interval)
-    change = f"{round(100 * today.saved)} % less, 95 % interval {low} to {high} %"
+    sign, direction = (1, "less") if today.saved >= 0 else (-1, "more")
+    low, high = sorted(100 * sign * bound for bound in today.saved_interval)
+    change = f"{100 * sign * today.saved:.3g} % {direction}, 95 % interval {low:.3g} to {high:.3g} %"
     return f"{costs} ({change}), {right}; compared with the best baseline: {_compared_with_baselines(worth)}"
 
 

@@ -75,7 +75,7 @@ def warnings_of(dataset: Dataset) -> tuple[DataWarning, ...]:
                 code="conflicting-outcomes",
                 share=found.conflicting,
                 message=f"{found.conflicting:.1%} of the rows equal a row with another outcome in their "
-                f"{_kind(dataset)}: no method can tell these apart",
+                f"{_kind(dataset)}: no method can distinguish these",
             )
         )
     return tuple(warnings)

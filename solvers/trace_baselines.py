@@ -95,13 +95,13 @@ def _predicted(dataset: Trace, learned: Int64s, places: Int64s) -> Floats:
     fold[learned] = fold_rows(dataset.item_codes[learned], 2, np.random.default_rng(0))
     predicted = np.empty((dataset.rows, len(places)))
     for part in (-1, 0, 1):
-        asked = fold == part
-        if asked.any():
-            predicted[asked] = _logistic(dataset, (fold >= 0) & ~asked, asked, places)
+        tested = fold == part
+        if tested.any():
+            predicted[tested] = _logistic(dataset, (fold >= 0) & ~tested, tested, places)
     return predicted
 
 
-def _logistic(dataset: Trace, learned: Bools, asked: Bools, places: Int64s) -> Floats:
+def _logistic(dataset: Trace, learned: Bools, tested: Bools, places: Int64s) -> Floats:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
@@ -112,7 +112,7 @@ def _logistic(dataset: Trace, learned: Bools, asked: Bools, places: Int64s) -> F
     axes = np.eye(len(centre))
     if len(centre) > MAX_DIRECTIONS:
         axes = principal_directions(vectors[rows] - centre, MAX_DIRECTIONS)
-    inputs, others = (vectors[rows] - centre) @ axes, (vectors[asked] - centre) @ axes
+    inputs, others = (vectors[rows] - centre) @ axes, (vectors[tested] - centre) @ axes
     spread = float(inputs.std()) or 1.0
     columns = []
     for place in places.tolist():

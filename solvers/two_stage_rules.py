@@ -1,4 +1,4 @@
-"""The rule that everybody writes first: ask a cheap classifier, and another one where it is unsure, by one threshold.
+"""The two-stage rule: call a cheap classifier, and another one where its confidence is below one threshold.
 
 Pairs and thresholds are tuned on some rows; what they reach on others makes them baselines of every kind of artifact.
 """
@@ -77,5 +77,5 @@ def front_of(costs: Floats, accuracies: Floats) -> Int64s:
 
 
 def escalated(rule: TwoStageRule, confidences: Floats) -> Bools:
-    """Tell which rows, (n,), go to the second stage."""
+    """Return which rows, (n,), escalate to the second classifier."""
     return np.asarray(confidences[:, rule.first] < rule.threshold)

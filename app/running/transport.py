@@ -133,7 +133,7 @@ class Transport:
                 guard.check_body(body)
             said = _read(endpoint, request, reply, body)
             if guard is not None:
-                guard.check_said(said)
+                guard.check_response(said)
         except KeyRepeated:
             raise Failed("the reply repeats the key that was sent", blames=False) from None
         return said

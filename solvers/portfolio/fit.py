@@ -38,7 +38,7 @@ MIN_ROWS = 40
 """Rows that a trace needs: twenty to draw from, ten to validate on, ten to check on."""
 STEPS = 5
 FOLDS = 5
-"""By which it is found out whether costs can be told from embeddings."""
+"""Cross-validation folds for the regression of costs on embeddings."""
 
 
 def fit(dataset: Trace, options: PortfolioOptions, rng: np.random.Generator, run: Run) -> Fitted[PortfolioPlan]:

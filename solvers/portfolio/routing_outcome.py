@@ -35,7 +35,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """accuracy: the share of items, from 0 to 1, that are answered rightly; cost: of an item on average; cost_offset,
+    """accuracy: the share of items, from 0 to 1, that are answered correctly; cost: of an item on average; cost_offset,
     cost_error: what that is beyond the costs planned with, and its standard error; usage: (m,) items that each
     classifier got."""
 
