@@ -10,20 +10,25 @@ from typing import Any
 import numpy as np
 
 from models import Trace
+from models.arrays import Floats
+from solvers.item_splits import effective_rows
 
 QUANTILES = 65
 WINDOW = 200
 """Confidences of an endpoint that are compared with those of the build."""
 FALSE_ALARMS = 1e-4
 """The probability that a window of an unchanged endpoint differs."""
+TOLERANCE = 1e-9
+"""The difference below which two confidences are equal."""
 MAX_OUTSIDE = 0.05
 """The share of a window that may lie outside the range of the build."""
 
 
 def profile_confidences(trace: Trace) -> dict[str, dict[str, Any]]:
-    """Return rows and quantiles, from the least to the largest, of each classifier's confidences, by its name."""
+    """Return independent rows and quantiles, from the least to the largest, of each classifier's confidences."""
+    rows, levels = effective_rows(trace.item_codes), np.linspace(0, 1, QUANTILES)
     return {
-        spec.name: {"rows": trace.rows, "quantiles": np.quantile(values, np.linspace(0, 1, QUANTILES)).tolist()}
+        spec.name: {"rows": rows, "quantiles": np.quantile(values, levels, method="inverted_cdf").tolist()}
         for spec, values in zip(trace.spec.classifiers, trace.confidences.T, strict=True)
         if spec.confidence is not None
     }
@@ -32,7 +37,7 @@ def profile_confidences(trace: Trace) -> dict[str, dict[str, Any]]:
 def is_outside(profile: Mapping[str, Any], confidence: float) -> bool:
     """Return whether a confidence lies outside the range of the build."""
     low, high = profile["quantiles"][0], profile["quantiles"][-1]
-    return not low - 1e-9 <= confidence <= high + 1e-9
+    return not low - TOLERANCE <= confidence <= high + TOLERANCE
 
 
 def compare_confidences(profile: Mapping[str, Any], observed: Sequence[float], *, of_all_items: bool) -> str | None:
@@ -48,11 +53,20 @@ def compare_confidences(profile: Mapping[str, Any], observed: Sequence[float], *
         return f"{outside:.0%} of its confidences lie outside the range of the build, {low} to {high}"
     if not of_all_items:
         return None
-    points = np.union1d(quantiles, observed)
-    shares = (np.searchsorted(np.sort(each), points, side="right") / len(each) for each in (quantiles, observed))
-    distance = float(np.abs(np.subtract(*shares)).max())
-    critical = sqrt(-log(FALSE_ALARMS / 2) / 2 * (1 / len(observed) + 1 / rows)) + 1 / QUANTILES
-    if distance <= critical:
+    critical = sqrt(-log(FALSE_ALARMS / 2) / 2 * (1 / len(observed) + 1 / rows))
+    if _distance(quantiles, np.sort(observed)) <= critical:
         return None
     means = f"mean {np.mean(observed):.3g}, {quantiles.mean():.3g} in the build"
     return f"its confidences are distributed differently from the build's ({means})"
+
+
+def _distance(quantiles: Floats, observed: Floats) -> float:
+    """Bound the Kolmogorov-Smirnov distance from below, at quantiles (q,) of the build; observed: (n,), sorted.
+
+    Where many confidences are equal, the build's share of those up to a quantile is at least its level, and the share
+    of those below it at most.
+    """
+    levels = np.linspace(0, 1, len(quantiles))
+    up_to = np.searchsorted(observed, quantiles + TOLERANCE, side="right") / len(observed)
+    below = np.searchsorted(observed, quantiles - TOLERANCE, side="left") / len(observed)
+    return float(np.maximum(levels - up_to, below - levels).max())

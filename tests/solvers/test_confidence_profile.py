@@ -11,14 +11,17 @@ from solvers.confidence_profile import WINDOW, compare_confidences, profile_conf
 RNG = np.random.default_rng(0)
 
 
-def profile(values: Any) -> dict[str, Any]:
+def profile(values: Any, items: Any = None) -> dict[str, Any]:
     """Profile confidences of a classifier."""
     classifiers = [
         {"name": "a", "correct": "ok", "confidence": "sure", "cost": 1.0},
         {"name": "b", "correct": "ok", "cost": 2.0},
     ]
-    spec = TraceSpec.model_validate({"kind": "trace", "unit": "ms", "classifiers": classifiers})
-    made = profile_confidences(Trace.from_columns(spec, {"ok": np.ones(len(values)), "sure": np.asarray(values)}))
+    columns = {"ok": np.ones(len(values)), "sure": np.asarray(values)}
+    columns |= {} if items is None else {"item": items.astype(float)}
+    item = {} if items is None else {"item": "item"}
+    spec = TraceSpec.model_validate({"kind": "trace", "unit": "ms", "classifiers": classifiers, **item})
+    made = profile_confidences(Trace.from_columns(spec, columns))
     assert made.keys() == {"a"}
     return made["a"]
 
@@ -36,6 +39,28 @@ def test_windows_of_an_unchanged_endpoint_do_not_differ(rows: int, levels: int) 
     for _ in range(40):
         build = profile(drawn(rows))
         alarms += sum(compare_confidences(build, drawn(WINDOW), of_all_items=True) is not None for _ in range(10))
+    assert alarms <= 1
+
+
+def test_rounded_confidences_and_last_digits_do_not_differ() -> None:
+    """Most of them are equal: to 1, or to a constant."""
+    rng, alarms = np.random.default_rng(1), 0
+    for _ in range(40):
+        build = profile(np.round(1 - rng.beta(0.3, 3, 2000), 2))
+        alarms += (
+            compare_confidences(build, (1 - rng.beta(0.3, 3, WINDOW)).round(2).tolist(), of_all_items=True) is not None
+        )
+    assert alarms == 0
+    assert compare_confidences(profile(np.full(2000, 0.9)), [0.9 + 1e-12] * WINDOW, of_all_items=True) is None
+
+
+def test_rows_of_one_item_count_as_one() -> None:
+    """Forty items of 25 rows each show less of a distribution than a thousand rows of as many items."""
+    alarms = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        build = profile(np.repeat(rng.beta(5, 2, 40), 25), items=np.repeat(np.arange(40), 25))
+        alarms += compare_confidences(build, rng.beta(5, 2, WINDOW).tolist(), of_all_items=True) is not None
     assert alarms <= 1
 
 
