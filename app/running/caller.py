@@ -132,7 +132,7 @@ class Caller:
 
     async def _ask(self, name: str, item: Any, within: float, on_text: OnText | None = None) -> Heard:
         """Wait for one of the endpoint's slots, and call it."""
-        started, line = time.monotonic(), self._lines.get(name)
+        started, remaining, line = time.monotonic(), within, self._lines.get(name)
         if line is None:
             return Heard(name, attempts=0, error=UNKNOWN)
         try:
@@ -143,12 +143,13 @@ class Caller:
             if line.slots.locked():
                 async with asyncio.timeout(within):
                     await line.slots.acquire()
+                remaining = within - (time.monotonic() - started)
             else:
                 await line.slots.acquire()  # at once
         except TimeoutError:
             return Heard(name, attempts=0, error=f"no call was free within {within:.3g} s")
         try:
-            heard = await self._in_slot(name, line, request, within - (time.monotonic() - started))
+            heard = await self._in_slot(name, line, request, remaining)
         finally:
             line.slots.release()
         (line.answered if heard.error is None else line.failed).inc()
