@@ -99,8 +99,12 @@ class IndexQuery(Value):
         description="the item's size, at least 1: a number, or one for each dimension; null only where costs do not "
         "depend on it",
     )
-    budget: float = Field(
-        ge=0, description="the most that computing features may cost, in the artifact's unit", examples=[3.5]
+    budget: float | None = Field(
+        default=None,
+        ge=0,
+        description="the most that computing features may cost, in the artifact's unit; null: no limit with "
+        "min_accuracy, else what the artifact's headline spends",
+        examples=[3.5],
     )
     min_accuracy: float | None = Field(
         default=None,
@@ -257,7 +261,12 @@ class PredictionRequest(Sent):
         description="the items' size, at least 1: a number, or one for each dimension; null only where costs do not "
         "depend on it",
     )
-    budget: float = Field(ge=0, description="the most that features may cost for each item, in the artifact's unit")
+    budget: float | None = Field(
+        default=None,
+        ge=0,
+        description="the most that features may cost for each item, in the artifact's unit; null: no limit with "
+        "min_accuracy, else what the artifact's headline spends",
+    )
     min_accuracy: float | None = Field(
         default=None, ge=0, le=1, description="how often the model must be right: then the cheapest that is"
     )

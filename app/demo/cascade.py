@@ -132,7 +132,9 @@ def _replayed_mean(record: ArtifactRecord) -> float:
 
 
 def _decide(repos: Repositories, record: ArtifactRecord) -> CascadeRunDecision:
-    decision: CascadeRunDecision = repos.artifacts.plan(record).decide(CascadeQuery())
+    """Decide at the point that the headline is about, as for a query without limits."""
+    limits = record.worth.query if record.worth else {}
+    decision: CascadeRunDecision = repos.artifacts.plan(record).decide(CascadeQuery.model_validate(limits))
     return decision
 
 
@@ -145,7 +147,7 @@ def _run(
 ) -> list[Row]:
     """Run the strategies on the final images."""
     by_name = {classifier.name: classifier for classifier in classifiers}
-    strongest, cheapest = by_name[decision.cascade[-1]], by_name[record.summary["baselines"][1]["classifier"]]
+    strongest, cheapest = (by_name[record.summary["baselines"][place]["classifier"]] for place in (0, 1))
     strategies: list[tuple[str, float | None, Strategy]] = [
         (f"cascade {record.name}", decision.expected_duration, lambda image: run_cascade(decision, by_name, image)),
         (f"always {strongest.name}", decision.steps[-1].execution_time, lambda image: strongest.answer(image)[0]),

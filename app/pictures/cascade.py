@@ -1,10 +1,11 @@
-"""A cascade: how long an item takes for every deadline, and the cascade without one, call by call."""
+"""A cascade: how long an item takes for every deadline, and the cascade without limits, call by call."""
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from app.pictures.canvas import COLOURS, QUIET, logarithmic, panels, percents, shown, spread_widely
+from app.serving.answers import with_default_limits
 from app.serving.catalog import Live
 from models import ArtifactRecord
 from models.cascade import CascadeQuery, CascadeRunDecision, DeadlineRange, FrontierPoint
@@ -16,7 +17,7 @@ BEYOND = 1.15
 
 def draw(live: Live[CascadePlan]) -> Figure:
     """Draw the step function above the timeline, and the frontier below."""
-    decision: CascadeRunDecision = live.plan.decide(CascadeQuery())
+    decision: CascadeRunDecision = live.plan.decide(with_default_limits(live, CascadeQuery()))
     has_frontier = len(live.plan.point_maxima) > 0
     picture, (above, below, *rest) = panels(
         live.record, 2.4, 0.8 + 0.26 * len(decision.steps), *([2.6] if has_frontier else [])
@@ -81,7 +82,7 @@ def _timeline(axes: Axes, decision: CascadeRunDecision, unit: str) -> None:
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.set(
-        title="The cascade without a deadline, call by call",
+        title="The cascade that answers queries without limits, call by call",
         xlabel=f"time from the start if no call is sure enough, {unit}",
         xlim=(0, start * 1.2 or 1.0),
     )

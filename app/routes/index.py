@@ -19,7 +19,7 @@ from app.routes.dependencies import (
     solved,
 )
 from app.routes.subject import Limits, Subject
-from app.serving.answers import LookUp, decide, encode, facts_of
+from app.serving.answers import LookUp, decide, encode, facts_of, with_default_limits
 from app.serving.catalog import Live
 from models import Fault, InvalidRequest
 from models.base import Label
@@ -56,7 +56,7 @@ Sizes = Annotated[
 async def decision(
     name: PathName,
     context: InContext,
-    budget: Annotated[float, query_field(IndexQuery, "budget")],
+    budget: Annotated[float | None, query_field(IndexQuery, "budget")] = None,
     size: Sizes = None,
     min_accuracy: Annotated[float | None, query_field(IndexQuery, "min_accuracy")] = None,
     one_standard_error: Annotated[bool, query_field(IndexQuery, "one_standard_error")] = False,
@@ -145,6 +145,7 @@ def _predicted(context: Context, live: Live[IndexPlan], body: bytes) -> bytes:
     """Read items, classify them, and write the reply; off the event loop, for all of it takes its time."""
     request = read_batch(context, PredictionRequest, body)
     query = IndexQuery.model_validate(request.model_dump(include=set(IndexQuery.model_fields)))
+    query = with_default_limits(live, query)
     chosen = live.plan.decide(query)
     predictions = live.plan.predict(chosen, request.items, context.settings.allowed_modules(), context.sandbox)
     reply = PredictionReply(
@@ -170,9 +171,7 @@ def one_or_many(size: list[float] | None) -> float | tuple[float, ...] | None:
 
 def what_if(limits: Limits) -> IndexQuery | str:
     """Ask for the size and the budget."""
-    if "budget" not in limits:
-        return "give a budget"
-    return IndexQuery(budget=limits["budget"], size=limits.get("size"), min_accuracy=limits.get("min_accuracy"))
+    return IndexQuery.model_validate(limits)
 
 
 subject = Subject(

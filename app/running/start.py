@@ -140,10 +140,9 @@ async def pipeline(live: Live[PipelinePlan], asked: Asked, tools: Tools) -> Star
 async def index(live: Live[IndexPlan], asked: Asked, tools: Tools) -> Started:
     """Choose the features for the item's size and budget."""
     asked.refuse_others("index")
-    plan, amount = live.plan, asked.amount()
-    if amount is None:
-        raise InvalidRequest.at(Fault(("budget",), "is missing: an index chooses features within one"))
-    query = query_of(IndexQuery, size=asked.item.size, budget=amount, min_accuracy=asked.limits.min_accuracy)
+    plan = live.plan
+    query = query_of(IndexQuery, size=asked.item.size, budget=asked.amount(), min_accuracy=asked.limits.min_accuracy)
+    query = with_default_limits(live, query)
     chosen = plan.decide(query)
 
     def predict(features: Any, cells: Mapping[str, Any]) -> Any:

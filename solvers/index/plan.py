@@ -76,7 +76,7 @@ class IndexPlan(IndexContents):
         complete(self, derived)
 
     def decide(self, query: IndexQuery) -> IndexDecision:
-        """Answer with the feature set for an item of this size within this budget; the empty one always is. With
+        """Answer with the feature set for an item of this size within its budget; the empty one always is. With
         ``min_accuracy`` the cheapest that reaches it; raises Infeasible, with the best there is and the budget that
         would do, if none does, and where every set within the budget has a feature that ``without`` leaves out.
 
@@ -87,10 +87,11 @@ class IndexPlan(IndexContents):
         plain = (
             query.method == "poly-dom" and query.spent is None and not query.computed and not query.one_standard_error
         )
-        if type(size) is float and plain and query.min_accuracy is None and not query.without:
+        budget = query.budget
+        if type(size) is float and budget is not None and plain and query.min_accuracy is None and not query.without:
             largest, find, answers, levels, edges = self._plain
             if 1.0 <= size <= largest:
-                choice, cost, position = find(size, query.budget)
+                choice, cost, position = find(size, budget)
                 region = bisect_right(edges, size) if edges else 0
                 return _decision(answers[choice], levels[region][choice], cost, "poly-dom", position)
         return self._decide_otherwise(query)
@@ -98,13 +99,15 @@ class IndexPlan(IndexContents):
     def _decide_otherwise(self, query: IndexQuery) -> IndexDecision:
         """Answer what is not the plain question, or refuse it."""
         size, budget, method = self._checked_size(query.size), query.budget, query.method
+        if budget is None:
+            budget = inf if self.fixed_budget is None else self.fixed_budget
         if self.fixed_budget is not None and budget != self.fixed_budget:
             asked = f"is {budget:g}, the index was built for {self.fixed_budget:g} {self.unit} only"
             raise InvalidRequest.at(Fault(("budget",), asked))
         if query.min_accuracy is not None or query.one_standard_error or query.without:
-            return self._scanned(query, size)
+            return self._scanned(query, size, budget)
         if query.spent is not None or query.computed:
-            return self._go_on(query, size)
+            return self._go_on(query, size, budget)
         if method not in ("poly-dom", "naive"):
             return self._greedy(method, size, budget)
         look_up = self._look_up
@@ -177,7 +180,7 @@ class IndexPlan(IndexContents):
         """
         return values_of(self, table)
 
-    def _scanned(self, query: IndexQuery, size: Any) -> IndexDecision:
+    def _scanned(self, query: IndexQuery, size: Any, budget: float) -> IndexDecision:
         """Find the cheapest candidate that is accurate enough within the budget, by a scan: by the rows that
         choose, with a standard error to spare; or, of those without what is left out, the most accurate."""
         if query.method not in ("poly-dom", "naive") or query.spent is not None or query.computed:
@@ -188,26 +191,26 @@ class IndexPlan(IndexContents):
         region, costs = look_up.region(size), evaluate(look_up.curves, self.powers, sizes_of(size))
         accuracies, safe = look_up.accuracies[region], self._safe[region]
         allowed = self.masks[self.candidates] & self._mask(query.without, "without") == 0
-        within = allowed & (costs <= query.budget)
+        within = allowed & (costs <= budget)
         shown = np.ones(len(costs), dtype=bool)
         wanted = -inf if query.min_accuracy is None else query.min_accuracy
         if query.one_standard_error:
             shown = accuracies >= self._shown(float(accuracies[within].max(initial=0.0)), size)
         fine = np.flatnonzero(within & shown & (safe >= wanted))
         if not len(fine):
-            raise Infeasible(self._too_little(query, safe[within], costs[allowed & (safe >= wanted)]))
+            raise Infeasible(self._too_little(query, budget, safe[within], costs[allowed & (safe >= wanted)]))
         orders = -accuracies[fine], costs[fine]  # the last one orders first
         wants_cheapest = query.min_accuracy is not None or query.one_standard_error
         choice = int(fine[np.lexsort(orders if wants_cheapest else orders[::-1])[0]])
         return _decision(self._answers[choice], float(accuracies[choice]), float(costs[choice]), query.method, None)
 
-    def _too_little(self, query: IndexQuery, reached: Floats, costs: Floats) -> str:
+    def _too_little(self, query: IndexQuery, budget: float, reached: Floats, costs: Floats) -> str:
         """Say that no accuracy within the budget, reached (r,), is what was asked for, and which budget would do: the
         least of the costs, (c,), of what is as accurate. Nothing of it is said where other sets might do for less."""
         if query.min_accuracy is None:
-            return f"no feature set within {number(query.budget)} {self.unit} is without {', '.join(query.without)}"
+            return f"no feature set within {number(budget)} {self.unit} is without {', '.join(query.without)}"
         best = f"right {float(reached.max(initial=0.0)):.4g} of the time, a standard error to spare"
-        said = f"within {number(query.budget)} {self.unit} the most accurate feature set is {best}"
+        said = f"within {number(budget)} {self.unit} the most accurate feature set is {best}"
         said = f"{said}; asked is {query.min_accuracy:g}"
         if query.one_standard_error or query.without or self.fixed_budget is not None:
             return said
@@ -242,17 +245,17 @@ class IndexPlan(IndexContents):
         count = int(np.argmax(np.append(costs > budget, True))) - 1
         return self._sequences.masks[chosen][count], float(costs[count]), count
 
-    def _go_on(self, query: IndexQuery, size: Any) -> IndexDecision:
+    def _go_on(self, query: IndexQuery, size: Any, budget: float) -> IndexDecision:
         """Find the best set that can still be reached, with some features computed and some of the budget spent."""
         mask, outside = self._mask(query.computed, "computed"), self._paid_outside(query)
         feature_costs = evaluate(self.coefficients, self.powers, sizes_of(size))
         if query.method in ("poly-dom", "naive"):
             exact = partial(self._costs, size)
-            budget = max(query.budget - outside, 0.0)
-            continued = self._continuation.best(mask, feature_costs, budget, query.spent, exact)
+            within = max(budget - outside, 0.0)
+            continued = self._continuation.best(mask, feature_costs, within, query.spent, exact)
             return self._construct(*continued, query.method)
         paid = float(sum(feature_costs[members_of(mask)].tolist())) + outside
-        left = max(query.budget - (paid if query.spent is None else query.spent), 0.0)
+        left = max(budget - (paid if query.spent is None else query.spent), 0.0)
         reached = [
             self._walk(chosen, mask, feature_costs.tolist(), left) for chosen in self._followed(query.method, mask)
         ]

@@ -1,7 +1,10 @@
 """What an index is worth beside fixed sets of features, at the median size."""
 
+from math import inf
+
 import numpy as np
 
+from models.index import IndexQuery
 from models.worth import Worth
 from solvers.alternatives import NEARLY, Alternatives, Replay, TradeOff, halves, set_name, worth_of_most_useful
 from solvers.index.costs import Costs, members_of
@@ -13,16 +16,12 @@ MOST_POINTS = 24
 
 
 def worth(plan: IndexPlan, trainer: Trainer, rng: np.random.Generator) -> Worth:
-    """Choose a candidate by one half of the rows, and report on the other, all cross-validated.
+    """Choose a budget by one half of the rows, and report on the other, all cross-validated.
 
-    A fixed set costs the same for every item of the median size; so does what the index would choose there.
+    A fixed set costs the same for every item of the median size; so does what the index chooses there.
     """
     curves = Costs(plan.powers, plan.coefficients)
-    levels = plan.accuracies[plan.candidates]
-    near = levels >= levels.max() - 2 * NEARLY
-    masks = plan.masks[plan.candidates[near]]
-    order = np.argsort(curves.at(curves.of_sets(masks), plan.median_size), kind="stable")[:MOST_POINTS]
-    points, fixed = masks[order].tolist(), fixed_sets(plan)
+    points, fixed = _points(plan, curves), fixed_sets(plan)
     every = list(dict.fromkeys((*points, *fixed.values())))
     costs = dict(zip(every, curves.at(curves.of_sets(np.array(every)), plan.median_size).tolist(), strict=True))
     right, rows = trainer.right(every), trainer.dataset.rows
@@ -32,10 +31,29 @@ def worth(plan: IndexPlan, trainer: Trainer, rng: np.random.Generator) -> Worth:
     baselines = {name: replays[mask] for name, mask in fixed.items()}
     alternatives = Alternatives.of(baselines, items, today, plan.unit)
     named = {
-        f"{' + '.join(_names(plan, mask)) or 'no feature'}, at the median size": TradeOff({}, replays[mask])
-        for mask in points
+        f"{' + '.join(_names(plan, mask)) or 'no feature'}, at the median size": TradeOff(
+            {"budget": budget}, replays[mask]
+        )
+        for mask, budget in points.items()
     }
     return worth_of_most_useful(named, alternatives, halves(items, rng), rng)
+
+
+def _points(plan: IndexPlan, curves: Costs) -> dict[int, float]:
+    """Choose masks that the index decides for at the median size, each with a budget that it does so within."""
+    if plan.fixed_budget is not None:
+        budgets = [plan.fixed_budget]
+    else:
+        levels = plan.accuracies[plan.candidates]
+        masks = plan.masks[plan.candidates[levels >= levels.max() - 2 * NEARLY]]
+        budgets = np.sort(curves.at(curves.of_sets(masks), plan.median_size))[:MOST_POINTS].tolist()
+    most = inf if plan.largest_size is None else plan.largest_size
+    sizes = tuple(min(max(size, 1.0), most) for size in plan.median_size)
+    points = {}
+    for budget in reversed(budgets):  # the least one stays
+        decision = plan.decide(IndexQuery(size=sizes if len(sizes) > 1 else next(iter(sizes), None), budget=budget))
+        points[sum(1 << plan.features.index(name) for name in decision.features)] = budget
+    return points
 
 
 def fixed_sets(plan: IndexPlan) -> dict[str, int]:

@@ -225,6 +225,7 @@ def measure_vectors(batches: int = 11) -> Iterator[Table | str]:
 
 def _check_by_scan(plan: IndexPlan, query: IndexQuery) -> None:
     """Compare with a look at all sets, their costs added up here."""
+    assert query.budget is not None
     prices = plan.coefficients @ np.prod(np.array(sizes_of(query.size)) ** plan.powers, axis=1)
     costs = (plan.masks[:, None] >> np.arange(len(prices)) & 1) @ prices
     best = float(plan.accuracies[costs <= query.budget].max())

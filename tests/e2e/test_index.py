@@ -185,7 +185,6 @@ def test_predictions_go_on_from_what_was_computed(indexed: Server) -> None:
     ("query", "where"),
     [
         ("budget=3", "size"),
-        ("size=64", "budget"),
         ("size=0.5&budget=3", "size"),
         ("size=64&size=48&budget=3", "size"),
         ("size=nan&budget=3", "size"),

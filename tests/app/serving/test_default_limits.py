@@ -9,9 +9,11 @@ import pytest
 from app.running.start import batch_options
 from app.serving.answers import decided, with_default_limits
 from models.cascade import CascadeQuery
+from models.index import IndexQuery
 from models.policy import PolicyQuery
 from models.portfolio import Budget, RouteBudget, RouteQuery
 from models.run import RunLimits
+from tests.oracles.index import small_table
 from tests.support.replays import NAMES, World, built
 
 
@@ -52,6 +54,29 @@ def test_a_policy_answers_as_its_headline_promises(world: World) -> None:
     cells = policy.plan.cells_of(world.dataset("policy"))
     costs = policy.plan.run(cells, [str(row) for row in range(300)], target).costs
     assert float(costs.mean()) == pytest.approx(worth.cost, rel=0.25)
+
+
+def test_an_index_answers_with_the_headlines_features_within_its_budget() -> None:
+    index = built("index", small_table())
+    assert index.record.worth is not None
+    size = index.plan.median_size[0]
+    asked = with_default_limits(index, IndexQuery(size=size))
+    assert asked == IndexQuery.model_validate({"size": size, **index.record.worth.query})
+    decision = index.plan.decide(asked)
+    assert index.record.worth.decision == f"{' + '.join(decision.features)}, at the median size"
+    assert decision.cost == pytest.approx(index.record.worth.cost)
+
+
+def test_an_index_for_one_budget_answers_within_it() -> None:
+    index = built("index", small_table(), fixed_budget=3.0)
+    assert with_default_limits(index, IndexQuery(size=10)).budget == 3.0
+
+
+def test_an_accuracy_alone_is_reached_whatever_it_costs() -> None:
+    index = built("index", small_table())
+    asked = IndexQuery(size=20.0, min_accuracy=0.5)
+    assert with_default_limits(index, asked) is asked
+    assert index.plan.decide(asked) == index.plan.decide(asked.model_copy(update={"budget": 1e9}))
 
 
 def test_items_that_are_assigned_together_may_cost_what_a_single_one_may(world: World) -> None:

@@ -69,6 +69,7 @@ def test_plans_of_instances_keep_their_promise(combiner: float, alpha: float) ->
     curves = instance.costs.of_sets(np.arange(1 << 6, dtype=np.int64))
     for query, naive in zip(queries, by("naive", queries), strict=True):
         assert isinstance(query.size, float)
+        assert query.budget is not None
         costs = instance.costs.at(curves, (query.size,))
         best = float(instance.accuracies[costs <= query.budget].max())
         check(plan.decide(query), best, alpha, query.budget)
