@@ -14,7 +14,7 @@ from tests.support.servers import wait_for
 from tests.support.services import look_ups, problems, upload_and_build, writes
 
 KEEPER, SMALL = (f"{PROJECT}-small-disk-{role}" for role in ("keeper", "store"))
-SIZE_MB = 64
+SPARE_MB = 32
 COPY = "cp -a /data/. /small/ && touch /small/copied && exec sleep 3600"
 COPY_BACK = "rm -r /data/appendonlydir && cp -a /small/appendonlydir /data/"
 FILL = "dd if=/dev/zero of=/small/filler bs=4096 2>&1 || true"
@@ -22,12 +22,13 @@ FILL = "dd if=/dev/zero of=/small/filler bs=4096 2>&1 || true"
 
 @pytest.fixture
 def small_disk(house: House) -> Iterator[None]:
-    """Let the store run on a disk of a few megabytes with all that it has, until it is back on its own.
+    """Let the store run on a disk a few megabytes larger than all that it has, until it is back on its own.
 
     Another container holds that disk too, so that it outlives a store that ends, and can be filled and emptied.
     """
     store: dict[str, Any] = services()["redis"]
-    options = f"o=size={SIZE_MB}m,uid=999,gid=999"
+    used_mb = int(docker("exec", house.container("redis"), "du", "-sm", "/data").split()[0])
+    options = f"o=size={used_mb + SPARE_MB}m,uid=999,gid=999"
     volume = docker(
         "volume",
         "create",
