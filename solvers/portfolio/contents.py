@@ -30,7 +30,8 @@ _DIMENSIONS = {
     "curve_cost_offsets": 2,
     "cost_weights": 2,
     "novelty_references": 2,
-    "cost_bounds": 2,
+    "cost_knots": 2,
+    "cost_levels": 2,
     "curve_estimate_errors": 2,
     "curve_too_high": 3,
     "cost_powers": 2,
@@ -110,8 +111,10 @@ class PortfolioContents(LearnedContents):
     """(d, m) of an embedding as it comes, by which a query's cost is expected; (0, 0): it costs the means."""
     cost_intercepts: Floats = field(default_factory=lambda: np.empty(0))
     """(m,) what is added."""
-    cost_bounds: Amounts = field(default_factory=lambda: np.empty((0, 0)))
-    """(2, m) the least and the largest cost observed, between which expectations stay."""
+    cost_knots: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    """(k, m) sums of these, rising in each column."""
+    cost_levels: Amounts = field(default_factory=lambda: np.empty((0, 0)))
+    """(k, m) the costs expected there, rising; between them they are interpolated, outside they stay."""
     novelty_references: Singles = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
     """(r, d) embeddings that were learned from; (0, 0): built before these were kept."""
     novelty_distances: Amounts = field(default_factory=lambda: np.empty(0))
@@ -200,13 +203,14 @@ def _is_novelty_scale(plan: PortfolioContents) -> bool:
 def _is_cost_regression(plan: PortfolioContents) -> bool:
     m, weights = len(plan.classifiers), plan.cost_weights
     if not weights.size:
-        return plan.cost_intercepts.size == 0 and plan.cost_bounds.size == 0
+        return plan.cost_intercepts.size == 0 and plan.cost_knots.size == 0 and plan.cost_levels.size == 0
     return (
         weights.shape == (len(plan.low), m)
         and plan.cost_intercepts.shape == (m,)
-        and plan.cost_bounds.shape == (2, m)
-        and bool(np.all(np.abs(weights) <= LARGEST) and np.all(np.abs(plan.cost_intercepts) <= LARGEST))
-        and bool(np.all(plan.cost_bounds[0] <= plan.cost_bounds[1]))
+        and plan.cost_knots.shape == plan.cost_levels.shape == (len(plan.cost_knots), m)
+        and len(plan.cost_knots) > 0
+        and all(np.all(np.abs(each) <= LARGEST) for each in (weights, plan.cost_intercepts, plan.cost_knots))
+        and all(np.all(np.diff(each, axis=0) >= 0) for each in (plan.cost_knots, plan.cost_levels))
     )
 
 

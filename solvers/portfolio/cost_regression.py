@@ -2,12 +2,14 @@
 
 Prompts that go to an expensive model are often long ones, so a batch that is planned with mean costs overruns its
 budget. The penalty is chosen by generalized cross-validation (Golub, Heath, and Wahba, 1979); a regression is used for
-the classifiers whose cost it predicts better than the mean on rows that it was not fitted to.
+the classifiers whose cost it predicts better than the mean on rows that it was not fitted to. Isotonic regression on
+these rows then turns predictions into mean costs.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.isotonic import IsotonicRegression
 
 from models.arrays import Bools, Floats, Int64s, Singles
 from solvers.statistics import standard_error_of_mean
@@ -15,6 +17,8 @@ from solvers.statistics import standard_error_of_mean
 MAX_DIMENSIONS = 768
 """Coordinates of an embedding that are regressed on; of more, the directions of the largest variance."""
 MAX_ROWS = 20_000
+KNOTS = 64
+"""Predictions at which the mean cost is kept."""
 PENALTIES = np.logspace(-6, 2, 25)
 """Ridge penalties that are tried, relative to the mean variance of a coordinate times the number of rows."""
 CERTAINTY = 2.0
@@ -23,34 +27,54 @@ CERTAINTY = 2.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CostRegression:
-    """weights: (d, m) of embeddings; intercepts: (m,); low, high: (m,) the least and the largest cost observed."""
+    """weights: (d, m) of embeddings; intercepts: (m,); knots, levels: (k, m) predictions, rising, and the mean cost
+    where the regression predicts each of them."""
 
     weights: Floats
     intercepts: Floats
-    low: Floats
-    high: Floats
-
-    @classmethod
-    def fit(cls, vectors: Singles, costs: Floats) -> "CostRegression":
-        """Fit to embeddings (n, d) and costs (n, m). O(n d² + d³) for d up to 768 dimensions."""
-        some = np.linspace(0, len(vectors) - 1, min(len(vectors), MAX_ROWS)).astype(np.int64)
-        inputs, targets = vectors[some].astype(np.float64), costs[some]
-        centre, means = inputs.mean(axis=0), targets.mean(axis=0)
-        weights = _ridge(inputs - centre, targets - means)
-        return cls(weights, means - centre @ weights, targets.min(axis=0), targets.max(axis=0))
+    knots: Floats
+    levels: Floats
 
     def predict(self, vectors: Singles | Floats) -> Floats:
-        """Predict the costs of (n, d) embeddings, (n, m), within those observed."""
-        return np.asarray(np.clip(vectors @ self.weights + self.intercepts, self.low, self.high))
+        """Predict the costs of (n, d) embeddings, (n, m)."""
+        return _interpolated(vectors @ self.weights + self.intercepts, self.knots, self.levels)
 
     def only(self, used: Bools, means: Floats) -> "CostRegression":
         """Predict the mean, (m,), for the classifiers that are not used."""
         return CostRegression(
             np.where(used, self.weights, 0.0),
             np.where(used, self.intercepts, means),
-            np.where(used, self.low, means),
-            np.where(used, self.high, means),
+            np.where(used, self.knots, means),
+            np.where(used, self.levels, means),
         )
+
+
+def _interpolated(predicted: Floats, knots: Floats, levels: Floats) -> Floats:
+    columns = zip(predicted.T, knots.T, levels.T, strict=True)
+    return np.column_stack([np.interp(*column) for column in columns])
+
+
+def calibrated(predicted: Floats, costs: Floats) -> tuple[Floats, Floats]:
+    """Return the knots, (k, m), and the mean costs there, by isotonic regression of costs on predictions, (n, m) both.
+
+    Costs are skewed, so a line is too low for the largest and negative for the least of them.
+    """
+    shares = (
+        1 - np.cos(np.linspace(0, np.pi, min(len(predicted), KNOTS)))
+    ) / 2  # dense at both ends, where costs curve
+    knots = np.quantile(predicted, shares, axis=0)
+    columns = zip(predicted.T, costs.T, knots.T, strict=True)
+    return knots, np.column_stack([IsotonicRegression().fit(x, y).predict(at) for x, y, at in columns])
+
+
+def linear_regression(vectors: Singles, costs: Floats) -> tuple[Floats, Floats]:
+    """Fit to embeddings (n, d) and costs (n, m): weights (d, m) and intercepts (m,). O(n d² + d³) for d up to 768
+    dimensions."""
+    some = np.linspace(0, len(vectors) - 1, min(len(vectors), MAX_ROWS)).astype(np.int64)
+    inputs, targets = vectors[some].astype(np.float64), costs[some]
+    centre, means = inputs.mean(axis=0), targets.mean(axis=0)
+    weights = _ridge(inputs - centre, targets - means)
+    return weights, means - centre @ weights
 
 
 def _ridge(inputs: Floats, targets: Floats) -> Floats:
@@ -90,8 +114,13 @@ class ExpectedCosts:
             return cls(None, np.tile(means, (len(costs), 1)))
         for part in np.unique(fold).tolist():
             rest, own = fold != part, fold == part
-            predicted[own] = CostRegression.fit(vectors[rest], costs[rest]).predict(vectors[own])
-        gained = (costs - costs.mean(axis=0)) ** 2 - (costs - predicted) ** 2
+            weights, intercepts = linear_regression(vectors[rest], costs[rest])
+            predicted[own] = vectors[own] @ weights + intercepts
+        within = np.clip(predicted, costs.min(axis=0), costs.max(axis=0))
+        gained = (costs - costs.mean(axis=0)) ** 2 - (costs - within) ** 2
         used = varies & (gained.mean(axis=0) > CERTAINTY * standard_error_of_mean(gained.T, items))
-        expected = np.where(used, predicted, means)
-        return cls(CostRegression.fit(vectors, costs).only(used, means) if used.any() else None, expected)
+        if not used.any():
+            return cls(None, np.tile(means, (len(costs), 1)))
+        final = CostRegression(*linear_regression(vectors, costs), *calibrated(predicted, costs))
+        of_rows = _interpolated(predicted, final.knots, final.levels)
+        return cls(final.only(used, means), np.where(used, of_rows, means))

@@ -140,7 +140,7 @@ class PortfolioPlan(HeldOutCurve):
         None where embeddings do not predict costs better than the means."""
         if not self.cost_weights.size:
             return None
-        regression = CostRegression(self.cost_weights, self.cost_intercepts, *self.cost_bounds)
+        regression = CostRegression(self.cost_weights, self.cost_intercepts, self.cost_knots, self.cost_levels)
         return self._own_free(regression.predict(np.asarray(queries, dtype=np.float64)))
 
     def novelty_of(self, queries: ArrayLike) -> Floats | None:
@@ -329,7 +329,7 @@ class PortfolioPlan(HeldOutCurve):
 
     def _least_costs(self) -> Floats:
         """Return the least that a query can be expected to cost each classifier, without its embedding: (m,)."""
-        return self._own_free(self.cost_bounds[:1].copy())[0] if self.cost_weights.size else self.costs
+        return self._own_free(self.cost_levels[:1].copy())[0] if self.cost_weights.size else self.costs
 
     def _or_means(self, costs: Floats | None) -> Floats:
         return self.costs if costs is None else costs

@@ -24,8 +24,7 @@ def costs_of(regression: CostRegression | None) -> dict[str, Any]:
     """Return the fields of ``PortfolioContents`` for expected costs, which count for queries without a size."""
     if regression is None:
         return {}
-    bounds = np.stack((regression.low, regression.high))
-    return {"cost_weights": regression.weights, "cost_intercepts": regression.intercepts, "cost_bounds": bounds}
+    return {f"cost_{name}": getattr(regression, name) for name in ("weights", "intercepts", "knots", "levels")}
 
 
 def resources_of(dataset: Trace, names: tuple[str, ...]) -> dict[str, Any]:

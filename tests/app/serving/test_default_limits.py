@@ -74,7 +74,7 @@ def test_an_index_for_one_budget_answers_within_it() -> None:
 
 def test_an_accuracy_alone_is_reached_whatever_it_costs() -> None:
     index = built("index", small_table())
-    asked = IndexQuery(size=20.0, min_accuracy=0.5)
+    asked = IndexQuery(size=20.0, min_accuracy=0.35)
     assert with_default_limits(index, asked) is asked
     assert index.plan.decide(asked) == index.plan.decide(asked.model_copy(update={"budget": 1e9}))
 

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models import Trace, TraceSpec, dataset_from_columns
-from models.arrays import Floats
+from models.arrays import Floats, Singles
 from models.errors import Infeasible
 from models.portfolio import AssignmentOptions, Budget, PortfolioOptions, RouteBudget, RouteQuery
 from solvers import Run
 from solvers.portfolio import fit
-from solvers.portfolio.cost_regression import CostRegression, ExpectedCosts
+from solvers.portfolio.cost_regression import ExpectedCosts, linear_regression
 from solvers.portfolio.plan import PortfolioPlan
 
 FRACTIONS = (0.3, 0.5, 0.8)
@@ -135,20 +135,44 @@ def test_costs_that_no_embedding_tells_stay_the_means() -> None:
     assert np.array_equal(expected.of_rows, np.tile(costs.mean(axis=0), (400, 1)))
 
 
-@given(st.integers(0, 1000), st.integers(2, 40), st.integers(1, 6))
+def expected_of(vectors: Singles, costs: Floats) -> ExpectedCosts:
+    """Fit expected costs with five folds, each row an item of its own."""
+    rows = np.arange(len(vectors))
+    return ExpectedCosts.cross_fit(vectors, costs, costs.mean(axis=0), rows % 5, rows)
+
+
+@given(st.integers(0, 1000), st.integers(10, 60), st.integers(1, 6))
 def test_expectations_stay_within_what_was_observed(seed: int, rows: int, dimensions: int) -> None:
     rng = np.random.default_rng(seed)
-    vectors, costs = rng.normal(size=(rows, dimensions)).astype(np.float32), rng.gamma(1.0, 1.0, (rows, 3))
-    predicted = CostRegression.fit(vectors, costs).predict(100 * rng.normal(size=(50, dimensions)))
-    assert np.all(predicted >= costs.min(axis=0))
-    assert np.all(predicted <= costs.max(axis=0))
+    vectors = rng.normal(size=(rows, dimensions)).astype(np.float32)
+    costs = np.exp(vectors[:, :1] * [2.0, 1.0, 0.0]) * rng.gamma(2.0, 0.5, (rows, 3))
+    regression = expected_of(vectors, costs).regression
+    if regression is not None:
+        predicted = regression.predict(100 * rng.normal(size=(50, dimensions)))
+        assert np.all(predicted >= costs.min(axis=0))
+        assert np.all(predicted <= costs.max(axis=0))
+
+
+@pytest.mark.parametrize("skew", [0.5, 1.0])
+def test_expectations_of_skewed_costs_are_means_of_expensive_rows_too(skew: float) -> None:
+    ratios = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        vectors = rng.normal(size=(8000, 8)).astype(np.float32)
+        costs = np.exp(skew * vectors[:, :1]) * rng.gamma(4.0, 0.25, (8000, 2))
+        regression = expected_of(vectors[:4000], costs[:4000]).regression
+        assert regression is not None
+        predicted, fresh, expensive = regression.predict(vectors[4000:]), costs[4000:], vectors[4000:, 0] > 0.5
+        ratios.append([predicted.mean() / fresh.mean(), predicted[expensive].mean() / fresh[expensive].mean()])
+    assert np.mean(ratios, axis=0) == pytest.approx([1, 1], abs=0.02)
 
 
 def test_a_linear_cost_is_found() -> None:
     rng = np.random.default_rng(1)
     vectors = rng.normal(size=(500, 4)).astype(np.float32)
     costs = 10 + vectors @ np.array([[1.0, 0.0], [0.0, 2.0], [0.5, 0.0], [0.0, 0.0]])
-    assert np.allclose(CostRegression.fit(vectors, costs).predict(vectors), costs, atol=1e-3)
+    weights, intercepts = linear_regression(vectors, costs)
+    assert np.allclose(vectors @ weights + intercepts, costs, atol=1e-3)
 
 
 @pytest.mark.parametrize("estimator", ["logistic", "occam"])
@@ -173,5 +197,5 @@ def test_a_batch_of_short_prompts_is_not_refused_before_it_is_embedded() -> None
     assert len(made.assignments) == 200
     with pytest.raises(Infeasible):
         plan.refuse_infeasible(
-            200, AssignmentOptions(budget=Budget(total=200 * 0.9 * float(plan.cost_bounds[0].min())))
+            200, AssignmentOptions(budget=Budget(total=200 * 0.9 * float(plan.cost_levels[0].min())))
         )
