@@ -16,10 +16,10 @@ MAX_WATCHED = 10_000
 
 @dataclass(slots=True)
 class _Window:
-    """Confidences since the last comparison. of_all_items: whether each was the first call of its run."""
+    """Confidences since the last comparison. runs: those of the artifact meanwhile, with or without a confidence."""
 
     confidences: list[float] = field(default_factory=list)
-    of_all_items: bool = True
+    runs: int = 0
     problem: str | None = None
 
 
@@ -28,29 +28,25 @@ class ConfidenceMonitor:
 
     def __init__(self) -> None:
         self._windows: dict[tuple[ArtifactRef, str], _Window] = {}
-        self._first: dict[ArtifactRef, str] = {}
 
     def observe(self, ref: ArtifactRef, profiles: Mapping[str, Any], heard: Sequence[Heard]) -> None:
         """Take the calls of a run. profiles: the build's, by classifier (``profile_confidences``)."""
-        first = heard[0].name if heard else None
-        if first is not None and self._first.setdefault(ref, first) != first:
-            self._first[ref] = ""  # runs begin with different classifiers: none is asked about all items
-        for call in heard:
-            if call.confidence is not None and call.name in profiles:
-                self._add(ref, call.name, call.confidence, profiles[call.name])
+        confidences = {call.name: call.confidence for call in heard if call.confidence is not None}
+        for name, profile in profiles.items():
+            window = self._windows.setdefault((ref, name), _Window())
+            window.runs += 1
+            if name in confidences:
+                window.confidences.append(confidences[name])
+            if len(window.confidences) == WINDOW:
+                self._compare(ref, name, window, profile)
+        while len(self._windows) > MAX_WATCHED:
+            self._windows.pop(next(iter(self._windows)))
 
-    def _add(self, ref: ArtifactRef, name: str, confidence: float, profile: Mapping[str, Any]) -> None:
-        window = self._windows.setdefault((ref, name), _Window())
-        window.confidences.append(confidence)
-        window.of_all_items &= self._first[ref] == name
-        if len(window.confidences) < WINDOW:
-            return
-        problem = compare_confidences(profile, window.confidences, of_all_items=window.of_all_items)
+    def _compare(self, ref: ArtifactRef, name: str, window: _Window, profile: Mapping[str, Any]) -> None:
+        problem = compare_confidences(profile, window.confidences, share=WINDOW / window.runs)
         if problem is not None and window.problem is None:
             log.warning("confidences differ artifact=%s/%s classifier=%s: %s", ref.solver, ref.name, name, problem)
         self._windows[ref, name] = _Window(problem=problem)
-        while len(self._windows) > MAX_WATCHED:
-            self._windows.pop(next(iter(self._windows)))
 
     def forget(self, name: str) -> None:
         """Begin anew for a classifier whose endpoint was registered again."""
