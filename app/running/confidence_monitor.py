@@ -21,6 +21,8 @@ class _Window:
     confidences: list[float] = field(default_factory=list)
     runs: int = 0
     problem: str | None = None
+    is_compared: bool = False
+    """Whether a window before this one was full, so that ``problem`` is what it found."""
 
 
 class ConfidenceMonitor:
@@ -46,18 +48,25 @@ class ConfidenceMonitor:
         problem = compare_confidences(profile, window.confidences, share=WINDOW / window.runs)
         if problem is not None and window.problem is None:
             log.warning("confidences differ artifact=%s/%s classifier=%s: %s", ref.solver, ref.name, name, problem)
-        self._windows[ref, name] = _Window(problem=problem)
+        self._windows[ref, name] = _Window(problem=problem, is_compared=True)
 
     def forget(self, name: str) -> None:
         """Begin anew for a classifier whose endpoint was registered again."""
         for key in [key for key in self._windows if key[1] == name]:
             del self._windows[key]
 
-    def problems(self, active: Collection[ArtifactRef]) -> list[str]:
-        """List what differs for active artifacts, in sentences."""
+    def findings(self, ref: ArtifactRef) -> dict[str, str | None]:
+        """Return what the last full window of each of an artifact's classifiers found; None: no problem."""
+        return {
+            name: window.problem for (of, name), window in self._windows.items() if of == ref and window.is_compared
+        }
+
+    def problems(self, active: Collection[ArtifactRef], reported: Mapping[tuple[ArtifactRef, str], str]) -> list[str]:
+        """List what differs for active artifacts, in sentences. reported: what batches found, by version and name."""
+        own = {key: window.problem for key, window in self._windows.items() if window.problem is not None}
         return [
-            f"{ref.solver} {ref.name!r} version {ref.version}: endpoint {name!r}: {window.problem}; "
+            f"{ref.solver} {ref.name!r} version {ref.version}: endpoint {name!r}: {problem}; "
             "check confidence_scale of the dataset and of the endpoint, or rebuild from calls of this endpoint"
-            for (ref, name), window in self._windows.items()
-            if window.problem is not None and ref in active
+            for (ref, name), problem in {**reported, **own}.items()
+            if ref in active
         ]
