@@ -64,6 +64,11 @@ class Batch(BatchFacts):
         description="endpoints that failed again and again while it ran, and are left out now: its worker counts for "
         "itself, as each server does",
     )
+    confidence_problems: Items[str] = Field(
+        default=(),
+        description="endpoints whose last 200 confidences in this batch differ from those that the artifact was built "
+        "from, and how",
+    )
 
     @property
     def ended(self) -> bool:

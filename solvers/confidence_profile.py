@@ -40,33 +40,38 @@ def is_outside(profile: Mapping[str, Any], confidence: float) -> bool:
     return not low - TOLERANCE <= confidence <= high + TOLERANCE
 
 
-def compare_confidences(profile: Mapping[str, Any], observed: Sequence[float], *, of_all_items: bool) -> str | None:
+def compare_confidences(profile: Mapping[str, Any], observed: Sequence[float], *, share: float) -> str | None:
     """Say how a window of confidences differs from those of the build; None if it does not.
 
-    of_all_items: whether they are of all items, as those of the build: then the distributions are compared by the
-    two-sample Kolmogorov-Smirnov test; else only the range is.
+    Args:
+        profile: rows and quantiles of the build (``profile_confidences``).
+        observed: (n,), confidences of an endpoint.
+        share: the share of items that they are of, in (0, 1]. At 1 the distributions are compared by the two-sample
+            Kolmogorov-Smirnov test. Below 1 the items may be selected: the window differs if no selection of that share
+            of the build's rows has such a distribution.
     """
     quantiles, rows = np.array(profile["quantiles"]), int(profile["rows"])
     outside = float(np.mean([is_outside(profile, each) for each in observed]))
     if outside > max(MAX_OUTSIDE, 10 / rows):
         low, high = f"{quantiles[0]:.3g}", f"{quantiles[-1]:.3g}"
         return f"{outside:.0%} of its confidences lie outside the range of the build, {low} to {high}"
-    if not of_all_items:
-        return None
-    critical = sqrt(-log(FALSE_ALARMS / 2) / 2 * (1 / len(observed) + 1 / rows))
-    if _distance(quantiles, np.sort(observed)) <= critical:
+    critical = sqrt(-log(FALSE_ALARMS / 2) / 2 * (share / len(observed) + 1 / rows))
+    if _distance(quantiles, np.sort(observed), share) <= critical:
         return None
     means = f"mean {np.mean(observed):.3g}, {quantiles.mean():.3g} in the build"
-    return f"its confidences are distributed differently from the build's ({means})"
+    return f"its confidences, of {share:.0%} of the items, are distributed differently from the build's ({means})"
 
 
-def _distance(quantiles: Floats, observed: Floats) -> float:
-    """Bound the Kolmogorov-Smirnov distance from below, at quantiles (q,) of the build; observed: (n,), sorted.
+def _distance(quantiles: Floats, observed: Floats, share: float) -> float:
+    """Bound from below how far a share of the items exceeds what the build has on either side of a confidence.
 
-    Where many confidences are equal, the build's share of those up to a quantile is at least its level, and the share
-    of those below it at most.
+    Args:
+        quantiles: (q,), of the build. Where many confidences are equal, the build's share of those up to a quantile is
+            at least its level, and the share of those below it at most.
+        observed: (n,), sorted.
+        share: the share of items that they are of; at 1 this is the Kolmogorov-Smirnov distance at the quantiles.
     """
     levels = np.linspace(0, 1, len(quantiles))
-    up_to = np.searchsorted(observed, quantiles + TOLERANCE, side="right") / len(observed)
+    above = 1 - np.searchsorted(observed, quantiles + TOLERANCE, side="right") / len(observed)
     below = np.searchsorted(observed, quantiles - TOLERANCE, side="left") / len(observed)
-    return float(np.maximum(levels - up_to, below - levels).max())
+    return float(np.maximum(share * above - (1 - levels), share * below - levels).max())

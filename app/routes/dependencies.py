@@ -28,7 +28,7 @@ from app.settings import Settings
 from app.store.demo_progress import DemoProgress
 from app.store.ledgers import Ledgers
 from app.store.repositories import Repositories
-from models import Fault, InvalidRequest, Value
+from models import ArtifactRef, Fault, InvalidRequest, Value
 from models.base import LEFT_OUT, NAME_PATTERN, Label
 from models.endpoint import Endpoint
 from models.errors import PayloadTooLarge, SolverTimeout, StoreRefused, UnknownArtifact, UnsupportedMediaType
@@ -48,6 +48,8 @@ class Seen(Protocol):
     """Why the store takes no writes, if it takes none."""
     hazards: list[str]
     """Settings by which the store forgets what it holds."""
+    confidence_reports: Mapping[tuple[ArtifactRef, str], str]
+    """Problems of confidences that batches found, by artifact version and endpoint."""
     demo: DemoProgress | None
     """How far the demo is, if it was begun."""
     endpoints: Mapping[str, Endpoint]

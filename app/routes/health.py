@@ -74,7 +74,8 @@ async def ready(context: InContext, response: Response) -> Readiness:
         wait = "the one beside this server has started" if own_worker else "`parsimony worker` is started"
         problems.append(f"no build worker is running; builds wait until {wait}")
     problems += [f"endpoint {name!r} fails and is left out" for name in sorted(context.caller.open_circuits())]
-    problems += context.confidences.problems({one.ref for one in catalog.plans.values()})[:MOST_PROBLEMS]
+    active = {one.ref for one in catalog.plans.values()}
+    problems += context.confidences.problems(active, context.seen.confidence_reports)[:MOST_PROBLEMS]
     if context.seen.demo is not None and context.seen.demo.state == "failed":
         problems.append(context.seen.demo.said)
     if not catalog.loaded:

@@ -94,9 +94,10 @@ async def _run(repos: Repositories, batch: Batch, attempt: int) -> None:
         )
         live = Live(record, batch.artifact, await asyncio.to_thread(repos.artifacts.plan, record))
         work = _Work(repos, batch, attempt, live, tools)
-        telling = asyncio.ensure_future(work.tell_circuits())
+        telling = asyncio.ensure_future(work.tell_circuits_and_confidences())
         try:
             await work.all()
+            await work.note_confidences()
         finally:
             telling.cancel()
             await asyncio.gather(telling, return_exceptions=True)
@@ -133,16 +134,30 @@ class _Work:
         else:
             await (self.embedded() if takes_embeddings(self.live) else self.one_by_one())
 
-    async def tell_circuits(self) -> None:
-        """Keep noting which circuits are open, for whoever watches the batch."""
-        reported = frozenset[str]()
+    async def tell_circuits_and_confidences(self) -> None:
+        """Keep noting which circuits are open, and whose confidences differ, for whoever watches the batch."""
+        reported, compared = frozenset[str](), dict[str, str | None]()
         while True:
             names = self.tools.caller.open_circuits()
             if names != reported:
                 with suppress(StoreRefused):  # a store that is full: it is told again when circuits change
                     await self._patiently(self.repos.batches.note_circuits, self.batch.id, self.attempt, names)
                 reported = names
+            findings = self.tools.confidences.findings(self.live.ref)
+            if findings != compared:
+                await self.note_confidences()
+                compared = findings
             await asyncio.sleep(LOOK_S)
+
+    async def note_confidences(self) -> None:
+        """Note how confidences compare with those of the build, in the batch and for every server."""
+        findings = self.tools.confidences.findings(self.live.ref)
+        problems = [f"endpoint {name!r}: {problem}" for name, problem in findings.items() if problem is not None]
+        if not findings:
+            return
+        with suppress(StoreRefused):  # a store that is full: it is noted again after the next window
+            await self._patiently(self.repos.batches.note_confidences, self.batch.id, self.attempt, problems)
+            await self._patiently(self.repos.confidence_reports.note, self.live.ref, findings)
 
     async def one_by_one(self) -> None:
         """Run each item by itself."""

@@ -16,11 +16,13 @@ MAX_WATCHED = 10_000
 
 @dataclass(slots=True)
 class _Window:
-    """Confidences since the last comparison. of_all_items: whether each was the first call of its run."""
+    """Confidences since the last comparison. runs: those of the artifact meanwhile, with or without a confidence."""
 
     confidences: list[float] = field(default_factory=list)
-    of_all_items: bool = True
+    runs: int = 0
     problem: str | None = None
+    is_compared: bool = False
+    """Whether a window before this one was full, so that ``problem`` is what it found."""
 
 
 class ConfidenceMonitor:
@@ -28,40 +30,43 @@ class ConfidenceMonitor:
 
     def __init__(self) -> None:
         self._windows: dict[tuple[ArtifactRef, str], _Window] = {}
-        self._first: dict[ArtifactRef, str] = {}
 
     def observe(self, ref: ArtifactRef, profiles: Mapping[str, Any], heard: Sequence[Heard]) -> None:
         """Take the calls of a run. profiles: the build's, by classifier (``profile_confidences``)."""
-        first = heard[0].name if heard else None
-        if first is not None and self._first.setdefault(ref, first) != first:
-            self._first[ref] = ""  # runs begin with different classifiers: none is asked about all items
-        for call in heard:
-            if call.confidence is not None and call.name in profiles:
-                self._add(ref, call.name, call.confidence, profiles[call.name])
-
-    def _add(self, ref: ArtifactRef, name: str, confidence: float, profile: Mapping[str, Any]) -> None:
-        window = self._windows.setdefault((ref, name), _Window())
-        window.confidences.append(confidence)
-        window.of_all_items &= self._first[ref] == name
-        if len(window.confidences) < WINDOW:
-            return
-        problem = compare_confidences(profile, window.confidences, of_all_items=window.of_all_items)
-        if problem is not None and window.problem is None:
-            log.warning("confidences differ artifact=%s/%s classifier=%s: %s", ref.solver, ref.name, name, problem)
-        self._windows[ref, name] = _Window(problem=problem)
+        confidences = {call.name: call.confidence for call in heard if call.confidence is not None}
+        for name, profile in profiles.items():
+            window = self._windows.setdefault((ref, name), _Window())
+            window.runs += 1
+            if name in confidences:
+                window.confidences.append(confidences[name])
+            if len(window.confidences) == WINDOW:
+                self._compare(ref, name, window, profile)
         while len(self._windows) > MAX_WATCHED:
             self._windows.pop(next(iter(self._windows)))
+
+    def _compare(self, ref: ArtifactRef, name: str, window: _Window, profile: Mapping[str, Any]) -> None:
+        problem = compare_confidences(profile, window.confidences, share=WINDOW / window.runs)
+        if problem is not None and window.problem is None:
+            log.warning("confidences differ artifact=%s/%s classifier=%s: %s", ref.solver, ref.name, name, problem)
+        self._windows[ref, name] = _Window(problem=problem, is_compared=True)
 
     def forget(self, name: str) -> None:
         """Begin anew for a classifier whose endpoint was registered again."""
         for key in [key for key in self._windows if key[1] == name]:
             del self._windows[key]
 
-    def problems(self, active: Collection[ArtifactRef]) -> list[str]:
-        """List what differs for active artifacts, in sentences."""
+    def findings(self, ref: ArtifactRef) -> dict[str, str | None]:
+        """Return what the last full window of each of an artifact's classifiers found; None: no problem."""
+        return {
+            name: window.problem for (of, name), window in self._windows.items() if of == ref and window.is_compared
+        }
+
+    def problems(self, active: Collection[ArtifactRef], reported: Mapping[tuple[ArtifactRef, str], str]) -> list[str]:
+        """List what differs for active artifacts, in sentences. reported: what batches found, by version and name."""
+        own = {key: window.problem for key, window in self._windows.items() if window.problem is not None}
         return [
-            f"{ref.solver} {ref.name!r} version {ref.version}: endpoint {name!r}: {window.problem}; "
+            f"{ref.solver} {ref.name!r} version {ref.version}: endpoint {name!r}: {problem}; "
             "check confidence_scale of the dataset and of the endpoint, or rebuild from calls of this endpoint"
-            for (ref, name), window in self._windows.items()
-            if window.problem is not None and ref in active
+            for (ref, name), problem in {**reported, **own}.items()
+            if ref in active
         ]

@@ -14,7 +14,7 @@ from app.store.client import Store
 from app.store.demo_progress import DemoProgress, demo_progress
 from app.store.pointers import Id
 from app.store.repositories import Repositories
-from models import BuildStatus
+from models import ArtifactRef, BuildStatus
 from models.endpoint import Endpoint
 from models.errors import ParsimonyError, StoreRefused
 
@@ -107,6 +107,7 @@ class Chores:
         self.workers = 0
         self.refusal: str | None = None
         self.hazards: list[str] = []
+        self.confidence_reports: Mapping[tuple[ArtifactRef, str], str] = {}
         self.demo: DemoProgress | None = None
         self.endpoints: Mapping[str, Endpoint] = {}
         self._reading_endpoints = threading.Lock()
@@ -135,6 +136,7 @@ class Chores:
 
     def _look(self) -> None:
         self.demo = demo_progress(self._repos.store)
+        self.confidence_reports = self._repos.confidence_reports.all()
         self.look_at_endpoints()
         self._watch.look()
         self.workers = self._repos.builds.workers()

@@ -112,12 +112,18 @@ class Batches(BatchItems):
 
     def note_circuits(self, batch_id: str, attempt: int, names: Collection[str]) -> None:
         """Note which circuits are open in the worker that runs an attempt; nothing where it runs no more."""
+        self._note(batch_id, attempt, "open_circuits", sorted(names))
 
+    def note_confidences(self, batch_id: str, attempt: int, problems: Sequence[str]) -> None:
+        """Note how confidences differ from those of the build, in the same way; this stays when the batch ends."""
+        self._note(batch_id, attempt, "confidence_problems", problems)
+
+    def _note(self, batch_id: str, attempt: int, field: str, texts: Sequence[str]) -> None:
         def change(pipe: Pipeline) -> None:
             record = cast("dict[bytes, bytes]", pipe.hgetall(record_key(batch_id)))
             if record.get(b"status") == b"running" and record[b"attempt"] == str(attempt).encode():
                 pipe.multi()
-                pipe.hset(record_key(batch_id), "open_circuits", json.dumps(sorted(names)))
+                pipe.hset(record_key(batch_id), field, json.dumps(texts))
 
         self._store.transact(change, record_key(batch_id))
 
@@ -240,4 +246,5 @@ def _read(batch_id: str, record: dict[bytes, bytes]) -> Batch:
         finished_at=fields.get("finished_at"),
         error=fields.get("error"),
         open_circuits=tuple(json.loads(fields.get("open_circuits", "[]"))),
+        confidence_problems=tuple(json.loads(fields.get("confidence_problems", "[]"))),
     )

@@ -9,6 +9,7 @@ from app.store.artifacts import Artifacts
 from app.store.batches import Batches
 from app.store.builds import Builds
 from app.store.client import TIMEOUT_S, Store
+from app.store.confidence_reports import ConfidenceReports
 from app.store.datasets import Datasets
 from app.store.embedded import EmbeddedRedis
 from app.store.endpoints import Endpoints
@@ -28,6 +29,7 @@ class Repositories:
     feedback: Feedback
     endpoints: Endpoints
     batches: Batches
+    confidence_reports: ConfidenceReports
 
     def lacking_room(self, more: int = 0) -> str | None:
         """Say that the embedded server has no room for so many bytes more; None if it has, or is not ours."""
@@ -65,6 +67,9 @@ def _connected(
         builds = Builds(store, queue_limit=settings.build_queue_limit, timeout_s=settings.build_timeout_s)
         artifacts, datasets, feedback, endpoints = Artifacts(store), Datasets(store), Feedback(store), Endpoints(store)
         batches = Batches(store, queue_limit=settings.build_queue_limit)
-        yield Repositories(settings, embedded, store, artifacts, datasets, builds, feedback, endpoints, batches)
+        reports = ConfidenceReports(store)
+        yield Repositories(
+            settings, embedded, store, artifacts, datasets, builds, feedback, endpoints, batches, reports
+        )
     finally:
         store.close()

@@ -16,8 +16,9 @@ import pytest
 from playwright.sync_api import expect
 
 from app.building.supervisor import NAME
+from solvers.confidence_profile import WINDOW
 from tests.e2e import visits
-from tests.e2e.test_runs import fill, image, imported_judged, imported_knowing, register, vector
+from tests.e2e.test_runs import endpoints, fill, image, imported_judged, imported_knowing, register, vector
 from tests.support.commands import ran
 from tests.support.model_process import ModelServer
 from tests.support.servers import Server, running_server, wait_for
@@ -28,7 +29,7 @@ from tests.support.trained import COSTS
 def server(tmp_path_factory: pytest.TempPathFactory, models: ModelServer) -> Iterator[Server]:
     """Run a server with a worker, and three artifacts of the trained classifiers."""
     folder = tmp_path_factory.mktemp("batches")
-    with running_server(folder, endpoint_hosts="127.0.0.1", secret_test="sk-x", max_batch=100) as server:
+    with running_server(folder, endpoint_hosts="127.0.0.1", secret_test="sk-x", max_batch=WINDOW) as server:
         fill(server, models)
         server.wait_for_worker()
         yield server
@@ -149,7 +150,7 @@ def parquet(rows: list[dict[str, Any]] | pa.Table) -> bytes:
         (parquet([{"item": b"x"}]), 422, "file.row 1: holds what is no JSON"),
         (parquet([{"item": 1, "id": 7}]), 422, "file.row 1.id"),
         (parquet(pa.table({"item": pa.array([], pa.float64())})), 422, "file: is empty"),
-        (parquet([{"item": 1}] * 101), 413, "PARSIMONY_MAX_BATCH"),
+        (parquet([{"item": 1}] * (WINDOW + 1)), 413, "PARSIMONY_MAX_BATCH"),
     ],
 )
 def test_a_table_of_no_items_is_refused_where_it_is_none(server: Server, table: bytes, status: int, said: str) -> None:
@@ -248,6 +249,29 @@ def test_an_outage_of_all_endpoints_is_waited_for(server: Server, models: ModelS
     assert batch["failed"] < 10, "items were run while no endpoint could be called"
 
 
+def test_confidences_of_a_batch_that_differ_are_a_problem_until_the_endpoint_is_registered_again(
+    server: Server, models: ModelServer
+) -> None:
+    name = server.client.get("/v1/cascades/digits/decision").json()["cascade"][0]
+    endpoint = endpoints(models)[name]
+
+    def problems() -> list[str]:
+        return [each for each in server.client.get("/health/ready").json()["problems"] if "confidence_scale" in each]
+
+    server.client.put(f"/v1/endpoints/{name}", json=endpoint | {"confidence_scale": "percent"})
+    try:
+        batch = ended(server, queued(server, images(WINDOW), "cascade"))
+        assert (batch["status"], batch["done"]) == ("succeeded", WINDOW)
+        (problem,) = batch["confidence_problems"]
+        assert repr(name) in problem
+        wait_for(lambda: [repr(name) in each for each in problems()] == [True], 20, problems)
+    finally:
+        server.client.put(f"/v1/endpoints/{name}", json=endpoint)
+    wait_for(lambda: problems() == [], 20, problems)
+    batch = ended(server, queued(server, images(WINDOW), "cascade"))
+    assert (batch["done"], batch["confidence_problems"]) == (WINDOW, [])
+
+
 def processes_of_batches(server: Server) -> list[psutil.Process]:
     """List the processes that the worker has begun; those that end meanwhile are none."""
     begun = []
@@ -321,7 +345,7 @@ def test_texts_that_were_embedded_are_not_embedded_again_when_the_worker_is_kill
         ({}, '{"item": 1}\n{"item": 2\n', 422, "file.line 2: is no JSON"),
         ({}, '{"item": 1}\n{"itm": 2}\n', 422, "file.line 2.itm"),
         ({}, "[1]\n", 422, "file.line 1"),
-        ({}, '{"item": 1}\n' * 101, 413, "PARSIMONY_MAX_BATCH"),
+        ({}, '{"item": 1}\n' * (WINDOW + 1), 413, "PARSIMONY_MAX_BATCH"),
         ({}, '{"item": ' + "[" * 300 + "]" * 300 + "}", 422, "file.line 1"),
         ({"name": "nobody"}, '{"item": 1}', 404, "nobody"),
         ({"version": 9}, '{"item": 1}', 404, "version 9"),

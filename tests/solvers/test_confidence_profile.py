@@ -38,7 +38,7 @@ def test_windows_of_an_unchanged_endpoint_do_not_differ(rows: int, levels: int) 
     alarms = 0
     for _ in range(40):
         build = profile(drawn(rows))
-        alarms += sum(compare_confidences(build, drawn(WINDOW), of_all_items=True) is not None for _ in range(10))
+        alarms += sum(compare_confidences(build, drawn(WINDOW), share=1.0) is not None for _ in range(10))
     assert alarms <= 1
 
 
@@ -47,11 +47,9 @@ def test_rounded_confidences_and_last_digits_do_not_differ() -> None:
     rng, alarms = np.random.default_rng(1), 0
     for _ in range(40):
         build = profile(np.round(1 - rng.beta(0.3, 3, 2000), 2))
-        alarms += (
-            compare_confidences(build, (1 - rng.beta(0.3, 3, WINDOW)).round(2).tolist(), of_all_items=True) is not None
-        )
+        alarms += compare_confidences(build, (1 - rng.beta(0.3, 3, WINDOW)).round(2).tolist(), share=1.0) is not None
     assert alarms == 0
-    assert compare_confidences(profile(np.full(2000, 0.9)), [0.9 + 1e-12] * WINDOW, of_all_items=True) is None
+    assert compare_confidences(profile(np.full(2000, 0.9)), [0.9 + 1e-12] * WINDOW, share=1.0) is None
 
 
 def test_rows_of_one_item_count_as_one() -> None:
@@ -60,7 +58,7 @@ def test_rows_of_one_item_count_as_one() -> None:
     for seed in range(100):
         rng = np.random.default_rng(seed)
         build = profile(np.repeat(rng.beta(5, 2, 40), 25), items=np.repeat(np.arange(40), 25))
-        alarms += compare_confidences(build, rng.beta(5, 2, WINDOW).tolist(), of_all_items=True) is not None
+        alarms += compare_confidences(build, rng.beta(5, 2, WINDOW).tolist(), share=1.0) is not None
     assert alarms <= 1
 
 
@@ -77,12 +75,33 @@ def test_rows_of_one_item_count_as_one() -> None:
 )
 def test_another_scale_or_distribution_is_seen_in_one_window(changed: Any) -> None:
     build, values = profile(RNG.beta(5, 2, 1000)), RNG.beta(5, 2, WINDOW)
-    assert compare_confidences(build, changed(values), of_all_items=True) is not None
+    assert compare_confidences(build, changed(values), share=1.0) is not None
 
 
-def test_of_items_that_were_escalated_only_the_range_is_compared() -> None:
+def test_of_selected_items_only_what_no_selection_explains_differs() -> None:
     values = RNG.beta(5, 2, 1000)
     build, hard = profile(values), np.sort(values)[:WINDOW]
-    assert compare_confidences(build, hard.tolist(), of_all_items=True) is not None
-    assert compare_confidences(build, hard.tolist(), of_all_items=False) is None
-    assert compare_confidences(build, (100 * hard).tolist(), of_all_items=False) is not None
+    assert compare_confidences(build, hard.tolist(), share=1.0) is not None
+    assert compare_confidences(build, hard.tolist(), share=WINDOW / 1000) is None
+    assert compare_confidences(build, (100 * hard).tolist(), share=WINDOW / 1000) is not None
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5, 0.9])
+@pytest.mark.parametrize("levels", [0, 5])
+def test_no_selection_of_an_unchanged_endpoints_items_differs(share: float, levels: int) -> None:
+    """Selected are the least confident, the most confident, and those in the middle."""
+    rng, alarms = np.random.default_rng(levels), 0
+    for _ in range(40):
+        drawn = [rng.beta(5, 2, count) for count in (1000, round(WINDOW / share))]
+        rows, values = (np.round(each * levels) / levels if levels else each for each in drawn)
+        build, ordered, middle = profile(rows), np.sort(values), (len(values) - WINDOW) // 2
+        for selected in (ordered[:WINDOW], ordered[-WINDOW:], ordered[middle : middle + WINDOW]):
+            alarms += compare_confidences(build, selected.tolist(), share=share) is not None
+    assert alarms == 0
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5, 0.9])
+@pytest.mark.parametrize("changed", [lambda p: p**6, lambda p: np.full(len(p), 0.95)], ids=["product", "always sure"])
+def test_another_scale_is_seen_in_confidences_of_selected_items(share: float, changed: Any) -> None:
+    build, values = profile(RNG.beta(5, 2, 1000)), np.sort(RNG.beta(5, 2, round(WINDOW / share)))[:WINDOW]
+    assert compare_confidences(build, changed(values).tolist(), share=share) is not None

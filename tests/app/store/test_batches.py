@@ -225,3 +225,15 @@ def test_a_batch_that_beats_is_left_alone(repos: Repositories) -> None:
 @pytest.mark.parametrize("job", ["7d0c3b9a", "batch-", "batch-x", "batch-7d0c-", "batch-7d0c-x", ""])
 def test_what_names_no_attempt_is_no_batch(job: str) -> None:
     assert batch_of(job) is None
+
+
+def test_problems_of_confidences_are_noted_by_the_attempt_that_runs_and_stay(batches: Batches) -> None:
+    batch = added(batches)
+    batches.note_confidences(batch.id, 1, ["too early"])
+    batches.start(batch.id, 1)
+    batches.note_confidences(batch.id, 2, ["another attempt"])
+    assert batches.get(batch.id).confidence_problems == ()
+    batches.note_confidences(batch.id, 1, ["a", "b"])
+    batches.note_circuits(batch.id, 1, ["a"])
+    ended = batches.end(batch.id, "succeeded", None)
+    assert (ended.confidence_problems, ended.open_circuits) == (("a", "b"), ())

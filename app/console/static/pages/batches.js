@@ -58,9 +58,9 @@ const columns = [
   { title: "queued", key: "created_at", show: ago },
   {
     title: "",
-    value: ({ error }) => error ?? "",
-    show: (error, row) => [
-      error,
+    value: ({ error, confidence_problems }) => [error ?? [], confidence_problems].flat().join("; "),
+    show: (said, row) => [
+      said,
       row.done + row.failed ? act("Download", save(row.id)) : null,
       " ",
       hasEnded(row) ? null : act("Cancel", cancel(row.id)),

@@ -1,0 +1,51 @@
+"""Reports of confidences in the store: replaced, ended, dropped by endpoint, expired, and few."""
+
+import json
+
+import pytest
+
+from app.store.client import key
+from app.store.confidence_reports import MAX_REPORTS, REPORT_TTL_S, ConfidenceReports
+from app.store.repositories import Repositories
+from models import ArtifactRef
+
+REF = ArtifactRef(solver="cascade", name="digits", version=1)
+NEWER = REF.model_copy(update={"version": 2})
+
+
+@pytest.fixture
+def reports(repos: Repositories) -> ConfidenceReports:
+    """Give the reports of an empty store."""
+    return repos.confidence_reports
+
+
+def test_a_report_is_replaced_by_the_next_of_its_version_and_endpoint(reports: ConfidenceReports) -> None:
+    assert reports.all() == {}
+    reports.note(REF, {"a": "first", "b": "first", "c": None})
+    reports.note(NEWER, {"a": "newer"})
+    reports.note(REF, {"a": "second", "b": None})
+    assert reports.all() == {(REF, "a"): "second", (NEWER, "a"): "newer"}
+
+
+def test_an_endpoint_that_is_registered_again_has_no_reports(reports: ConfidenceReports) -> None:
+    reports.note(REF, {"a": "first", "b": "first"})
+    reports.note(NEWER, {"a": "first"})
+    reports.forget("a")
+    assert reports.all() == {(REF, "b"): "first"}
+
+
+def test_reports_expire_one_by_one_and_all_together(reports: ConfidenceReports, repos: Repositories) -> None:
+    reports.note(REF, {"a": "first"})
+    client = repos.store.client
+    assert 0 < client.ttl(key("confidence-reports")) <= REPORT_TTL_S
+    (report,) = json.loads(client.get(key("confidence-reports")) or b"[]")
+    client.set(key("confidence-reports"), json.dumps([report | {"expires_at": 1.0}, report | {"endpoint": "b"}]))
+    assert reports.all() == {(REF, "b"): "first"}
+
+
+def test_the_newest_reports_are_kept_where_there_are_many(reports: ConfidenceReports) -> None:
+    for version in range(1, 4):
+        names = {str(place): "differs" for place in range(MAX_REPORTS // 2)}
+        reports.note(REF.model_copy(update={"version": version}), names)
+    assert {ref.version for ref, _ in reports.all()} == {2, 3}
+    assert len(reports.all()) == MAX_REPORTS
