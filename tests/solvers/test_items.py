@@ -60,6 +60,33 @@ def test_without_repeats_splits_are_the_plain_ones(n: int, seed: int) -> None:
     assert all(np.array_equal(one, other) for one, other in zip(parts, expected, strict=True))
 
 
+@given(st.integers(20, 60), st.integers(1, 1000), st.integers(0, 100))
+def test_every_part_gets_its_share_of_the_items(count: int, heavy: int, seed: int) -> None:
+    items = np.repeat(np.arange(count), [heavy] + [1] * (count - 1))
+    cuts = [len(items) // 2, 3 * len(items) // 4]
+    parts = split_rows(items, cuts, np.random.default_rng(seed))
+    counts = [len(np.unique(items[part])) for part in parts]
+    assert np.abs(counts - np.array([count / 2, count / 4, count / 4])).max() <= 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("portfolio", {"estimator": "occam", "curve_points": 3}),
+        ("cascade", {"in_time_order": True, "target_precision": 0.6}),
+        ("index", {"folds": 3}),
+    ],
+)
+@pytest.mark.parametrize("seed", range(2))
+def test_a_dataset_builds_where_one_item_has_most_rows(kind: str, options: dict[str, Any], seed: int) -> None:
+    times = [400] + [1] * 59
+    dataset = visits(60, times, seed) if kind == "index" else prompts(60, times, None, seed)
+    solver = SOLVERS[kind]
+    fitted = solver.fit(dataset, solver.options.model_validate(options), np.random.default_rng(seed), Run())
+    assert fitted.worth is not None
+    assert fitted.worth.verdict not in ("saves", "gains")
+
+
 def test_folds_of_every_kind_keep_items_together() -> None:
     table, trace = visits(60, 4, 0), prompts(150, 3, None, 0)
     assert isinstance(table, FeatureTable)
