@@ -1,8 +1,8 @@
 """Splits and intervals by item: rows that describe the same item stay together, and count together.
 
 A row that repeats an item of the training rows is not a holdout row: its outcome is known. So every split assigns whole
-items, and standard errors are cluster-robust (Cameron and Miller, *A practitioner's guide to cluster-robust inference*,
-2015). Where no item repeats, all of these are the ordinary splits and errors.
+items, and standard errors leave out one item at a time (``standard_error_of_mean``). Where no item repeats, all of
+these are the ordinary splits and errors.
 """
 
 from collections.abc import Sequence

@@ -19,7 +19,7 @@ from solvers.pipeline.prepared_data import cut_rows
 from solvers.policy.classifier_training import cut
 from solvers.portfolio.learned.cross_fit import fold_items
 from solvers.row_repeats import find_repeats, warnings_of
-from solvers.statistics import standard_error_of_mean
+from solvers.statistics import Z_95, standard_error_of_mean
 from tests.support.repeating import ACCURACIES, CHANCE, SETS, prompts, visits
 
 codes = st.lists(st.integers(0, 12), min_size=1, max_size=60).map(np.array)
@@ -100,12 +100,23 @@ def test_folds_of_every_kind_keep_items_together() -> None:
 
 
 @given(codes, st.integers(0, 100))
-def test_the_standard_error_is_that_of_item_sums(items: Any, seed: int) -> None:
+def test_the_standard_error_is_that_of_leaving_out_each_item(items: Any, seed: int) -> None:
     values = np.random.default_rng(seed).normal(size=len(items))
-    sums = [float((values - values.mean())[items == item].sum()) for item in np.unique(items)]
-    if len(sums) < len(items) and len(sums) > 1:
-        expected = (len(sums) / (len(sums) - 1) * sum(each * each for each in sums)) ** 0.5 / len(items)
-        assert standard_error_of_mean(values, items) == pytest.approx(expected)
+    g = len(np.unique(items))
+    if g == 1:
+        assert standard_error_of_mean(values, items) == np.inf
+        return
+    off = [values[items != item].mean() - values.mean() for item in np.unique(items)]
+    assert standard_error_of_mean(values, items) == pytest.approx(np.sqrt((g - 1) / g * np.square(off).sum()))
+
+
+def test_intervals_hold_where_one_item_has_most_rows() -> None:
+    """All rows of an item are equal; the true mean is 0."""
+    items, covered = np.repeat(np.arange(30), [400] + [1] * 29), 0
+    for seed in range(100):
+        values = np.random.default_rng(seed).normal(size=30)[items]
+        covered += bool(abs(values.mean()) < Z_95 * standard_error_of_mean(values, items))
+    assert covered >= 90
 
 
 def test_intervals_of_repeated_rows_are_those_of_the_items() -> None:
