@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from models import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, InvalidRequest, Trace, TraceSpec
 from models.advice import AdviceLimits
 from models.dataset_rows import columns_of, row_faults, with_rows
+from models.feedback import Outcome
 from solvers import SOLVERS, Run
 from solvers.advice import advise
 from solvers.alternatives import halves, mean_interval
@@ -269,6 +270,13 @@ def test_an_item_may_be_named_by_a_long_prompt() -> None:
     assert table.items[0] == table.items[2] != table.items[1]
     again = FeatureTable.from_columns(spec, columns_of(table))
     assert again.item_names == table.item_names
+    sent: dict[str, str | bool | float | None] = {"y": "u", "a": 1.0, "p": prompt}
+    row, odd = (Outcome(decision="index/a/1?", row=each).row for each in (sent, {**sent, "y": prompt}))
+    assert row is not None
+    assert odd is not None
+    assert with_rows(table, [row]).items.tolist() == [*table.items, table.items[0]]
+    facts = DatasetFacts.of(table)
+    assert [fault.loc for each in (row, odd) for fault in row_faults(facts, each, None)] == [("row", "y")]
 
 
 @pytest.mark.parametrize("item", ["y", "a"])
