@@ -191,14 +191,15 @@ def read_items(columns: Columns, name: str | None, faults: list[Fault]) -> tuple
         return (), nothing
     column = _present(columns, name, faults)
     if column is not None and column.dtype.kind == "O":
-        column = np.array([_shorten(value) if isinstance(value, str) else value for value in column], dtype=object)
+        column = np.array([shorten_text(value) if isinstance(value, str) else value for value in column], dtype=object)
     read = nothing if column is None else texts({name: column}, name, faults)
     names, codes = np.unique(read, return_inverse=True)
     return tuple(map(str, names)), codes.astype(np.int64)
 
 
-def _shorten(name: str) -> str:
-    return name if len(name) <= _LONGEST_CLASS else sha256(name.encode()).hexdigest()
+def shorten_text(text: str) -> str:
+    """Replace text that is longer than a class may be by its SHA-256."""
+    return text if len(text) <= _LONGEST_CLASS else sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def embeddings_of(embeddings: NDArray[Any] | None, rows: int, faults: list[Fault]) -> Singles:

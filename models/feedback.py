@@ -4,14 +4,16 @@ import re
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import parse_qsl
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from models.artifact import ArtifactRef
 from models.base import LARGEST, NAME_PATTERN, Items, Label, Sent, Value, Vector
+from models.columns import shorten_text
 from models.errors import Fault, InvalidRequest
 
 Amount = Annotated[float, Field(ge=0, le=LARGEST)]
-Cell = Annotated[str, Field(max_length=200)] | bool | Annotated[float, Field(ge=-1e30, le=1e30)] | None
+Cell = Annotated[str, AfterValidator(shorten_text)] | bool | Annotated[float, Field(ge=-1e30, le=1e30)] | None
+"""A cell of a row; long names of items are shortened as in a dataset."""
 MOST_OUTCOMES = 10_000
 QUANTITIES = ("accuracy", "coverage", "cost", "time")
 DRIFT_QUANTITIES = (*QUANTITIES, "classifiers")

@@ -409,7 +409,7 @@ class RouteDecision(Value):
         default=None,
         ge=0,
         le=1,
-        description="the share of training rows that are nearer to what was learned from than the query: above 0.99 "
+        description="the share of training items that are nearer to what was learned from than the query: above 0.99 "
         "its estimates rest on nothing similar; null: the artifact is older",
     )
 

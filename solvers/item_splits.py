@@ -1,12 +1,13 @@
 """Splits and intervals by item: rows that describe the same item stay together, and count together.
 
 A row that repeats an item of the training rows is not a holdout row: its outcome is known. So every split assigns whole
-items, and standard errors are cluster-robust (Cameron and Miller, *A practitioner's guide to cluster-robust inference*,
-2015). Where no item repeats, all of these are the ordinary splits and errors.
+items, and standard errors leave out one item at a time (``standard_error_of_mean``). Where no item repeats, all of
+these are the ordinary splits and errors.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
@@ -49,16 +50,19 @@ class ItemRows:
 def split_rows(items: Int64s, cuts: Sequence[int], rng: np.random.Generator) -> list[Int64s]:
     """Split rows at random into parts, whole items each: the rows of each part, rising.
 
-    items: (n,) codes; cuts: after how many rows each part but the last ends, about. O(n log n).
+    Each part gets its share of the items, however many rows these have.
+
+    items: (n,) codes; cuts: after how many of the n rows each part but the last ends if all items have equally many.
+    O(n log n).
 
     >>> [len(part) for part in split_rows(np.arange(10), [5, 7], np.random.default_rng(0))]
     [5, 2, 3]
     """
     grouped = ItemRows.from_codes(items)
-    order = rng.permutation(len(grouped.first))
-    sizes = grouped.sizes[order]
-    part = np.empty(len(order), dtype=np.int64)
-    part[order] = np.searchsorted(np.asarray(cuts), np.cumsum(sizes) - sizes / 2, side="left")
+    g = len(grouped.first)
+    ends = [round(cut * g / len(items)) for cut in cuts]
+    part = np.empty(g, dtype=np.int64)
+    part[rng.permutation(g)] = np.searchsorted(ends, np.arange(g), side="right")
     return [np.flatnonzero(part[grouped.place] == number) for number in range(len(cuts) + 1)]
 
 
@@ -79,13 +83,14 @@ def rarest_labels(grouped: ItemRows, labels: Int32s) -> Int32s:
 def effective_rows(items: Int64s) -> int:
     """Count the independent rows that n rows are worth at least, if outcomes of one item were always equal.
 
-    Kish's effective sample size, n² / Σ nᵢ²: n where no item repeats. items: (n,) codes.
+    Kish's effective sample size, n² / Σ nᵢ², rounded up: n where no item repeats, above 1 for several items.
+    items: (n,) codes.
 
     >>> effective_rows(np.arange(6)), effective_rows(np.array([0, 0, 1, 1, 2, 2]))
     (6, 3)
     """
     sizes = ItemRows.from_codes(items).sizes.astype(np.float64)
-    return round(float(sizes.sum() ** 2 / (sizes**2).sum()))
+    return ceil(float(sizes.sum() ** 2 / (sizes**2).sum()))
 
 
 def resampled_counts(items: Int64s, samples: int, rng: np.random.Generator) -> Int64s:

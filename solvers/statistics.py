@@ -56,9 +56,11 @@ def standard_error(rate: N, trials: N | float) -> N:
 
 
 def standard_error_of_mean(values: Floats, items: Int64s | None = None) -> Floats:
-    """Estimate the standard error of means over the last axis, (..., n): 0 for a single value.
+    """Estimate the standard error of means over the last axis, (..., n): infinite for a single item.
 
-    items: (n,) equal for rows of one item: the error is cluster-robust where items repeat.
+    items: (n,) equal for rows of one item: the error is that of the jackknife that leaves out one item at a time, which
+    is honest also where one item has most of the rows (MacKinnon, Nielsen and Webb, *Fast and reliable jackknife and
+    bootstrap methods for cluster-robust inference*, 2023).
 
     >>> standard_error_of_mean(np.array([[1.0, 3.0], [2.0, 2.0]])).tolist()
     [1.0, 0.0]
@@ -66,13 +68,15 @@ def standard_error_of_mean(values: Floats, items: Int64s | None = None) -> Float
     1.0
     """
     n = values.shape[-1]
-    grouped = None if items is None else ItemRows.from_codes(items)
-    if grouped is None or not grouped.repeats:
-        return np.asarray(values.std(axis=-1, ddof=1) / sqrt(n) if n > 1 else np.zeros(values.shape[:-1]))
+    grouped = ItemRows.from_codes(np.arange(n) if items is None else items)
     g = len(grouped.first)
+    if g == 1:
+        return np.full(values.shape[:-1], np.inf)
+    if not grouped.repeats:
+        return np.asarray(values.std(axis=-1, ddof=1) / sqrt(n))
     off = (values - values.mean(axis=-1, keepdims=True))[..., np.argsort(grouped.place, kind="stable")]
     sums = np.add.reduceat(off, np.cumsum(grouped.sizes) - grouped.sizes, axis=-1)
-    return np.asarray(np.sqrt((sums**2).sum(axis=-1) * g / max(g - 1, 1)) / n)
+    return np.asarray(np.sqrt(((sums / (n - grouped.sizes)) ** 2).sum(axis=-1) * (g - 1) / g))
 
 
 def normal_interval(mean: float, error: float) -> tuple[float, float]:

@@ -93,9 +93,9 @@ def check(facts: DatasetFacts, options: CascadeOptions) -> None:
 
 
 def _halves_in_order(items: Int64s) -> tuple[Int64s, Int64s]:
-    """Hold out the later half of the rows, whole items by their first row."""
+    """Hold out the later half of the items, by their first row."""
     grouped = ItemRows.from_codes(items)
-    is_early = (np.cumsum(grouped.sizes) - grouped.sizes / 2 <= len(items) // 2)[grouped.place]
+    is_early = grouped.place < len(grouped.first) // 2
     return np.flatnonzero(is_early), np.flatnonzero(~is_early)
 
 

@@ -118,7 +118,7 @@ class PortfolioContents(LearnedContents):
     novelty_references: Singles = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
     """(r, d) embeddings that were learned from; (0, 0): built before these were kept."""
     novelty_distances: Amounts = field(default_factory=lambda: np.empty(0))
-    """(q,) quantiles of the distances of other rows to the nearest of these, rising."""
+    """(q,) quantiles of the distances of other items to the nearest of these, rising."""
     price_shares: Probabilities = field(default_factory=lambda: np.empty(0))
     """(b,) of queries for which two classifiers are equal at the price, the share that gets the dearer; (0,): none."""
     resources: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
 """How far a query is from what a portfolio learned from: guarantees rest on similar queries (OCCAM, Appendix A).
 
-The novelty of a query is the share of training rows that are nearer to their nearest reference row than it is: 0.5 is
+The novelty of a query is the share of training items that are nearer to their nearest reference item than it is: 0.5 is
 usual, 1 is farther than any of them.
 """
 
@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from models.arrays import Floats, Int64s, Singles
+from solvers.item_splits import ItemRows
 
 MAX_REFERENCES, MAX_NUMBERS, MAX_JUDGED = 1000, 400_000, 2000
-"""Reference rows, coordinates of all of them, and rows whose distances are measured."""
+"""Reference items, coordinates of all of them, and items whose distances are measured."""
 QUANTILES = 201
 NOVEL = 0.99
 """The novelty from which on a query of a batch counts as novel."""
@@ -22,26 +23,24 @@ _QUERIES_AT_ONCE = 1024
 
 @dataclass(frozen=True, eq=False)
 class NoveltyScale:
-    """references: (r, d) rows that were learned from; distances: (q,) quantiles of the distances of other rows to the
-    nearest of them, rising."""
+    """references: (r, d) items that were learned from; distances: (q,) quantiles of the distances of other items to the
+    nearest of them, rising. Both are empty where no other item could be measured."""
 
     references: Singles
     distances: Floats
 
     @classmethod
     def fit(cls, vectors: Singles, items: Int64s, rng: np.random.Generator) -> "NoveltyScale":
-        """Draw references from embeddings (n, d), and measure how far rows of other items are from them.
+        """Draw references from embeddings (n, d), one row of each item, and measure how far other items are from them.
 
-        items: (n,) equal for rows of one item. O(r n d).
+        items: (n,) equal for rows of one item; the scale is empty if there is one item only. O(r n d).
         """
-        order = rng.permutation(len(vectors))
+        order = rng.permutation(ItemRows.from_codes(items).first)
         most = min(MAX_REFERENCES, max(MAX_NUMBERS // vectors.shape[1], 1), max(len(order) // 2, 1))
-        chosen = order[:most]
-        rest = order[most:]
-        judged = rest[~np.isin(items[rest], items[chosen])][:MAX_JUDGED]
-        references = vectors[chosen].astype(np.float32)
+        judged = order[most:][:MAX_JUDGED]
         if not len(judged):
-            return cls(references, np.zeros(1))
+            return cls(np.empty((0, 0), dtype=np.float32), np.empty(0))
+        references = vectors[order[:most]].astype(np.float32)
         away = nearest_distances(*squared(references), vectors[judged])
         return cls(references, np.quantile(away, np.linspace(0, 1, QUANTILES)))
 

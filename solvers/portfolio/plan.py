@@ -144,14 +144,14 @@ class PortfolioPlan(HeldOutCurve):
         return self._own_free(regression.predict(np.asarray(queries, dtype=np.float64)))
 
     def novelty_of(self, queries: ArrayLike) -> Floats | None:
-        """Return how far each of n queries, (n, d), is from what was learned from, as the share of training rows that
+        """Return how far each of n queries, (n, d), is from what was learned from, as the share of training items that
         are nearer: (n,); None: the artifact is older."""
         if not self.novelty_references.size:
             return None
         return self._novelty.rank(np.asarray(queries, dtype=np.float64))
 
     def novel_share(self, queries: ArrayLike) -> float | None:
-        """Return the share of queries that are farther than 99 % of the training rows."""
+        """Return the share of queries that are farther than 99 % of the training items."""
         novelty = self.novelty_of(queries)
         return None if novelty is None else float((novelty > NOVEL).mean())
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from models import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, InvalidRequest, Trace, TraceSpec
 from models.advice import AdviceLimits
 from models.dataset_rows import columns_of, row_faults, with_rows
+from models.feedback import Outcome
 from solvers import SOLVERS, Run
 from solvers.advice import advise
 from solvers.alternatives import halves, mean_interval
@@ -19,7 +20,7 @@ from solvers.pipeline.prepared_data import cut_rows
 from solvers.policy.classifier_training import cut
 from solvers.portfolio.learned.cross_fit import fold_items
 from solvers.row_repeats import find_repeats, warnings_of
-from solvers.statistics import standard_error_of_mean
+from solvers.statistics import Z_95, standard_error_of_mean
 from tests.support.repeating import ACCURACIES, CHANCE, SETS, prompts, visits
 
 codes = st.lists(st.integers(0, 12), min_size=1, max_size=60).map(np.array)
@@ -60,6 +61,33 @@ def test_without_repeats_splits_are_the_plain_ones(n: int, seed: int) -> None:
     assert all(np.array_equal(one, other) for one, other in zip(parts, expected, strict=True))
 
 
+@given(st.integers(20, 60), st.integers(1, 1000), st.integers(0, 100))
+def test_every_part_gets_its_share_of_the_items(count: int, heavy: int, seed: int) -> None:
+    items = np.repeat(np.arange(count), [heavy] + [1] * (count - 1))
+    cuts = [len(items) // 2, 3 * len(items) // 4]
+    parts = split_rows(items, cuts, np.random.default_rng(seed))
+    counts = [len(np.unique(items[part])) for part in parts]
+    assert np.abs(counts - np.array([count / 2, count / 4, count / 4])).max() <= 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("portfolio", {"estimator": "occam", "curve_points": 3}),
+        ("cascade", {"in_time_order": True, "target_precision": 0.6}),
+        ("index", {"folds": 3}),
+    ],
+)
+@pytest.mark.parametrize("seed", range(2))
+def test_a_dataset_builds_where_one_item_has_most_rows(kind: str, options: dict[str, Any], seed: int) -> None:
+    times = [400] + [1] * 59
+    dataset = visits(60, times, seed) if kind == "index" else prompts(60, times, None, seed)
+    solver = SOLVERS[kind]
+    fitted = solver.fit(dataset, solver.options.model_validate(options), np.random.default_rng(seed), Run())
+    assert fitted.worth is not None
+    assert fitted.worth.verdict not in ("saves", "gains")
+
+
 def test_folds_of_every_kind_keep_items_together() -> None:
     table, trace = visits(60, 4, 0), prompts(150, 3, None, 0)
     assert isinstance(table, FeatureTable)
@@ -73,12 +101,23 @@ def test_folds_of_every_kind_keep_items_together() -> None:
 
 
 @given(codes, st.integers(0, 100))
-def test_the_standard_error_is_that_of_item_sums(items: Any, seed: int) -> None:
+def test_the_standard_error_is_that_of_leaving_out_each_item(items: Any, seed: int) -> None:
     values = np.random.default_rng(seed).normal(size=len(items))
-    sums = [float((values - values.mean())[items == item].sum()) for item in np.unique(items)]
-    if len(sums) < len(items) and len(sums) > 1:
-        expected = (len(sums) / (len(sums) - 1) * sum(each * each for each in sums)) ** 0.5 / len(items)
-        assert standard_error_of_mean(values, items) == pytest.approx(expected)
+    g = len(np.unique(items))
+    if g == 1:
+        assert standard_error_of_mean(values, items) == np.inf
+        return
+    off = [values[items != item].mean() - values.mean() for item in np.unique(items)]
+    assert standard_error_of_mean(values, items) == pytest.approx(np.sqrt((g - 1) / g * np.square(off).sum()))
+
+
+def test_intervals_hold_where_one_item_has_most_rows() -> None:
+    """All rows of an item are equal; the true mean is 0."""
+    items, covered = np.repeat(np.arange(30), [400] + [1] * 29), 0
+    for seed in range(100):
+        values = np.random.default_rng(seed).normal(size=30)[items]
+        covered += bool(abs(values.mean()) < Z_95 * standard_error_of_mean(values, items))
+    assert covered >= 90
 
 
 def test_intervals_of_repeated_rows_are_those_of_the_items() -> None:
@@ -231,6 +270,13 @@ def test_an_item_may_be_named_by_a_long_prompt() -> None:
     assert table.items[0] == table.items[2] != table.items[1]
     again = FeatureTable.from_columns(spec, columns_of(table))
     assert again.item_names == table.item_names
+    sent: dict[str, str | bool | float | None] = {"y": "u", "a": 1.0, "p": prompt}
+    row, odd = (Outcome(decision="index/a/1?", row=each).row for each in (sent, {**sent, "y": prompt}))
+    assert row is not None
+    assert odd is not None
+    assert with_rows(table, [row]).items.tolist() == [*table.items, table.items[0]]
+    facts = DatasetFacts.of(table)
+    assert [fault.loc for each in (row, odd) for fault in row_faults(facts, each, None)] == [("row", "y")]
 
 
 @pytest.mark.parametrize("item", ["y", "a"])

@@ -1,6 +1,6 @@
 """Datasets in which items repeat and nothing can be gained on a new item."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -12,7 +12,9 @@ CHANCE = 0.5
 """The accuracy of any classifier on a new machine."""
 
 
-def prompts(count: int, times: int, concentration: float | None, seed: int, *, item: bool = True) -> Dataset:
+def prompts(
+    count: int, times: int | Sequence[int], concentration: float | None, seed: int, *, item: bool = True
+) -> Dataset:
     """Log each prompt several times, with an embedding that is noise; concentration: how alike its answers are, None if
     they are equal."""
     rng = np.random.default_rng(seed)
@@ -37,7 +39,7 @@ def prompts(count: int, times: int, concentration: float | None, seed: int, *, i
     return dataset_from_columns(TraceSpec.model_validate(spec), {**columns, **names}, embeddings[rows])
 
 
-def visits(count: int, times: int, seed: int, *, item: bool = True) -> Dataset:
+def visits(count: int, times: int | Sequence[int], seed: int, *, item: bool = True) -> Dataset:
     """Measure each machine several times; whether it has a fault is a coin flip."""
     rng = np.random.default_rng(seed)
     base, labels = rng.normal(size=(count, 4)), np.where(rng.random(count) < CHANCE, "fault", "fine")

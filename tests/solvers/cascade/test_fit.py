@@ -244,6 +244,15 @@ def test_a_build_warns_of_times_that_depend_on_the_order_of_rows() -> None:
     assert quantile == pytest.approx(0.1, abs=0.003)
 
 
+def test_rows_of_one_item_that_follow_each_other_are_no_dependence_on_time() -> None:
+    calm = random_trace(np.random.default_rng(5), 200, 3, measured=True)
+    items = np.repeat(np.arange(200), 5)
+    repeated = dataclasses.replace(calm.take(items), items=items)
+    slowing = dataclasses.replace(repeated, costs=repeated.costs + np.where(items < 100, 0.0, 100.0)[:, None])
+    found = [build(each).summary["deadlines"]["dependent_on_time"] for each in (repeated, slowing)]
+    assert [len(each) for each in found] == [0, len(calm.spec.classifiers)]
+
+
 def test_rows_in_the_order_of_time_are_checked_on_the_later_half() -> None:
     """Calls that become twice as slow in the later half exceed what the earlier half promised."""
     calm = random_trace(np.random.default_rng(6), 1000, 3, measured=True)

@@ -40,6 +40,17 @@ def test_repeated_items_do_not_make_others_look_novel() -> None:
     assert (NoveltyScale.fit(vectors, np.arange(2000), np.random.default_rng(0)).rank(fresh) > 0.99).mean() < 0.2
 
 
+def test_novelty_is_measured_where_every_item_has_many_rows() -> None:
+    rows = np.random.default_rng(1).permutation(np.repeat(np.arange(40), 25))
+    scale = NoveltyScale.fit(drawn(40, 0)[rows], rows, np.random.default_rng(0))
+    assert scale.rank(drawn(2000, 1)).mean() == pytest.approx(0.5, abs=0.15)
+
+
+def test_a_single_item_gives_no_scale() -> None:
+    scale = NoveltyScale.fit(drawn(50, 0), np.zeros(50, dtype=np.int64), np.random.default_rng(0))
+    assert scale.references.size == scale.distances.size == 0
+
+
 def test_later_rows_of_a_trace_in_order_are_as_usual_as_earlier_ones() -> None:
     rng = np.random.default_rng(0)
     vectors = np.concatenate((rng.normal(size=(5000, 8)) * 0.1, rng.normal(size=(5000, 8)) * 3)).astype(np.float32)
