@@ -116,7 +116,9 @@ def test_the_steps_are_those_of_the_plan(tmp_path: Path) -> None:
     line = panels[0].lines[0]
     assert np.asarray(line.get_xdata()).tolist() == [each.deadline_from for each in ranges]
     assert np.asarray(line.get_ydata()).tolist() == [each.expected_duration for each in ranges]
-    steps = sample("cascade").plan.decide(CascadeQuery()).steps
+    worth = sample("cascade").record.worth
+    assert worth is not None
+    steps = sample("cascade").plan.decide(CascadeQuery.model_validate(worth.query)).steps
     bars = [patch for patch in panels[1].patches if isinstance(patch, Rectangle)]
     assert [bar.get_width() for bar in bars] == [step.execution_time for step in steps]
     assert [f" {step.probability_of_reaching:.1%} of items" in texts for step in steps] == [True] * len(steps)
