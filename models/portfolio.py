@@ -410,7 +410,7 @@ class RouteDecision(Value):
         ge=0,
         le=1,
         description="the share of training items that are nearer to what was learned from than the query: above 0.99 "
-        "its estimates rest on nothing similar; null: the artifact is older",
+        "its estimates rest on nothing similar; null: the artifact is older, or all of its rows are one item",
     )
 
 

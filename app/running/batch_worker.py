@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import orjson
@@ -126,6 +126,8 @@ class _Work:
     attempt: int
     live: Live[Any]
     tools: Tools
+    noted: dict[str, str | None] = field(default_factory=dict)
+    """What was found last of the confidences of endpoints, and noted."""
 
     async def all(self) -> None:
         """Run all items that have no answer."""
@@ -136,28 +138,26 @@ class _Work:
 
     async def tell_circuits_and_confidences(self) -> None:
         """Keep noting which circuits are open, and whose confidences differ, for whoever watches the batch."""
-        reported, compared = frozenset[str](), dict[str, str | None]()
+        reported = frozenset[str]()
         while True:
             names = self.tools.caller.open_circuits()
             if names != reported:
                 with suppress(StoreRefused):  # a store that is full: it is told again when circuits change
                     await self._patiently(self.repos.batches.note_circuits, self.batch.id, self.attempt, names)
                 reported = names
-            findings = self.tools.confidences.findings(self.live.ref)
-            if findings != compared:
-                await self.note_confidences()
-                compared = findings
+            await self.note_confidences()
             await asyncio.sleep(LOOK_S)
 
     async def note_confidences(self) -> None:
         """Note how confidences compare with those of the build, in the batch and for every server."""
         findings = self.tools.confidences.findings(self.live.ref)
         problems = [f"endpoint {name!r}: {problem}" for name, problem in findings.items() if problem is not None]
-        if not findings:
+        if findings == self.noted:  # a report that was dropped since, by a new registration, is not repeated
             return
         with suppress(StoreRefused):  # a store that is full: it is noted again after the next window
             await self._patiently(self.repos.batches.note_confidences, self.batch.id, self.attempt, problems)
             await self._patiently(self.repos.confidence_reports.note, self.live.ref, findings)
+            self.noted.update(findings)
 
     async def one_by_one(self) -> None:
         """Run each item by itself."""

@@ -48,6 +48,7 @@ def narrowed(table: FeatureTable, costs: Floats, rng: np.random.Generator) -> Na
     if len(features) <= MAX_FEATURES:
         return Narrowed(table, table)
     choosing, others = split_rows(table.item_codes, [min(MOST_ROWS, int(SHARE * table.rows))], rng)
+    choosing = choosing[np.linspace(0, len(choosing) - 1, min(len(choosing), MOST_ROWS)).astype(np.int64)]
     owners = np.repeat(np.arange(len(features)), [len(feature.columns) for feature in features])
     taken = most_telling(table.values[choosing], table.labels[choosing].astype(np.int64), owners, costs, MAX_FEATURES)
     whole = only(table, [features[place].name for place in np.sort(taken).tolist()])

@@ -21,9 +21,10 @@ def worth(plan: IndexPlan, trainer: Trainer, rng: np.random.Generator) -> Worth:
     A fixed set costs the same for every item of the median size; so does what the index chooses there.
     """
     curves = Costs(plan.powers, plan.coefficients)
-    points, fixed = _points(plan, curves), fixed_sets(plan)
+    sizes = _usual_size(plan)
+    points, fixed = _points(plan, curves, sizes), fixed_sets(plan)
     every = list(dict.fromkeys((*points, *fixed.values())))
-    costs = dict(zip(every, curves.at(curves.of_sets(np.array(every)), plan.median_size).tolist(), strict=True))
+    costs = dict(zip(every, curves.at(curves.of_sets(np.array(every)), sizes).tolist(), strict=True))
     right, rows = trainer.right(every), trainer.dataset.rows
     replays = {mask: Replay(right[mask], np.full(rows, costs[mask])) for mask in every}
     items = trainer.dataset.item_codes
@@ -39,16 +40,20 @@ def worth(plan: IndexPlan, trainer: Trainer, rng: np.random.Generator) -> Worth:
     return worth_of_most_useful(named, alternatives, halves(items, rng), rng)
 
 
-def _points(plan: IndexPlan, curves: Costs) -> dict[int, float]:
-    """Choose masks that the index decides for at the median size, each with a budget that it does so within."""
+def _usual_size(plan: IndexPlan) -> tuple[float, ...]:
+    """Return the size nearest to the median that the plan answers for."""
+    most = inf if plan.largest_size is None else plan.largest_size
+    return tuple(min(max(size, 1.0), most) for size in plan.median_size)
+
+
+def _points(plan: IndexPlan, curves: Costs, sizes: tuple[float, ...]) -> dict[int, float]:
+    """Choose masks that the index decides for at a size, each with a budget that it does so within."""
     if plan.fixed_budget is not None:
         budgets = [plan.fixed_budget]
     else:
         levels = plan.accuracies[plan.candidates]
         masks = plan.masks[plan.candidates[levels >= levels.max() - 2 * NEARLY]]
-        budgets = np.sort(curves.at(curves.of_sets(masks), plan.median_size))[:MOST_POINTS].tolist()
-    most = inf if plan.largest_size is None else plan.largest_size
-    sizes = tuple(min(max(size, 1.0), most) for size in plan.median_size)
+        budgets = np.sort(curves.at(curves.of_sets(masks), sizes))[:MOST_POINTS].tolist()
     points = {}
     for budget in reversed(budgets):  # the least one stays
         decision = plan.decide(IndexQuery(size=sizes if len(sizes) > 1 else next(iter(sizes), None), budget=budget))

@@ -202,6 +202,7 @@ def _is_novelty_scale(plan: PortfolioContents) -> bool:
 
 def _is_cost_regression(plan: PortfolioContents) -> bool:
     m, weights = len(plan.classifiers), plan.cost_weights
+    amounts = weights, plan.cost_intercepts, plan.cost_knots, plan.cost_levels
     if not weights.size:
         return plan.cost_intercepts.size == 0 and plan.cost_knots.size == 0 and plan.cost_levels.size == 0
     return (
@@ -209,7 +210,7 @@ def _is_cost_regression(plan: PortfolioContents) -> bool:
         and plan.cost_intercepts.shape == (m,)
         and plan.cost_knots.shape == plan.cost_levels.shape == (len(plan.cost_knots), m)
         and len(plan.cost_knots) > 0
-        and all(np.all(np.abs(each) <= LARGEST) for each in (weights, plan.cost_intercepts, plan.cost_knots))
+        and all(np.all(np.abs(each) <= LARGEST) for each in amounts)
         and all(np.all(np.diff(each, axis=0) >= 0) for each in (plan.cost_knots, plan.cost_levels))
     )
 

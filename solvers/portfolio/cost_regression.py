@@ -63,8 +63,10 @@ def calibrated(predicted: Floats, costs: Floats) -> tuple[Floats, Floats]:
         1 - np.cos(np.linspace(0, np.pi, min(len(predicted), KNOTS)))
     ) / 2  # dense at both ends, where costs curve
     knots = np.quantile(predicted, shares, axis=0)
-    columns = zip(predicted.T, costs.T, knots.T, strict=True)
-    return knots, np.column_stack([IsotonicRegression().fit(x, y).predict(at) for x, y, at in columns])
+    scales = np.maximum(np.abs(predicted).max(axis=0), 1e-300)  # what differs by less than 1e-15 is merged
+    columns = zip((predicted / scales).T, costs.T, (knots / scales).T, strict=True)
+    levels = [IsotonicRegression(out_of_bounds="clip").fit(x, y).predict(at) for x, y, at in columns]
+    return knots, np.column_stack(levels)
 
 
 def linear_regression(vectors: Singles, costs: Floats) -> tuple[Floats, Floats]:
@@ -99,7 +101,7 @@ def _ridge(inputs: Floats, targets: Floats) -> Floats:
 @dataclass(frozen=True, slots=True, eq=False)
 class ExpectedCosts:
     """regression: the one to use; None: none predicts better than the mean; of_rows: (n, m) the expected costs of the
-    rows, by regressions that were not fitted to them."""
+    rows, by regressions that were not fitted to them and calibrated by all rows."""
 
     regression: CostRegression | None
     of_rows: Floats

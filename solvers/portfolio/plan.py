@@ -145,7 +145,7 @@ class PortfolioPlan(HeldOutCurve):
 
     def novelty_of(self, queries: ArrayLike) -> Floats | None:
         """Return how far each of n queries, (n, d), is from what was learned from, as the share of training items that
-        are nearer: (n,); None: the artifact is older."""
+        are nearer: (n,); None: the artifact is older, or all of its rows are one item."""
         if not self.novelty_references.size:
             return None
         return self._novelty.rank(np.asarray(queries, dtype=np.float64))

@@ -67,6 +67,15 @@ def test_an_index_answers_with_the_headlines_features_within_its_budget() -> Non
     assert decision.cost == pytest.approx(index.record.worth.cost)
 
 
+@pytest.mark.parametrize("params", [{"max_size": 2.0}, {"max_size": 2.0, "fixed_budget": 3.0}])
+def test_an_indexs_headline_is_about_a_size_that_it_answers_for(params: dict[str, Any]) -> None:
+    index = built("index", small_table(), **params)
+    assert index.plan.median_size[0] > 2
+    assert index.record.worth is not None
+    decision = index.plan.decide(with_default_limits(index, IndexQuery(size=2.0)))
+    assert index.record.worth.cost == pytest.approx(decision.cost)
+
+
 def test_an_index_for_one_budget_answers_within_it() -> None:
     index = built("index", small_table(), fixed_budget=3.0)
     assert with_default_limits(index, IndexQuery(size=10)).budget == 3.0
