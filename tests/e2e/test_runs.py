@@ -1228,6 +1228,7 @@ def test_the_console_routes_a_text_once_it_is_sent(server: Server, models: Model
 
 
 @pytest.mark.browser
+@visits.NEEDED
 def test_the_console_registers_tries_and_forgets_an_endpoint(server: Server, models: ModelServer) -> None:
     with visits.browser() as browser, visits.visit(browser, server.url) as visit:
         page = visit.page
