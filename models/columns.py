@@ -20,7 +20,7 @@ FARTHEST = 1e30
 Columns = Mapping[str, NDArray[Any]]
 _NOTHING = np.empty(0)
 _WHOLE_FLOAT = re.compile(r"^([+-]?[0-9]+)\.0+$")
-_LONGEST_CLASS = 200
+MAX_CLASS_LENGTH = 200
 _TRUTHS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
 _WHOLE = 2.0**53
 """Up to here every whole number is a float of its own."""
@@ -104,9 +104,9 @@ def texts(columns: Columns, name: str, faults: list[Fault]) -> NDArray[Any]:
         whole = (column == np.floor(column)) & (np.abs(column) <= _WHOLE)
         return np.where(whole, np.where(whole, column, 0).astype(np.int64).astype(str), column.astype(str))
     if column.dtype.kind == "O":  # one long text would make every row as long
-        long = np.array([len(str(value)) > _LONGEST_CLASS for value in column])
+        long = np.array([len(str(value)) > MAX_CLASS_LENGTH for value in column])
         if long.any():
-            rule = f"must hold classes of at most {_LONGEST_CLASS} characters"
+            rule = f"must hold classes of at most {MAX_CLASS_LENGTH} characters"
             faults.append(Fault(("table", name), f"{rule}; row {_first(long) + 1} has {len(column[_first(long)])}"))
             return _NOTHING
         distinct, inverse = np.unique(column.astype(str), return_inverse=True)
@@ -199,7 +199,7 @@ def read_items(columns: Columns, name: str | None, faults: list[Fault]) -> tuple
 
 def shorten_text(text: str) -> str:
     """Replace text that is longer than a class may be by its SHA-256."""
-    return text if len(text) <= _LONGEST_CLASS else sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return text if len(text) <= MAX_CLASS_LENGTH else sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def embeddings_of(embeddings: NDArray[Any] | None, rows: int, faults: list[Fault]) -> Singles:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.base import LARGEST
-from models.columns import FARTHEST, numbers, text_of, truth_of
+from models.columns import FARTHEST, MAX_CLASS_LENGTH, numbers, text_of, truth_of
 from models.confidence_scale import BOUNDS, from_probability
 from models.dataset import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, dataset_from_columns
 from models.errors import Fault, InvalidRequest
@@ -27,9 +27,11 @@ def row_faults(facts: DatasetFacts, row: Row, embedding: Sequence[float] | None)
     if len(embedding or ()) != dimensions:
         faults.append(Fault(("embedding",), f"has {len(embedding or ())} numbers, the dataset's have {dimensions}"))
     label = None if spec.label is None else row.get(spec.label)
-    if spec.label is not None and label is not None and label != "" and text_of(label) not in facts.classes:
+    if label is not None and label != "" and not _is_too_long(label) and text_of(label) not in facts.classes:
         there = ", ".join(facts.classes[:10])
-        faults.append(Fault(("row", spec.label), f"is {label!r}, which is no class of the dataset: it has {there}"))
+        faults.append(
+            Fault(("row", str(spec.label)), f"is {label!r}, which is no class of the dataset: it has {there}")
+        )
     return faults
 
 
@@ -62,6 +64,10 @@ def _cell_faults(spec: Spec, name: str, cell: Cell) -> list[Fault]:
     may_be_missing = isinstance(spec, FeaturesSpec) and spec.missing and name in spec.feature_columns
     if cell is None or cell == "":
         return [] if may_be_missing else [Fault(("row", name), "must not be missing")]
+    if name == spec.item:
+        return []  # long names are replaced by their hash
+    if _is_too_long(cell):
+        return [Fault(("row", name), f"must have at most {MAX_CLASS_LENGTH} characters, got {len(str(cell))}")]
     if name in spec.class_columns:
         return []
     if isinstance(spec, TraceSpec) and any(name == each.correct for each in spec.classifiers):
@@ -72,6 +78,10 @@ def _cell_faults(spec: Spec, name: str, cell: Cell) -> list[Fault]:
     cell_faults: list[Fault] = []
     numbers({name: np.array([float(cell)])}, name, cell_faults, **_limits(spec, name))
     return [Fault(("row", name), fault.msg.partition("; row")[0] + f", is {cell:g}") for fault in cell_faults]
+
+
+def _is_too_long(cell: Cell) -> bool:
+    return isinstance(cell, str) and len(cell) > MAX_CLASS_LENGTH
 
 
 def _limits(spec: Spec, name: str) -> dict[str, Any]:

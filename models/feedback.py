@@ -4,7 +4,7 @@ import re
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import parse_qsl
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from models.artifact import ArtifactRef
 from models.base import LARGEST, NAME_PATTERN, Items, Label, Sent, Value, Vector
@@ -12,8 +12,8 @@ from models.columns import shorten_text
 from models.errors import Fault, InvalidRequest
 
 Amount = Annotated[float, Field(ge=0, le=LARGEST)]
-Cell = Annotated[str, AfterValidator(shorten_text)] | bool | Annotated[float, Field(ge=-1e30, le=1e30)] | None
-"""A cell of a row; long names of items are shortened as in a dataset."""
+Cell = str | bool | Annotated[float, Field(ge=-1e30, le=1e30)] | None
+"""A cell of a row. Its length is checked with the dataset's spec: only names of items may be long."""
 MOST_OUTCOMES = 10_000
 QUANTITIES = ("accuracy", "coverage", "cost", "time")
 DRIFT_QUANTITIES = (*QUANTITIES, "classifiers")
@@ -129,6 +129,12 @@ class Outcome(Value):
         if self.embedding is not None and self.row is None:
             raise ValueError("an embedding belongs to a row, there is none")
         return self
+
+    @property
+    def stored_row(self) -> dict[str, Cell]:
+        """The row as a rebuild reads it: long names of items are replaced by their hash, as in a dataset."""
+        cells = (self.row or {}).items()
+        return {name: shorten_text(cell) if isinstance(cell, str) else cell for name, cell in cells}
 
     @property
     def right(self) -> float | None:

@@ -75,7 +75,7 @@ async def put(
     response.status_code = 201 if is_new else 200
     context.caller.begin_anew(name)
     context.confidences.forget(name)
-    await asyncio.to_thread(context.repos.confidence_reports.forget, name)
+    await asyncio.to_thread(context.repos.confidence_reports.forget_endpoint, name)
     await _look_again(context)
     return _shown(context, name, endpoint)
 

@@ -169,7 +169,7 @@ def one_or_many(size: list[float] | None) -> float | tuple[float, ...] | None:
     return size[0] if len(size) == 1 else tuple(size)
 
 
-def what_if(limits: Limits) -> IndexQuery | str:
+def what_if(limits: Limits) -> IndexQuery:
     """Ask for the size and the budget."""
     return IndexQuery.model_validate(limits)
 

@@ -94,13 +94,13 @@ async def _run(repos: Repositories, batch: Batch, attempt: int) -> None:
         )
         live = Live(record, batch.artifact, await asyncio.to_thread(repos.artifacts.plan, record))
         work = _Work(repos, batch, attempt, live, tools)
-        telling = asyncio.ensure_future(work.tell_circuits_and_confidences())
+        reporting = asyncio.ensure_future(work.report_circuits_and_confidences())
         try:
             await work.all()
-            await work.note_confidences()
+            await work.record_confidences()
         finally:
-            telling.cancel()
-            await asyncio.gather(telling, return_exceptions=True)
+            reporting.cancel()
+            await asyncio.gather(reporting, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -126,8 +126,8 @@ class _Work:
     attempt: int
     live: Live[Any]
     tools: Tools
-    noted: dict[str, str | None] = field(default_factory=dict)
-    """What was found last of the confidences of endpoints, and noted."""
+    recorded: dict[str, str | None] = field(default_factory=dict)
+    """The problem of each endpoint's confidences that was recorded last; None: no problem."""
 
     async def all(self) -> None:
         """Run all items that have no answer."""
@@ -136,8 +136,8 @@ class _Work:
         else:
             await (self.embedded() if takes_embeddings(self.live) else self.one_by_one())
 
-    async def tell_circuits_and_confidences(self) -> None:
-        """Keep noting which circuits are open, and whose confidences differ, for whoever watches the batch."""
+    async def report_circuits_and_confidences(self) -> None:
+        """Report open circuits and differing confidences until it is canceled."""
         reported = frozenset[str]()
         while True:
             names = self.tools.caller.open_circuits()
@@ -145,19 +145,19 @@ class _Work:
                 with suppress(StoreRefused):  # a store that is full: it is told again when circuits change
                     await self._patiently(self.repos.batches.note_circuits, self.batch.id, self.attempt, names)
                 reported = names
-            await self.note_confidences()
+            await self.record_confidences()
             await asyncio.sleep(LOOK_S)
 
-    async def note_confidences(self) -> None:
-        """Note how confidences compare with those of the build, in the batch and for every server."""
-        findings = self.tools.confidences.findings(self.live.ref)
-        problems = [f"endpoint {name!r}: {problem}" for name, problem in findings.items() if problem is not None]
-        if findings == self.noted:  # a report that was dropped since, by a new registration, is not repeated
+    async def record_confidences(self) -> None:
+        """Record how confidences compare with those of the build, in the batch and for every server."""
+        findings = self.tools.confidences.latest_findings(self.live.ref)
+        if findings == self.recorded:  # a report that a new registration dropped is not repeated
             return
-        with suppress(StoreRefused):  # a store that is full: it is noted again after the next window
+        problems = [f"endpoint {name!r}: {problem}" for name, problem in findings.items() if problem is not None]
+        with suppress(StoreRefused):  # a store that is full: it is retried
             await self._patiently(self.repos.batches.note_confidences, self.batch.id, self.attempt, problems)
-            await self._patiently(self.repos.confidence_reports.note, self.live.ref, findings)
-            self.noted.update(findings)
+            await self._patiently(self.repos.confidence_reports.record_findings, self.live.ref, findings)
+            self.recorded.update(findings)
 
     async def one_by_one(self) -> None:
         """Run each item by itself."""

@@ -55,7 +55,7 @@ class ConfidenceMonitor:
         for key in [key for key in self._windows if key[1] == name]:
             del self._windows[key]
 
-    def findings(self, ref: ArtifactRef) -> dict[str, str | None]:
+    def latest_findings(self, ref: ArtifactRef) -> dict[str, str | None]:
         """Return what the last full window of each of an artifact's classifiers found; None: no problem."""
         return {
             name: window.problem for (of, name), window in self._windows.items() if of == ref and window.is_compared

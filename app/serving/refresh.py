@@ -136,7 +136,7 @@ class Chores:
 
     def _look(self) -> None:
         self.demo = demo_progress(self._repos.store)
-        self.confidence_reports = self._repos.confidence_reports.all()
+        self.confidence_reports = self._repos.confidence_reports.list_problems()
         self.look_at_endpoints()
         self._watch.look()
         self.workers = self._repos.builds.workers()

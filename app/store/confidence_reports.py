@@ -1,4 +1,4 @@
-"""What batches found of the confidences that endpoints return, for every server; reports expire."""
+"""Reports of batches whose endpoints return other confidences than in the build; they expire."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ class ConfidenceReports:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def note(self, ref: ArtifactRef, findings: Mapping[str, str | None]) -> None:
+    def record_findings(self, ref: ArtifactRef, findings: Mapping[str, str | None]) -> None:
         """Replace the reports of an artifact's endpoints. findings: the problem by endpoint; None ends its report."""
         expires_at = time.time() + REPORT_TTL_S
         made = [
@@ -44,11 +44,11 @@ class ConfidenceReports:
         ]
         self._replace(lambda one: one.artifact == ref and one.endpoint in findings, made)
 
-    def forget(self, endpoint: str) -> None:
+    def forget_endpoint(self, endpoint: str) -> None:
         """Drop the reports of an endpoint, as when it is registered again."""
         self._replace(lambda one: one.endpoint == endpoint, [])
 
-    def all(self) -> dict[tuple[ArtifactRef, str], str]:
+    def list_problems(self) -> dict[tuple[ArtifactRef, str], str]:
         """Return the problems by artifact version and endpoint."""
         return {(one.artifact, one.endpoint): one.problem for one in _unexpired(self._store.ask("get", _ALL))}
 

@@ -382,7 +382,7 @@ def _classifiers(sums: Mapping[str, float]) -> tuple[ClassifierOutcomes, ...]:
 
 
 def _packed(outcome: Outcome) -> bytes:
-    row = json.dumps([outcome.row, outcome.embedding]).encode()
+    row = json.dumps([outcome.stored_row, outcome.embedding]).encode()
     if len(row) > ROW_BYTES:
         size = f"takes {len(row)} bytes, its embedding included, must take at most {ROW_BYTES}"
         raise InvalidRequest.at(Fault(("row",), size))

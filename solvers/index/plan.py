@@ -210,12 +210,12 @@ class IndexPlan(IndexContents):
         if query.min_accuracy is None:
             return f"no feature set within {number(budget)} {self.unit} is without {', '.join(query.without)}"
         best = f"right {float(reached.max(initial=0.0)):.4g} of the time, a standard error to spare"
-        within = f" within {number(budget)} {self.unit}" if budget < inf else ""
-        said = f"the most accurate feature set{within} is {best}; asked is {query.min_accuracy:g}"
+        within = f"within {number(budget)} {self.unit} " if budget < inf else ""
+        message = f"{within}the most accurate feature set is {best}; asked is {query.min_accuracy:g}"
         if query.one_standard_error or query.without or self.fixed_budget is not None:
-            return said
+            return message
         enough = f"which takes {number(costs.min())} {self.unit}" if len(costs) else "which none reaches"
-        return f"{said}, {enough}"
+        return f"{message}, {enough}"
 
     def _shown(self, best: float, size: Any) -> float:
         """Take a standard error off an accuracy: what is above cannot be told apart from it (Hastie, Tibshirani,

@@ -35,9 +35,24 @@ class CostRegression:
     knots: Floats
     levels: Floats
 
+    @classmethod
+    def fit(cls, vectors: Singles, costs: Floats, predicted: Floats) -> "CostRegression":
+        """Fit to embeddings (n, d) and costs (n, m).
+
+        Args:
+            predicted: (n, m), predictions of these rows by linear regressions that were not fitted to them.
+        """
+        return cls(*linear_regression(vectors, costs), *_calibrate(predicted, costs))
+
     def predict(self, vectors: Singles | Floats) -> Floats:
         """Predict the costs of (n, d) embeddings, (n, m)."""
-        return _interpolated(vectors @ self.weights + self.intercepts, self.knots, self.levels)
+        return self.calibrate(vectors @ self.weights + self.intercepts)
+
+    def calibrate(self, predicted: Floats) -> Floats:
+        """Return the mean costs, (n, m), where the linear regression predicts (n, m)."""
+        columns = zip(predicted.T, self.knots.T, self.levels.T, strict=True)
+        costs = np.column_stack([np.interp(*column) for column in columns])
+        return np.asarray(np.clip(costs, self.levels[0], self.levels[-1]))
 
     def only(self, used: Bools, means: Floats) -> "CostRegression":
         """Predict the mean, (m,), for the classifiers that are not used."""
@@ -49,23 +64,19 @@ class CostRegression:
         )
 
 
-def _interpolated(predicted: Floats, knots: Floats, levels: Floats) -> Floats:
-    columns = zip(predicted.T, knots.T, levels.T, strict=True)
-    return np.column_stack([np.interp(*column) for column in columns])
-
-
-def calibrated(predicted: Floats, costs: Floats) -> tuple[Floats, Floats]:
-    """Return the knots, (k, m), and the mean costs there, by isotonic regression of costs on predictions, (n, m) both.
+def _calibrate(predicted: Floats, costs: Floats) -> tuple[Floats, Floats]:
+    """Return knots (k, m) and the mean costs there, by isotonic regression of costs (n, m) on predictions (n, m).
 
     Costs are skewed, so a line is too low for the largest and negative for the least of them.
     """
-    shares = (
-        1 - np.cos(np.linspace(0, np.pi, min(len(predicted), KNOTS)))
-    ) / 2  # dense at both ends, where costs curve
-    knots = np.quantile(predicted, shares, axis=0)
-    scales = np.maximum(np.abs(predicted).max(axis=0), 1e-300)  # what differs by less than 1e-15 is merged
+    angles = np.linspace(0, np.pi, min(len(predicted), KNOTS))
+    knots = np.quantile(predicted, (1 - np.cos(angles)) / 2, axis=0)  # dense at both ends, where costs curve
+    scales = np.maximum(np.abs(predicted).max(axis=0), 1e-300)  # IsotonicRegression merges values closer than 1e-15
     columns = zip((predicted / scales).T, costs.T, (knots / scales).T, strict=True)
-    levels = [IsotonicRegression(out_of_bounds="clip").fit(x, y).predict(at) for x, y, at in columns]
+    levels = [
+        IsotonicRegression(y_min=y.min(), y_max=y.max(), out_of_bounds="clip").fit(x, y).predict(at)
+        for x, y, at in columns
+    ]
     return knots, np.column_stack(levels)
 
 
@@ -123,6 +134,5 @@ class ExpectedCosts:
         used = varies & (gained.mean(axis=0) > CERTAINTY * standard_error_of_mean(gained.T, items))
         if not used.any():
             return cls(None, np.tile(means, (len(costs), 1)))
-        final = CostRegression(*linear_regression(vectors, costs), *calibrated(predicted, costs))
-        of_rows = _interpolated(predicted, final.knots, final.levels)
-        return cls(final.only(used, means), np.where(used, of_rows, means))
+        final = CostRegression.fit(vectors, costs, predicted)
+        return cls(final.only(used, means), np.where(used, final.calibrate(predicted), means))

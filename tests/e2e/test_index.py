@@ -199,7 +199,7 @@ def test_a_bad_query_names_the_parameter(indexed: Server, query: str, where: str
     assert problem["errors"][0]["loc"][0] == where
 
 
-@pytest.mark.parametrize("query", ["size=64&budget=3", "size=1&budget=0", "size=64&budget=4.5&method=naive"])
+@pytest.mark.parametrize("query", ["size=64", "size=64&budget=3", "size=1&budget=0", "size=64&budget=4.5&method=naive"])
 def test_the_hot_path_answers_as_the_route_does(indexed: Server, query: str) -> None:
     same_id = {"x-request-id": "same"}
     hot = indexed.client.get(f"{PATH}/decision?{query}", headers=same_id)

@@ -271,12 +271,25 @@ def test_an_item_may_be_named_by_a_long_prompt() -> None:
     again = FeatureTable.from_columns(spec, columns_of(table))
     assert again.item_names == table.item_names
     sent: dict[str, str | bool | float | None] = {"y": "u", "a": 1.0, "p": prompt}
-    row, odd = (Outcome(decision="index/a/1?", row=each).row for each in (sent, {**sent, "y": prompt}))
-    assert row is not None
-    assert odd is not None
-    assert with_rows(table, [row]).items.tolist() == [*table.items, table.items[0]]
+    stored = Outcome(decision="index/a/1?", row=sent).stored_row
+    assert with_rows(table, [stored]).items.tolist() == [*table.items, table.items[0]]
     facts = DatasetFacts.of(table)
-    assert [fault.loc for each in (row, odd) for fault in row_faults(facts, each, None)] == [("row", "y")]
+    assert [fault.loc for each in (sent, {**sent, "y": prompt}) for fault in row_faults(facts, each, None)] == [
+        ("row", "y")
+    ]
+
+
+@pytest.mark.parametrize("column", ["c", "a"])
+def test_only_names_of_items_may_be_long_in_feedback(column: str) -> None:
+    features = [{"name": "f", "columns": ["a", "c"], "cost": 1}]
+    spec = FeaturesSpec.model_validate(
+        {"kind": "features", "label": "y", "unit": "ms", "item": "p", "categorical": ["c"], "features": features}
+    )
+    columns = {name: np.array(["u", "v"], dtype=object) for name in ("y", "c", "p")} | {"a": np.arange(2.0)}
+    facts, long = DatasetFacts.of(FeatureTable.from_columns(spec, columns)), "x" * 201
+    row: dict[str, str | float | None] = {"y": "u", "a": 1.0, "c": "u", "p": long}
+    assert row_faults(facts, row, None) == []
+    assert [fault.loc for fault in row_faults(facts, row | {column: long}, None)] == [("row", column)]
 
 
 @pytest.mark.parametrize("item", ["y", "a"])

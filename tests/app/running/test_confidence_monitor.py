@@ -16,30 +16,30 @@ QUANTILES = np.linspace(0, 1, 65)
 PROFILES: dict[str, Any] = {name: {"rows": 2000, "quantiles": QUANTILES.tolist()} for name in "ab"}
 
 
-def observe(monitor: ConfidenceMonitor, **confidences: float) -> None:
+def observe_run(monitor: ConfidenceMonitor, **confidences: float) -> None:
     """Take a run that called these, in their order."""
     monitor.observe(REF, PROFILES, [Heard(name, "yes", confidence) for name, confidence in confidences.items()])
 
 
 def test_a_run_that_begins_elsewhere_leaves_the_others_compared() -> None:
     monitor, rng = ConfidenceMonitor(), np.random.default_rng(0)
-    observe(monitor, b=0.5)
+    observe_run(monitor, b=0.5)
     for confidence in rng.uniform(0.5, 1, WINDOW):
-        observe(monitor, a=confidence)
+        observe_run(monitor, a=confidence)
     (problem,) = monitor.problems({REF}, {})
     assert "'a'" in problem
     for confidence in rng.uniform(0, 1, WINDOW):
-        observe(monitor, a=confidence)
+        observe_run(monitor, a=confidence)
     assert monitor.problems({REF}, {}) == []
 
 
 def test_items_that_a_cascade_escalates_are_compared_as_the_share_that_they_are() -> None:
-    """The second classifier is less sure of hard items, which is no problem; one that is always sure is one."""
+    """The second classifier is less sure of hard items, which is expected; one that is always sure is a problem."""
     monitor, rng = ConfidenceMonitor(), np.random.default_rng(0)
 
     def escalate(second: Any) -> None:
         for confidence in rng.uniform(0, 1, 4 * WINDOW):
-            observe(monitor, a=confidence, **({} if confidence > 0.4 else {"b": second(confidence)}))
+            observe_run(monitor, a=confidence, **({} if confidence > 0.4 else {"b": second(confidence)}))
 
     escalate(lambda confidence: confidence)
     assert monitor.problems({REF}, {}) == []
@@ -52,12 +52,12 @@ def test_reports_of_batches_count_for_active_versions_unless_a_window_of_the_ser
     monitor, older = ConfidenceMonitor(), REF.model_copy(update={"version": 2})
     reported = {(REF, "a"): "reported", (older, "a"): "reported", (REF, "b"): "reported"}
     assert len(monitor.problems({REF}, reported)) == 2
-    assert monitor.findings(REF) == {}
+    assert monitor.latest_findings(REF) == {}
     for _ in range(WINDOW):
-        observe(monitor, a=2.0)
+        observe_run(monitor, a=2.0)
     assert ["reported" in each for each in monitor.problems({REF}, reported)] == [False, True]
-    assert [name for name, problem in monitor.findings(REF).items() if problem is not None] == ["a"]
-    assert monitor.findings(older) == {}
+    assert [name for name, problem in monitor.latest_findings(REF).items() if problem is not None] == ["a"]
+    assert monitor.latest_findings(older) == {}
 
 
 def test_the_oldest_windows_go_where_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,32 +20,32 @@ def reports(repos: Repositories) -> ConfidenceReports:
 
 
 def test_a_report_is_replaced_by_the_next_of_its_version_and_endpoint(reports: ConfidenceReports) -> None:
-    assert reports.all() == {}
-    reports.note(REF, {"a": "first", "b": "first", "c": None})
-    reports.note(NEWER, {"a": "newer"})
-    reports.note(REF, {"a": "second", "b": None})
-    assert reports.all() == {(REF, "a"): "second", (NEWER, "a"): "newer"}
+    assert reports.list_problems() == {}
+    reports.record_findings(REF, {"a": "first", "b": "first", "c": None})
+    reports.record_findings(NEWER, {"a": "newer"})
+    reports.record_findings(REF, {"a": "second", "b": None})
+    assert reports.list_problems() == {(REF, "a"): "second", (NEWER, "a"): "newer"}
 
 
 def test_an_endpoint_that_is_registered_again_has_no_reports(reports: ConfidenceReports) -> None:
-    reports.note(REF, {"a": "first", "b": "first"})
-    reports.note(NEWER, {"a": "first"})
-    reports.forget("a")
-    assert reports.all() == {(REF, "b"): "first"}
+    reports.record_findings(REF, {"a": "first", "b": "first"})
+    reports.record_findings(NEWER, {"a": "first"})
+    reports.forget_endpoint("a")
+    assert reports.list_problems() == {(REF, "b"): "first"}
 
 
 def test_reports_expire_one_by_one_and_all_together(reports: ConfidenceReports, repos: Repositories) -> None:
-    reports.note(REF, {"a": "first"})
+    reports.record_findings(REF, {"a": "first"})
     client = repos.store.client
     assert 0 < client.ttl(key("confidence-reports")) <= REPORT_TTL_S
     (report,) = json.loads(client.get(key("confidence-reports")) or b"[]")
     client.set(key("confidence-reports"), json.dumps([report | {"expires_at": 1.0}, report | {"endpoint": "b"}]))
-    assert reports.all() == {(REF, "b"): "first"}
+    assert reports.list_problems() == {(REF, "b"): "first"}
 
 
 def test_the_newest_reports_are_kept_where_there_are_many(reports: ConfidenceReports) -> None:
     for version in range(1, 4):
         names = {str(place): "differs" for place in range(MAX_REPORTS // 2)}
-        reports.note(REF.model_copy(update={"version": version}), names)
-    assert {ref.version for ref, _ in reports.all()} == {2, 3}
-    assert len(reports.all()) == MAX_REPORTS
+        reports.record_findings(REF.model_copy(update={"version": version}), names)
+    assert {ref.version for ref, _ in reports.list_problems()} == {2, 3}
+    assert len(reports.list_problems()) == MAX_REPORTS

@@ -90,7 +90,7 @@ def test_a_refusal_says_of_budgets_only_what_is_so() -> None:
     plan = plan_without_models(lambda masks: [0.5 + 0.1 * mask.bit_count() for mask in masks], costs).plan
     reach = IndexQuery(budget=2.5, min_accuracy=0.8)
     says = {
-        reach: "within 2.5 unit is .*; asked is 0.8, which takes 3.5 unit$",
+        reach: "^within 2.5 unit the most accurate .*; asked is 0.8, which takes 3.5 unit$",
         reach.model_copy(update={"min_accuracy": 0.95}): "; asked is 0.95, which none reaches$",
         reach.model_copy(update={"without": ("f0",)}): "; asked is 0.8$",
         IndexQuery(budget=9.0, without=("f0",)): "^no feature set within 9 unit is without f0$",

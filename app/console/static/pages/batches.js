@@ -59,8 +59,8 @@ const columns = [
   {
     title: "",
     value: ({ error, confidence_problems }) => [error ?? [], confidence_problems].flat().join("; "),
-    show: (said, row) => [
-      said,
+    show: (message, row) => [
+      message,
       row.done + row.failed ? act("Download", save(row.id)) : null,
       " ",
       hasEnded(row) ? null : act("Cancel", cancel(row.id)),
