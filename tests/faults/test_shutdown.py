@@ -122,3 +122,14 @@ def follow(url: str, events: list[str]) -> None:
                     events.append(json.loads(line.removeprefix("data: "))["status"])
     except httpx.TransportError:
         pass
+
+
+def test_a_connection_that_the_server_closes_is_closed_where_a_process_was_started_meanwhile(tmp_path: Path) -> None:
+    """A client whose connection lives on in another process of the server would wait for a reply for ever."""
+    ask = b"GET /health/live HTTP/1.1\r\nHost: here\r\n"
+    with running_server(tmp_path) as server, socket.create_connection(("127.0.0.1", server.port), patient(10)) as raw:
+        raw.sendall(ask + b"\r\n")
+        assert b"200 OK" in raw.recv(65536)
+        assert server.client.put("/v1/datasets/new", files=trace_upload()).status_code == 201
+        raw.sendall(ask + b"Connection: close\r\n\r\n")
+        assert b"200 OK" in b"".join(iter(lambda: raw.recv(65536), b""))

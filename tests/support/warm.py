@@ -60,7 +60,7 @@ def _run(arguments: list[str], environment: Mapping[str, str], log: Path) -> Non
     process._parent_process = None  # type: ignore[attr-defined]  # a server that has one ends with it
     SpawnProcess._Popen = staticmethod(ForkProcess._Popen)  # type: ignore[method-assign, assignment]
     _fork_between_commands()
-    os.register_at_fork(after_in_child=_close_listening_sockets)
+    os.register_at_fork(after_in_child=_close_network_sockets)
     priority.BUILDS_NICE = 0  # beside test processes that never rest a build would wait for minutes
     os.environ.clear()
     os.environ.update(environment)
@@ -87,20 +87,21 @@ def _fork_between_commands() -> None:
     os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
-def _close_listening_sockets() -> None:
-    """Close the sockets that the parent listens on, as a spawned process never has them.
+def _close_network_sockets() -> None:
+    """Close the network sockets of the parent, as a spawned process never has them.
 
-    While a sandbox that was forked holds one, new connections are accepted after the server has stopped. The file
+    While a sandbox that was forked holds a listening one, new connections are accepted after the server has stopped.
+    While it holds a connection, a client does not learn that the server has closed it, and waits for a reply. The file
     descriptors stay in use, since objects of the parent that live here as well may close them again.
     """
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         with suppress(OSError):  # the one that listed them is closed by now
-            if stat.S_ISSOCK(os.fstat(descriptor).st_mode) and _is_listening(descriptor):
+            if stat.S_ISSOCK(os.fstat(descriptor).st_mode) and _is_of_network(descriptor):
                 os.dup2(null, descriptor)
     os.close(null)
 
 
-def _is_listening(descriptor: int) -> bool:
+def _is_of_network(descriptor: int) -> bool:
     with socket.socket(fileno=os.dup(descriptor)) as copy:
-        return bool(copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+        return copy.family in (socket.AF_INET, socket.AF_INET6)
