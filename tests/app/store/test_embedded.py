@@ -205,7 +205,7 @@ def test_a_killed_server_is_started_again_on_its_data(folder: Path) -> None:
         assert one(folder, SERVER).pid != doomed.pid
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_signal_from_the_terminal_does_not_stop_the_keeper(number: signal.Signals, folder: Path) -> None:
     with EmbeddedRedis(folder) as server:
         write(server)
@@ -214,6 +214,19 @@ def test_a_signal_from_the_terminal_does_not_stop_the_keeper(number: signal.Sign
         wait_for(lambda: answers(server), 30)
         assert keeper.is_running()
         assert os.getsid(keeper.pid) != os.getsid(0)
+
+
+def test_a_keeper_that_is_terminated_stops_the_server_which_can_be_revived_with_all_it_held(folder: Path) -> None:
+    with EmbeddedRedis(folder) as server:
+        write(server)
+        one(folder, KEEPER).terminate()
+        wait_for(lambda: not answers(server), 30)
+
+        def is_revived() -> bool:
+            server.revive()  # nothing happens while the keeper is still stopping
+            return answers(server)
+
+        wait_for(is_revived, 30)
 
 
 def test_a_path_too_long_for_a_socket_works(folder: Path) -> None:
