@@ -43,11 +43,12 @@ FROM python:3.11-slim-bookworm
 LABEL org.opencontainers.image.title="Parsimony" \
       org.opencontainers.image.licenses="Apache-2.0"
 
-# A fixed number, so that volumes and policies can name the user. The folders are made here because a new volume takes
-# its content and its owner from the image.
+# A fixed number, so that volumes and policies can name the user. The folder is made here because a new volume takes its
+# owner from the image. It stays empty: two containers that share a new volume would both copy what is in it, and the
+# engine fails the second.
 RUN groupadd --gid 10001 parsimony \
     && useradd --uid 10001 --gid 10001 --home-dir /data --no-create-home --shell /usr/sbin/nologin parsimony \
-    && install --directory --owner=parsimony --group=parsimony --mode=0700 /data /data/tmp
+    && install --directory --owner=parsimony --group=parsimony --mode=0700 /data
 
 COPY --from=builder /opt/parsimony /opt/parsimony
 COPY --from=product /product /opt/parsimony
@@ -67,8 +68,8 @@ ENV PARSIMONY_HOST=0.0.0.0 \
 
 # Everything written goes to /data or /tmp; the rest may be read-only.
 # TMPDIR: an upload of hundreds of megabytes waits here until it is checked. On the volume it costs disk; in a /tmp of
-# type tmpfs it would cost the container's memory. Where a mount has no such folder, Python falls back to /tmp.
-ENV TMPDIR=/data/tmp
+# type tmpfs it would cost the container's memory.
+ENV TMPDIR=/data
 
 USER 10001:10001
 WORKDIR /data

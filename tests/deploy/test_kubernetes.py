@@ -185,7 +185,7 @@ def test_every_setting_is_one_of_the_service_with_a_valid_value(name: str, monke
 
 @pytest.mark.parametrize("name", OURS)
 def test_temporary_files_go_to_the_volume_not_to_tmp(name: str) -> None:
-    place = _environment(name)["TMPDIR"]["value"]
+    place = image_environment()["TMPDIR"]
     mounts = {mount["mountPath"]: mount["name"] for mount in _container(name)["volumeMounts"]}
     (volume,) = [volume for volume in PODS[name]["volumes"] if volume["name"] == mounts[place]]
     assert _bytes(volume["emptyDir"]["sizeLimit"]) > 2 * Settings().max_body_bytes
