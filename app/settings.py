@@ -60,7 +60,9 @@ class Settings(BaseSettings):
         description="redis://, rediss:// or unix:// address; unset: an embedded Redis under DATA_DIR",
     )
     url: str | None = Field(
-        default=None, description="a server's address, http:// or https://, that commands speak to; unset: the store"
+        default=None,
+        description="address of the server that commands use, http:// or https://; unset: the server on DATA_DIR, else "
+        "the store itself",
     )
     key: SecretStr | None = Field(
         default=None, description="the key that commands send to that server, if it wants one"

@@ -9,7 +9,6 @@ import typer
 from app import terminal
 from app.cli.builds import Local, follow
 from app.cli.options import AsJson
-from app.cli.over_store import open_store
 from app.cli.service import open_service
 from models.advice import Advice, AdviceRequest
 
@@ -44,6 +43,7 @@ def advise(
 
 def _advise_here(request: AdviceRequest) -> Advice:
     from app.building.worker import advise_on
+    from app.cli.in_process import open_store
 
     with open_store() as repos, terminal.progress_bar(f"advice on {request.dataset}") as progress:
         return advise_on(repos, request, progress)

@@ -11,7 +11,6 @@ from app import terminal
 from app.cli.commands import command_group, single_command
 from app.cli.key_values import json_or_text, read_pairs
 from app.cli.options import AsJson, NameArgument, Params, SolverArgument, solver_called
-from app.cli.over_store import open_store
 from app.cli.service import Service, open_service
 from app.store.builds import check_dataset, checked_request
 from app.store.repositories import Repositories
@@ -58,6 +57,8 @@ def build(
     params = {key: json_or_text(value) for key, value in read_pairs(param or ()).items()}
     request = BuildRequest(solver=solver, name=name, dataset=dataset, params=params, seed=seed)
     if local:
+        from app.cli.in_process import open_store
+
         with open_store() as repos:
             record = _build_here(repos, request)
     else:
@@ -97,6 +98,7 @@ def rebuild(
     options = RebuildRequest.model_validate_json(to_json(chosen))
     if local:
         from app.building.rebuild import prepare_rebuild
+        from app.cli.in_process import open_store
 
         with open_store() as repos:
             prepared = prepare_rebuild(repos, repos.artifacts.record(solver, name, version), options)

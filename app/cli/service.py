@@ -1,65 +1,299 @@
-"""What commands ask: the store itself or, with ``PARSIMONY_URL``, a server that has one, in the same words."""
+"""The service as commands use it: the public API of a server, or of this process where no server runs."""
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeVar
+from urllib.parse import quote
 
+import httpx
+import orjson
+from pydantic import BaseModel
+
+from app.cli.key_values import read_query
+from app.http.address_file import read_address
 from app.settings import Settings
+from app.store.table_types import CSV_TYPES, JSON_LINES_TYPES, PARQUET
 from models import ArtifactRecord, Build, BuildRequest
 from models.advice import Advice, AdviceRequest
 from models.batch import Batch
+from models.errors import ParsimonyError
 from models.feedback import FeedbackReport
 from models.rebuild import Rebuild, RebuildRequest
-from models.stored_dataset import DatasetInfo, DeletedDataset, StoredDataset
+from models.stored_dataset import DatasetInfo, DeletedDataset, ShownDataset, StoredDataset
+
+V = TypeVar("V", bound=BaseModel)
+_PATIENCE_S = 30.0
+"""Seconds to wait for a reply, beside what the server may take to solve."""
+_PAGE = 1000
+ASKED = {
+    "cascade": ("GET", "/v1/cascades/", "/decision"),
+    "index": ("GET", "/v1/indexes/", "/decision"),
+    "portfolio": ("POST", "/v1/portfolios/", "/route"),
+    "pipeline": ("GET", "/v1/pipelines/", "/decision"),
+    "policy": ("POST", "/v1/policies/", "/steps"),
+}
+"""How subjects are asked, as their routes have it: method, and the path before and after the name. To read the routes
+themselves takes longer than the question."""
 
 
-class Service(Protocol):
-    """All that commands ask of wherever datasets, builds and artifacts are."""
+@contextmanager
+def open_service() -> Iterator["Service"]:
+    """Connect to the server that ``PARSIMONY_URL`` names, else to the one that runs on this data folder; where neither
+    exists, run the application in this process on the store that the settings name."""
+    settings = Settings()
+    url = settings.url or read_address(settings)
+    if url is not None:
+        with _connect(url, settings) as client:
+            yield Service(client)
+        return
+    from app.cli.in_process import run_application
 
-    def put_dataset(self, name: str, table: Path, spec: Path, embeddings: Path | None) -> StoredDataset: ...
-    def datasets(self) -> list[DatasetInfo]: ...
-    def dataset(self, name: str) -> DatasetInfo: ...
-    def delete_dataset(self, name: str) -> DeletedDataset: ...
-    def enqueue(self, request: BuildRequest) -> Build: ...
-    def rebuild(self, solver: str, name: str, options: RebuildRequest, version: int | None) -> Rebuild: ...
-    def enqueue_advice(self, request: AdviceRequest) -> Build: ...
-    def advice(self, dataset: str) -> Advice: ...
-    def has_worker(self) -> bool: ...
-    def build(self, build_id: str) -> Build: ...
-    def builds(self, most: int) -> list[Build]: ...
-    def cancel(self, build_id: str) -> Build: ...
-    def artifacts(self, solver: str | None) -> list[ArtifactRecord]: ...
-    def artifact(self, solver: str, name: str, version: int | None) -> ArtifactRecord: ...
-    def versions(self, solver: str, name: str) -> list[ArtifactRecord]: ...
-    def activate(self, solver: str, name: str, version: int) -> None: ...
-    def delete_artifact(self, solver: str, name: str) -> None: ...
-    def delete_version(self, solver: str, name: str, version: int, *, even_active: bool) -> None: ...
-    def export(self, record: ArtifactRecord) -> bytes: ...
-    def import_(self, data: bytes) -> ArtifactRecord: ...
-    def feedback(self, solver: str, name: str, version: int | None) -> FeedbackReport: ...
-    def decide(self, solver: str, name: str, query: list[str], version: int | None) -> dict[str, Any]: ...
+    with run_application(settings) as client:
+        yield Service(client)
+
+
+def _connect(url: str, settings: Settings) -> httpx.Client:
+    """Make a client of a server, with the key of the settings."""
+    key = None if settings.key is None else settings.key.get_secret_value()
+    if key is not None and not key.isascii():
+        raise ParsimonyError("PARSIMONY_KEY holds characters that no key has: copy it again")
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    return httpx.Client(base_url=url, headers=headers, timeout=_PATIENCE_S + settings.solve_timeout_s)
+
+
+class Service:
+    """The public API; raises ParsimonyError with what was refused, or why the server cannot be reached."""
+
+    def __init__(self, client: httpx.Client) -> None:
+        self._client = client
+
+    def put_dataset(self, name: str, table: Path, spec: Path, embeddings: Path | None) -> StoredDataset:
+        """Upload a table, whose name says what it is."""
+        from app.http.batch_bodies import NPY  # FastAPI, and the readers of tables, which only this needs
+
+        kinds = {".parquet": PARQUET, ".jsonl": JSON_LINES_TYPES[0], ".ndjson": JSON_LINES_TYPES[0]}
+        kind = kinds.get(Path(table.name.removesuffix(".gz")).suffix, CSV_TYPES[0])
+        with ExitStack() as stack:
+            files = {"table": (table.name, stack.enter_context(table.open("rb")), kind)}
+            if embeddings is not None:
+                files["embeddings"] = (embeddings.name, stack.enter_context(embeddings.open("rb")), NPY)
+            data = {"spec": spec.read_text()}
+            return self._model(StoredDataset, "PUT", _at("datasets", name), data=data, files=files)
+
+    def datasets(self) -> list[DatasetInfo]:
+        """List the datasets."""
+        return [DatasetInfo.model_validate(item) for item in self._all("/v1/datasets")]
+
+    def dataset(self, name: str) -> ShownDataset:
+        """Return the facts of one dataset."""
+        return self._model(ShownDataset, "GET", _at("datasets", name))
+
+    def delete_dataset(self, name: str) -> DeletedDataset:
+        """Delete a dataset, and say what was built from it."""
+        reply = self._ask("DELETE", _at("datasets", name))
+        nothing = DeletedDataset(name=name, artifacts=())
+        return nothing if reply.status_code == 204 else DeletedDataset.model_validate_json(reply.content)
+
+    def enqueue(self, request: BuildRequest) -> Build:
+        """Queue a build."""
+        return self._model(Build, "POST", "/v1/builds", json=request.model_dump(mode="json"))
+
+    def rebuild(self, solver: str, name: str, options: RebuildRequest, version: int | None) -> Rebuild:
+        """Queue the build of the next version from feedback."""
+        path, body = _at("artifacts", solver, name, "rebuild"), options.model_dump(mode="json")
+        return self._model(Rebuild, "POST", path, params=_version(version), json=body)
+
+    def enqueue_advice(self, request: AdviceRequest) -> Build:
+        """Queue the builds of advice."""
+        return self._model(Build, "POST", "/v1/advice", json=request.model_dump(mode="json"))
+
+    def advice(self, dataset: str) -> Advice:
+        """Give the latest advice on a dataset."""
+        return self._model(Advice, "GET", _at("advice", dataset))
+
+    def has_worker(self) -> bool:
+        """Return whether any build worker runs."""
+        return bool(self._client.get("/health/ready").json().get("workers"))
+
+    def build(self, build_id: str) -> Build:
+        """Tell of a build."""
+        return self._model(Build, "GET", _at("builds", build_id))
+
+    def builds(self, most: int) -> list[Build]:
+        """List the latest builds."""
+        items = self._ask("GET", "/v1/builds", params={"limit": most}).json()["items"]
+        return [Build.model_validate(item) for item in items]
+
+    def cancel(self, build_id: str) -> Build:
+        """Stop a build."""
+        return self._model(Build, "DELETE", _at("builds", build_id))
+
+    def artifacts(self, solver: str | None) -> list[ArtifactRecord]:
+        """List the active versions."""
+        given = {} if solver is None else {"solver": solver}
+        return [ArtifactRecord.model_validate(item) for item in self._all("/v1/artifacts", **given)]
+
+    def artifact(self, solver: str, name: str, version: int | None) -> ArtifactRecord:
+        """Give a version's record."""
+        if version is None:
+            return self._model(ArtifactRecord, "GET", _at("artifacts", solver, name))
+        every = self.versions(solver, name)
+        record = next((one for one in every if one.version == version), None)
+        if record is None:
+            raise ParsimonyError(f"{solver} {name!r} has no version {version}; there are {len(every)}")
+        return record
+
+    def versions(self, solver: str, name: str) -> list[ArtifactRecord]:
+        """List every version of an artifact."""
+        return [ArtifactRecord.model_validate(item) for item in self._all(_at("artifacts", solver, name, "versions"))]
+
+    def activate(self, solver: str, name: str, version: int) -> None:
+        """Let a version answer from now on."""
+        self._ask("PUT", _at("artifacts", solver, name, "active"), json={"version": version})
+
+    def delete_artifact(self, solver: str, name: str) -> None:
+        """Delete an artifact with all its versions."""
+        self._ask("DELETE", _at("artifacts", solver, name))
+
+    def delete_version(self, solver: str, name: str, version: int, *, even_active: bool) -> None:
+        """Delete a version."""
+        given = {"even_active": "true"} if even_active else {}
+        self._ask("DELETE", _at("artifacts", solver, name, "versions", str(version)), params=given)
+
+    def export(self, record: ArtifactRecord) -> bytes:
+        """Give a version's bytes."""
+        path = _at("artifacts", record.solver, record.name, "versions", str(record.version), "export")
+        return self._ask("GET", path).content
+
+    def import_(self, data: bytes) -> ArtifactRecord:
+        """Publish exported bytes."""
+        from app.routes.artifacts import MEDIA_TYPE
+
+        headers = {"Content-Type": MEDIA_TYPE}
+        return self._model(ArtifactRecord, "POST", "/v1/artifacts/import", content=data, headers=headers)
+
+    def feedback(self, solver: str, name: str, version: int | None) -> FeedbackReport:
+        """Hold estimates against outcomes."""
+        return self._model(FeedbackReport, "GET", _at("feedback", solver, name), params=_version(version))
+
+    def decide(self, solver: str, name: str, query: list[str], version: int | None) -> dict[str, Any]:
+        """Ask an artifact, as its subject is asked."""
+        method, prefix, suffix = _asked(solver)
+        asked, which = read_query(solver, query).model_dump(mode="json", exclude_defaults=True), _version(version)
+        how = {"params": asked | which} if method == "GET" else {"params": which, "json": asked}
+        answered: dict[str, Any] = self._ask(method, f"{prefix}{quote(name, safe='')}{suffix}", **how).json()
+        return answered
+
     def assign(
         self, name: str, parts: dict[str, bytes], options: dict[str, Any], version: int | None
-    ) -> dict[str, Any]: ...
-    def endpoints(self) -> list[dict[str, Any]]: ...
-    def put_endpoint(self, name: str, spec: Any) -> dict[str, Any]: ...
-    def delete_endpoint(self, name: str) -> None: ...
-    def probe(self, name: str, item: Any) -> dict[str, Any]: ...
-    def run(self, solver: str, name: str, request: dict[str, Any], version: int | None) -> dict[str, Any]: ...
-    def add_batch(self, spec: dict[str, Any], file: Path) -> Batch: ...
-    def batches(self, most: int) -> list[Batch]: ...
-    def batch(self, batch_id: str) -> Batch: ...
-    def cancel_batch(self, batch_id: str) -> Batch: ...
-    def batch_output(self, batch_id: str, *, as_parquet: bool) -> bytes: ...
+    ) -> dict[str, Any]:
+        """Assign a batch, given as the parts of ``batch_bodies.read_parts``."""
+        flat = {**(options.get("budget") or {}), **{key: value for key, value in options.items() if key != "budget"}}
+        given = {key: value for key, value in flat.items() if value is not None} | _version(version)
+        files = {part: (part, data) for part, data in parts.items()}
+        path = _at("portfolios", name, "assignments")
+        answered: dict[str, Any] = self._ask("POST", path, params=given, files=files).json()
+        return answered
+
+    def endpoints(self) -> list[dict[str, Any]]:
+        """List the endpoints by name."""
+        return list(self._all("/v1/endpoints"))
+
+    def put_endpoint(self, name: str, spec: Any) -> dict[str, Any]:
+        """Register an endpoint."""
+        kept: dict[str, Any] = self._ask("PUT", _at("endpoints", name), json=spec).json()
+        return kept
+
+    def delete_endpoint(self, name: str) -> None:
+        """Forget an endpoint."""
+        self._ask("DELETE", _at("endpoints", name))
+
+    def probe(self, name: str, item: Any) -> dict[str, Any]:
+        """Call an endpoint once, from the server."""
+        said: dict[str, Any] = self._ask("POST", f"{_at('endpoints', name)}/probe", json={"item": item}).json()
+        return said
+
+    def run(self, solver: str, name: str, request: dict[str, Any], version: int | None) -> dict[str, Any]:
+        """Run an item on the server."""
+        path = f"{_asked(solver)[1]}{quote(name, safe='')}/runs"
+        reply: dict[str, Any] = self._ask("POST", path, params=_version(version), json=request).json()
+        return reply
+
+    def add_batch(self, spec: dict[str, Any], file: Path) -> Batch:
+        """Queue a file of items."""
+        kind = PARQUET if file.suffix.lower() == ".parquet" else JSON_LINES_TYPES[0]
+        with file.open("rb") as opened:
+            files = {"spec": (None, orjson.dumps(spec)), "file": (file.name, opened, kind)}
+            return self._model(Batch, "POST", "/v1/batches", files=files)
+
+    def batches(self, most: int) -> list[Batch]:
+        """List the latest batches."""
+        items = self._ask("GET", "/v1/batches", params={"limit": most}).json()["items"]
+        return [Batch.model_validate(item) for item in items]
+
+    def batch(self, batch_id: str) -> Batch:
+        """Tell of a batch."""
+        return self._model(Batch, "GET", _at("batches", batch_id))
+
+    def cancel_batch(self, batch_id: str) -> Batch:
+        """Stop a batch."""
+        return self._model(Batch, "DELETE", _at("batches", batch_id))
+
+    def batch_output(self, batch_id: str, *, as_parquet: bool) -> bytes:
+        """Give the answers of a batch, JSON Lines or Parquet."""
+        headers = {"Accept": PARQUET} if as_parquet else {}
+        return self._ask("GET", f"{_at('batches', batch_id)}/output", headers=headers).content
+
+    def _all(self, path: str, **given: str) -> Iterator[Any]:
+        """Give the items of all pages of a list."""
+        cursor: str | None = None
+        while True:
+            params = {**given, "limit": _PAGE} | ({} if cursor is None else {"cursor": cursor})
+            page = self._ask("GET", path, params=params).json()
+            yield from page["items"]
+            cursor = page["next"]
+            if cursor is None:
+                return
+
+    def _model(self, kind: type[V], method: str, path: str, **how: Any) -> V:
+        return kind.model_validate_json(self._ask(method, path, **how).content)
+
+    def _ask(self, method: str, path: str, **how: Any) -> httpx.Response:
+        try:
+            reply = self._client.request(method, path, **how)
+        except httpx.HTTPError as error:
+            said = f"cannot reach {self._client.base_url} (PARSIMONY_URL): {error or type(error).__name__}"
+            raise ParsimonyError(said) from error
+        if reply.is_success:
+            return reply
+        raise ParsimonyError(_refusal(reply))
 
 
-def open_service() -> AbstractContextManager[Service]:
-    """Open the server that ``PARSIMONY_URL`` names, else the store; either is imported only if it is the one."""
-    settings = Settings()
-    if settings.url is None:
-        from app.cli.over_store import open_store_service
+def _at(*parts: str) -> str:
+    return "/".join(("/v1", *(quote(part, safe="") for part in parts)))
 
-        return open_store_service()
-    from app.cli.over_http import open_server
 
-    return open_server(settings.url, settings.key, settings.solve_timeout_s)
+def _asked(solver: str) -> tuple[str, str, str]:
+    """Tell how a subject is asked; of one that is not listed, as its routes have it."""
+    if solver in ASKED:
+        return ASKED[solver]
+    from app.routes.subject import all_subjects
+
+    look_up = all_subjects()[solver].look_ups[0]
+    return look_up.method, look_up.prefix, look_up.suffix
+
+
+def _version(version: int | None) -> dict[str, int]:
+    return {} if version is None else {"version": version}
+
+
+def _refusal(reply: httpx.Response) -> str:
+    """Say what a server refused, in its own words."""
+    if "json" in reply.headers.get("content-type", ""):
+        detail = reply.json().get("detail")
+        if isinstance(detail, str) and reply.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            return f"{detail}; commands take the key from PARSIMONY_KEY"
+        if isinstance(detail, str):
+            return detail
+    return f"the server answered {reply.status_code}, which is no reply of Parsimony: is PARSIMONY_URL right?"

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from app.cli.options import AsJson
-from app.cli.over_store import open_store
 from app.settings import Settings
 
 
@@ -42,6 +41,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Build an artifact of every subject from real images and measurements, and really do what they decide."""
+    from app.cli.in_process import open_store
     from app.demo.run import run_demo
 
     with open_store() as repos:

@@ -13,7 +13,6 @@ from app.cli.commands import command_group
 from app.cli.decisions import show_decision
 from app.cli.key_values import json_or_text, read_pairs
 from app.cli.options import AsJson, NameArgument, Params
-from app.cli.over_store import open_store
 from app.cli.service import open_service
 from models import BuildRequest
 
@@ -125,6 +124,7 @@ def pipeline_sweep(
 ) -> None:
     """Try EMSCO's parameters on a dataset: all 540 combinations of the paper's grid, or some of them."""
     from app.building.parameter_sweep import sweep_dataset
+    from app.cli.in_process import open_store
 
     params = {key: json_or_text(value) for key, value in read_pairs(param or ()).items()}
     request = BuildRequest(solver="pipeline", name="sweep", dataset=dataset, params=params, seed=seed)

@@ -10,6 +10,7 @@ import uvicorn
 
 from app.building.supervisor import SupervisedWorker, leave
 from app.demo.behind import DemoBehind
+from app.http.address_file import published_address
 from app.http.header_timeouts import HeaderTimeouts
 from app.observability.logs import configure_logging, warn_of_misspelt
 from app.running.batch_job import run_batch
@@ -32,6 +33,7 @@ def serve(settings: Settings, *, with_worker: bool, with_demo: bool = False) -> 
     with ExitStack() as stack:
         if settings.redis_url is None:
             stack.enter_context(EmbeddedRedis(settings.data_dir))  # a folder that cannot be used is refused here
+            stack.enter_context(published_address(settings))
         if settings.workers > 1:
             memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # writing to a map of a full disk kills
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="parsimony-metrics-", dir=memory))

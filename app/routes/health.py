@@ -31,6 +31,7 @@ class Readiness(BaseModel):
     )
     store: Literal["up", "unreachable"] = Field(description="whether the store can be reached")
     artifacts: int = Field(description="artifacts in memory")
+    workers: int = Field(description="build workers that are running")
     demo: DemoProgress | None = Field(
         default=None, description="how far the demo is that is made behind the service; null if none was begun"
     )
@@ -88,6 +89,7 @@ async def ready(context: InContext, response: Response) -> Readiness:
         status="leaving" if context.leaving.asked_to_stop else "ready" if catalog.loaded else "loading",
         store="up" if catalog.store_up else "unreachable",
         artifacts=len(catalog.plans),
+        workers=context.seen.workers,
         demo=context.seen.demo,
         problems=problems,
     )

@@ -74,9 +74,9 @@ class CatalogThread(threading.Thread):
             heard: list[str] = []
             while not self._stopping.is_set():
                 self._catalog.refresh(heard)
-                self.looked.set()
                 self._chores()
                 self._note()
+                self.looked.set()
                 waited_until = time.monotonic() + POLL_S
                 heard = []
                 while not self._stopping.is_set() and time.monotonic() < waited_until and not heard:

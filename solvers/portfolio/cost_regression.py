@@ -9,7 +9,6 @@ these rows then turns predictions into mean costs.
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.isotonic import IsotonicRegression
 
 from models.arrays import Bools, Floats, Int64s, Singles
 from solvers.statistics import standard_error_of_mean
@@ -69,6 +68,8 @@ def _calibrate(predicted: Floats, costs: Floats) -> tuple[Floats, Floats]:
 
     Costs are skewed, so a line is too low for the largest and negative for the least of them.
     """
+    from sklearn.isotonic import IsotonicRegression  # for builds only: servers load faster without
+
     angles = np.linspace(0, np.pi, min(len(predicted), KNOTS))
     knots = np.quantile(predicted, (1 - np.cos(angles)) / 2, axis=0)  # dense at both ends, where costs curve
     scales = np.maximum(np.abs(predicted).max(axis=0), 1e-300)  # IsotonicRegression merges values closer than 1e-15

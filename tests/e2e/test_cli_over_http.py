@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from app.cli.main import main
+from tests.support.commands import ran
 from tests.support.samples import TRACE_SPEC, to_csv, trace_columns
 from tests.support.servers import Server, free_port, running_server
 from tests.support.subjects import SAMPLES
@@ -117,6 +118,21 @@ def test_refusals_say_what_to_set(run: Any, tmp_path: Path, monkeypatch: pytest.
         status, _, err = run(locked.url, "dataset", "list")
         assert status == 1
         assert "PARSIMONY_KEY holds characters that no key has" in " ".join(err.split())
+
+
+def test_commands_find_the_server_on_their_data_folder(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def listed() -> tuple[int, str, str]:
+        return ran(monkeypatch, capsys, "builds", "list", "--json")
+
+    monkeypatch.setenv("PARSIMONY_DATA_DIR", str(tmp_path))
+    with running_server(tmp_path) as server:
+        assert _parsed(listed()) == {"items": []}
+        assert 'route="/v1/builds"' in server.client.get("/metrics").text
+    assert not (tmp_path / "server.url").exists()
+    (tmp_path / "server.url").write_text(f"http://127.0.0.1:{free_port()}")  # of one that was killed
+    assert _parsed(listed()) == {"items": []}
 
 
 def test_what_an_artifact_is_worth_is_one_figure_wherever_it_is_told(run: Any, all_subjects: Server) -> None:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from app.cli.over_http import ASKED
+from app.cli.service import ASKED
 from app.processes.clock import now
 from app.routes.subject import all_subjects
 from app.store.repositories import Repositories
@@ -89,7 +89,8 @@ def test_a_dataset_is_added_listed_shown_and_deleted(run: Run, files: tuple[Path
     listed = done(run("dataset", "list"))
     assert "trace" in listed
     assert "60" in listed
-    assert done(run("dataset", "show", "trace")) == added
+    shown = done(run("dataset", "show", "trace"))
+    assert [line for line in shown.splitlines() if "advised" not in line] == added.splitlines()
     assert done(run("dataset", "delete", "trace")) == "deleted dataset trace\n"
     assert repos.datasets.infos() == []
 
@@ -98,7 +99,8 @@ def test_the_json_of_a_dataset_is_that_of_the_api(run: Run, files: tuple[Path, P
     table, spec = files
     added = parsed(run("dataset", "add", "trace", table, "--spec", spec, "--json"))
     info = repos.datasets.info("trace").model_dump(mode="json")
-    assert added == parsed(run("dataset", "show", "trace", "--json")) == info
+    assert added == info
+    assert parsed(run("dataset", "show", "trace", "--json")) == {**info, "advised": False}
     assert parsed(run("dataset", "list", "--json")) == {"items": [info]}
 
 
@@ -218,8 +220,8 @@ def test_help_and_decisions_load_nothing_that_they_do_not_need() -> None:
     subjects = {f"solvers.{name}" for name in SOLVERS}
     store = {"redis", "aiohttp", "app.store.client", "app.store.codec", "pyarrow"}
     unasked = learning | subjects | {"prometheus_client", "rq"}
-    assert loaded_by("app.cli.decisions, app.cli.over_http") & (unasked | store) == set()
-    assert loaded_by("app.cli.decisions, app.cli.over_store") & unasked == set()
+    assert loaded_by("app.cli.decisions") & (unasked | store) == set()
+    assert loaded_by("app.main") & {"sklearn", "scipy", "joblib", "numba", "matplotlib"} == set()
 
 
 def test_a_server_is_asked_where_its_routes_are() -> None:

@@ -1,0 +1,38 @@
+"""The file in which a server publishes its address, for commands on the same data folder."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+
+from app.settings import Settings
+
+_NAME = "server.url"
+_TIMEOUT_S = 1.0
+_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Addresses that a server listens on and no client can call, with one that it can."""
+
+
+@contextmanager
+def published_address(settings: Settings) -> Iterator[None]:
+    """Publish the address of this server until the block ends."""
+    host = _ANY_ADDRESS.get(settings.host, settings.host)
+    file = settings.data_dir / _NAME
+    file.write_text(f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}")
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def read_address(settings: Settings) -> str | None:
+    """Return the address of the server that runs on the embedded store of the data folder; None if there is none."""
+    file = settings.data_dir / _NAME
+    if settings.redis_url is not None or not file.is_file():
+        return None
+    url = file.read_text()
+    try:
+        httpx.get(f"{url}/health/live", timeout=_TIMEOUT_S, trust_env=False).raise_for_status()
+    except (httpx.HTTPError, httpx.InvalidURL):  # of a server that was killed
+        return None
+    return url
