@@ -29,7 +29,7 @@ from app.observability.logs import configure_logging
 from app.observability.metrics import Metrics
 from app.processes.garbage import made_to_stay
 from app.processes.parent_death import die_with_parent
-from app.processes.priority import BUILDS_NICE, give_way, look_ups_first
+from app.processes.priority import BUILDS_NICE, give_way
 from app.processes.sandbox import Sandbox
 from app.routes import (
     advice,
@@ -73,6 +73,8 @@ Errors are `application/problem+json`; the `instance` finds the request in the l
 
 
 SOLVERS_AT_ONCE = 2
+SWITCH_INTERVAL_S = 0.001
+"""How long a solving thread runs Python before the event loop gets its turn."""
 _CROSSING_METHODS = ("GET", "POST", "PUT", "DELETE")
 _CROSSING_HEADERS = ("Authorization", "Content-Type", "If-Match", "If-None-Match", "X-Request-ID")
 _EXPOSED_HEADERS = ("ETag", "Location", "Retry-After", "X-Request-ID")
@@ -167,7 +169,7 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
             with made_to_stay():
                 thread.start()
                 await asyncio.to_thread(thread.looked.wait, FIRST_LOOK_S)  # so that what is asked first is answered
-            look_ups_first()
+            sys.setswitchinterval(SWITCH_INTERVAL_S)
             solving = ThreadPoolExecutor(SOLVERS_AT_ONCE, thread_name_prefix="solving", initializer=give_way)
             sandbox = Sandbox(settings.solve_timeout_s, imports=("skops.io",))
             upload_sandbox = Sandbox(UPLOAD_TIMEOUT_S, imports=("app.store.dataset_upload",), nice=BUILDS_NICE)
@@ -175,19 +177,19 @@ def _lifespan(settings: Settings, metrics: Metrics) -> Callable[[FastAPI], Abstr
             caller = Caller(Hosts(settings.callable_hosts()), metrics)
             try:
                 context = Context(
-                    settings,
-                    repos,
-                    catalog,
-                    metrics,
-                    solving,
-                    sandbox,
-                    upload_sandbox,
-                    table_sandbox,
-                    Ledgers(repos.store),
-                    chores,
-                    caller,
-                    leaving,
-                    ItemQueue(settings.max_concurrent_items),
+                    settings=settings,
+                    repos=repos,
+                    catalog=catalog,
+                    metrics=metrics,
+                    solving=solving,
+                    sandbox=sandbox,
+                    upload_sandbox=upload_sandbox,
+                    table_sandbox=table_sandbox,
+                    ledgers=Ledgers(repos.store),
+                    seen=chores,
+                    caller=caller,
+                    leaving=leaving,
+                    queue=ItemQueue(settings.max_concurrent_items),
                 )
                 leaving.answer_on_when_told()
                 yield {"context": context}

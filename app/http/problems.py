@@ -56,9 +56,8 @@ HTTP_CODES = {
     405: "method-not-allowed",
     408: "request-timeout",
     415: "unsupported-media-type",
-    431: "headers-too-large",
 }
-"""Of what no error of ours stands for: the framework's refusals, and those of the connection."""
+"""Of what no error of ours stands for: the framework's refusals."""
 
 
 class ProblemFault(BaseModel):

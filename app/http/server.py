@@ -11,7 +11,6 @@ import uvicorn
 from app.building.supervisor import SupervisedWorker, leave
 from app.demo.behind import DemoBehind
 from app.http.address_file import published_address
-from app.http.header_timeouts import HeaderTimeouts
 from app.observability.logs import configure_logging, warn_of_misspelt
 from app.running.batch_job import run_batch
 from app.settings import Settings
@@ -20,6 +19,8 @@ from models import InvalidRequest
 
 STOP_S = 10
 """How long what is in flight may take when a server stops."""
+MAX_CONNECTIONS = 4000
+"""Most connections and requests of a server process; uvicorn answers 503 to more."""
 _GRACE_S = 4.0
 """How long a build may go on when the server stops."""
 
@@ -53,7 +54,8 @@ def serve(settings: Settings, *, with_worker: bool, with_demo: bool = False) -> 
             port=settings.port,
             workers=settings.workers,
             loop="uvloop",
-            http=HeaderTimeouts,
+            http="httptools",
+            limit_concurrency=MAX_CONNECTIONS,
             ws="none",
             proxy_headers="FORWARDED_ALLOW_IPS" in os.environ,  # else a caller would say itself who it is
             headers=[("x-content-type-options", "nosniff")],

@@ -23,7 +23,6 @@ from app.store.table_types import JSON_LINES_TYPES, PARQUET, PARQUET_TYPES, UNTO
 from models import Fault, InvalidRequest
 from models.batch import Batch, BatchSpec
 from models.errors import UnsupportedMediaType
-from models.run import FailedRun
 from solvers import SOLVERS
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"], dependencies=[Depends(needs_store)])
@@ -170,11 +169,10 @@ def _pieces_of(file: IO[bytes], stack: ExitStack) -> Iterator[bytes]:
 def lines_of(repos: Repositories, batch: Batch) -> Iterator[str]:
     """Give the lines of a batch's output."""
     for place, text in repos.batches.answers(batch):
-        fields = orjson.loads(text)
+        fields = {"index": place, **orjson.loads(text)}
         if "kind" in fields:
             fields["status"] = _STATUSES.get(fields.pop("kind"), 500)
-            text = FailedRun.model_validate_json(orjson.dumps(fields)).model_dump_json()
-        yield f'{{"index":{place},{text[1:]}\n'
+        yield orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE).decode()
 
 
 async def _queued(context: Context, form: FormData) -> Batch:

@@ -59,7 +59,7 @@ class Seen(Protocol):
         """Read them anew."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """Everything that lives as long as the application."""
 

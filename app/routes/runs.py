@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
+import orjson
 from fastapi import APIRouter, Depends, Request, Response
 from starlette.requests import ClientDisconnect
 
@@ -36,14 +37,14 @@ def tools_of(context: Context) -> Tools:
     """Give what runs need, with the endpoints as they are registered now."""
     context.caller.follow(context.seen.endpoints)
     return Tools(
-        context.settings,
-        context.caller,
-        context.sandbox,
-        context.ledgers,
-        lambda: context.catalog.store_up,
-        context.queue,
-        context.client,
-        context.confidences,
+        settings=context.settings,
+        caller=context.caller,
+        sandbox=context.sandbox,
+        ledgers=context.ledgers,
+        is_store_up=lambda: context.catalog.store_up,
+        queue=context.queue,
+        client=context.client,
+        confidences=context.confidences,
     )
 
 
@@ -92,15 +93,15 @@ def _add(router: APIRouter, solver: str, prefix: str) -> PlainPost:
 
 async def _encoded(live: Any, outcomes: list[Done | Undone], seconds: float) -> bytes:
     """Write a ``RunsReply``, a few items at a time so that look-ups get their turn."""
-    items, cost = list[bytes](), 0.0
+    items, cost = list[orjson.Fragment](), 0.0
     for one in outcomes:
         reply = reply_of(live, one) if isinstance(one, Done) else failed(one, status_of(one.error))
-        items.append(reply.model_dump_json().encode())
+        items.append(orjson.Fragment(reply.model_dump_json()))
         cost += sum(step.cost for step in reply.steps)
         if len(items) % WRITTEN_AT_ONCE == 0:
             await asyncio.sleep(0)
-    spent = Spent(cost=cost, seconds=seconds, unit=live.record.unit).model_dump_json().encode()
-    return b'{"items":[' + b",".join(items) + b'],"spent":' + spent + b"}"
+    spent = Spent(cost=cost, seconds=seconds, unit=live.record.unit)
+    return orjson.dumps({"items": items, "spent": spent.model_dump(mode="json")})
 
 
 async def unless_gone(http: Request, work: Awaitable[T]) -> T:

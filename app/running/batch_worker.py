@@ -111,7 +111,14 @@ async def _tools(repos: Repositories) -> Any:
     try:
         caller.follow(await asyncio.to_thread(repos.endpoints.all))
         queue = ItemQueue(repos.settings.max_concurrent_items)
-        yield Tools(repos.settings, caller, sandbox, Ledgers(repos.store), lambda: True, queue)
+        yield Tools(
+            settings=repos.settings,
+            caller=caller,
+            sandbox=sandbox,
+            ledgers=Ledgers(repos.store),
+            is_store_up=lambda: True,
+            queue=queue,
+        )
     finally:
         await caller.close()
         await asyncio.to_thread(sandbox.close)

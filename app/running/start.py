@@ -40,7 +40,7 @@ from solvers.portfolio import run as portfolio_run
 from solvers.running import Runner
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
     """What the beginning of a run may need."""
 

@@ -319,7 +319,7 @@ def checked_plan(record: ArtifactRecord, data: bytes | None) -> Any:
     """Give the plan of a version, once its bytes hold what the record says; raises StoreRefused or CorruptArtifact."""
     if record.solver not in SOLVERS:  # published by a newer version of the service
         raise CorruptArtifact(f"the artifact is for the solver {record.solver!r}, known are {', '.join(SOLVERS)}")
-    return codec.decode(_checked_data(record, data), SOLVERS[record.solver].plan)
+    return codec.decode(_checked_data(record, data), SOLVERS[record.solver].plan, is_verified=True)
 
 
 def _checked_data(record: ArtifactRecord, data: bytes | None) -> bytes:

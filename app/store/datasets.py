@@ -94,8 +94,8 @@ class Datasets:
         if data is None:
             raise StoreRefused(f"the table of dataset {info.name!r} is gone from the store; upload it again")
         if isinstance(info.spec, FeaturesSpec):
-            return codec.decode(data, FeatureTable)
-        return codec.decode(data, Trace)
+            return codec.decode(data, FeatureTable, is_verified=True)
+        return codec.decode(data, Trace, is_verified=True)
 
     def advice(self, name: str) -> Advice:
         """Give the latest advice on a dataset; raises UnknownDataset or UnknownAdvice."""

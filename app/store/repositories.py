@@ -16,7 +16,7 @@ from app.store.endpoints import Endpoints
 from app.store.feedback import Feedback
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Repositories:
     """Everything that needs the store."""
 
@@ -64,12 +64,17 @@ def _connected(
 ) -> Iterator[Repositories]:
     store = Store(url, client_name=client_name, timeout_s=timeout_s)
     try:
-        builds = Builds(store, queue_limit=settings.build_queue_limit, timeout_s=settings.build_timeout_s)
-        artifacts, datasets, feedback, endpoints = Artifacts(store), Datasets(store), Feedback(store), Endpoints(store)
-        batches = Batches(store, queue_limit=settings.build_queue_limit)
-        reports = ConfidenceReports(store)
         yield Repositories(
-            settings, embedded, store, artifacts, datasets, builds, feedback, endpoints, batches, reports
+            settings=settings,
+            embedded=embedded,
+            store=store,
+            artifacts=Artifacts(store),
+            datasets=Datasets(store),
+            builds=Builds(store, queue_limit=settings.build_queue_limit, timeout_s=settings.build_timeout_s),
+            feedback=Feedback(store),
+            endpoints=Endpoints(store),
+            batches=Batches(store, queue_limit=settings.build_queue_limit),
+            confidence_reports=ConfidenceReports(store),
         )
     finally:
         store.close()

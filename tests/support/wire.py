@@ -10,7 +10,6 @@ from typing import Any
 
 import uvicorn
 
-from app.http.header_timeouts import HeaderTimeouts
 from tests.support.servers import free_port, wait_for
 
 
@@ -65,11 +64,11 @@ def trickle(port: int, head: bytes, drop: bytes, every_s: float, most_s: float) 
 
 
 @contextmanager
-def serving(app: Any, connection: type[HeaderTimeouts] = HeaderTimeouts) -> Iterator[int]:
-    """Serve an application on a thread, with this kind of connection; give the port."""
+def serving(app: Any) -> Iterator[int]:
+    """Serve an application on a thread; yield the port."""
     port = free_port()
     config = uvicorn.Config(
-        app, host="127.0.0.1", port=port, http=connection, ws="none", log_config=None, access_log=False, lifespan="off"
+        app, host="127.0.0.1", port=port, http="httptools", ws="none", log_config=None, access_log=False, lifespan="off"
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
