@@ -6,6 +6,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from models.artifact import DecisionFacts
 from models.base import LARGEST, ItemId, Items, Json, Sent, Value, Vector
+from models.errors import Fault, InvalidRequest
 from models.portfolio import QuerySizes, RouteBudget
 from models.portfolio_streams import Pacing
 
@@ -60,6 +61,17 @@ class RunLimits(Value):
     budget_pacing: Pacing | None = Field(
         default=None, description="portfolios: a stream's ledger, whose total then counts", examples=[None]
     )
+
+    def mean_cost(self) -> float | None:
+        """Return the budget as a number; raises InvalidRequest for a share of a cost, which only portfolios take."""
+        if isinstance(self.budget, RouteBudget):
+            raise InvalidRequest.at(Fault(("budget",), "must be a number: per_query and fraction are of portfolios"))
+        return self.budget
+
+    def route_budget(self) -> RouteBudget | None:
+        """Return the budget of a query; a number is per query."""
+        budget = self.budget
+        return budget if budget is None or isinstance(budget, RouteBudget) else RouteBudget(per_query=budget)
 
 
 class RunRequest(Sent, RunItem, RunLimits):

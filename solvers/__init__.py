@@ -1,17 +1,18 @@
-"""The five verbs of Parsimony: each subject fits a plan offline, and the plan decides at request time.
+"""The five artifact kinds of Parsimony: each fits a plan offline, and the plan decides at request time.
 
-A further solver is one module in ``models``, one package here, one line in ``SOLVERS``, one module in ``app/routes``;
-storing, versioning, building, progress, metrics, command line and the contract tests follow by themselves.
+``kind.py`` has the interface, ``ArtifactKind``: start reading there. A sixth kind is one module in ``models``, one
+package here, and one line in ``_NAMES``; storing, versions, builds, progress, decisions, runs, chat, batches, metrics,
+command line, and contract tests follow by themselves.
 
-A solver is imported when it is first looked up, and SciPy, joblib, scikit-learn and the like by the functions that use
-them: who only decides loads what decides, and nothing else.
+A kind is imported when it is first looked up, and SciPy, joblib, scikit-learn and the like by the functions that use
+them: what only decides loads what decides, and nothing else.
 """
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any
 
-from solvers.base import Fitted, Plan, Progress, Run, Solver, silent
+from solvers.base import Fitted, Plan, Progress, Run, silent
+from solvers.kind import AnyKind, ArtifactKind
 
 _NAMES = (
     "cascade",
@@ -22,14 +23,14 @@ _NAMES = (
 )
 
 
-class Solvers(Mapping[str, Solver[Any]]):
-    """What the package of each name calls ``solver``."""
+class Kinds(Mapping[str, AnyKind]):
+    """The ``kind`` of the package of each name."""
 
-    def __getitem__(self, name: str) -> Solver[Any]:
+    def __getitem__(self, name: str) -> AnyKind:
         if name not in _NAMES:
             raise KeyError(name)
-        solver: Solver[Any] = import_module(f"solvers.{name}").solver
-        return solver
+        kind: AnyKind = import_module(f"solvers.{name}").kind
+        return kind
 
     def __contains__(self, name: object) -> bool:
         return name in _NAMES
@@ -41,6 +42,6 @@ class Solvers(Mapping[str, Solver[Any]]):
         return len(_NAMES)
 
 
-SOLVERS: Mapping[str, Solver[Any]] = Solvers()
+KINDS: Mapping[str, AnyKind] = Kinds()
 
-__all__ = ["SOLVERS", "Fitted", "Plan", "Progress", "Run", "Solver", "silent"]
+__all__ = ["KINDS", "AnyKind", "ArtifactKind", "Fitted", "Plan", "Progress", "Run", "silent"]

@@ -7,11 +7,9 @@ from typing import Any, Generic, Protocol, TypeVar, cast, get_args, get_type_hin
 
 import numpy as np
 
-from models import Dataset, DatasetFacts, Fault, InvalidRequest, Value
+from models import DatasetFacts, Fault, InvalidRequest, Value
 from models.arrays import Int64s, Range
-from models.feedback import Expectations
 from models.worth import Worth
-from solvers.alternatives import TradeOff
 from solvers.item_splits import effective_rows
 
 
@@ -134,20 +132,6 @@ class Fitted(Generic[P]):
     worth: Worth | None = None
 
 
-def nothing_to_refuse(facts: DatasetFacts, options: Any) -> None:
-    """Accept every dataset with all options."""
-
-
-def nobody(plan: Any) -> tuple[str, ...]:
-    """Name no classifier."""
-    return ()
-
-
-def of_many(decision: Any) -> bool:
-    """Say that what is expected of a decision is a mean over items decided so."""
-    return True
-
-
 OWN_STREAM = 1_850_104_729
 """Mixed into every seed: whoever has shuffled the rows by ``default_rng(0)`` would else have them cut in that order."""
 
@@ -175,33 +159,3 @@ def row_counts(parts: Mapping[str, Int64s], items: Int64s) -> dict[str, dict[str
     counts = {"rows": {name: len(rows) for name, rows in parts.items()}}
     effective = {name: effective_rows(items[rows]) for name, rows in parts.items()}
     return counts if effective == counts["rows"] else {**counts, "effective_rows": effective}
-
-
-@dataclass(frozen=True, slots=True)
-class Solver(Generic[P]):
-    """One line of the registry: what a subject learns from, is told, is asked and keeps."""
-
-    name: str
-    datasets: tuple[type[Dataset], ...]
-    options: type[Value]
-    query: type[Value]
-    plan: type[P]
-    fit: Callable[[Any, Any, np.random.Generator, Run], Fitted[P]]
-    """``fit(dataset, options, rng, run)``: same dataset, options and seed, same plan to the last bit."""
-    estimates: Callable[[Any, Mapping[str, Any], Any, Any], Expectations]
-    """``estimates(plan, summary, query, decision)``: what is expected of an item decided so."""
-    judged_on: Callable[[Mapping[str, Any]], int]
-    """``judged_on(summary)``: on how many items what it expects was counted, accuracies on those of them that got an
-    answer (``coverage``); 0 if that is unknown."""
-    is_of_many: Callable[[Any], bool] = of_many
-    """``is_of_many(decision)``: whether that is a mean over items, which has an interval, or of the one item asked
-    for."""
-    classifiers: Callable[[Any], tuple[str, ...]] = nobody
-    """``classifiers(plan)``: whose answers are taken in the end, where decisions name them."""
-    check: Callable[[DatasetFacts, Any], None] = nothing_to_refuse
-    """``check(facts, options)`` refuses before a build what can be seen without the rows; raises InvalidRequest."""
-    trade_offs: Callable[[Any, Any], Sequence[TradeOff]] | None = None
-    """``trade_offs(plan, dataset)``: what the plan does with rows it never saw, at settings that span what it can do;
-    None: no advice speaks of it."""
-    trials: tuple[Mapping[str, Any], ...] = ({},)
-    """Parameters of builds that span what it can do together."""

@@ -24,7 +24,7 @@ from models import ArtifactRecord, Build, BuildProgress, BuildRequest, Dataset, 
 from models.advice import Advice, AdviceRequest
 from models.errors import Cancelled, ParsimonyError
 from models.stored_dataset import DatasetInfo
-from solvers import SOLVERS, Fitted, Progress, Run
+from solvers import KINDS, Fitted, Progress, Run
 from solvers.advice import advise
 from solvers.base import generator
 from solvers.confidence_profile import profile_confidences
@@ -72,7 +72,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def _build_and_publish(repos: Repositories, build: Build) -> None:
     request = BuildRequest(**build.model_dump(include=set(BuildRequest.model_fields)))
-    options = SOLVERS[build.solver].options.model_validate(build.params)
+    options = KINDS[build.solver].options.model_validate(build.params)
     data = fit(repos, request, options, _reporting(repos, build.id))
     check, commit = repos.builds.committing(build.id)
     repos.artifacts.publish(data, created_at=now(), check=check, commit=commit, watched=(Builds.watched(build.id),))
@@ -101,7 +101,7 @@ def _reporting(repos: Repositories, build_id: str) -> Progress:
 def fit(repos: Repositories, request: BuildRequest, options: Value, progress: Progress) -> bytes:
     """Fit a solver to a stored dataset and give the artifact's bytes; same request and dataset, same bytes."""
     info = repos.datasets.info(request.dataset)
-    solver, rng = SOLVERS[request.solver], generator(request.seed)
+    solver, rng = KINDS[request.solver], generator(request.seed)
     dataset, run = repos.datasets.load(info), _run(repos, progress)
     with training_on(repos.settings.dask_scheduler):
         fitted = solver.fit(dataset, options, rng, run)

@@ -17,7 +17,7 @@ from app.store.repositories import Repositories
 from models import ArtifactRecord, Build, BuildRequest, Value
 from models.errors import ParsimonyError
 from models.rebuild import RebuildRequest
-from solvers import SOLVERS
+from solvers import KINDS
 
 builds = command_group("Builds: list them, show one, cancel one.")
 Local = Annotated[bool, typer.Option("--local", help="Build in this process instead of a worker.")]
@@ -30,7 +30,7 @@ class BuildCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Note which solver is named before anything is read: ``--help`` comes before arguments."""
-        ctx.meta["solver"] = next((word for word in args if word in SOLVERS), None)
+        ctx.meta["solver"] = next((word for word in args if word in KINDS), None)
         return super().parse_args(ctx, args)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
@@ -38,10 +38,10 @@ class BuildCommand(TyperCommand):
         solver = ctx.meta["solver"]
         if solver is None:
             formatter.write_paragraph()
-            formatter.write_text(f"`parsimony build SOLVER --help` lists a solver's parameters ({', '.join(SOLVERS)}).")
+            formatter.write_text(f"`parsimony build SOLVER --help` lists a solver's parameters ({', '.join(KINDS)}).")
             return
         with formatter.section(f"Parameters of {solver}, each as -p NAME=VALUE"):
-            formatter.write_dl(_parameters(SOLVERS[solver].options))
+            formatter.write_dl(_parameters(KINDS[solver].options))
 
 
 def build(

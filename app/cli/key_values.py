@@ -10,12 +10,12 @@ from pydantic import ValidationError
 
 from models import Fault, InvalidRequest, Value
 from models.columns import first_repeated
-from solvers import SOLVERS
+from solvers import KINDS
 
 
 def read_query(solver: str, pairs: Sequence[str]) -> Value:
     """Read a query, in the same way as one that comes over HTTP: what holds several may be repeated."""
-    kind = SOLVERS[solver].query
+    kind = KINDS[solver].query
     forms = {name: _forms(field.annotation) for name, field in kind.model_fields.items()}
     values: dict[str, Any] = {}
     for key, text in map(_pair, pairs):

@@ -13,7 +13,7 @@ from app.serving.catalog import Live
 from app.settings import Settings
 from app.store import codec
 from models import Fault, InvalidRequest
-from solvers import SOLVERS
+from solvers import KINDS
 
 NO_FONT = "No font here has some of the letters in it: they are drawn as boxes (see the chapter on the console)."
 
@@ -34,7 +34,7 @@ def plot(
     with open_service() as service:
         record = service.artifact(solver_called(solver).name, name, version)
         data = service.export(record)
-    live = Live(record, record.ref, codec.decode(data, SOLVERS[solver].plan))
+    live = Live.from_record(record, codec.decode(data, KINDS[solver].plan))
     legible = save(lambda: draw(live), output)
     if as_json:
         terminal.print_json({"file": str(output), "bytes": output.stat().st_size, "artifact": live.ref.model_dump()})

@@ -71,7 +71,7 @@ class HotPath:
             return None
         look_up, name = hit
         catalog: Catalog = scope["state"]["context"].catalog
-        live = catalog.plans.get((look_up.solver.name, name))
+        live = catalog.plans.get((look_up.kind.name, name))
         if live is None or out_of_order(live, scope["state"]["context"].caller.open_circuits()):
             return None
         return look_up, live

@@ -9,7 +9,7 @@ import orjson
 from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel
 
-from solvers import SOLVERS
+from solvers import KINDS
 
 _REFERENCE = "#/components/schemas/{model}"
 
@@ -59,7 +59,7 @@ class _Prepared:
 
 def _add_schemas(document: dict[str, Any], bodies: Sequence[type[BaseModel]]) -> None:
     schemas = document["components"]["schemas"]
-    options = [solver.options for solver in SOLVERS.values()]
+    options = [solver.options for solver in KINDS.values()]
     described: list[type[BaseModel]] = [*options, *bodies]
     for model in described:
         schema = model.model_json_schema(ref_template=_REFERENCE)

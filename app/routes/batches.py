@@ -23,7 +23,7 @@ from app.store.table_types import JSON_LINES_TYPES, PARQUET, PARQUET_TYPES, UNTO
 from models import Fault, InvalidRequest
 from models.batch import Batch, BatchSpec
 from models.errors import UnsupportedMediaType
-from solvers import SOLVERS
+from solvers import KINDS
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"], dependencies=[Depends(needs_store)])
 bodies = (BatchSpec,)
@@ -182,7 +182,7 @@ async def _queued(context: Context, form: FormData) -> Batch:
         raise InvalidRequest.at(Fault((unknown[0],), f"is no part of a batch: there are spec and {FILE}"))
     spec = read_spec(await _text(form, "spec"))
     file = _file(form)
-    live = await plan_of(context, SOLVERS[spec.solver], spec.name, spec.version)
+    live = await plan_of(context, KINDS[spec.solver], spec.name, spec.version)
     items = await asyncio.to_thread(read_items, file.file, context.settings, context.table_sandbox)
     registered = await asyncio.to_thread(context.repos.endpoints.all)
     await refuse_unless_runnable(live, items, spec.limits, tools_of(context), registered)

@@ -61,7 +61,7 @@ async def decision(
 ) -> Response:
     """Give the cascade of least expected duration that always meets the deadline, ready to be run. With ``max_cost``
     the most accurate one that costs no more, with ``min_accuracy`` the cheapest that reaches it; 409 if none does."""
-    live = await plan_of(context, cascade.solver, name, version)
+    live = await plan_of(context, cascade.kind, name, version)
     query = CascadeQuery(
         deadline=deadline,
         min_accuracy=min_accuracy,
@@ -76,7 +76,7 @@ async def decision(
 @router.get("/{name}/deadlines", summary="The cascade for every deadline", responses=errors(404, 503))
 async def deadlines(name: PathName, context: InContext, version: Version = None) -> DeadlinesReply:
     """Give the whole step function: for every range of deadlines the cascade and its expected duration."""
-    live = await plan_of(context, cascade.solver, name, version)
+    live = await plan_of(context, cascade.kind, name, version)
     return DeadlinesReply(items=live.plan.ranges(), unit=live.record.unit, artifact=live.ref)
 
 
@@ -88,8 +88,8 @@ async def frontier(
     version: Version = None,
 ) -> FrontierReply:
     """Give the cascades that are the best for some cost or accuracy, of those that always meet the deadline."""
-    live = await plan_of(context, cascade.solver, name, version)
-    rows = cascade.solver.judged_on(live.record.summary)
+    live = await plan_of(context, cascade.kind, name, version)
+    rows = cascade.kind.judged_on(live.record.summary)
     return FrontierReply(items=live.plan.points(deadline), rows=rows, unit=live.record.unit, artifact=live.ref)
 
 
@@ -115,7 +115,7 @@ async def graph(
 
     Services are called as the classifiers are, in lower case letters, digits and dashes.
     """
-    live = await plan_of(context, cascade.solver, name, version)
+    live = await plan_of(context, cascade.kind, name, version)
     query = CascadeQuery(deadline=deadline, min_accuracy=min_accuracy, max_cost=max_cost, budget=budget)
     query = with_default_limits(live, query)
     return inference_graph(name, live.plan.decide(query), confidence)
@@ -132,5 +132,5 @@ subject = Subject(
     router,
     limits=frozenset({"budget", "deadline", "min_accuracy"}),
     what_if=what_if,
-    look_ups=(LookUp(cascade.solver, "/v1/cascades/", "/decision", CascadeQuery),),
+    look_ups=(LookUp(cascade.kind, "/v1/cascades/", "/decision", CascadeQuery),),
 )

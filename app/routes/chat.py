@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Any
 
-import numpy as np
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.background import BackgroundTask
@@ -16,31 +15,23 @@ from app.http.plain_json import PlainPost
 from app.http.problems import OpenAIError
 from app.routes.dependencies import InContext, context_of, each_name_once, errors_as, json_only, plan_of
 from app.routes.runs import tools_of, unless_gone
-from app.running.asked import Asked, query_of
+from app.running.asked import Asked
 from app.running.embedding import takes_embeddings
 from app.running.protocols.openai_chat import Chat, last_text
 from app.running.runs import Done, asked_of, reply_of, run_asked
-from app.running.start import (
-    Tools,
-    callable_ones,
-    embedded,
-    policy_query,
-    refuse_unless_decidable,
-    refuse_unless_sensible,
-    route_query,
-)
-from app.serving.answers import counted, facts_of, out_of_order, with_default_limits
+from app.running.start import Tools, embedded, refuse_hopeless, run_query
+from app.serving.answers import counted, facts_of, out_of_order
 from app.serving.catalog import Live
 from models import Fault, InvalidRequest
-from models.cascade import CascadeQuery
 from models.chat import ChatAnswer, ChatChoice, ChatCompletion, ChatModel, ChatModels, ChatRequest, ChatUsage
 from models.errors import ParsimonyError
 from models.portfolio import RouteBudget
 from models.run import RunItem, RunLimits
-from solvers import SOLVERS
+from solvers import KINDS
+from solvers.base import Plan
+from solvers.kind import make_query
 from solvers.running import Heard
 
-CHATTING = ("cascade", "portfolio", "policy")
 _LIMITS = ("budget", "fraction", "deadline")
 _PASSED = frozenset(
     {
@@ -70,10 +61,11 @@ router = APIRouter(prefix="/v1", tags=["chat"])
 async def models(context: InContext) -> ChatModels:
     """List them as OpenAI's API lists models."""
     context.catalog.refuse_unless_loaded()
-    lives = sorted((one, live) for one, live in list(context.catalog.plans.items()) if one[0] in CHATTING)
+    lives = sorted(context.catalog.plans.items(), key=lambda each: each[0])
     data = [
-        ChatModel(id=f"{solver}/{name}", created=int(datetime.fromisoformat(live.record.created_at).timestamp()))
-        for (solver, name), live in lives
+        ChatModel(id=f"{kind}/{name}", created=int(datetime.fromisoformat(live.record.created_at).timestamp()))
+        for (kind, name), live in lives
+        if live.kind.answers_chats
     ]
     return ChatModels(data=data)
 
@@ -93,7 +85,7 @@ async def completions(request: ChatRequest, http: Request, context: InContext) -
     decided, what each classifier was estimated at, and why the others were not taken.
     """
     solver, name, limits = _model(request)
-    live = await plan_of(context, SOLVERS[solver], name, None)
+    live = await plan_of(context, KINDS[solver], name, None)
     tools = tools_of(context)
     with counted(live, context.metrics):
         asked = asked_of(live, _item(request, live), limits, tools)
@@ -117,7 +109,7 @@ async def _plain(http: Request, request: ChatRequest, name: str) -> Response:
 plain = PlainPost("/v1/chat/completions", ChatRequest, _plain)
 
 
-async def _streaming(request: ChatRequest, http: Request, live: Live[Any], asked: Asked, tools: Tools) -> Response:
+async def _streaming(request: ChatRequest, http: Request, live: Live[Plan], asked: Asked, tools: Tools) -> Response:
     """Answer by server-sent events, the last call's pieces as they come; refused as ever before there is any."""
     pieces: asyncio.Queue[str] = asyncio.Queue()
     running = asyncio.ensure_future(run_asked(live, asked, tools, pieces.put_nowait))
@@ -139,7 +131,7 @@ async def _streaming(request: ChatRequest, http: Request, live: Live[Any], asked
     return StreamingResponse(events, media_type="text/event-stream", headers=headers, background=ending)
 
 
-def _headers(live: Live[Any], asked: Asked) -> dict[str, str]:
+def _headers(live: Live[Plan], asked: Asked) -> dict[str, str]:
     """Tell artifact, decision and what was called so far: the whole, unless pieces of the last one's answer follow."""
     embedders = [one.name for one in asked.progress.heard if one.name not in asked.progress.begun]
     return {
@@ -149,7 +141,7 @@ def _headers(live: Live[Any], asked: Asked) -> dict[str, str]:
     }
 
 
-def _item(request: ChatRequest, live: Live[Any]) -> RunItem:
+def _item(request: ChatRequest, live: Live[Plan]) -> RunItem:
     """Make the item of a chat, with the text to embed where the artifact knows embeddings; raises InvalidRequest for
     what is not passed on."""
     more = request.model_extra or {}
@@ -167,8 +159,9 @@ def _model(request: ChatRequest) -> tuple[str, str, RunLimits]:
     """Read solver, name and limits from a model's name; raises InvalidRequest."""
     artifact, *said = request.model.split("@")
     solver, _, name = artifact.partition("/")
-    if solver not in CHATTING or not name:
-        fault = f"is {request.model!r}, must be one of {', '.join(f'{each}/NAME' for each in CHATTING)}"
+    chatting = [each for each, kind in KINDS.items() if kind.answers_chats]
+    if solver not in chatting or not name:
+        fault = f"is {request.model!r}, must be one of {', '.join(f'{each}/NAME' for each in chatting)}"
         raise InvalidRequest.at(Fault(("model",), fault))
     given: dict[str, Any] = {}
     for pair in said:
@@ -183,60 +176,25 @@ def _model(request: ChatRequest) -> tuple[str, str, RunLimits]:
             )
         given[key] = value
     if "fraction" in given:
-        given["budget"] = query_of(RouteBudget, fraction=given.pop("fraction"))
-    elif solver == "portfolio" and "budget" not in given:
-        given["budget"] = query_of(RouteBudget, fraction=0.5)
-    limits: RunLimits = query_of(RunLimits, timeout_s=request.parsimony.timeout_s, **given)
+        given["budget"] = make_query(RouteBudget, fraction=given.pop("fraction"))
+    limits = make_query(RunLimits, timeout_s=request.parsimony.timeout_s, **given)
     return solver, name, limits
 
 
-async def _decided(live: Live[Any], asked: Asked, tools: Tools) -> dict[str, Any]:
-    """Tell what would be called, and what a run would leave out because its circuit is open; the embedder is called
-    where one is needed."""
-    left_out = {"open_circuits": out_of_order(live, asked.without)}
-    if live.ref.solver == "portfolio":
-        return await _routed(live, asked, tools) | left_out
-    limits = asked.limits
-    if live.ref.solver == "cascade":
-        query: Any = query_of(CascadeQuery, deadline=limits.deadline, max_cost=asked.amount(), item=asked.item.id)
-    else:
-        refuse_unless_decidable(live, asked)
-        vector = await embedded(live, asked, tools) if live.plan.dimensions else None
-        query = policy_query(live.plan, asked, vector)
-    query = with_default_limits(live, query)
-    decision = live.plan.decide(query)
-    return {**decision.model_dump(mode="json"), **_facts(live, query, decision), **left_out}
-
-
-async def _routed(live: Live[Any], asked: Asked, tools: Tools) -> dict[str, Any]:
-    """Tell how a portfolio routes a query: what each classifier is estimated at, costs, and is worth at the price."""
-    plan = live.plan
-    refuse_unless_sensible(live, asked)
-    embedding = await embedded(live, asked, tools)
-    query, among = with_default_limits(live, route_query(asked, embedding)), callable_ones(plan, asked.without)
-    estimates = plan.estimate_one(query.query)
-    own = plan.own_costs(query)
-    decision = plan.route(
-        estimates, plan.budget_of(query), query=query.query, lot=plan.lot_of(query), costs=own, among=among
-    )
-    further = plan.costs if own is None else own
-    values, costs = plan.values(estimates), further + plan.embedding_cost
-    worth = values - decision.price * further
-    order = np.argsort(-worth, kind="stable").tolist()
-    candidates = [
-        {
-            "classifier": plan.classifiers[k],
-            "estimated_accuracy": float(estimates[k]),
-            "cost": float(costs[k]),
-            "worth": float(worth[k]),
-            "taken": plan.classifiers[k] == decision.classifier,
-            "because": "its circuit is open"
-            if among is not None and not among[k]
-            else _because(decision, plan.classifiers[k], float(worth[k]), float(worth.max())),
-        }
-        for k in order
-    ]
-    return {**decision.model_dump(mode="json"), "candidates": candidates, **_facts(live, query, decision)}
+async def _decided(live: Live[Plan], asked: Asked, tools: Tools) -> dict[str, Any]:
+    """Return what would be called, and what a run would leave out because its circuit breaker is open; the embedder is
+    called where one is needed."""
+    refuse_hopeless(live, asked)
+    embedding = await embedded(live, asked, tools) if takes_embeddings(live) else None
+    unavailable = out_of_order(live, asked.without)
+    query, decision = live.kind.decide(live.plan, run_query(live, asked, embedding), unavailable)
+    return {
+        **decision.model_dump(mode="json"),
+        **live.kind.explain(live.plan, query, decision, unavailable),
+        "artifact": live.ref.model_dump(mode="json"),
+        **facts_of(live, query, decision),
+        "open_circuits": unavailable,
+    }
 
 
 def _tokens(heard: Sequence[Heard]) -> tuple[int, int]:
@@ -244,19 +202,7 @@ def _tokens(heard: Sequence[Heard]) -> tuple[int, int]:
     return sum(one.tokens[0] for one in heard), sum(one.tokens[1] for one in heard)
 
 
-def _because(decision: Any, name: str, worth: float, best: float) -> str:
-    if name == decision.classifier:
-        return f"its estimate less the price of its cost, {worth:.4g}, is the highest"
-    if worth >= best:
-        return "as good as the one taken; the query's lot, or the budget, decided"
-    return f"its estimate less the price of its cost is {best - worth:.4g} lower"
-
-
-def _facts(live: Live[Any], query: Any, decision: Any) -> dict[str, Any]:
-    return {"artifact": live.ref.model_dump(mode="json"), **facts_of(live, query, decision)}
-
-
-def _answered(request: ChatRequest, live: Live[Any], done: Done) -> ChatCompletion:
+def _answered(request: ChatRequest, live: Live[Plan], done: Done) -> ChatCompletion:
     answer = done.ran.answer
     text = answer.text if answer.text is not None else answer.label
     return _completion(request, text, _tokens(done.ran.heard), reply_of(live, done).model_dump(mode="json"))
@@ -277,7 +223,7 @@ def _completion(
 
 async def _events(
     request: ChatRequest,
-    live: Live[Any],
+    live: Live[Plan],
     running: "asyncio.Future[Done]",
     pieces: "asyncio.Queue[str]",
     first: str,

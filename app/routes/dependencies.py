@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any, Protocol, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Protocol, TypeVar, cast, get_args, get_origin
 
 from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel
@@ -32,11 +32,13 @@ from models import ArtifactRef, Fault, InvalidRequest, Value
 from models.base import LEFT_OUT, NAME_PATTERN, Label
 from models.endpoint import Endpoint
 from models.errors import PayloadTooLarge, SolverTimeout, StoreRefused, UnknownArtifact, UnsupportedMediaType
-from solvers.base import Plan, Solver
+from solvers.base import Plan
+from solvers.kind import ArtifactKind
 
 T = TypeVar("T")
 P = TypeVar("P", bound=Plan)
 V = TypeVar("V", bound=Value)
+Q = TypeVar("Q", bound=Value)
 
 
 class Seen(Protocol):
@@ -195,20 +197,20 @@ def _is_list(annotation: Any) -> bool:
     return get_origin(annotation) is list or any(get_origin(kind) is list for kind in get_args(annotation))
 
 
-async def plan_of(context: Context, solver: Solver[P], name: str, version: int | None) -> Live[P]:
+async def plan_of(context: Context, kind: ArtifactKind[P, Q], name: str, version: int | None) -> Live[P]:
     """Find a plan: the active one is in memory, another version comes from the store, for which nobody else waits."""
     try:
         if version is None:
-            live: Live[P] = context.catalog.get(solver.name, name)
+            live = context.catalog.get(kind.name, name)
         else:
-            live = await asyncio.to_thread(context.catalog.at, solver.name, name, version)
+            live = await asyncio.to_thread(context.catalog.at, kind.name, name, version)
     except UnknownArtifact as error:
         demo = context.seen.demo
         if demo is None or demo.state == "done":
             raise
         raise UnknownArtifact(f"{error}; {demo.said}") from error
     context.log_fields["artifact"] = live.ref
-    return live
+    return cast(Live[P], live)  # the catalog holds plans of this kind under its name
 
 
 async def solved(context: Context, work: Callable[..., T], *args: Any, **options: Any) -> T:

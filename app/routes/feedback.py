@@ -37,7 +37,8 @@ from models.feedback import (
     read_decision_id,
 )
 from models.stored_dataset import DatasetInfo
-from solvers import SOLVERS
+from solvers import KINDS
+from solvers.base import Plan
 from solvers.change_detection import Blocks
 from solvers.drift import start_from_dataset
 
@@ -92,7 +93,7 @@ class _Reader:
     context: Context
     decided: dict[str, tuple[ArtifactRef, str, Estimates]] = field(default_factory=dict)
     records: dict[ArtifactRef, ArtifactRecord] = field(default_factory=dict)
-    lives: dict[ArtifactRef, Live[Any]] = field(default_factory=dict)
+    lives: dict[ArtifactRef, Live[Plan]] = field(default_factory=dict)
     datasets: dict[str, DatasetInfo] = field(default_factory=dict)
     counts: dict[ArtifactRef, Count] = field(default_factory=dict)
     seeded: set[ArtifactRef] = field(default_factory=set)
@@ -109,7 +110,7 @@ class _Reader:
         if outcome.classifier is not None:
             _refuse_unknown(outcome.classifier, self._live(ref))
         qualities = {} if outcome.row is None else self._qualities(record, outcome.row, outcome.embedding)
-        count = self.counts.setdefault(ref, Count(SOLVERS[ref.solver].judged_on(record.summary)))
+        count = self.counts.setdefault(ref, Count(KINDS[ref.solver].judged_on(record.summary)))
         if qualities and ref not in self.seeded:
             count.seeds = self._seeds(record)
             self.seeded.add(ref)
@@ -146,7 +147,7 @@ class _Reader:
             self.records[ref] = self.context.catalog.record_at(ref.solver, ref.name, ref.version)
         return self.records[ref]
 
-    def _live(self, ref: ArtifactRef) -> Live[Any]:
+    def _live(self, ref: ArtifactRef) -> Live[Plan]:
         if ref not in self.lives:
             if len(self.lives) == PLANS:
                 del self.lives[next(iter(self.lives))]
@@ -197,8 +198,8 @@ def _give(context: Context, body: bytes, started: float) -> FeedbackReply:
     )
 
 
-def _refuse_unknown(classifier: str, live: Live[Any]) -> None:
-    known = SOLVERS[live.ref.solver].classifiers(live.plan)
+def _refuse_unknown(classifier: str, live: Live[Plan]) -> None:
+    known = live.kind.answering_names(live.plan)
     if classifier not in known:
         there = f"there are {', '.join(known)}" if known else f"a decision of a {live.ref.solver} names none"
         raise InvalidRequest.at(Fault(("classifier",), f"is {classifier!r}; {there}"))
@@ -212,12 +213,11 @@ def _read_id(decision: str) -> tuple[ArtifactRef, str, Estimates]:
         raise InvalidRequest.at(Fault(("decision",), said)) from error
 
 
-def _estimated_again(live: Live[Any], inputs: dict[str, Any]) -> Estimates:
+def _estimated_again(live: Live[Plan], inputs: dict[str, Any]) -> Estimates:
     """Decide again as it was decided then: the same version gives the same answer to the same inputs."""
-    solver = SOLVERS[live.ref.solver]
     try:
-        query = with_default_limits(live, solver.query.model_validate_json(json.dumps(inputs)))
-        return solver.estimates(live.plan, live.record.summary, query, live.plan.decide(query))
+        query = with_default_limits(live, live.kind.query.model_validate_json(json.dumps(inputs)))
+        return live.kind.estimates(live.plan, live.record.summary, query, live.plan.decide(query))
     except ValidationError as error:
         raise InvalidRequest.of(error, "inputs") from error
     except InvalidRequest as error:

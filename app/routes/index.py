@@ -33,7 +33,8 @@ from models.index import (
     PredictionRequest,
     SkylineReply,
 )
-from solvers.index import IndexPlan, draw, solver
+from solvers import index
+from solvers.index import IndexPlan, draw
 
 router = APIRouter(prefix="/v1/indexes", tags=["index"])
 Sizes = Annotated[
@@ -75,7 +76,7 @@ async def decision(
 
     With ``min_accuracy`` give the cheapest that reaches it; 409 if none does within the budget.
     """
-    live = await plan_of(context, solver, name, version)
+    live = await plan_of(context, index.kind, name, version)
     query = IndexQuery(
         size=one_or_many(size),
         budget=budget,
@@ -92,7 +93,7 @@ async def decision(
 @router.get("/{name}/skyline", summary="The undominated feature sets at this size", responses=errors(404, 503))
 async def skyline(name: PathName, context: InContext, size: Sizes = None, version: Version = None) -> SkylineReply:
     """List the feature sets that no other one both undercuts and reaches in accuracy, the cheapest first."""
-    live = await plan_of(context, solver, name, version)
+    live = await plan_of(context, index.kind, name, version)
     asked = one_or_many(size)
     items = await solved(context, live.plan.skyline, asked)
     return SkylineReply(size=asked, items=items, unit=live.record.unit, artifact=live.ref)
@@ -119,7 +120,7 @@ async def curves(
     For sizes of one number. Where costs do not depend on the size, there is one cost for each set and one winner for
     each budget.
     """
-    live = await plan_of(context, solver, name, version)
+    live = await plan_of(context, index.kind, name, version)
     query = CurvesQuery(low=low, high=high, points=points, budgets=budgets)
     drawing = await solved(context, draw, live.plan, query)
     reply = CurvesReply(**dict(drawing), unit=live.record.unit, artifact=live.ref)
@@ -137,7 +138,7 @@ async def curves(
 async def predictions(name: PathName, request: Request, context: InContext, version: Version = None) -> Response:
     """Choose the features for the items' size and budget, and classify the items with the model trained on them."""
     body = await request.body()
-    live = await plan_of(context, solver, name, version)
+    live = await plan_of(context, index.kind, name, version)
     return Response(await solved(context, _predicted, context, live, body), media_type="application/json")
 
 
@@ -178,6 +179,6 @@ subject = Subject(
     router,
     limits=frozenset({"size", "budget", "min_accuracy"}),
     what_if=what_if,
-    look_ups=(LookUp(solver, "/v1/indexes/", "/decision", IndexQuery),),
+    look_ups=(LookUp(index.kind, "/v1/indexes/", "/decision", IndexQuery),),
     bodies=(PredictionRequest,),
 )

@@ -11,18 +11,18 @@ from app.http.json_bodies import parsed, refuse_repeated, validated
 from app.http.problems import InferenceError
 from app.routes.dependencies import Context, InContext, body_of, errors_as, media_type, plan_of
 from app.routes.runs import tools_of, unless_gone
-from app.running.asked import query_of
 from app.running.protocols.binary_tensors import EXTENSION, LENGTH_HEADER, elements, elements_as_bytes, split
 from app.running.protocols.open_inference import flat
 from app.running.runs import Done, Undone, run_each
-from app.running.start import STARTS
 from app.running.templates import WrongShape
 from app.serving.catalog import Live
 from models import Fault, InvalidRequest
 from models.base import refuse_infinite
 from models.errors import UnknownArtifact
 from models.run import MOST_ITEMS, RunItem, RunLimits
-from solvers import SOLVERS
+from solvers import KINDS
+from solvers.base import Plan
+from solvers.kind import make_query
 
 router = APIRouter(prefix="/v2", tags=["open inference"])
 ModelName = Annotated[
@@ -235,17 +235,16 @@ def _encoded(reply: InferReply, request: InferRequest) -> Response:
     return Response(text + behind, media_type="application/octet-stream", headers=headers)
 
 
-async def _live(context: Context, model: str) -> Live[Any]:
+async def _live(context: Context, model: str) -> Live[Plan]:
     solver, _, name = model.partition(".")
-    if solver not in STARTS:
-        raise UnknownArtifact(f"there is no model {model!r}: it must be SOLVER.NAME, one of {', '.join(STARTS)}")
-    return await plan_of(context, SOLVERS[solver], name, None)
+    if solver not in KINDS:
+        raise UnknownArtifact(f"there is no model {model!r}: it must be SOLVER.NAME, one of {', '.join(KINDS)}")
+    return await plan_of(context, KINDS[solver], name, None)
 
 
 def _limits(parameters: dict[str, JsonValue]) -> RunLimits:
     """Read the limits; other parameters are clients' own."""
-    limits: RunLimits = query_of(RunLimits, **{name: parameters.get(name) for name in _LIMITS})
-    return limits
+    return make_query(RunLimits, **{name: parameters.get(name) for name in _LIMITS})
 
 
 def _items(request: InferRequest) -> tuple[RunItem, ...]:

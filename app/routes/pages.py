@@ -18,7 +18,7 @@ from app.http.page_policy import with_policy
 from app.routes.dependencies import Context, InContext
 from models.base import NAME_PATTERN
 from models.errors import NotFound, ParsimonyError, UnknownArtifact
-from solvers import SOLVERS
+from solvers import KINDS
 
 HERE = Path(__file__).parent.parent / "console"
 PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
@@ -76,8 +76,8 @@ def install(api: FastAPI) -> Callable[[str], Response]:
 
     @router.get("/artifacts/{solver}/{name}")
     async def artifact(solver: str, name: Name, context: InContext) -> Response:
-        if solver not in SOLVERS:
-            raise UnknownArtifact(f"there is no solver called {solver!r}: there are {', '.join(SOLVERS)}")
+        if solver not in KINDS:
+            raise UnknownArtifact(f"there is no solver called {solver!r}: there are {', '.join(KINDS)}")
         await _refuse_if_missing(context, context.repos.artifacts.record, solver, name)
         return pages.render_subject(solver, name)
 
@@ -142,7 +142,7 @@ class _Pages:
             "script": page,
             "section": section,
             "navigation": NAVIGATION,
-            "solvers": list(SOLVERS),
+            "solvers": list(KINDS),
             "names": names,
         }
         text = self._templates.get_template(f"{page}.html").render(context)

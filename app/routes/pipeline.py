@@ -33,7 +33,8 @@ from models.pipeline import (
     StepsBatchRequest,
     StepsRequest,
 )
-from solvers.pipeline import PipelinePlan, solver
+from solvers import pipeline
+from solvers.pipeline import PipelinePlan
 
 router = APIRouter(prefix="/v1/pipelines", tags=["pipeline"])
 PipelineName = Annotated[str, path_name("tumours")]
@@ -50,7 +51,7 @@ async def frontier(name: PipelineName, context: InContext, version: Version = No
 
     They were chosen on one part of the rows; the figures are what they achieve on another, and so may be dominated.
     """
-    live = await plan_of(context, solver, name, version)
+    live = await plan_of(context, pipeline.kind, name, version)
     return Response(await solved(context, _frontier, live), media_type="application/json")
 
 
@@ -92,7 +93,7 @@ async def decision(
 
     Without limits it is the one with the most right answers. The reply says how ties were broken.
     """
-    live = await plan_of(context, solver, name, version)
+    live = await plan_of(context, pipeline.kind, name, version)
     query = PipelineQuery(
         max_cost=max_cost,
         budget=budget,
@@ -117,7 +118,7 @@ async def steps(name: PipelineName, request: StepsRequest, context: InContext, v
 
     Nothing is remembered between calls: send all that is known, each time.
     """
-    live = await plan_of(context, solver, name, version)
+    live = await plan_of(context, pipeline.kind, name, version)
     with counted(live, context.metrics):
         reply = _step_at_once(live, request)
         if reply is None:
@@ -151,7 +152,7 @@ def _facts_of(live: Live[PipelinePlan], solution: int) -> dict[str, Any]:
 async def steps_batch(name: PipelineName, request: Request, context: InContext, version: Version = None) -> Response:
     """Say for each item what to do next with it, as ``steps`` does for one."""
     body = await request.body()
-    live = await plan_of(context, solver, name, version)
+    live = await plan_of(context, pipeline.kind, name, version)
     with counted(live, context.metrics):
         return Response(await solved(context, _batch, context, live, body), media_type="application/json")
 
@@ -175,8 +176,8 @@ subject = Subject(
     limits=frozenset({"budget", "min_accuracy"}),
     what_if=what_if,
     look_ups=(
-        LookUp(solver, "/v1/pipelines/", "/decision", PipelineQuery),
-        LookUp(solver, "/v1/pipelines/", "/steps", StepsRequest, "POST", _step_at_once),
+        LookUp(pipeline.kind, "/v1/pipelines/", "/decision", PipelineQuery),
+        LookUp(pipeline.kind, "/v1/pipelines/", "/steps", StepsRequest, "POST", _step_at_once),
     ),
     bodies=(StepsBatchRequest,),
 )

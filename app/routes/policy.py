@@ -25,7 +25,8 @@ from app.serving.catalog import Live
 from models import InvalidRequest
 from models.policy import PolicyQuery, PolicyReply, PolicyTarget
 from models.policy_curves import PolicyCurveReply, RolloutReply, RolloutRequest, TrafficReply
-from solvers.policy import PolicyPlan, solver
+from solvers import policy
+from solvers.policy import PolicyPlan
 from solvers.policy import traffic as traffic_of
 
 router = APIRouter(prefix="/v1/policies", tags=["policy"])
@@ -48,7 +49,7 @@ async def steps(name: PolicyName, request: PolicyQuery, context: InContext, vers
     Nothing is remembered between calls: send all that is known, each time. With a budget an item's id decides its share
     of luck, so that the same one always takes the same path and all together cost what the budget says.
     """
-    live = await plan_of(context, solver, name, version)
+    live = await plan_of(context, policy.kind, name, version)
     return Response(
         decide(live, request, context.metrics, context.caller.open_circuits()), media_type="application/json"
     )
@@ -65,7 +66,7 @@ async def steps(name: PolicyName, request: PolicyQuery, context: InContext, vers
 async def rollouts(name: PolicyName, request: Request, context: InContext, version: Version = None) -> Response:
     """Give label, or classifier that answers, cost and path of each item, as one step after the other would."""
     body = await request.body()
-    live = await plan_of(context, solver, name, version)
+    live = await plan_of(context, policy.kind, name, version)
     return Response(await solved(context, _rollouts, context, live, body), media_type="application/json")
 
 
@@ -80,7 +81,7 @@ def _rollouts(context: Context, live: Live[PolicyPlan], body: bytes) -> bytes:
 @router.get("/{name}/curve", summary="Cost against error", response_model=PolicyCurveReply, responses=errors(404, 503))
 async def curve(name: PolicyName, context: InContext, version: Version = None) -> Response:
     """List what the trade-offs that were built cost, and how often they err, by rising cost."""
-    live = await plan_of(context, solver, name, version)
+    live = await plan_of(context, policy.kind, name, version)
     reply = PolicyCurveReply(points=live.plan.curve(), unit=live.plan.unit, artifact=live.ref)
     return Response(encode(reply, live), media_type="application/json")
 
@@ -105,7 +106,7 @@ async def traffic(
     Counted on the items that the policy was validated on. A budget between two points of the curve mixes them; the
     traffic is that of the mixture, in expectation. A version that was built before traffic was counted answers 409.
     """
-    live = await plan_of(context, solver, name, version)
+    live = await plan_of(context, policy.kind, name, version)
     try:
         target = PolicyTarget(tradeoff=tradeoff, budget=budget, min_accuracy=min_accuracy)
     except ValidationError as error:
@@ -131,6 +132,6 @@ subject = Subject(
     limits=frozenset(LIMITS),
     what_if=what_if,
     senseless=senseless,
-    look_ups=(LookUp(solver, "/v1/policies/", "/steps", PolicyQuery, "POST"),),
+    look_ups=(LookUp(policy.kind, "/v1/policies/", "/steps", PolicyQuery, "POST"),),
     bodies=(RolloutRequest,),
 )

@@ -25,8 +25,8 @@ from app.routes.dependencies import (
 from app.routes.forms import read_form, refuse_other_sites, room_on_disk
 from app.routes.runs import tools_of, unless_gone
 from app.routes.subject import Limits, Subject
-from app.running.embedding import Unembedded, embed, embedder_of, refuse_unless_affordable, vectors_of
-from app.running.runs import LEAST_S, assign_among_others, tariff
+from app.running.embedding import Unembedded, embed, embedder_of, vectors_of
+from app.running.runs import tariff
 from app.serving.answers import (
     LookUp,
     counted,
@@ -54,12 +54,14 @@ from models.portfolio import (
 from models.portfolio_constraints import ConstrainedReply, ConstrainedRequest
 from models.portfolio_curves import CurveReply
 from models.portfolio_streams import LedgerState
-from solvers.portfolio import PortfolioPlan, solver
+from solvers import portfolio
+from solvers.portfolio import PortfolioPlan
+from solvers.portfolio.assigner import MIN_SECONDS, PortfolioAssigner
 
 router = APIRouter(prefix="/v1/portfolios", tags=["portfolio"])
 PortfolioName = Annotated[str, path_name("digits-moved")]
 SHARE, TRYING = 0.8, 0.2
-"""The programme may take this share of the server's limit, less what came before it, and at least ``LEAST_S``.
+"""The programme may take this share of the server's limit, less what came before it, and at least ``MIN_SECONDS``.
 TRYING: the share in which it is found out, before texts are embedded, whether their limits can be kept at all."""
 WITH_NPY = f"with a body of {NPY}, Parquet or a form only: "
 MOST_PARTS, MOST_PART_BYTES = 64, 2**22
@@ -117,7 +119,7 @@ async def assignments(
     if kind == FORM:
         refuse_other_sites(request, context.settings)
     parts = await _parts_of(request) if kind == FORM else {QUERIES: await request.body()}
-    live = await plan_of(context, solver, name, version)
+    live = await plan_of(context, portfolio.kind, name, version)
     wanted = _wanted(request.headers.get("accept", ""))
     queries, options, read_s = await solved(context, _read, context, kind, parts, parameters)
     more: dict[str, Any] = {"open_circuits": out_of_order(live, context.caller.open_circuits())}
@@ -180,11 +182,9 @@ def _assign(
     """Assign a batch of embeddings, and write the reply; off the event loop. more: what it says beside."""
     started = monotonic()
     with counted(live, context.metrics):
-        estimates = live.plan.estimate(vectors)
-        left = max(SHARE * context.settings.solve_timeout_s - read_s - (monotonic() - started), LEAST_S)
-        assignment = assign_among_others(
-            live.plan, estimates, live.plan.expected_costs(vectors), options, left, more["open_circuits"]
-        )
+        estimates = PortfolioAssigner().estimate(live.plan, vectors)
+        left = max(SHARE * context.settings.solve_timeout_s - read_s - (monotonic() - started), MIN_SECONDS)
+        assignment = PortfolioAssigner().assign(live.plan, estimates, options, left, more["open_circuits"])
         context.metrics.gap.observe(assignment.gap)
         if assignment.budget is not None:
             context.metrics.spent.observe(assignment.cost / assignment.budget if assignment.budget else 0.0)
@@ -225,13 +225,13 @@ async def route(
     A ``text`` is embedded by the endpoint that the artifact names as its ``embedder``: nothing else is called. 502 if
     it gives no embedding, 504 if the time was over before it did.
     """
-    live = await plan_of(context, solver, name, version)
+    live = await plan_of(context, portfolio.kind, name, version)
     failing = out_of_order(live, context.caller.open_circuits())
     request = with_default_limits(live, request, failing)
     more: dict[str, Any] = {}
     if request.text is not None:
         with refusals_counted(live, context.metrics):
-            refuse_unless_affordable(live.plan, request)
+            live.kind.refuse_infeasible(live.plan, request)
         (vector,), more["embedding"] = await _embedded(http, context, live, (request.text,), "text")
         request = request.model_copy(update={"query": vector})
     request = _without(live.plan, request, failing)
@@ -288,7 +288,7 @@ async def _routed(
 )
 async def curve(name: PortfolioName, context: InContext, version: Version = None) -> Response:
     """Show what the portfolio and its baselines reach on held-out items over budgets, and the shadow prices."""
-    live = await plan_of(context, solver, name, version)
+    live = await plan_of(context, portfolio.kind, name, version)
     return Response(await solved(context, _curve, live), media_type="application/json")
 
 
@@ -314,6 +314,8 @@ subject = Subject(
     router,
     limits=frozenset(),
     what_if=what_if,
-    look_ups=(LookUp(solver, "/v1/portfolios/", "/route", RouteRequest, "POST", _route_at_once, MOST_ROUTE_BYTES),),
+    look_ups=(
+        LookUp(portfolio.kind, "/v1/portfolios/", "/route", RouteRequest, "POST", _route_at_once, MOST_ROUTE_BYTES),
+    ),
     bodies=(ConstrainedRequest,),
 )

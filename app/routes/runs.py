@@ -23,10 +23,12 @@ from app.routes.dependencies import (
 )
 from app.routes.subject import Subject
 from app.running.runs import Done, Undone, failed, reply_of, run_each, run_one
-from app.running.start import STARTS, Tools
+from app.running.start import Tools
 from app.serving.answers import counted
+from app.serving.catalog import Live
 from models.run import RunReply, RunRequest, RunsReply, Spent
-from solvers import SOLVERS
+from solvers import KINDS
+from solvers.base import Plan
 
 T = TypeVar("T")
 WRITTEN_AT_ONCE = 20
@@ -49,9 +51,9 @@ def tools_of(context: Context) -> Tools:
 
 
 def routes_for(subjects: Mapping[str, Subject]) -> tuple[APIRouter, list[PlainPost]]:
-    """Make the routes of all subjects that can be run, and how their plain requests are answered."""
+    """Make the routes of all kinds, and how their plain requests are answered."""
     router = APIRouter()
-    plain = [_add(router, name, subjects[name].router.prefix) for name in STARTS if name in subjects]
+    plain = [_add(router, name, subject.router.prefix) for name, subject in subjects.items()]
     return router, plain
 
 
@@ -73,7 +75,7 @@ def _add(router: APIRouter, solver: str, prefix: str) -> PlainPost:
         Budget and deadline hold; what fails is left out and told as ``degraded``. With ``items`` each item has its own
         reply. 502 if no endpoint gave an answer, 504 if the time was over before one did.
         """
-        live = await plan_of(context, SOLVERS[solver], name, version)
+        live = await plan_of(context, KINDS[solver], name, version)
         tools = tools_of(context)
         with counted(live, context.metrics):
             if request.items is None:
@@ -91,7 +93,7 @@ def _add(router: APIRouter, solver: str, prefix: str) -> PlainPost:
     return PlainPost(f"{prefix}/", RunRequest, plain, "/runs")
 
 
-async def _encoded(live: Any, outcomes: list[Done | Undone], seconds: float) -> bytes:
+async def _encoded(live: Live[Plan], outcomes: list[Done | Undone], seconds: float) -> bytes:
     """Write a ``RunsReply``, a few items at a time so that look-ups get their turn."""
     items, cost = list[orjson.Fragment](), 0.0
     for one in outcomes:

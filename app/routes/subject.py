@@ -9,7 +9,7 @@ from fastapi import APIRouter
 
 from app.serving.answers import LookUp
 from models import Value
-from solvers import SOLVERS
+from solvers import KINDS
 
 Limits = dict[str, float]
 """Of size, budget, deadline and min_accuracy those that were given."""
@@ -39,7 +39,7 @@ def all_subjects() -> dict[str, Subject]:
     So a solver needs no line anywhere else for its routes.
     """
     subjects: dict[str, Subject] = {}
-    for name in SOLVERS:
+    for name in KINDS:
         subject = getattr(import_module(f"app.routes.{name}"), "subject", None)
         if not isinstance(subject, Subject):
             raise TypeError(f"app/routes/{name}.py must have a Subject called subject, has {subject!r}")

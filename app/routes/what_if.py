@@ -15,7 +15,7 @@ from models import InvalidRequest
 from models.base import NAME_PATTERN
 from models.errors import ParsimonyError, UnknownArtifact
 from models.what_if import DecisionsReply, SideBySide
-from solvers import SOLVERS
+from solvers import KINDS
 
 
 def _number(description: str, example: float) -> Any:
@@ -43,7 +43,7 @@ def router_for(subjects: Mapping[str, Subject]) -> APIRouter:
     ) -> DecisionsReply:
         """Ask every active artifact of a name. What one cannot answer, it says why."""
         plans = context.catalog.plans
-        lives = [plans[solver, name] for solver in sorted(SOLVERS) if (solver, name) in plans]
+        lives = [plans[solver, name] for solver in sorted(KINDS) if (solver, name) in plans]
         if not lives:
             context.catalog.refuse_unless_loaded()
             raise UnknownArtifact(f"there is no artifact called {name!r} of any solver")

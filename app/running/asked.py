@@ -2,25 +2,17 @@
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-from pydantic import ValidationError
 
 from app.running.executor import RunProgress
-from models import InvalidRequest, Value
+from models import InvalidRequest
 from models.errors import Fault
-from models.portfolio import RouteBudget
 from models.run import RunItem, RunLimits
 from models.units import seconds_in
+from solvers.kind import AnyKind
 from solvers.running import Heard
 
-OF_SOME = {
-    "embedding": ("portfolio", "policy"),
-    "text": ("portfolio", "policy"),
-    "budget_pacing": ("portfolio",),
-    "hard_budget": ("policy",),
-}
-"""What only some subjects take."""
+OPTIONAL_FIELDS = ("embedding", "text", "size", "budget_pacing", "hard_budget")
+"""Fields of items and limits that only some kinds take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +41,12 @@ class Asked:
         item = self.item.model_copy(update={"embedding": embedding})
         return replace(self, item=item, progress=RunProgress(heard=list(calls)))
 
-    def refuse_others(self, solver: str) -> None:
-        """Raise InvalidRequest for what only other subjects take."""
+    def refuse_unsupported(self, kind: AnyKind) -> None:
+        """Raise InvalidRequest for fields that only other kinds take."""
         given = {**vars(self.item), **vars(self.limits)}
-        for name, owners in OF_SOME.items():
-            if solver not in owners and given.get(name) is not None:
-                listed = " or a ".join(owners)
-                raise InvalidRequest.at(Fault((name,), f"means nothing here: it is of runs of a {listed}"))
-
-    def amount(self) -> float | None:
-        """Give the budget as a number; raises InvalidRequest for one that only portfolios take."""
-        if isinstance(self.limits.budget, RouteBudget):
-            raise InvalidRequest.at(Fault(("budget",), "must be a number: per_query and fraction are of portfolios"))
-        return self.limits.budget
+        for name in OPTIONAL_FIELDS:
+            if given.get(name) is not None and name not in kind.item_fields:
+                raise InvalidRequest.at(Fault((name,), f"is not supported for {kind.name} artifacts"))
 
 
 def seconds_allowed(limits: RunLimits, unit: str) -> float:
@@ -73,17 +58,3 @@ def seconds_allowed(limits: RunLimits, unit: str) -> float:
         fault = f"is {limits.deadline:g}, in {unit}, which is no unit of time: give timeout_s, in seconds"
         raise InvalidRequest.at(Fault(("deadline",), fault))
     return min(limits.timeout_s, limits.deadline * unit_s)
-
-
-def query_of(kind: type[Value], **fields: Any) -> Any:
-    """Make a query; raises InvalidRequest with what pydantic found."""
-    try:
-        return kind.model_validate({name: value for name, value in fields.items() if value is not None})
-    except ValidationError as error:
-        raise InvalidRequest.of(error) from error
-
-
-def route_budget(limits: RunLimits) -> RouteBudget | None:
-    """Give what an item may cost on average; a number is per query."""
-    budget = limits.budget
-    return budget if budget is None or isinstance(budget, RouteBudget) else query_of(RouteBudget, per_query=budget)

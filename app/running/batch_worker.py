@@ -6,7 +6,7 @@ After a crash the batch goes on with the items that have no stored answer; the c
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -27,8 +27,8 @@ from app.running.runs import (
     Undone,
     asked_of,
     assign,
+    assigns,
     embeddings_of,
-    estimated,
     outcome_of,
     run_assigned,
 )
@@ -42,6 +42,7 @@ from app.store.repositories import Repositories, open_repositories
 from models.batch import Batch
 from models.errors import Cancelled, EndpointFailed, ParsimonyError, StoreRefused, StoreUnavailable
 from models.run import RunItem, RunReply, Spent
+from solvers.base import Plan
 
 logger = logging.getLogger("parsimony.worker")
 T = TypeVar("T")
@@ -51,9 +52,7 @@ OUTAGE_S, LOOK_S = 60.0, 0.5
 EMBEDDED_AT_ONCE = 1024
 """Items of which the embeddings are held, where none waits for all the others."""
 _EMBEDDED: TypeAdapter[Embedded] = TypeAdapter(Embedded)
-_ASSIGNED: TypeAdapter[tuple[dict[int, str], float, dict[str, Any]]] = TypeAdapter(
-    tuple[dict[int, str], float, dict[str, Any]]
-)
+_ASSIGNED: TypeAdapter[tuple[dict[int, str], dict[str, Any]]] = TypeAdapter(tuple[dict[int, str], dict[str, Any]])
 
 
 def run_batch(job_id: str) -> None:
@@ -92,7 +91,7 @@ async def _run(repos: Repositories, batch: Batch, attempt: int) -> None:
         record = await asyncio.to_thread(
             repos.artifacts.record, batch.artifact.solver, batch.artifact.name, batch.artifact.version
         )
-        live = Live(record, batch.artifact, await asyncio.to_thread(repos.artifacts.plan, record))
+        live = Live[Plan].from_record(record, await asyncio.to_thread(repos.artifacts.plan, record))
         work = _Work(repos, batch, attempt, live, tools)
         reporting = asyncio.ensure_future(work.report_circuits_and_confidences())
         try:
@@ -131,14 +130,14 @@ class _Work:
     repos: Repositories
     batch: Batch
     attempt: int
-    live: Live[Any]
+    live: Live[Plan]
     tools: Tools
     recorded: dict[str, str | None] = field(default_factory=dict)
     """The problem of each endpoint's confidences that was recorded last; None: no problem."""
 
     async def all(self) -> None:
         """Run all items that have no answer."""
-        if self.live.ref.solver == "portfolio" and self.batch.limits.budget_pacing is None:
+        if assigns(self.live, self.batch.limits):
             await self.assigned()
         else:
             await (self.embedded() if takes_embeddings(self.live) else self.one_by_one())
@@ -199,17 +198,15 @@ class _Work:
         if not embeddings:
             return
         places = sorted(embeddings)
-        estimates, costs = await estimated(self.live.plan, [embeddings[place][0] for place in places])
-        names, per_item, facts = await self._assignment(places, estimates, costs)
-        rows = dict(zip(places, estimates, strict=True))
-        whole = Assigned(tuple(names.values()), per_item, facts)
+        names, facts = await self._assignment(places, [embeddings[place][0] for place in places])
+        whole = Assigned(tuple(names.values()), facts)
 
         async def run(place: int) -> None:
             item = await self._patiently(self.repos.batches.item, self.batch.id, place)
 
             def assigned() -> Awaitable[Done | Undone]:
                 asked = self._asked(item).knowing(*embeddings[place])
-                return run_assigned(self.live, asked, whole, names[place], rows[place], self.tools)
+                return run_assigned(self.live, asked, whole, names[place], self.tools)
 
             await self._keep(place, await self._run(assigned))
 
@@ -261,16 +258,16 @@ class _Work:
         return outcomes
 
     async def _assignment(
-        self, places: list[int], estimates: Any, costs: Any
-    ) -> tuple[dict[int, str], float, dict[str, Any]]:
-        """Give the classifier of each item, as an earlier attempt has assigned all of them, or assign them now."""
+        self, places: list[int], vectors: Sequence[Sequence[float]]
+    ) -> tuple[dict[int, str], dict[str, Any]]:
+        """Return the classifier of each item, as an earlier attempt has assigned all of them, or assign them now."""
         batches = self.repos.batches
         (kept,) = await self._patiently(batches.works, self.batch.id, [ASSIGNMENT])
         if kept is not None:
             return _ASSIGNED.validate_json(kept)
-        without = self.tools.caller.open_circuits()
-        made = await assign(self.live, estimates, costs, self.batch.limits, self.tools, without)
-        whole = (dict(zip(places, made.names, strict=True)), made.per_item, made.facts)
+        first = self._asked(await self._patiently(batches.item, self.batch.id, places[0]))
+        made = await assign(self.live, first, vectors, self.tools)
+        whole = (dict(zip(places, made.names, strict=True)), made.facts)
         await self._patiently(batches.keep_work, self.batch.id, self.attempt, {ASSIGNMENT: _ASSIGNED.dump_json(whole)})
         return whole
 
@@ -349,7 +346,7 @@ def _is_uncalled(outcome: Embedded | Undone) -> bool:
     return isinstance(outcome, Undone) and not any(step.attempts for step in outcome.steps)
 
 
-def _line(live: Live[Any], done: Done) -> str:
+def _line(live: Live[Plan], done: Done) -> str:
     """Write a run as replies do; the facts may have been read from JSON."""
     facts = orjson.loads(orjson.dumps(done.facts, default=vars))
     reply = {**done.run.model_dump(mode="json"), "artifact": live.ref.model_dump(mode="json"), **facts}

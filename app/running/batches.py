@@ -5,22 +5,15 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from pydantic import ValidationError
 
 from app.processes.clock import now
 from app.running.embedding import takes_embeddings
-from app.running.runs import asked_of, refuse_sizes
-from app.running.start import (
-    STARTS,
-    Tools,
-    policy_query,
-    refuse_unless_assignable,
-    refuse_unless_decidable,
-    refuse_unless_sensible,
-)
-from app.serving.answers import names_called, with_default_limits
+from app.running.runs import asked_of, assigns, refuse_sizes
+from app.running.start import Tools, refuse_hopeless, refuse_unless_assignable, run_query
+from app.serving.answers import names_called
 from app.serving.catalog import Live
 from app.settings import Settings
 from app.store.batches import new_id
@@ -28,6 +21,8 @@ from app.store.table_types import PARQUET_MAGIC
 from models.batch import BatchFacts, BatchSpec
 from models.errors import Fault, InvalidRequest, PayloadTooLarge
 from models.run import RunItem, RunLimits
+from solvers import KINDS
+from solvers.base import Plan
 
 FILE = "file"
 """What the file of items is called where it is wrong."""
@@ -40,8 +35,8 @@ def read_spec(text: str | bytes) -> BatchSpec:
         spec = BatchSpec.model_validate_json(text)
     except ValidationError as error:
         raise InvalidRequest.of(error, "spec") from error
-    if spec.solver not in STARTS:
-        raise InvalidRequest.at(Fault(("spec", "solver"), f"is {spec.solver!r}, must be one of {', '.join(STARTS)}"))
+    if spec.solver not in KINDS:
+        raise InvalidRequest.at(Fault(("spec", "solver"), f"is {spec.solver!r}, must be one of {', '.join(KINDS)}"))
     return spec
 
 
@@ -87,36 +82,30 @@ def _item(where: str, text: bytes) -> RunItem:
 
 
 async def refuse_unless_runnable(
-    live: Live[Any], items: Sequence[RunItem], limits: RunLimits, tools: Tools, registered: Collection[str]
+    live: Live[Plan], items: Sequence[RunItem], limits: RunLimits, tools: Tools, registered: Collection[str]
 ) -> None:
-    """Raise what refuses a batch as a whole: limits that its subject does not take or cannot keep, items that lack what
+    """Raise what refuses a batch as a whole: limits that its kind does not take or cannot keep, items that lack what
     they are decided by, classifiers that have no endpoint.
 
     Nothing is called. registered: the names of the endpoints.
     """
     _refuse_missing(live, items, registered)
     first = asked_of(live, items[0], limits, tools)
-    if live.ref.solver == "portfolio":
-        if limits.budget_pacing is None:
-            refuse_sizes(items)
-            refuse_unless_assignable(live, first, len(items))
-        else:
-            refuse_unless_sensible(live, first)
-        _refuse_unless_embeddable(live, items)
-        if items[0].embedding is not None:
-            await asyncio.to_thread(live.plan.estimate_one, items[0].embedding)
-    elif takes_embeddings(live):
-        refuse_unless_decidable(live, first)
-        _refuse_unless_embeddable(live, items)
-        if items[0].embedding is not None:
-            live.plan.decide(with_default_limits(live, policy_query(live.plan, first, items[0].embedding)))
+    if assigns(live, limits):
+        refuse_sizes(items)
+        refuse_unless_assignable(live, first, len(items))
     else:
-        await STARTS[live.ref.solver](live, first, tools)
+        refuse_hopeless(live, first)
+    if takes_embeddings(live):
+        _refuse_unless_embeddable(live, items)
+    if not takes_embeddings(live) or items[0].embedding is not None:
+        query = run_query(live, first, items[0].embedding)
+        await asyncio.to_thread(live.kind.decide, live.plan, query)
     for item in items:
-        asked_of(live, item, limits, tools).refuse_others(live.ref.solver)
+        asked_of(live, item, limits, tools).refuse_unsupported(live.kind)
 
 
-def _refuse_missing(live: Live[Any], items: Sequence[RunItem], registered: Collection[str]) -> None:
+def _refuse_missing(live: Live[Plan], items: Sequence[RunItem], registered: Collection[str]) -> None:
     names = list(names_called(live))
     if takes_embeddings(live) and any(item.embedding is None for item in items):
         names += filter(None, [live.record.params.get("embedder")])
@@ -126,7 +115,7 @@ def _refuse_missing(live: Live[Any], items: Sequence[RunItem], registered: Colle
         raise InvalidRequest.at(Fault(("spec", "name"), f"{live.ref.name!r} {said}"))
 
 
-def _refuse_unless_embeddable(live: Live[Any], items: Sequence[RunItem]) -> None:
+def _refuse_unless_embeddable(live: Live[Plan], items: Sequence[RunItem]) -> None:
     """Raise InvalidRequest where there is neither an embedding nor what one can be made of, or where lengths differ."""
     embedder = live.record.params.get("embedder")
     for place, item in enumerate(items, start=1):
@@ -139,7 +128,7 @@ def _refuse_unless_embeddable(live: Live[Any], items: Sequence[RunItem]) -> None
         raise InvalidRequest.at(Fault((FILE,), "has embeddings of different lengths"))
 
 
-def facts_of_batch(live: Live[Any], spec: BatchSpec, items: Sequence[RunItem]) -> BatchFacts:
+def facts_of_batch(live: Live[Plan], spec: BatchSpec, items: Sequence[RunItem]) -> BatchFacts:
     """Tell what is known of a batch that is about to be queued."""
     return BatchFacts(
         id=new_id(),

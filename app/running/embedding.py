@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any
 
 from app.running.caller import Caller
 from app.running.protocols.openai_embeddings import Texts
@@ -13,19 +12,13 @@ from app.serving.catalog import Live
 from models.columns import FARTHEST
 from models.endpoint import EmbeddingsEndpoint, Endpoint
 from models.errors import EndpointFailed, Fault, InvalidRequest, RunTimeout
-from models.portfolio import RouteQuery
-from solvers.policy import PolicyPlan
-from solvers.portfolio import PortfolioPlan
+from solvers.base import Plan
 from solvers.running import COARSE_S, Heard
 
 MOST_LETTERS = 400_000
 """Of the texts of one request together; a text that is longer goes alone."""
 Embedded = tuple[tuple[float, ...], list[Heard]]
 """An embedding, and what was called for it."""
-
-
-Embedding = Live[PortfolioPlan] | Live[PolicyPlan]
-"""An artifact that takes embeddings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +29,12 @@ class Unembedded:
     heard: Heard
 
 
-def takes_embeddings(live: Live[Any]) -> bool:
-    """Tell whether an artifact knows an item's embedding, so that a text can be made one."""
-    return bool(getattr(live.plan, "dimensions", 0))
+def takes_embeddings(live: Live[Plan]) -> bool:
+    """Return whether an artifact decides by an item's embedding, so that a text can be made one."""
+    return live.kind.embedding_dimensions(live.plan) > 0
 
 
-def embedder_of(live: Live[Any], where: str = "text") -> str:
+def embedder_of(live: Live[Plan], where: str = "text") -> str:
     """Name the endpoint that embeds the texts of an artifact; raises InvalidRequest if it names none."""
     embedder = live.record.params.get("embedder")
     if embedder is None:
@@ -50,7 +43,7 @@ def embedder_of(live: Live[Any], where: str = "text") -> str:
     return str(embedder)
 
 
-async def embed(live: Embedding, texts: Sequence[str], caller: Caller, ends_at: float) -> list[Embedded | Unembedded]:
+async def embed(live: Live[Plan], texts: Sequence[str], caller: Caller, ends_at: float) -> list[Embedded | Unembedded]:
     """Embed texts until a time on the clock ``time.monotonic``: for each its embedding, or why there is none.
 
     Where the endpoint takes several in a request it is sent so many, and each text has its share of what that took.
@@ -60,13 +53,6 @@ async def embed(live: Embedding, texts: Sequence[str], caller: Caller, ends_at: 
     name = embedder_of(live)
     heard = await _heard(caller, name, texts, ends_at)
     return [_embedded(live, one, ends_at) for one in heard]
-
-
-def refuse_unless_affordable(plan: PortfolioPlan, query: RouteQuery) -> None:
-    """Raise what refuses a query before its text is embedded: Infeasible, or InvalidRequest."""
-    plan.budget_of(query)
-    plan.own_costs(query)
-    plan.among(query)
 
 
 def vectors_of(made: Sequence[Embedded | Unembedded]) -> list[tuple[float, ...]]:
@@ -79,9 +65,9 @@ def vectors_of(made: Sequence[Embedded | Unembedded]) -> list[tuple[float, ...]]
     return vectors
 
 
-def _embedded(live: Embedding, heard: Heard, ends_at: float) -> Embedded | Unembedded:
+def _embedded(live: Live[Plan], heard: Heard, ends_at: float) -> Embedded | Unembedded:
     """Take the numbers of a reply, if they are an embedding of the artifact's."""
-    wanted = live.plan.dimensions
+    wanted = live.kind.embedding_dimensions(live.plan)
     numbers = tuple(number for number in heard.values or () if number is not None)
     if heard.values is not None and len(numbers) < len(heard.values):
         why = "it gave null among its numbers"
@@ -104,7 +90,7 @@ async def _heard(caller: Caller, name: str, texts: Sequence[str], ends_at: float
     return [one for each in said for one in each]
 
 
-def texts_at_once(live: Live[Any], caller: Caller) -> int:
+def texts_at_once(live: Live[Plan], caller: Caller) -> int:
     """Say how many texts the embedder of an artifact takes in a request; 1 where there is none."""
     embedder = live.record.params.get("embedder")
     return 1 if embedder is None else _most_texts(caller.endpoint(str(embedder)))

@@ -12,10 +12,10 @@ from pydantic import TypeAdapter
 
 from app.serving.catalog import Live
 from models import Value
-from models.errors import Infeasible, InvalidRequest, ParsimonyError
+from models.errors import Infeasible, ParsimonyError
 from models.feedback import Estimates, Expectations, decision_id
-from solvers import SOLVERS
-from solvers.base import Plan, Solver
+from solvers.base import Plan
+from solvers.kind import ArtifactKind
 from solvers.statistics import normal_interval, wilson
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ LIMITS = ("budget", "max_cost", "tradeoff", "hard_budget", "deadline", "min_accu
 """Fields of queries that limit a decision."""
 
 
-def facts_of(live: Live[Any], query: Any, decision: Any) -> dict[str, Any]:
+def facts_of(live: Live[Plan], query: Any, decision: Any) -> dict[str, Any]:
     """Give what a reply says beside its decision, as of ``DecisionFacts``: its id, and what is expected.
 
     The id tells what was expected, too, so that feedback can be held against it.
@@ -39,19 +39,18 @@ def facts_of(live: Live[Any], query: Any, decision: Any) -> dict[str, Any]:
     }
 
 
-def expected_of(live: Live[Any], query: Any, decision: Any) -> dict[str, Any]:
+def expected_of(live: Live[Plan], query: Any, decision: Any) -> dict[str, Any]:
     """Give what is expected of items that are decided so, as of ``Expected``."""
     return _expected(_estimates(live, query, decision), _rows(live, decision))
 
 
-def _estimates(live: Live[Any], query: Any, decision: Any) -> Expectations:
-    return SOLVERS[live.ref.solver].estimates(live.plan, live.record.summary, query, decision)
+def _estimates(live: Live[Plan], query: Any, decision: Any) -> Expectations:
+    return live.kind.estimates(live.plan, live.record.summary, query, decision)
 
 
-def _rows(live: Live[Any], decision: Any) -> int:
+def _rows(live: Live[Plan], decision: Any) -> int:
     """Say how many rows a decision's figures are means of; 0 for that of a single item."""
-    solver = SOLVERS[live.ref.solver]
-    return solver.judged_on(live.record.summary) if solver.is_of_many(decision) else 0
+    return live.kind.judged_on(live.record.summary) if live.kind.is_mean(decision) else 0
 
 
 def _expected(estimates: Expectations, rows: int) -> dict[str, Any]:
@@ -69,22 +68,22 @@ def _expected(estimates: Expectations, rows: int) -> dict[str, Any]:
     return expected
 
 
-def encode(decision: Value, live: Live[Any], /, **more: Any) -> bytes:
+def encode(decision: Value, live: Live[Plan], /, **more: Any) -> bytes:
     """Write a decision as JSON, with more fields, and the artifact it came from."""
     return orjson.dumps({**vars(decision), **more, "artifact": vars(live.ref)}, default=vars)
 
 
-def names_called(live: Live[Any]) -> tuple[str, ...]:
-    """Name the classifiers, sensors or features that an artifact may call."""
-    return SOLVERS[live.ref.solver].classifiers(live.plan) or tuple(getattr(live.plan, "features", ()))
+def names_called(live: Live[Plan]) -> tuple[str, ...]:
+    """Return the names of classifiers, sensors, or features that an artifact may call."""
+    return live.kind.called_names(live.plan)
 
 
-def out_of_order(live: Live[Any], open_circuits: frozenset[str]) -> tuple[str, ...]:
-    """Name what an artifact may call whose circuit is open."""
+def out_of_order(live: Live[Plan], open_circuits: frozenset[str]) -> tuple[str, ...]:
+    """Return the names that an artifact may call whose circuit breaker is open."""
     return tuple(sorted(open_circuits.intersection(names_called(live)))) if open_circuits else ()
 
 
-def with_default_limits(live: Live[Any], query: Q, failing: Collection[str] = ()) -> Q:
+def with_default_limits(live: Live[Plan], query: Q, failing: Collection[str] = ()) -> Q:
     """Answer a query without any limit by those that the artifact's headline is about.
 
     The headline is about all classifiers. Where a query leaves some out, or they are ``failing``, its limit is raised
@@ -95,11 +94,8 @@ def with_default_limits(live: Live[Any], query: Q, failing: Collection[str] = ()
         return query
     left_out = {*getattr(query, "without", ()), *failing}
     limits = {name: _limit(type(query), name, orjson.dumps(value)) for name, value in worth.query.items()}
-    if left_out and live.ref.solver == "cascade":
-        limits = {"max_cost": max(limits.get("max_cost", 0.0), live.plan.cheapest_without(left_out))}
-    if left_out and live.ref.solver == "portfolio":
-        least = max(limits["budget"].per_query, live.plan.cheapest_without(left_out))
-        limits["budget"] = limits["budget"].model_copy(update={"per_query": least})
+    if left_out:
+        limits = live.kind.keepable_limits(live.plan, limits, left_out)
     return query.model_copy(update=limits)
 
 
@@ -109,24 +105,15 @@ def _limit(kind: type[Value], name: str, value: bytes) -> Any:
     return TypeAdapter(cast(Any, kind.model_fields[name].annotation)).validate_json(value)
 
 
-def decided(live: Live[Any], query: Any, open_circuits: frozenset[str] = frozenset()) -> bytes:
-    """Ask a plan, and encode its answer; raises what the plan raises. What is out of order is left out, unless no
-    answer keeps the limits without it; a cascade skips it, as its run does."""
-    failing = out_of_order(live, open_circuits)
-    skips = hasattr(live.plan, "skipping")
-    query = with_default_limits(live, query, () if skips else failing)
-    if failing and skips:
-        decision = live.plan.skipping(live.plan.decide(query), failing)
-        return encode(decision, live, **facts_of(live, query, decision), open_circuits=failing)
-    if failing and hasattr(query, "without"):
-        fewer = query.model_copy(update={"without": tuple(dict.fromkeys((*query.without, *failing)))})
-        try:
-            decision = live.plan.decide(fewer)
-            return encode(decision, live, **facts_of(live, fewer, decision), open_circuits=failing)
-        except (Infeasible, InvalidRequest):  # what is wrong with the query itself is said of it alone
-            pass
-    decision = live.plan.decide(query)
-    return encode(decision, live, **facts_of(live, query, decision), open_circuits=failing)
+def decided(live: Live[Plan], query: Value, open_circuits: frozenset[str] = frozenset()) -> bytes:
+    """Ask a plan, and encode its answer; raises what the plan raises.
+
+    What is out of order is left out, unless no answer keeps the limits without it.
+    """
+    unavailable = out_of_order(live, open_circuits)
+    query = with_default_limits(live, query, () if live.kind.skips_unavailable else unavailable)
+    query, decision = live.kind.decide(live.plan, query, unavailable)
+    return encode(decision, live, **facts_of(live, query, decision), open_circuits=unavailable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +125,7 @@ class LookUp(Generic[P]):
     answered meanwhile.
     """
 
-    solver: Solver[P]
+    kind: ArtifactKind[P, Any]
     prefix: str
     suffix: str
     query: type[Value]
@@ -153,7 +140,7 @@ class LookUp(Generic[P]):
 
 
 @contextmanager
-def counted(live: Live[Any], metrics: "Metrics") -> Iterator[None]:
+def counted(live: Live[Plan], metrics: "Metrics") -> Iterator[None]:
     """Count a decision by its outcome, and time it."""
     started = perf_counter()
     with refusals_counted(live, metrics):
@@ -163,7 +150,7 @@ def counted(live: Live[Any], metrics: "Metrics") -> Iterator[None]:
 
 
 @contextmanager
-def refusals_counted(live: Live[Any], metrics: "Metrics") -> Iterator[None]:
+def refusals_counted(live: Live[Plan], metrics: "Metrics") -> Iterator[None]:
     """Count what is refused; what is not is no answer yet."""
     try:
         yield
@@ -173,7 +160,7 @@ def refusals_counted(live: Live[Any], metrics: "Metrics") -> Iterator[None]:
         raise
 
 
-def decide(live: Live[Any], query: Value, metrics: "Metrics", open_circuits: frozenset[str] = frozenset()) -> bytes:
+def decide(live: Live[Plan], query: Value, metrics: "Metrics", open_circuits: frozenset[str] = frozenset()) -> bytes:
     """Ask a plan, encode its answer, and count it; as ``decided``."""
     with counted(live, metrics):
         return decided(live, query, open_circuits)

@@ -11,13 +11,13 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from app.serving.loading import Live, load
 from app.store.artifacts import Artifacts, known_names
 from app.store.pointers import Id, Pointer
 from models import ArtifactRecord
 from models.errors import ParsimonyError, StoreRefused, StoreUnavailable, UnknownArtifact, UnknownVersion
+from solvers.base import Plan
 
 __all__ = ["Catalog", "Live"]
 logger = logging.getLogger("parsimony.catalog")
@@ -35,7 +35,7 @@ class Catalog:
     """What this process can answer from. Everything here is read by requests and written by one thread."""
 
     artifacts: Artifacts
-    plans: dict[Id, Live[Any]] = field(default_factory=dict)
+    plans: dict[Id, Live[Plan]] = field(default_factory=dict)
     problems: dict[Id, str] = field(default_factory=dict)
     loaded: bool = False
     store_up: bool = False
@@ -54,10 +54,10 @@ class Catalog:
     _counted: dict[Id, int] = field(default_factory=dict)
     """How many versions of each artifact there ever were, when it was last loaded."""
     _full_look_due: float = 0.0
-    _names: tuple[Mapping[Id, Live[Any]], dict[str, list[str]]] = field(default_factory=lambda: ({}, {}))
+    _names: tuple[Mapping[Id, Live[Plan]], dict[str, list[str]]] = field(default_factory=lambda: ({}, {}))
     """The first names of each solver, and the plans of which they are."""
 
-    def get(self, solver: str, name: str) -> Live[Any]:
+    def get(self, solver: str, name: str) -> Live[Plan]:
         """Give the active version; raises UnknownArtifact, or StoreUnavailable before the first load."""
         live = self.plans.get((solver, name))
         if live is None:
@@ -66,13 +66,13 @@ class Catalog:
             raise UnknownArtifact(f"there is no {solver} artifact called {name!r}{known}")
         return live
 
-    def at(self, solver: str, name: str, version: int | None) -> Live[Any]:
+    def at(self, solver: str, name: str, version: int | None) -> Live[Plan]:
         """Give a version, from the store if it is not the active one; raises UnknownArtifact or UnknownVersion."""
         live = self.get(solver, name)
         if version is None or version == live.ref.version:
             return live
         record = self.record_at(solver, name, version)
-        return Live(record, record.ref, self.artifacts.plan(record))
+        return Live.from_record(record, self.artifacts.plan(record))
 
     def built_from(self, dataset: str) -> list[Id]:
         """List the artifacts that were built from a dataset; raises StoreUnavailable before the first load."""

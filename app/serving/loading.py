@@ -6,16 +6,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from app.store import codec
 from app.store.artifacts import Artifacts, checked_plan
 from app.store.pointers import Id, Pointer
 from models import ArtifactManifest, ArtifactRecord, ArtifactRef
 from models.errors import CorruptArtifact, ParsimonyError, StoreUnavailable
+from solvers import KINDS, AnyKind
 from solvers.base import Plan
 
-P = TypeVar("P", bound=Plan)
+P = TypeVar("P", bound=Plan, covariant=True)
 
 logger = logging.getLogger("parsimony.catalog")
 _MOST_AT_ONCE = 200
@@ -30,9 +31,15 @@ class Live(Generic[P]):
     record: ArtifactRecord
     ref: ArtifactRef
     plan: P
+    kind: AnyKind
+
+    @classmethod
+    def from_record(cls, record: ArtifactRecord, plan: P) -> "Live[P]":  # type: ignore[misc]  # it is only kept
+        """Make it of a version's record and its plan."""
+        return cls(record, record.ref, plan, KINDS[record.solver])
 
 
-def bytes_of(live: Live[Any]) -> bytes:
+def bytes_of(live: Live[Plan]) -> bytes:
     """Write a plan in memory as the bytes that it was loaded from.
 
     Raises StoreUnavailable where an older version of the service wrote them otherwise.
@@ -44,7 +51,7 @@ def bytes_of(live: Live[Any]) -> bytes:
     return data
 
 
-Loaded = dict[Id, Live[Any] | ParsimonyError]
+Loaded = dict[Id, Live[Plan] | ParsimonyError]
 """Plans, or why one cannot be loaded."""
 
 
@@ -92,9 +99,9 @@ def _decode(records: Mapping[Id, ArtifactRecord], fetched: Iterable[bytes | None
     return {one: _decoded(record, data) for (one, record), data in zip(records.items(), fetched, strict=True)}
 
 
-def _decoded(record: ArtifactRecord, data: bytes | None) -> Live[Any] | ParsimonyError:
+def _decoded(record: ArtifactRecord, data: bytes | None) -> Live[Plan] | ParsimonyError:
     try:
-        return Live(record, record.ref, checked_plan(record, data))
+        return Live.from_record(record, checked_plan(record, data))
     except ParsimonyError as error:
         return error
     except Exception as error:  # a bug of ours, which must not keep the others from being loaded

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from app.serving.catalog import Live
 from app.store.ledgers import Counted, Ledgers
 from models import Fault, InvalidRequest
@@ -28,6 +30,29 @@ class Single:
     estimates: Floats
     budget: float
     among: Bools | None = None
+
+
+async def assign_paced(
+    live: Live[PortfolioPlan],
+    query: RouteQuery,
+    pacing: Pacing,
+    unavailable: frozenset[str],
+    ledgers: Ledgers,
+    *,
+    is_up: bool,
+) -> tuple[str, frozenset[str]]:
+    """Route the query of a run within its stream, and count it.
+
+    Returns the classifier, and those that must not take its place: with a rate limit, or all where resources are
+    counted.
+    """
+    plan = live.plan
+    among = np.array([name not in unavailable for name in plan.classifiers])
+    able = among if among.any() and not among.all() else None
+    single = Single(query, plan.estimate_one(query.query), plan.budget_of(query), able)
+    decision, _ = await paced(live, single, pacing, ledgers, is_up=is_up)
+    counted = plan.classifiers if pacing.resources else pacing.classifiers
+    return decision.classifier, frozenset(counted)
 
 
 async def paced(

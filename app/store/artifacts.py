@@ -20,7 +20,7 @@ from app.store.pages import LARGEST_PAGE, NUMBER, USUAL_PAGE, Page, cut, read_cu
 from app.store.pointers import POINTERS, Id, Pointer, Pointers, read_pointer
 from models import ArtifactManifest, ArtifactRecord, ArtifactRef
 from models.errors import Conflict, CorruptArtifact, ParsimonyError, StoreRefused, UnknownArtifact, UnknownVersion
-from solvers import SOLVERS
+from solvers import KINDS
 
 _KIND = "artifact"
 _RESERVE = (
@@ -103,7 +103,7 @@ class Artifacts:
         cursor: str | None = None,
     ) -> Page[ArtifactRecord]:
         """Give a page of the active versions, by solver and name: of one solver or name, of names with a prefix."""
-        solvers = sorted(SOLVERS) if solver is None else [solver]
+        solvers = sorted(KINDS) if solver is None else [solver]
         if name is not None:
             asked = [(one, name) for one in solvers if name.startswith(prefix)]
             return self.page_of(self.pointing.of(asked), limit=limit, cursor=cursor)
@@ -280,9 +280,9 @@ def checked_manifest(data: bytes) -> ArtifactManifest:
         _ = manifest.worth
     except ValidationError as error:
         raise CorruptArtifact(f"the artifact's manifest is not valid: {error.errors()[0]['msg']}") from error
-    if manifest.solver not in SOLVERS:
-        raise CorruptArtifact(f"the artifact is for the solver {manifest.solver!r}, known are {', '.join(SOLVERS)}")
-    codec.decode(data, SOLVERS[manifest.solver].plan)
+    if manifest.solver not in KINDS:
+        raise CorruptArtifact(f"the artifact is for the solver {manifest.solver!r}, known are {', '.join(KINDS)}")
+    codec.decode(data, KINDS[manifest.solver].plan)
     return manifest
 
 
@@ -317,9 +317,9 @@ def _reference(solver: str, name: str, version: int) -> str:
 
 def checked_plan(record: ArtifactRecord, data: bytes | None) -> Any:
     """Give the plan of a version, once its bytes hold what the record says; raises StoreRefused or CorruptArtifact."""
-    if record.solver not in SOLVERS:  # published by a newer version of the service
-        raise CorruptArtifact(f"the artifact is for the solver {record.solver!r}, known are {', '.join(SOLVERS)}")
-    return codec.decode(_checked_data(record, data), SOLVERS[record.solver].plan, is_verified=True)
+    if record.solver not in KINDS:  # published by a newer version of the service
+        raise CorruptArtifact(f"the artifact is for the solver {record.solver!r}, known are {', '.join(KINDS)}")
+    return codec.decode(_checked_data(record, data), KINDS[record.solver].plan, is_verified=True)
 
 
 def _checked_data(record: ArtifactRecord, data: bytes | None) -> bytes:

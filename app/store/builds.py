@@ -33,13 +33,13 @@ from models import (
 from models.advice import AdviceRequest
 from models.errors import Cancelled, StoreRefused, StoreUnavailable, TooManyBuilds, UnknownBuild, UnknownDataset
 from models.stored_dataset import DatasetInfo
-from solvers import SOLVERS, Solver
+from solvers import KINDS, AnyKind
 
 ADVICE = "advice"
 """What stands for the solver in builds that make advice."""
 JOB = "app.building.worker.run_build"
 KEPT_ENDED = 1000
-KINDS = {FeatureTable: "features", Trace: "trace"}
+DATASET_KINDS = {FeatureTable: "features", Trace: "trace"}
 _KIND = "build"
 _ALL = key("builds", "all")
 _BEATS = key("builds", "beats")
@@ -212,7 +212,7 @@ class Builds:
         sums = {name: float(value) for name, value in self._store.texts(_DURATIONS).items()}
         return {
             solver: (int(sums.get(f"{solver}:ended", 0)), sums.get(f"{solver}:seconds", 0.0))
-            for solver in SOLVERS
+            for solver in KINDS
             if f"{solver}:ended" in sums
         }
 
@@ -244,29 +244,29 @@ def _queued(**facts: Any) -> Build:
     return Build(id=uuid4().hex, **facts, status="queued", progress=waiting, created_at=now())
 
 
-def checked_request(request: BuildRequest) -> tuple[Solver[Any], Value]:
-    """Give the solver and its options; raises InvalidRequest."""
-    solver = SOLVERS.get(request.solver)
-    if solver is None:
-        raise InvalidRequest.at(Fault(("solver",), f"is {request.solver!r}, must be one of {', '.join(SOLVERS)}"))
+def checked_request(request: BuildRequest) -> tuple[AnyKind, Value]:
+    """Return the kind and the options of a build; raises InvalidRequest."""
+    kind = KINDS.get(request.solver)
+    if kind is None:
+        raise InvalidRequest.at(Fault(("solver",), f"is {request.solver!r}, must be one of {', '.join(KINDS)}"))
     try:
-        return solver, solver.options.model_validate_json(json.dumps(request.params))
+        return kind, kind.options.model_validate_json(json.dumps(request.params))
     except ValidationError as error:
-        said = f"is no parameter of {solver.name}; there are {', '.join(solver.options.model_fields)}"
+        said = f"is no parameter of {kind.name}; there are {', '.join(kind.options.model_fields)}"
         raise InvalidRequest.of(error, "params").telling_known(said) from error
     except ValueError as error:  # NaN or infinity among the parameters
         raise InvalidRequest.at(Fault(("params",), str(error))) from error
 
 
-def check_dataset(solver: Solver[Any], options: Value, dataset: str, raw: bytes | None) -> None:
-    """Refuse a dataset that is not there, or that the solver cannot learn from with these options."""
+def check_dataset(kind: AnyKind, options: Value, dataset: str, raw: bytes | None) -> None:
+    """Refuse a dataset that is not there, or that the kind cannot learn from with these options."""
     facts = _facts(dataset, raw)
-    wanted = [KINDS[kind] for kind in solver.datasets]
+    wanted = [DATASET_KINDS[one] for one in kind.datasets]
     if facts.spec.kind not in wanted:
-        said = f"is of kind {facts.spec.kind!r}, the solver {solver.name!r} learns from {' or '.join(wanted)}"
+        said = f"is of kind {facts.spec.kind!r}, a {kind.name} learns from {' or '.join(wanted)}"
         raise InvalidRequest.at(Fault(("dataset",), f"{dataset!r} {said}"))
     try:
-        solver.check(facts, options)
+        kind.check(facts, options)
     except InvalidRequest as error:
         raise error.under("params", but="dataset") from error
 

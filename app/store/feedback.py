@@ -29,7 +29,7 @@ from models.feedback import (
     FeedbackReport,
     Outcome,
 )
-from solvers import SOLVERS
+from solvers import KINDS
 from solvers.change_detection import Blocks, empty_blocks
 from solvers.drift import (
     FALLS,
@@ -356,7 +356,7 @@ def _reference(record: ArtifactRecord, accuracy: Blocks) -> tuple[float, float |
         return reference_mean(accuracy), count_reference(accuracy)
     if record.worth is None:
         return 0.0, None
-    rows = SOLVERS[record.solver].judged_on(record.summary)
+    rows = KINDS[record.solver].judged_on(record.summary)
     share = record.worth.accuracy
     return share, float(count_promise_rows(np.array([share]), np.array([float(rows)]))[0])
 

@@ -9,14 +9,15 @@ from models import Dataset, DatasetFacts, FeatureTable, Trace
 from models.advice import AdviceLimits, AdviceRows, MethodAdvice, Standing, TradeOffPoint
 from models.arrays import Int32s, Int64s
 from models.worth import Alternative
-from solvers import SOLVERS
+from solvers import KINDS
 from solvers.advice.candidates import Candidate, candidates_of
 from solvers.advice.choice import Aim, best_of, standing, within
 from solvers.advice.fixed_sets import most_common, replays
 from solvers.advice.sentence import query_text, sentence_of
 from solvers.alternatives import Alternatives, Replay, mean_interval, worth_of
-from solvers.base import Run, Solver, generator, part_of, refuse_few_items
+from solvers.base import Run, generator, part_of, refuse_few_items
 from solvers.item_splits import ItemRows, effective_rows, rarest_labels
+from solvers.kind import AnyKind
 from solvers.policy.sensors import costs_of
 from solvers.statistics import wilson
 from solvers.trace_baselines import baselines_on, most_accurate
@@ -87,9 +88,9 @@ def check(facts: DatasetFacts) -> None:
     refuse_few_items(facts, MIN_ROWS, "advice")
 
 
-def _methods(dataset: Dataset) -> list[Solver[Any]]:
+def _methods(dataset: Dataset) -> list[AnyKind]:
     """List the methods that take such a dataset, the quick ones first."""
-    able = [one for one in SOLVERS.values() if isinstance(dataset, one.datasets) and one.trade_offs is not None]
+    able = [one for one in KINDS.values() if isinstance(dataset, one.datasets) and one.trade_offs is not None]
     return sorted(able, key=lambda one: QUICK_FIRST.index(one.name) if one.name in QUICK_FIRST else len(QUICK_FIRST))
 
 

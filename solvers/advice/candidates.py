@@ -10,7 +10,8 @@ from models import Dataset, DatasetFacts, InvalidRequest, ParsimonyError, Value
 from models.advice import LeftOut
 from models.errors import Cancelled, SolverTimeout
 from solvers.alternatives import Replay
-from solvers.base import Run, Solver, part_of
+from solvers.base import Run, part_of
+from solvers.kind import AnyKind
 
 SUBJECT_STEPS = 1000
 
@@ -27,7 +28,7 @@ class Candidate:
 
 
 def candidates_of(
-    solvers: list[Solver[Any]], learned: Dataset, fresh: Dataset, seed: int, seconds: float, run: Run
+    kinds: list[AnyKind], learned: Dataset, fresh: Dataset, seed: int, seconds: float, run: Run
 ) -> tuple[list[Candidate], list[LeftOut]]:
     """Build each method on some rows and try its settings on others; those that could not be built, and why.
 
@@ -35,53 +36,52 @@ def candidates_of(
     """
     candidates: list[Candidate] = []
     left_out = []
-    for at, solver in enumerate(solvers):
+    for at, kind in enumerate(kinds):
         if run.elapsed() >= seconds:
             left_out.append(
-                LeftOut(method=solver.name, reason=f"the {seconds:.0f} s were over before its turn", late=True)
+                LeftOut(method=kind.name, reason=f"the {seconds:.0f} s were over before its turn", late=True)
             )
             continue
-        share = run.elapsed() + max(seconds - run.elapsed(), 0.0) / (len(solvers) - at)
+        share = run.elapsed() + max(seconds - run.elapsed(), 0.0) / (len(kinds) - at)
         try:
-            parts = part_of(run.progress, at * SUBJECT_STEPS, (at + 1) * SUBJECT_STEPS, len(solvers) * SUBJECT_STEPS)
-            candidates += _tried(solver, learned, fresh, seed, replace(run, progress=parts), share)
+            parts = part_of(run.progress, at * SUBJECT_STEPS, (at + 1) * SUBJECT_STEPS, len(kinds) * SUBJECT_STEPS)
+            candidates += _tried(kind, learned, fresh, seed, replace(run, progress=parts), share)
         except Cancelled:
             raise
         except ParsimonyError as error:
-            left_out.append(LeftOut(method=solver.name, reason=str(error), late=isinstance(error, SolverTimeout)))
+            left_out.append(LeftOut(method=kind.name, reason=str(error), late=isinstance(error, SolverTimeout)))
     return candidates, left_out
 
 
-def _tried(solver: Solver[Any], learned: Dataset, fresh: Dataset, seed: int, run: Run, until: float) -> list[Candidate]:
+def _tried(kind: AnyKind, learned: Dataset, fresh: Dataset, seed: int, run: Run, until: float) -> list[Candidate]:
     """Build a method by each of its trials that the dataset allows, and try its settings. A later trial that takes too
     long leaves what those before it gave; raises SolverTimeout if the first does."""
-    assert solver.trade_offs is not None
     every = list[Candidate]()
-    trials = _allowed(solver, learned)
+    trials = _allowed(kind, learned)
     for at, (params, options) in enumerate(trials):
         steps = SUBJECT_STEPS // len(trials)
         part = part_of(run.progress, at * steps, (at + 1) * steps, SUBJECT_STEPS)
-        limited = _limited(replace(run, progress=part), solver.name, until)
+        limited = _limited(replace(run, progress=part), kind.name, until)
         try:
-            plan = solver.fit(learned, options, np.random.default_rng(seed), limited).plan
+            plan = kind.fit(learned, options, np.random.default_rng(seed), limited).plan
         except SolverTimeout:
             if every:
                 break
             raise
         every += [
-            Candidate(solver.name, params, trade_off.query, trade_off.replay)
-            for trade_off in solver.trade_offs(plan, fresh)
+            Candidate(kind.name, params, trade_off.query, trade_off.replay)
+            for trade_off in kind.trade_offs(plan, fresh)
         ]
     return every
 
 
-def _allowed(solver: Solver[Any], learned: Dataset) -> list[tuple[Mapping[str, Any], Value]]:
+def _allowed(kind: AnyKind, learned: Dataset) -> list[tuple[Mapping[str, Any], Value]]:
     """List the trials that a dataset allows, or, if it allows none, the first: what refuses that refuses the method."""
-    trials = [(params, solver.options.model_validate(dict(params))) for params in solver.trials]
+    trials = [(params, kind.options.model_validate(dict(params))) for params in kind.trials]
     allowed, facts = list[tuple[Mapping[str, Any], Value]](), DatasetFacts.of(learned)
     for params, options in trials:
         try:
-            solver.check(facts, options)
+            kind.check(facts, options)
         except InvalidRequest:
             continue
         allowed.append((params, options))

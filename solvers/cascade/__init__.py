@@ -1,7 +1,7 @@
 """IDK cascades: in which order to call classifiers so that the expected time is least within a deadline.
 
 Baruah, Burns, Davis, Wu: *Optimally ordering IDK classifiers subject to deadlines* (Real-Time Systems, the extended
-version of RTNS 2021), cited as "the paper". ``solve`` orders given classifiers; ``solver`` builds a plan from a trace.
+version of RTNS 2021), cited as "the paper". ``solve`` orders given classifiers; ``kind`` builds a plan from a trace.
 
 ======================  ======================  ====================================================================
 module                  algorithms              for
@@ -16,27 +16,11 @@ module                  algorithms              for
 ======================  ======================  ====================================================================
 """
 
-from models import Trace
-from models.cascade import CascadeOptions, CascadeQuery
-from solvers.base import Solver
-from solvers.cascade.estimates import classifiers, estimates, judged_on
-from solvers.cascade.fit import check, fit
+from solvers.cascade.fit import fit
+from solvers.cascade.kind import CascadeKind
 from solvers.cascade.plan import CascadePlan
 from solvers.cascade.solve import solve
-from solvers.cascade.trade_offs import trade_offs
 
-solver = Solver(
-    name="cascade",
-    datasets=(Trace,),
-    options=CascadeOptions,
-    query=CascadeQuery,
-    plan=CascadePlan,
-    fit=fit,
-    estimates=estimates,
-    judged_on=judged_on,
-    classifiers=classifiers,
-    check=check,
-    trade_offs=trade_offs,
-)
+kind = CascadeKind()
 
-__all__ = ["CascadePlan", "fit", "solve", "solver"]
+__all__ = ["CascadePlan", "fit", "kind", "solve"]

@@ -5,7 +5,6 @@ from typing import Any
 
 from models.cascade import CascadeQuery, CascadeRunDecision
 from models.feedback import Expectations
-from solvers.base import rows_of
 from solvers.cascade.plan import CascadePlan
 
 
@@ -41,13 +40,3 @@ def _replayed(summary: Mapping[str, Any], cascade: list[str]) -> float | None:
             accuracy = held_out.get("accuracy") if isinstance(held_out, dict) else None
             return accuracy if type(accuracy) is float and 0 <= accuracy <= 1 else None
     return None
-
-
-def judged_on(summary: Mapping[str, Any]) -> int:
-    """Tell on how many items the accuracies were counted."""
-    return rows_of(summary, "held_out")
-
-
-def classifiers(plan: CascadePlan) -> tuple[str, ...]:
-    """Name the classifiers whose answers can be taken in the end."""
-    return tuple(dict.fromkeys((*plan.names, *plan.point_names)))

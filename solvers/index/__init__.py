@@ -1,6 +1,6 @@
 """Cost-sensitive prediction: which feature set, and model, for an item of this size within this budget.
 
-*Indexing Cost Sensitive Prediction*, cited as "the paper". ``solver`` builds a plan from a table of features.
+*Indexing Cost Sensitive Prediction*, cited as "the paper". ``kind`` builds a plan from a table of features.
 
 ==============  ==================================================================================
 module          what of the paper
@@ -19,28 +19,14 @@ module          what of the paper
 ==============  ==================================================================================
 """
 
-from models import FeatureTable
-from models.index import IndexOptions, IndexQuery
-from solvers.base import Solver
 from solvers.index.candidates import choose_candidates
 from solvers.index.crossings import build_index
 from solvers.index.curves import draw
-from solvers.index.estimates import estimates, judged_on
 from solvers.index.fit import fit
+from solvers.index.kind import IndexKind
 from solvers.index.lattice import Expanded, expand
 from solvers.index.plan import IndexPlan
-from solvers.index.trade_offs import trade_offs
 
-solver = Solver(
-    name="index",
-    datasets=(FeatureTable,),
-    options=IndexOptions,
-    query=IndexQuery,
-    plan=IndexPlan,
-    fit=fit,
-    estimates=estimates,
-    judged_on=judged_on,
-    trade_offs=trade_offs,
-)
+kind = IndexKind()
 
-__all__ = ["Expanded", "IndexPlan", "build_index", "choose_candidates", "draw", "expand", "fit", "solver"]
+__all__ = ["Expanded", "IndexPlan", "build_index", "choose_candidates", "draw", "expand", "fit", "kind"]

@@ -20,26 +20,10 @@ module              what of the paper
 ==================  =========================================================================================
 """
 
-from models import FeatureTable
-from models.pipeline import PipelineOptions, PipelineQuery
-from solvers.base import Solver
-from solvers.pipeline.estimates import estimates, judged_on
-from solvers.pipeline.fit import check, fit
+from solvers.pipeline.fit import fit
+from solvers.pipeline.kind import PipelineKind
 from solvers.pipeline.plan import PipelinePlan
-from solvers.pipeline.trade_offs import TRIALS, trade_offs
 
-solver = Solver(
-    name="pipeline",
-    datasets=(FeatureTable,),
-    options=PipelineOptions,
-    query=PipelineQuery,
-    plan=PipelinePlan,
-    fit=fit,
-    estimates=estimates,
-    judged_on=judged_on,
-    check=check,
-    trade_offs=trade_offs,
-    trials=TRIALS,
-)
+kind = PipelineKind()
 
-__all__ = ["PipelinePlan", "fit", "solver"]
+__all__ = ["PipelinePlan", "fit", "kind"]

@@ -1,7 +1,7 @@
 """The policy: which sensor next, or stop, given what is known of an item (acquisition DAG).
 
 Wang, Trapeznikov, Saligrama, *Efficient Learning by Directed Acyclic Graph for Resource Constrained Prediction*
-(NeurIPS 2015). ``solver`` builds a plan from a table of features, or from a trace whose classifiers are
+(NeurIPS 2015). ``kind`` builds a plan from a table of features, or from a trace whose classifiers are
 bought one by one.
 
 =======================  =====================================================================================
@@ -36,28 +36,11 @@ module                   what of the paper
 =======================  =====================================================================================
 """
 
-from models import FeatureTable, Trace
-from models.policy import PolicyOptions, PolicyQuery
-from solvers.base import Solver
-from solvers.policy.estimates import classifiers, estimates, judged_on
-from solvers.policy.fit import check, fit
+from solvers.policy.fit import fit
+from solvers.policy.kind import PolicyKind
 from solvers.policy.plan import PolicyPlan
-from solvers.policy.trade_offs import trade_offs
 from solvers.policy.traffic import traffic
 
-solver = Solver(
-    name="policy",
-    datasets=(FeatureTable, Trace),
-    options=PolicyOptions,
-    query=PolicyQuery,
-    plan=PolicyPlan,
-    fit=fit,
-    estimates=estimates,
-    judged_on=judged_on,
-    classifiers=classifiers,
-    check=check,
-    trade_offs=trade_offs,
-    trials=({}, {"embeddings": True}),
-)
+kind = PolicyKind()
 
-__all__ = ["PolicyPlan", "fit", "solver", "traffic"]
+__all__ = ["PolicyPlan", "fit", "kind", "traffic"]

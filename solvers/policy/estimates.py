@@ -1,12 +1,7 @@
 """What a trade-off was expected to achieve: feedback is held against it."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from models import Value
 from models.feedback import Expectations
 from models.policy import PolicyTarget
-from solvers.base import rows_of
 from solvers.policy.plan import PolicyPlan
 
 TOGETHER = 100
@@ -17,7 +12,7 @@ of k-fold cross-validation*, 2004). On 140 drawn traces of 300 rows the variance
 of 1,200 rows 1.1 times: 1 + 100 / rows. ``parsimony bench reliability`` tells it for seeds not looked at for this."""
 
 
-def estimates(plan: PolicyPlan, summary: Mapping[str, Any], query: PolicyTarget, decision: Value) -> Expectations:
+def estimates(plan: PolicyPlan, query: PolicyTarget) -> Expectations:
     """Expect what the points of the curve reach that decide for the trade-off or budget, whatever the item."""
     accuracy, cost, cost_error = plan.reached(query)
     counted = plan.independence * (plan.rows if query.min_accuracy is None else plan.rows - plan.choosing)
@@ -33,13 +28,3 @@ def _as_sure(counted: float, rows: float) -> int:
     (320, 39900)
     """
     return max(1, int(counted / (1 + TOGETHER / rows)))
-
-
-def judged_on(summary: Mapping[str, Any]) -> int:
-    """Tell on how many items the accuracies were counted."""
-    return rows_of(summary)
-
-
-def classifiers(plan: PolicyPlan) -> tuple[str, ...]:
-    """Name the sensors whose answers can be taken in the end."""
-    return plan.sensors

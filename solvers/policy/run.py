@@ -2,23 +2,29 @@
 where answers have no classes, take the one that should be best."""
 
 import math
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
 from pydantic import ValidationError
 
 from models.errors import Infeasible, InvalidRequest
-from models.policy import Acquired, AcquireDecision, Answer, AnswerDecision, PolicyQuery
+from models.policy import Acquired, AcquireDecision, Answer, AnswerDecision, ClassifyDecision, PolicyQuery
 from solvers.policy.plan import PolicyPlan
 from solvers.running import Answer as RunAnswer
 from solvers.running import Call, Heard, Runner, SoFar, no_answer, taken
 
+Decision = AcquireDecision | ClassifyDecision | AnswerDecision
 MOST_STEPS = 1000
 """No policy has as many sensors; a plan that is somebody's bytes may ask for ever."""
 
 
-def run(plan: PolicyPlan, query: PolicyQuery, *, left: float, without: frozenset[str] = frozenset()) -> Runner:
-    """Run an item of which nothing is known. Where a sensor cannot be had, the best of what else may follow is
+def run(
+    plan: PolicyPlan, query: PolicyQuery, first: Decision, *, left: float, without: frozenset[str] = frozenset()
+) -> Runner:
+    """Run an item of which nothing is acquired, from what was decided first.
+
+    Where a sensor cannot be had, the best of what else may follow is
     acquired, or what is known decides; where nothing is, the cheapest one that can be had within the budget is acquired
     first. What a failed call may have cost is taken off the budget of the item.
 
@@ -28,15 +34,17 @@ def run(plan: PolicyPlan, query: PolicyQuery, *, left: float, without: frozenset
     so_far, acquired = SoFar(), dict(query.acquired)
     reasons: list[str] = []
     lost, in_vain, costs = set(without), 0.0, dict(zip(plan.sensors, plan.costs.tolist(), strict=True))
+    decided: Decision | None = first
     for _ in range(MOST_STEPS):
         known = _less(query, in_vain).model_copy(update={"acquired": acquired})
         try:
-            wanted = _wanted(plan, known)
+            decided = decided or plan.decide(known)
         except Infeasible:
             if not in_vain:
                 raise
             reasons.append("nothing else is within what is left of the hard budget")
             break
+        wanted = _wanted(decided, acquired)
         if lost.intersection(wanted):
             reasons += [f"{name}: its circuit is open" for name in wanted if name in without]
             wanted = _instead(plan, known, lost) or (() if acquired else _cheapest(plan, query, lost, in_vain))
@@ -44,7 +52,7 @@ def run(plan: PolicyPlan, query: PolicyQuery, *, left: float, without: frozenset
             reasons += ["the time was over"] if left <= 0 else []
             break
         back = yield Call(wanted, left, is_last=not acquired and plan.ends_with(wanted))
-        left = back.left
+        left, decided = back.left, None
         so_far.heard += back.heard
         for one in back.heard:
             said, why = _told(plan, one)
@@ -53,18 +61,28 @@ def run(plan: PolicyPlan, query: PolicyQuery, *, left: float, without: frozenset
                 lost.add(one.name)
                 in_vain += costs[one.name] if one.is_paid or one.error is None else 0.0
                 reasons += [f"{one.name}: {why}"] if why else []
-    return _answer(plan, query.model_copy(update={"acquired": acquired}), so_far, reasons, left)
+    stopped = None if lost or isinstance(decided, AcquireDecision) else decided
+    return _answer(plan, query.model_copy(update={"acquired": acquired}), stopped, so_far, reasons, left)
 
 
-def _answer(plan: PolicyPlan, query: PolicyQuery, so_far: SoFar, reasons: list[str], left: float) -> RunAnswer:
-    """Answer by what was acquired, and say what it lacked, for these reasons too; raises EndpointFailed, or RunTimeout,
-    if a sensor was wanted and none could be had."""
+def _answer(
+    plan: PolicyPlan,
+    query: PolicyQuery,
+    stopped: ClassifyDecision | AnswerDecision | None,
+    so_far: SoFar,
+    reasons: list[str],
+    left: float,
+) -> RunAnswer:
+    """Answer as was decided, else by what was acquired, and report what it lacked, for these reasons too.
+
+    Raises EndpointFailed, or RunTimeout, if a sensor was wanted and none could be had.
+    """
     why_less = "; ".join(dict.fromkeys(filter(None, (so_far.failures, *reasons)))) or None
     if why_less is not None and not query.acquired:
         if plan.classless and any(one.label is not None for one in so_far.heard):
             return so_far.most_confident(left, "; ".join(dict.fromkeys(reasons)))
         raise no_answer(left, why_less)
-    decided = plan.stop(query)
+    decided = stopped or plan.stop(query)
     if isinstance(decided, AnswerDecision):
         heard = next(one for one in so_far.heard if one.name == decided.answer and one.error is None)
         return replace(taken(heard, why_less), confidence=decided.quality)
@@ -72,19 +90,18 @@ def _answer(plan: PolicyPlan, query: PolicyQuery, so_far: SoFar, reasons: list[s
     return RunAnswer(decided.label, probability, None, decided.probabilities, why_less)
 
 
-def _wanted(plan: PolicyPlan, query: PolicyQuery) -> tuple[str, ...]:
-    """Give the sensors to acquire next, together or one by one; none to stop. Raises Infeasible."""
-    decision = plan.decide(query)
+def _wanted(decision: Decision, acquired: Collection[str]) -> tuple[str, ...]:
+    """Return the sensors to acquire next, together or one by one; none to stop."""
     if not isinstance(decision, AcquireDecision):
         return ()
-    return tuple(name for name in (decision.sensor, *decision.then) if name not in query.acquired)
+    return tuple(name for name in (decision.sensor, *decision.then) if name not in acquired)
 
 
 def _instead(plan: PolicyPlan, query: PolicyQuery, lost: set[str]) -> tuple[str, ...]:
     """Give what to acquire where sensors are lost; none to stop."""
     left_out = tuple(name for name in plan.sensors if name in lost)
     try:
-        return _wanted(plan, query.model_copy(update={"without": left_out}))
+        return _wanted(plan.decide(query.model_copy(update={"without": left_out})), query.acquired)
     except Infeasible:
         return ()
 

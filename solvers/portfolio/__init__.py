@@ -1,6 +1,6 @@
 """The portfolio: which classifier for each query of a batch, or for a single one, within a budget (OCCAM).
 
-Ding, Xu, Lakshmanan, *OCCAM* (ICLR 2025). ``solver`` builds a plan from a trace with embeddings.
+Ding, Xu, Lakshmanan, *OCCAM* (ICLR 2025). ``kind`` builds a plan from a trace with embeddings.
 
 ======================  ==================================================================================
 module                  what of the paper
@@ -19,27 +19,10 @@ module                  what of the paper
 ======================  ==================================================================================
 """
 
-from models import Trace
-from models.portfolio import PortfolioOptions, RouteQuery
-from solvers.base import Solver
-from solvers.portfolio.estimates import classifiers, estimates, is_of_many, judged_on
-from solvers.portfolio.fit import check, fit
+from solvers.portfolio.fit import fit
+from solvers.portfolio.kind import PortfolioKind
 from solvers.portfolio.plan import PortfolioPlan
-from solvers.portfolio.trade_offs import trade_offs
 
-solver = Solver(
-    name="portfolio",
-    datasets=(Trace,),
-    options=PortfolioOptions,
-    query=RouteQuery,
-    plan=PortfolioPlan,
-    fit=fit,
-    estimates=estimates,
-    judged_on=judged_on,
-    is_of_many=is_of_many,
-    classifiers=classifiers,
-    check=check,
-    trade_offs=trade_offs,
-)
+kind = PortfolioKind()
 
-__all__ = ["PortfolioPlan", "fit", "solver"]
+__all__ = ["PortfolioPlan", "fit", "kind"]

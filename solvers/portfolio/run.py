@@ -40,13 +40,20 @@ def run(first: RouteDecision, other: Next, *, left: float, without: frozenset[st
 
 
 def next_best(
-    plan: PortfolioPlan, estimates: Floats, budget: float, *, most: float = np.inf, costs: Floats | None = None
+    plan: PortfolioPlan,
+    estimates: Floats,
+    budget: float,
+    *,
+    most: float = np.inf,
+    costs: Floats | None = None,
+    barred: frozenset[str] = frozenset(),
 ) -> Next:
     """Choose by the price at a budget among those not tried yet that cost at most ``most``, in the plan's unit, less
-    what failed calls may have cost."""
+    what failed calls may have cost; none that is barred."""
     own = plan.costs if costs is None else costs
 
-    def choose(tried: frozenset[str], lost: float) -> RouteDecision | None:
+    def choose(failed: frozenset[str], lost: float) -> RouteDecision | None:
+        tried = failed | barred
         able = np.array([name not in tried for name in plan.classifiers]) & (own + plan.embedding_cost <= most - lost)
         if not able.any():
             return None

@@ -80,7 +80,6 @@ def test_a_body_whose_end_can_be_read_in_two_ways_is_refused(server: Server, fra
     reply = ask(server.port, head + framing + b"\r\n" + smuggled)
     assert reply.startswith(b"HTTP/1.1 400 "), reply
     assert reply.count(b"HTTP/1.1 ") == 1
-    assert b"urn:parsimony:invalid-request" in reply
 
 
 @pytest.mark.parametrize("line", [b"CONNECT x:80", b"GET *", b"OPTIONS *", b"GET http://[", b"PRI *", b"GET /\xff"])

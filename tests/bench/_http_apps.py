@@ -13,9 +13,9 @@ from app.serving.answers import decided
 from app.serving.catalog import Live
 from app.store import codec
 from app.store.artifacts import checked_manifest
-from models import ArtifactRecord, ArtifactRef
+from models import ArtifactRecord
 from models.cascade import CascadeQuery
-from solvers import SOLVERS
+from solvers import KINDS
 
 
 def constant() -> ASGIApp:
@@ -35,8 +35,7 @@ def bare() -> ASGIApp:
     manifest = checked_manifest(data).model_dump(exclude={"format"})
     digest = sha256(data).hexdigest()
     record = ArtifactRecord(version=1, created_at="", sha256=digest, bytes=len(data), **manifest)
-    ref = ArtifactRef(solver=record.solver, name=record.name, version=1)
-    live = Live(record, ref, codec.decode(data, SOLVERS[record.solver].plan))
+    live = Live.from_record(record, codec.decode(data, KINDS[record.solver].plan))
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

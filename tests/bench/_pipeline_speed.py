@@ -24,7 +24,7 @@ WITH_TRAINING = 120.0
 STAGES, THRESHOLD = 5, 0.75
 ROWS = 1_999
 """Training rows of the problem with 15 features; half as many to evaluate."""
-SOLVERS, MOST_STEPS = ("sag", "lbfgs"), 1000
+KINDS, MOST_STEPS = ("sag", "lbfgs"), 1000
 """Of scikit-learn; the first is what the published code uses."""
 ROUGH = 0.02
 """The share of rows by which the refitted models may differ: scikit-learn's fit ends early unless told not to."""
@@ -120,7 +120,7 @@ def measure_evaluations(short: bool, repeats: int = 3) -> Iterator[Table | str]:
     for race in problems:
         runs = [_run(race, seed) for seed in range(repeats)]
         cells = [around([run.ours for run in runs])]
-        for solver in SOLVERS:
+        for solver in KINDS:
             cells += [around([r.refitted[solver] for r in runs]), around([r.ours / r.refitted[solver] for r in runs])]
         met = "met" if median(run.ours / run.refitted["sag"] for run in runs) >= race.wanted else "MISSED"
         made.add_row(race.name, *cells, f"{race.wanted}" if short else f"{race.wanted} {met}")
@@ -160,7 +160,7 @@ def _run(race: Race, seed: int) -> Ran:
     places = np.random.default_rng(seed).choice(len(asked), race.sample, replace=False)
     ours = np.column_stack((scores.covered, scores.right))[places]
     refitted = {}
-    for solver in SOLVERS:
+    for solver in KINDS:
         seconds, theirs = cpu(partial(_refit, race.prepared, asked[places], race.threshold, solver))
         refitted[solver] = race.sample / seconds
         if np.abs(ours - theirs).max() > ROUGH * scores.rows:

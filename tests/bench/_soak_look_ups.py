@@ -16,10 +16,10 @@ from app.routes.subject import all_subjects
 from app.serving.answers import LookUp, encode, facts_of
 from app.serving.catalog import Live
 from app.store import codec
-from models import ArtifactRecord, ArtifactRef
+from models import ArtifactRecord
 from models.errors import Infeasible, ParsimonyError
 from models.portfolio import AssignmentRequest
-from solvers import SOLVERS
+from solvers import KINDS
 from tests.bench._soak_house import House
 
 BATCH, BATCHES = 300, "/assignments"
@@ -33,13 +33,9 @@ def _assigned(live: Live[Any], request: AssignmentRequest) -> bytes:
 
 
 LOOK_UPS: dict[tuple[str, str], LookUp[Any]] = {
-    (look_up.solver.name, look_up.suffix): look_up
-    for subject in all_subjects().values()
-    for look_up in subject.look_ups
+    (look_up.kind.name, look_up.suffix): look_up for subject in all_subjects().values() for look_up in subject.look_ups
 } | {
-    ("portfolio", BATCHES): LookUp(
-        SOLVERS["portfolio"], "/v1/portfolios/", BATCHES, AssignmentRequest, "POST", _assigned
-    )
+    ("portfolio", BATCHES): LookUp(KINDS["portfolio"], "/v1/portfolios/", BATCHES, AssignmentRequest, "POST", _assigned)
 }
 """Every look-up, and batches, which are no look-up and are answered and checked the same way."""
 NAME = "plan"
@@ -63,7 +59,7 @@ class Answers:
 def question(draw: random.Random) -> tuple[LookUp[Any], dict[str, Any]]:
     """Think of a look-up and its query."""
     look_up = LOOK_UPS[draw.choice(sorted(LOOK_UPS))]
-    match look_up.solver.name, look_up.suffix:
+    match look_up.kind.name, look_up.suffix:
         case "cascade", _:
             return look_up, {"deadline": round(draw.uniform(12, 30), 2)} if draw.random() < 0.8 else {}
         case "index", _:
@@ -126,7 +122,7 @@ def _note(answers: Answers, kind: str, excused: bool, detail: str = "") -> None:
 
 
 def _check(answers: Answers, look_up: LookUp[Any], query: Any, body: bytes) -> None:
-    version = look_up.solver.name, int(orjson.loads(body)["artifact"]["version"])
+    version = look_up.kind.name, int(orjson.loads(body)["artifact"]["version"])
     live = answers.plans.get(version)
     if live is None:
         with answers.lock:
@@ -141,10 +137,9 @@ def _check(answers: Answers, look_up: LookUp[Any], query: Any, body: bytes) -> N
 
 def learn(answers: Answers, version: Version, record: dict[str, Any], data: bytes) -> None:
     """Decode the plan of a version, to check answers by."""
-    solver, number = version
-    ref = ArtifactRef(solver=solver, name=NAME, version=number)
-    plan = codec.decode(data, SOLVERS[solver].plan)
-    answers.plans[version] = Live(ArtifactRecord.model_validate(record), ref, plan)
+    solver, _ = version
+    plan = codec.decode(data, KINDS[solver].plan)
+    answers.plans[version] = Live.from_record(ArtifactRecord.model_validate(record), plan)
 
 
 def settle(answers: Answers) -> None:

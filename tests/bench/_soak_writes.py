@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from app.store import codec
-from solvers import SOLVERS
+from solvers import KINDS
 from tests.bench._soak_house import House
 from tests.bench._soak_look_ups import NAME, Answers, Version, learn
 from tests.support.samples import trace_upload
@@ -112,7 +112,7 @@ class Writer:
 def reseeded(data: bytes, solver: str, seed: int) -> bytes:
     """Give an artifact whose bytes are others and whose plan is the same."""
     manifest = {name: value for name, value in codec.read_manifest(data).items() if name not in ("format", "kind")}
-    return codec.encode(codec.decode(data, SOLVERS[solver].plan), manifest | {"seed": seed})
+    return codec.encode(codec.decode(data, KINDS[solver].plan), manifest | {"seed": seed})
 
 
 def take_stock(house: House, ledger: Ledger, answers: Answers, *, whole: bool = False) -> dict[Version, str]:

@@ -20,7 +20,7 @@ from app.store.embedded import EmbeddedRedis
 from app.store.repositories import open_repositories
 from models import BuildRequest, FeaturesSpec, FeatureTable
 from models.errors import ParsimonyError
-from solvers import SOLVERS
+from solvers import KINDS
 from solvers.base import silent
 from tests.oracles.index import small_table
 from tests.support.patience import patient
@@ -61,7 +61,7 @@ def _built(solver: str, redis: EmbeddedRedis, folder: Path, scheduler: str | Non
     with open_repositories(settings, client_name="test") as repos:
         repos.datasets.put("data", _table(solver), created_at=now())
         request = BuildRequest(solver=solver, name="plan", dataset="data", params=BUILDS[solver], seed=3)
-        options = SOLVERS[solver].options.model_validate(request.params)
+        options = KINDS[solver].options.model_validate(request.params)
         return fit(repos, request, options, silent)
 
 

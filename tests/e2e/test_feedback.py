@@ -17,7 +17,7 @@ from app.routes.feedback import router
 from app.routes.subject import all_subjects
 from app.store.client import Store, key
 from app.store.embedded_files import socket_path
-from solvers import SOLVERS
+from solvers import KINDS
 from tests.support.patience import patient
 from tests.support.samples import trace_columns, trace_embeddings
 from tests.support.servers import Server, environment, running_server, wait_for
@@ -70,7 +70,7 @@ def ref(solver: str, version: int = 1) -> dict[str, Any]:
     return {"solver": solver, "name": "plan", "version": version}
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", KINDS)
 def test_an_outcome_told_by_id_or_by_inputs_is_held_against_the_same_estimates(subjects: Server, solver: str) -> None:
     """The decision's id carries what was expected; the artifact and its inputs give it again."""
     before = report(subjects, solver)

@@ -79,4 +79,4 @@ def test_the_hot_path_answers_with_no_route_behind_it(catalog: Catalog, look_up:
 
     asyncio.run(answer())
     assert sent[0]["status"] == 200
-    assert json.loads(sent[1]["body"])["artifact"]["solver"] == look_up.solver.name
+    assert json.loads(sent[1]["body"])["artifact"]["solver"] == look_up.kind.name

@@ -12,7 +12,7 @@ import pytest
 
 from app.cli.main import COMMANDS
 from app.settings import Settings
-from solvers import SOLVERS
+from solvers import KINDS
 from tests.support.patience import patient
 from tests.support.servers import Server, environment, running_server, wait_for
 
@@ -163,7 +163,7 @@ def test_the_reference_names_every_setting_and_the_readme_every_solver() -> None
     reference = (DOCS / "reference.md").read_text()
     for name in Settings.model_fields:
         assert f"`{name.upper()}`" in reference, name
-    for name in SOLVERS:
+    for name in KINDS:
         assert f"| `{name}` |" in README, name
 
 

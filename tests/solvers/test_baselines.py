@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from models import Trace, TraceSpec
 from models.arrays import Floats
-from solvers import SOLVERS, Run, two_stage_rules
+from solvers import KINDS, Run, two_stage_rules
 from solvers.alternatives import Alternatives, Replay, worth_of
 from solvers.trace_baselines import baselines_on, most_accurate, trace_baselines
 from solvers.two_stage_rules import tune_two_stages
@@ -72,7 +72,7 @@ def _walk(i: int, j: int, threshold: float, confidences: Floats, right: Floats, 
 
 
 def test_a_cascade_of_two_classifiers_saves_nothing_compared_with_the_pair_it_is() -> None:
-    worth = SOLVERS["cascade"].fit(trace(3000, 0), SOLVERS["cascade"].options(), np.random.default_rng(0), Run()).worth
+    worth = KINDS["cascade"].fit(trace(3000, 0), KINDS["cascade"].options(), np.random.default_rng(0), Run()).worth
     assert worth is not None
     assert worth.verdict != "saves" or (worth.saved or 0.0) < 0.05
     assert worth.today is not None
@@ -84,7 +84,7 @@ def test_a_cascade_of_two_classifiers_saves_nothing_compared_with_the_pair_it_is
 
 def test_a_portfolio_is_compared_with_a_logistic_router() -> None:
     data = trace(1500, 1, dimensions=3)
-    solver = SOLVERS["portfolio"]
+    solver = KINDS["portfolio"]
     options = solver.options.model_validate({"estimator": "logistic", "curve_points": 5})
     worth = solver.fit(data, options, np.random.default_rng(0), Run()).worth
     assert worth is not None
@@ -121,7 +121,7 @@ def test_todays_bill_is_always_the_most_accurate_classifier() -> None:
 def test_feature_tables_are_compared_with_all_features_and_with_two_stages(kind: str) -> None:
     from tests.support.replays import World
 
-    solver = SOLVERS[kind]
+    solver = KINDS[kind]
     params: dict[str, Any] = {"folds": 3} if kind in ("policy", "index") else {}
     worth = solver.fit(
         World.of(3, 300).dataset("index"), solver.options.model_validate(params), np.random.default_rng(0), Run()

@@ -9,7 +9,7 @@ import pytest
 
 from app.store import codec
 from models.errors import Cancelled, Infeasible, InvalidRequest
-from solvers import SOLVERS, Fitted, Run
+from solvers import KINDS, Fitted, Run
 from tests.support.subjects import SAMPLES, dataset
 
 
@@ -17,22 +17,22 @@ def fit(name: str, seed: int = 0) -> Fitted[Any]:
     """Fit a solver to its small problem."""
     sample = SAMPLES[name]
     rng = np.random.default_rng(seed)
-    fitted: Fitted[Any] = SOLVERS[name].fit(dataset(sample.dataset), sample.options, rng, Run())
+    fitted: Fitted[Any] = KINDS[name].fit(dataset(sample.dataset), sample.options, rng, Run())
     return fitted
 
 
-@pytest.fixture(params=sorted(SOLVERS))
+@pytest.fixture(params=sorted(KINDS))
 def name(request: pytest.FixtureRequest) -> str:
     """Go through the solvers."""
     return str(request.param)
 
 
 def test_every_solver_has_a_sample() -> None:
-    assert set(SAMPLES) == set(SOLVERS)
+    assert set(SAMPLES) == set(KINDS)
 
 
 def test_it_is_registered_under_its_own_name(name: str) -> None:
-    assert SOLVERS[name].name == name
+    assert KINDS[name].name == name
 
 
 def test_same_data_options_and_seed_give_the_same_bytes(name: str) -> None:
@@ -43,7 +43,7 @@ def test_same_data_options_and_seed_give_the_same_bytes(name: str) -> None:
 def test_a_plan_survives_its_bytes_and_decides_the_same(name: str) -> None:
     plan = fit(name).plan
     data = codec.encode(plan, {})
-    again = codec.decode(data, SOLVERS[name].plan)
+    again = codec.decode(data, KINDS[name].plan)
     assert codec.encode(again, {}) == data
     for query in SAMPLES[name].feasible:
         assert again.decide(query) == plan.decide(query)
@@ -82,11 +82,11 @@ def test_a_fit_reports_progress_to_its_end_and_stops_when_told(name: str) -> Non
         raise Cancelled("told to stop")
 
     sample = SAMPLES[name]
-    SOLVERS[name].fit(dataset(sample.dataset), sample.options, np.random.default_rng(0), Run(note))
+    KINDS[name].fit(dataset(sample.dataset), sample.options, np.random.default_rng(0), Run(note))
     assert reports[-1][0] == reports[-1][1] > 0
     assert [done for done, _ in reports] == sorted(done for done, _ in reports)
     with pytest.raises(Cancelled):
-        SOLVERS[name].fit(dataset(sample.dataset), sample.options, np.random.default_rng(0), Run(stop))
+        KINDS[name].fit(dataset(sample.dataset), sample.options, np.random.default_rng(0), Run(stop))
 
 
 MAY_LACK = {"thresholds", "point_thresholds", "validated", "tested", "curve_estimates"}

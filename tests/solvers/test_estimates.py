@@ -10,7 +10,7 @@ import pytest
 from models.feedback import Expectations
 from models.pipeline import Configuration
 from models.portfolio import AssignmentOptions, Budget
-from solvers import SOLVERS, Fitted
+from solvers import KINDS, Fitted
 from solvers.drift import count_answered
 from solvers.portfolio.plan import PortfolioPlan
 from tests.solvers.test_contract import fit
@@ -23,20 +23,20 @@ def fitted(name: str) -> Fitted[Any]:
     return fit(name)
 
 
-@pytest.mark.parametrize("name", sorted(SOLVERS))
+@pytest.mark.parametrize("name", sorted(KINDS))
 def test_the_summary_tells_how_many_rows_a_build_judged_by(name: str) -> None:
     """And so little of it that nothing is known, if it does not say."""
-    assert SOLVERS[name].judged_on(fitted(name).summary) == SAMPLES[name].judged_rows
-    assert SOLVERS[name].judged_on({}) == 0
+    assert KINDS[name].judged_on(fitted(name).summary) == SAMPLES[name].judged_rows
+    assert KINDS[name].judged_on({}) == 0
 
 
-@pytest.mark.parametrize("name", sorted(SOLVERS.keys() - {"index", "policy"}))
+@pytest.mark.parametrize("name", sorted(KINDS.keys() - {"index", "policy"}))
 def test_an_accuracy_is_a_whole_number_of_right_answers_among_the_rows_it_was_counted_on(name: str) -> None:
     """Of all rows that the build judged by, or, in a pipeline, of those that got an answer. Not where the
     best of many is expected to be less than it looks: an index's sets and a policy's points."""
     plan, summary = fitted(name).plan, fitted(name).summary
     for query in SAMPLES[name].feasible:
-        estimates = SOLVERS[name].estimates(plan, summary, query, plan.decide(query))
+        estimates = KINDS[name].estimates(plan, summary, query, plan.decide(query))
         right = (estimates.accuracy or 0) * count_answered(SAMPLES[name].judged_rows, estimates.coverage)
         assert estimates.accuracy
         assert right == pytest.approx(round(right), abs=1e-9)
@@ -47,7 +47,7 @@ def test_of_a_configuration_that_answers_nothing_no_accuracy_is_expected() -> No
     """The 0 that stands for it is no estimate."""
     achieved = {"conclusive_accuracy": 0.0, "coverage": 0.0, "cost": 2.0, "false_positive_rate": None}
     silent = Configuration.model_validate({**achieved, "solution": 0, "stages": [], "validation": achieved})
-    estimates = SOLVERS["pipeline"].estimates(fitted("pipeline").plan, {}, None, silent)
+    estimates = KINDS["pipeline"].estimates(fitted("pipeline").plan, {}, None, silent)
     assert estimates == Expectations(cost=2.0, cost_error=estimates.cost_error)
 
 
@@ -66,7 +66,7 @@ def test_what_no_outcome_could_tell_is_not_expected(name: str, field: str, chang
     if name == "cascade":  # of an older version, which had not measured durations
         plan = replace(plan, durations=np.empty(0), duration_errors=np.empty(0))
     huge = plan.decide(query).model_copy(update={changed: 1e150})
-    assert getattr(SOLVERS[name].estimates(plan, fitted(name).summary, query, huge), field) is None
+    assert getattr(KINDS[name].estimates(plan, fitted(name).summary, query, huge), field) is None
 
 
 @pytest.mark.parametrize("method", ["batch", "route"])
@@ -116,7 +116,7 @@ def test_a_portfolio_expects_its_estimates_less_their_optimism() -> None:
     queries = np.array([[0.9, 0.4], [0.4, 0.9], [0.6, 0.6]])
     options = AssignmentOptions(budget=Budget(per_query=1.0))
     decision = plan.assign(plan.estimate(queries), options, 1.0)
-    estimates = SOLVERS["portfolio"].estimates(plan, summary, options, decision)
+    estimates = KINDS["portfolio"].estimates(plan, summary, options, decision)
     shares = np.array(list(decision.usage.values())) / 3
     assert estimates.accuracy == pytest.approx(decision.raw_estimate - plan.optimism("batch", 1.0) @ shares)
     assert estimates.accuracy != pytest.approx(decision.raw_estimate)

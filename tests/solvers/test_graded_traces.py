@@ -10,7 +10,7 @@ from models import DatasetFacts, InvalidRequest, Trace, TraceSpec
 from models.advice import AdviceLimits
 from models.cascade import CascadeQuery
 from models.portfolio import AssignmentOptions, Budget
-from solvers import SOLVERS, Run
+from solvers import KINDS, Run
 from solvers.advice import advise
 from solvers.dataset_profile import profile
 from tests.support.replays import COSTS, NAMES, World, built
@@ -79,7 +79,7 @@ def test_what_is_expected_of_graded_answers_comes_true() -> None:
 def test_a_policy_says_what_needs_classes(params: dict[str, Any], said: str) -> None:
     facts = DatasetFacts.of(graded(World.of(3, 100), "correct"))
     with pytest.raises(InvalidRequest, match=f"^{said}"):
-        SOLVERS["policy"].check(facts, SOLVERS["policy"].options.model_validate(params))
+        KINDS["policy"].check(facts, KINDS["policy"].options.model_validate(params))
 
 
 def test_advice_compares_what_can_be_built() -> None:

@@ -11,7 +11,7 @@ from models import Dataset, DatasetFacts, FeaturesSpec, FeatureTable, InvalidReq
 from models.advice import AdviceLimits
 from models.dataset_rows import columns_of, row_faults, with_rows
 from models.feedback import Outcome
-from solvers import SOLVERS, Run
+from solvers import KINDS, Run
 from solvers.advice import advise
 from solvers.alternatives import halves, mean_interval
 from solvers.item_splits import effective_rows, fold_rows, split_rows
@@ -82,7 +82,7 @@ def test_every_part_gets_its_share_of_the_items(count: int, heavy: int, seed: in
 def test_a_dataset_builds_where_one_item_has_most_rows(kind: str, options: dict[str, Any], seed: int) -> None:
     times = [400] + [1] * 59
     dataset = visits(60, times, seed) if kind == "index" else prompts(60, times, None, seed)
-    solver = SOLVERS[kind]
+    solver = KINDS[kind]
     fitted = solver.fit(dataset, solver.options.model_validate(options), np.random.default_rng(seed), Run())
     assert fitted.worth is not None
     assert fitted.worth.verdict not in ("saves", "gains")
@@ -138,7 +138,7 @@ def test_no_build_promises_what_a_new_item_does_not_give(name: str) -> None:
 
 def _promises_too_much(dataset: Dataset, seed: int) -> bool:
     best = CHANCE if isinstance(dataset, FeatureTable) else float(ACCURACIES.max())
-    for solver in SOLVERS.values():
+    for solver in KINDS.values():
         if not isinstance(dataset, solver.datasets):
             continue
         options = solver.options.model_validate(
@@ -229,9 +229,7 @@ def test_equal_embeddings_with_other_outcomes_are_counted() -> None:
 
 def test_too_few_items_are_refused_whatever_the_rows() -> None:
     with pytest.raises(InvalidRequest, match=r"has 30 different 'item', a portfolio needs at least 40"):
-        SOLVERS["portfolio"].fit(
-            prompts(30, 20, None, 0), SOLVERS["portfolio"].options(), np.random.default_rng(0), Run()
-        )
+        KINDS["portfolio"].fit(prompts(30, 20, None, 0), KINDS["portfolio"].options(), np.random.default_rng(0), Run())
 
 
 @pytest.mark.parametrize("dataset", [prompts(20, 3, None, 0), visits(20, 3, 0)], ids=["trace", "features"])

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.running.runs import assign_among_others
 from models import InvalidRequest
+from models.arrays import Floats
 from models.cascade import CascadeOptions, CascadeQuery
 from models.errors import Infeasible
 from models.index import IndexQuery
@@ -17,9 +17,10 @@ from models.pipeline import PipelineQuery
 from models.policy import Answer, PolicyOptions, PolicyQuery
 from models.portfolio import AssignmentOptions, Budget, RouteBudget, RouteQuery
 from models.portfolio_constraints import LimitedOptions
-from solvers import SOLVERS, Run
+from solvers import KINDS, Run
 from solvers.cascade.frontier.contents import FrontierContents
 from solvers.index.costs import evaluate
+from solvers.portfolio.assigner import PortfolioAssigner
 from solvers.portfolio.knapsack import assign, assign_min
 from tests.support.subjects import SAMPLES, dataset
 
@@ -28,12 +29,17 @@ def build(solver: str, options: Any = None) -> Any:
     """Fit a solver to its small problem."""
     sample = SAMPLES[solver]
     rng = np.random.default_rng(0)
-    return SOLVERS[solver].fit(dataset(sample.dataset), options or sample.options, rng, Run())
+    return KINDS[solver].fit(dataset(sample.dataset), options or sample.options, rng, Run())
 
 
 def subsets(names: tuple[str, ...]) -> list[tuple[str, ...]]:
     """List all that may be left out, but nothing, and everything."""
     return [some for size in range(1, len(names)) for some in combinations(names, size)]
+
+
+def assign_available(plan: Any, estimates: Floats, options: AssignmentOptions, *rest: Any) -> Any:
+    """Assign a batch to classifiers that are available."""
+    return PortfolioAssigner().assign(plan, (estimates, None), options, *rest)
 
 
 BARE_FRONTIER = FrontierContents()
@@ -84,7 +90,7 @@ def test_a_cascade_within_a_cost_calls_only_the_others_and_costs_no_more() -> No
                 continue
             decision = plan.decide(CascadeQuery(max_cost=most, without=without))
             assert not set(without).intersection(decision.cascade)
-            likely = SOLVERS["cascade"].estimates(plan, cascade().summary, CascadeQuery(max_cost=most), decision)
+            likely = KINDS["cascade"].estimates(plan, cascade().summary, CascadeQuery(max_cost=most), decision)
             assert likely.cost <= most
             assert likely.accuracy is not None
 
@@ -112,7 +118,7 @@ def test_a_cascade_skips_as_its_run_does_and_says_what_that_takes_at_most(query:
         assert all(before[step.classifier] <= step.probability_of_reaching <= 1 for step in skipped.steps)
         assert skipped.steps[0].probability_of_reaching == 1
         assert skipped.maximum_duration <= decided.maximum_duration
-        likely = SOLVERS["cascade"].estimates(cascade().plan, cascade().summary, query, skipped)
+        likely = KINDS["cascade"].estimates(cascade().plan, cascade().summary, query, skipped)
         assert (likely.accuracy, likely.cost, likely.time) == (None, None, None)
 
 
@@ -231,7 +237,7 @@ def test_a_batch_is_assigned_as_well_as_the_others_can(asked: dict[str, Any]) ->
     """Held against a portfolio that never had the one which is left out."""
     plan, options = build("portfolio").plan, LimitedOptions.model_validate(asked)
     estimates = plan.estimate(np.random.default_rng(0).random((60, plan.dimensions)))
-    given = assign_among_others(plan, estimates, None, options, 5.0, {"fast"})
+    given = assign_available(plan, estimates, options, 5.0, {"fast"})
     assert given.budget is not None
     solve = assign if options.objective == "mean" else assign_min
     values = plan.values(estimates) if options.objective == "mean" else estimates
@@ -245,15 +251,15 @@ def test_a_batch_within_several_limits_leaves_out_what_fails(asked: dict[str, An
     plan, options = build("portfolio").plan, LimitedOptions.model_validate(asked)
     estimates = plan.estimate(np.random.default_rng(0).random((60, plan.dimensions)))
     assert plan.assign(estimates, options, 5.0).usage["fast"] > 0
-    assert assign_among_others(plan, estimates, None, options, 5.0, {"fast"}).usage["fast"] == 0
+    assert assign_available(plan, estimates, options, 5.0, {"fast"}).usage["fast"] == 0
 
 
 def test_as_few_as_need_be_go_to_what_fails_where_the_others_cannot_keep_the_limits() -> None:
     plan, options = build("portfolio").plan, AssignmentOptions(budget=Budget(total=120.0))
     estimates = plan.estimate(np.random.default_rng(0).random((60, plan.dimensions)))
-    given = assign_among_others(plan, estimates, None, options, 5.0, {"fast"})
+    given = assign_available(plan, estimates, options, 5.0, {"fast"})
     assert given.usage == {"fast": 30, "middle": 30, "strong": 0}
-    every = assign_among_others(plan, estimates, None, options, 5.0, set(plan.classifiers))
+    every = assign_available(plan, estimates, options, 5.0, set(plan.classifiers))
     assert every.assignments == plan.assign(estimates, options, 5.0).assignments
     with pytest.raises(Infeasible, match=r"the cheapest assignment of 60 queries costs 60 ms"):
-        assign_among_others(plan, estimates, None, AssignmentOptions(budget=Budget(total=59.0)), 5.0, {"fast"})
+        assign_available(plan, estimates, AssignmentOptions(budget=Budget(total=59.0)), 5.0, {"fast"})

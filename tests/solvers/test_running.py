@@ -26,10 +26,10 @@ from solvers.cascade.run import run as run_cascade
 from solvers.index.predictions import Predictions
 from solvers.index.run import run as run_index
 from solvers.pipeline.run import run as run_pipeline
-from solvers.policy.run import run as run_policy
 from solvers.portfolio.run import next_best
 from solvers.portfolio.run import run as run_portfolio
 from solvers.running import Answer, Back, Call, Heard, Runner
+from tests.solvers.policy.problems import start_policy as run_policy
 from tests.support.samples import TRACE_SPEC, trace_columns, trace_embeddings
 from tests.support.strategies import random_trace
 
@@ -316,7 +316,7 @@ def test_somebodys_plan_that_calls_one_twice_still_ends(plan: CascadePlan) -> No
 @cache
 def fitted_portfolio() -> Any:
     """Fit a portfolio to the sample trace."""
-    return portfolio.solver.fit(
+    return portfolio.kind.fit(
         sample(), PortfolioOptions(curve_points=3, estimator="logistic"), np.random.default_rng(0), Run()
     ).plan
 
@@ -365,7 +365,7 @@ def test_no_classifier_takes_a_failed_ones_place_that_costs_more_than_there_is(r
 @cache
 def fitted_policy() -> Any:
     """Fit a policy to the sample trace, once."""
-    return policy.solver.fit(sample(), PolicyOptions(points=3, trees=5, depth=2), np.random.default_rng(0), Run()).plan
+    return policy.kind.fit(sample(), PolicyOptions(points=3, trees=5, depth=2), np.random.default_rng(0), Run()).plan
 
 
 @pytest.fixture
@@ -434,7 +434,7 @@ def test_in_a_lost_ones_place_a_policy_acquires_what_it_asks_for_without_it(poli
 @pytest.mark.parametrize("lost", ["fast", "middle", "strong"])
 def test_what_is_fetched_together_is_never_fetched_alone_in_a_lost_ones_place(lost: str) -> None:
     options = PolicyOptions(points=3, trees=5, depth=2, parallel=(("middle", "strong"),))
-    plan = policy.solver.fit(sample(), options, np.random.default_rng(0), Run()).plan
+    plan = policy.kind.fit(sample(), options, np.random.default_rng(0), Run()).plan
     says = {name: sure(name, "cat", 0.9) for name in ("fast", "middle", "strong") if name != lost}
     for item in "abcdefgh":
         world = World(says)

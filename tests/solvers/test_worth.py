@@ -1,5 +1,7 @@
 """What a plan is worth, reckoned again from raw rows by plain loops: one source, and it is right."""
 
+from typing import Any, cast
+
 import numpy as np
 import pytest
 
@@ -8,14 +10,14 @@ from models.cascade import CascadeOptions, CascadeQuery
 from models.pipeline import PipelineOptions, PipelineQuery
 from models.portfolio import PortfolioOptions, RouteBudget, RouteQuery
 from models.worth import Worth
-from solvers import SOLVERS, Run
+from solvers import KINDS, Run, cascade, pipeline, portfolio
 from solvers.pipeline.prepared_data import cut_rows
 from tests.support.replays import COSTS, NAMES, World
 from tests.support.subjects import SAMPLES, dataset
 
 
 def _worth(solver: str, options: object, data: object, seed: int = 0) -> Worth:
-    worth = SOLVERS[solver].fit(data, options, np.random.default_rng(seed), Run()).worth
+    worth = KINDS[solver].fit(data, options, np.random.default_rng(seed), Run()).worth
     assert worth is not None
     return worth
 
@@ -39,8 +41,8 @@ def test_every_subject_says_what_it_is_worth_and_the_parts_agree(solver: str) ->
 
 def test_a_cascades_worth_is_that_of_its_held_out_rows_walked_one_by_one() -> None:
     world = World.of(5, 300)
-    data = world.dataset("cascade")
-    fitted = SOLVERS["cascade"].fit(data, CascadeOptions(target_precision=0.9), np.random.default_rng(7), Run())
+    data: Any = world.dataset("cascade")
+    fitted = cascade.kind.fit(data, CascadeOptions(target_precision=0.9), np.random.default_rng(7), Run())
     held_out = np.random.default_rng(7).permutation(300)[150:]
     assert fitted.worth is not None
     asked = float(fitted.worth.decision.removeprefix("max_cost "))
@@ -62,7 +64,7 @@ def test_a_cascades_worth_is_that_of_its_held_out_rows_walked_one_by_one() -> No
 def test_a_portfolios_worth_is_that_of_its_held_out_rows_routed_one_by_one() -> None:
     world = World.of(6, 400)
     options = PortfolioOptions.model_validate({"samples": {"count": 4, "size": 60}, "curve_points": 5})
-    fitted = SOLVERS["portfolio"].fit(world.dataset("portfolio"), options, np.random.default_rng(3), Run())
+    fitted = portfolio.kind.fit(cast(Any, world.dataset("portfolio")), options, np.random.default_rng(3), Run())
     held_out = np.sort(np.random.default_rng(3).permutation(400)[300:])
     assert fitted.worth is not None
     said = float(fitted.worth.decision.split()[3])
@@ -79,8 +81,8 @@ def test_a_portfolios_worth_is_that_of_its_held_out_rows_routed_one_by_one() -> 
 def test_a_pipelines_worth_is_that_of_its_test_rows_sent_through_one_by_one() -> None:
     world = World.of(8, 600)
     data, options = world.dataset("pipeline"), PipelineOptions()
-    fitted = SOLVERS["pipeline"].fit(data, options, np.random.default_rng(2), Run())
     assert isinstance(data, FeatureTable)
+    fitted = pipeline.kind.fit(data, options, np.random.default_rng(2), Run())
     test = cut_rows(data, np.random.default_rng(2)).test
     decision = fitted.plan.decide(PipelineQuery())
     right, spent, items = 0, 0.0, world.items(world.features)

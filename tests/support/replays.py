@@ -19,7 +19,7 @@ from models.pipeline import PipelineQuery
 from models.policy import PolicyTarget
 from models.portfolio import AssignmentOptions, Budget
 from models.worth import Interval
-from solvers import SOLVERS, Run
+from solvers import KINDS, Run
 from solvers.index.plan import IndexPlan
 from solvers.policy.plan import PolicyPlan
 from solvers.portfolio.plan import PortfolioPlan
@@ -102,8 +102,8 @@ class World:
 
 def built(solver: str, dataset: Dataset, seed: int = 0, **params: Any) -> Live[Any]:
     """Fit a plan in this process, as if it had been published."""
-    options = SOLVERS[solver].options.model_validate(params)
-    fitted = SOLVERS[solver].fit(dataset, options, np.random.default_rng(seed), Run())
+    options = KINDS[solver].options.model_validate(params)
+    fitted = KINDS[solver].fit(dataset, options, np.random.default_rng(seed), Run())
     ref = ArtifactRef(solver=solver, name="plan", version=1)
     record = ArtifactRecord(
         **dict(ref),
@@ -117,7 +117,7 @@ def built(solver: str, dataset: Dataset, seed: int = 0, **params: Any) -> Live[A
         sha256="0",
         bytes=0,
     )
-    return Live(record, ref, fitted.plan)
+    return Live.from_record(record, fitted.plan)
 
 
 class Replayed(NamedTuple):

@@ -85,7 +85,7 @@ def test_what_a_version_rebuilt_after_an_alarm_promises_holds_in_the_changed_wor
     promises = []
     for request in (prepared.request, prepare(repos, record, only_new=False, dataset="all-rows").request):
         newer = build(repos, request)
-        live = Live(newer, newer.ref, repos.artifacts.plan(newer))
+        live = Live.from_record(newer, repos.artifacts.plan(newer))
         promises.append(
             next(each for each in replay_cascade(live, fresh, CascadeQuery()) if each.quantity == "accuracy")
         )

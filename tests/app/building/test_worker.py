@@ -13,7 +13,7 @@ from app.store.builds import checked_request
 from app.store.repositories import Repositories
 from models import BuildProgress
 from models.errors import Cancelled, StoreRefused, UnknownDataset
-from solvers import SOLVERS, silent
+from solvers import KINDS, silent
 from tests.support import stored
 from tests.support.patience import patient
 from tests.support.servers import environment, wait_for
@@ -52,7 +52,7 @@ def test_the_manifest_tells_what_it_was_built_from(repos: Repositories) -> None:
     manifest = checked_manifest(stored.built(repos, stored.request(seed=5)))
     assert (manifest.dataset, manifest.dataset_sha256, manifest.seed) == ("trace", info.sha256, 5)
     assert (manifest.solver, manifest.name, manifest.unit) == ("cascade", "plan", "ms")
-    assert manifest.params == SOLVERS["cascade"].options().model_dump(mode="json")
+    assert manifest.params == KINDS["cascade"].options().model_dump(mode="json")
     assert manifest.summary
 
 

@@ -24,7 +24,7 @@ from app.routes.subject import all_subjects
 from app.store.repositories import Repositories
 from models import BuildRequest
 from models.cascade import CascadeOptions
-from solvers import SOLVERS
+from solvers import KINDS
 from tests.support import stored
 from tests.support.commands import ran
 from tests.support.patience import patient
@@ -217,7 +217,7 @@ def test_help_and_decisions_load_nothing_that_they_do_not_need() -> None:
 
     learning = {"sklearn", "scipy", "joblib", "numba", "moocore", "fastapi", "matplotlib"}
     assert loaded_by("app.cli.main") & (learning | {"numpy", "pydantic", "redis", "rich"}) == set()
-    subjects = {f"solvers.{name}" for name in SOLVERS}
+    subjects = {f"solvers.{name}" for name in KINDS}
     store = {"redis", "aiohttp", "app.store.client", "app.store.codec", "pyarrow"}
     unasked = learning | subjects | {"prometheus_client", "rq"}
     assert loaded_by("app.cli.decisions") & (unasked | store) == set()

@@ -22,7 +22,7 @@ from app.serving.catalog import Live
 from models import Dataset, FeaturesSpec, TraceSpec, dataset_from_columns
 from models.cascade import CascadeQuery
 from models.errors import Conflict
-from solvers import SOLVERS
+from solvers import KINDS
 from solvers.index.assemble import plan_without_models
 from solvers.index.costs import Costs
 from tests.solvers.pipeline.test_fit import wide
@@ -70,7 +70,7 @@ def drawn(artifact: Live[Any], folder: Path) -> tuple[list[Axes], list[str]]:
     return [axes for axes in figure.axes if axes.get_ylabel() != "right"], texts
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", KINDS)
 def test_every_subject_has_a_png_of_twice_a_page_and_an_svg(solver: str, tmp_path: Path) -> None:
     for path in (tmp_path / "a.png", tmp_path / "b.PNG", tmp_path / "a.svg", tmp_path / "b.svg"):
         save(lambda: draw(sample(solver)), path)
@@ -82,7 +82,7 @@ def test_every_subject_has_a_png_of_twice_a_page_and_an_svg(solver: str, tmp_pat
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", KINDS)
 def test_below_every_picture_stand_the_simple_alternatives_by_name(solver: str, tmp_path: Path) -> None:
     worth = sample(solver).record.worth
     assert worth is not None

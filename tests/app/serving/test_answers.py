@@ -39,5 +39,5 @@ def test_no_query_string_is_an_error(query: bytes) -> None:
 
 
 def test_a_look_up_knows_its_path() -> None:
-    look_up = LookUp(cascade.solver, "/v1/cascades/", "/decision", CascadeQuery)
+    look_up = LookUp(cascade.kind, "/v1/cascades/", "/decision", CascadeQuery)
     assert look_up.path == "/v1/cascades/{name}/decision"

@@ -1,18 +1,20 @@
 """A query without any limit is answered by those of the artifact's headline; one with a limit as it asks."""
 
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import orjson
 import pytest
 
+from app.running.asked import Asked
 from app.running.start import batch_options
 from app.serving.answers import decided, with_default_limits
 from models.cascade import CascadeQuery
 from models.index import IndexQuery
 from models.policy import PolicyQuery
 from models.portfolio import Budget, RouteBudget, RouteQuery
-from models.run import RunLimits
+from models.run import RunItem, RunLimits
 from tests.oracles.index import small_table
 from tests.support.replays import NAMES, World, built
 
@@ -92,8 +94,13 @@ def test_items_that_are_assigned_together_may_cost_what_a_single_one_may(world: 
     portfolio = _live(world, "portfolio")
     assert portfolio.record.worth is not None
     budget = portfolio.record.worth.query["budget"]["per_query"]
-    assert batch_options(portfolio, RunLimits()).budget == Budget(per_query=budget)
-    assert batch_options(portfolio, RunLimits(budget=2.0)).budget == Budget(per_query=2.0)
+    assert batch_options(portfolio, asked_of(RunLimits())).budget == Budget(per_query=budget)
+    assert batch_options(portfolio, asked_of(RunLimits(budget=2.0))).budget == Budget(per_query=2.0)
+
+
+def asked_of(limits: RunLimits) -> Asked:
+    """Return the request of a run within limits."""
+    return Asked(RunItem(item="a"), limits, 1.0, inf, frozenset())
 
 
 @pytest.mark.parametrize("limit", [{"deadline": 1e9}, {"min_accuracy": 0.1}, {"max_cost": 1e9}, {"budget": 1e9}])

@@ -8,9 +8,10 @@ import pytest
 
 from models import FeatureTable, InvalidRequest, Trace
 from models.advice import AdviceLimits, MethodAdvice
+from models.cascade import CascadeRunDecision
 from models.errors import Cancelled
 from models.worth import Alternative, Beside, Worth
-from solvers import SOLVERS, Run
+from solvers import KINDS, Run
 from solvers.advice import advise
 from solvers.advice.advise import Parts
 from solvers.advice.sentence import sentence_of
@@ -81,10 +82,12 @@ def test_a_policy_is_tried_with_embeddings_and_without_them() -> None:
 
 def test_the_cascades_figures_are_those_of_walking_the_reporting_rows_one_by_one() -> None:
     data, own = trace(), _method(advice_on_a_trace(), "cascade")
-    parts, solver = _parts(data.labels), SOLVERS["cascade"]
+    parts, solver = _parts(data.labels), KINDS["cascade"]
     options = solver.options.model_validate(own.params)
     plan = solver.fit(data.take(parts.build), options, np.random.default_rng(SEED), Run()).plan
-    steps = plan.decide(solver.query.model_validate(own.query)).steps
+    decision = plan.decide(solver.query.model_validate(own.query))
+    assert isinstance(decision, CascadeRunDecision)
+    steps = decision.steps
     right, spent = 0, 0.0
     for row in parts.reporting:
         for step in steps:
@@ -111,7 +114,7 @@ def test_the_simple_alternatives_are_each_classifier_alone_on_the_same_rows() ->
 
 def test_what_is_said_of_the_method_taken_comes_true_on_rows_that_nobody_saw() -> None:
     own = _method(advice_on_a_trace(), "policy")
-    data, solver = trace(), SOLVERS["policy"]
+    data, solver = trace(), KINDS["policy"]
     plan = solver.fit(data.take(_parts(data.labels).build), solver.options(), np.random.default_rng(SEED), Run()).plan
     fresh = World.of(77, 20_000).dataset("policy")
     assert solver.trade_offs is not None

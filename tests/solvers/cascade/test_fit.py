@@ -12,7 +12,7 @@ import pytest
 from models import InvalidRequest, Trace, TraceClassifier, TraceSpec
 from models.cascade import CascadeOptions, CascadeQuery, Dependence
 from models.errors import Cancelled, Infeasible
-from solvers import SOLVERS
+from solvers import KINDS
 from solvers.base import Fitted, Run
 from solvers.cascade import CascadePlan, fit
 from tests.support.strategies import random_trace
@@ -36,7 +36,7 @@ def trace() -> Trace:
 
 
 def test_the_registry_knows_the_solver() -> None:
-    solver = SOLVERS["cascade"]
+    solver = KINDS["cascade"]
     assert (solver.name, solver.plan, solver.fit) == ("cascade", CascadePlan, fit)
 
 
@@ -222,7 +222,7 @@ def test_a_deadline_alone_is_answered_by_the_best_cascade_that_keeps_it(trace: T
         assert decision.maximum_duration <= deadline
         assert decision.steps[-1].confidence_threshold is None
         assert not set(decision.cascade) & set(excluded)
-        estimates = SOLVERS["cascade"].estimates(plan, fitted.summary, query, decision)
+        estimates = KINDS["cascade"].estimates(plan, fitted.summary, query, decision)
         assert (estimates.accuracy or 0) >= accuracies[name] - 0.03
         assert estimates.time is not None
         answered += 1

@@ -13,7 +13,7 @@ from models import InvalidRequest, Trace, TraceSpec
 from models.cascade import CascadeOptions, CascadeQuery
 from models.errors import Infeasible
 from solvers.base import Run
-from solvers.cascade import CascadePlan, fit, solver
+from solvers.cascade import CascadePlan, fit, kind
 from solvers.cascade.frontier.acceptance_levels import Programme, candidates, levels_of, prices_of
 from solvers.cascade.frontier.calibration import calibrate
 from solvers.cascade.frontier.rows import Cascade, Rows
@@ -352,7 +352,7 @@ def test_a_classifier_that_only_the_frontier_calls_is_known_to_feedback(plan: Ca
     world = World.of(3, 400)
     strict = build(world.dataset("cascade"), target_precision=0.999)
     decided = strict.decide(CascadeQuery(max_cost=4.0))
-    assert set(decided.cascade) <= set(solver.classifiers(strict))
+    assert set(decided.cascade) <= set(kind.called_names(strict))
     assert set(decided.cascade) - set(strict.names)
 
 

@@ -7,10 +7,12 @@ import numpy as np
 
 from models import FeaturesSpec, FeatureTable, Trace, TraceSpec, dataset_from_columns
 from models.arrays import Floats, Int64s
-from models.policy import PolicyOptions
+from models.policy import PolicyOptions, PolicyQuery
 from models.policy_curves import RolloutItem
 from solvers import Run
 from solvers.policy import PolicyPlan, fit
+from solvers.policy.run import run
+from solvers.running import Runner
 from tests.support.samples import FEATURES_SPEC, TRACE_SPEC, feature_columns, trace_columns
 
 QUICK = PolicyOptions(learner="filter_tree", answers="linear", points=5, folds=2)
@@ -195,3 +197,8 @@ def items_of(dataset: FeatureTable | Trace) -> list[RolloutItem]:
                 at += width
         items.append(RolloutItem(item=f"item-{row}", sensors=sensors))
     return items
+
+
+def start_policy(plan: Any, query: PolicyQuery, *, left: float, without: frozenset[str] = frozenset()) -> Runner:
+    """Decide for an item, and begin its run."""
+    return run(plan, query, plan.decide(query), left=left, without=without)

@@ -31,10 +31,9 @@ from solvers.policy.classless import (
     quality_of,
     worth_asking,
 )
-from solvers.policy.run import run
 from solvers.policy.trade_offs import trade_offs
 from solvers.running import Answer, Back, Call, Heard, Runner
-from tests.solvers.policy.problems import EXPERTS, halves, trace
+from tests.solvers.policy.problems import EXPERTS, halves, start_policy, trace
 
 QUICK = PolicyOptions(trees=24, depth=3, folds=3)
 CHEAP, STRONG, COSTS = "cheap", "strong", (1.0, 5.0)
@@ -494,24 +493,24 @@ def text(name: str, confidence: float | None = None, error: str | None = None) -
 def test_a_run_gives_the_text_of_the_one_that_is_taken(
     cheap: Heard, strong: Heard, answer: str, called: list[str], degraded: str | None
 ) -> None:
-    runner = run(built().plan, PolicyQuery(tradeoff=0.05, item="i"), left=5.0)
+    runner = start_policy(built().plan, PolicyQuery(tradeoff=0.05, item="i"), left=5.0)
     got, calls = finished(runner, {CHEAP: cheap, STRONG: strong})
     assert (got.taken, got.text, got.label, got.degraded) == (answer, f"says {answer}", f"says {answer}", degraded)
     assert [name for call in calls for name in call.names] == called
 
 
 def test_a_run_without_any_answer_says_why() -> None:
-    runner = run(built().plan, PolicyQuery(tradeoff=0.05, item="i"), left=5.0)
+    runner = start_policy(built().plan, PolicyQuery(tradeoff=0.05, item="i"), left=5.0)
     with pytest.raises(EndpointFailed, match="there is no answer: cheap: down; strong: away"):
         finished(runner, {CHEAP: text(CHEAP, error="down"), STRONG: text(STRONG, error="away")})
 
 
 def test_what_is_taken_whatever_it_says_may_be_passed_on_while_it_comes() -> None:
-    runner = run(built("experts").plan, PolicyQuery(budget=1.2, item="i", embedding=(0.0, 0.0, 0.0)), left=5.0)
+    runner = start_policy(built("experts").plan, PolicyQuery(budget=1.2, item="i", embedding=(0.0, 0.0, 0.0)), left=5.0)
     _, calls = finished(runner, {EXPERTS[0]: text(EXPERTS[0])})
     assert [call.is_last for call in calls] == [True]
     _, (first, *_) = finished(
-        run(built().plan, PolicyQuery(tradeoff=0.05, item="i"), left=5.0), {CHEAP: text(CHEAP, SURE)}
+        start_policy(built().plan, PolicyQuery(tradeoff=0.05, item="i"), left=5.0), {CHEAP: text(CHEAP, SURE)}
     )
     assert not first.is_last
 
@@ -697,4 +696,4 @@ def test_what_was_paid_in_vain_ends_a_run_within_its_hard_budget() -> None:
     query = PolicyQuery(hard_budget=5.5, item="i")
     failed = {CHEAP: Heard(CHEAP, error="broken", is_paid=True), STRONG: Heard(STRONG, error="broken", is_paid=True)}
     with pytest.raises(EndpointFailed, match="broken"):
-        finished(run(built().plan, query, left=5.0), failed)
+        finished(start_policy(built().plan, query, left=5.0), failed)

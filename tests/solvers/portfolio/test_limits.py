@@ -173,7 +173,7 @@ def test_costs_given_outright_are_those_of_sizes() -> None:
         made.estimate(VECTORS), request(costs=costs_of(COLUMNS["tokens"]).tolist(), budget={"per_query": 4})
     )
     assert within == made.assign(made.estimate(VECTORS), request(budget={"per_query": 4}))
-    assert estimates(made, {}, request(**asked), assignment).cost == pytest.approx(assignment.cost / N)
+    assert estimates(made, request(**asked), assignment).cost == pytest.approx(assignment.cost / N)
 
 
 @cache

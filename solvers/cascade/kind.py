@@ -1,0 +1,95 @@
+"""The kind ``cascade``: what the rest of Parsimony knows of IDK cascades."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from models import DatasetFacts, Trace
+from models.cascade import CascadeOptions, CascadeQuery, CascadeRunDecision
+from models.feedback import Expectations
+from models.run import RunItem, RunLimits
+from solvers.alternatives import TradeOff
+from solvers.base import Fitted, Run, rows_of
+from solvers.cascade.estimates import estimates
+from solvers.cascade.fit import check, fit
+from solvers.cascade.plan import CascadePlan
+from solvers.cascade.run import run as run_cascade
+from solvers.cascade.trade_offs import trade_offs
+from solvers.kind import ArtifactKind, RunContext, StartedRun, make_query
+
+
+class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
+    """Calls classifiers in order until one is confident enough."""
+
+    name = "cascade"
+    datasets = (Trace,)
+    options = CascadeOptions
+    query = CascadeQuery
+    plan = CascadePlan
+    answers_chats = True
+    skips_unavailable = True
+
+    def check(self, facts: DatasetFacts, options: CascadeOptions) -> None:
+        """Refuse a trace with too few rows, and an unknown deterministic classifier."""
+        check(facts, options)
+
+    def fit(self, dataset: Trace, options: CascadeOptions, rng: np.random.Generator, run: Run) -> Fitted[CascadePlan]:
+        """Build the best cascade for every deadline from a trace."""
+        return fit(dataset, options, rng, run)
+
+    def trade_offs(self, plan: CascadePlan, dataset: Trace) -> Sequence[TradeOff]:
+        """Return what points of the frontier do with unseen rows."""
+        return trade_offs(plan, dataset)
+
+    def called_names(self, plan: CascadePlan) -> tuple[str, ...]:
+        """Return the classifiers of all cascades."""
+        return tuple(dict.fromkeys((*plan.names, *plan.point_names)))
+
+    def decide(
+        self, plan: CascadePlan, query: CascadeQuery, unavailable: Collection[str] = ()
+    ) -> tuple[CascadeQuery, CascadeRunDecision]:
+        """Decide a cascade; what is unavailable is skipped in it, as its run does."""
+        decision = plan.decide(query)
+        return query, plan.skipping(decision, tuple(unavailable)) if unavailable else decision
+
+    def keepable_limits(
+        self, plan: CascadePlan, limits: dict[str, Any], unavailable: Collection[str]
+    ) -> dict[str, Any]:
+        """Raise the cost to that of the cheapest cascade that calls nothing unavailable."""
+        return {"max_cost": max(limits.get("max_cost", 0.0), plan.cheapest_without(unavailable))}
+
+    def estimates(
+        self, plan: CascadePlan, summary: Mapping[str, Any], query: CascadeQuery, decision: CascadeRunDecision
+    ) -> Expectations:
+        """Return accuracy, cost, and duration on holdout rows."""
+        return estimates(plan, summary, query, decision)
+
+    def judged_on(self, summary: Mapping[str, Any]) -> int:
+        """Return the number of holdout rows."""
+        return rows_of(summary, "held_out")
+
+    def run_query(self, plan: CascadePlan, item: RunItem, limits: RunLimits) -> CascadeQuery:
+        """Make the query of an item within a deadline and a budget, or of an accuracy."""
+        return make_query(
+            CascadeQuery,
+            deadline=limits.deadline,
+            min_accuracy=limits.min_accuracy,
+            max_cost=limits.mean_cost(),
+            item=item.id,
+        )
+
+    def start_run(self, plan: CascadePlan, query: CascadeQuery, context: RunContext) -> StartedRun:
+        """Decide a cascade, and call its classifiers in order."""
+        decision = plan.decide(query)
+        runner = run_cascade(
+            plan,
+            query,
+            decision,
+            left=context.remaining_seconds,
+            unit_s=context.unit_seconds,
+            without=context.unavailable,
+        )
+        planned = dict(zip(plan.names, plan.execution_times.tolist(), strict=True))
+        planned |= {step.classifier: step.execution_time for step in decision.steps}
+        return StartedRun(decision, runner, planned)

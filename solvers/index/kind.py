@@ -1,0 +1,77 @@
+"""The kind ``index``: what the rest of Parsimony knows of Poly-Dom indexes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from models import FeatureTable
+from models.feedback import Expectations
+from models.index import IndexDecision, IndexOptions, IndexQuery
+from models.run import RunItem, RunLimits
+from solvers.alternatives import TradeOff
+from solvers.base import Fitted, Run, rows_of
+from solvers.index.fit import fit
+from solvers.index.plan import IndexPlan
+from solvers.index.predictions import Predictions
+from solvers.index.run import run as run_index
+from solvers.index.trade_offs import trade_offs
+from solvers.kind import ArtifactKind, RunContext, StartedRun, make_query
+
+
+class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
+    """Chooses the feature set, and the model trained on it, for an item's size and budget."""
+
+    name = "index"
+    datasets = (FeatureTable,)
+    options = IndexOptions
+    query = IndexQuery
+    plan = IndexPlan
+    item_fields = frozenset({"size"})
+
+    def fit(
+        self, dataset: FeatureTable, options: IndexOptions, rng: np.random.Generator, run: Run
+    ) -> Fitted[IndexPlan]:
+        """Build the index of feature sets from a table."""
+        return fit(dataset, options, rng, run)
+
+    def trade_offs(self, plan: IndexPlan, dataset: FeatureTable) -> Sequence[TradeOff]:
+        """Return what feature sets of the skyline do with unseen rows."""
+        return trade_offs(plan, dataset)
+
+    def called_names(self, plan: IndexPlan) -> tuple[str, ...]:
+        """Return the features."""
+        return plan.features
+
+    def answering_names(self, plan: IndexPlan) -> tuple[str, ...]:
+        """Return no name: a model answers."""
+        return ()
+
+    def estimates(
+        self, plan: IndexPlan, summary: Mapping[str, Any], query: IndexQuery, decision: IndexDecision
+    ) -> Expectations:
+        """Return how often the chosen model is correct, by rows that did not choose it, and its cost."""
+        accuracy, rows = plan.expected(query, decision)
+        return Expectations.of(accuracy=accuracy, cost=decision.cost, rows=rows or None)
+
+    def judged_on(self, summary: Mapping[str, Any]) -> int:
+        """Return the number of rows."""
+        return rows_of(summary)
+
+    def run_query(self, plan: IndexPlan, item: RunItem, limits: RunLimits) -> IndexQuery:
+        """Make the query of an item of a size within a budget, or of an accuracy."""
+        return make_query(IndexQuery, size=item.size, budget=limits.mean_cost(), min_accuracy=limits.min_accuracy)
+
+    def start_run(self, plan: IndexPlan, query: IndexQuery, context: RunContext) -> StartedRun:
+        """Choose the features, acquire all of them at once, and classify."""
+        chosen = plan.decide(query)
+
+        def predict(features: Sequence[str], cells: Mapping[str, Any]) -> Predictions:
+            return plan.predict(features, [cells], context.learner_modules, context.run_model)
+
+        columns = dict(zip(plan.features, plan.columns, strict=True))
+        runner = run_index(
+            chosen.features, columns, predict, left=context.remaining_seconds, without=context.unavailable
+        )
+        share = chosen.cost / max(len(chosen.features), 1)
+        return StartedRun(chosen, runner, dict.fromkeys(chosen.features, share), is_slow=True)

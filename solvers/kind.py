@@ -1,0 +1,210 @@
+"""The artifact kind: all that the rest of Parsimony knows of cascades, indexes, portfolios, pipelines, and policies.
+
+A kind fits a plan offline, and the plan decides at request time. Code outside of ``solvers/<kind>`` and
+``models/<kind>`` works through this interface: it names no kind and asks no plan what it can do.
+
+=================  ==================================================================================
+journey            what it calls
+=================  ==================================================================================
+build              ``check``, ``fit``
+look-up            ``decide``, ``estimates``, ``judged_on``
+run, chat, batch   ``run_query``, ``refuse_infeasible``, ``start_run``; ``assigner`` for whole batches
+advice             ``trials``, ``trade_offs``
+=================  ==================================================================================
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from pydantic import ValidationError
+
+from models import Dataset, DatasetFacts, InvalidRequest, Value
+from models.arrays import Floats
+from models.errors import Infeasible
+from models.feedback import Expectations
+from models.run import RunItem, RunLimits
+from solvers.alternatives import TradeOff
+from solvers.base import Fitted, Plan, Run
+from solvers.running import Runner
+
+P = TypeVar("P", bound=Plan)
+P_contra = TypeVar("P_contra", bound=Plan, contravariant=True)
+Q = TypeVar("Q", bound=Value)
+V = TypeVar("V", bound=Value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """What the run of an item may use.
+
+    Attributes:
+        remaining_seconds: how long it may take in all.
+        unit_seconds: seconds of a unit of the plan's costs; None where these are no times.
+        unavailable: names that must not be called.
+        learner_modules: modules that learners may come from, in addition to scikit-learn.
+        run_model: runs learned models, in another process if they may end it.
+        assigned: the classifier that was assigned to the item already; others cost no more. None: decide.
+        irreplaceable: classifiers that must not take the place of another one.
+    """
+
+    remaining_seconds: float
+    unit_seconds: float | None = None
+    unavailable: frozenset[str] = frozenset()
+    learner_modules: tuple[str, ...] = ()
+    run_model: Callable[..., Any] = lambda work, *args: work(*args)
+    assigned: str | None = None
+    irreplaceable: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class StartedRun:
+    """A run that was decided.
+
+    Attributes:
+        decision: what was decided for the item.
+        runner: yields the calls to make.
+        planned_costs: for each name that may be called, the expected cost of a call.
+        is_slow: whether a step takes longer than an event loop may wait.
+    """
+
+    decision: Value
+    runner: Runner
+    planned_costs: Mapping[str, float]
+    is_slow: bool = False
+
+
+class BatchAssigner(Protocol[P_contra]):
+    """Assigns all items of a batch at once, so that the batch keeps its budget."""
+
+    def options(self, limits: RunLimits, single: Any) -> Any:
+        """Make the batch's options of the limits of its items, and of the query of a single one."""
+
+    def refuse_infeasible(self, plan: P_contra, count: int, options: Any) -> None:
+        """Raise Infeasible or InvalidRequest for limits that no batch of ``count`` items can keep."""
+
+    def estimate(self, plan: P_contra, vectors: Floats) -> tuple[Floats, Floats | None]:
+        """Estimate the accuracy of each classifier for embeddings (n, d): (n, m), and expected costs, (n, m)."""
+
+    def assign(
+        self,
+        plan: P_contra,
+        estimates: tuple[Floats, Floats | None],
+        options: Any,
+        time_limit_s: float,
+        unavailable: Collection[str],
+    ) -> Any:
+        """Return the assignment (``assignments``: a classifier for each item); raises Infeasible."""
+
+
+class ArtifactKind(Protocol[P, Q]):
+    """One kind of artifact. Attributes and methods without a body must be defined, the others may be."""
+
+    name: str
+    datasets: tuple[type[Dataset], ...]
+    """What it learns from."""
+    options: type[Value]
+    """The parameters of a build."""
+    query: type[Q]
+    plan: type[P]
+    item_fields: frozenset[str] = frozenset()
+    """Optional fields of run items and run limits that have a meaning for it."""
+    answers_chats: bool = False
+    """Whether the answer of a run is that of one classifier, so that it may be a text."""
+    skips_unavailable: bool = False
+    """Whether a run skips what is unavailable, so that default limits need not be raised for it."""
+    assigner: BatchAssigner[P] | None = None
+    """Assigns whole batches; None: each item is decided by itself."""
+    trials: tuple[Mapping[str, Any], ...] = ({},)
+    """Parameters of builds that span what it can do together, for advice."""
+
+    def check(self, facts: DatasetFacts, options: Any) -> None:
+        """Raise InvalidRequest for a dataset or options that can be refused before a build."""
+        return None
+
+    def fit(self, dataset: Any, options: Any, rng: np.random.Generator, run: Run) -> Fitted[P]:
+        """Fit a plan. Same dataset, options, and seed: same plan, to the last bit."""
+        ...
+
+    def trade_offs(self, plan: P, dataset: Any) -> Sequence[TradeOff]:
+        """Return what a plan does with unseen rows, at settings that span what it can do."""
+        ...
+
+    def called_names(self, plan: P) -> tuple[str, ...]:
+        """Return the names of classifiers, sensors, or features that runs may call."""
+        ...
+
+    def answering_names(self, plan: P) -> tuple[str, ...]:
+        """Return the classifiers whose answer may be that of a run; none where a learned model answers."""
+        return self.called_names(plan)
+
+    def decide(self, plan: P, query: Q, unavailable: Collection[str] = ()) -> tuple[Q, Value]:
+        """Decide, and return the query that was decided, without what is unavailable.
+
+        Where nothing else keeps the limits, the decision is that for all names. Raises Infeasible or InvalidRequest.
+        """
+        if unavailable:
+            names = dict.fromkeys((*getattr(query, "without", ()), *unavailable))
+            fewer = query.model_copy(update={"without": tuple(names)})
+            try:
+                return fewer, plan.decide(fewer)
+            except (Infeasible, InvalidRequest):  # what is wrong with the query itself is reported of it alone
+                pass
+        return query, plan.decide(query)
+
+    def keepable_limits(self, plan: P, limits: dict[str, Any], unavailable: Collection[str]) -> dict[str, Any]:
+        """Return default limits, raised so far that they can be kept without what is unavailable."""
+        return limits
+
+    def estimates(self, plan: P, summary: Mapping[str, Any], query: Any, decision: Any) -> Expectations:
+        """Return what is expected of items that are decided so."""
+        ...
+
+    def judged_on(self, summary: Mapping[str, Any]) -> int:
+        """Return on how many independent rows expectations were counted; 0: unknown."""
+        ...
+
+    def is_mean(self, decision: Any) -> bool:
+        """Return whether expectations of a decision are means over items, not of the one item that was asked for."""
+        return True
+
+    def embedding_dimensions(self, plan: P) -> int:
+        """Return the length of items' embeddings; 0 where items have none."""
+        return 0
+
+    def embedding_cost(self, plan: P) -> float:
+        """Return what embedding an item costs, in the artifact's unit."""
+        return 0.0
+
+    def time_unit(self, plan: P) -> str:
+        """Return the unit of deadlines where it is not that of costs, else an empty string."""
+        return ""
+
+    def run_query(self, plan: P, item: RunItem, limits: RunLimits) -> Q:
+        """Make the query of an item that is run, which may have no embedding yet. Raises InvalidRequest."""
+        ...
+
+    def refuse_infeasible(self, plan: P, query: Q) -> None:
+        """Raise Infeasible or InvalidRequest for what can be refused before an item's embedding is paid for."""
+        return None
+
+    def start_run(self, plan: P, query: Q, context: RunContext) -> StartedRun:
+        """Decide for an item of which nothing is acquired, and begin its run. Raises Infeasible or InvalidRequest."""
+        ...
+
+    def explain(self, plan: P, query: Q, decision: Any, unavailable: Collection[str]) -> dict[str, Any]:
+        """Return what else is known of a decision, for people: alternatives, and why they were not chosen."""
+        return {}
+
+
+AnyKind = ArtifactKind[Plan, Value]
+"""A kind whose plans and queries are opaque."""
+
+
+def make_query(kind: type[V], **fields: Any) -> V:
+    """Make a query of the fields that are not None; raises InvalidRequest with what is wrong."""
+    try:
+        return kind.model_validate({name: value for name, value in fields.items() if value is not None})
+    except ValidationError as error:
+        raise InvalidRequest.of(error) from error

@@ -1,0 +1,93 @@
+"""The kind ``policy``: what the rest of Parsimony knows of acquisition DAGs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from models import DatasetFacts, FeatureTable, Trace, Value
+from models.feedback import Expectations
+from models.policy import PolicyOptions, PolicyQuery, PolicyTarget
+from models.run import RunItem, RunLimits
+from solvers.alternatives import TradeOff
+from solvers.base import Fitted, Run, rows_of
+from solvers.kind import ArtifactKind, RunContext, StartedRun, make_query
+from solvers.policy.estimates import estimates
+from solvers.policy.fit import check, fit
+from solvers.policy.plan import PolicyPlan
+from solvers.policy.run import run as run_policy
+from solvers.policy.trade_offs import trade_offs
+
+
+class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
+    """Decides which sensor to acquire next, or to stop, by what is known of an item."""
+
+    name = "policy"
+    datasets = (FeatureTable, Trace)
+    options = PolicyOptions
+    query = PolicyQuery
+    plan = PolicyPlan
+    item_fields = frozenset({"embedding", "text", "hard_budget"})
+    answers_chats = True
+    trials = ({}, {"embeddings": True})
+
+    def check(self, facts: DatasetFacts, options: PolicyOptions) -> None:
+        """Refuse too few rows, too many sensors, and options that the dataset does not allow."""
+        check(facts, options)
+
+    def fit(
+        self, dataset: FeatureTable | Trace, options: PolicyOptions, rng: np.random.Generator, run: Run
+    ) -> Fitted[PolicyPlan]:
+        """Build a policy from a table of features or from a trace."""
+        return fit(dataset, options, rng, run)
+
+    def trade_offs(self, plan: PolicyPlan, dataset: FeatureTable | Trace) -> Sequence[TradeOff]:
+        """Return what points of the curve do with unseen rows."""
+        return trade_offs(plan, dataset)
+
+    def called_names(self, plan: PolicyPlan) -> tuple[str, ...]:
+        """Return the sensors."""
+        return plan.sensors
+
+    def estimates(
+        self, plan: PolicyPlan, summary: Mapping[str, Any], query: PolicyTarget, decision: Value
+    ) -> Expectations:
+        """Return what the points of the curve reach that decide for the limits, whatever the item."""
+        return estimates(plan, query)
+
+    def judged_on(self, summary: Mapping[str, Any]) -> int:
+        """Return the number of rows."""
+        return rows_of(summary)
+
+    def embedding_dimensions(self, plan: PolicyPlan) -> int:
+        """Return the length of embeddings; 0 where the policy was built without."""
+        return plan.dimensions
+
+    def time_unit(self, plan: PolicyPlan) -> str:
+        """Return the unit of the sensors' times."""
+        return plan.time_unit
+
+    def run_query(self, plan: PolicyPlan, item: RunItem, limits: RunLimits) -> PolicyQuery:
+        """Make the query of an item of which at most its embedding is known.
+
+        A deadline is kept as planned where the policy knows its sensors' times, and on the clock always.
+        """
+        return make_query(
+            PolicyQuery,
+            budget=limits.mean_cost(),
+            hard_budget=limits.hard_budget,
+            deadline=limits.deadline if len(plan.times) else None,
+            min_accuracy=limits.min_accuracy,
+            item=item.id,
+            embedding=item.embedding,
+        )
+
+    def refuse_infeasible(self, plan: PolicyPlan, query: PolicyQuery) -> None:
+        """Raise Infeasible for limits that no item can keep."""
+        plan.mixture(query)
+
+    def start_run(self, plan: PolicyPlan, query: PolicyQuery, context: RunContext) -> StartedRun:
+        """Decide what to acquire first, and go on by what it returns."""
+        decision = plan.decide(query)
+        runner = run_policy(plan, query, decision, left=context.remaining_seconds, without=context.unavailable)
+        return StartedRun(decision, runner, dict(zip(plan.sensors, plan.costs.tolist(), strict=True)))
