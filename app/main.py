@@ -21,9 +21,8 @@ from app.http import openapi, problems
 from app.http.access import Access
 from app.http.access_log import AccessLog
 from app.http.body_limits import BodyLimit
-from app.http.hot_path import HotPath, LookUps
+from app.http.fast_router import FastRouter, FastRoutes
 from app.http.leaving import Leaving
-from app.http.plain_json import PlainPosts
 from app.http.telemetry import Telemetry
 from app.observability.logs import configure_logging
 from app.observability.metrics import Metrics
@@ -101,9 +100,10 @@ def create_app(settings: Settings | None = None) -> ASGIApp:
     subjects = all_subjects()
     runnable, plain = runs.routes_for(subjects)
     api = create_api(settings, metrics, subjects, runnable)
-    look_ups = LookUps(tuple(look_up for subject in subjects.values() for look_up in subject.look_ups))
-    layers: ASGIApp = HotPath(PlainPosts(api, (chat.plain, *plain)), look_ups, metrics)
-    layers = BodyLimit(layers, settings.max_body_bytes, look_ups=look_ups)
+    look_ups = (look_up for subject in subjects.values() for look_up in subject.look_ups)
+    routes = FastRoutes(look_ups, (chat.plain, *plain))
+    layers: ASGIApp = FastRouter(api, routes, metrics)
+    layers = BodyLimit(layers, settings.max_body_bytes, routes=routes)
     layers = Access(layers, settings.api_keys, settings.rate_limit)
     if settings.origins():
         layers = CORSMiddleware(

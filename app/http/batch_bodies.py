@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import numpy as np
-import orjson
+from fastapi.exceptions import RequestValidationError
 from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter, ValidationError
 
-from app.http.json_bodies import refuse_repeated
+from app.http.json_bodies import JSON, decode_json
 from app.store.codec import array_from_bytes
 from app.store.table_types import PARQUET, PARQUET_MAGIC
 from models import Fault, InvalidRequest, Items
@@ -16,7 +16,7 @@ from models.errors import CorruptArtifact
 from models.portfolio import AssignmentOptions, Text
 from models.portfolio_constraints import ConstrainedRequest, LimitedOptions
 
-NPY, FORM, JSON = "application/x-npy", "multipart/form-data", "application/json"
+NPY, FORM = "application/x-npy", "multipart/form-data"
 QUERIES, TEXTS, CONSTRAINTS, SIZES, COSTS, USES = "queries", "texts", "constraints", "sizes", "costs", "uses."
 """Parts of a form; ``uses.`` is followed by the name of a resource."""
 ReadTable = Callable[[bytes], dict[str, Any]]
@@ -77,9 +77,9 @@ def read_json(body: bytes, parameters: Mapping[str, Any]) -> tuple[Queries, Assi
     given = [name for name, value in parameters.items() if value not in (None, {})]
     if given:
         raise InvalidRequest.at(Fault((given[0],), f"belongs into the JSON; as query parameter it goes with {NPY}"))
-    refuse_repeated(body)
+    content = decode_json(body)
     try:
-        request = ConstrainedRequest.model_validate_json(body)
+        request = ConstrainedRequest.model_validate(content)
     except ValidationError as error:
         raise InvalidRequest.of(error) from error
     if request.texts is not None:
@@ -126,11 +126,10 @@ def _limits(parts: Mapping[str, bytes], parameters: Mapping[str, Any]) -> dict[s
     """Join options and the JSON of further limits; raises InvalidRequest."""
     given: Any = {}
     if CONSTRAINTS in parts:
-        refuse_repeated(parts[CONSTRAINTS])
         try:
-            given = orjson.loads(parts[CONSTRAINTS])
-        except orjson.JSONDecodeError as error:
-            raise InvalidRequest.at(Fault((CONSTRAINTS,), f"is no JSON that can be read: {error}")) from error
+            given = decode_json(parts[CONSTRAINTS])
+        except RequestValidationError as error:
+            raise InvalidRequest.at(Fault((CONSTRAINTS,), "is no JSON that can be read")) from error
         if not isinstance(given, dict):
             raise InvalidRequest.at(Fault((CONSTRAINTS,), 'must be a JSON object, such as {"goal": "cost"}'))
     options = {name: value for name, value in parameters.items() if value is not None}

@@ -5,14 +5,12 @@ import re
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.http.hot_path import LookUps
+from app.http.fast_router import FastRoutes
 from app.http.problems import reply_to
 from models.errors import ParsimonyError, PayloadTooLarge, RequestTimeout, UnsupportedMediaType
 
 PATIENCE_S = 15.0
-SMALL = re.compile(
-    r"/v1/(cascades/solve|builds|artifacts/[^/]+/[^/]+/active|endpoints/.+|[^/]+/[^/]+/runs|chat/completions)|/v2/.+"
-)
+SMALL = re.compile(r"/v1/(cascades/solve|builds|artifacts/[^/]+/[^/]+/active|endpoints/.+)|/v2/.+")
 SMALL_BYTES = 2**20
 """What else is read where everybody waits, and how long it may be."""
 LEAST_RATE = 16 * 1024
@@ -23,14 +21,14 @@ class BodyLimit:
     """Refuses a body over the limit, by its declared length or once too much of it was read, and one that stops coming.
 
     max_bytes: the limit. patience_s: how long a body may take, besides a second for each ``LEAST_RATE`` bytes of it.
-    look_ups: what has a smaller limit of its own, because it is read where everybody else waits.
+    routes: what has a smaller limit of its own, because it is read where everybody else waits.
     """
 
     def __init__(
-        self, app: ASGIApp, max_bytes: int, patience_s: float = PATIENCE_S, look_ups: LookUps | None = None
+        self, app: ASGIApp, max_bytes: int, patience_s: float = PATIENCE_S, routes: FastRoutes | None = None
     ) -> None:
         self.app, self.max_bytes, self.patience_s = app, max_bytes, patience_s
-        self.look_ups = look_ups or LookUps(())
+        self.routes = routes or FastRoutes()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
@@ -50,8 +48,8 @@ class BodyLimit:
 
     def _limit(self, scope: Scope) -> tuple[int, str]:
         """Give the most bytes that a request's body may have, and whose limit that is."""
-        look_up = self.look_ups.find(scope["method"], scope["path"])
-        own = look_up[0].most_bytes if look_up else SMALL_BYTES if SMALL.fullmatch(scope["path"]) else self.max_bytes
+        route = self.routes.find(scope["method"], scope["path"])
+        own = route[0].most_bytes if route else SMALL_BYTES if SMALL.fullmatch(scope["path"]) else self.max_bytes
         if own >= self.max_bytes:
             return self.max_bytes, "PARSIMONY_MAX_BODY_BYTES"
         return own, "that of this route"

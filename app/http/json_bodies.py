@@ -1,36 +1,56 @@
-"""JSON bodies that routes read themselves, off the event loop."""
+"""JSON bodies: the one decoder, and batches that routes read themselves, off the event loop."""
 
 import json
 import math
-from contextlib import suppress
+from collections.abc import Callable, Coroutine
 from functools import cache
 from typing import Any, TypeVar
 
 import orjson
+from fastapi import APIRouter, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
-from starlette.exceptions import HTTPException
+from starlette.types import Message, Receive, Scope
 
 from models import Fault, InvalidRequest, Value
 from models.base import MOST_LISTED
 from models.columns import first_repeated
+from models.errors import UnsupportedMediaType
 
 V = TypeVar("V", bound=Value)
 M = TypeVar("M", bound=BaseModel)
+JSON = "application/json"
 PIECE, PIECE_BYTES = 100, 100_000
 """Items of a batch that are checked at a time, and about how many bytes of it."""
 
 
+def decode_json(body: bytes) -> Any:
+    """Decode a JSON text.
+
+    Raises RequestValidationError for what is no JSON, as FastAPI does (NaN and infinities are none), and InvalidRequest
+    where a name stands twice in one object: of two values one would be lost.
+    """
+    if not body:
+        raise RequestValidationError([{"type": "missing", "loc": ("body",), "msg": ""}])
+    try:
+        content = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        fault = {"type": "json_invalid", "loc": ("body", error.pos), "msg": "", "ctx": {"error": error.msg}}
+        raise RequestValidationError([fault]) from error
+    repeated = None if has_each_name_once(content, body) else repeated_name(body)
+    if repeated is not None:
+        raise InvalidRequest.at(Fault((repeated,), "is given twice"))
+    return content
+
+
 def repeated_name(body: bytes) -> str | None:
-    """Find a name that stands twice in one object of a JSON text, of which readers take the last; None if there is
-    none, or the text is no JSON.
+    """Return a name that stands twice in one object of a JSON text; None if there is none. Raises InvalidRequest for
+    what is nested too deeply to tell.
 
     >>> repeated_name(b'{"acquired": {"fast": 1, "fast": 2}}'), repeated_name(b'{"a": {"b": 1}, "b": 2}')
     ('fast', None)
     """
-    with suppress(orjson.JSONDecodeError):
-        if has_each_name_once(orjson.loads(body), body):
-            return None
     repeated_names: list[str] = []
 
     def note(pairs: list[tuple[str, Any]]) -> None:
@@ -39,17 +59,9 @@ def repeated_name(body: bytes) -> str | None:
 
     try:
         json.loads(body, object_pairs_hook=note)
-    except (ValueError, RecursionError):
-        return None
+    except RecursionError as error:
+        raise InvalidRequest.at(Fault(("body",), "is nested too deeply")) from error
     return repeated_names[0] if repeated_names else None
-
-
-def refuse_repeated(body: bytes) -> None:
-    """Refuse a JSON text in which a name stands twice in one object: of two values one would be lost. Raises
-    InvalidRequest."""
-    repeated = repeated_name(body)
-    if repeated is not None:
-        raise InvalidRequest.at(Fault((repeated,), "is given twice"))
 
 
 def has_each_name_once(content: Any, body: bytes) -> bool:
@@ -72,23 +84,66 @@ def has_each_name_once(content: Any, body: bytes) -> bool:
     return not missing
 
 
-def parsed(body: bytes) -> Any:
-    """Read JSON; what is none is refused as FastAPI refuses it, of which ``app/http/problems.py`` makes the reply.
+class JsonRoute(APIRoute):
+    """A route whose JSON body is decoded by ``decode_json``; a body of another type is refused."""
 
-    The faster reader comes first, for nobody else gets the interpreter meanwhile; what it refuses the usual one may
-    take, or has words for.
-    """
-    if not body:
-        raise RequestValidationError([{"type": "missing", "loc": ("body",), "msg": ""}])
-    with suppress(orjson.JSONDecodeError):
-        return orjson.loads(body)
-    try:
-        return json.loads(body)
-    except json.JSONDecodeError as error:
-        fault = {"type": "json_invalid", "loc": ("body", error.pos), "msg": "", "ctx": {"error": error.msg}}
-        raise RequestValidationError([fault]) from error
-    except (ValueError, RecursionError) as error:
-        raise HTTPException(400) from error
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler of FastAPI, which takes the decoded body."""
+        handle = super().get_route_handler()
+        if self.body_field is None:
+            return handle
+
+        async def decode_and_handle(request: Request) -> Response:
+            refuse_other_types(request, JSON)
+            body = await request.body()
+            content = decode_json(body) if body else None
+            try:
+                return await handle(_Decoded(request.scope, replayed(body, request.receive), content))
+            except RecursionError as error:
+                raise InvalidRequest.at(Fault(("body",), "is nested too deeply")) from error
+
+        return decode_and_handle
+
+
+class JsonRouter(APIRouter):
+    """A router whose routes decode JSON by ``decode_json``."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(route_class=JsonRoute, **options)
+
+
+class _Decoded(Request):
+    """A request whose body was decoded already."""
+
+    def __init__(self, scope: Scope, receive: Receive, content: Any) -> None:
+        super().__init__(scope, receive)
+        self._content = content
+
+    async def json(self) -> Any:
+        """Return the decoded body."""
+        return self._content
+
+
+def refuse_other_types(request: Request, *known: str) -> str:
+    """Return which of the known types the body declares; raises UnsupportedMediaType for any other."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in known:
+        raise UnsupportedMediaType(f"the body is {kind or 'of no stated type'}, must be {' or '.join(known)}")
+    return kind
+
+
+def replayed(body: bytes, receive: Receive) -> Receive:
+    """Let a body that was read be read once more."""
+    sent = False
+
+    async def replay() -> Message:
+        nonlocal sent
+        if sent:
+            return await receive()
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
 
 
 def validated(kind: type[M], content: Any) -> M:

@@ -1,19 +1,19 @@
 """Advice on a dataset: every method that it allows, built and compared on the same rows."""
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import Depends, Response
 
-from app.routes.dependencies import InContext, PathName, errors, json_only, needs_store
+from app.http.json_bodies import JsonRouter
+from app.routes.dependencies import InContext, PathName, errors, needs_store
 from models import Build
 from models.advice import Advice, AdviceRequest
 
-router = APIRouter(prefix="/v1/advice", tags=["advice"], dependencies=[Depends(needs_store)])
+router = JsonRouter(prefix="/v1/advice", tags=["advice"], dependencies=[Depends(needs_store)])
 
 
 @router.post(
     "",
     summary="Ask which method to take",
     status_code=202,
-    dependencies=[Depends(json_only)],
     responses=errors(404, 413, 415, 429, 503),
 )
 def start(request: AdviceRequest, context: InContext, response: Response) -> Build:

@@ -3,12 +3,13 @@
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 from pydantic import ConfigDict, Field
 
 from app.building.rebuild import start_rebuild
+from app.http.json_bodies import JsonRouter, refuse_other_types
 from app.processes.clock import now
-from app.routes.dependencies import Context, InContext, PathName, errors, json_only, media_type, needs_store
+from app.routes.dependencies import Context, InContext, PathName, errors, needs_store
 from app.routes.dependencies import Version as ActiveVersion
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
 from app.serving.loading import bytes_of
@@ -17,7 +18,7 @@ from models import ArtifactRecord, Value
 from models.errors import NotFound, StoreRefused, StoreUnavailable
 from models.rebuild import Rebuild, RebuildRequest
 
-router = APIRouter(prefix="/v1/artifacts", tags=["artifacts"], dependencies=[Depends(needs_store)])
+router = JsonRouter(prefix="/v1/artifacts", tags=["artifacts"], dependencies=[Depends(needs_store)])
 MEDIA_TYPE = "application/vnd.parsimony.artifact"
 Version = Annotated[int, Path(ge=1, description="the version", examples=[1])]
 Solver = Annotated[str, Path(description="the solver", examples=["cascade"])]
@@ -103,7 +104,6 @@ def versions(
 @router.put(
     "/{solver}/{name}/active",
     summary="Roll back or forward",
-    dependencies=[Depends(json_only)],
     responses=errors(404, 413, 415, 503),
 )
 def activate(solver: Solver, name: PathName, body: Activation, context: InContext) -> ArtifactRecord:
@@ -115,7 +115,6 @@ def activate(solver: Solver, name: PathName, body: Activation, context: InContex
     "/{solver}/{name}/rebuild",
     summary="Build the next version from feedback",
     status_code=202,
-    dependencies=[Depends(json_only)],
     responses=errors(404, 409, 413, 415, 429, 503),
 )
 def rebuild(
@@ -158,7 +157,7 @@ def delete(
     context.repos.artifacts.delete(solver, name, version, even_active=even_active)
 
 
-exports = APIRouter(prefix="/v1/artifacts", tags=["artifacts"])
+exports = JsonRouter(prefix="/v1/artifacts", tags=["artifacts"])
 
 
 @exports.get(
@@ -209,6 +208,6 @@ def _kept(context: Context, solver: str, name: str, version: int) -> tuple[Artif
 )
 async def import_(request: Request, context: InContext) -> ArtifactRecord:
     """Publish exported bytes as the next version of their solver and name, once their checksum holds."""
-    media_type(request, MEDIA_TYPE, "application/octet-stream")
+    refuse_other_types(request, MEDIA_TYPE, "application/octet-stream")
     data = await request.body()
     return await asyncio.to_thread(context.repos.artifacts.publish, data, created_at=now())

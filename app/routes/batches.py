@@ -7,13 +7,14 @@ from contextlib import ExitStack
 from typing import IO, Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import Depends, Path, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 from starlette.datastructures import FormData, UploadFile
 
+from app.http.json_bodies import JsonRouter, refuse_other_types
 from app.http.problems import PROBLEMS
-from app.routes.dependencies import Context, InContext, errors, media_type, needs_store, plan_of
+from app.routes.dependencies import Context, InContext, errors, needs_store, plan_of
 from app.routes.forms import read_form, refuse_other_sites, room_on_disk
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
 from app.routes.runs import tools_of
@@ -25,7 +26,7 @@ from models.batch import Batch, BatchSpec
 from models.errors import UnsupportedMediaType
 from solvers import KINDS
 
-router = APIRouter(prefix="/v1/batches", tags=["batches"], dependencies=[Depends(needs_store)])
+router = JsonRouter(prefix="/v1/batches", tags=["batches"], dependencies=[Depends(needs_store)])
 bodies = (BatchSpec,)
 BatchId = Annotated[
     str, Path(description="the batch's id", examples=["batch-7d0c3b9a5e4f4d6c8a1b2c3d4e5f6a7b"], max_length=100)
@@ -85,7 +86,7 @@ async def start(request: Request, context: InContext) -> Response:
     items than PARSIMONY_MAX_BATCH; an artifact that is not there, or has a classifier without an endpoint; limits that
     its subject does not take, or cannot keep.
     """
-    media_type(request, "multipart/form-data")
+    refuse_other_types(request, "multipart/form-data")
     refuse_other_sites(request, context.settings)
     with room_on_disk():
         form = await read_form(request, 2, _SPEC_BYTES)

@@ -5,16 +5,17 @@ import json
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Response
+from fastapi import Depends, Path, Response
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 
-from app.routes.dependencies import InContext, errors, json_only, needs_store
+from app.http.json_bodies import JsonRouter
+from app.routes.dependencies import InContext, errors, needs_store
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
 from app.store.repositories import Repositories
 from models import Build, BuildRequest, ParsimonyError
 
-router = APIRouter(prefix="/v1/builds", tags=["builds"], dependencies=[Depends(needs_store)])
+router = JsonRouter(prefix="/v1/builds", tags=["builds"], dependencies=[Depends(needs_store)])
 _LOOK_S = 0.2
 BuildId = Annotated[str, Path(description="the build's id", examples=["7d0c3b9a5e4f4d6c8a1b2c3d4e5f6a7b"])]
 
@@ -30,7 +31,6 @@ class BuildList(Listed):
     "",
     summary="Start a build",
     status_code=202,
-    dependencies=[Depends(json_only)],
     responses=errors(404, 413, 415, 429, 503),
 )
 def start(request: BuildRequest, context: InContext, response: Response) -> Build:

@@ -2,15 +2,15 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import Query, Response
 
+from app.http.json_bodies import JsonRouter
 from app.routes.dependencies import (
     InContext,
     LeftOut,
     PathName,
     Version,
     errors,
-    json_only,
     plan_of,
     query_field,
     solved,
@@ -21,13 +21,12 @@ from app.serving.inference_graph import inference_graph
 from models.cascade import CascadeDecision, CascadeQuery, CascadeReply, DeadlinesReply, FrontierReply, SolveRequest
 from solvers import cascade
 
-router = APIRouter(prefix="/v1/cascades", tags=["cascade"])
+router = JsonRouter(prefix="/v1/cascades", tags=["cascade"])
 
 
 @router.post(
     "/solve",
     summary="Order classifiers at once",
-    dependencies=[Depends(json_only)],
     responses=errors(409, 413, 415, 504),
 )
 async def solve(request: SolveRequest, context: InContext) -> CascadeDecision:

@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.background import BackgroundTask
 
-from app.http.plain_json import PlainPost
+from app.http.fast_router import FastPost
+from app.http.json_bodies import JsonRouter
 from app.http.problems import OpenAIError
-from app.routes.dependencies import InContext, context_of, each_name_once, errors_as, json_only, plan_of
+from app.routes.dependencies import InContext, context_of, errors_as, plan_of
 from app.routes.runs import tools_of, unless_gone
 from app.running.asked import Asked
 from app.running.embedding import takes_embeddings
@@ -54,7 +55,7 @@ _IGNORED = frozenset({"stream_options", "store", "metadata", "service_tier", "lo
 """What else may be sent, and changes nothing here beside the stream."""
 
 
-router = APIRouter(prefix="/v1", tags=["chat"])
+router = JsonRouter(prefix="/v1", tags=["chat"])
 
 
 @router.get("/models", summary="The artifacts that can answer chats", responses=errors_as(OpenAIError, 503))
@@ -74,7 +75,6 @@ async def models(context: InContext) -> ChatModels:
     "/chat/completions",
     summary="Answer a chat with an artifact",
     response_model=ChatCompletion,
-    dependencies=[Depends(json_only), Depends(each_name_once)],
     responses=errors_as(OpenAIError, 404, 409, 413, 415, 502, 503, 504),
 )
 async def completions(request: ChatRequest, http: Request, context: InContext) -> Response:
@@ -106,7 +106,7 @@ async def _plain(http: Request, request: ChatRequest, name: str) -> Response:
     return await completions(request, http, await context_of(http))
 
 
-plain = PlainPost("/v1/chat/completions", ChatRequest, _plain)
+plain = FastPost("/v1/chat/completions", ChatRequest, _plain)
 
 
 async def _streaming(request: ChatRequest, http: Request, live: Live[Plan], asked: Asked, tools: Tools) -> Response:

@@ -8,13 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field
 from starlette.datastructures import FormData, UploadFile
 
+from app.http.json_bodies import JsonRouter, refuse_other_types
 from app.processes.clock import now
-from app.routes.dependencies import Context, InContext, PathName, errors, media_type, needs_store, solved
+from app.routes.dependencies import Context, InContext, PathName, errors, needs_store, solved
 from app.routes.entity_tags import IfMatch, IfNoneMatch, etag, refuse_changed
 from app.routes.forms import read_form, room_on_disk
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
@@ -28,7 +29,7 @@ from models.spec_draft import SpecDraft, draft_of
 from models.stored_dataset import DatasetInfo, DeletedDataset, Replaced, ShownDataset, StoredDataset
 from solvers.dataset_profile import profile
 
-router = APIRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(needs_store)])
+router = JsonRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(needs_store)])
 _CHUNK = 2**20
 SHOWN = 6
 """Rows of a table that a draft shows."""
@@ -81,7 +82,7 @@ _UPLOAD: dict[str, Any] = {
 }
 
 
-drafts = APIRouter(prefix="/v1/drafts", tags=["datasets"])
+drafts = JsonRouter(prefix="/v1/drafts", tags=["datasets"])
 
 
 class DatasetList(Listed):
@@ -108,7 +109,7 @@ async def put(
 
     With `If-Match` it only takes the place of the dataset that the caller knows; with `If-None-Match: *` of none.
     """
-    media_type(request, "multipart/form-data")
+    refuse_other_types(request, "multipart/form-data")
     with room_on_disk():
         form = await read_form(request, 3, _CHUNK)
         try:
@@ -194,7 +195,7 @@ def delete(name: PathName, context: InContext, if_match: IfMatch = None) -> Resp
 )
 async def draft(request: Request, context: InContext) -> Response:
     """Say what a table's columns are likely to mean, from their names and the first rows; nothing is kept."""
-    kind = media_type(request, *CSV_TYPES, *JSON_LINES_TYPES, *PARQUET_TYPES)
+    kind = refuse_other_types(request, *CSV_TYPES, *JSON_LINES_TYPES, *PARQUET_TYPES)
     with room_on_disk(), tempfile.TemporaryDirectory(prefix="parsimony-") as folder:
         path = Path(folder) / "table"
         with path.open("wb") as out:

@@ -15,7 +15,7 @@ from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel
 
 from app.http.access import client_of
-from app.http.json_bodies import in_pieces, items_in, parsed, refuse_repeated
+from app.http.json_bodies import JSON, decode_json, in_pieces, items_in, refuse_other_types
 from app.http.leaving import Leaving
 from app.http.problems import Problem
 from app.observability.metrics import Metrics
@@ -31,7 +31,7 @@ from app.store.repositories import Repositories
 from models import ArtifactRef, Fault, InvalidRequest, Value
 from models.base import LEFT_OUT, NAME_PATTERN, Label
 from models.endpoint import Endpoint
-from models.errors import PayloadTooLarge, SolverTimeout, StoreRefused, UnknownArtifact, UnsupportedMediaType
+from models.errors import PayloadTooLarge, SolverTimeout, StoreRefused, UnknownArtifact
 from solvers.base import Plan
 from solvers.kind import ArtifactKind
 
@@ -109,22 +109,9 @@ async def needs_store(request: Request) -> None:
     context.catalog.refuse_if_away()
 
 
-def media_type(request: Request, *known: str) -> str:
-    """Read which of the known types the body says it is; refuse any other."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in known:
-        raise UnsupportedMediaType(f"the body is {kind or 'of no stated type'}, must be {' or '.join(known)}")
-    return kind
-
-
 async def json_only(request: Request) -> None:
     """Refuse a body that does not say it is JSON."""
-    media_type(request, "application/json")
-
-
-async def each_name_once(request: Request) -> None:
-    """Refuse a body in which a name stands twice in one object."""
-    refuse_repeated(await request.body())
+    refuse_other_types(request, JSON)
 
 
 def query_field(kind: type[Value], name: str, prefix: str = "") -> Any:
@@ -159,7 +146,7 @@ def read_batch(context: Context, kind: type[V], body: bytes, what: str = "items"
 
     most: items that the type itself allows: beyond it the batch is no such thing, whatever the settings say.
     """
-    content = parsed(body)
+    content = decode_json(body)
     count = len(items_in(content))
     if count <= most:
         refuse_many(context, count, what)

@@ -3,10 +3,11 @@
 import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Path, Request, Response
+from fastapi import Body, Depends, Path, Request, Response
 from pydantic import Field, TypeAdapter, ValidationError
 
-from app.routes.dependencies import Context, InContext, each_name_once, errors, json_only, needs_store
+from app.http.json_bodies import JsonRouter
+from app.routes.dependencies import Context, InContext, errors, needs_store
 from app.routes.paging import DEFAULT_LIMIT, Cursor, Limit, Listed
 from app.routes.runs import tools_of, unless_gone
 from app.running.executor import probed
@@ -17,7 +18,7 @@ from models.endpoint import Endpoint, EndpointName, ProbeReply, ProbeRequest, Sh
 from models.errors import UnknownEndpoint
 from solvers.confidence_profile import is_outside
 
-router = APIRouter(prefix="/v1/endpoints", tags=["endpoint"])
+router = JsonRouter(prefix="/v1/endpoints", tags=["endpoint"])
 PathEndpoint = Annotated[str, Path(description="the classifier's name in traces and artifacts", examples=["mlp"])]
 _NAME: TypeAdapter[str] = TypeAdapter(EndpointName)
 _REPLACED: dict[int | str, dict[str, Any]] = {
@@ -56,7 +57,7 @@ class EndpointList(Listed):
     "/{name}",
     summary="Register where a classifier is",
     status_code=201,
-    dependencies=[Depends(needs_store), Depends(json_only), Depends(each_name_once)],
+    dependencies=[Depends(needs_store)],
     responses=errors(413, 415, 503) | _REPLACED,
 )
 async def put(
@@ -110,7 +111,6 @@ async def delete(name: PathEndpoint, context: InContext) -> None:
 @router.post(
     "/{name}/probe",
     summary="Try an endpoint with an item",
-    dependencies=[Depends(json_only), Depends(each_name_once)],
     responses=errors(404, 413, 415, 503),
 )
 async def probe(name: PathEndpoint, request: ProbeRequest, http: Request, context: InContext) -> ProbeReply:

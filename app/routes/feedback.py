@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from time import monotonic, time
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import Depends, Path, Request
 from pydantic import ValidationError
 
+from app.http.json_bodies import JsonRouter
 from app.routes.dependencies import (
     Context,
     InContext,
@@ -42,7 +43,7 @@ from solvers.base import Plan
 from solvers.change_detection import Blocks
 from solvers.drift import start_from_dataset
 
-router = APIRouter(prefix="/v1/feedback", tags=["feedback"], dependencies=[Depends(needs_store)])
+router = JsonRouter(prefix="/v1/feedback", tags=["feedback"], dependencies=[Depends(needs_store)])
 PLANS = 4
 """Plans of versions that a request holds at a time."""
 bodies = (FeedbackRequest,)

@@ -2,8 +2,9 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 
+from app.http.json_bodies import JsonRouter
 from app.routes.dependencies import (
     Context,
     InContext,
@@ -36,7 +37,7 @@ from models.index import (
 from solvers import index
 from solvers.index import IndexPlan, draw
 
-router = APIRouter(prefix="/v1/indexes", tags=["index"])
+router = JsonRouter(prefix="/v1/indexes", tags=["index"])
 Sizes = Annotated[
     list[Annotated[float, Query(gt=0, le=1e12, allow_inf_nan=False)]] | None,
     Query(

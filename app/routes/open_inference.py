@@ -4,12 +4,12 @@ from importlib.metadata import version as version_of
 from typing import Annotated, Any, Literal
 
 import orjson
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import Depends, Path, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
-from app.http.json_bodies import parsed, refuse_repeated, validated
+from app.http.json_bodies import JsonRouter, decode_json, refuse_other_types, validated
 from app.http.problems import InferenceError
-from app.routes.dependencies import Context, InContext, body_of, errors_as, media_type, plan_of
+from app.routes.dependencies import Context, InContext, body_of, errors_as, plan_of
 from app.routes.runs import tools_of, unless_gone
 from app.running.protocols.binary_tensors import EXTENSION, LENGTH_HEADER, elements, elements_as_bytes, split
 from app.running.protocols.open_inference import flat
@@ -24,7 +24,7 @@ from solvers import KINDS
 from solvers.base import Plan
 from solvers.kind import make_query
 
-router = APIRouter(prefix="/v2", tags=["open inference"])
+router = JsonRouter(prefix="/v2", tags=["open inference"])
 ModelName = Annotated[
     str, Path(description="the artifact, as SOLVER.NAME", examples=["cascade.digits"], max_length=120)
 ]
@@ -123,7 +123,7 @@ async def _no_form(request: Request) -> None:
     """Refuse what a page of another site could send unasked: clients of the protocol may state no type, which such a
     page can, too, but then the browser tells its origin."""
     if "content-type" in request.headers or "origin" in request.headers:
-        media_type(request, "application/json", "application/octet-stream")
+        refuse_other_types(request, "application/json", "application/octet-stream")
 
 
 @router.get("", summary="Metadata of the server", responses=errors_as(InferenceError))
@@ -200,8 +200,7 @@ def _request(body: bytes, length: str | None) -> InferRequest:
         text, behind = split(body, length)
     except WrongShape as error:
         raise InvalidRequest.at(Fault((LENGTH_HEADER,), str(error))) from error
-    content = parsed(text)
-    refuse_repeated(text)
+    content = decode_json(text)
     request = validated(InferRequest, content)
     size = request.inputs[0].parameters.get("binary_data_size", 0)
     if size != len(behind):

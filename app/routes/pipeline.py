@@ -2,15 +2,15 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 
+from app.http.json_bodies import JsonRouter
 from app.routes.dependencies import (
     Context,
     InContext,
     LeftOut,
     Version,
     body_of,
-    each_name_once,
     errors,
     json_only,
     path_name,
@@ -36,7 +36,7 @@ from models.pipeline import (
 from solvers import pipeline
 from solvers.pipeline import PipelinePlan
 
-router = APIRouter(prefix="/v1/pipelines", tags=["pipeline"])
+router = JsonRouter(prefix="/v1/pipelines", tags=["pipeline"])
 PipelineName = Annotated[str, path_name("tumours")]
 
 
@@ -108,7 +108,6 @@ async def decision(
     "/{name}/steps",
     summary="What to do next with an item",
     response_model=StepReply,
-    dependencies=[Depends(json_only), Depends(each_name_once)],
     responses=errors(404, 413, 415, 503, 504),
 )
 async def steps(name: PipelineName, request: StepsRequest, context: InContext, version: Version = None) -> Response:

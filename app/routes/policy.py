@@ -2,15 +2,15 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 from pydantic import ValidationError
 
+from app.http.json_bodies import JsonRouter
 from app.routes.dependencies import (
     Context,
     InContext,
     Version,
     body_of,
-    each_name_once,
     errors,
     json_only,
     path_name,
@@ -29,7 +29,7 @@ from solvers import policy
 from solvers.policy import PolicyPlan
 from solvers.policy import traffic as traffic_of
 
-router = APIRouter(prefix="/v1/policies", tags=["policy"])
+router = JsonRouter(prefix="/v1/policies", tags=["policy"])
 LIMITS = ("budget", "deadline", "min_accuracy")
 """What is asked of a policy beside other subjects."""
 PolicyName = Annotated[str, path_name("digits")]
@@ -39,7 +39,6 @@ PolicyName = Annotated[str, path_name("digits")]
     "/{name}/steps",
     summary="Which sensor next, or which class, or whose answer",
     response_model=PolicyReply,
-    dependencies=[Depends(json_only), Depends(each_name_once)],
     responses=errors(404, 409, 413, 415, 503),
 )
 async def steps(name: PolicyName, request: PolicyQuery, context: InContext, version: Version = None) -> Response:

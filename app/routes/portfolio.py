@@ -4,18 +4,16 @@ from functools import partial
 from time import monotonic
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Request, Response
 from starlette.datastructures import UploadFile
 
-from app.http.batch_bodies import FORM, JSON, NPY, QUERIES, REQUEST_BODY, TEXTS, Queries, binary, read_json, read_parts
+from app.http.batch_bodies import FORM, NPY, QUERIES, REQUEST_BODY, TEXTS, Queries, binary, read_json, read_parts
+from app.http.json_bodies import JSON, JsonRouter, refuse_other_types
 from app.routes.dependencies import (
     Context,
     InContext,
     Version,
-    each_name_once,
     errors,
-    json_only,
-    media_type,
     path_name,
     plan_of,
     query_field,
@@ -58,7 +56,7 @@ from solvers import portfolio
 from solvers.portfolio import PortfolioPlan
 from solvers.portfolio.assigner import MIN_SECONDS, PortfolioAssigner
 
-router = APIRouter(prefix="/v1/portfolios", tags=["portfolio"])
+router = JsonRouter(prefix="/v1/portfolios", tags=["portfolio"])
 PortfolioName = Annotated[str, path_name("digits-moved")]
 SHARE, TRYING = 0.8, 0.2
 """The programme may take this share of the server's limit, less what came before it, and at least ``MIN_SECONDS``.
@@ -115,7 +113,7 @@ async def assignments(
         "gap": gap,
         "time_limit_s": time_limit_s,
     }
-    kind = media_type(request, JSON, NPY, *PARQUET_TYPES, FORM)
+    kind = refuse_other_types(request, JSON, NPY, *PARQUET_TYPES, FORM)
     if kind == FORM:
         refuse_other_sites(request, context.settings)
     parts = await _parts_of(request) if kind == FORM else {QUERIES: await request.body()}
@@ -210,7 +208,6 @@ async def _embedded(
     "/{name}/route",
     summary="Which classifier for this query",
     response_model=RouteReply,
-    dependencies=[Depends(json_only), Depends(each_name_once)],
     responses=errors(404, 409, 413, 415, 502, 503, 504),
 )
 async def route(

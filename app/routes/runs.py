@@ -5,10 +5,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 import orjson
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from starlette.requests import ClientDisconnect
 
-from app.http.plain_json import PlainPost
+from app.http.fast_router import FastPost
+from app.http.json_bodies import JsonRouter
 from app.http.problems import status_of
 from app.routes.dependencies import (
     Context,
@@ -16,9 +17,7 @@ from app.routes.dependencies import (
     PathName,
     Version,
     context_of,
-    each_name_once,
     errors,
-    json_only,
     plan_of,
 )
 from app.routes.subject import Subject
@@ -50,21 +49,20 @@ def tools_of(context: Context) -> Tools:
     )
 
 
-def routes_for(subjects: Mapping[str, Subject]) -> tuple[APIRouter, list[PlainPost]]:
+def routes_for(subjects: Mapping[str, Subject]) -> tuple[APIRouter, list[FastPost]]:
     """Make the routes of all kinds, and how their plain requests are answered."""
-    router = APIRouter()
+    router = JsonRouter()
     plain = [_add(router, name, subject.router.prefix) for name, subject in subjects.items()]
     return router, plain
 
 
-def _add(router: APIRouter, solver: str, prefix: str) -> PlainPost:
+def _add(router: APIRouter, solver: str, prefix: str) -> FastPost:
     @router.post(
         f"{prefix}/{{name}}/runs",
         tags=[solver],
         summary="Run an item: the classifiers are called",
         operation_id=f"run_{solver}",
         response_model=RunReply | RunsReply,
-        dependencies=[Depends(json_only), Depends(each_name_once)],
         responses=errors(404, 409, 413, 415, 502, 503, 504),
     )
     async def runs(
@@ -90,7 +88,7 @@ def _add(router: APIRouter, solver: str, prefix: str) -> PlainPost:
         context = await context_of(http)
         return await runs(name, request, http, context) if (solver, name) in context.catalog.plans else None
 
-    return PlainPost(f"{prefix}/", RunRequest, plain, "/runs")
+    return FastPost(f"{prefix}/", RunRequest, plain, "/runs")
 
 
 async def _encoded(live: Live[Plan], outcomes: list[Done | Undone], seconds: float) -> bytes:

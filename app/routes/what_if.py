@@ -7,6 +7,7 @@ import orjson
 from fastapi import APIRouter, Query
 from pydantic import ValidationError
 
+from app.http.json_bodies import JsonRouter
 from app.routes.dependencies import InContext, errors
 from app.routes.subject import Limits, Subject
 from app.serving.answers import decided
@@ -24,7 +25,7 @@ def _number(description: str, example: float) -> Any:
 
 def router_for(subjects: Mapping[str, Subject]) -> APIRouter:
     """Make the route, given how each subject is asked."""
-    router = APIRouter(prefix="/v1/decisions", tags=["what if"])
+    router = JsonRouter(prefix="/v1/decisions", tags=["what if"])
 
     @router.get("", summary="Every subject's decision, side by side", responses=errors(404, 503))
     async def decisions(

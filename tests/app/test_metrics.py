@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from app.http.hot_path import HotPath, LookUps
+from app.http.fast_router import FastRouter, FastRoutes
 from app.observability.metrics import OUTCOMES, Metrics
 from models import ArtifactRef
 from models.feedback import QUANTITIES
@@ -23,7 +23,7 @@ def lines(metrics: Metrics) -> list[str]:
 
 def test_an_artifact_that_is_asked_and_told_of_adds_a_counter_for_each_and_nothing_more() -> None:
     metrics = Metrics()
-    hot = HotPath(lambda *_: None, LookUps(()), metrics)  # type: ignore[arg-type]
+    hot = FastRouter(lambda *_: None, FastRoutes(), metrics)  # type: ignore[arg-type]
     counts = []
     for number in range(ARTIFACTS):
         ref = ArtifactRef(solver="portfolio", name=f"plan-{number}", version=1)

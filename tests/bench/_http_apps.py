@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.http.hot_path import plain_values
+from app.http.fast_router import plain_values
 from app.serving.answers import decided
 from app.serving.catalog import Live
 from app.store import codec

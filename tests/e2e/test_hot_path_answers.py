@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from app.http.hot_path import HotPath, LookUps
+from app.http.fast_router import FastRouter, FastRoutes
 from app.observability.metrics import Metrics
 from app.routes.subject import all_subjects
 from app.running.caller import Caller
@@ -74,7 +74,7 @@ def test_the_hot_path_answers_with_no_route_behind_it(catalog: Catalog, look_up:
     async def answer() -> None:
         caller = Caller(Hosts(()), Metrics())
         scope["state"] = {"context": SimpleNamespace(catalog=catalog, caller=caller)}
-        await HotPath(nothing, LookUps(DECLARED), Metrics())(scope, receive, send)
+        await FastRouter(nothing, FastRoutes(DECLARED), Metrics())(scope, receive, send)
         await caller.close()
 
     asyncio.run(answer())

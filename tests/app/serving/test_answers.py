@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.http.hot_path import plain_values
+from app.http.fast_router import plain_values
 from app.serving.answers import LookUp
 from models.cascade import CascadeQuery
 from solvers import cascade

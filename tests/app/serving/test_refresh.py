@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.http.hot_path import HotPath, LookUps
+from app.http.fast_router import FastRouter, FastRoutes
 from app.observability.metrics import Metrics
 from app.serving.catalog import Catalog
 from app.serving.refresh import Chores
@@ -63,7 +63,7 @@ def test_nothing_is_set_where_nothing_changed(again: Round, monkeypatch: pytest.
 
 
 def test_series_go_with_their_artifact(repos: Repositories, again: Round) -> None:
-    hot = HotPath(lambda *_: None, LookUps(()), again.metrics)  # type: ignore[arg-type]
+    hot = FastRouter(lambda *_: None, FastRoutes(), again.metrics)  # type: ignore[arg-type]
     ref = again.catalog.plans["cascade", "a"].ref
     hot._series_of(ref)[0].inc()
     again.metrics.decisions.labels("cascade", "a", "refused").inc()

@@ -1,0 +1,224 @@
+"""The fast router: look-ups and plain runs are answered before FastAPI, which looks at each route, parameter, and
+dependency.
+
+It is the innermost layer before FastAPI. It takes requests whose path is declared, validates them with the route's own
+pydantic model, and hands anything unusual (an escape, a version, a bad value, an unknown name, an infeasible query, an
+open circuit breaker) to the route behind it, so that every refusal is the route's.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from prometheus_client import Counter, Histogram
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.http.json_bodies import decode_json, replayed
+from app.http.problems import reply_to
+from app.observability.metrics import Metrics
+from app.serving.answers import LookUp, out_of_order
+from app.serving.catalog import Catalog, Live
+from models import ArtifactRef, InvalidRequest
+from models.errors import ParsimonyError
+from solvers.base import Plan
+
+JSON_HEADER = (b"content-type", b"application/json")
+LONG_BYTES = 2**14
+"""A body that takes about a third of a millisecond to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class FastPost:
+    """A route that calls endpoints: POST ``{prefix}{name}{suffix}``, or ``prefix`` alone where there is no suffix.
+
+    Attributes:
+        body: the model of its body.
+        answer: returns the reply to a request, a body, and a name; None, before anything was done, hands the request to
+            the route.
+        most_bytes: of the body, which is read on the event loop.
+    """
+
+    prefix: str
+    body: type[BaseModel]
+    answer: Callable[[Request, Any, str], Awaitable[Response | None]]
+    suffix: str = ""
+    most_bytes: int = 2**20
+
+    @property
+    def path(self) -> str:
+        """The route's template."""
+        return f"{self.prefix}{{name}}{self.suffix}" if self.suffix else self.prefix
+
+
+FastRoute = LookUp[Any] | FastPost
+
+
+class FastRoutes:
+    """All declared routes, found by a request's method and path."""
+
+    def __init__(self, look_ups: Iterable[LookUp[Any]] = (), posts: Iterable[FastPost] = ()) -> None:
+        self._declared: dict[tuple[str, str, str], FastRoute] = {
+            (look_up.method, look_up.prefix, look_up.suffix): look_up for look_up in look_ups
+        }
+        self._declared |= {("POST", post.prefix, post.suffix): post for post in posts}
+
+    def find(self, method: str, path: str) -> tuple[FastRoute, str] | None:
+        """Return the route and the name of the artifact in a path; None if the path is not declared."""
+        start, end = path.find("/", 4) + 1, path.rfind("/")
+        if start <= end and (route := self._declared.get((method, path[:start], path[end:]))) is not None:
+            return route, path[start:end]
+        route = self._declared.get((method, path, ""))
+        return None if route is None else (route, "")
+
+
+class FastRouter:
+    """Answers plain requests to declared routes, and passes everything else on."""
+
+    def __init__(self, app: ASGIApp, routes: FastRoutes, metrics: Metrics) -> None:
+        self.app, self.routes, self.metrics = app, routes, metrics
+        self._series: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
+        self._forgotten = metrics.forgotten
+        self._reading = asyncio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        hit = self.routes.find(scope["method"], scope["path"]) if scope["type"] == "http" else None
+        if hit is None or (scope["method"] == "POST" and not _is_plain_json(scope)):
+            await self.app(scope, receive, send)
+        elif isinstance(hit[0], FastPost):
+            await self._post(hit[0], hit[1], scope, receive, send)
+        else:
+            await self._look_up(hit[0], hit[1], scope, receive, send)
+
+    async def _look_up(self, look_up: LookUp[Any], name: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer from memory; None of the answer's bytes: the route answers."""
+        live = _find_available(look_up, name, scope)
+        body = None
+        if live is not None:
+            sent = None
+            if look_up.method == "POST":
+                sent = await _body(receive)
+                receive = replayed(sent, receive)
+            body = self._answer(scope, look_up, live, sent)
+        if body is None:
+            await self.app(scope, receive, send)
+            return
+        length = (b"content-length", b"%d" % len(body))
+        await send({"type": "http.response.start", "status": 200, "headers": [JSON_HEADER, length]})
+        await send({"type": "http.response.body", "body": body})
+
+    def _answer(self, scope: Scope, look_up: LookUp[Any], live: Live[Plan], sent: bytes | None) -> bytes | None:
+        """Return the reply's body, or None if the route is to answer."""
+        started = perf_counter()
+        try:
+            if sent is not None:
+                query = look_up.query.model_validate(decode_json(sent))
+            elif (values := plain_values(scope["query_string"])) is not None:
+                query = look_up.query.model_validate_strings(values)
+            else:
+                return None
+            body = look_up.answer(live, query)
+        except (RequestValidationError, ValidationError, ParsimonyError):
+            return None
+        if body is not None:
+            answered, seconds = self._series_of(live.ref)
+            answered.inc()
+            seconds.observe(perf_counter() - started)
+            scope["state"]["route"] = look_up.path
+            scope["state"]["artifact"] = live.ref
+        return body
+
+    def _series_of(self, ref: ArtifactRef) -> tuple[Counter, Histogram]:
+        """Return the counter of an artifact's answers and the times of its kind's, which take long to look up."""
+        if self._forgotten != self.metrics.forgotten:
+            self._series, self._forgotten = {}, self.metrics.forgotten
+        key = ref.solver, ref.name
+        series = self._series.get(key)
+        if series is None:
+            answered = self.metrics.decisions.labels(*key, "answered")
+            series = self._series[key] = answered, self.metrics.decision_seconds.labels(ref.solver)
+        return series
+
+    async def _post(self, post: FastPost, name: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a plain body, or hand it to the route."""
+        request = Request(scope, receive, send)
+        try:
+            body = await request.body()
+            read = await self._read(body, post.body)
+            reply = None if read is None else await _reply(post, request, read, name)
+        except ClientDisconnect:
+            await self.app(scope, _gone, send)  # which has a reply for a caller that left
+            return
+        if reply is None:
+            await self.app(scope, replayed(body, receive), send)
+            return
+        scope["state"]["route"] = post.path
+        await reply(scope, receive, send)
+
+    async def _read(self, body: bytes, kind: type[BaseModel]) -> BaseModel | None:
+        """Read a plain body, None for any other; long ones one at a time, with look-ups in between."""
+        if len(body) < LONG_BYTES:
+            return _validated(body, kind)
+        async with self._reading:
+            await asyncio.sleep(0)
+            return _validated(body, kind)
+
+
+def _find_available(look_up: LookUp[Any], name: str, scope: Scope) -> Live[Plan] | None:
+    """Return the artifact in memory; None if there is none, or something that it calls has an open circuit breaker."""
+    catalog: Catalog = scope["state"]["context"].catalog
+    live = catalog.plans.get((look_up.kind.name, name))
+    if live is None or out_of_order(live, scope["state"]["context"].caller.open_circuits()):
+        return None
+    return live
+
+
+async def _reply(post: FastPost, request: Request, read: BaseModel, name: str) -> Response | None:
+    """Return the reply to a plain body, or to what refuses it."""
+    try:
+        return await post.answer(request, read, name)
+    except ParsimonyError as error:
+        return reply_to(error, request.scope["path"], request.scope["state"]["request_id"])
+
+
+def _validated(body: bytes, kind: type[BaseModel]) -> BaseModel | None:
+    try:
+        return kind.model_validate(decode_json(body))
+    except (RequestValidationError, ValidationError, InvalidRequest):
+        return None
+
+
+def _is_plain_json(scope: Scope) -> bool:
+    """Return whether a body declares that it is JSON, and the query string is empty."""
+    kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
+    return kind == b"application/json" and not scope["query_string"]
+
+
+async def _body(receive: Receive) -> bytes:
+    """Read a body to its end; where the caller left before that, it is no JSON."""
+    message = await receive()
+    parts: list[bytes] = [message.get("body", b"")]
+    while message.get("more_body", False):
+        message = await receive()
+        parts.append(message.get("body", b""))
+    return b"".join(parts)
+
+
+async def _gone() -> Message:
+    return {"type": "http.disconnect"}
+
+
+def plain_values(query_string: bytes) -> dict[str, Any] | None:
+    """Read a query string that holds each name once and no escapes; None for any other."""
+    if not query_string:
+        return {}
+    if b"%" in query_string or b"+" in query_string:
+        return None
+    pairs = [pair.partition("=") for pair in query_string.decode("latin-1").split("&")]
+    values = {name: value for name, _, value in pairs}
+    return values if len(values) == len(pairs) and "version" not in values else None
