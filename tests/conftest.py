@@ -51,7 +51,7 @@ LONGEST_FIRST = (
     "test_jit",
     "test_crossings",
     "test_running",
-    "test_add_a_solver",
+    "test_add_a_kind",
     "test_index",
     "test_shutdown",
     "test_bytes",

@@ -1,4 +1,4 @@
-"""Whoever follows ``docs/add-a-solver.md`` has a sixth subject: its files, written into a copy, make one that works."""
+"""Whoever follows ``docs/add-a-kind.md`` has a sixth subject: its files, written into a copy, make one that works."""
 
 import json
 import re
@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.e2e import visits
+from tests.support.model_process import ModelServer
 from tests.support.samples import trace_upload
 from tests.support.servers import Server, code_of, environment, running_server, wait_for
+from tests.support.trained import trained
 
 ROOT = Path(__file__).parents[2]
-CHAPTER = (ROOT / "docs" / "add-a-solver.md").read_text()
+CHAPTER = (ROOT / "docs" / "add-a-kind.md").read_text()
 BLOCKS = [block.groups() for block in re.finditer(r'```(\w+) title="([^"]+)"\n(.*?)```', CHAPTER, re.S)]
 FILES = {name: text for kind, name, text in BLOCKS if kind != "diff"}
 CHANGES = {name: text for kind, name, text in BLOCKS if kind == "diff"}
@@ -69,7 +71,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
     """Serve from the copy, with one ``single`` called ``plan`` built in it."""
     folder = tmp_path_factory.mktemp("copy")
     copied(folder / "repository")
-    with running_server(folder / "data", root=folder / "repository") as server:
+    with running_server(folder / "data", root=folder / "repository", endpoint_hosts="127.0.0.1") as server:
         made = Copy(folder / "repository", server)
         assert server.client.put("/v1/datasets/trace", files=trace_upload()).status_code == 201
         made.run("-m", "app", "build", "single", "plan", "--dataset", "trace")
@@ -110,6 +112,29 @@ def test_it_decides_over_http_in_the_command_line_and_beside_the_others(copy: Co
     assert "SingleOptions" in document["components"]["schemas"]
     assert "/v1/singles/{name}/decision" in document["paths"]
     assert counted == 1
+
+
+@pytest.mark.slow
+def test_it_runs_items_and_answers_chats(copy: Copy, models: ModelServer) -> None:
+    client = copy.server.client
+    for name in ("fast", "middle", "strong"):
+        assert client.put(f"/v1/endpoints/{name}", json=models.chat_endpoint("all")).status_code == 201
+    pixels = json.dumps(trained().images[0].tolist())
+    run = client.post("/v1/singles/plan/runs", json={"item": pixels, "min_accuracy": 0.6}).json()
+    assert [step["classifier"] for step in run["steps"]] == [
+        step["classifier"] for step in run["steps"] if step["accepted"]
+    ]
+    body = {"model": "single/plan", "messages": [{"role": "user", "content": pixels}]}
+    chat = client.post("/v1/chat/completions", json=body).json()
+    assert chat["choices"][0]["message"]["content"] == run["label"]
+    assert "single/plan" in [one["id"] for one in client.get("/v1/models").json()["data"]]
+    both = {"items": [{"item": pixels, "id": "a"}, {"item": pixels, "id": "b"}]}
+    assert [one["label"] for one in client.post("/v1/singles/plan/runs", json=both).json()["items"]] == [
+        run["label"]
+    ] * 2
+    models.switch(all="error")
+    assert client.post("/v1/singles/plan/runs", json={"item": pixels}).status_code == 502
+    models.switch()
 
 
 @pytest.mark.slow
