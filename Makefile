@@ -81,7 +81,8 @@ bench: install  ## the benchmarks
 	$(BIN)/parsimony bench pipeline
 	$(BIN)/parsimony bench policy
 	$(BIN)/parsimony bench routing
-	$(BIN)/parsimony bench isolation
+	$(BIN)/parsimony bench features
+	$(BIN)/parsimony bench run
 
 MLSERVER := .cache/mlserver
 

@@ -1,7 +1,4 @@
-"""What is said of decisions comes true on rows that no build has seen, as nearly as the intervals of 95 % say.
-
-``parsimony bench reliability`` asks the same of many more builds, kinds of builds and questions.
-"""
+"""Estimates hold on rows that no build has seen, as often as their 95 % intervals claim."""
 
 from collections import defaultdict
 from functools import cache
