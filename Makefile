@@ -4,10 +4,10 @@ BIN := .venv/bin
 LOCK = $(UV) pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
        --python-version 3.11 pyproject.toml --quiet
 
-test coverage: export OMP_NUM_THREADS = 1  # test processes have all cores: threads of libraries would only wait for them
+test test-all coverage: export OMP_NUM_THREADS = 1  # test processes have all cores: threads of libraries would only wait for them
 unexport PYTHONDONTWRITEBYTECODE  # it makes every process compile its libraries again: twice the time of the tests
 
-.PHONY: help install serve demo test compose-test other-python coverage check fast-check types tests compiled-tests docs format bench lock lowest
+.PHONY: help install serve demo test test-all compose-test other-python coverage check fast-check types tests quick-tests compiled-tests docs format bench lock lowest
 .PHONY: audit licences clean mlserver
 
 help:  ## show the targets
@@ -55,10 +55,17 @@ types: install
 compiled-tests: install
 	$(BIN)/python -m pytest -qq -m kernel
 
+# A process of the tests reads all modules first, some ten seconds each: two for what computes, four for what waits.
+quick-tests: compiled-tests
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "(unit and not slow) or smoke"
+
 tests: compiled-tests
 	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
-test: fast-check  ## all checks and tests; types are checked beside the tests
+test: fast-check  ## all static checks, unit tests, and some tests of a server: within five minutes on two cores
+	$(MAKE) --no-print-directory --jobs=2 types quick-tests
+
+test-all: fast-check  ## all checks and tests: within fifteen minutes on two cores
 	$(MAKE) --no-print-directory --jobs=2 types tests
 
 compose-test: install  ## the house of docker-compose.yml is built, tried, harmed and removed again; minutes, and needs an engine
@@ -81,7 +88,8 @@ bench: install  ## the benchmarks
 	$(BIN)/parsimony bench pipeline
 	$(BIN)/parsimony bench policy
 	$(BIN)/parsimony bench routing
-	$(BIN)/parsimony bench isolation
+	$(BIN)/parsimony bench features
+	$(BIN)/parsimony bench run
 
 MLSERVER := .cache/mlserver
 

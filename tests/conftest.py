@@ -25,6 +25,11 @@ settings.load_profile("shared")
 
 LIMIT = 2_000_000
 """Bytes of a body that the server with all subjects takes."""
+COSTS = ("unit", "server", "browser", "chaos", "docs")
+"""Markers of which every test has exactly one; see pyproject.toml."""
+COST_OF_FOLDER = {"e2e": "server", "attack": "server", "faults": "chaos", "containers": "chaos", "deploy": "docs"}
+SERVER_FIXTURES = {"server", "all_subjects"}
+BROWSER_FIXTURES = {"browser", "visit"}
 LONGEST_FIRST = (
     "test_readme",
     "test_console",
@@ -71,8 +76,23 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def cost_of(item: pytest.Item) -> str:
+    """Return the cost marker of a test: its own, else that of its fixtures or its folder."""
+    for name in COSTS:
+        if item.get_closest_marker(name):
+            return name
+    fixtures = set(getattr(item, "fixturenames", ()))
+    if fixtures & BROWSER_FIXTURES:
+        return "browser"
+    folder = COST_OF_FOLDER.get(item.path.relative_to(Path(__file__).parent).parts[0], "unit")
+    return "server" if folder == "unit" and fixtures & SERVER_FIXTURES else folder
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest modules first."""
+    """Mark each test with its cost, before tests are selected by marker, and put the longest modules first."""
+    for item in items:
+        item.add_marker(cost_of(item))
     names = {name: place for place, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: names.get(item.path.stem, len(names)))
 

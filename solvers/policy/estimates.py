@@ -9,7 +9,7 @@ TOGETHER = 100
 from members that knew them. So errors of the parts go together, and their mean varies more than that of as many rows
 apart; by how much cannot be told from the rows themselves (Bengio, Grandvalet, *No unbiased estimator of the variance
 of k-fold cross-validation*, 2004). On 140 drawn traces of 300 rows the variance was 1.4 times that of rows apart, on 30
-of 1,200 rows 1.1 times: 1 + 100 / rows. ``parsimony bench reliability`` tells it for seeds not looked at for this."""
+of 1,200 rows 1.1 times: 1 + 100 / rows."""
 
 
 def estimates(plan: PolicyPlan, query: PolicyTarget) -> Expectations:

@@ -34,6 +34,7 @@ from models.errors import InvalidRequest, ParsimonyError
 from solvers.learners.archives import predict_archived, to_bytes
 from tests.support.samples import FEATURES_SPEC, MIXED_SPEC, TRACE_SPEC, to_csv, trace_columns
 
+pytestmark = pytest.mark.unit
 PARQUET = "application/vnd.apache.parquet"
 COLUMNS = trace_columns(40)
 CSV = to_csv(COLUMNS)

@@ -11,6 +11,7 @@ from packaging.requirements import Requirement
 
 from tests.support.patience import patient
 
+pytestmark = pytest.mark.docs
 ROOT = Path(__file__).parents[2]
 FREE_FOR_ALL = re.compile(
     r"MIT|BSD|Apache|ISC|PSF|Zlib|CC0|MPL-2\.0|LGPL|Python Software Foundation|Mozilla Public License 2\.0",

@@ -17,6 +17,7 @@ from models.endpoint import ENDPOINT
 from solvers.running import Heard
 from tests.support.raw_endpoint import running_endpoint
 
+pytestmark = pytest.mark.unit
 KEY = "sk-0123456789abcdef"
 ANSWER = b'{"label": "a", "confidence": 0.9}'
 INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"

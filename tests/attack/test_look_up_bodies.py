@@ -9,6 +9,8 @@ from app.routes.policy import subject
 from tests.support.servers import Server
 from tests.support.services import MEANWHILE, answered_before
 
+pytestmark = pytest.mark.smoke
+
 JSON = {"content-type": "application/json"}
 MOST = subject.look_ups[0].most_bytes
 

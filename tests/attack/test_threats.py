@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.docs
 ROOT = Path(__file__).parents[2]
 CLAIMS = re.findall(
     r"^\| ([A-Z]\d+) \| .+ \| `(tests/\S+\.py)::(\w+)` \|$", (ROOT / "deploy/THREATS.md").read_text(), re.M

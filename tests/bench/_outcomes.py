@@ -4,17 +4,14 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from models import Trace, TraceSpec, dataset_from_columns
 from models.arrays import Floats, Int64s, Singles
-from tests.bench import _policy_traces as frugalml
-from tests.bench._policy_rivals import answers_of
+from tests.bench.policy import SHARED, embed_answers, load
 
-SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 PRICES = (0.24, 24.7)
 """US dollars for a million tokens of the two models of RouteLLM's sets, as their paper has them."""
 SEVEN = (1.0, 2.5, 5.0, 10.0, 20.0, 35.0, 50.0)
@@ -86,10 +83,10 @@ def _prompts(name: str) -> Outcomes:
 
 def _services(name: str) -> Outcomes:
     """Read a trace of FrugalML; the cheapest service's answer is the embedding."""
-    trace = frugalml.load(name.removeprefix("frugalml_"))
+    trace = load(name.removeprefix("frugalml_"))
     costs = trace.costs.mean(axis=0)
     cheapest = int(costs.argmin())
-    vectors = answers_of(trace, cheapest, 1 + max(map(int, trace.classes)))
+    vectors = embed_answers(trace, cheapest, 1 + max(map(int, trace.classes)))
     truth, said = trace.labels.astype(np.int64), trace.predictions.astype(np.int64)
     return _answered(vectors, truth, said, trace.confidences, costs, cheapest)
 
@@ -132,7 +129,8 @@ def _seven(name: str) -> Outcomes:
         able = hasattr(classifier, "predict_proba")
         scores = (classifier.predict_proba if able else classifier.decision_function)(vectors[others])
         said.append(classifier.classes_[scores.argmax(axis=1)])
-        sure.append(np.subtract(*np.sort(scores, axis=1)[:, :-3:-1].T))
+        margin = np.subtract(*np.sort(scores, axis=1)[:, :-3:-1].T)
+        sure.append(margin if able else 1 / (1 + np.exp(-margin)))
     columns = np.stack(said, axis=1), np.stack(sure, axis=1).astype(np.float64)
     return _answered(vectors[others], truth[others], *columns, np.array(SEVEN), None)
 

@@ -1,12 +1,15 @@
-"""The service that a soak harms: a store behind a proxy, a server of several processes, two workers."""
+"""The service that a soak harms: a store behind a proxy, a server of several processes, two workers; and the faults."""
 
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, cast
 
 import httpx
 import psutil
@@ -54,20 +57,9 @@ class House:
         started = [one for one in processes if one.info["ppid"] == self.server.process.pid]
         return [one for one in started if "spawn_main" in " ".join(one.info["cmdline"] or [])]
 
-    def memory_mb(self) -> float:
-        """Give the memory of the processes that answer, on average."""
-        sizes = []
-        for one in self.servers():
-            with suppress(psutil.Error):
-                sizes.append(one.memory_info().rss / 2**20)
-        return sum(sizes) / len(sizes) if sizes else 0.0
-
-    def restart_server(self, *, kill: bool) -> None:
-        """End the server, in order or by -9, and start another one on its port."""
-        if kill:
-            self.server.kill(whole_tree=True)
-        else:
-            self.server.stop()
+    def restart_server(self) -> None:
+        """Kill the server, and start another one on its port."""
+        self.server.kill(whole_tree=True)
         self.server = self._start()
         self.server.wait_until_ready(UP_S)
 
@@ -76,17 +68,15 @@ class House:
         draw.choice(self.servers()).kill()
         self._begun += 1
 
-    def kill_worker(self, which: int, *, builds_only: bool = False) -> None:
-        """Kill a worker with whoever watches it, or only the build that it runs."""
+    def kill_worker(self, which: int) -> None:
+        """Kill a worker with its build and the process that watches it."""
         watcher = psutil.Process(self._workers[which].pid)
         with suppress(psutil.Error):
             for worker in watcher.children():
                 for build in worker.children():
                     build.kill()
-                if not builds_only:
-                    worker.kill()
-            if not builds_only:
-                watcher.kill()
+                worker.kill()
+            watcher.kill()
         self.mend_workers()
 
     def mend_workers(self) -> None:
@@ -144,3 +134,108 @@ def _told(client: httpx.Client) -> str:
 
 def _fine(client: httpx.Client) -> bool:
     return _told(client) == ""
+
+
+Fault = Callable[[House, random.Random], Any]
+
+
+@contextmanager
+def store_killed(house: House, draw: random.Random) -> Iterator[None]:
+    """Kill the store; start it again on its data."""
+    house.store.kill()
+    yield
+    house.store.start()
+
+
+@contextmanager
+def store_hangs(house: House, draw: random.Random) -> Iterator[None]:
+    """Stop the store's process; let it go on."""
+    house.store.signal(signal.SIGSTOP)
+    yield
+    house.store.signal(signal.SIGCONT)
+
+
+@contextmanager
+def store_full(house: House, draw: random.Random) -> Iterator[None]:
+    """Let the store hold less than it does."""
+    house.store.client.config_set("maxmemory", "1mb")
+    yield
+    house.store.client.config_set("maxmemory", "0")
+
+
+@contextmanager
+def store_emptied(house: House, draw: random.Random) -> Iterator[None]:
+    """Let the store come back empty, yet full, so that nobody writes; then put its data back, as from a backup."""
+    store = house.store
+    kept = store.folder.with_name("kept")
+    store.kill()
+    store.folder.rename(kept)
+    store.start("--maxmemory", "1kb")
+    yield
+    store.kill()
+    shutil.rmtree(store.folder)
+    kept.rename(store.folder)
+    store.start()
+
+
+@contextmanager
+def bytes_corrupted(house: House, draw: random.Random) -> Iterator[None]:
+    """Flip a bit in the bytes of an active artifact; put it right again."""
+    client = house.store.client
+    pointers = cast("dict[bytes, bytes]", client.hgetall("parsimony:active"))
+    name = b"parsimony:blob:" + draw.choice(sorted(pointers.values())).split()[1]
+    good = cast(bytes, client.get(name))
+    at = draw.randrange(len(good))
+    client.set(name, good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
+    yield
+    if client.exists(name):
+        client.set(name, good)
+
+
+@contextmanager
+def connections_cut(house: House, draw: random.Random) -> Iterator[None]:
+    """Break every connection to the store, somewhere in the middle of what is being said."""
+    house.proxy.cut_after = house.proxy.sent + draw.randrange(20_000)
+    yield
+    house.proxy.cut_after = None
+
+
+@contextmanager
+def server_process_killed(house: House, draw: random.Random) -> Iterator[None]:
+    """Kill one of the processes that answer; its requests are lost, no others."""
+    house.broken.set()
+    house.kill_server_process(draw)
+    yield
+    house.broken.clear()
+
+
+@contextmanager
+def server_killed(house: House, draw: random.Random) -> Iterator[None]:
+    """Kill the whole server and start it again."""
+    house.broken.set()
+    house.restart_server()
+    house.broken.clear()
+    yield
+
+
+@contextmanager
+def worker_killed(house: House, draw: random.Random) -> Iterator[None]:
+    """Kill a worker with its build, and start another one."""
+    house.kill_worker(draw.randrange(2))
+    yield
+
+
+FAULTS: dict[str, Fault] = {
+    fault.__name__.replace("_", " "): fault
+    for fault in (
+        store_killed,
+        store_hangs,
+        store_full,
+        store_emptied,
+        bytes_corrupted,
+        connections_cut,
+        server_process_killed,
+        server_killed,
+        worker_killed,
+    )
+}

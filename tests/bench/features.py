@@ -1,11 +1,11 @@
-"""Features at a cost of 1 against test accuracy: ``python -m tests.bench.features``.
+"""Features at a cost of 1 against test accuracy: ``parsimony bench features``.
 
-The policy with mean budgets and with hard ones, fixed sets by forward selection, greedy information gain and all
-features on the same rows; beside them GDFS's published figures on spambase (learned, greedy, with hard budgets).
+The policy with mean budgets and with hard ones, and fixed sets by forward selection, on the same rows; on spambase with
+GDFS's published figures (learned, greedy, with hard budgets).
 ``cube`` is CUBE-NM, drawn: five contexts, blocks of ten, one tells the class. 80 % of the rows are learned from, the
 others tested on; means over splits in per cent, with what holds the true mean with 95 % confidence (Student's t over
 splits, which share rows: a little too narrow). Splits from 1000 on report; the method was tuned on others, below.
-Beside that the policy is held against fixed sets, split by split. ``--methods policy`` leaves out what only compares.
+The policy is also compared with fixed sets split by split.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import t
 
-from models import FeatureTable
+from models import FeaturesSpec, FeatureTable, dataset_from_columns
 from models.arrays import Floats
 from models.policy import PolicyOptions, PolicyTarget
 from solvers.item_splits import split_rows
@@ -28,10 +28,8 @@ from solvers.policy.node_classifiers import Classifiers, tree_inputs, tree_owner
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.sensors import Sensors
 from solvers.row_repeats import hash_rows
-from tests.bench._policy_features import read
-from tests.bench._policy_gain import information_gain
-from tests.bench._policy_traces import built
 from tests.bench.cascade import table
+from tests.bench.policy import SHARED, build_policy
 from tests.solvers.policy.problems import cube_nm
 
 FIRST_REPORTED = 1000
@@ -40,29 +38,45 @@ GDFS = {1: 78.5, 2: 82.3, 3: 85.8, 4: 90.5, 5: 90.9, 10: 92.2, 15: 93.4, 25: 93.
 """Published accuracies on spambase, by features of an item."""
 
 
-METHODS = ("policy", "fixed", "gain")
-
-
 @dataclass(frozen=True, slots=True)
 class Study:
-    """budgets: numbers of features; rows: how many are used of the table, 0: all."""
+    """budgets: numbers of features; file: in shared/data, none if drawn; rows: how many are used, 0: all."""
 
     budgets: tuple[int, ...]
+    file: str = ""
     rows: int = 0
 
 
 STUDIES = {
-    "spambase": Study(tuple(GDFS)),
+    "spambase": Study(tuple(GDFS), "spambase.csv"),
     "cube": Study((3, 5, 7, 10), rows=20_000),
-    "pima": Study((1, 2, 3, 4, 6)),
-    "letter": Study((2, 4, 6, 8, 12), rows=5_000),
+    "pima": Study((1, 2, 3, 4, 6), "pima_diabetes.csv"),
+    "letter": Study((2, 4, 6, 8, 12), "letter.csv", rows=5_000),
 }
+
+
+def read(file: str) -> FeatureTable:
+    """Read a data set whose label is the last column."""
+    path = SHARED / file
+    if not path.exists():
+        raise SystemExit(f"{file} not found in shared/data next to the repository; this study needs it")
+    header, *lines = path.read_text().splitlines()
+    cells = np.array([line.split(",") for line in lines])
+    names = header.split(",")
+    spec = {
+        "kind": "features", "label": names[-1], "unit": "features",
+        "features": [{"name": each, "columns": [each], "cost": 1.0} for each in names[:-1]],
+    }  # fmt: skip
+    columns = {each: cells[:, at].astype(np.float64) for at, each in enumerate(names[:-1])}
+    dataset = dataset_from_columns(FeaturesSpec.model_validate(spec), {**columns, names[-1]: cells[:, -1]})
+    assert isinstance(dataset, FeatureTable)
+    return dataset
 
 
 def parts(name: str, seed: int) -> tuple[FeatureTable, FeatureTable]:
     """Cut the rows of a study at random, equal rows into the same part: those to learn from, those to test on."""
     study = STUDIES[name]
-    whole = cube_nm(study.rows, seed) if name == "cube" else read(name)
+    whole = read(study.file) if study.file else cube_nm(study.rows, seed)
     rng = np.random.default_rng(seed)
     some = whole.take(np.sort(rng.permutation(whole.rows)[: study.rows or None]))
     items = hash_rows(some.values.astype(np.float32)).astype(np.int64)
@@ -100,11 +114,11 @@ def fixed_sets(learn: FeatureTable, test: FeatureTable, budgets: Sequence[int], 
         chosen[0, alone(scales, ~chosen[0], slopes, np.arange(learn.rows)).best] = True
 
 
-def compare(name: str, seed: int, methods: Sequence[str] = METHODS) -> dict[str, list[float]]:
+def compare(name: str, seed: int) -> dict[str, list[float]]:
     """Let methods learn one part and answer the other: accuracies at each budget, and of all features last."""
     learn, test = parts(name, seed)
     budgets = STUDIES[name].budgets
-    seconds, plan = built(learn, seed)
+    seconds, plan = build_policy(learn, seed)
     reached = {
         "policy, mean": [
             *(right(plan, test, PolicyTarget(budget=float(b))) for b in budgets),
@@ -112,18 +126,13 @@ def compare(name: str, seed: int, methods: Sequence[str] = METHODS) -> dict[str,
         ],
         "policy, hard": [*(right(plan, test, PolicyTarget(hard_budget=float(b))) for b in budgets), np.nan],
     }
-    if "fixed" in methods:
-        reached["fixed set"] = fixed_sets(learn, test, budgets, seed)
-    if "gain" in methods:
-        gain = information_gain(learn, test, [float(budget) for budget in budgets], seed)
-        reached["gain, mean"] = [*(accuracy for accuracy, _ in gain), np.nan]
-    return {**reached, "seconds": [seconds]}
+    return {**reached, "fixed set": fixed_sets(learn, test, budgets, seed), "seconds": [seconds]}
 
 
-def report(name: str, splits: Sequence[int], methods: Sequence[str]) -> Iterator[Table | str]:
+def report(name: str, splits: Sequence[int]) -> Iterator[Table | str]:
     """Compare on several splits, and say how far the policy is from GDFS and from fixed sets."""
     budgets = STUDIES[name].budgets
-    each = [compare(name, seed, methods) for seed in splits]
+    each = [compare(name, seed) for seed in splits]
     seconds = float(np.mean([one["seconds"] for one in each]))
     made = table(
         f"{name}: accuracy in per cent over {len(splits)} splits; a build takes {seconds:.0f} s",
@@ -142,11 +151,10 @@ def report(name: str, splits: Sequence[int], methods: Sequence[str]) -> Iterator
         for way in ("policy, mean", "policy, hard"):
             ahead = means[way][:-1] - np.array(list(GDFS.values()))
             yield f"{way} is ahead of GDFS by {ahead.mean():.1f} points on average, by {ahead.min():.1f} at least.\n"
-    if "fixed" in methods:
-        for way in ("policy, mean", "policy, hard"):
-            ahead = 100 * np.array([np.subtract(one[way], one["fixed set"])[:-1] for one in each])
-            differences = ", ".join(map(_shown, ahead.mean(axis=0), half_widths(ahead)))
-            yield f"{way} less the fixed set of as many features, split by split: {differences}.\n"
+    for way in ("policy, mean", "policy, hard"):
+        ahead = 100 * np.array([np.subtract(one[way], one["fixed set"])[:-1] for one in each])
+        differences = ", ".join(map(_shown, ahead.mean(axis=0), half_widths(ahead)))
+        yield f"{way} less the fixed set of as many features, split by split: {differences}.\n"
 
 
 def half_widths(figures: Floats) -> Floats:
@@ -163,15 +171,14 @@ def _shown(mean: float, half: float) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the studies asked for."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.features", description=__doc__)
+    parser = argparse.ArgumentParser(prog="parsimony bench features", description=__doc__)
     parser.add_argument("--names", nargs="+", choices=list(STUDIES), default=list(STUDIES), help="of tables")
     parser.add_argument("--splits", type=int, default=10, help="how many")
     parser.add_argument("--first", type=int, default=FIRST_REPORTED, help="the first split's seed")
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS, help="the policy's are always run")
     chosen = parser.parse_args(arguments)
     console = Console()
     for name in chosen.names:
-        for part in report(name, range(chosen.first, chosen.first + chosen.splits), chosen.methods):
+        for part in report(name, range(chosen.first, chosen.first + chosen.splits)):
             console.print(part, highlight=False)
 
 

@@ -1,212 +1,223 @@
-"""How good policies are, and how fast they are built: ``python -m tests.bench.policy``.
+"""The policy on FrugalML's traces at four budgets: ``parsimony bench policy``.
 
-1. ``--features``: letter, pima and spambase: features acquired against test error, beside fixed sets, greedy
-   information gain, the pipeline and the index.
-2. ``--traces``: FrugalML traces at four budgets, beside FrugalML's own accuracies, cascades and the portfolio, with
-   what was really spent. ``--names`` and ``--seeds`` say which.
-3. ``--consistency``: a made-up problem whose best possible loss is known, learned from more and more rows
-   (Acquisition DAG, Theorem 2.2).
-4. ``--steps``: the time of a build and of single steps.
-
-Without any of these all four, in some six minutes: few splits, three traces, one seed. ``--all`` takes all traces, five
-seeds and more splits: an hour or two. ``--plots DIR`` draws the first two.
+Half of a trace is learned from, the other half tested on, as in FrugalML's own figures, which are shown for comparison.
+In the same run: always one classifier, cascades, and the portfolio, each chosen on the first half alone.
 """
 
 import argparse
-import time
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from models import FeaturesSpec, FeatureTable, Trace, dataset_from_columns
-from models.arrays import Floats
-from models.policy import PolicyQuery, PolicyTarget
-from solvers.policy import PolicyPlan
-from tests.bench import _policy_features as features
-from tests.bench import _policy_traces as traces
-from tests.bench._policy_traces import built, halves
+from models import FeatureTable, Trace, TraceSpec, dataset_from_columns
+from models.arrays import Floats, Int64s
+from models.cascade import CascadeOptions, CascadeQuery
+from models.policy import PolicyOptions, PolicyTarget
+from models.portfolio import AssignmentOptions, Budget, PortfolioOptions
+from solvers import Run, cascade, portfolio
+from solvers.cascade.replay import Rows, replay
+from solvers.policy import PolicyPlan, fit
 from tests.bench.cascade import shown, table, timed
 
-Repositories = Iterator[Table | str]
-
-SENSORS, PRICES = 3, (0.02, 0.03, 0.05)
-
-
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """How much of each part. splits: of each data set; names, seeds: of traces; rows, draws: of the made-up problem;
-    timed: the trace whose builds and steps are timed."""
-
-    splits: dict[str, int]
-    names: tuple[str, ...]
-    seeds: tuple[int, ...]
-    rows: tuple[int, ...]
-    draws: int
-    timed: str
-
-
-USUAL = Effort(
-    {"pima": 2, "spambase": 1, "letter": 1}, ("rafdb", "ferplus", "digit"), traces.SEEDS[:1], (300, 3_000), 2, "ferplus"
-)
-FULL = Effort(
-    {"pima": 10, "spambase": 3, "letter": 3},
-    tuple(traces.FRUGALML),
-    traces.SEEDS,
-    (300, 1_000, 3_000, 10_000),
-    4,
-    "rafdb",
-)
-
-
-def report_features(effort: Effort, plots: Path | None) -> Repositories:
-    """Compare methods on tables of features, and draw them."""
-    studies = []
-    for name, splits in effort.splits.items():
-        studies.append(features.compare(name, splits))
-        yield from features.report(studies[-1])
-    yield features.NOTES
-    if plots is not None:
-        from tests.bench._policy_plots import plot_features
-
-        yield f"Plot: {plot_features(studies, plots).name}\n"
-
-
-def report_traces(effort: Effort, plots: Path | None) -> Repositories:
-    """Compare methods on traces, and draw them."""
-    compared = [traces.compare(name, effort.seeds) for name in effort.names]
-    yield from traces.report(compared)
-    if plots is not None:
-        from tests.bench._policy_plots import plot_traces
-
-        yield f"Plot: {plot_traces(compared, plots).name}\n"
-
-
-def known_problem(rows: int, seed: int) -> tuple[FeatureTable, Floats]:
-    """Draw a problem of three sensors of three values each whose labels' chances are known: (27,) of class 1, by the
-    three values."""
-    chances = np.random.default_rng(99).choice([0.03, 0.2, 0.5, 0.8, 0.97], 27)
-    rng = np.random.default_rng(seed)
-    values = rng.integers(3, size=(rows, SENSORS))
-    label = rng.random(rows) < chances[values @ (9, 3, 1)]
-    spec = {
-        "kind": "features", "label": "y", "unit": "ms",
-        "features": [
-            {"name": f"s{m}", "columns": [f"s{m} is {v}" for v in (1, 2)], "cost": PRICES[m]} for m in range(SENSORS)
-        ],
-    }  # fmt: skip
-    columns = {f"s{m} is {v}": (values[:, m] == v).astype(np.float64) for m in range(SENSORS) for v in (1, 2)}
-    dataset = dataset_from_columns(FeaturesSpec.model_validate(spec), {**columns, "y": label.astype(np.int64)})
-    assert isinstance(dataset, FeatureTable)
-    return dataset, chances
-
-
-def bayes_loss(chances: Floats) -> float:
-    """Find the least errors plus cost, λ = 1, of any rule: by dynamic programming over what can be known."""
-    cube = chances.reshape(3, 3, 3)
-
-    def best(known: tuple[int | None, ...]) -> float:
-        chance = float(cube[tuple(slice(None) if v is None else slice(v, v + 1) for v in known)].mean())
-        least = min(chance, 1 - chance)
-        for m in (m for m in range(SENSORS) if known[m] is None):
-            after = [best((*known[:m], v, *known[m + 1 :])) for v in range(3)]
-            least = min(least, PRICES[m] + float(np.mean(after)))
-        return least
-
-    return best((None,) * SENSORS)
-
-
-def measure_consistency(sizes: Sequence[int], draws: int) -> Iterator[Table | str]:
-    """Show the gap to the best possible loss shrink as rows are added (Theorem 2.2)."""
-    test, chances = known_problem(200_000, 12_345)
-    least = bayes_loss(chances)
-    learners = ("regression", "filter_tree")
-    made = table(
-        f"Loss above the best possible ({least:.4f}), in thousandths, mean of {draws} draws", "rows", *learners
-    )
-    for rows in sizes:
-        gaps = [
-            [_loss(learner, known_problem(rows, seed)[0], test) - least for seed in range(draws)]
-            for learner in learners
-        ]
-        made.add_row(f"{rows:,}", *(f"{1e3 * np.mean(each):.1f}" for each in gaps))
-    yield made
-
-
-def _loss(learner: str, train: FeatureTable, test: FeatureTable) -> float:
-    _, plan = built(train, 0, tradeoffs=[1.0], learner=learner, degree=2)
-    items = [str(row % 1000) for row in range(test.rows)]
-    ran = plan.run(plan.cells_of(test), items, PolicyTarget(tradeoff=1.0))
-    truth = np.array(test.classes)[test.labels]
-    return float((np.array(plan.classes)[ran.labels] != truth).mean() + ran.costs.mean())
-
-
-def measure_steps(name: str) -> Iterator[Table | str]:
-    """Time a build on a half of a trace, single steps by both learners, and rollouts of the other half."""
-    train, test = halves(name, 1)
-    made = table(
-        f"{name}, {train.rows:,} rows, {len(train.spec.classifiers)} sensors, 20 trade-offs",
-        "learner", "build", "a step", "an item rolled",
-    )  # fmt: skip
-    for learner in ("auto", "regression", "filter_tree"):
-        seconds, plan = built(train, 1, learner=learner)
-        cells, items = plan.cells_of(test), [str(row) for row in range(test.rows)]
-        target = PolicyTarget(budget=0.8 * float(plan.costs.max()))
-        rolled, _ = timed(lambda p=plan, c=cells, i=items, t=target: p.run(c, i, t))  # type: ignore[misc]
-        made.add_row(learner, shown(seconds), shown(_step(plan, test)), shown(rolled / test.rows))
-    yield made
-
-
-def _step(plan: PolicyPlan, test: Trace) -> float:
-    """Measure the CPU time of a step, the mean over how many sensors are known."""
-    queries = []
-    for row in range(100):
-        for known in range(len(plan.sensors) + 1):
-            acquired: dict[str, Any] = {
-                plan.sensors[j]: (test.classes[test.predictions[row, j]], float(test.confidences[row, j]))
-                for j in range(known)
-            }
-            queries.append(PolicyQuery(tradeoff=0.0, item=str(row), acquired=acquired))
-    start = time.process_time()
-    for query in queries:
-        plan.decide(query)
-    return (time.process_time() - start) / len(queries)
-
-
-PARTS: dict[str, Callable[[Effort, Path | None], Repositories]] = {
-    "features": report_features,
-    "traces": report_traces,
-    "consistency": lambda effort, plots: measure_consistency(effort.rows, effort.draws),
-    "steps": lambda effort, plots: measure_steps(effort.timed),
+SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+SEEDS = (1, 5, 10, 50, 100)
+SHARES = (0.3, 0.5, 0.8, 1.0)
+"""Budgets, as shares of the most expensive service's price."""
+FRUGALML = {
+    "rafdb": (0.7202, 0.7409, 0.7676, 0.7772),
+    "ferplus": (0.8348, 0.8389, 0.8386, 0.8386),
+    "yelp": (0.9386, 0.9549, 0.9610, 0.9610),
+    "imdb": (0.8260, 0.8591, 0.8724, 0.8724),
+    "digit": (0.7877, 0.8274, 0.8340, 0.8352),
+    "command": (0.9433, 0.9479, 0.9483, 0.9478),
 }
+"""FrugalML's test accuracies at these budgets, the mean over the seeds."""
+PRECISIONS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.92, 0.94, 0.96, 0.98, 0.99)
+"""Target precisions that cascades are built for."""
+Reached = tuple[float, float]
+"""Accuracy from 0 to 1, and the mean cost of an item."""
+Method = Callable[[Trace, Trace, Sequence[float], int], list[Reached]]
+"""From the half to learn from, the half to test on, budgets of an item and a seed to what was reached."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """Results on one trace. methods: by name (seeds, budgets, 2), accuracy and spend as a share of the budget;
+    seconds: of a build of the policy, mean."""
+
+    name: str
+    methods: dict[str, Floats]
+    seconds: float
+
+
+def load(name: str, rows: Int64s | slice = slice(None)) -> Trace:
+    """Read some rows of a trace."""
+    held = np.load(_path(name), allow_pickle=False)
+    names = [api["name"] for api in json.loads((SHARED / f"frugalml_{name}.json").read_text())["apis"]]
+    columns: dict[str, NDArray[Any]] = {"truth": held["true_label"][rows].astype(np.int64)}
+    for j in range(len(names)):
+        columns[f"says {j}"] = held["pred"][rows, j].astype(np.int64)
+        columns[f"sure {j}"] = held["confidence"][rows, j].astype(np.float64)
+    classifiers = [
+        {"name": each, "cost": cost, "prediction": f"says {j}", "confidence": f"sure {j}"}
+        for j, (each, cost) in enumerate(zip(names, held["cost_per_10k"].tolist(), strict=True))
+    ]
+    spec = {"kind": "trace", "label": "truth", "unit": "USD for 10,000", "classifiers": classifiers}
+    trace = dataset_from_columns(TraceSpec.model_validate(spec), columns)
+    assert isinstance(trace, Trace)
+    return trace
+
+
+def _path(name: str) -> Path:
+    path = SHARED / f"frugalml_{name}.npz"
+    if not path.exists():
+        raise SystemExit(f"{path.name} not found in shared/data next to the repository; this benchmark needs it")
+    return path
+
+
+def halves(name: str, seed: int) -> tuple[Trace, Trace]:
+    """Cut a trace at random: one half to learn from, one to test on."""
+    n = len(np.load(_path(name), allow_pickle=False)["true_label"])
+    order = np.random.RandomState(seed).permutation(n)  # what FrugalML's figures are of
+    return load(name, order[: n // 2]), load(name, order[n // 2 :])
+
+
+def build_policy(dataset: Trace | FeatureTable, seed: int, **options: Any) -> tuple[float, PolicyPlan]:
+    """Build on all processors: seconds, and the plan."""
+    with joblib.parallel_config(backend="loky", n_jobs=-1, max_nbytes=None):
+        return timed(lambda: fit(dataset, PolicyOptions(**options), np.random.default_rng(seed), Run()).plan)
+
+
+def run_policy(plan: PolicyPlan, test: Trace, budgets: Sequence[float]) -> list[Reached]:
+    """Run the test half under each budget, every item with an id of its own."""
+    cells, items = plan.cells_of(test), [str(row) for row in range(test.rows)]
+    truth, reached = np.array(test.classes)[test.labels], []
+    for budget in budgets:
+        ran = plan.run(cells, items, PolicyTarget(budget=budget))
+        right = np.array(plan.classes)[ran.labels] == truth
+        reached.append((float(right.mean()), float(ran.costs.mean())))
+    return reached
+
+
+def always_one(train: Trace, test: Trace, budgets: Sequence[float], seed: int) -> list[Reached]:
+    """Always call one classifier."""
+    accuracies, costs = train.quality.mean(axis=0), train.costs.mean(axis=0)
+    chosen = [int(np.where(costs <= budget, accuracies, -1.0).argmax()) for budget in budgets]
+    return [(float(test.quality[:, j].mean()), float(test.costs[:, j].mean())) for j in chosen]
+
+
+def best_cascades(train: Trace, test: Trace, budgets: Sequence[float], seed: int) -> list[Reached]:
+    """Build cascades of all target precisions and last classifiers; take the most accurate within the budget."""
+    options = [
+        CascadeOptions(target_precision=precision, deterministic=classifier.name)
+        for precision in PRECISIONS
+        for classifier in train.spec.classifiers
+    ]
+    plans = [cascade.fit(train, each, np.random.default_rng(seed), Run()).plan for each in options]
+    learned = [_replay(train, plan) for plan in plans]
+
+    def rank(i: int, budget: float) -> tuple[bool, float, float]:
+        accuracy, cost = learned[i]
+        return (True, accuracy, -cost) if cost <= budget else (False, -cost, accuracy)
+
+    return [_replay(test, plans[max(range(len(plans)), key=lambda i: rank(i, budget))]) for budget in budgets]
+
+
+def _replay(trace: Trace, plan: cascade.CascadePlan) -> Reached:
+    """Walk a half through a cascade."""
+    decision = plan.decide(CascadeQuery())
+    names = [each.name for each in trace.spec.classifiers]
+    columns = [names.index(name) for name in decision.cascade]
+    least = np.full(len(names), -np.inf)
+    for j, step in zip(columns, decision.steps, strict=True):
+        least[j] = -np.inf if step.confidence_threshold is None else step.confidence_threshold
+    rows = Rows(np.nan_to_num(trace.confidences) >= least, trace.quality, trace.costs)
+    replayed = replay(rows, columns, names)
+    return replayed["accuracy"], replayed["mean_duration"]
+
+
+def assign_batch(train: Trace, test: Trace, budgets: Sequence[float], seed: int) -> list[Reached]:
+    """Assign the test half as one batch, by embeddings that are the answers of the cheapest classifier."""
+    cheapest = int(train.costs.mean(axis=0).argmin())
+    names = [each.name for each in test.spec.classifiers]
+    labels = 1 + max(int(label) for label in (*train.classes, *test.classes))
+    learned, fresh = (replace(half, embeddings=embed_answers(half, cheapest, labels)) for half in (train, test))
+    options = PortfolioOptions(feature_classifier=names[cheapest])
+    plan = portfolio.fit(learned, options, np.random.default_rng(seed), Run()).plan
+    estimates, rows, reached = plan.estimate(fresh.embeddings), np.arange(test.rows), []
+    for budget in budgets:
+        assignment = plan.assign(estimates, AssignmentOptions(budget=Budget(per_query=budget)))
+        choice = np.array([names.index(each) for each in assignment.assignments])
+        paid = test.costs[:, cheapest] + np.where(choice == cheapest, 0.0, test.costs[rows, choice])
+        reached.append((float(test.quality[rows, choice].mean()), float(paid.mean())))
+    return reached
+
+
+def embed_answers(trace: Trace, classifier: int, labels: int) -> NDArray[np.float32]:
+    """Turn a classifier's answers into embeddings, (n, labels): one-hot labels times confidences."""
+    vectors = np.zeros((trace.rows, labels), dtype=np.float32)
+    codes = np.array([int(label) for label in trace.classes])[trace.predictions[:, classifier]]
+    vectors[np.arange(trace.rows), codes] = np.nan_to_num(trace.confidences[:, classifier], nan=1.0)
+    return vectors
+
+
+PEERS: dict[str, Method] = {"one classifier": always_one, "cascade": best_cascades, "portfolio": assign_batch}
+
+
+def compare(name: str, seeds: Sequence[int]) -> Compared:
+    """Let every method learn one half and answer the other, for each seed."""
+    by_method: dict[str, list[list[Reached]]] = {}
+    times = []
+    for seed in seeds:
+        train, test = halves(name, seed)
+        budgets = [share * float(train.costs.mean(axis=0).max()) for share in SHARES]
+        seconds, plan = build_policy(train, seed)
+        times.append(seconds)
+        reached = {"policy": run_policy(plan, test, budgets)}
+        reached |= {peer: method(train, test, budgets, seed) for peer, method in PEERS.items()}
+        for method, pairs in reached.items():
+            shares = [(accuracy, spent / budget) for (accuracy, spent), budget in zip(pairs, budgets, strict=True)]
+            by_method.setdefault(method, []).append(shares)
+    return Compared(name, {method: np.array(each) for method, each in by_method.items()}, float(np.mean(times)))
+
+
+def report(traces: Sequence[Compared]) -> Iterator[Table | str]:
+    """Print all methods, and the policy's distance from FrugalML."""
+    seeds = len(traces[0].methods["policy"])
+    made = table(
+        f"Test accuracy in %, and spend as a share of the budget, mean of {seeds} seeds",
+        "trace", "method", *(f"{share:.0%}" for share in SHARES), "build",
+    )  # fmt: skip
+    made.columns[1].justify = "left"
+    above: list[float] = []
+    for one in traces:
+        made.add_section()
+        made.add_row(one.name, "FrugalML", *(f"{100 * a:.2f}     " for a in FRUGALML[one.name]), "")
+        for method, values in one.methods.items():
+            cells = [f"{100 * a:.2f} {s:.2f}" for a, s in values.mean(axis=0)]
+            made.add_row("", method, *cells, shown(one.seconds) if method == "policy" else "")
+        above += (100 * (one.methods["policy"].mean(axis=0)[:, 0] - FRUGALML[one.name])).tolist()
+    yield made
+    yield f"At least FrugalML in {sum(g >= 0 for g in above)} of {len(above)} cells; {np.mean(above):+.2f} on average\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run what was asked for, or every part."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.policy", description="Benchmarks of the policy.")
-    for name in PARTS:
-        parser.add_argument(f"--{name}", action="store_true")
-    parser.add_argument("--all", action="store_true", help="all traces, five seeds, more splits: an hour or two")
-    parser.add_argument("--seeds", type=int, nargs="+", help="of the traces' halves")
-    parser.add_argument("--names", nargs="+", choices=list(traces.FRUGALML), help="of traces")
-    parser.add_argument("--plots", type=Path, metavar="DIR", help="where plots go; none without")
+    """Compare on some traces."""
+    parser = argparse.ArgumentParser(prog="parsimony bench policy", description=__doc__)
+    parser.add_argument("--names", nargs="+", choices=list(FRUGALML), default=["rafdb", "ferplus", "digit"])
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS[:1], help="of the halves")
     chosen = parser.parse_args(arguments)
     console = Console()
-    plots = chosen.plots
-    if plots is not None and find_spec("matplotlib") is None:
-        console.print("There are no plots: matplotlib is not installed.\n")
-        plots = None
-    effort = FULL if chosen.all else USUAL
-    effort = replace(effort, names=tuple(chosen.names or effort.names), seeds=tuple(chosen.seeds or effort.seeds))
-    asked = [name for name in PARTS if getattr(chosen, name)]
-    for name in asked or PARTS:
-        for part in PARTS[name](effort, plots):
-            console.print(part, highlight=False)
+    for part in report([compare(name, chosen.seeds) for name in chosen.names]):
+        console.print(part, highlight=False)
 
 
 if __name__ == "__main__":

@@ -1,189 +1,225 @@
-"""The portfolio beside its peers: ``python -m tests.bench.portfolio``.
+"""Assignments against HiGHS on the whole programme: ``parsimony bench portfolio``.
 
-1. ``--neighbours``: the nearest item of each sample, against scikit-learn, SciPy and faiss.
-2. ``--programme``: assignments within a budget, against HiGHS on the whole programme (by far the longest part).
-3. ``--request``: a whole batch, from embeddings to assignment, against the reference path: scikit-learn's search with
-   p = infinity sample by sample, and SciPy's ``milp`` on the whole sparse programme; with peak memory.
-4. ``--table``: the layout of the paper's Table 2, on digits: accuracy drops at 10, 20 and 40 % less cost.
-5. ``--constraints``: batches within several limits, against HiGHS on the whole programme; a million queries; what is
-   saved on traces of language models.
-
-Without a flag all five.
+CPU seconds of this process. Without options: batches within one budget. ``--constraints``: batches within a budget,
+three capacities, a commitment, two resources and five tenants with budgets; a million queries; and what batches save on
+outcomes of language models. HiGHS takes nearly all of the time: minutes without options, ten or more with.
 """
 
 import argparse
+import math
+import resource
 import statistics
-import tracemalloc
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from app.demo.images import SEED, load_split, probabilities, train_all
-from models import Trace, TraceSpec, dataset_from_columns
-from models.arrays import Floats, Singles
-from models.portfolio import PortfolioOptions
+from models import Trace, TraceSpec
+from models.portfolio import PortfolioOptions, RouteQuery
+from models.portfolio_constraints import ConstrainedRequest
 from solvers import Run
-from solvers.portfolio import PortfolioPlan, fit
+from solvers.portfolio import fit
+from solvers.portfolio.constrained import Assigned, Constraint, assign_within
 from solvers.portfolio.knapsack import assign
-from solvers.portfolio.success_estimator import Estimator, Scaling
-from tests.bench import _portfolio_constraints as constraints
-from tests.bench import _portfolio_neighbours as neighbours
-from tests.bench import _portfolio_programme as programme
-from tests.bench.cascade import shown, table, timed
-from tests.oracles.portfolio import highs
+from tests.bench._outcomes import PRICES
+from tests.bench.cascade import shown, table
+from tests.bench.policy import SHARED
+from tests.oracles.constrained import Instance, best_by_highs, large
+from tests.oracles.portfolio import estimates, highs
 
-REQUESTS = ((100, 40, 500), (1_000, 40, 500))
-"""Queries, samples and items of a sample in whole requests; the reference path would take minutes for more."""
-OURS_ALONE = (10_000, 40, 1_000)
-"""A request that only we answer."""
-DIMENSIONS, CLASSIFIERS = 200, 7
-COSTS = np.array([0.15, 0.22, 0.29, 0.52, 0.53, 0.98, 1.0])
-"""The normalised costs of the paper's Table 1."""
-SHARE = 0.6
-"""The budget of a request, as a share of the dearest classifier's cost."""
-REDUCTIONS = (0.1, 0.2, 0.4)
-DRAWS = 3
+T = TypeVar("T")
 
-
-def made(queries: int, count: int, size: int) -> tuple[Singles, Singles, Singles, NDArray[np.int32]]:
-    """Draw a problem: queries, items, success of the classifiers on these, samples of distinct items."""
-    rng = np.random.default_rng(0)
-    vectors = neighbours.softmax(rng, queries + count * size, DIMENSIONS)
-    strength = np.linspace(0.6, 0.9, CLASSIFIERS)
-    items = vectors[queries:]
-    ease = items.max(axis=1, keepdims=True) - 0.5
-    success = (rng.random((len(items), CLASSIFIERS)) < np.clip(strength + 0.3 * ease, 0, 1)).astype(np.float32)
-    return vectors[:queries], items, success, np.arange(len(items), dtype=np.int32).reshape(count, size)
+QUERIES = 10_000
+KINDS: dict[str, int | None] = {"means of 40": 40, "continuous": None}
+"""Values by how many answers they are means of."""
+BUDGETS = (0.5, 0.6, 0.8, 0.9)
+"""Budgets as shares of what the most expensive classifier costs for all queries."""
+GAP, CONSTRAINED_GAP = 1e-6, 1e-4
+GOALS = ("accuracy", "cost")
+FLOOR = 0.8
+"""The mean estimate that the least cost has to keep."""
+LIMIT_S = 900.0
+"""Seconds that HiGHS gets for an instance."""
+KEPT = 0.95
+"""The share of the strong model's accuracy that is to be kept."""
+REPLY = 200
+"""Tokens of a reply, which the traces do not have."""
 
 
-def ours(estimator: Estimator, queries: Singles) -> Callable[[], object]:
-    """Answer a request as the service does."""
-    return lambda: assign(estimator.estimate(queries), COSTS, SHARE * len(queries))
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One instance: CPU seconds of both, what HiGHS found more, relative to the value, and the gap proved here."""
+
+    seconds: float
+    highs_seconds: float
+    behind: float
+    gap: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times less CPU time was taken than by HiGHS."""
+        return self.highs_seconds / self.seconds
 
 
-def reference(items: Singles, success: Singles, samples: NDArray[np.int32], queries: Singles) -> Callable[[], object]:
-    """Answer it by scikit-learn and SciPy."""
-    from sklearn.neighbors import NearestNeighbors
-
-    searches = [NearestNeighbors(n_neighbors=1, metric="chebyshev", n_jobs=2).fit(items[row]) for row in samples]
-
-    def answer() -> object:
-        places = [row[search.kneighbors(queries)[1][:, 0]] for row, search in zip(samples, searches, strict=True)]
-        estimates = np.mean([success[column].astype(np.float64) for column in places], axis=0)
-        return highs(estimates, COSTS, SHARE * len(queries))
-
-    return answer
+def cpu(function: Callable[[], T]) -> tuple[float, T]:
+    """Measure the CPU seconds of one call."""
+    start = time.process_time()
+    result = function()
+    return time.process_time() - start, result
 
 
-def measure_requests() -> Iterator[Table | str]:
-    """Time whole requests, and their peak memory as tracemalloc sees it."""
-    report = table(
-        f"A whole request: {DIMENSIONS} dimensions, {CLASSIFIERS} classifiers, budget {SHARE:g} of the dearest",
-        "queries", "samples", "ours", "reference", "times", "MB", "MB, reference",
+def compare_budget(seed: int, samples: int | None, share: float) -> Compared:
+    """Solve one instance within one budget both ways."""
+    values, costs = estimates(seed, QUERIES, samples=samples)
+    budget = share * QUERIES * float(costs.max())
+    seconds, mine = cpu(lambda: assign(values, costs, budget, gap=GAP))
+    highs_seconds, known = cpu(lambda: highs(values, costs, budget, gap=GAP))
+    return Compared(seconds, highs_seconds, (known.value - mine.value) / abs(known.value), mine.gap)
+
+
+def draw_constrained(seed: int, queries: int, samples: int | None, goal: str) -> Instance:
+    """Draw an instance: the highest accuracy, or the least cost above a floor of accuracy."""
+    instance = large(seed, queries, samples=samples)
+    if goal == "accuracy":
+        return instance
+    floor = Constraint(("accuracy", "at_least"), 3, FLOOR * len(instance.worths), most=False)
+    return replace(instance, worths=-instance.uses[0], constraints=(*instance.constraints, floor))
+
+
+def solve(instance: Instance) -> Assigned:
+    """Solve an instance as the service does."""
+    return assign_within(
+        instance.worths, instance.constraints, uses=instance.uses, groups=instance.groups, gap=CONSTRAINED_GAP
+    )
+
+
+def compare_constrained(seed: int, samples: int | None, goal: str) -> Compared:
+    """Solve one instance within several constraints both ways."""
+    instance = draw_constrained(seed, QUERIES, samples, goal)
+    seconds, mine = cpu(lambda: solve(instance))
+    highs_seconds, known = cpu(lambda: best_by_highs(instance, gap=CONSTRAINED_GAP, time_limit_s=LIMIT_S))
+    assert known is not None
+    return Compared(seconds, highs_seconds, (known[0] - mine.value) / abs(mine.value), mine.gap)
+
+
+def report_ratios(title: str, rows: Mapping[str, Callable[[int], Compared]], seeds: int) -> Iterator[Table | str]:
+    """Compare with HiGHS, several instances for each row."""
+    made = table(
+        f"{title}: {QUERIES:,} queries x 7 classifiers, median CPU time of {seeds} instances\n"
+        "behind: HiGHS's value less ours, relative, the most",
+        "instances", "HiGHS", "ours", "times less", "at least", "behind",
     )  # fmt: skip
-    for queries, count, size in (*REQUESTS, OURS_ALONE):
-        vectors, items, success, samples = made(queries, count, size)
-        estimator = Estimator.of(Scaling.none(DIMENSIONS), items, success, samples, "linf")
-        estimator.neighbours.warm()
-        mine, theirs = ours(estimator, vectors), reference(items, success, samples, vectors)
-        seconds, peak = _median(mine), _peak(mine)
-        if (queries, count, size) == OURS_ALONE:
-            report.add_row(f"{queries:,}", f"{count} x {size}", shown(seconds), "-", "-", f"{peak:.0f}", "-")
-            continue
-        other = timed(theirs)[0]
-        cells = (shown(seconds), shown(other), f"{other / seconds:.0f}", f"{peak:.0f}", f"{_peak(theirs):.0f}")
-        report.add_row(f"{queries:,}", f"{count} x {size}", *cells)
-    yield report
+    every: list[Compared] = []
+    for name, compare in rows.items():
+        found = [compare(seed) for seed in range(seeds)]
+        ratios = [one.ratio for one in found]
+        made.add_row(
+            name,
+            shown(statistics.median(one.highs_seconds for one in found)),
+            shown(statistics.median(one.seconds for one in found)),
+            f"{statistics.median(ratios):,.0f}",
+            f"{min(ratios):,.0f}",
+            f"{max(one.behind for one in found):.1e}",
+        )
+        every += found
+    yield made
+    mean = math.exp(statistics.fmean(math.log(one.ratio) for one in every))
+    yield (
+        f"{len(every)} instances: {mean:,.0f} times less CPU time than HiGHS (geometric mean), "
+        f"{min(one.ratio for one in every):,.0f} at least; gaps up to {max(one.gap for one in every):.1e}.\n"
+    )
 
 
-def _median(call: Callable[[], object]) -> float:
-    return statistics.median(timed(call)[0] for _ in range(5))
+def measure_sizes() -> Table:
+    """Solve constrained programmes of several sizes, up to a million queries."""
+    made = table(
+        f"CPU time by size, gap {CONSTRAINED_GAP:g}; peak: of the whole process, so far",
+        "queries", "goal", "CPU", "gap proved", "GB, peak",
+    )  # fmt: skip
+    for n in (1_000, 10_000, 100_000, 1_000_000):
+        for goal in GOALS:
+            instance = draw_constrained(0, n, None, goal)
+            seconds, solution = cpu(partial(solve, instance))
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+            made.add_row(f"{n:,}", goal, shown(seconds), f"{solution.gap:.0e}", f"{peak:.2f}")
+    return made
 
 
-def _peak(call: Callable[[], object]) -> float:
-    tracemalloc.start()
-    call()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return float(peak / 2**20)
+def measure_savings(name: str) -> Table:
+    """Keep 95 % of the strong model's accuracy on prompts that the build has not seen, and show the actual outcome."""
+    arrays = np.load(SHARED / f"{name}.npz", allow_pickle=False)
+    vectors, right = arrays["embedding"].astype(np.float32), arrays["correct"].astype(np.float64)
+    tokens = arrays["prompt_tokens"].astype(np.float64)
+    names = ("mixtral", "gpt-4")
+    by_token = [{"polynomial": [REPLY * price / 1000, price / 1000]} for price in PRICES]
+    classifiers = [{"name": n, "quality": n, "cost": cost} for n, cost in zip(names, by_token, strict=True)]
+    spec = {"kind": "trace", "unit": "USD/1000", "size": "tokens", "classifiers": classifiers}
+    order = np.random.default_rng(0).permutation(len(right))
+    learned, fresh = order[: len(order) // 2], order[len(order) // 2 :]
+    columns = {**dict(zip(names, right[learned].T, strict=True)), "tokens": tokens[learned]}
+    trace = Trace.from_columns(TraceSpec.model_validate(spec), columns, vectors[learned])
+    plan = fit(trace, PortfolioOptions(estimator="logistic"), np.random.default_rng(0), Run()).plan
+    wanted = KEPT * float(plan.curve_accuracies[plan.methods.index("single_best"), -1])
+    sizes: list[float] = tokens[fresh].tolist()
+    singles = [
+        plan.decide(RouteQuery(query=tuple(vector), size=size, min_accuracy=wanted)).classifier
+        for vector, size in zip(vectors[fresh].astype(np.float64).tolist(), sizes, strict=True)
+    ]
+    given = {"queries": [[0.0]] * len(fresh), "sizes": sizes, "goal": "cost", "accuracy": {"at_least": wanted}}
+    batch = plan.assign(plan.estimate(vectors[fresh]), ConstrainedRequest.model_validate(given)).assignments
+    made = table(
+        f"{name}: {len(fresh):,} fresh prompts, costs by token with replies of {REPLY}; {KEPT:.0%} of the strong "
+        "model's accuracy is requested",
+        "method", "of its accuracy", "cost saved", "strong calls",
+    )  # fmt: skip
+    costs, rows = plan.costs_of(sizes), np.arange(len(fresh))
+    for method, chosen in {
+        "the strong model": ["gpt-4"] * len(fresh),
+        "single queries": singles,
+        "a batch": batch,
+    }.items():
+        at = np.array([names.index(each) for each in chosen])
+        kept = right[fresh][rows, at].mean() / right[fresh][:, 1].mean()
+        saved = 1 - float(costs[rows, at].sum() / costs[:, 1].sum())
+        made.add_row(method, f"{kept:.1%}", f"{saved:.1%}", f"{at.mean():.1%}")
+    return made
 
 
-def digits_trace() -> Trace:
-    """Show digits, a quarter of them moved, to the demo's classifiers; the costs are the paper's, cheapest first."""
-    split = load_split(np.random.default_rng(SEED))
-    classifiers = train_all(split.train, lambda *step: None)
-    rng = np.random.default_rng(SEED)
-    images = np.concatenate((split.trace[0], split.final[0])).repeat(2, axis=0)
-    labels = np.concatenate((split.trace[1], split.final[1])).repeat(2)
-    for place in np.flatnonzero(rng.random(len(images)) < 0.25):
-        images[place] = np.roll(images[place], rng.integers(-1, 2, 2), axis=(0, 1))
-    votes = {k.name: probabilities(k, images) for k in classifiers}
-    costs = dict(zip(votes, [0.05, 0.1, 0.15, 0.22, 0.29, 0.52, 0.53, 1.0], strict=True))
-    spec = {
-        "kind": "trace",
-        "label": "digit",
-        "unit": "units",
-        "classifiers": [{"name": name, "cost": costs[name], "prediction": name} for name in votes],
+def report(constrained: bool, seeds: int) -> Iterator[Table | str]:
+    """Compare within one budget, or within several constraints."""
+    if not constrained:
+        rows = {
+            f"{kind}, budget {share:g}": partial(compare_budget, samples=samples, share=share)
+            for kind, samples in KINDS.items()
+            for share in BUDGETS
+        }
+        yield from report_ratios("One budget", rows, seeds)
+        return
+    if (SHARED / "routellm_mmlu.npz").exists():
+        yield measure_savings("routellm_mmlu")
+    yield measure_sizes()
+    rows = {
+        f"{kind}, {goal}": partial(compare_constrained, samples=samples, goal=goal)
+        for kind, samples in KINDS.items()
+        for goal in GOALS
     }
-    columns = {name: vote.argmax(axis=1) for name, vote in votes.items()}
-    vectors = votes["gradients-logistic"].astype(np.float32)
-    trace = dataset_from_columns(TraceSpec.model_validate(spec), {"digit": labels, **columns}, vectors)
-    assert isinstance(trace, Trace)
-    return trace
+    yield from report_ratios("Several constraints", rows, seeds)
 
 
-def measure_drops() -> Iterator[Table]:
-    """Print accuracy drops against always calling the strongest classifier, in the layout of Table 2."""
-    trace = digits_trace()
-    options = PortfolioOptions(feature_classifier="gradients-logistic", curve_points=51)
-    plans = [fit(trace, options, np.random.default_rng(seed), Run()).plan for seed in range(DRAWS)]
-    names = ("single_best", "random", "frugal_mct", "batch", "route")
-    report = table(
-        f"Accuracy drop in points, mean of {DRAWS} draws ({plans[0].held_out} held-out digits each)",
-        "cost reduction", *names,
-    )  # fmt: skip
-    for reduction in REDUCTIONS:
-        drops = np.mean([_drops(plan, reduction, names) for plan in plans], axis=0)
-        report.add_row(f"{reduction:.0%}", *(f"{drop:.2f}" for drop in drops))
-    yield report
-
-
-def _drops(plan: PortfolioPlan, reduction: float, names: tuple[str, ...]) -> Floats:
-    at = int(np.searchsorted(plan.curve_budgets, (1 - reduction) * plan.dearest * (1 + 1e-9), side="right")) - 1
-    strongest = plan.curve_accuracies[plan.methods.index("single_best"), -1]
-    reached = [plan.curve_accuracies[plan.methods.index(name), at] for name in names]
-    return np.asarray(100 * (strongest - np.array(reached)))
-
-
-def programmes() -> Iterator[Table | str]:
-    """Compare with HiGHS, then measure sizes."""
-    yield programme.measure_sizes()
-    yield from programme.compare_with_highs()
-
-
-PARTS: dict[str, Callable[[], Iterator[Table | str] | Iterator[Table]]] = {
-    "neighbours": neighbours.report,
-    "request": measure_requests,
-    "table": measure_drops,
-    "constraints": constraints.report,
-    "programme": programmes,
-}
-
-
-def main() -> None:
-    """Run what was asked for, or everything."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name in PARTS:
-        parser.add_argument(f"--{name}", action="store_true")
-    asked = vars(parser.parse_args())
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(prog="parsimony bench portfolio", description=__doc__)
+    parser.add_argument("--constraints", action="store_true", help="batches within several constraints")
+    parser.add_argument("--seeds", type=int, default=3, help="instances of each kind")
+    chosen = parser.parse_args(arguments)
     console = Console()
-    for name, report in PARTS.items():
-        if asked[name] or not any(asked.values()):
-            for shown_part in report():
-                console.print(shown_part)
+    for part in report(chosen.constraints, chosen.seeds):
+        console.print(part, highlight=False)
 
 
 if __name__ == "__main__":

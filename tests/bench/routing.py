@@ -1,12 +1,11 @@
-"""Routers side by side: ``python -m tests.bench.routing``.
+"""Routers side by side: ``parsimony bench routing``.
 
 Real outcomes of models on MMLU, GSM8K and a mix of nine models, with embeddings of the prompts; seven classifiers of
 letters and of digits, which are their own embeddings; FrugalML's services, where the cheapest one's answer, which is
 paid for, is the embedding. A random half learns, the other half is routed as a whole within 20 budgets between the
 cheapest and the dearest model; a policy decides for each item by itself, and knows of services no embedding. Ours
 beside RouteLLM's kinds of routers, regressions, the paper's estimator, the hull of single models, and the truth.
-Figures are means over seeds, with twice their standard error. On FrugalML's traces there follow the policy, cascades
-and the portfolio beside FrugalML's own figures, on its five splits.
+Figures are means over seeds, with twice their standard error.
 
 accuracy: mean over the budgets, in per cent. area: what is gained of the way from the cheapest to the best model, over
 budgets (APGR). 50 %, 80 %: the share of the dearest model's cost, less the cheapest's, at which so much of the way is
@@ -15,10 +14,7 @@ budget where it is least, which was picked as such: the interval is of that budg
 """
 
 import argparse
-from collections.abc import Iterator
-from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -32,13 +28,13 @@ from solvers.policy import fit as fit_policy
 from solvers.portfolio import fit
 from solvers.portfolio.baselines import by_values
 from solvers.row_repeats import hash_rows
-from tests.bench import _policy_traces as frugalml
 from tests.bench._outcomes import SEVENS, Outcomes, is_there
 from tests.bench._routers import ROUTERS, constant
 from tests.bench.cascade import table
+from tests.bench.policy import FRUGALML
 
 PROMPTS = ("routellm_mmlu", "routellm_gsm8k", "llmrouter_mix")
-SERVICES = tuple(f"frugalml_{name}" for name in frugalml.FRUGALML)
+SERVICES = tuple(f"frugalml_{name}" for name in FRUGALML)
 BUDGETS = 20
 QUICK = {"curve_points": 2}
 """Nobody looks at the curves that builds draw."""
@@ -57,11 +53,11 @@ def budgets_of(costs: Floats) -> list[float]:
     return budgets
 
 
-def curves(outcomes: Outcomes, seed: int, rows: int | None) -> dict[str, Floats]:
+def curves(outcomes: Outcomes, seed: int) -> dict[str, Floats]:
     """Learn from a half, and route the other, equal items in the same: for each method what it reaches, (b,)."""
     rng, items = np.random.default_rng(seed), hash_rows(outcomes.vectors).astype(np.int64)
     half, fresh = split_rows(items, [len(items) // 2], rng)
-    learned = rng.permutation(half)[: rows or None]
+    learned = rng.permutation(half)
     right, budgets, asked = outcomes.right[fresh], budgets_of(outcomes.costs), outcomes.vectors[fresh]
     left = [budget - outcomes.fee for budget in budgets]
     name = None if outcomes.embedder is None else outcomes.spec.classifiers[outcomes.embedder].name
@@ -90,12 +86,12 @@ def by_policy(outcomes: Outcomes, learned: Int64s, fresh: Int64s, seed: int) -> 
     return np.array([right[rows, labels].mean() for labels in answered])
 
 
-def measure(name: str, seeds: range, rows: int | None, folder: Path | None) -> Iterator[Table]:
-    """Put what was reached into a table, and into a picture if there is a folder for it."""
+def measure(name: str, seeds: range) -> Table:
+    """Put the results on a set into a table."""
     outcomes = Outcomes.of(name)
     every: dict[str, list[Floats]] = {}
     for seed in seeds:
-        for method, curve in curves(outcomes, seed, rows).items():
+        for method, curve in curves(outcomes, seed).items():
             every.setdefault(method, []).append(curve)
     weak, best = float(outcomes.right.mean(axis=0)[outcomes.costs.argmin()]), float(outcomes.right.mean(axis=0).max())
     report = table(
@@ -111,9 +107,7 @@ def measure(name: str, seeds: range, rows: int | None, folder: Path | None) -> I
         least = int(ahead.mean(axis=0).argmin())
         intervals = ["", ""] if method == OURS else [_interval(each) for each in (ahead.mean(axis=1), ahead[:, least])]
         report.add_row(method, _interval(np.mean(runs, axis=1)), f"{gained.mean():.2f}", *spends, *intervals)
-    yield report
-    if folder is not None:
-        _draw(name, outcomes.costs, every, folder)
+    return report
 
 
 def _interval(shares: Floats) -> str:
@@ -128,41 +122,20 @@ def _spend(gained: Floats, wanted: float) -> str:
     return f"{100 * (able[0] + 1) / (BUDGETS + 1):.0f} %" if len(able) else "-"
 
 
-def _draw(name: str, costs: Floats, every: dict[str, list[Floats]], folder: Path) -> None:
-    figure, axes = plt.subplots(figsize=(8, 5))
-    for method, runs in every.items():
-        ours = method == OURS
-        axes.plot(budgets_of(costs), 100 * np.mean(runs, axis=0), label=method, linewidth=3 if ours else 1)
-    axes.set(title=name, xlabel="budget of an item", ylabel="answers right (%)")
-    axes.legend(fontsize=8)
-    figure.savefig(folder / f"{name}.png", dpi=150)
-    plt.close(figure)
-
-
-def reports(name: str, seeds: range, rows: int | None, folder: Path | None) -> Iterator[Table | str]:
-    """Measure a set."""
-    yield from measure(name, seeds, rows, folder)
-    if name in SERVICES:
-        yield from frugalml.report([frugalml.compare(name.removeprefix("frugalml_"), frugalml.SEEDS)])
-
-
 def main() -> None:
     """Measure and print."""
     every = (*PROMPTS, *SEVENS, *SERVICES)
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="parsimony bench routing", description=__doc__)
     parser.add_argument("--set", choices=every, action="append", help="one of the sets; else all")
     parser.add_argument("--seeds", type=int, default=10, help="how many random halves of items")
     parser.add_argument("--first", type=int, default=0, help="the first seed: choose on others than are reported")
-    parser.add_argument("--rows", type=int, help="how many rows to learn from at most")
-    parser.add_argument("--plot", type=Path, help="a folder for pictures")
     given = parser.parse_args()
     console, seeds = Console(), range(given.first, given.first + given.seeds)
     for name in given.set or every:
         if not is_there(name):
             console.print(f"{name} is not in shared/data beside the repository: left out")
             continue
-        for report in reports(name, seeds, given.rows, given.plot):
-            console.print(report)
+        console.print(measure(name, seeds))
 
 
 if __name__ == "__main__":

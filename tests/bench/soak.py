@@ -1,9 +1,8 @@
-"""Half an hour of mixed traffic on a whole service, with a fault every few seconds: what is lost, what is wrong?
+"""Mixed traffic on a whole service, with a fault every few seconds: ``parsimony bench soak``.
 
-Every answer is checked against the plan decoded in this process, batches of assignments too. At the end the bytes of
-every version that was promised are read and held against their SHA-256, and every outcome that was granted must have
-been counted once.
-The exit status is 1 if anything that must be 0 is not.
+Every answer is compared with the plan decoded in this process. At the end the bytes of every version that was promised
+are read and compared with their SHA-256, and every outcome that was accepted must have been counted once. The exit
+status is 1 if anything that must be 0 is not.
 """
 
 import argparse
@@ -14,171 +13,323 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+import httpx
+import orjson
 
-from tests.bench._soak_faults import FAULTS
-from tests.bench._soak_house import House
-from tests.bench._soak_look_ups import NAME, Answers, ask_on, learn, settle
-from tests.bench._soak_writes import Ledger, Writer, counted_builds, miscounted, take_stock, unended
+from app.routes.subject import all_subjects
+from app.serving.answers import LookUp, encode
+from app.serving.catalog import Live
+from app.store import codec
+from models import ArtifactRecord, ArtifactRef
+from models.errors import Infeasible, ParsimonyError
+from solvers import SOLVERS
+from tests.bench._soak_house import FAULTS, House
+from tests.support.samples import trace_upload
+from tests.support.services import OCTETS
 from tests.support.subjects import SAMPLES, build_all, upload_all
 
-ASKING = 2
+READERS = 2
 FAULT_S = (3.0, 8.0)
+WRITE_PAUSE_S = 0.1
 BUILDS_END_S = 180.0
 EXAMPLES = 5
+NAME = "plan"
+ENDED = ("succeeded", "failed", "cancelled")
+LOOK_UPS = {
+    f"{look_up.solver.name}{look_up.suffix}": look_up
+    for subject in all_subjects().values()
+    for look_up in subject.look_ups
+}
+Version = tuple[str, int]
+"""A solver, and a version of its artifact."""
+Answer = tuple[Version, LookUp[Any], Any, bytes]
 
 
 @dataclass
 class Soak:
-    """A soak, and what it has found."""
+    """A soak, and what it has found. open: answers by a version that is not known yet."""
 
     house: House
-    answers: Answers = field(default_factory=Answers)
-    ledger: Ledger = field(default_factory=Ledger)
-    faults: Counter[str] = field(default_factory=Counter)
-    lost: dict[Any, str] = field(default_factory=dict)
-    miscounted: list[str] = field(default_factory=list)
-    unhealed: list[str] = field(default_factory=list)
-    memory: list[float] = field(default_factory=list)
+    plans: dict[Version, Live[Any]] = field(default_factory=dict)
+    open: list[Answer] = field(default_factory=list)
+    published: set[Version] = field(default_factory=set)
+    maybe_deleted: set[Version] = field(default_factory=set)
+    builds: list[str] = field(default_factory=list)
+    outcomes: int = 0
+    maybe_outcomes: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    broken: dict[str, list[str]] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def note(self, promise: str, what: str) -> None:
+        """Note a broken promise."""
+        with self.lock:
+            self.broken.setdefault(promise, []).append(what)
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Soak, print the table, and exit with 1 if it shows a broken promise."""
-    parser = argparse.ArgumentParser(prog="parsimony bench soak", description="Mixed traffic with random faults.")
-    parser.add_argument("--minutes", type=float, default=30.0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    chosen = parser.parse_args(arguments)
-    console = Console()
-    with tempfile.TemporaryDirectory(prefix="parsimony-soak-") as folder:
-        soak = Soak(House(Path(folder) / "house"))
+    def learn(self, version: Version, record: dict[str, Any], data: bytes) -> None:
+        """Decode the plan of a version, to check answers by."""
+        solver, number = version
+        ref = ArtifactRef(solver=solver, name=NAME, version=number)
+        plan = codec.decode(data, SOLVERS[solver].plan)
+        self.plans[version] = Live(ArtifactRecord.model_validate(record), ref, plan)
+
+    def check(self, answer: Answer) -> None:
+        """Compare an answer with one that is computed here."""
+        version, look_up, query, body = answer
+        if (live := self.plans.get(version)) is None:
+            with self.lock:
+                self.open.append(answer)
+            return
+        self.counts["answers checked"] += 1
+        parsed = look_up.query.model_validate_json(json.dumps(query))
         try:
-            run(soak, 60 * chosen.minutes, chosen.seed)
-            reported = report(soak)
-        finally:
-            soak.house.close()
-    if chosen.json:
-        sys.stdout.write(json.dumps(reported) + "\n")
-    else:
-        Console(width=None if console.is_terminal else 80).print(table(reported, chosen.minutes))
-    sys.exit(any(reported["must be 0"].values()))
+            reply = look_up.answer(live, parsed)
+            wanted = encode(live.plan.decide(parsed), live, budget_pacing=None) if reply is None else reply
+        except Infeasible:
+            wanted = b"null"
+        except ParsimonyError as error:
+            wanted = orjson.dumps(str(error))
+        if orjson.loads(wanted) != orjson.loads(body):
+            self.note("wrong answers", f"{version} {query}: {body!r}, not {wanted!r}")
+
+
+def draw_query(draw: random.Random) -> tuple[LookUp[Any], dict[str, Any]]:
+    """Draw a look-up and its query."""
+    look_up = LOOK_UPS[draw.choice(sorted(LOOK_UPS))]
+    match look_up.solver.name, look_up.suffix:
+        case "cascade", _:
+            return look_up, {"deadline": round(draw.uniform(12, 30), 2)} if draw.random() < 0.8 else {}
+        case "index", _:
+            return look_up, {"size": draw.randint(32, 512), "budget": round(draw.uniform(0, 12), 2)}
+        case "portfolio", _:
+            query = [round(draw.random(), 3), round(draw.random(), 3)]
+            return look_up, {"query": query, "budget": {"fraction": round(draw.random(), 2)}}
+        case "policy", _:
+            known = {"fast": ["cat", 0.9]} if draw.random() < 0.5 else {}
+            return look_up, {"acquired": known, "item": f"item-{draw.randrange(1000)}"}
+        case _, "/decision":
+            return look_up, {"max_cost": round(draw.uniform(0.6, 8), 2)}
+        case _:
+            return look_up, {"features": {"age": draw.randint(20, 90)} if draw.random() < 0.5 else {}}
+
+
+def read_on(soak: Soak, seed: int, stop: threading.Event) -> None:
+    """Look up, and check each answer, until stopped. Only while a server is being killed may a look-up fail."""
+    draw = random.Random(seed)
+    with soak.house.client(10) as client:
+        while not stop.is_set():
+            look_up, query = draw_query(draw)
+            excused = soak.house.broken.is_set()
+            sent = {"json": query} if look_up.method == "POST" else {"params": query}
+            try:
+                reply = client.request(look_up.method, f"{look_up.prefix}{NAME}{look_up.suffix}", **sent)  # type: ignore[arg-type]
+            except httpx.TransportError as error:
+                if not excused and not soak.house.broken.is_set():
+                    soak.note("look-ups refused", repr(error))
+                time.sleep(0.05)
+                continue
+            soak.counts["look-ups"] += 1
+            if reply.status_code == 200:
+                version = look_up.solver.name, int(reply.json()["artifact"]["version"])
+                soak.check((version, look_up, query, reply.content))
+            elif reply.status_code != 409:
+                soak.note("look-ups refused", f"{reply.status_code} {reply.text}")
+
+
+@dataclass
+class Writer:
+    """Imports, uploads, builds, rolls back, deletes and reports outcomes at random, and notes what was accepted."""
+
+    soak: Soak
+    originals: dict[str, bytes]
+    decision: str
+    draw: random.Random
+
+    def write_on(self, stop: threading.Event) -> None:
+        """Write until stopped."""
+        writes = [self._import, self._import, self._upload, self._build, self._activate, self._delete, self._report]
+        with self.soak.house.client(40) as client:
+            while not stop.is_set():
+                self.soak.counts["writes"] += 1
+                try:
+                    self.draw.choice(writes)(client)
+                except httpx.TransportError as error:
+                    self.soak.counts[f"write: {type(error).__name__}"] += 1
+                time.sleep(WRITE_PAUSE_S)
+
+    def _accepted(self, reply: httpx.Response, *expected: int) -> bool:
+        if reply.status_code in expected:
+            return True
+        self.soak.counts[f"write: {reply.status_code}"] += 1
+        if reply.status_code == 500:
+            self.soak.note("internal errors", reply.text)
+        return False
+
+    def _import(self, client: httpx.Client) -> None:
+        solver = self.draw.choice(sorted(self.originals))
+        known = codec.read_manifest(self.originals[solver])
+        manifest = {name: value for name, value in known.items() if name not in ("format", "kind")}
+        plan = codec.decode(self.originals[solver], SOLVERS[solver].plan)
+        data = codec.encode(plan, manifest | {"seed": self.draw.randrange(1000)})  # other bytes, the same plan
+        reply = client.post("/v1/artifacts/import", content=data, headers=OCTETS)
+        if self._accepted(reply, 201):
+            self.soak.published.add((solver, reply.json()["version"]))
+            self.soak.learn((solver, reply.json()["version"]), reply.json(), data)
+
+    def _upload(self, client: httpx.Client) -> None:
+        files = trace_upload(self.draw.choice([200, 300]))
+        self._accepted(client.put(f"/v1/datasets/other-{self.draw.randrange(3)}", files=files), 200, 201)
+
+    def _build(self, client: httpx.Client) -> None:
+        solver = self.draw.choice(["cascade", "cascade", *sorted(SAMPLES)])
+        dataset, params = SAMPLES[solver].dataset, SAMPLES[solver].params
+        body = {"solver": solver, "name": NAME, "dataset": dataset, "params": params, "seed": self.draw.randrange(100)}
+        reply = client.post("/v1/builds", json=body)
+        if self._accepted(reply, 202, 429) and reply.status_code == 202:
+            self.soak.builds.append(reply.json()["id"])
+
+    def _activate(self, client: httpx.Client) -> None:
+        solver, version = self.draw.choice(sorted(self.soak.published))
+        self._accepted(client.put(f"/v1/artifacts/{solver}/{NAME}/active", json={"version": version}), 200, 404)
+
+    def _delete(self, client: httpx.Client) -> None:
+        known = sorted(each for each in self.soak.published if each in self.soak.plans and each[1] > 1)
+        if known:
+            solver, version = self.draw.choice(known)
+            self.soak.maybe_deleted.add((solver, version))  # whatever becomes of the request
+            self._accepted(client.delete(f"/v1/artifacts/{solver}/{NAME}/versions/{version}"), 204, 404, 409)
+
+    def _report(self, client: httpx.Client) -> None:
+        outcomes = [{"decision": self.decision, "correct": self.draw.random() < 0.9}] * self.draw.randint(1, 20)
+        self.soak.maybe_outcomes += len(outcomes)  # whatever becomes of the request
+        if self._accepted(client.post("/v1/feedback", json={"items": outcomes}), 200):
+            self.soak.maybe_outcomes -= len(outcomes)
+            self.soak.outcomes += len(outcomes)
+
+
+def take_stock(soak: Soak, *, whole: bool = False) -> None:
+    """Read the bytes of new versions, or of all; then check the answers that waited for them."""
+    with soak.house.client() as client:
+        for solver in SAMPLES:
+            records = list_all(client, f"/v1/artifacts/{solver}/{NAME}/versions")
+            for record in records:
+                version = (solver, record["version"])
+                if (whole or version not in soak.plans) and version not in soak.maybe_deleted:
+                    _read(soak, client, version, record)
+            there = {(solver, record["version"]) for record in records}
+            wanted = {each for each in soak.published - soak.maybe_deleted if each[0] == solver}
+            for version in wanted - there if whole else ():
+                soak.note("lost artifacts", f"{version} not found")
+    with soak.lock:
+        waiting, soak.open = soak.open, []
+    for answer in waiting:
+        soak.check(answer)
+
+
+def _read(soak: Soak, client: httpx.Client, version: Version, record: dict[str, Any]) -> None:
+    reply = client.get(f"/v1/artifacts/{version[0]}/{NAME}/versions/{version[1]}/export")
+    digest = sha256(reply.content).hexdigest()
+    if reply.status_code == 200 and version not in soak.plans:
+        soak.learn(version, record, reply.content)
+    if reply.status_code != 200 or not digest == record["sha256"] == soak.plans[version].record.sha256:
+        soak.note("lost artifacts", f"{version}: {reply.status_code} {digest}")
+
+
+def list_all(client: httpx.Client, path: str) -> list[dict[str, Any]]:
+    """List the items of all pages."""
+    items: list[dict[str, Any]] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = client.get(path, params={"limit": "1000", **cursor}).json()
+        items += page["items"]
+        if page["next"] is None:
+            return items
+        cursor = {"cursor": page["next"]}
+
+
+def settle(soak: Soak) -> None:
+    """Wait for all builds to end, as long as one ends every so often; then compare promises with the service."""
+    soak.house.wait_until_whole()
+    with soak.house.client() as client:
+        left, deadline = soak.builds, time.monotonic() + BUILDS_END_S
+        while left and time.monotonic() < deadline:
+            builds = [client.get(f"/v1/builds/{build}").json() for build in left]
+            ended = [build for build in builds if build["status"] in ENDED]
+            for build in (build for build in ended if build["status"] == "succeeded"):
+                soak.published.add((build["artifact"]["solver"], build["artifact"]["version"]))
+            left = [build["id"] for build in builds if build["status"] not in ENDED]
+            deadline = time.monotonic() + BUILDS_END_S if ended else deadline
+            time.sleep(0.5)
+        for build in left:
+            soak.note("builds without end", build)
+        counted = client.get(f"/v1/feedback/cascade/{NAME}", params={"version": 1}).json()["outcomes"]
+    if not soak.outcomes <= counted <= soak.outcomes + soak.maybe_outcomes:
+        soak.note("outcomes miscounted", f"{counted}, not {soak.outcomes} to {soak.outcomes + soak.maybe_outcomes}")
+    take_stock(soak, whole=True)
+    for answer in soak.open:
+        soak.note("answers unchecked", str(answer))
 
 
 def run(soak: Soak, seconds: float, seed: int) -> None:
     """Prepare, let traffic and faults run, and take stock."""
     upload_all(soak.house.server)
     build_all(soak.house.server, NAME)
-    soak.ledger.published |= {(solver, 1) for solver in SAMPLES}
+    soak.published |= {(solver, 1) for solver in SAMPLES}
     with soak.house.client() as client:
         paths = {solver: f"/v1/artifacts/{solver}/{NAME}" for solver in SAMPLES}
         originals = {solver: client.get(f"{path}/versions/1/export").content for solver, path in paths.items()}
         for solver, path in paths.items():
-            learn(soak.answers, (solver, 1), client.get(path).json(), originals[solver])
+            soak.learn((solver, 1), client.get(path).json(), originals[solver])
         decision = client.get(f"/v1/cascades/{NAME}/decision").json()["decision"]
-    stop = threading.Event()
-    writer = Writer(soak.house, soak.ledger, soak.answers, originals, decision, random.Random(seed))
-    tasks: list[Callable[[], None]] = [lambda: writer.run(stop)]
-    tasks += [_asking(soak, seed + number, stop) for number in range(1, ASKING + 1)]
-    threads = [threading.Thread(target=task) for task in tasks]
+    stop, draw = threading.Event(), random.Random(seed)
+    writer = Writer(soak, originals, decision, random.Random(seed))
+    threads = [threading.Thread(target=writer.write_on, args=(stop,))]
+    threads += [threading.Thread(target=read_on, args=(soak, seed + n, stop)) for n in range(1, READERS + 1)]
     for thread in threads:
         thread.start()
     try:
-        _harm(soak, time.monotonic() + seconds, random.Random(seed))
+        until, waiting = time.monotonic() + seconds, list[str]()
+        while time.monotonic() < until:
+            waiting = waiting or draw.sample(sorted(FAULTS), len(FAULTS))  # each once before any is repeated
+            name = waiting.pop()
+            soak.counts[name] += 1
+            try:
+                with FAULTS[name](soak.house, draw):
+                    time.sleep(draw.uniform(*FAULT_S))
+                soak.house.mend_workers()
+                soak.house.wait_until_whole()
+            except AssertionError as error:
+                soak.note("not whole again", f"after {name}: {error}")
+            take_stock(soak)
     finally:
         stop.set()
         for thread in threads:
             thread.join()
-    soak.house.wait_until_whole()
-    soak.unhealed += [f"build {build} does not end" for build in unended(soak.house, soak.ledger, BUILDS_END_S)]
-    _learn(soak, whole=True)
-    soak.miscounted = miscounted(soak.house, soak.ledger)
+    settle(soak)
 
 
-def _asking(soak: Soak, seed: int, stop: threading.Event) -> Callable[[], None]:
-    return lambda: ask_on(soak.house, soak.answers, seed, stop)
-
-
-def _harm(soak: Soak, until: float, draw: random.Random) -> None:
-    """Do one fault after the other, every one once before any is repeated."""
-    waiting: list[str] = []
-    while time.monotonic() < until:
-        waiting = waiting or draw.sample(sorted(FAULTS), len(FAULTS))
-        name = waiting.pop()
-        soak.faults[name] += 1
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Soak, print the counts, and exit with 1 if a promise is broken."""
+    parser = argparse.ArgumentParser(prog="parsimony bench soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="parsimony-soak-") as folder:
+        soak = Soak(House(Path(folder) / "house"))
         try:
-            with FAULTS[name](soak.house, draw):
-                time.sleep(draw.uniform(*FAULT_S))
-            soak.house.mend_workers()
-            soak.house.wait_until_whole()
-        except AssertionError as error:
-            soak.unhealed.append(f"after {name}: {error}")
-        _learn(soak)
-        soak.memory.append(soak.house.memory_mb())
-
-
-def _learn(soak: Soak, *, whole: bool = False) -> None:
-    """Read what is new, or everything, and check the answers that waited for it."""
-    soak.lost = take_stock(soak.house, soak.ledger, soak.answers, whole=whole)
-    settle(soak.answers)
-
-
-def report(soak: Soak) -> dict[str, Any]:
-    """Tell what was found."""
-    answers, ledger = soak.answers, soak.ledger
-    unknown = [str(version) for version, *_ in answers.open]
-    broken = {
-        "lost artifacts": [f"{version} {why}" for version, why in soak.lost.items()],
-        "outcomes miscounted": soak.miscounted,
-        "wrong answers": answers.wrong,
-        "answers unchecked": unknown,
-        "look-ups refused": answers.unexcused,
-        "internal errors": ledger.internal,
-        "not whole again": soak.unhealed,
-    }
-    return {
-        "requests": {
-            **answers.counts,
-            **ledger.counts,
-            "versions published": len(ledger.published),
-            "outcomes told": ledger.outcomes,
-        },
-        "builds": counted_builds(soak.house),
-        "errors by kind": dict(sorted((answers.errors + ledger.errors).items())),
-        "faults": dict(sorted(soak.faults.items())),
-        "memory of a server, MB": _memory(soak.memory),
-        "must be 0": {name: len(each) for name, each in broken.items()},
-        "examples": {name: each[:EXAMPLES] for name, each in broken.items() if each},
-    }
-
-
-def _memory(seen: list[float]) -> dict[str, float]:
-    """Tell what a process took after the first faults, at the end, and at most."""
-    if not seen:
-        return {}
-    third = max(len(seen) // 3, 1)
-    first, last = sum(seen[:third]) / third, sum(seen[-third:]) / third
-    return {"first third": round(first, 1), "last third": round(last, 1), "most": round(max(seen), 1)}
-
-
-def table(reported: dict[str, Any], minutes: float) -> Table:
-    """Lay the report out."""
-    shown = Table(title=f"soak, {minutes:g} minutes", title_justify="left")
-    shown.add_column("what")
-    shown.add_column("found", justify="right")
-    for group, values in reported.items():
-        for number, (name, value) in enumerate(values.items()):
-            shown.add_row(f"{group}: {name}", _shown(value), end_section=number == len(values) - 1)
-    return shown
-
-
-def _shown(value: Any) -> str:
-    return "\n".join(str(each)[:100] for each in value) if isinstance(value, list) else str(value)
+            run(soak, 60 * chosen.minutes, chosen.seed)
+        finally:
+            soak.house.close()
+    examples = {promise: each[:EXAMPLES] for promise, each in soak.broken.items()}
+    found = {"counts": dict(sorted(soak.counts.items())), "must be 0": {k: len(v) for k, v in soak.broken.items()}}
+    sys.stdout.write(json.dumps(found | {"examples": examples}, indent=2) + "\n")
+    sys.exit(bool(soak.broken))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ import pytest
 
 from tests.support.servers import Server
 
+pytestmark = pytest.mark.smoke
+
 TIMES = 120
 """Requests for each look-up."""
 HEADERS = ("content-type", "content-length", "x-request-id")

@@ -20,6 +20,8 @@ from app.settings import Settings
 from app.store.repositories import open_repositories
 from tests.support.servers import Server
 
+pytestmark = pytest.mark.unit
+
 DECLARED: tuple[LookUp[Any], ...] = tuple(
     look_up for subject in all_subjects().values() for look_up in subject.look_ups
 )

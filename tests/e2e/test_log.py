@@ -4,8 +4,12 @@ import json
 from hashlib import sha256
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import upload
 from tests.support.servers import Server, running_server, wait_for
+
+pytestmark = pytest.mark.smoke
 
 
 def entries(server: Server) -> list[dict[str, object]]:

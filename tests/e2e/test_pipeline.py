@@ -10,6 +10,8 @@ from tests.e2e.test_errors import is_problem
 from tests.support.samples import MIXED_SPEC, mixed_columns, to_csv
 from tests.support.servers import Server, running_server, wait_for
 
+pytestmark = pytest.mark.smoke
+
 PATH = "/v1/pipelines/ward"
 
 

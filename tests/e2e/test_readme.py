@@ -16,6 +16,7 @@ from solvers import KINDS
 from tests.support.patience import patient
 from tests.support.servers import Server, environment, running_server, wait_for
 
+pytestmark = pytest.mark.docs
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text()

@@ -69,6 +69,7 @@ def _holds(interval: Interval | None, value: float) -> bool:
     return interval[0] <= value <= interval[1]
 
 
+@pytest.mark.slow
 def test_intervals_of_what_is_saved_and_gained_cover_the_truth() -> None:
     """Of 300 samples of 400 rows about 95 % hold the figure of a million rows."""
     everything, alternatives = _rows(np.random.default_rng(0), 1_000_000)

@@ -129,7 +129,9 @@ def test_intervals_of_repeated_rows_are_those_of_the_items() -> None:
     assert standard_error_of_mean(np.repeat(values, 6), items) == pytest.approx(standard_error_of_mean(values))
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize(
+    "name", ["visits", *(pytest.param(name, marks=pytest.mark.slow) for name in SETS if name != "visits")]
+)
 def test_no_build_promises_what_a_new_item_does_not_give(name: str) -> None:
     """At most one of five seeds; each set is tried with every kind that takes it."""
     wrong = [seed for seed in range(40, 45) if _promises_too_much(SETS[name](seed, True), seed)]

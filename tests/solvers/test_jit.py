@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from solvers.jit import uncompiled
 
@@ -43,11 +44,13 @@ def run(folder: Path, before: str = "") -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_second_process_takes_what_the_first_compiled(tmp_path: Path) -> None:
     assert run(tmp_path) == "12 0\n"
     assert run(tmp_path) == "12 1\n"
 
 
+@pytest.mark.slow
 def test_damaged_files_are_compiled_anew(tmp_path: Path) -> None:
     run(tmp_path)
     files = [file for file in (tmp_path / "cache").rglob("*") if file.is_file()]

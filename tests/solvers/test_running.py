@@ -233,6 +233,7 @@ def cheapest_by_hand(ways: Continuations, called: frozenset[int], left: float) -
     return best
 
 
+@pytest.mark.slow
 def test_the_best_continuation_is_that_of_brute_force() -> None:
     rng = np.random.default_rng(5)
     compared = reachable = 0

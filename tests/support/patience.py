@@ -3,7 +3,7 @@
 import os
 
 PATIENCE = float(os.environ.get("TEST_PATIENCE", "6"))
-"""By how much limits exceed what an idle machine needs; ``TEST_PATIENCE=20 make test`` for one that is very busy."""
+"""By how much limits exceed what an idle machine needs; ``TEST_PATIENCE=20 make test-all`` if it is very busy."""
 
 
 def patient(seconds: float) -> float:

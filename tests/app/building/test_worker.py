@@ -18,6 +18,8 @@ from tests.support import stored
 from tests.support.patience import patient
 from tests.support.servers import environment, wait_for
 
+pytestmark = pytest.mark.server
+
 
 def run(repos: Repositories, build_id: str, tmp_path: Path, before: str = "") -> subprocess.CompletedProcess[str]:
     """Run a build as RQ does: in a process of its own. ``before`` is Python that runs first."""

@@ -201,6 +201,7 @@ def test_every_command_of_the_contract_has_help(run: Run) -> None:
         assert "Usage: " in done(run(*command, "--help"))
 
 
+@pytest.mark.slow
 def test_a_benchmark_has_help_of_its_own() -> None:
     def help_of(*arguments: str) -> str:
         return subprocess.run([sys.executable, "-m", "app", "bench", *arguments], capture_output=True, text=True).stdout

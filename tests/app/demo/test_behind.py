@@ -14,6 +14,8 @@ from app.store.repositories import Repositories
 from models.errors import ParsimonyError
 from tests.support.servers import Server, running_server, wait_for
 
+pytestmark = pytest.mark.server
+
 STATES: tuple[Literal["making", "failed", "done"], ...] = ("making", "failed", "done")
 FAILED = "the demo could not be made whole: cascade digits: out of memory; start the service again to try once more"
 

@@ -330,6 +330,7 @@ def test_offsets_that_leap_beyond_64_bits_do_not_rise(plan: CascadePlan) -> None
         replace(plan, point_offsets=ends, **forged)
 
 
+@pytest.mark.slow
 def test_what_is_said_of_points_is_true_where_all_are_alike() -> None:
     """Rows that report choose no point, so the best of many noisy ones is not told."""
     said = []

@@ -95,6 +95,7 @@ def test_forged_costs_of_what_is_left_out_are_refused() -> None:
                 replace(plan, left_out_powers=np.zeros(powers, np.int64), left_out_coefficients=np.ones(shape))
 
 
+@pytest.mark.slow
 def test_sequences_of_a_wide_table_are_whole_and_no_answer_is_behind_them() -> None:
     table = wide(240, 30, (3, 7, 23))
     features = [each.model_dump() | {"cost": 1.0 + place % 4} for place, each in enumerate(table.spec.features)]

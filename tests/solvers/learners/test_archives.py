@@ -334,6 +334,7 @@ def forgeries() -> dict[str, tuple[Any, str]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_models_that_were_made_up_are_refused_and_nothing_else_is_raised() -> None:
     for name, (model, message) in forgeries().items():

@@ -109,6 +109,7 @@ def of_cube() -> PolicyPlan:
     return build(cube_nm(2_400, contexts=3, block=4), SMALL.model_copy(update={"trees": 12}))
 
 
+@pytest.mark.slow
 def test_the_context_is_found_and_leads_to_its_block() -> None:
     """Five features tell all: two of the context, three of its block; without the context two blocks would be six."""
     plan, test = of_cube(), cube_nm(2_000, seed=9, contexts=3, block=4)

@@ -67,6 +67,7 @@ def realized(plan: PortfolioPlan, fresh: Trace, choice: Any) -> Floats:
     return np.asarray(fresh.costs[np.arange(fresh.rows), places])
 
 
+@pytest.mark.slow
 def test_batches_cost_what_they_report_and_their_budget_holds() -> None:
     over, reported, without = [], [], []
     for seed in SEEDS:
@@ -89,6 +90,7 @@ def test_batches_cost_what_they_report_and_their_budget_holds() -> None:
     assert np.mean(without) > 0.05  # planned with mean costs, as long as nothing better is known
 
 
+@pytest.mark.slow
 def test_single_routes_spend_no_more_than_their_budget_on_average() -> None:
     """By default with a confidence of .9: a standard error and a quarter less than the budget."""
     over = []

@@ -63,6 +63,7 @@ def test_the_portfolio_is_ahead_of_single_best_and_random_on_held_out_items(plan
     assert np.all(accuracies["oracle"] >= accuracies["batch"])
 
 
+@pytest.mark.slow
 def test_classifiers_that_are_beaten_are_told_and_left_out_only_if_asked() -> None:
     assert built().summary["beaten"] == [{"name": "poor", "by": "weak"}]
     assert built().plan.classifiers == ("weak", "poor", "strong")

@@ -358,6 +358,7 @@ def with_resources() -> PortfolioPlan:
     return fit(trace, options, np.random.default_rng(0), Run()).plan
 
 
+@pytest.mark.slow
 def test_resources_that_a_trace_tells_of_are_limited_by_name() -> None:
     made = with_resources()
     given = assigned(
