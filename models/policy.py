@@ -11,7 +11,6 @@ from pydantic import ConfigDict, Field, model_validator
 from models.artifact import DecisionFacts
 from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Vector, Without
 
-Learner = Literal["auto", "filter_tree", "regression"]
 Answers = Literal["linear", "boosted", "both"]
 GraphKind = Literal["auto", "grown", "subsets"]
 Weight = Annotated[float, Field(ge=0, le=LARGEST)]
@@ -30,13 +29,6 @@ class PolicyOptions(Value):
     points: int = Field(
         default=20, ge=1, le=100, description="how many trade-offs auto builds, and one more where a sensor is free"
     )
-    learner: Learner = Field(
-        default="auto",
-        description="how a node decides: regression: the cost-to-go of every action by gradient-boosted trees; "
-        "filter_tree: a tournament of weighted logistic regressions; auto: whichever loses less on validation, or, "
-        "where answers have no classes, regression, which alone is for these",
-    )
-    degree: int = Field(default=1, ge=1, le=3, description="the degree of the polynomials in a filter tree")
     answers: Answers = Field(
         default="both",
         description="the classifiers of acquired sets: logistic regression, gradient-boosted trees, or, set by set, "

@@ -18,7 +18,7 @@ module                   what of the paper
 ``losses``               the losses of stopping (Equations 1 and 10)
 ``graph_reduce``         graph reduce (Algorithm 1, Lemma 2.1)
 ``node_features``        what a node decides by; ``node_policies`` what it learned
-``regression``           a learner: advantages by boosted trees; ``filter_tree`` another (Equation 8)
+``regression``           how nodes learn to decide: advantages by boosted trees
 ``classless``            (ours) answers without classes, of which one is taken; ``fixed_points`` beside the learned ones
 ``fixed_ways``           (ours) the same sensors for all items, where nothing learned is surely better
 ``subsets``              groups of sensors (Algorithm 2, Equation 12), compared by ``subset_scores``

@@ -14,7 +14,7 @@ from solvers.policy.embedding_axes import EmbeddingAxes
 from solvers.policy.graph import Graph
 from solvers.policy.learning import LearnedPolicies, Prices, Task
 from solvers.policy.node_classifiers import Classifiers, Member
-from solvers.policy.node_policies import from_regression, from_tournaments
+from solvers.policy.node_policies import from_regression
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.traffic import counts_of
 from solvers.policy.travelled import Travelled, spare_way
@@ -40,8 +40,7 @@ def assemble(
     graph, policies = part.graph, learned.policies
     if is_grown:
         policies = part.of_policies(task.graph, policies)
-    together = from_regression if learned.learner == "regression" else from_tournaments
-    decisions = together(graph.offsets, policies, points)
+    decisions = from_regression(graph.offsets, policies, points)
     if task.fixed.must_begin:
         fixed_at = {point: at - able for point, at in enumerate(hull) if at >= able}
         task.fixed.write(decisions, graph, fixed_at)
@@ -56,8 +55,6 @@ def assemble(
         labelled=sensors.labelled,
         knots=training.basis.knots,
         **_nodes(graph, classifiers.shorter() if is_grown else classifiers),
-        learner=learned.learner,
-        degree=task.options.degree,
         tradeoffs=tradeoffs[hull],
         point_costs=costs[hull],
         point_bounds=bounds[hull],
@@ -134,7 +131,6 @@ def measure(task: Task, learned: LearnedPolicies) -> Measured:
     return Measured(
         np.vstack((learned.errors[able], task.fixed.errors)),
         np.vstack((learned.costs[able], task.fixed.costs)),
-        np.append(task.tradeoffs[able], np.zeros(fixed)),
         held,
         task.training.items,
     )

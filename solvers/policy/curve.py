@@ -1,7 +1,7 @@
 """The points of the trade-off curve: bounds on their costs, and what choosing them makes of their errors.
 
 A point is on the curve because it looks better than others on the rows that measured all of them, and so it looks
-better than it is. Therefore learner, fixed ways and curve are chosen again without each part of the rows in turn, and
+better than it is. Therefore fixed ways and curve are chosen again without each part of the rows in turn, and
 judged at the same budgets on that part, which chose nothing (Stone, *Cross-validatory choice and assessment of
 statistical predictions*, 1974).
 
@@ -9,7 +9,7 @@ Of few rows that is not enough: a point that looks better than a fixed set of se
 are known, a point counts for no more than it surely gains on them, the mean less a standard error.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -52,18 +52,13 @@ class FixedSets:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured:
-    """What rows met under each trade-off, stopping at once the last. errors, costs: (L, n); tradeoffs: (L,); fixed:
+    """What rows met under each trade-off, stopping at once the last. errors, costs: (L, n); fixed:
     what points are held against, None if nothing; items: (n,) equal for rows of one item; None: no item repeats."""
 
     errors: Floats
     costs: Floats
-    tradeoffs: Floats
     fixed: FixedSets | None = None
     items: Int64s | None = None
-
-    def loss(self, rows: Bools) -> float:
-        """Average errors and weighed costs over trade-offs and some rows."""
-        return float((self.errors[:, rows] + self.tradeoffs[:, None] * self.costs[:, rows]).mean())
 
     def judged(self, rows: Bools | slice, confidence: float) -> tuple[Floats, Floats]:
         """Tell the bounds on costs and the errors that some rows choose points by: (L,) each."""
@@ -90,19 +85,17 @@ def choosing_rows(folds: Int64s) -> Bools:
     return folds < (int(folds.max()) + 1) // 2
 
 
-def reached(
-    learned: Callable[[Bools], Sequence[Measured]], folds: Int64s, budgets: Floats, confidence: float
-) -> Floats:
+def reached(learned: Callable[[Bools], Measured], folds: Int64s, budgets: Floats, confidence: float) -> Floats:
     """Say how often rows are answered wrongly at budgets, (B,), under curves that the other parts of the rows choose:
     (B, 2) of ``choosing_rows`` and of the others.
 
-    learned: tells, for rows that choose, (n,), what all rows met by each learner that was tried; folds: (n,) the part
+    learned: tells, for rows that choose, (n,), what all rows met; folds: (n,) the part
     of each row. O(k (L n + L log L) + B n).
     """
     errors = np.empty((len(budgets), len(folds)))
     for part in np.unique(folds).tolist():
         rest, own = folds != part, folds == part
-        best = min(learned(rest), key=lambda each: each.loss(rest))
+        best = learned(rest)
         bounds, chosen_by = best.judged(rest, confidence)
         hull = lower_hull(bounds, chosen_by)
         for at, budget in enumerate(budgets.tolist()):

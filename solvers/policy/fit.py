@@ -8,9 +8,8 @@ something like it; only the answers are the mean of all members, which can hardl
 1. With many sensors, groups are chosen (``subsets``), and the DAG is drawn (``graph``).
 2. The classifiers of all nodes are fitted, and the losses of stopping taken from them (``classifier_training``,
    ``losses``).
-3. Graph reduce learns the nodes' policies under all trade-offs at once (``graph_reduce``), by each learner that is
-   asked for.
-4. Rows walk through; the better learner's curve is kept (``budget_mixture``).
+3. Graph reduce learns the nodes' policies under all trade-offs at once (``graph_reduce``).
+4. Rows walk through, and draw the curve (``budget_mixture``).
 """
 
 from collections.abc import Sequence
@@ -39,7 +38,7 @@ from solvers.policy.fixed_points import FixedPoints
 from solvers.policy.fixed_ways import best_within, chosen_by, log_losses_of, with_fixed_ways
 from solvers.policy.graph import Graph
 from solvers.policy.hard_budgets import BUDGETS, DEADLINES, ROUNDING, distinct, limits_of
-from solvers.policy.learning import LearnedPolicies, Learner, Prices, Task, learn
+from solvers.policy.learning import LearnedPolicies, Prices, Task, learn
 from solvers.policy.losses import Losses
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.plan import PolicyPlan
@@ -68,8 +67,8 @@ def fit(
     singly, and for costs that depend on sizes that the table does not have.
 
     The summary: unit, rows, nodes, edges, the groups if sensors are acquired in groups, every sensor with its cost and
-    the error of its own classifier, the learners that were tried with their losses, the curve, and for comparison the
-    error and cost of all sensors and of none; the traffic under each point of the curve, as of ``TrafficCounts``.
+    the error of its own classifier, the loss on validation, the curve, and for comparison the error and cost of all
+    sensors and of none; the traffic under each point of the curve, as of ``TrafficCounts``.
     """
     check(DatasetFacts.of(dataset), options)
     quality = quality_of(dataset)
@@ -85,22 +84,18 @@ def fit(
         prices = replace(Prices.of(dataset, sensors.names, options), times=prices.times)
     training = _training(dataset, sensors, quality, options, rng)
     sensors = training.basis.sensors
-    learners = _learners(options, is_grown or quality is not None)
     ready = None if quality is None else draw_answer_graph(sensors.telling, prices.costs, quality, prices.fetches)
-    states, seeds, (start, end, total) = _states(training, options, prices, rng, run, len(learners), is_grown, ready)
-    knows_limits = quality is not None or (is_grown and learners == ("regression",))
+    states, seeds, (start, end, total) = _states(training, options, prices, rng, run, is_grown, ready)
+    knows_limits = quality is not None or is_grown
     task = _task(options, training, states, seeds, prices, _smoothing(options, is_grown), knows_limits)
-    learned = _learned(task, learners, part_of(run.progress, start, end, total))
+    learned = learn(task, partial(_tell, part_of(run.progress, start, end, total), len(task.graph)))
     run.progress(total - 1, total, "drawing the curve")
-    has_ways = is_grown and learners == ("regression",)
-    decided = [with_fixed_ways(task, each) if has_ways else each for each in learned]
-    best = min(decided, key=lambda each: each.loss)
+    best = with_fixed_ways(task, learned) if is_grown else learned
     plan, passed = assemble(dataset.spec.unit, prices, task, states.members, best, is_grown)
-    plan = _with_what_is_reached(plan, task, learned, has_ways=has_ways)
+    plan = _with_what_is_reached(plan, task, learned, has_ways=is_grown)
     run.progress(total, total, "done")
     graph, observed = task.graph, task.losses.observed
-    losses: dict[str, float] = {each.learner: each.loss for each in decided}
-    summary = summarize(plan, losses, states.groups, _kept(plan, graph, observed))
+    summary = summarize(plan, best.loss, states.groups, _kept(plan, graph, observed))
     summary["traffic"] = passed.model_dump(mode="json")
     points = _points(task, best)
     held = worth(dataset, plan.sensors, graph, observed, task.judged, prices.costs, points, rng)
@@ -121,15 +116,6 @@ def _training(
     outputs = int(dataset.labels.max()) + 1 if quality is None else len(sensors.names)
     items = dataset.items if len(dataset.items) else None
     return TrainingRows(Basis.of(sensors, cells), cells, dataset.labels, outputs, folds, quality, items=items)
-
-
-def _learned(task: Task, learners: Sequence[Learner], progress: Progress) -> list[LearnedPolicies]:
-    """Let each learner learn the nodes' policies."""
-    nodes = len(task.graph)
-    return [
-        learn(task, learner, partial(_tell, progress, nodes * at, nodes * len(learners), learner))
-        for at, learner in enumerate(learners)
-    ]
 
 
 def _task(
@@ -202,20 +188,12 @@ def _smoothing(options: PolicyOptions, is_grown: bool) -> float:
     return GROWN_SMOOTHING if is_grown else 1.0
 
 
-def _learners(options: PolicyOptions, by_regression: bool) -> tuple[Learner, ...]:
-    """Say which learners to try; a grown graph has nodes that know too much for a tournament's polynomials."""
-    if options.learner == "auto":
-        return ("regression",) if by_regression else ("regression", "filter_tree")
-    return (options.learner,)
-
-
 def _states(
     training: TrainingRows,
     options: PolicyOptions,
     prices: Prices,
     rng: np.random.Generator,
     run: Run,
-    learners: int,
     is_grown: bool,
     ready: Graph | None,
 ) -> tuple[States, list[int], tuple[int, int, int]]:
@@ -227,22 +205,20 @@ def _states(
         return states, rng.integers(2**32, size=len(states.graph)).tolist(), (60, 99, 100)
     graph, groups = draw_graph(training, options, prices.means, prices.fetches) if ready is None else (ready, ())
     seeds = rng.integers(2**32, size=2 * len(graph)).tolist()
-    total = len(graph) * (1 + learners) + 1
+    total = 2 * len(graph) + 1
     fitting = part_of(run.progress, 0, len(graph), total)
     states = enumerated_states(training, options, graph, seeds[: len(graph)], fitting)
     return replace(states, groups=groups), seeds[len(graph) :], (len(graph), total - 1, total)
 
 
-def _with_what_is_reached(
-    plan: PolicyPlan, task: Task, learned: Sequence[LearnedPolicies], *, has_ways: bool
-) -> PolicyPlan:
-    """Tell what each part of the rows met where the others chose learner, fixed ways, if there are any, and curve."""
-    folds, errors = task.training.folds, np.empty(learned[0].errors.shape)
+def _with_what_is_reached(plan: PolicyPlan, task: Task, learned: LearnedPolicies, *, has_ways: bool) -> PolicyPlan:
+    """Tell what each part of the rows met where the others chose fixed ways, if there are any, and curve."""
+    folds, errors = task.training.folds, np.empty(learned.errors.shape)
 
-    def met(rows: Bools) -> list[Measured]:
-        chosen = [chosen_by(task, each, rows) for each in learned] if has_ways else learned
-        errors[:, ~rows] = chosen[0].errors[:, ~rows]
-        return [measure(task, each) for each in chosen]
+    def met(rows: Bools) -> Measured:
+        chosen = chosen_by(task, learned, rows) if has_ways else learned
+        errors[:, ~rows] = chosen.errors[:, ~rows]
+        return measure(task, chosen)
 
     reached_there = reached(met, folds, plan.point_bounds, task.options.confidence)
     measured = replace(plan, point_reached=reached_there, choosing=int(choosing_rows(folds).sum()))
@@ -299,8 +275,8 @@ def _points(task: Task, learned: LearnedPolicies) -> dict[str, TradeOff]:
     return points | {name: TradeOff({"budget": float(bounds[name])}, one) for name, one in alone.items()}
 
 
-def _tell(progress: Progress, before: int, total: int, learner: str, done: int) -> None:
-    progress(before + done, total, f"{learner}: the policies of {done} nodes are learned")
+def _tell(progress: Progress, total: int, done: int) -> None:
+    progress(done, total, f"the policies of {done} nodes are learned")
 
 
 def check(facts: DatasetFacts, options: PolicyOptions) -> None:

@@ -75,10 +75,6 @@ class PolicyPlan(PolicyPoints):
             self.edge_columns,
             self.edge_thresholds,
             self.edge_leaves,
-            self.degree,
-            self.centres,
-            self.scales,
-            self.matches,
             self.classless,
         )
         derived = {

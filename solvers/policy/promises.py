@@ -1,7 +1,6 @@
 """What the arrays of a policy plan promise each other: a plan may come from anybody's bytes."""
 
 from dataclasses import fields
-from math import comb
 
 import numpy as np
 
@@ -13,7 +12,6 @@ from models.units import seconds_in
 from solvers.base import refuse_out_of_range
 from solvers.cell_encoding import CellEncoding
 from solvers.policy.contents import PolicyContents
-from solvers.policy.filter_tree import LEAST_SCALE
 from solvers.policy.graph import MOST_NODES
 from solvers.policy.node_features import HIGHEST, MOST_CLASSES
 from solvers.policy.piecewise_basis import KNOTS
@@ -32,15 +30,12 @@ _DIMENSIONS = {
     "edge_columns": 4,
     "edge_thresholds": 4,
     "edge_leaves": 5,
-    "centres": 2,
-    "scales": 2,
-    "matches": 4,
     "point_reached": 2,
     "embedding_axes": 2,
 }
 
 
-_WEIGHTS = ("weights", "intercepts", "class_leaves", "class_units", "base", "edge_leaves", "matches")
+_WEIGHTS = ("weights", "intercepts", "class_leaves", "class_units", "base", "edge_leaves")
 MOST_WEIGHT = 1e9
 """Sums of so many weights as an array can hold are finite, in single precision too."""
 
@@ -57,7 +52,6 @@ def check_promises(plan: PolicyContents) -> None:
         _graph,
         _classifiers,
         _forests,
-        _tournaments,
         _curve,
         _hard,
         _timed,
@@ -138,7 +132,6 @@ def _answers(plan: PolicyContents) -> dict[str, bool]:
     return {
         "sensors whose answers are taken": plan.classes == plan.sensors and plan.weights.shape[3] == len(plan.sensors),
         "answers without labels and categories": not plan.labelled.any() and not len(plan.cell_owners),
-        "decisions by regression": plan.learner == "regression",
         "something to acquire first": bool(np.all(plan.offsets[1:2] > 0)),
     }
 
@@ -213,22 +206,6 @@ def _forests(plan: PolicyContents) -> dict[str, bool]:
         and plan.edge_leaves.shape == (edges, members, trees[0], 1 << min(trees[1], 20), points)
         and trees[1] > 0,
         "questions about what nodes look at": _below(plan.edge_columns, _looked_at(plan)[:, None, None, None]),
-    }
-
-
-def _tournaments(plan: PolicyContents) -> dict[str, bool]:
-    nodes, edges, points = len(plan.members), len(plan.targets), plan.points
-    if plan.learner == "regression":
-        return {"no tournaments beside a regression": plan.matches.shape[0] == 0 and 1 <= plan.degree <= 3}
-    deciding = np.diff(plan.offsets) > 0
-    widest = int(_looked_at(plan)[deciding].max())
-    return {
-        "a degree from 1 to 3": 1 <= plan.degree <= 3,
-        "tournaments of each node": 1 <= plan.degree <= 3
-        and plan.centres.shape == plan.scales.shape == (nodes, widest)
-        and bool(np.all(plan.scales >= LEAST_SCALE))
-        and bool(np.all(np.abs(plan.centres) <= LARGEST))
-        and plan.matches.shape == (edges, plan.weights.shape[1], points, comb(widest + plan.degree, plan.degree)),
     }
 
 

@@ -125,21 +125,15 @@ def measure_consistency(sizes: Sequence[int], draws: int) -> Iterator[Table | st
     """Show the gap to the best possible loss shrink as rows are added (Theorem 2.2)."""
     test, chances = known_problem(200_000, 12_345)
     least = bayes_loss(chances)
-    learners = ("regression", "filter_tree")
-    made = table(
-        f"Loss above the best possible ({least:.4f}), in thousandths, mean of {draws} draws", "rows", *learners
-    )
+    made = table(f"Loss above the best possible ({least:.4f}), in thousandths, mean of {draws} draws", "rows", "gap")
     for rows in sizes:
-        gaps = [
-            [_loss(learner, known_problem(rows, seed)[0], test) - least for seed in range(draws)]
-            for learner in learners
-        ]
-        made.add_row(f"{rows:,}", *(f"{1e3 * np.mean(each):.1f}" for each in gaps))
+        gaps = [_loss(known_problem(rows, seed)[0], test) - least for seed in range(draws)]
+        made.add_row(f"{rows:,}", f"{1e3 * np.mean(gaps):.1f}")
     yield made
 
 
-def _loss(learner: str, train: FeatureTable, test: FeatureTable) -> float:
-    _, plan = built(train, 0, tradeoffs=[1.0], learner=learner, degree=2)
+def _loss(train: FeatureTable, test: FeatureTable) -> float:
+    _, plan = built(train, 0, tradeoffs=[1.0])
     items = [str(row % 1000) for row in range(test.rows)]
     ran = plan.run(plan.cells_of(test), items, PolicyTarget(tradeoff=1.0))
     truth = np.array(test.classes)[test.labels]
@@ -147,18 +141,17 @@ def _loss(learner: str, train: FeatureTable, test: FeatureTable) -> float:
 
 
 def measure_steps(name: str) -> Iterator[Table | str]:
-    """Time a build on a half of a trace, single steps by both learners, and rollouts of the other half."""
+    """Time a build on a half of a trace, single steps, and rollouts of the other half."""
     train, test = halves(name, 1)
     made = table(
         f"{name}, {train.rows:,} rows, {len(train.spec.classifiers)} sensors, 20 trade-offs",
-        "learner", "build", "a step", "an item rolled",
+        "build", "a step", "an item rolled",
     )  # fmt: skip
-    for learner in ("auto", "regression", "filter_tree"):
-        seconds, plan = built(train, 1, learner=learner)
-        cells, items = plan.cells_of(test), [str(row) for row in range(test.rows)]
-        target = PolicyTarget(budget=0.8 * float(plan.costs.max()))
-        rolled, _ = timed(lambda p=plan, c=cells, i=items, t=target: p.run(c, i, t))  # type: ignore[misc]
-        made.add_row(learner, shown(seconds), shown(_step(plan, test)), shown(rolled / test.rows))
+    seconds, plan = built(train, 1)
+    cells, items = plan.cells_of(test), [str(row) for row in range(test.rows)]
+    target = PolicyTarget(budget=0.8 * float(plan.costs.max()))
+    rolled, _ = timed(lambda: plan.run(cells, items, target))
+    made.add_row(shown(seconds), shown(_step(plan, test)), shown(rolled / test.rows))
     yield made
 
 

@@ -126,7 +126,7 @@ def test_the_best_of_sets_that_are_alike_is_not_said_to_be_better_than_they_are(
             set_times=np.arange(8.0),
             curve=slice(0, 1),
         )
-        learned = LearnedPolicies("regression", {}, np.ones((1, 100)), np.zeros((1, 100)), np.zeros((1, 100)), [], 1.0)
+        learned = LearnedPolicies({}, np.ones((1, 100)), np.zeros((1, 100)), np.zeros((1, 100)), [], 1.0)
         chose.append(chosen_by(task, learned, folds >= 0).errors.mean())
         judged += [chosen_by(task, learned, folds != part).errors[:, folds == part].mean() for part in range(4)]
     assert np.mean(chose) < 0.26

@@ -15,8 +15,8 @@ from solvers.budget_mixture import Mixture
 from solvers.policy import PolicyPlan, fit
 from tests.solvers.policy.problems import QUICK, build, features, items_of, many_features, trace
 
-BOOSTED = PolicyOptions(learner="regression", points=8, folds=3, trees=12, depth=3)
-GROUPS = PolicyOptions(learner="filter_tree", answers="linear", points=6, folds=3, subsets=3)
+BOOSTED = PolicyOptions(points=8, folds=3, trees=12, depth=3)
+GROUPS = PolicyOptions(answers="linear", points=6, folds=3, trees=8, subsets=3)
 GROWN = PolicyOptions(graph="grown", points=6, folds=2, trees=12, depth=2)
 Built = tuple[PolicyPlan, FeatureTable | Trace]
 CASES: dict[str, tuple[Any, PolicyOptions]] = {
@@ -270,7 +270,7 @@ def test_groups_that_were_begun_are_finished_so_that_steps_cost_what_rollouts_co
     listed = [{"name": f"f{i}", "columns": [f"f{i}"], "cost": 1.0} for i in range(7)]
     spec = FeaturesSpec.model_validate({"kind": "features", "label": "y", "unit": "ms", "features": listed})
     table = FeatureTable.from_columns(spec, {f"f{i}": values[:, i] for i in range(7)} | {"y": labels})
-    options = PolicyOptions(learner="filter_tree", answers="linear", points=6, folds=2, subsets=3)
+    options = PolicyOptions(answers="linear", points=6, folds=2, trees=8, subsets=3)
     plan = fit(table, options, np.random.default_rng(seed), Run()).plan
     ids = [str(i) for i in range(len(labels))]
     for tradeoff in [point.tradeoff for point in plan.curve() if point.tradeoff is not None]:
