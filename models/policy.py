@@ -56,10 +56,9 @@ class PolicyOptions(Value):
     )
     graph: GraphKind = Field(
         default="auto",
-        description="which sets of sensors are states: subsets: all of them, or the unions of groups, as in the paper; "
+        description="which sets of sensors are states: subsets: all of them, as in the paper, for at most 10 sensors; "
         "grown: those that are worth coming to, found sensor by sensor with one step of look-ahead; auto: grown for "
-        "more than 6 sensors, unless groups are asked for by subsets or subset_cost; where answers have no classes, "
-        "sets of few classifiers, those without confidences last",
+        "more than 6 sensors; where answers have no classes, sets of few classifiers, those without confidences last",
     )
     embeddings: bool = Field(
         default=False,
@@ -70,16 +69,6 @@ class PolicyOptions(Value):
         default=None,
         description="the endpoint that makes an item's embedding of its text, for runs; embeddings are known then; "
         "null: callers send them",
-    )
-    subsets: Literal["auto"] | Annotated[int, Field(ge=0, le=8)] = Field(
-        default="auto",
-        description="sensors are acquired in so many groups and their unions; 0: singly, in any order; auto: 0 for up "
-        "to 6 sensors, else 5",
-    )
-    subset_cost: Annotated[float, Field(gt=0, le=LARGEST)] | None = Field(
-        default=None,
-        description="the most that the groups cost, added up, in the dataset's unit; null: four sensors of mean cost "
-        "for each group",
     )
     parallel: Annotated[Items[Annotated[Items[Label], Field(min_length=2)]], Field(max_length=200)] = Field(
         default=(),
@@ -109,7 +98,7 @@ class PolicyOptions(Value):
 
 EMBEDDING = "the item's embedding, where the artifact was built with embeddings, at every step; else nothing"
 _IGNORED = (
-    "sensors that were told of and did not count: where sensors are acquired in groups, a part of a group tells nothing"
+    "sensors that were told of and did not count: where sensors are fetched together, a part of them tells nothing"
 )
 
 

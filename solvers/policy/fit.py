@@ -5,7 +5,7 @@ of part k, classifiers and decisions alike, and is validated on part k. What is 
 which of them decides for it, so that the costs measured on validation are unbiased for what is kept, and not for
 something like it; only the answers are the mean of all members, which can hardly be worse than each of them.
 
-1. With many sensors, groups are chosen (``subsets``), and the DAG is drawn (``graph``).
+1. The DAG is drawn (``graph``), or grown with many sensors (``growth``).
 2. The classifiers of all nodes are fitted, and the losses of stopping taken from them (``classifier_training``,
    ``losses``).
 3. Graph reduce learns the nodes' policies under all trade-offs at once (``graph_reduce``).
@@ -43,10 +43,10 @@ from solvers.policy.losses import Losses
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.quality_axes import with_quality_axes
-from solvers.policy.sensor_times import fetches_of, times_of_sets
+from solvers.policy.sensor_times import fetched, fetches_of, times_of_sets
 from solvers.policy.sensors import Sensors, refuse_unsized
 from solvers.policy.served_limits import MOST_ROWS, Judged, serve
-from solvers.policy.states import States, draw_graph, drawn, enumerated_states, groups_asked, grown_states, grows
+from solvers.policy.states import States, drawn, enumerated_states, grown_states, grows
 from solvers.policy.summary import summarize
 from solvers.policy.tradeoff_spread import tradeoffs_of
 from solvers.policy.worth import worth
@@ -66,7 +66,7 @@ def fit(
     Raises InvalidRequest for fewer than 20 rows or a single class, for more than 10 sensors that are to be acquired
     singly, and for costs that depend on sizes that the table does not have.
 
-    The summary: unit, rows, nodes, edges, the groups if sensors are acquired in groups, every sensor with its cost and
+    The summary: unit, rows, nodes, edges, every sensor with its cost and
     the error of its own classifier, the loss on validation, the curve, and for comparison the error and cost of all
     sensors and of none; the traffic under each point of the curve, as of ``TrafficCounts``.
     """
@@ -95,7 +95,7 @@ def fit(
     plan = _with_what_is_reached(plan, task, learned, has_ways=is_grown)
     run.progress(total, total, "done")
     graph, observed = task.graph, task.losses.observed
-    summary = summarize(plan, best.loss, states.groups, _kept(plan, graph, observed))
+    summary = summarize(plan, best.loss, _kept(plan, graph, observed))
     summary["traffic"] = passed.model_dump(mode="json")
     points = _points(task, best)
     held = worth(dataset, plan.sensors, graph, observed, task.judged, prices.costs, points, rng)
@@ -203,12 +203,12 @@ def _states(
         progress = part_of(run.progress, 0, 60, 100)
         states = grown_states(training, options, prices.means, prices.times, prices.fetches, rng, progress)
         return states, rng.integers(2**32, size=len(states.graph)).tolist(), (60, 99, 100)
-    graph, groups = draw_graph(training, options, prices.means, prices.fetches) if ready is None else (ready, ())
+    graph = Graph.of_steps(len(prices.means), fetched(prices.fetches)) if ready is None else ready
     seeds = rng.integers(2**32, size=2 * len(graph)).tolist()
     total = 2 * len(graph) + 1
     fitting = part_of(run.progress, 0, len(graph), total)
     states = enumerated_states(training, options, graph, seeds[: len(graph)], fitting)
-    return replace(states, groups=groups), seeds[len(graph) :], (len(graph), total - 1, total)
+    return states, seeds[len(graph) :], (len(graph), total - 1, total)
 
 
 def _with_what_is_reached(plan: PolicyPlan, task: Task, learned: LearnedPolicies, *, has_ways: bool) -> PolicyPlan:
@@ -293,9 +293,6 @@ def check(facts: DatasetFacts, options: PolicyOptions) -> None:
         refuse_unsized(facts.spec)
     sensors = [each.name for each in features] or facts.classifiers
     fetches = int(fetches_of(sensors, options.parallel).max()) + 1
-    if options.subsets == 0 and fetches > MOST_SINGLE:
-        asked = f"is 0, which is for at most {MOST_SINGLE} sensors; there are {fetches}"
-        raise InvalidRequest.at(Fault(("subsets",), asked))
-    if options.parallel and not grows(options, fetches) and groups_asked(options, fetches):
-        asked = f"stand beside {groups_asked(options, fetches)} groups that are chosen for {fetches} fetches"
-        raise InvalidRequest.at(Fault(("parallel",), f'{asked}, and these may cut them: ask for "graph": "grown"'))
+    if options.graph == "subsets" and fetches > MOST_SINGLE:
+        asked = f"is subsets, which is for at most {MOST_SINGLE} sensors; there are {fetches}"
+        raise InvalidRequest.at(Fault(("graph",), asked))

@@ -9,9 +9,9 @@ from solvers.policy.plan import PolicyPlan
 from solvers.policy.sensor_times import fetched
 
 
-def summarize(plan: PolicyPlan, loss: float, groups: tuple[frozenset[int], ...], observed: Floats) -> dict[str, Any]:
-    """Put into plain JSON what a build found. loss: the mean of errors and weighed costs on validation; groups: of
-    sensors, none if they are acquired singly; observed: (S, n) losses of stopping."""
+def summarize(plan: PolicyPlan, loss: float, observed: Floats) -> dict[str, Any]:
+    """Put into plain JSON what a build found. loss: the mean of errors and weighed costs on validation; observed: (S,
+    n) losses of stopping."""
     errors = observed.mean(axis=1).tolist()
     sizes = plan.members.sum(axis=1)
     alone = {int(np.flatnonzero(plan.members[node])[0]): errors[node] for node in np.flatnonzero(sizes == 1).tolist()}
@@ -33,7 +33,6 @@ def summarize(plan: PolicyPlan, loss: float, groups: tuple[frozenset[int], ...],
             for place, (name, cost) in enumerate(zip(plan.sensors, plan.costs.tolist(), strict=True))
         ],
         "embedding": {"dimensions": plan.dimensions, "axes": plan.embedding_axes.shape[1]},
-        "groups": [[plan.sensors[m] for m in sorted(group)] for group in groups],
         "validation_loss": loss,
         "confidence": plan.confidence,
         "curve": [point.model_dump() for point in plan.curve()],

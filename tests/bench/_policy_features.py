@@ -21,11 +21,11 @@ from solvers.policy.classifier_training import TrainingRows, cut, train
 from solvers.policy.node_classifiers import Classifiers, tree_inputs
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.sensors import Sensors
-from solvers.policy.subset_scores import LeastSquares
 from solvers.row_repeats import hash_rows
 from tests.bench._policy_gain import information_gain
 from tests.bench._policy_staged import indexed, pipelines
 from tests.bench._policy_traces import SHARED, built, test_on
+from tests.bench._subset_scores import LeastSquares
 from tests.bench.cascade import table
 
 Reached = tuple[float, float]
@@ -101,7 +101,7 @@ def halves(name: str, seed: int) -> tuple[FeatureTable, FeatureTable]:
 
 
 def policy(learn: FeatureTable, test: FeatureTable, budgets: Sequence[float], seed: int) -> list[Reached]:
-    """Build the policy as it is by default: every set is a state of up to six features, else unions of five groups."""
+    """Build the policy as it is by default."""
     return test_on(built(learn, seed)[1], test, budgets)
 
 

@@ -23,7 +23,7 @@ BOOSTED = PolicyOptions(points=6, folds=3, trees=12, depth=3)
 CASES = {
     "all sets": BOOSTED,
     "grown": BOOSTED.model_copy(update={"graph": "grown"}),
-    "groups": QUICK.model_copy(update={"subsets": 2}),
+    "together": QUICK.model_copy(update={"parallel": (("north", "south"),)}),
 }
 
 

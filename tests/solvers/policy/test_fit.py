@@ -99,19 +99,11 @@ def test_costs_that_depend_on_the_item_are_learned_from_as_measured() -> None:
     assert build(dataset).costs.tolist() == pytest.approx(dataset.costs.mean(axis=0).tolist())
 
 
-def test_groups_reach_all_sensors_in_one_step_at_most_from_anywhere() -> None:
-    plan = build(many_features(9, 120), QUICK.model_copy(update={"subsets": 2, "subset_cost": 5.0}))
-    assert plan.members[-1].all()
-    assert len(plan.members) <= 5
-    for node in range(len(plan.members) - 1):
-        assert len(plan.members) - 1 in plan.targets[plan.offsets[node] : plan.offsets[node + 1]]
-
-
 @pytest.mark.parametrize(
     ("dataset", "options", "said"),
     [
         (trace(12), QUICK, "has 12 rows, a policy needs at least 20"),
-        (many_features(11), QUICK.model_copy(update={"subsets": 0}), "at most 10 sensors; there are 11"),
+        (many_features(11), QUICK.model_copy(update={"graph": "subsets"}), "at most 10 sensors; there are 11"),
         (many_features(3, cost={"polynomial": [1.0, 0.5]}), QUICK, "sizes of 1 numbers, the table has 0"),
     ],
 )

@@ -277,10 +277,7 @@ def test_fetches_that_cannot_be_are_refused(parallel: list[list[str]], message: 
         build(timed(40), options)
 
 
-def test_groups_that_may_cut_a_fetch_are_refused() -> None:
-    options = PolicyOptions(parallel=(("f0", "f1"),), subsets=3)
-    with pytest.raises(InvalidRequest, match="beside 3 groups that are chosen for 12 fetches"):
-        build(timed(40), options)
+def test_a_fetch_is_of_several_sensors() -> None:
     with pytest.raises(ValidationError, match="at least 2"):
         PolicyOptions(parallel=(("f0",),))
 
