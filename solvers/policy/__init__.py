@@ -20,7 +20,6 @@ module                   what of the paper
 ``node_features``        what a node decides by; ``node_policies`` what it learned
 ``regression``           how nodes learn to decide: advantages by boosted trees
 ``classless``            (ours) answers without classes, of which one is taken; ``fixed_points`` beside the learned ones
-``fixed_ways``           (ours) the same sensors for all items, where nothing learned is surely better
 ``growth``               (ours) a DAG of the sets that are worth coming to, by ``growth_scores``; ``travelled`` what
                          of it is kept; ``states`` grown or enumerated
 ``hard_budgets``         (ours) budgets and deadlines that no item exceeds; ``sensor_times`` what sets of sensors take,

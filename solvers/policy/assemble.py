@@ -1,7 +1,6 @@
 """From what was learned to the plan that is kept: the points on the hull, and what answers under them."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -125,13 +124,10 @@ def _embedding(embedding: EmbeddingAxes | None) -> dict[str, Any]:
 
 def measure(task: Task, learned: LearnedPolicies) -> Measured:
     """Give what rows met under what was learned and can be a point of the curve, and the fixed points behind it."""
-    able, fixed, held = slice(0, task.hard.stop), len(task.fixed), learned.fixed_sets
-    if held is not None:
-        held = replace(held, alike=np.append(held.alike[able], np.ones(fixed, dtype=np.bool_)))
+    able = slice(0, task.hard.stop)
     return Measured(
         np.vstack((learned.errors[able], task.fixed.errors)),
         np.vstack((learned.costs[able], task.fixed.costs)),
-        held,
         task.training.items,
     )
 

@@ -90,13 +90,6 @@ class PolicyContents:
     """(B,) what an item costs on average under each, on validation."""
     cap_errors: Probabilities = field(default_factory=lambda: np.empty(0))
     """(B,) the share of items that are classified wrongly."""
-    cap_limits: Amounts = field(default_factory=lambda: np.empty(0))
-    """(G,) rising hard budgets at which it was measured what serves them (``ServedLimits``); (0,): those of ``caps``
-    alone."""
-    cap_places: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
-    """(G,) the place among ``caps`` of whose decisions serve each."""
-    cap_limit_errors: Probabilities = field(default_factory=lambda: np.empty(0))
-    """(G,) the share of items that are classified wrongly then."""
 
     point_caps: Floats = field(default_factory=lambda: np.empty(0))
     """(H,) the hard budgets of points of the curve that have one, -1 for the others; (0,): none has."""
@@ -114,12 +107,6 @@ class PolicyContents:
     """(B',) what a unit of cost weighs under each."""
     deadline_errors: Probabilities = field(default_factory=lambda: np.empty(0))
     """(B',) the share of items that are classified wrongly."""
-    deadline_limits: Amounts = field(default_factory=lambda: np.empty(0))
-    """(G',) rising deadlines at which it was measured what serves them; (0,): those of ``deadlines`` alone."""
-    deadline_places: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
-    """(G',) the place among ``deadlines`` of whose decisions serve each."""
-    deadline_limit_errors: Probabilities = field(default_factory=lambda: np.empty(0))
-    """(G',) the share of items that are classified wrongly then."""
 
     cell_owners: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     """(d,) the sensor of each column of the table where some have categories or missing cells (``CellEncoding``); (0,):

@@ -15,12 +15,11 @@ something like it; only the answers are the mean of all members, which can hardl
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace, TraceSpec
-from models.arrays import Bools, Floats
+from models.arrays import Floats
 from models.policy import PolicyOptions
 from solvers.alternatives import Replay, TradeOff
 from solvers.base import Fitted, Progress, Run, part_of, refuse_few_items
@@ -33,11 +32,10 @@ from solvers.policy.classless import (
     losses_of,
     quality_of,
 )
-from solvers.policy.curve import Measured, bounds_of, choosing_rows, reached
+from solvers.policy.curve import bounds_of, choosing_rows, reached
 from solvers.policy.fixed_points import FixedPoints
-from solvers.policy.fixed_ways import best_within, chosen_by, log_losses_of, with_fixed_ways
 from solvers.policy.graph import Graph
-from solvers.policy.hard_budgets import BUDGETS, DEADLINES, ROUNDING, distinct, limits_of
+from solvers.policy.hard_budgets import BUDGETS, DEADLINES, ROUNDING, best_within, distinct, limits_of, log_losses_of
 from solvers.policy.learning import LearnedPolicies, Prices, Task, learn
 from solvers.policy.losses import Losses
 from solvers.policy.piecewise_basis import Basis
@@ -45,7 +43,6 @@ from solvers.policy.plan import PolicyPlan
 from solvers.policy.quality_axes import with_quality_axes
 from solvers.policy.sensor_times import fetched, fetches_of, times_of_sets
 from solvers.policy.sensors import Sensors, refuse_unsized
-from solvers.policy.served_limits import MOST_ROWS, Judged, serve
 from solvers.policy.states import States, drawn, enumerated_states, grown_states, grows
 from solvers.policy.summary import summarize
 from solvers.policy.tradeoff_spread import tradeoffs_of
@@ -90,14 +87,15 @@ def fit(
     task = _task(options, training, states, seeds, prices, _smoothing(options, is_grown), knows_limits)
     learned = learn(task, partial(_tell, part_of(run.progress, start, end, total), len(task.graph)))
     run.progress(total - 1, total, "drawing the curve")
-    best = with_fixed_ways(task, learned) if is_grown else learned
-    plan, passed = assemble(dataset.spec.unit, prices, task, states.members, best, is_grown)
-    plan = _with_what_is_reached(plan, task, learned, has_ways=is_grown)
+    plan, passed = assemble(dataset.spec.unit, prices, task, states.members, learned, is_grown)
+    folds, confidence = training.folds, options.confidence
+    there = reached(measure(task, learned), folds, plan.point_bounds, confidence)
+    plan = replace(plan, point_reached=there, choosing=int(choosing_rows(folds).sum()))
     run.progress(total, total, "done")
     graph, observed = task.graph, task.losses.observed
-    summary = summarize(plan, best.loss, _kept(plan, graph, observed))
+    summary = summarize(plan, learned.loss, _kept(plan, graph, observed))
     summary["traffic"] = passed.model_dump(mode="json")
-    points = _points(task, best)
+    points = _points(task, learned)
     held = worth(dataset, plan.sensors, graph, observed, task.judged, prices.costs, points, rng)
     return Fitted(plan, summary, held)
 
@@ -211,55 +209,10 @@ def _states(
     return states, seeds[len(graph) :], (len(graph), total - 1, total)
 
 
-def _with_what_is_reached(plan: PolicyPlan, task: Task, learned: LearnedPolicies, *, has_ways: bool) -> PolicyPlan:
-    """Tell what each part of the rows met where the others chose fixed ways, if there are any, and curve."""
-    folds, errors = task.training.folds, np.empty(learned.errors.shape)
-
-    def met(rows: Bools) -> Measured:
-        chosen = chosen_by(task, learned, rows) if has_ways else learned
-        errors[:, ~rows] = chosen.errors[:, ~rows]
-        return measure(task, chosen)
-
-    reached_there = reached(met, folds, plan.point_bounds, task.options.confidence)
-    measured = replace(plan, point_reached=reached_there, choosing=int(choosing_rows(folds).sum()))
-    if not has_ways:
-        return measured
-    means = errors.mean(axis=1)
-    measured = replace(measured, cap_errors=means[task.hard], deadline_errors=means[task.timed])
-    return _with_served_limits(measured, task) if len(plan.caps) + len(plan.deadlines) else measured
-
-
-def _with_served_limits(plan: PolicyPlan, task: Task) -> PolicyPlan:
-    """Measure which of the decisions learned for hard budgets and deadlines serve the limits between them."""
-    training, nodes = task.training, _nodes_of(plan, task.graph)
-    rows = np.unique(np.linspace(0, len(training.labels) - 1, MOST_ROWS).astype(np.int64))
-    cells, folds = training.cells[rows], training.folds[rows]
-    advantages = [plan.limit_advantages(at, task.judged[node][rows], cells, folds) for at, node in enumerate(nodes)]
-    graph = Graph(plan.members, plan.offsets, plan.targets)
-    items = None if training.items is None else training.items[rows]
-    judged = Judged(graph, advantages, task.losses.observed[nodes][:, rows], folds, items)
-    sides = (
-        ("cap", graph.members @ task.means, plan.caps, plan.cap_errors, 0),
-        ("deadline", task.set_times[nodes], plan.deadlines, plan.deadline_errors, len(plan.caps)),
-    )
-    fields = dict[str, Any]()
-    for name, amounts, learned, said, first in sides:
-        if len(learned):
-            served = serve(judged, amounts, learned, said, first)
-            kept = {"limits": served.limits, "places": served.places, "limit_errors": served.errors}
-            fields |= {f"{name}_{field}": values for field, values in kept.items()}
-    return replace(plan, **fields)
-
-
 def _kept(plan: PolicyPlan, graph: Graph, observed: Floats) -> Floats:
     """Take the losses of the nodes that a plan has of a graph: (S, n)."""
-    return observed[_nodes_of(plan, graph)]
-
-
-def _nodes_of(plan: PolicyPlan, graph: Graph) -> list[int]:
-    """Find the nodes that a plan has of a graph."""
     places = {each.tobytes(): at for at, each in enumerate(graph.members)}
-    return [places[each.tobytes()] for each in plan.members]
+    return observed[[places[each.tobytes()] for each in plan.members]]
 
 
 def _points(task: Task, learned: LearnedPolicies) -> dict[str, TradeOff]:

@@ -14,7 +14,6 @@ from solvers.policy.classifier_training import TrainingRows
 from solvers.policy.classless import (
     foreseen,
 )
-from solvers.policy.curve import FixedSets
 from solvers.policy.fixed_points import FixedPoints
 from solvers.policy.graph import Graph
 from solvers.policy.graph_reduce import reduce_graph
@@ -46,8 +45,7 @@ mean of a leaf. On three drawn traces of six classifiers policies erred no more 
 class LearnedPolicies:
     """What was made of the DAG. policies: of each node that has one; errors, costs, acquired: (L, n), what each
     row met under each trade-off: 1 if wrongly answered, what it paid, how many sensors it acquired; passed: (L,)
-    the ways that rows took; loss: the mean of errors and weighed costs; fixed_sets: what the points of the curve are
-    held against, None if nothing."""
+    the ways that rows took; loss: the mean of errors and weighed costs."""
 
     policies: dict[int, Regressed]
     errors: Floats
@@ -55,7 +53,6 @@ class LearnedPolicies:
     acquired: Floats
     passed: Sequence[Passed]
     loss: float
-    fixed_sets: FixedSets | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from models import Fault, FeatureTable, InvalidRequest, Trace
-from models.arrays import Bools, Floats, Int16s, Int64s, Singles
+from models.arrays import Bools, Floats, Int16s, Int64s
 from models.policy import AcquireDecision, AnswerDecision, ClassifyDecision, PolicyQuery, PolicyTarget
 from models.policy_curves import Rollout, RolloutItem, Rollouts
 from solvers.base import complete
@@ -179,19 +179,6 @@ class PolicyPlan(PolicyPoints):
             allowed = mean if barred is None else np.where(barred, np.inf, mean)
             actions = least(allowed, may_stop=self._decisions.may_stop(node))
         return actions, mean, np.mean(sure, axis=0)
-
-    def limit_advantages(self, node: int, judged: Floats, cells: Floats, folds: Int64s) -> Singles:
-        """Estimate the advantages of a node's actions under hard budgets and deadlines, for rows, (n,), of which the
-        node's classifier says judged, (n, C), each by the member that has not seen it, folds (n,): (n, A, B + B')."""
-        points = slice(len(self.tradeoffs), self.points)
-        advantages = np.empty((len(cells), len(self._graph.actions_of(node)), points.stop - points.start), np.float32)
-        if not advantages.size:
-            return advantages
-        features = node_features(self._sensors, self.members[node], judged, cells)
-        for member in np.unique(folds).tolist():
-            rows = folds == member
-            advantages[rows] = self._decisions.advantages(node, member, points, features[rows])
-        return advantages
 
     def _foreseen(self, node: int, judged: Floats) -> Floats | float:
         """Tell what is known of advantages, (n, A), without what was learned."""

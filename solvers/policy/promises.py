@@ -5,7 +5,7 @@ from dataclasses import fields
 import numpy as np
 
 from models import InvalidRequest
-from models.arrays import Bools, Floats, Int32s, Int64s
+from models.arrays import Bools, Int32s, Int64s
 from models.base import LARGEST
 from models.columns import FARTHEST
 from models.units import seconds_in
@@ -217,7 +217,7 @@ def _curve(plan: PolicyContents) -> dict[str, bool]:
         "trade-offs that can be weighed": bool(np.all((plan.tradeoffs == -1) | (plan.tradeoffs >= 0)))
         and bool(np.all(plan.tradeoffs <= LARGEST)),
         "a curve of rising cost and falling error": bool(np.all(np.diff(plan.point_bounds) > 0))
-        and (plan.graph == "grown" or bool(np.all(np.diff(plan.point_errors) < 0)))  # of a grown one what is sure falls
+        and bool(np.all(np.diff(plan.point_errors) < 0))
         and bool(np.all(plan.point_costs <= plan.point_bounds)),
         "standard errors of all costs or of none": plan.point_cost_errors.shape in ((0,), plan.tradeoffs.shape),
         "a curve that begins at no cost": plan.classless or float(plan.point_bounds[0]) == 0.0,
@@ -236,16 +236,7 @@ def _hard(plan: PolicyContents) -> dict[str, bool]:
         and bool(np.all(((plan.point_caps >= 0) & (plan.point_caps <= LARGEST)) | (plan.point_caps == -1))),
         "rising hard budgets": bool(np.all(np.diff(plan.caps) > 0)),
         "hard budgets that are kept": bool(np.all(plan.cap_costs <= plan.caps)),
-        "hard budgets that are served": _served(plan.caps, plan.cap_limits, plan.cap_places, plan.cap_limit_errors),
     }
-
-
-def _served(learned: Floats, limits: Floats, places: Int32s, errors: Floats) -> bool:
-    return (
-        limits.shape == places.shape == errors.shape
-        and bool(np.all(np.diff(limits) > 0) and np.all(np.diff(errors) <= 0))
-        and _below(places, len(learned))
-    )
 
 
 def _whole(members: Bools, fetches: Int32s) -> bool:
@@ -265,7 +256,4 @@ def _timed(plan: PolicyContents) -> dict[str, bool]:
         "nodes that hold all of a fetch or nothing": plan.fetches.shape != (m,) or _whole(plan.members, plan.fetches),
         "rising deadlines, of sensors that have times": len(plan.deadlines) == 0
         or (len(plan.times) > 0 and bool(np.all(np.diff(plan.deadlines) > 0))),
-        "deadlines that are served": _served(
-            plan.deadlines, plan.deadline_limits, plan.deadline_places, plan.deadline_limit_errors
-        ),
     }
