@@ -11,7 +11,6 @@ from pydantic import ConfigDict, Field, model_validator
 from models.artifact import DecisionFacts
 from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Vector, Without
 
-Learner = Literal["auto", "filter_tree", "regression"]
 Answers = Literal["linear", "boosted", "both"]
 GraphKind = Literal["auto", "grown", "subsets"]
 Weight = Annotated[float, Field(ge=0, le=LARGEST)]
@@ -30,13 +29,6 @@ class PolicyOptions(Value):
     points: int = Field(
         default=20, ge=1, le=100, description="how many trade-offs auto builds, and one more where a sensor is free"
     )
-    learner: Learner = Field(
-        default="auto",
-        description="how a node decides: regression: the cost-to-go of every action by gradient-boosted trees; "
-        "filter_tree: a tournament of weighted logistic regressions; auto: whichever loses less on validation, or, "
-        "where answers have no classes, regression, which alone is for these",
-    )
-    degree: int = Field(default=1, ge=1, le=3, description="the degree of the polynomials in a filter tree")
     answers: Answers = Field(
         default="both",
         description="the classifiers of acquired sets: logistic regression, gradient-boosted trees, or, set by set, "
@@ -64,10 +56,9 @@ class PolicyOptions(Value):
     )
     graph: GraphKind = Field(
         default="auto",
-        description="which sets of sensors are states: subsets: all of them, or the unions of groups, as in the paper; "
+        description="which sets of sensors are states: subsets: all of them, as in the paper, for at most 10 sensors; "
         "grown: those that are worth coming to, found sensor by sensor with one step of look-ahead; auto: grown for "
-        "more than 6 sensors, unless groups are asked for by subsets or subset_cost; where answers have no classes, "
-        "sets of few classifiers, those without confidences last",
+        "more than 6 sensors; where answers have no classes, sets of few classifiers, those without confidences last",
     )
     embeddings: bool = Field(
         default=False,
@@ -78,16 +69,6 @@ class PolicyOptions(Value):
         default=None,
         description="the endpoint that makes an item's embedding of its text, for runs; embeddings are known then; "
         "null: callers send them",
-    )
-    subsets: Literal["auto"] | Annotated[int, Field(ge=0, le=8)] = Field(
-        default="auto",
-        description="sensors are acquired in so many groups and their unions; 0: singly, in any order; auto: 0 for up "
-        "to 6 sensors, else 5",
-    )
-    subset_cost: Annotated[float, Field(gt=0, le=LARGEST)] | None = Field(
-        default=None,
-        description="the most that the groups cost, added up, in the dataset's unit; null: four sensors of mean cost "
-        "for each group",
     )
     parallel: Annotated[Items[Annotated[Items[Label], Field(min_length=2)]], Field(max_length=200)] = Field(
         default=(),
@@ -117,7 +98,7 @@ class PolicyOptions(Value):
 
 EMBEDDING = "the item's embedding, where the artifact was built with embeddings, at every step; else nothing"
 _IGNORED = (
-    "sensors that were told of and did not count: where sensors are acquired in groups, a part of a group tells nothing"
+    "sensors that were told of and did not count: where sensors are fetched together, a part of them tells nothing"
 )
 
 

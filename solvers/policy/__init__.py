@@ -7,7 +7,7 @@ bought one by one.
 =======================  =====================================================================================
 module                   what of the paper
 =======================  =====================================================================================
-``graph``                the DAG of acquired sets, step costs (Section 2, Equation 5; Section 3.2)
+``graph``                the DAG of acquired sets, step costs (Section 2, Equation 5)
 ``sensors``              what sensors tell, and cost (Equation 10), as one table of numbers; ``cell_encoding``, beside
                          this package, of categories and missing cells
 ``embedding_axes``       (ours) what an item's embedding tells before anything is acquired; ``quality_axes`` of answers
@@ -18,10 +18,8 @@ module                   what of the paper
 ``losses``               the losses of stopping (Equations 1 and 10)
 ``graph_reduce``         graph reduce (Algorithm 1, Lemma 2.1)
 ``node_features``        what a node decides by; ``node_policies`` what it learned
-``regression``           a learner: advantages by boosted trees; ``filter_tree`` another (Equation 8)
+``regression``           how nodes learn to decide: advantages by boosted trees
 ``classless``            (ours) answers without classes, of which one is taken; ``fixed_points`` beside the learned ones
-``fixed_ways``           (ours) the same sensors for all items, where nothing learned is surely better
-``subsets``              groups of sensors (Algorithm 2, Equation 12), compared by ``subset_scores``
 ``growth``               (ours) a DAG of the sets that are worth coming to, by ``growth_scores``; ``travelled`` what
                          of it is kept; ``states`` grown or enumerated
 ``hard_budgets``         (ours) budgets and deadlines that no item exceeds; ``sensor_times`` what sets of sensors take,

@@ -1,7 +1,6 @@
 """From what was learned to the plan that is kept: the points on the hull, and what answers under them."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from solvers.policy.embedding_axes import EmbeddingAxes
 from solvers.policy.graph import Graph
 from solvers.policy.learning import LearnedPolicies, Prices, Task
 from solvers.policy.node_classifiers import Classifiers, Member
-from solvers.policy.node_policies import from_regression, from_tournaments
+from solvers.policy.node_policies import from_regression
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.traffic import counts_of
 from solvers.policy.travelled import Travelled, spare_way
@@ -40,8 +39,7 @@ def assemble(
     graph, policies = part.graph, learned.policies
     if is_grown:
         policies = part.of_policies(task.graph, policies)
-    together = from_regression if learned.learner == "regression" else from_tournaments
-    decisions = together(graph.offsets, policies, points)
+    decisions = from_regression(graph.offsets, policies, points)
     if task.fixed.must_begin:
         fixed_at = {point: at - able for point, at in enumerate(hull) if at >= able}
         task.fixed.write(decisions, graph, fixed_at)
@@ -56,8 +54,6 @@ def assemble(
         labelled=sensors.labelled,
         knots=training.basis.knots,
         **_nodes(graph, classifiers.shorter() if is_grown else classifiers),
-        learner=learned.learner,
-        degree=task.options.degree,
         tradeoffs=tradeoffs[hull],
         point_costs=costs[hull],
         point_bounds=bounds[hull],
@@ -128,14 +124,10 @@ def _embedding(embedding: EmbeddingAxes | None) -> dict[str, Any]:
 
 def measure(task: Task, learned: LearnedPolicies) -> Measured:
     """Give what rows met under what was learned and can be a point of the curve, and the fixed points behind it."""
-    able, fixed, held = slice(0, task.hard.stop), len(task.fixed), learned.fixed_sets
-    if held is not None:
-        held = replace(held, alike=np.append(held.alike[able], np.ones(fixed, dtype=np.bool_)))
+    able = slice(0, task.hard.stop)
     return Measured(
         np.vstack((learned.errors[able], task.fixed.errors)),
         np.vstack((learned.costs[able], task.fixed.costs)),
-        np.append(task.tradeoffs[able], np.zeros(fixed)),
-        held,
         task.training.items,
     )
 

@@ -141,9 +141,6 @@ def check_answers(facts: DatasetFacts, spec: TraceSpec, options: PolicyOptions) 
     """Refuse what needs classes, and traces in which nothing tells one item from another."""
     needing = {
         "graph": options.graph == "grown" and 'is "grown"',
-        "learner": options.learner == "filter_tree" and 'is "filter_tree"',
-        "subsets": options.subsets not in ("auto", 0) and f"is {options.subsets}",
-        "subset_cost": options.subset_cost is not None and f"is {options.subset_cost}",
     }
     faults = [Fault((name,), f"{said}, which needs classes: {_TOLD}") for name, said in needing.items() if said]
     if faults:

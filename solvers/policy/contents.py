@@ -47,24 +47,14 @@ class PolicyContents:
     """(S, K, T, d) above which a question is answered yes."""
     class_leaves: Singles
     """(S, K, T, 2^d, C) the logits that leaves add; (S, K, T, 2^d, 0): they are kept as ``class_steps``."""
-    learner: Literal["regression", "filter_tree"]
-    """How nodes decide."""
     base: Singles
     """(E, K, H) mean advantages of edges over stopping, without their prices."""
     edge_columns: Int32s
-    """(S, K, T', d') the node features that forests ask about (``Regressed``); T' = 0 for a filter tree."""
+    """(S, K, T', d') the node features that forests ask about (``Regressed``)."""
     edge_thresholds: Floats
     """(S, K, T', d') above which a question is answered yes."""
     edge_leaves: Singles
     """(E, K, T', 2^d', H) the advantages that leaves add."""
-    degree: int
-    """Of the tournaments' polynomials, from 1 to 3 (``Tournament``)."""
-    centres: Floats
-    """(S, w) what is taken off node features before they are raised to powers."""
-    scales: Floats
-    """(S, w) what they are divided by then."""
-    matches: Singles
-    """(E, K, H, P) the coefficients of matches; (0, ...) for a regression."""
     tradeoffs: Floats
     """(H,) what a unit of cost weighs in each point of the curve; -1 for stopping at once."""
     point_costs: Amounts
@@ -92,21 +82,14 @@ class PolicyContents:
     graph: Literal["subsets", "grown"] = "subsets"
     """Which sets are nodes: of a grown graph, those that were worth coming to."""
     caps: Amounts = field(default_factory=lambda: np.empty(0))
-    """(B,) rising hard budgets that decisions were learned for, after those of the H trade-offs: base, edge_leaves and
-    matches have H + B points."""
+    """(B,) rising hard budgets that decisions were learned for, after those of the H trade-offs: base and edge_leaves
+    have H + B points."""
     cap_tradeoffs: Amounts = field(default_factory=lambda: np.empty(0))
     """(B,) what a unit of cost weighs under each."""
     cap_costs: Amounts = field(default_factory=lambda: np.empty(0))
     """(B,) what an item costs on average under each, on validation."""
     cap_errors: Probabilities = field(default_factory=lambda: np.empty(0))
     """(B,) the share of items that are classified wrongly."""
-    cap_limits: Amounts = field(default_factory=lambda: np.empty(0))
-    """(G,) rising hard budgets at which it was measured what serves them (``ServedLimits``); (0,): those of ``caps``
-    alone."""
-    cap_places: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
-    """(G,) the place among ``caps`` of whose decisions serve each."""
-    cap_limit_errors: Probabilities = field(default_factory=lambda: np.empty(0))
-    """(G,) the share of items that are classified wrongly then."""
 
     point_caps: Floats = field(default_factory=lambda: np.empty(0))
     """(H,) the hard budgets of points of the curve that have one, -1 for the others; (0,): none has."""
@@ -118,18 +101,12 @@ class PolicyContents:
     fetches: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     """(M,) which fetch brings each sensor (``sensor_times``); (0,): each its own."""
     deadlines: Amounts = field(default_factory=lambda: np.empty(0))
-    """(B',) rising deadlines that decisions were learned for, after those of the hard budgets; base, edge_leaves and
-    matches have H + B + B' points then."""
+    """(B',) rising deadlines that decisions were learned for, after those of the hard budgets; base and edge_leaves
+    have H + B + B' points then."""
     deadline_tradeoffs: Amounts = field(default_factory=lambda: np.empty(0))
     """(B',) what a unit of cost weighs under each."""
     deadline_errors: Probabilities = field(default_factory=lambda: np.empty(0))
     """(B',) the share of items that are classified wrongly."""
-    deadline_limits: Amounts = field(default_factory=lambda: np.empty(0))
-    """(G',) rising deadlines at which it was measured what serves them; (0,): those of ``deadlines`` alone."""
-    deadline_places: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
-    """(G',) the place among ``deadlines`` of whose decisions serve each."""
-    deadline_limit_errors: Probabilities = field(default_factory=lambda: np.empty(0))
-    """(G',) the share of items that are classified wrongly then."""
 
     cell_owners: Int32s = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     """(d,) the sensor of each column of the table where some have categories or missing cells (``CellEncoding``); (0,):

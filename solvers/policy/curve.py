@@ -1,15 +1,11 @@
 """The points of the trade-off curve: bounds on their costs, and what choosing them makes of their errors.
 
 A point is on the curve because it looks better than others on the rows that measured all of them, and so it looks
-better than it is. Therefore learner, fixed ways and curve are chosen again without each part of the rows in turn, and
-judged at the same budgets on that part, which chose nothing (Stone, *Cross-validatory choice and assessment of
-statistical predictions*, 1974).
-
-Of few rows that is not enough: a point that looks better than a fixed set of sensors often is not. So where fixed sets
-are known, a point counts for no more than it surely gains on them, the mean less a standard error.
+better than it is. Therefore the curve is chosen again without each part of the rows in turn, and judged at the same
+budgets on that part, which chose nothing (Stone, *Cross-validatory choice and assessment of statistical predictions*,
+1974).
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -21,57 +17,18 @@ from solvers.statistics import standard_error_of_mean
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FixedSets:
-    """What rows met where all of them acquired the same sensors, none of them for one of the sets. errors, costs: (F,
-    n); expected: (F, n) the errors as nodes learn from them, smoothed; alike: (L,) which of the points that are held
-    against these sets are such ones themselves; items: (n,) equal for rows of one item; None: no item repeats."""
-
-    errors: Floats
-    costs: Floats
-    expected: Floats
-    alike: Bools
-    items: Int64s | None = None
-
-    def judge(self, errors: Floats, bounds: Floats, rows: Bools | slice, confidence: float) -> Floats:
-        """Say what to choose points by that some rows met errors, (L, r), under, at costs bounded by bounds, (L,): the
-        error of fixed sets, or of a mixture of two, at that cost, less what the point surely gains; infinite where that
-        is nothing."""
-        items = None if self.items is None else self.items[rows]
-        costs = bounds_of(self.costs[:, rows], confidence, items)
-        expected = self.expected[:, rows].mean(axis=1)
-        hull = lower_hull(costs, expected)
-        mixtures = [Mixture.of(costs[hull], max(bound, float(costs[hull[0]]))) for bound in bounds.tolist()]
-        first, second = np.array([(hull[each.first], hull[each.second]) for each in mixtures]).T
-        share = np.array([each.share for each in mixtures])
-        before = self.errors[:, rows][first]
-        gains = before + share[:, None] * (self.errors[:, rows][second] - before) - errors
-        surely = gains.mean(axis=1) - standard_error_of_mean(gains, items)
-        level = expected[first] + share * (expected[second] - expected[first])
-        return np.where(self.alike, level, np.where(surely > 0, level - surely, np.inf))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Measured:
-    """What rows met under each trade-off, stopping at once the last. errors, costs: (L, n); tradeoffs: (L,); fixed:
-    what points are held against, None if nothing; items: (n,) equal for rows of one item; None: no item repeats."""
+    """What rows met under each trade-off, stopping at once the last. errors, costs: (L, n); items:
+    (n,) equal for rows of one item; None: no item repeats."""
 
     errors: Floats
     costs: Floats
-    tradeoffs: Floats
-    fixed: FixedSets | None = None
     items: Int64s | None = None
-
-    def loss(self, rows: Bools) -> float:
-        """Average errors and weighed costs over trade-offs and some rows."""
-        return float((self.errors[:, rows] + self.tradeoffs[:, None] * self.costs[:, rows]).mean())
 
     def judged(self, rows: Bools | slice, confidence: float) -> tuple[Floats, Floats]:
         """Tell the bounds on costs and the errors that some rows choose points by: (L,) each."""
         items = None if self.items is None else self.items[rows]
-        bounds, errors = bounds_of(self.costs[:, rows], confidence, items), self.errors[:, rows]
-        if self.fixed is None:
-            return bounds, errors.mean(axis=1)
-        return bounds, self.fixed.judge(errors, bounds, rows, confidence)
+        return bounds_of(self.costs[:, rows], confidence, items), self.errors[:, rows].mean(axis=1)
 
 
 def bounds_of(costs: Floats, confidence: float, items: Int64s | None = None) -> Floats:
@@ -90,24 +47,20 @@ def choosing_rows(folds: Int64s) -> Bools:
     return folds < (int(folds.max()) + 1) // 2
 
 
-def reached(
-    learned: Callable[[Bools], Sequence[Measured]], folds: Int64s, budgets: Floats, confidence: float
-) -> Floats:
+def reached(measured: Measured, folds: Int64s, budgets: Floats, confidence: float) -> Floats:
     """Say how often rows are answered wrongly at budgets, (B,), under curves that the other parts of the rows choose:
     (B, 2) of ``choosing_rows`` and of the others.
 
-    learned: tells, for rows that choose, (n,), what all rows met by each learner that was tried; folds: (n,) the part
-    of each row. O(k (L n + L log L) + B n).
+    folds: (n,) the part of each row. O(k (L n + L log L) + B n).
     """
     errors = np.empty((len(budgets), len(folds)))
     for part in np.unique(folds).tolist():
         rest, own = folds != part, folds == part
-        best = min(learned(rest), key=lambda each: each.loss(rest))
-        bounds, chosen_by = best.judged(rest, confidence)
+        bounds, chosen_by = measured.judged(rest, confidence)
         hull = lower_hull(bounds, chosen_by)
         for at, budget in enumerate(budgets.tolist()):
             mixture = Mixture.of(bounds[hull], max(budget, float(bounds[hull[0]])))  # these rows' first may cost more
-            first, second = (best.errors[hull[place], own] for place in (mixture.first, mixture.second))
+            first, second = (measured.errors[hull[place], own] for place in (mixture.first, mixture.second))
             errors[at, own] = first + mixture.share * (second - first)
     choosing = choosing_rows(folds)
     return np.column_stack((errors[:, choosing].mean(axis=1), errors[:, ~choosing].mean(axis=1)))

@@ -5,23 +5,21 @@ of part k, classifiers and decisions alike, and is validated on part k. What is 
 which of them decides for it, so that the costs measured on validation are unbiased for what is kept, and not for
 something like it; only the answers are the mean of all members, which can hardly be worse than each of them.
 
-1. With many sensors, groups are chosen (``subsets``), and the DAG is drawn (``graph``).
+1. The DAG is drawn (``graph``), or grown with many sensors (``growth``).
 2. The classifiers of all nodes are fitted, and the losses of stopping taken from them (``classifier_training``,
    ``losses``).
-3. Graph reduce learns the nodes' policies under all trade-offs at once (``graph_reduce``), by each learner that is
-   asked for.
-4. Rows walk through; the better learner's curve is kept (``budget_mixture``).
+3. Graph reduce learns the nodes' policies under all trade-offs at once (``graph_reduce``).
+4. Rows walk through, and draw the curve (``budget_mixture``).
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from models import DatasetFacts, Fault, FeaturesSpec, FeatureTable, InvalidRequest, Trace, TraceSpec
-from models.arrays import Bools, Floats
+from models.arrays import Floats
 from models.policy import PolicyOptions
 from solvers.alternatives import Replay, TradeOff
 from solvers.base import Fitted, Progress, Run, part_of, refuse_few_items
@@ -34,20 +32,18 @@ from solvers.policy.classless import (
     losses_of,
     quality_of,
 )
-from solvers.policy.curve import Measured, bounds_of, choosing_rows, reached
+from solvers.policy.curve import bounds_of, choosing_rows, reached
 from solvers.policy.fixed_points import FixedPoints
-from solvers.policy.fixed_ways import best_within, chosen_by, log_losses_of, with_fixed_ways
 from solvers.policy.graph import Graph
-from solvers.policy.hard_budgets import BUDGETS, DEADLINES, ROUNDING, distinct, limits_of
-from solvers.policy.learning import LearnedPolicies, Learner, Prices, Task, learn
+from solvers.policy.hard_budgets import BUDGETS, DEADLINES, ROUNDING, best_within, distinct, limits_of, log_losses_of
+from solvers.policy.learning import LearnedPolicies, Prices, Task, learn
 from solvers.policy.losses import Losses
 from solvers.policy.piecewise_basis import Basis
 from solvers.policy.plan import PolicyPlan
 from solvers.policy.quality_axes import with_quality_axes
-from solvers.policy.sensor_times import fetches_of, times_of_sets
+from solvers.policy.sensor_times import fetched, fetches_of, times_of_sets
 from solvers.policy.sensors import Sensors, refuse_unsized
-from solvers.policy.served_limits import MOST_ROWS, Judged, serve
-from solvers.policy.states import States, draw_graph, drawn, enumerated_states, groups_asked, grown_states, grows
+from solvers.policy.states import States, drawn, enumerated_states, grown_states, grows
 from solvers.policy.summary import summarize
 from solvers.policy.tradeoff_spread import tradeoffs_of
 from solvers.policy.worth import worth
@@ -67,9 +63,9 @@ def fit(
     Raises InvalidRequest for fewer than 20 rows or a single class, for more than 10 sensors that are to be acquired
     singly, and for costs that depend on sizes that the table does not have.
 
-    The summary: unit, rows, nodes, edges, the groups if sensors are acquired in groups, every sensor with its cost and
-    the error of its own classifier, the learners that were tried with their losses, the curve, and for comparison the
-    error and cost of all sensors and of none; the traffic under each point of the curve, as of ``TrafficCounts``.
+    The summary: unit, rows, nodes, edges, every sensor with its cost and
+    the error of its own classifier, the loss on validation, the curve, and for comparison the error and cost of all
+    sensors and of none; the traffic under each point of the curve, as of ``TrafficCounts``.
     """
     check(DatasetFacts.of(dataset), options)
     quality = quality_of(dataset)
@@ -85,24 +81,21 @@ def fit(
         prices = replace(Prices.of(dataset, sensors.names, options), times=prices.times)
     training = _training(dataset, sensors, quality, options, rng)
     sensors = training.basis.sensors
-    learners = _learners(options, is_grown or quality is not None)
     ready = None if quality is None else draw_answer_graph(sensors.telling, prices.costs, quality, prices.fetches)
-    states, seeds, (start, end, total) = _states(training, options, prices, rng, run, len(learners), is_grown, ready)
-    knows_limits = quality is not None or (is_grown and learners == ("regression",))
+    states, seeds, (start, end, total) = _states(training, options, prices, rng, run, is_grown, ready)
+    knows_limits = quality is not None or is_grown
     task = _task(options, training, states, seeds, prices, _smoothing(options, is_grown), knows_limits)
-    learned = _learned(task, learners, part_of(run.progress, start, end, total))
+    learned = learn(task, partial(_tell, part_of(run.progress, start, end, total), len(task.graph)))
     run.progress(total - 1, total, "drawing the curve")
-    has_ways = is_grown and learners == ("regression",)
-    decided = [with_fixed_ways(task, each) if has_ways else each for each in learned]
-    best = min(decided, key=lambda each: each.loss)
-    plan, passed = assemble(dataset.spec.unit, prices, task, states.members, best, is_grown)
-    plan = _with_what_is_reached(plan, task, learned, has_ways=has_ways)
+    plan, passed = assemble(dataset.spec.unit, prices, task, states.members, learned, is_grown)
+    folds, confidence = training.folds, options.confidence
+    there = reached(measure(task, learned), folds, plan.point_bounds, confidence)
+    plan = replace(plan, point_reached=there, choosing=int(choosing_rows(folds).sum()))
     run.progress(total, total, "done")
     graph, observed = task.graph, task.losses.observed
-    losses: dict[str, float] = {each.learner: each.loss for each in decided}
-    summary = summarize(plan, losses, states.groups, _kept(plan, graph, observed))
+    summary = summarize(plan, learned.loss, _kept(plan, graph, observed))
     summary["traffic"] = passed.model_dump(mode="json")
-    points = _points(task, best)
+    points = _points(task, learned)
     held = worth(dataset, plan.sensors, graph, observed, task.judged, prices.costs, points, rng)
     return Fitted(plan, summary, held)
 
@@ -121,15 +114,6 @@ def _training(
     outputs = int(dataset.labels.max()) + 1 if quality is None else len(sensors.names)
     items = dataset.items if len(dataset.items) else None
     return TrainingRows(Basis.of(sensors, cells), cells, dataset.labels, outputs, folds, quality, items=items)
-
-
-def _learned(task: Task, learners: Sequence[Learner], progress: Progress) -> list[LearnedPolicies]:
-    """Let each learner learn the nodes' policies."""
-    nodes = len(task.graph)
-    return [
-        learn(task, learner, partial(_tell, progress, nodes * at, nodes * len(learners), learner))
-        for at, learner in enumerate(learners)
-    ]
 
 
 def _task(
@@ -202,20 +186,12 @@ def _smoothing(options: PolicyOptions, is_grown: bool) -> float:
     return GROWN_SMOOTHING if is_grown else 1.0
 
 
-def _learners(options: PolicyOptions, by_regression: bool) -> tuple[Learner, ...]:
-    """Say which learners to try; a grown graph has nodes that know too much for a tournament's polynomials."""
-    if options.learner == "auto":
-        return ("regression",) if by_regression else ("regression", "filter_tree")
-    return (options.learner,)
-
-
 def _states(
     training: TrainingRows,
     options: PolicyOptions,
     prices: Prices,
     rng: np.random.Generator,
     run: Run,
-    learners: int,
     is_grown: bool,
     ready: Graph | None,
 ) -> tuple[States, list[int], tuple[int, int, int]]:
@@ -225,65 +201,18 @@ def _states(
         progress = part_of(run.progress, 0, 60, 100)
         states = grown_states(training, options, prices.means, prices.times, prices.fetches, rng, progress)
         return states, rng.integers(2**32, size=len(states.graph)).tolist(), (60, 99, 100)
-    graph, groups = draw_graph(training, options, prices.means, prices.fetches) if ready is None else (ready, ())
+    graph = Graph.of_steps(len(prices.means), fetched(prices.fetches)) if ready is None else ready
     seeds = rng.integers(2**32, size=2 * len(graph)).tolist()
-    total = len(graph) * (1 + learners) + 1
+    total = 2 * len(graph) + 1
     fitting = part_of(run.progress, 0, len(graph), total)
     states = enumerated_states(training, options, graph, seeds[: len(graph)], fitting)
-    return replace(states, groups=groups), seeds[len(graph) :], (len(graph), total - 1, total)
-
-
-def _with_what_is_reached(
-    plan: PolicyPlan, task: Task, learned: Sequence[LearnedPolicies], *, has_ways: bool
-) -> PolicyPlan:
-    """Tell what each part of the rows met where the others chose learner, fixed ways, if there are any, and curve."""
-    folds, errors = task.training.folds, np.empty(learned[0].errors.shape)
-
-    def met(rows: Bools) -> list[Measured]:
-        chosen = [chosen_by(task, each, rows) for each in learned] if has_ways else learned
-        errors[:, ~rows] = chosen[0].errors[:, ~rows]
-        return [measure(task, each) for each in chosen]
-
-    reached_there = reached(met, folds, plan.point_bounds, task.options.confidence)
-    measured = replace(plan, point_reached=reached_there, choosing=int(choosing_rows(folds).sum()))
-    if not has_ways:
-        return measured
-    means = errors.mean(axis=1)
-    measured = replace(measured, cap_errors=means[task.hard], deadline_errors=means[task.timed])
-    return _with_served_limits(measured, task) if len(plan.caps) + len(plan.deadlines) else measured
-
-
-def _with_served_limits(plan: PolicyPlan, task: Task) -> PolicyPlan:
-    """Measure which of the decisions learned for hard budgets and deadlines serve the limits between them."""
-    training, nodes = task.training, _nodes_of(plan, task.graph)
-    rows = np.unique(np.linspace(0, len(training.labels) - 1, MOST_ROWS).astype(np.int64))
-    cells, folds = training.cells[rows], training.folds[rows]
-    advantages = [plan.limit_advantages(at, task.judged[node][rows], cells, folds) for at, node in enumerate(nodes)]
-    graph = Graph(plan.members, plan.offsets, plan.targets)
-    items = None if training.items is None else training.items[rows]
-    judged = Judged(graph, advantages, task.losses.observed[nodes][:, rows], folds, items)
-    sides = (
-        ("cap", graph.members @ task.means, plan.caps, plan.cap_errors, 0),
-        ("deadline", task.set_times[nodes], plan.deadlines, plan.deadline_errors, len(plan.caps)),
-    )
-    fields = dict[str, Any]()
-    for name, amounts, learned, said, first in sides:
-        if len(learned):
-            served = serve(judged, amounts, learned, said, first)
-            kept = {"limits": served.limits, "places": served.places, "limit_errors": served.errors}
-            fields |= {f"{name}_{field}": values for field, values in kept.items()}
-    return replace(plan, **fields)
+    return states, seeds[len(graph) :], (len(graph), total - 1, total)
 
 
 def _kept(plan: PolicyPlan, graph: Graph, observed: Floats) -> Floats:
     """Take the losses of the nodes that a plan has of a graph: (S, n)."""
-    return observed[_nodes_of(plan, graph)]
-
-
-def _nodes_of(plan: PolicyPlan, graph: Graph) -> list[int]:
-    """Find the nodes that a plan has of a graph."""
     places = {each.tobytes(): at for at, each in enumerate(graph.members)}
-    return [places[each.tobytes()] for each in plan.members]
+    return observed[[places[each.tobytes()] for each in plan.members]]
 
 
 def _points(task: Task, learned: LearnedPolicies) -> dict[str, TradeOff]:
@@ -299,8 +228,8 @@ def _points(task: Task, learned: LearnedPolicies) -> dict[str, TradeOff]:
     return points | {name: TradeOff({"budget": float(bounds[name])}, one) for name, one in alone.items()}
 
 
-def _tell(progress: Progress, before: int, total: int, learner: str, done: int) -> None:
-    progress(before + done, total, f"{learner}: the policies of {done} nodes are learned")
+def _tell(progress: Progress, total: int, done: int) -> None:
+    progress(done, total, f"the policies of {done} nodes are learned")
 
 
 def check(facts: DatasetFacts, options: PolicyOptions) -> None:
@@ -317,9 +246,6 @@ def check(facts: DatasetFacts, options: PolicyOptions) -> None:
         refuse_unsized(facts.spec)
     sensors = [each.name for each in features] or facts.classifiers
     fetches = int(fetches_of(sensors, options.parallel).max()) + 1
-    if options.subsets == 0 and fetches > MOST_SINGLE:
-        asked = f"is 0, which is for at most {MOST_SINGLE} sensors; there are {fetches}"
-        raise InvalidRequest.at(Fault(("subsets",), asked))
-    if options.parallel and not grows(options, fetches) and groups_asked(options, fetches):
-        asked = f"stand beside {groups_asked(options, fetches)} groups that are chosen for {fetches} fetches"
-        raise InvalidRequest.at(Fault(("parallel",), f'{asked}, and these may cut them: ask for "graph": "grown"'))
+    if options.graph == "subsets" and fetches > MOST_SINGLE:
+        asked = f"is subsets, which is for at most {MOST_SINGLE} sensors; there are {fetches}"
+        raise InvalidRequest.at(Fault(("graph",), asked))

@@ -46,16 +46,7 @@ class FixedPoints:
         [1, 2]
         """
         ends = graph.actions_of(0).astype(np.int64) if must_begin else np.zeros(1, dtype=np.int64)
-        return cls.along(graph, [[0, end] if end else [0] for end in ends.tolist()], observed, costs)
-
-    @classmethod
-    def along(cls, graph: Graph, ways: Sequence[Sequence[int]], observed: Floats, costs: Floats) -> "FixedPoints":
-        """Send all rows the same ways, nodes from the empty set on. observed: (S, n); costs: (n, M).
-
-        >>> FixedPoints.along(Graph.of(2), [[0, 1, 3]], np.ones((4, 3)), np.ones((3, 2))).costs.tolist()
-        [[2.0, 2.0, 2.0]]
-        """
-        ends = np.array([way[-1] for way in ways], dtype=np.int64)
+        ways = [[0, end] if end else [0] for end in ends.tolist()]
         members = graph.members[ends].astype(np.float64)
         walks = [Walks(np.full(len(costs), way[-1]), np.tile(way, (len(costs), 1))) for way in ways]
         passed = [Passed.of(graph, each, observed) for each in walks]

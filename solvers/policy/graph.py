@@ -1,7 +1,7 @@
 """The acquisition DAG: which sets of sensors can have been acquired, and what can be acquired next (Section 2).
 
-A node is a set of sensors. With few sensors every set is a node, and an edge acquires one sensor. With many, the nodes
-are the unions of given groups and the set of all sensors (Section 3.2), and an edge acquires what a group still lacks.
+A node is a set of sensors. With few sensors every set is a node, and an edge acquires one sensor, or several that are
+fetched together. With many the DAG is grown (``growth``).
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import numpy as np
 from models.arrays import Bools, Floats, Int32s
 
 MOST_NODES = 1025
-"""Every set of ten sensors, or every union of eight groups and the set of all."""
+"""Every set of ten sensors, and one more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,19 +26,13 @@ class Graph:
     targets: Int32s
 
     @classmethod
-    def of(cls, sensors: int, groups: Sequence[frozenset[int]] | None = None) -> "Graph":
-        """Make the DAG of all sets of sensors, or of the unions of groups and the set of all.
+    def of(cls, sensors: int) -> "Graph":
+        """Make the DAG of all sets of sensors.
 
         >>> Graph.of(2).members.astype(int).tolist()
         [[0, 0], [1, 0], [0, 1], [1, 1]]
-        >>> graph = Graph.of(3, [frozenset({0, 1}), frozenset({1, 2})])
-        >>> [graph.actions_of(s).tolist() for s in range(4)]
-        [[1, 2, 3], [3], [3], []]
         """
-        every = frozenset(range(sensors))
-        if groups is None:
-            return cls.of_steps(sensors, [frozenset({m}) for m in range(sensors)])
-        return cls.of_steps(sensors, [*dict.fromkeys((*groups, every))])
+        return cls.of_steps(sensors, [frozenset({m}) for m in range(sensors)])
 
     @classmethod
     def of_steps(cls, sensors: int, steps: Sequence[frozenset[int]]) -> "Graph":
@@ -92,7 +86,7 @@ class Graph:
     def node_within(self, known: Bools) -> int:
         """Find the largest node all of whose sensors are known, (M,): of unions there is just one.
 
-        >>> Graph.of(3, [frozenset({0, 1}), frozenset({2})]).node_within(np.array([True, False, True]))
+        >>> Graph.of_steps(3, [frozenset({0, 1}), frozenset({2})]).node_within(np.array([True, False, True]))
         1
         """
         return int(np.flatnonzero(~(self.members & ~known).any(axis=1))[-1])

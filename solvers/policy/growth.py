@@ -1,6 +1,6 @@
 """Growing the acquisition DAG: only sets of sensors that are worth coming to are nodes.
 
-With many features not even the unions of a few groups hold the sets that matter. Here nodes are grown from the empty
+With many features not every set can be a node. Here nodes are grown from the empty
 set on, layer by layer. In a node the rows that come to it are parted in two, by what is known of them, where the parts
 want different sensors; for each part the next sensor is the one that gains most for its cost with the best that can
 follow (``growth_scores``). Beside that one sequence is grown for all rows, so that the DAG holds the forward selection

@@ -5,9 +5,12 @@ left of a limit. So decisions for one are learned as those for a trade-off are, 
 that lead to a set beyond the limit are barred; a small trade-off decides among what is as good.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
-from models.arrays import Bools, Floats, Int64s
+from models.arrays import Bools, Floats, Int32s, Int64s
 
 ROUNDING = 1e-12
 """Costs that were added up in another order may differ by so much of themselves."""
@@ -30,6 +33,23 @@ def limits_of(sets: Floats, counts: tuple[int, int], best: Int64s) -> Floats:
         return limits
     others = np.setdiff1d(_spread(limits, counts), first)
     return np.union1d(first, others[: counts[1] - len(first)])
+
+
+def log_losses_of(judged: Sequence[Floats], labels: Int32s) -> Floats:
+    """Tell the mean logarithmic loss of nodes' classifiers, by members that had not seen the rows: (S,)."""
+    of_truth = (each[np.arange(len(labels)), labels] for each in judged)
+    return np.array([-np.log(np.maximum(chances, 1e-12)).mean() for chances in of_truth])
+
+
+def best_within(amounts: Floats, log_losses: Floats) -> Int64s:
+    """Find the sets that lose less than all that cost less, or take less long, amounts (S,): their places.
+
+    >>> best_within(np.array([0.0, 1.0, 1.0, 2.0]), np.array([0.7, 0.6, 0.5, 0.55])).tolist()
+    [0, 2]
+    """
+    order = np.lexsort((log_losses, amounts))
+    before = np.minimum.accumulate(np.append(np.inf, log_losses[order][:-1]))
+    return np.asarray(order[log_losses[order] < before])
 
 
 def _spread(limits: Floats, counts: tuple[int, int]) -> Floats:
@@ -61,3 +81,35 @@ def beyond(sets: Floats, limits: Floats | float) -> Bools:
     """
     columns = sets[:, None] if np.ndim(limits) else sets
     return np.asarray(columns > np.asarray(limits) * (1 + ROUNDING))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LearnedLimits:
+    """Limits whose decisions serve, up to the next one: those that err less than all smaller ones. limits: (G,) rising;
+    places: (G,) of each among all that were learned for; errors: (G,) the share of items that is classified wrongly,
+    falling."""
+
+    limits: Floats
+    places: Int64s
+    errors: Floats
+
+    @classmethod
+    def of(cls, learned: Floats, errors: Floats) -> "LearnedLimits":
+        """Choose them of all learned for, (P,) rising, by their errors, (P,)."""
+        better = np.flatnonzero(errors < np.append(np.inf, np.minimum.accumulate(errors))[: len(errors)])
+        return cls(learned[better], better, errors[better])
+
+    def within(self, limit: float) -> int | None:
+        """Find the last of them up to a limit; None where there is none.
+
+        >>> served = LearnedLimits.of(np.array([1.0, 2.0, 4.0]), np.array([0.3, 0.2, 0.25]))
+        >>> served.within(0.9), served.within(1.5), served.within(9.0)
+        (None, 0, 1)
+        """
+        within = int(np.searchsorted(self.limits, limit * (1 + ROUNDING), side="right"))
+        return within - 1 if within else None
+
+    def keeping(self, limit: float) -> float:
+        """Give the limit that is kept where one is asked for: the one that serves it, or itself where none does."""
+        place = self.within(limit)
+        return limit if place is None else min(limit, float(self.limits[place]))

@@ -9,9 +9,8 @@ from models.arrays import Bools, Floats, Int32s
 from models.errors import Infeasible
 from models.policy import PolicyTarget
 from solvers.policy.contents import PolicyContents
-from solvers.policy.hard_budgets import ROUNDING, beyond
+from solvers.policy.hard_budgets import ROUNDING, LearnedLimits, beyond
 from solvers.policy.sensor_times import times_of_sets
-from solvers.policy.served_limits import ServedLimits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,8 +18,8 @@ class ItemLimits:
     """What sets of sensors cost and take, and what they may. sensors: M names; members: (S, M); costs, times: (M,),
     times (0,) where they are not known; fetches: (M,); set_costs, set_times: (S,); budgets, deadlines: (P,) what no
     item exceeds under each point, infinite without; points: of trade-offs, hard budgets and deadlines, the places of
-    each; served: hard budgets and deadlines that something serves; are_costs: whether every set takes as long as it
-    costs."""
+    each; served: hard budgets and deadlines that serve those between them; are_costs: whether every set takes as long
+    as it costs."""
 
     sensors: tuple[str, ...]
     members: Bools
@@ -32,7 +31,7 @@ class ItemLimits:
     budgets: Floats
     deadlines: Floats
     points: tuple[range, range, range]
-    served: tuple[ServedLimits, ServedLimits]
+    served: tuple[LearnedLimits, LearnedLimits]
     are_costs: bool
 
     @classmethod
@@ -53,16 +52,7 @@ class ItemLimits:
             np.concatenate([np.where(of_curve < 0, np.inf, of_curve), plan.caps, np.full(timed, np.inf)]),
             np.concatenate([np.full(curve + hard, np.inf), plan.deadlines]),
             (range(curve), range(curve, curve + hard), range(curve + hard, curve + hard + timed)),
-            (
-                ServedLimits.of(plan.caps, plan.cap_errors, plan.cap_limits, plan.cap_places, plan.cap_limit_errors),
-                ServedLimits.of(
-                    plan.deadlines,
-                    plan.deadline_errors,
-                    plan.deadline_limits,
-                    plan.deadline_places,
-                    plan.deadline_limit_errors,
-                ),
-            ),
+            (LearnedLimits.of(plan.caps, plan.cap_errors), LearnedLimits.of(plan.deadlines, plan.deadline_errors)),
             bool(np.allclose(set_times, set_costs, rtol=ROUNDING, atol=0)),
         )
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
 
 import numpy as np
 
@@ -15,8 +14,6 @@ from solvers.policy.classifier_training import TrainingRows
 from solvers.policy.classless import (
     foreseen,
 )
-from solvers.policy.curve import FixedSets
-from solvers.policy.filter_tree import Tournament, learn_by_filter_tree
 from solvers.policy.fixed_points import FixedPoints
 from solvers.policy.graph import Graph
 from solvers.policy.graph_reduce import reduce_graph
@@ -32,8 +29,6 @@ from solvers.policy.traffic import Passed
 from solvers.trees.boosting import Growth
 from solvers.trees.oblivious_trees import STAGE
 
-Learner = Literal["regression", "filter_tree"]
-
 MOST_NUMBERS = 1 << 22
 """Numbers in the leaves of all nodes' forests: 16 MB; with more edges there are fewer trees."""
 MOST_GROWN, LEAST_GROWN = 3_000_000, 1_900_000
@@ -48,19 +43,16 @@ mean of a leaf. On three drawn traces of six classifiers policies erred no more 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnedPolicies:
-    """What one learner made of the DAG. policies: of each node that has one; errors, costs, acquired: (L, n), what each
+    """What was made of the DAG. policies: of each node that has one; errors, costs, acquired: (L, n), what each
     row met under each trade-off: 1 if wrongly answered, what it paid, how many sensors it acquired; passed: (L,)
-    the ways that rows took; loss: the mean of errors and weighed costs; fixed_sets: what the points of the curve are
-    held against, None if nothing."""
+    the ways that rows took; loss: the mean of errors and weighed costs."""
 
-    learner: Learner
-    policies: dict[int, Any]
+    policies: dict[int, Regressed]
     errors: Floats
     costs: Floats
     acquired: Floats
     passed: Sequence[Passed]
     loss: float
-    fixed_sets: FixedSets | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,12 +115,12 @@ class Prices:
         return cls(costs, means, times, unit, fetches_of(sensors, options.parallel))
 
 
-def learn(task: Task, learner: Learner, tell: Callable[[int], None]) -> LearnedPolicies:
-    """Let one learner learn the policies of all nodes, and rows walk through them."""
-    policies: dict[int, Any] = {}
+def learn(task: Task, tell: Callable[[int], None]) -> LearnedPolicies:
+    """Learn the policies of all nodes, and let rows walk through them."""
+    policies: dict[int, Regressed] = {}
 
     def learn_layer(nodes: Sequence[int], weights: Sequence[Floats]) -> list[Int16s]:
-        jobs = [_job(task, learner, node, each) for node, each in zip(nodes, weights, strict=True)]
+        jobs = [_job(task, node, each) for node, each in zip(nodes, weights, strict=True)]
         before = len(policies)
         learned = list(in_parallel(jobs, lambda done: tell(before + done)))
         policies.update(zip(nodes, learned, strict=True))
@@ -138,10 +130,10 @@ def learn(task: Task, learner: Learner, tell: Callable[[int], None]) -> LearnedP
     errors, costs, acquired, passed = validate(task.graph, chosen, task.losses.observed, task.costs)
     losses = errors + task.tradeoffs[:, None] * costs
     loss = float(losses[task.curve].mean())
-    return LearnedPolicies(learner, policies, errors, costs, acquired, passed, loss)
+    return LearnedPolicies(policies, errors, costs, acquired, passed, loss)
 
 
-def _job(task: Task, learner: Learner, node: int, weights: Floats) -> Callable[[], Regressed | Tournament]:
+def _job(task: Task, node: int, weights: Floats) -> Callable[[], Regressed]:
     training, graph = task.training, task.graph
     features = node_features(training.basis.sensors, graph.members[node], task.judged[node], training.cells)
     weighed_costs = graph.step_costs(node, task.means)[:, None] * task.tradeoffs
@@ -152,8 +144,6 @@ def _job(task: Task, learner: Learner, node: int, weights: Floats) -> Callable[[
     if task.fixed.must_begin:
         ahead = foreseen(task.judged[node], graph.members[node], graph.members[graph.actions_of(node)])
         node_training = replace(node_training, may_stop=node > 0, foreseen=ahead)
-    if learner == "filter_tree":
-        return partial(learn_by_filter_tree, node_training, task.options.degree)
     return partial(learn_by_regression, node_training, _growth(task), task.seeds[node])
 
 

@@ -1,6 +1,6 @@
 """What a policy build keeps, and how it answers: classifiers, decisions, and the trade-off curve."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from models import Fault, FeatureTable, InvalidRequest, Trace
-from models.arrays import Bools, Floats, Int16s, Int64s, Singles
+from models.arrays import Bools, Floats, Int16s, Int64s
 from models.policy import AcquireDecision, AnswerDecision, ClassifyDecision, PolicyQuery, PolicyTarget
 from models.policy_curves import Rollout, RolloutItem, Rollouts
 from solvers.base import complete
@@ -48,7 +48,6 @@ class PolicyPlan(PolicyPoints):
     _readings: Readings = field(init=False, repr=False, metadata={"derived": True})
     _classifiers: Classifiers = field(init=False, repr=False, metadata={"derived": True})
     _decisions: Decisions = field(init=False, repr=False, metadata={"derived": True})
-    _in_groups: bool = field(init=False, repr=False, metadata={"derived": True})
 
     def __post_init__(self) -> None:
         self.check()
@@ -75,10 +74,6 @@ class PolicyPlan(PolicyPoints):
             self.edge_columns,
             self.edge_thresholds,
             self.edge_leaves,
-            self.degree,
-            self.centres,
-            self.scales,
-            self.matches,
             self.classless,
         )
         derived = {
@@ -89,11 +84,7 @@ class PolicyPlan(PolicyPoints):
             "_classifiers": classifiers,
             "_decisions": decisions,
         }
-        steps = [
-            self.members[graph.actions_of(node)].sum(axis=1) - self.members[node].sum() for node in range(len(graph))
-        ]
-        in_groups = bool(np.any(np.concatenate(steps) > 1))
-        complete(self, {**derived, "_in_groups": in_groups})
+        complete(self, derived)
 
     @property
     def dimensions(self) -> int:
@@ -107,26 +98,19 @@ class PolicyPlan(PolicyPoints):
     def decide(self, query: PolicyQuery) -> AcquireDecision | ClassifyDecision | AnswerDecision:
         """Say what to do next with an item of which some sensors are known; nothing is remembered between calls.
 
-        Where sensors are acquired in groups, the item's way is walked again from its start, so that a group that was
-        begun is finished. What is known beside the item's way tells only as far as it fills a node: then the answer is
-        that of the largest node known in full. Raises InvalidRequest for sensors that are not known here, and for what
-        they cannot have told, or for an embedding that is missing or of another length; Infeasible, with the numbers,
-        where something has to answer and nothing is within the budget.
+        What is known tells only as far as it fills a node: the largest node known in full decides, so that a fetch of
+        several sensors that was begun is finished. Raises InvalidRequest for sensors that are not known here, and for
+        what they cannot have told, or for an embedding that is missing or of another length; Infeasible, with the
+        numbers, where something has to answer and nothing is within the budget.
         """
         cells, known = self._readings.of_query(query)
         draw = ItemDraw.of(query.item, self.weights.shape[1])
         point = self._point(self.mixture(query), draw, query)
         rows, inputs = cells[None], tree_inputs(self._sensors, cells[None])
 
-        def choose(node: int) -> tuple[int, float]:
-            barred = self._barred(node, point, query, known)
-            return self._choice(node, draw.member, point, rows, inputs, barred)
-
-        way = self._way(known, choose) if self._in_groups and not self._is_grown_to(known) else None
-        if way is None:
-            node = self._graph.node_within(known)
-            way = (node, *choose(node))
-        node, target, loss = way
+        node = self._graph.node_within(known)
+        barred = self._barred(node, point, query, known)
+        target, loss = self._choice(node, draw.member, point, rows, inputs, barred)
         if target < 0:
             return self._stop(node, known, rows, inputs, point)
         return self._acquire(node, known, target, loss, point)
@@ -159,10 +143,6 @@ class PolicyPlan(PolicyPoints):
         """Tell whether an item of which just these were acquired is answered by one of them, whatever that tells."""
         known = np.isin(self.sensors, sensors)
         return self.classless and len(sensors) == 1 and not len(self._graph.actions_of(self._graph.node_within(known)))
-
-    def _is_grown_to(self, known: Bools) -> bool:
-        """Tell whether what is known is just a node of a grown graph: no group was begun then."""
-        return self.graph == "grown" and bool(np.all(self.members == known, axis=1).any())
 
     def _stops_at_once(self, point: int) -> bool:
         return not self.classless and point < len(self.tradeoffs) and bool(self.tradeoffs[point] < 0)
@@ -200,19 +180,6 @@ class PolicyPlan(PolicyPoints):
             actions = least(allowed, may_stop=self._decisions.may_stop(node))
         return actions, mean, np.mean(sure, axis=0)
 
-    def limit_advantages(self, node: int, judged: Floats, cells: Floats, folds: Int64s) -> Singles:
-        """Estimate the advantages of a node's actions under hard budgets and deadlines, for rows, (n,), of which the
-        node's classifier says judged, (n, C), each by the member that has not seen it, folds (n,): (n, A, B + B')."""
-        points = slice(len(self.tradeoffs), self.points)
-        advantages = np.empty((len(cells), len(self._graph.actions_of(node)), points.stop - points.start), np.float32)
-        if not advantages.size:
-            return advantages
-        features = node_features(self._sensors, self.members[node], judged, cells)
-        for member in np.unique(folds).tolist():
-            rows = folds == member
-            advantages[rows] = self._decisions.advantages(node, member, points, features[rows])
-        return advantages
-
     def _foreseen(self, node: int, judged: Floats) -> Floats | float:
         """Tell what is known of advantages, (n, A), without what was learned."""
         if not self.classless:
@@ -226,17 +193,6 @@ class PolicyPlan(PolicyPoints):
             return judged.argmax(axis=1), judged.max(axis=1)
         best = best_of(judged, bought)
         return best, judged[np.arange(len(best)), best] * bool(bought.any())
-
-    def _way(self, known: Bools, choose: Callable[[int], tuple[int, float]]) -> tuple[int, int, float] | None:
-        """Walk from the start as long as what was chosen is known: the node, target and loss where that ends; None if
-        anything is known that the item's way did not ask for."""
-        node, bought = 0, np.zeros(len(known), dtype=bool)
-        while True:
-            target, loss = choose(node)
-            wanted = bought if target < 0 else self.members[target]
-            if target < 0 or bool(np.any(wanted & ~known)):
-                return None if bool(np.any(known & ~wanted)) else (node, target, loss)
-            node, bought = target, wanted
 
     def _acquire(self, node: int, known: Bools, target: int, loss: float, point: int) -> AcquireDecision:
         missing = self.members[target] & ~known

@@ -1,19 +1,17 @@
 """What the arrays of a policy plan promise each other: a plan may come from anybody's bytes."""
 
 from dataclasses import fields
-from math import comb
 
 import numpy as np
 
 from models import InvalidRequest
-from models.arrays import Bools, Floats, Int32s, Int64s
+from models.arrays import Bools, Int32s, Int64s
 from models.base import LARGEST
 from models.columns import FARTHEST
 from models.units import seconds_in
 from solvers.base import refuse_out_of_range
 from solvers.cell_encoding import CellEncoding
 from solvers.policy.contents import PolicyContents
-from solvers.policy.filter_tree import LEAST_SCALE
 from solvers.policy.graph import MOST_NODES
 from solvers.policy.node_features import HIGHEST, MOST_CLASSES
 from solvers.policy.piecewise_basis import KNOTS
@@ -32,15 +30,12 @@ _DIMENSIONS = {
     "edge_columns": 4,
     "edge_thresholds": 4,
     "edge_leaves": 5,
-    "centres": 2,
-    "scales": 2,
-    "matches": 4,
     "point_reached": 2,
     "embedding_axes": 2,
 }
 
 
-_WEIGHTS = ("weights", "intercepts", "class_leaves", "class_units", "base", "edge_leaves", "matches")
+_WEIGHTS = ("weights", "intercepts", "class_leaves", "class_units", "base", "edge_leaves")
 MOST_WEIGHT = 1e9
 """Sums of so many weights as an array can hold are finite, in single precision too."""
 
@@ -57,7 +52,6 @@ def check_promises(plan: PolicyContents) -> None:
         _graph,
         _classifiers,
         _forests,
-        _tournaments,
         _curve,
         _hard,
         _timed,
@@ -138,7 +132,6 @@ def _answers(plan: PolicyContents) -> dict[str, bool]:
     return {
         "sensors whose answers are taken": plan.classes == plan.sensors and plan.weights.shape[3] == len(plan.sensors),
         "answers without labels and categories": not plan.labelled.any() and not len(plan.cell_owners),
-        "decisions by regression": plan.learner == "regression",
         "something to acquire first": bool(np.all(plan.offsets[1:2] > 0)),
     }
 
@@ -216,22 +209,6 @@ def _forests(plan: PolicyContents) -> dict[str, bool]:
     }
 
 
-def _tournaments(plan: PolicyContents) -> dict[str, bool]:
-    nodes, edges, points = len(plan.members), len(plan.targets), plan.points
-    if plan.learner == "regression":
-        return {"no tournaments beside a regression": plan.matches.shape[0] == 0 and 1 <= plan.degree <= 3}
-    deciding = np.diff(plan.offsets) > 0
-    widest = int(_looked_at(plan)[deciding].max())
-    return {
-        "a degree from 1 to 3": 1 <= plan.degree <= 3,
-        "tournaments of each node": 1 <= plan.degree <= 3
-        and plan.centres.shape == plan.scales.shape == (nodes, widest)
-        and bool(np.all(plan.scales >= LEAST_SCALE))
-        and bool(np.all(np.abs(plan.centres) <= LARGEST))
-        and plan.matches.shape == (edges, plan.weights.shape[1], points, comb(widest + plan.degree, plan.degree)),
-    }
-
-
 def _curve(plan: PolicyContents) -> dict[str, bool]:
     columns = (plan.point_costs, plan.point_bounds, plan.point_errors, plan.point_sensors)
     if any(each.shape != plan.tradeoffs.shape for each in columns):
@@ -240,7 +217,7 @@ def _curve(plan: PolicyContents) -> dict[str, bool]:
         "trade-offs that can be weighed": bool(np.all((plan.tradeoffs == -1) | (plan.tradeoffs >= 0)))
         and bool(np.all(plan.tradeoffs <= LARGEST)),
         "a curve of rising cost and falling error": bool(np.all(np.diff(plan.point_bounds) > 0))
-        and (plan.graph == "grown" or bool(np.all(np.diff(plan.point_errors) < 0)))  # of a grown one what is sure falls
+        and bool(np.all(np.diff(plan.point_errors) < 0))
         and bool(np.all(plan.point_costs <= plan.point_bounds)),
         "standard errors of all costs or of none": plan.point_cost_errors.shape in ((0,), plan.tradeoffs.shape),
         "a curve that begins at no cost": plan.classless or float(plan.point_bounds[0]) == 0.0,
@@ -259,16 +236,7 @@ def _hard(plan: PolicyContents) -> dict[str, bool]:
         and bool(np.all(((plan.point_caps >= 0) & (plan.point_caps <= LARGEST)) | (plan.point_caps == -1))),
         "rising hard budgets": bool(np.all(np.diff(plan.caps) > 0)),
         "hard budgets that are kept": bool(np.all(plan.cap_costs <= plan.caps)),
-        "hard budgets that are served": _served(plan.caps, plan.cap_limits, plan.cap_places, plan.cap_limit_errors),
     }
-
-
-def _served(learned: Floats, limits: Floats, places: Int32s, errors: Floats) -> bool:
-    return (
-        limits.shape == places.shape == errors.shape
-        and bool(np.all(np.diff(limits) > 0) and np.all(np.diff(errors) <= 0))
-        and _below(places, len(learned))
-    )
 
 
 def _whole(members: Bools, fetches: Int32s) -> bool:
@@ -288,7 +256,4 @@ def _timed(plan: PolicyContents) -> dict[str, bool]:
         "nodes that hold all of a fetch or nothing": plan.fetches.shape != (m,) or _whole(plan.members, plan.fetches),
         "rising deadlines, of sensors that have times": len(plan.deadlines) == 0
         or (len(plan.times) > 0 and bool(np.all(np.diff(plan.deadlines) > 0))),
-        "deadlines that are served": _served(
-            plan.deadlines, plan.deadline_limits, plan.deadline_places, plan.deadline_limit_errors
-        ),
     }

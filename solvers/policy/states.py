@@ -14,17 +14,10 @@ from solvers.policy.classifier_training import TrainingRows, train
 from solvers.policy.graph import Graph
 from solvers.policy.growth import grow
 from solvers.policy.node_classifiers import Member
-from solvers.policy.sensor_times import fetched
-from solvers.policy.subset_scores import LeastSquares
-from solvers.policy.subsets import choose_subsets
 from solvers.trees.oblivious_trees import STAGE
 
 FEW = 6
-"""Up to so many sensors auto takes every set for a node; beyond, the DAG is grown. ``GROUPS`` groups, which are chosen
-where it is not to be, hide the cheap sensors: on pima, of 8 features, they were 6 points behind one fixed feature."""
-GROUPS = 5
-PER_GROUP = 4
-"""Sensors of average cost in each group, on average, unless a limit is given."""
+"""Up to so many sensors auto takes every set for a node; beyond, the DAG is grown."""
 USUAL_NODES, MOST_LEAVES, MANY_LEAVES = 60, 2_000_000, 6_000_000
 """Nodes that growth usually leaves, and the numbers in the leaves of their classifiers' forests then, 8 MB, or, where
 these would be fewer than ``ENOUGH_TREES``, up to 6 MB of a byte each (``short_leaves``)."""
@@ -43,26 +36,17 @@ MOST_LINEAR = 20_000
 @dataclass(frozen=True, slots=True, eq=False)
 class States:
     """members: of each node's classifier; posteriors: (n, C) of each node, of members that had not seen the row; rows:
-    (n,) for each node, those that its policy learns from; groups: of sensors that are acquired together."""
+    (n,) for each node, those that its policy learns from."""
 
     graph: Graph
     members: list[list[Member]]
     posteriors: Sequence[Floats]
     rows: Sequence[Bools]
-    groups: tuple[frozenset[int], ...] = ()
 
 
 def grows(options: PolicyOptions, fetches: int) -> bool:
     """Tell whether states are to be grown, of so many fetches of sensors."""
-    if options.graph == "auto":
-        of_groups = options.subsets != "auto" or options.subset_cost is not None
-        return fetches > FEW and not of_groups
-    return options.graph == "grown"
-
-
-def groups_asked(options: PolicyOptions, fetches: int) -> int:
-    """Tell how many groups sensors are to be acquired in where states are enumerated; 0: each fetch singly."""
-    return options.subsets if options.subsets != "auto" else (0 if fetches <= FEW else GROUPS)
+    return fetches > FEW if options.graph == "auto" else options.graph == "grown"
 
 
 def drawn(table: FeatureTable, rng: np.random.Generator) -> FeatureTable:
@@ -141,19 +125,3 @@ def enumerated_states(
     members, posteriors = train(training, known[first], options, [seeds[node] for node in first], tell)
     every = np.ones(len(training.labels), dtype=np.bool_)
     return States(graph, [members[at] for at in of_nodes], [posteriors[at] for at in of_nodes], [every] * len(graph))
-
-
-def draw_graph(
-    training: TrainingRows, options: PolicyOptions, means: Floats, fetches: Int32s
-) -> tuple[Graph, tuple[frozenset[int], ...]]:
-    """Draw the DAG of all sets of fetches, (M,) what brings each sensor, or choose groups and draw that of their
-    unions."""
-    sensors = len(means)
-    count = groups_asked(options, int(fetches.max()) + 1)
-    if count == 0:
-        return Graph.of_steps(sensors, fetched(fetches)), ()
-    limit = options.subset_cost if options.subset_cost is not None else PER_GROUP * count * float(means.mean())
-    with threadpool_limits(1, user_api="blas"):  # small systems: several threads would only wait for each other
-        chosen = choose_subsets(LeastSquares.of(training).right, means, count, limit)
-    groups = tuple(dict.fromkeys(group for group in chosen.groups if group))
-    return Graph.of(sensors, groups), groups

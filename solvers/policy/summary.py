@@ -1,4 +1,4 @@
-"""What a build tells people: sensors, nodes, learners, the curve."""
+"""What a build tells people: sensors, nodes, the curve."""
 
 from typing import Any
 
@@ -9,11 +9,9 @@ from solvers.policy.plan import PolicyPlan
 from solvers.policy.sensor_times import fetched
 
 
-def summarize(
-    plan: PolicyPlan, losses: dict[str, float], groups: tuple[frozenset[int], ...], observed: Floats
-) -> dict[str, Any]:
-    """Put into plain JSON what a build found. losses: of each learner that was tried; groups: of sensors, none if they
-    are acquired singly; observed: (S, n) losses of stopping."""
+def summarize(plan: PolicyPlan, loss: float, observed: Floats) -> dict[str, Any]:
+    """Put into plain JSON what a build found. loss: the mean of errors and weighed costs on validation; observed: (S,
+    n) losses of stopping."""
     errors = observed.mean(axis=1).tolist()
     sizes = plan.members.sum(axis=1)
     alone = {int(np.flatnonzero(plan.members[node])[0]): errors[node] for node in np.flatnonzero(sizes == 1).tolist()}
@@ -35,9 +33,7 @@ def summarize(
             for place, (name, cost) in enumerate(zip(plan.sensors, plan.costs.tolist(), strict=True))
         ],
         "embedding": {"dimensions": plan.dimensions, "axes": plan.embedding_axes.shape[1]},
-        "groups": [[plan.sensors[m] for m in sorted(group)] for group in groups],
-        "learner": plan.learner,
-        "learners": [{"learner": name, "validation_loss": loss} for name, loss in losses.items()],
+        "validation_loss": loss,
         "confidence": plan.confidence,
         "curve": [point.model_dump() for point in plan.curve()],
         "no_sensor": {"error": errors[0], "cost": 0.0},

@@ -26,9 +26,9 @@ from app.routes.subject import all_subjects
 from app.serving.answers import LookUp, encode
 from app.serving.catalog import Live
 from app.store import codec
-from models import ArtifactRecord, ArtifactRef
+from models import ArtifactRecord
 from models.errors import Infeasible, ParsimonyError
-from solvers import SOLVERS
+from solvers import KINDS
 from tests.bench._soak_house import FAULTS, House
 from tests.support.samples import trace_upload
 from tests.support.services import OCTETS
@@ -42,7 +42,7 @@ EXAMPLES = 5
 NAME = "plan"
 ENDED = ("succeeded", "failed", "cancelled")
 LOOK_UPS = {
-    f"{look_up.solver.name}{look_up.suffix}": look_up
+    f"{look_up.kind.name}{look_up.suffix}": look_up
     for subject in all_subjects().values()
     for look_up in subject.look_ups
 }
@@ -74,10 +74,9 @@ class Soak:
 
     def learn(self, version: Version, record: dict[str, Any], data: bytes) -> None:
         """Decode the plan of a version, to check answers by."""
-        solver, number = version
-        ref = ArtifactRef(solver=solver, name=NAME, version=number)
-        plan = codec.decode(data, SOLVERS[solver].plan)
-        self.plans[version] = Live(ArtifactRecord.model_validate(record), ref, plan)
+        solver, _ = version
+        plan = codec.decode(data, KINDS[solver].plan)
+        self.plans[version] = Live.from_record(ArtifactRecord.model_validate(record), plan)
 
     def check(self, answer: Answer) -> None:
         """Compare an answer with one that is computed here."""
@@ -102,7 +101,7 @@ class Soak:
 def draw_query(draw: random.Random) -> tuple[LookUp[Any], dict[str, Any]]:
     """Draw a look-up and its query."""
     look_up = LOOK_UPS[draw.choice(sorted(LOOK_UPS))]
-    match look_up.solver.name, look_up.suffix:
+    match look_up.kind.name, look_up.suffix:
         case "cascade", _:
             return look_up, {"deadline": round(draw.uniform(12, 30), 2)} if draw.random() < 0.8 else {}
         case "index", _:
@@ -136,7 +135,7 @@ def read_on(soak: Soak, seed: int, stop: threading.Event) -> None:
                 continue
             soak.counts["look-ups"] += 1
             if reply.status_code == 200:
-                version = look_up.solver.name, int(reply.json()["artifact"]["version"])
+                version = look_up.kind.name, int(reply.json()["artifact"]["version"])
                 soak.check((version, look_up, query, reply.content))
             elif reply.status_code != 409:
                 soak.note("look-ups refused", f"{reply.status_code} {reply.text}")
@@ -175,7 +174,7 @@ class Writer:
         solver = self.draw.choice(sorted(self.originals))
         known = codec.read_manifest(self.originals[solver])
         manifest = {name: value for name, value in known.items() if name not in ("format", "kind")}
-        plan = codec.decode(self.originals[solver], SOLVERS[solver].plan)
+        plan = codec.decode(self.originals[solver], KINDS[solver].plan)
         data = codec.encode(plan, manifest | {"seed": self.draw.randrange(1000)})  # other bytes, the same plan
         reply = client.post("/v1/artifacts/import", content=data, headers=OCTETS)
         if self._accepted(reply, 201):

@@ -1,7 +1,6 @@
-"""Acquisition by exact dynamic programming over information states, plain simulation, and the best groups by
-enumeration, to hold the policy solver against."""
+"""Acquisition by exact dynamic programming over information states, and plain simulation, to hold the policy solver
+against."""
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -82,13 +81,3 @@ def simulate(graph: Graph, table: Table, chosen: Sequence[NDArray[np.int16]], at
             node = target
         paid[row] += table.losses[node, row]
     return paid
-
-
-def best_reward(right: Callable[[frozenset[int]], NDArray[np.bool_]], costs: Floats, count: int, limit: float) -> float:
-    """Find the highest reward of any groups whose costs add up to at most the limit, by enumeration."""
-    groups = [frozenset(g) for size in range(len(costs) + 1) for g in itertools.combinations(range(len(costs)), size)]
-    best = 0.0
-    for chosen in itertools.combinations_with_replacement(groups, count):
-        if sum(float(costs[m]) for group in chosen for m in group) <= limit + 1e-9:
-            best = max(best, float(np.any([right(group) for group in chosen], axis=0).mean()))
-    return best

@@ -71,9 +71,6 @@ def test_what_is_expected_of_graded_answers_comes_true() -> None:
     ("params", "said"),
     [
         ({"graph": "grown"}, 'graph: is "grown", which needs classes: this trace tells only how good answers were'),
-        ({"learner": "filter_tree"}, 'learner: is "filter_tree", which needs classes'),
-        ({"subsets": 3}, "subsets: is 3, which needs classes"),
-        ({"subset_cost": 2.0}, "subset_cost: is 2.0, which needs classes"),
     ],
 )
 def test_a_policy_says_what_needs_classes(params: dict[str, Any], said: str) -> None:

@@ -15,8 +15,8 @@ from solvers.policy.run import run
 from solvers.running import Runner
 from tests.support.samples import FEATURES_SPEC, TRACE_SPEC, feature_columns, trace_columns
 
-QUICK = PolicyOptions(learner="filter_tree", answers="linear", points=5, folds=2)
-"""Options without trees: nothing is compiled."""
+QUICK = PolicyOptions(answers="linear", points=5, folds=2, trees=8)
+"""Options with few trees."""
 EXPERTS = ("north", "south", "both")
 
 

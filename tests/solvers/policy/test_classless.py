@@ -436,7 +436,6 @@ def test_it_is_the_same_from_its_bytes_and_from_its_seed() -> None:
         {"labelled": np.ones(1, dtype=np.bool_)},
         {"owners": np.array([-1], dtype=np.int32)},
         {"owners": np.array([7], dtype=np.int32)},
-        {"learner": "filter_tree"},
     ],
 )
 def test_somebodys_bytes_that_do_not_fit_are_refused(broken: dict[str, Any]) -> None:

@@ -1,24 +1,19 @@
 """The curve's errors, as rows tell that did not choose it: against loops, and against what is true."""
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 import pytest
 
-from models.arrays import Bools
 from solvers.budget_mixture import Mixture, lower_hull
-from solvers.policy.curve import FixedSets, Measured, bounds_of, choosing_rows, reached
+from solvers.policy.curve import Measured, bounds_of, choosing_rows, reached
 
 
 def test_each_part_of_the_rows_judges_the_curve_that_the_others_choose() -> None:
     rng = np.random.default_rng(3)
     folds, budgets = rng.permutation(60) % 4, np.array([0.0, 0.5, 1.5, 4.0])
-    learned = [_measured(rng, 60) for _ in range(2)]
+    best = _measured(rng, 60)
     wrong = np.empty((len(budgets), 60))
     for row in range(60):
         rest = np.flatnonzero(folds != folds[row])
-        losses = [(each.errors + each.tradeoffs[:, None] * each.costs)[:, rest].mean() for each in learned]
-        best = learned[int(np.argmin(losses))]
         bounds = bounds_of(best.costs[:, rest], 0.9)
         hull = lower_hull(bounds, best.errors[:, rest].mean(axis=1))
         for at, budget in enumerate(budgets):
@@ -28,7 +23,7 @@ def test_each_part_of_the_rows_judges_the_curve_that_the_others_choose() -> None
     choosing = np.isin(folds, (0, 1))
     assert choosing_rows(folds).tolist() == choosing.tolist()
     both = np.column_stack([wrong[:, half].mean(axis=1) for half in (choosing, ~choosing)])
-    assert reached(_always(*learned), folds, budgets, 0.9) == pytest.approx(both)
+    assert reached(best, folds, budgets, 0.9) == pytest.approx(both)
 
 
 def test_the_best_of_points_that_are_alike_is_not_said_to_be_better_than_they_are() -> None:
@@ -36,34 +31,14 @@ def test_the_best_of_points_that_are_alike_is_not_said_to_be_better_than_they_ar
     for _ in range(200):
         costs = np.vstack((np.tile(np.linspace(1, 1.1, 20)[:, None], 100), np.zeros(100)))
         errors = np.vstack((rng.random((20, 100)) < 0.3, np.ones(100)))
-        measured = Measured(errors.astype(np.float64), costs, np.zeros(21))
+        measured = Measured(errors.astype(np.float64), costs)
         raw.append(errors.mean(axis=1).min())
-        said.append(reached(_always(measured), np.arange(100) % 5, np.array([2.0]), 0.5)[0] @ (0.4, 0.6))
+        said.append(reached(measured, np.arange(100) % 5, np.array([2.0]), 0.5)[0] @ (0.4, 0.6))
     assert np.mean(raw) < 0.24
     assert abs(np.mean(said) - 0.3) < 0.01
-
-
-def test_a_point_counts_for_what_it_surely_gains_on_fixed_sets_of_its_cost() -> None:
-    """Beside a mixture of two sets that errs on two fifths of the rows: a standard error less than it seems to gain;
-    not at all where that is nothing; and no more than the mixture where it is a fixed set itself."""
-    rng = np.random.default_rng(7)
-    sets = np.stack([np.arange(100) % 2 < 1, np.arange(100) % 10 < 3]).astype(np.float64)
-    points = np.stack([rng.permutation(100) < wrong for wrong in (20, 38, 40, 20)]).astype(np.float64)
-    fixed = FixedSets(sets, np.repeat([[0.0], [2.0]], 100, axis=1), sets, np.array([False, False, False, True]))
-    bounds = fixed.judge(points, np.ones(4), slice(None), 0.95)
-    gains = sets.mean(axis=0) - points[0]
-    assert bounds[0] == pytest.approx(0.4 - (gains.mean() - gains.std(ddof=1) / 10))
-    assert 0.2 < bounds[0] < 0.3
-    assert bounds[1] == bounds[2] == np.inf
-    assert bounds[3] == pytest.approx(0.4)
-
-
-def _always(*learned: Measured) -> Callable[[Bools], Sequence[Measured]]:
-    """Tell the same, whatever rows choose."""
-    return lambda rows: learned
 
 
 def _measured(rng: np.random.Generator, rows: int) -> Measured:
     errors = np.vstack((rng.random((5, rows)) < 0.4, rng.random(rows) < 0.7)).astype(np.float64)
     costs = np.vstack((rng.random((5, rows)) * np.arange(1, 6)[:, None], np.zeros(rows)))
-    return Measured(errors, costs, np.append(rng.random(5), 0.0))
+    return Measured(errors, costs)

@@ -19,12 +19,11 @@ from solvers.policy import PolicyPlan, fit
 from solvers.policy.embedding_axes import MOST_AXES, EmbeddingAxes
 from tests.solvers.policy.problems import EXPERTS, QUICK, halves, trace
 
-BOOSTED = PolicyOptions(learner="regression", points=6, folds=3, trees=12, depth=3)
+BOOSTED = PolicyOptions(points=6, folds=3, trees=12, depth=3)
 CASES = {
-    "filter tree": QUICK,
-    "regression": BOOSTED,
+    "all sets": BOOSTED,
     "grown": BOOSTED.model_copy(update={"graph": "grown"}),
-    "groups": QUICK.model_copy(update={"subsets": 2}),
+    "together": QUICK.model_copy(update={"parallel": (("north", "south"),)}),
 }
 
 
@@ -53,9 +52,7 @@ def items_of(dataset: Trace, count: int) -> list[RolloutItem]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("case", "dimensions"), [("filter tree", 3), ("regression", 3), ("regression", 40), ("grown", 3), ("grown", 40)]
-)
+@pytest.mark.parametrize(("case", "dimensions"), [("all sets", 3), ("all sets", 40), ("grown", 3), ("grown", 40)])
 def test_an_item_goes_at_once_to_the_expert_that_its_embedding_tells(case: str, dimensions: int) -> None:
     """Without it a budget of one expert buys three fifths of right answers; a mixture with the dear one is no match."""
     fresh, plan = halves(2000, 1, dimensions), built(case, dimensions)
@@ -70,7 +67,7 @@ def test_an_item_goes_at_once_to_the_expert_that_its_embedding_tells(case: str, 
 
 def test_a_hard_budget_of_one_expert_buys_the_one_that_the_embedding_tells() -> None:
     """None was learned for, and who errs least asks both; where the dear one is within reach, it still may."""
-    fresh, plan = halves(2000, 1), built("regression")
+    fresh, plan = halves(2000, 1), built("all sets")
     assert not len(plan.caps)
     items = [str(row) for row in range(fresh.rows)]
     for hard, least in ((1.0, 0.9), (3.0, 0.9), (6.0, 0.95)):
@@ -86,7 +83,7 @@ def test_without_the_embedding_the_same_budget_buys_less() -> None:
 
 
 def test_what_is_said_of_a_budget_comes_true() -> None:
-    plan, fresh = built("regression"), halves(4000, 2)
+    plan, fresh = built("all sets"), halves(4000, 2)
     for budget in (0.5, 1.0, 1.2):
         said, *_ = plan.reached(PolicyTarget(budget=budget))
         assert said == pytest.approx(right(plan, fresh, budget)[0], abs=0.035)
@@ -112,7 +109,7 @@ def _query(item: RolloutItem, target: PolicyTarget, acquired: Mapping[str, Any])
 
 def test_with_nothing_acquired_the_answer_is_what_the_embedding_tells() -> None:
     """Here it tells the half and no class, so any of the four is as likely."""
-    step = built("regression").decide(PolicyQuery(budget=0.0, item="i", embedding=(0.0, 0.0, 0.0)))
+    step = built("all sets").decide(PolicyQuery(budget=0.0, item="i", embedding=(0.0, 0.0, 0.0)))
     assert isinstance(step, ClassifyDecision)
     assert max(step.probabilities.values()) < 0.5
 
@@ -126,11 +123,11 @@ def test_with_nothing_acquired_the_answer_is_what_the_embedding_tells() -> None:
 )
 def test_an_embedding_that_does_not_fit_is_refused(query: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        built("filter tree").decide(PolicyQuery(**query))
+        built("all sets").decide(PolicyQuery(**query))
     assert str(refused.value) == why
     item = items_of(halves(30, 4), 1)[0].model_copy(update={"embedding": query.get("embedding")})
     with pytest.raises(InvalidRequest, match=f"^items.0.{why.partition(';')[0]}"):
-        built("filter tree").rollouts([item], PolicyTarget())
+        built("all sets").rollouts([item], PolicyTarget())
 
 
 def test_an_embedding_is_refused_where_none_was_learned_from() -> None:
@@ -159,7 +156,7 @@ def test_a_dataset_without_embeddings_is_refused(params: dict[str, Any]) -> None
 )
 def test_a_plan_whose_axes_do_not_fit_is_none(broken: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest):
-        replace(built("filter tree"), **broken)
+        replace(built("all sets"), **broken)
 
 
 def test_few_coordinates_are_the_axes_and_of_many_those_that_differ_most() -> None:
@@ -203,4 +200,4 @@ def test_a_table_of_features_is_none_that_a_policy_of_classifiers_reads() -> Non
     table = dataset_from_columns(spec, {name: np.arange(40.0) % 2 for name in ("label", *EXPERTS)})
     assert isinstance(table, FeatureTable)
     with pytest.raises(InvalidRequest, match=r"^dataset: is a table of features; the policy was built from a trace"):
-        built("filter tree").cells_of(table)
+        built("all sets").cells_of(table)

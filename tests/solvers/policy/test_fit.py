@@ -46,14 +46,6 @@ def test_costs_of_a_size_that_the_table_has_not_are_refused_before_anything_is_q
         check(facts, PolicyOptions())
 
 
-def test_auto_takes_the_learner_that_loses_less_on_validation() -> None:
-    options = PolicyOptions(points=5, folds=3, trees=10, depth=3)
-    summary = fit(trace(), options, np.random.default_rng(0), Run()).summary
-    losses = {each["learner"]: each["validation_loss"] for each in summary["learners"]}
-    assert set(losses) == {"regression", "filter_tree"}
-    assert summary["learner"] == min(losses, key=losses.__getitem__)
-
-
 def test_labels_that_nothing_tells_are_not_found_out() -> None:
     """Classes drawn by chance stay as hidden as they are: every row is judged by a member that had not seen it."""
     rng = np.random.default_rng(5)
@@ -63,7 +55,7 @@ def test_labels_that_nothing_tells_are_not_found_out() -> None:
     columns["y"] = np.repeat([0, 1], 200)
     dataset = dataset_from_columns(FeaturesSpec.model_validate(spec), columns)
     assert isinstance(dataset, FeatureTable)
-    options = PolicyOptions(learner="regression", points=4, folds=4, trees=20, smoothing=0.0)
+    options = PolicyOptions(points=4, folds=4, trees=20, smoothing=0.0)
     plan = build(dataset, options)
     assert plan.point_errors.min() > 0.4
 
@@ -107,19 +99,11 @@ def test_costs_that_depend_on_the_item_are_learned_from_as_measured() -> None:
     assert build(dataset).costs.tolist() == pytest.approx(dataset.costs.mean(axis=0).tolist())
 
 
-def test_groups_reach_all_sensors_in_one_step_at_most_from_anywhere() -> None:
-    plan = build(many_features(9, 120), QUICK.model_copy(update={"subsets": 2, "subset_cost": 5.0}))
-    assert plan.members[-1].all()
-    assert len(plan.members) <= 5
-    for node in range(len(plan.members) - 1):
-        assert len(plan.members) - 1 in plan.targets[plan.offsets[node] : plan.offsets[node + 1]]
-
-
 @pytest.mark.parametrize(
     ("dataset", "options", "said"),
     [
         (trace(12), QUICK, "has 12 rows, a policy needs at least 20"),
-        (many_features(11), QUICK.model_copy(update={"subsets": 0}), "at most 10 sensors; there are 11"),
+        (many_features(11), QUICK.model_copy(update={"graph": "subsets"}), "at most 10 sensors; there are 11"),
         (many_features(3, cost={"polynomial": [1.0, 0.5]}), QUICK, "sizes of 1 numbers, the table has 0"),
     ],
 )
@@ -155,12 +139,11 @@ def test_progress_is_told_for_every_node_and_a_build_can_be_stopped_midway() -> 
     assert [done for done, *_ in reports] == sorted(done for done, *_ in reports)
 
 
-@pytest.mark.parametrize("learner", ["regression", "filter_tree"])
-def test_numbers_of_any_size_are_learned_from_without_overflow(learner: Any) -> None:
+def test_numbers_of_any_size_are_learned_from_without_overflow() -> None:
     """Confidences and costs as large as a dataset may hold them, and trade-offs as large as a request may."""
     dataset = trace(60)
     wild = np.where(np.isnan(dataset.confidences), np.nan, dataset.confidences * 1e300)
-    options = QUICK.model_copy(update={"learner": learner, "trees": 8, "tradeoffs": (0.0, 1e-100, 1.0, 1e100)})
+    options = QUICK.model_copy(update={"tradeoffs": (0.0, 1e-100, 1.0, 1e100)})
     for scale in (1e-320, 1e-90, 1e95):
         plan = build(replace(dataset, confidences=wild, costs=dataset.costs * scale), options)
         known: dict[str, Any] = {"fast": ("cat", 1e30)}
@@ -172,9 +155,7 @@ def test_numbers_of_any_size_are_learned_from_without_overflow(learner: Any) -> 
 @pytest.fixture(scope="module")
 def kept() -> PolicyPlan:
     """Give a plan with trees."""
-    return build(
-        trace(150), PolicyOptions(learner="regression", answers="boosted", points=5, folds=2, trees=6, depth=2)
-    )
+    return build(trace(150), PolicyOptions(answers="boosted", points=5, folds=2, trees=6, depth=2))
 
 
 def broken(name: str, array: NDArray[Any]) -> list[NDArray[Any]]:

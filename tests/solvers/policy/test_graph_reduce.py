@@ -1,14 +1,10 @@
 """Graph reduce against exact dynamic programming, plain simulation, and its own definition on one node."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.linear_model import LogisticRegression
 
-from solvers.policy.filter_tree import fit_matches, monomials, play, rounds, weighted_regressions
 from solvers.policy.graph import Graph
 from solvers.policy.graph_reduce import reduce_graph, weigh_actions
 from tests.oracles.policy import least_loss, look_up, made, simulate
@@ -65,71 +61,10 @@ def test_a_node_before_leaves_alone_is_a_cost_sensitive_problem_with_the_transit
 
 
 def test_layers_of_unions_lead_only_into_layers_done_before() -> None:
-    graph = Graph.of(6, [frozenset({0, 1}), frozenset({1, 2, 3}), frozenset({5})])
+    graph = Graph.of_steps(6, [frozenset({0, 1}), frozenset({1, 2, 3}), frozenset({4}), frozenset({5})])
     done: set[int] = set()
     for layer in graph.layers():
         for node in layer:
             assert set(graph.actions_of(node).tolist()) <= done
         done |= set(layer)
     assert done == set(range(len(graph)))
-
-
-@given(st.integers(1, 9))
-def test_a_tournament_has_one_match_less_than_players_and_ends_in_one(actions: int) -> None:
-    matches = rounds(actions)
-    played = [side for match in matches for side in match]
-    assert len(matches) == actions
-    assert sorted(played) == [place for place in range(2 * actions + 1) if place != 2 * actions]
-
-
-def test_a_filter_tree_finds_what_a_linear_rule_can_tell() -> None:
-    """Three actions whose lightest is told by one number: nearly every row gets it."""
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-1, 1, 600)
-    weights = np.stack([0.3 + 0 * x, 0.3 + x, 0.3 - x], axis=1)
-    inputs = monomials(x[:, None], 1)
-    chosen = play(fit_matches(inputs, weights[..., None])[:, 0], inputs)
-    assert weights[np.arange(600), chosen].mean() < weights.min(axis=1).mean() + 0.02
-    assert weights[np.arange(600), chosen].mean() < weights.mean(axis=0).min() - 0.3
-
-
-def test_matches_under_many_trade_offs_at_once_are_what_scikit_learn_fits_one_by_one() -> None:
-    rng = np.random.default_rng(2)
-    for n, width, problems in ((80, 3, 4), (400, 9, 7), (30, 12, 2)):
-        inputs = np.column_stack((rng.normal(size=(n, width)), np.ones(n)))
-        labels = inputs[:, :1] * rng.normal(size=problems) + rng.normal(size=(n, problems)) > 0
-        labels[0], labels[1] = True, False
-        importance = rng.exponential(size=(n, problems)) + 1e-3
-        importance /= importance.mean(axis=0)
-        own = weighted_regressions(inputs, labels, importance)
-        for at in range(problems):
-            model = LogisticRegression(C=1.0, tol=1e-10, max_iter=1000)
-            model.fit(inputs[:, :-1], labels[:, at], sample_weight=importance[:, at])
-            exact = np.append(model.coef_[0], model.intercept_[0])
-            lost = [_loss(inputs, labels[:, at], importance[:, at], weights) for weights in (own[:, at], exact)]
-            assert lost[1] <= lost[0] * (1 + 1e-9)
-            assert lost[0] <= lost[1] + 1e-3 * n
-
-
-def _loss(inputs: Any, labels: Any, importance: Any, weights: Any) -> float:
-    margins = np.where(labels, 1, -1) * (inputs @ weights)
-    return float((weights[:-1] ** 2).sum() / 2 + (importance * np.logaddexp(0, -margins)).sum())
-
-
-def test_rows_that_a_line_parts_give_finite_weights() -> None:
-    inputs = np.column_stack((np.repeat([-1.0, 1.0], 50), np.ones(100)))
-    weights = weighted_regressions(inputs, inputs[:, :1] > 0, np.ones((100, 1)))
-    assert np.isfinite(weights).all()
-    assert weights[0, 0] > 1
-
-
-def test_polynomials_of_a_higher_degree_tell_what_lines_cannot() -> None:
-    rng = np.random.default_rng(1)
-    x = rng.uniform(-1, 1, 800)
-    weights = np.stack([np.full(800, 0.25), x**2], axis=1)
-    lost = []
-    for degree in (1, 2):
-        inputs = monomials(x[:, None], degree)
-        lost.append(weights[np.arange(800), play(fit_matches(inputs, weights[..., None])[:, 0], inputs)].mean())
-    assert lost[1] < lost[0] - 0.03
-    assert lost[1] < weights.min(axis=1).mean() + 0.01

@@ -200,15 +200,15 @@ def capped(name: str) -> tuple[PolicyPlan, FeatureTable | Any]:
     small = PolicyOptions(answers="linear", points=4, folds=2, trees=8, depth=2)
     made: dict[str, tuple[Any, PolicyOptions]] = {
         "grown": (priced_context(300), SMALL.model_copy(update={"trees": 8})),
-        "all sets": (features(200), small.model_copy(update={"learner": "regression"})),
-        "groups": (many_features(8), small.model_copy(update={"learner": "filter_tree", "subsets": 3})),
-        "trace": (trace(200), small.model_copy(update={"learner": "filter_tree"})),
+        "all sets": (features(200), small),
+        "together": (many_features(6), small.model_copy(update={"parallel": (("f0", "f3"), ("f1", "f2"))})),
+        "trace": (trace(200), small),
     }
     dataset, options = made[name]
     return build(dataset, options), dataset
 
 
-@pytest.mark.parametrize("name", ["grown", "all sets", "groups", "trace"])
+@pytest.mark.parametrize("name", ["grown", "all sets", "together", "trace"])
 @given(share=st.floats(0, 1.1), row=st.integers(0, 199), extra=st.sampled_from(["", "budget", "tradeoff"]))
 @settings(max_examples=25, deadline=None)
 def test_no_item_ever_exceeds_a_hard_budget(name: str, share: float, row: int, extra: str) -> None:
@@ -259,14 +259,12 @@ def test_equal_seeds_give_equal_bytes() -> None:
 
 
 def test_auto_grows_tables_of_many_features_and_traces_of_many_classifiers() -> None:
-    options = PolicyOptions(points=2, folds=2, trees=4, depth=1, answers="linear", learner="filter_tree")
-    grown = build(many_features(11, rows=60), options.model_copy(update={"learner": "auto", "answers": "both"}))
+    options = PolicyOptions(points=2, folds=2, trees=4, depth=1, answers="linear")
+    grown = build(many_features(11, rows=60), options.model_copy(update={"answers": "both"}))
     assert grown.graph == "grown"
-    assert grown.learner == "regression"
-    assert build(many_features(11, rows=60), options.model_copy(update={"subsets": 2})).graph == "subsets"
     assert build(many_features(4, rows=60), options).graph == "subsets"
     assert build(trace(60), options).graph == "subsets"
-    assert build(ladder(60, (1.0,) * 7), options.model_copy(update={"learner": "regression"})).graph == "grown"
+    assert build(ladder(60, (1.0,) * 7), options).graph == "grown"
 
 
 @pytest.mark.parametrize("prices", [(1.0, 10.0, 100.0), (1.0, 1.0, 2.0, 10.0, 10.0, 20.0, 100.0)])

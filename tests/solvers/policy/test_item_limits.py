@@ -24,7 +24,7 @@ from tests.solvers.policy.problems import build, items_of, priced_context, trace
 from tests.support.samples import TRACE_SPEC, trace_columns
 
 GROWN = PolicyOptions(graph="grown", points=5, folds=2, trees=8, depth=3, answers="boosted")
-LINEAR = PolicyOptions(learner="filter_tree", answers="linear", points=4, folds=2)
+LINEAR = PolicyOptions(answers="linear", points=4, folds=2, trees=8)
 SLOW = (1.0, 4.0, 2.0, 3.0, 5.0, *[1.0] * 8)
 """How long the features of ``timed`` take."""
 
@@ -277,10 +277,7 @@ def test_fetches_that_cannot_be_are_refused(parallel: list[list[str]], message: 
         build(timed(40), options)
 
 
-def test_groups_that_may_cut_a_fetch_are_refused() -> None:
-    options = PolicyOptions(parallel=(("f0", "f1"),), subsets=3)
-    with pytest.raises(InvalidRequest, match="beside 3 groups that are chosen for 12 fetches"):
-        build(timed(40), options)
+def test_a_fetch_is_of_several_sensors() -> None:
     with pytest.raises(ValidationError, match="at least 2"):
         PolicyOptions(parallel=(("f0",),))
 

@@ -15,8 +15,10 @@ from solvers.budget_mixture import Mixture
 from solvers.policy import PolicyPlan, fit
 from tests.solvers.policy.problems import QUICK, build, features, items_of, many_features, trace
 
-BOOSTED = PolicyOptions(learner="regression", points=8, folds=3, trees=12, depth=3)
-GROUPS = PolicyOptions(learner="filter_tree", answers="linear", points=6, folds=3, subsets=3)
+BOOSTED = PolicyOptions(points=8, folds=3, trees=12, depth=3)
+TOGETHER = PolicyOptions(
+    answers="linear", points=6, folds=3, trees=8, parallel=(("f0", "f1", "f2"), ("f3", "f4"), ("f5", "f7"))
+)
 GROWN = PolicyOptions(graph="grown", points=6, folds=2, trees=12, depth=2)
 Built = tuple[PolicyPlan, FeatureTable | Trace]
 CASES: dict[str, tuple[Any, PolicyOptions]] = {
@@ -25,7 +27,7 @@ CASES: dict[str, tuple[Any, PolicyOptions]] = {
     "features": (features, QUICK),
     "features, boosted": (features, BOOSTED),
     "grown": (lambda: many_features(7), GROWN),
-    "groups of features": (lambda: many_features(8), GROUPS),
+    "features together": (lambda: many_features(8), TOGETHER),
 }
 
 
@@ -61,9 +63,9 @@ def of_features(case: Callable[[str], Built]) -> PolicyPlan:
 
 
 @pytest.fixture
-def of_groups(case: Callable[[str], Built]) -> PolicyPlan:
-    """Give a policy over groups of features."""
-    return case("groups of features")[0]
+def of_fetches(case: Callable[[str], Built]) -> PolicyPlan:
+    """Give a policy over features that are fetched together."""
+    return case("features together")[0]
 
 
 def walk_by_steps(plan: PolicyPlan, item: RolloutItem, target: PolicyTarget) -> tuple[str, float, list[str]]:
@@ -250,27 +252,29 @@ def test_another_dataset_must_have_the_same_sensors(plan: PolicyPlan) -> None:
         plan.cells_of(features())
 
 
-def test_a_half_known_group_is_finished_first(of_groups: PolicyPlan) -> None:
+def test_a_half_known_fetch_is_finished_first(of_fetches: PolicyPlan) -> None:
     """Of a group of sensors the one that is known already is not asked for again."""
-    step = of_groups.decide(PolicyQuery(item="a"))
+    step = of_fetches.decide(PolicyQuery(item="a"))
     assert isinstance(step, AcquireDecision)
     if step.then:
         known: dict[str, Any] = {step.then[0]: 0.3}
-        again = of_groups.decide(PolicyQuery(item="a", acquired=known))
+        again = of_fetches.decide(PolicyQuery(item="a", acquired=known))
         assert isinstance(again, AcquireDecision)
         assert step.then[0] not in (again.sensor, *again.then)
 
 
 @pytest.mark.parametrize("seed", [1, 3, 4])
-def test_groups_that_were_begun_are_finished_so_that_steps_cost_what_rollouts_cost(seed: int) -> None:
-    """Seven features in three groups, whose unions contain each other: on the way to one another is full."""
+def test_fetches_that_were_begun_are_finished_so_that_steps_cost_what_rollouts_cost(seed: int) -> None:
+    """Seven features in four fetches, of which three are of two."""
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(120, 7))
     labels = (values[:, 0] + values[:, 1] > 0).astype(int) + 2 * (values[:, 2] + values[:, 3] > 0)
     listed = [{"name": f"f{i}", "columns": [f"f{i}"], "cost": 1.0} for i in range(7)]
     spec = FeaturesSpec.model_validate({"kind": "features", "label": "y", "unit": "ms", "features": listed})
     table = FeatureTable.from_columns(spec, {f"f{i}": values[:, i] for i in range(7)} | {"y": labels})
-    options = PolicyOptions(learner="filter_tree", answers="linear", points=6, folds=2, subsets=3)
+    options = PolicyOptions(
+        answers="linear", points=6, folds=2, trees=8, parallel=(("f0", "f1"), ("f2", "f3"), ("f4", "f5"))
+    )
     plan = fit(table, options, np.random.default_rng(seed), Run()).plan
     ids = [str(i) for i in range(len(labels))]
     for tradeoff in [point.tradeoff for point in plan.curve() if point.tradeoff is not None]:

@@ -26,9 +26,9 @@ Dataset = Any
 
 @cache
 def fitted(kind: str = "singly") -> tuple[Dataset, Fitted[PolicyPlan]]:
-    """Fit a policy of sensors that are acquired singly, or in groups; its first draw cuts the rows, from seed 3."""
-    dataset = trace(300) if kind == "singly" else many_features(7, 200)
-    options = QUICK.model_copy(update={} if kind == "singly" else {"subsets": 3})
+    """Fit a policy of sensors that are acquired singly, or together; its first draw cuts the rows, from seed 3."""
+    dataset = trace(300) if kind == "singly" else many_features(6, 200)
+    options = QUICK.model_copy(update={} if kind == "singly" else {"parallel": (("f0", "f1", "f2"), ("f3", "f4"))})
     return dataset, fit(dataset, options, np.random.default_rng(3), Run())
 
 
@@ -68,7 +68,7 @@ def asked(kind: str = "singly", **target: float) -> Traffic:
     return traffic(built.plan, json.loads(json.dumps(built.summary)), PolicyTarget.model_validate(target))
 
 
-@pytest.mark.parametrize("kind", ["singly", "in groups"])
+@pytest.mark.parametrize("kind", ["singly", "together"])
 def test_every_edge_and_node_counts_the_rows_that_pass_it(kind: str) -> None:
     _, built = fitted(kind)
     for point in built.plan.curve():
@@ -88,7 +88,7 @@ def test_some_rows_pass_several_edges_and_some_are_wrong() -> None:
     assert any(edge.source > 0 for edge in counted.edges)
 
 
-@pytest.mark.parametrize("kind", ["singly", "in groups"])
+@pytest.mark.parametrize("kind", ["singly", "together"])
 @pytest.mark.parametrize("target", [{}, {"budget": 2.0}, {"budget": 0.0}, {"budget": 1e6}, {"tradeoff": 0.02}])
 def test_what_comes_goes_on_or_stops_and_adds_up_to_the_curve(kind: str, target: dict[str, float]) -> None:
     counted, plan = asked(kind, **target), fitted(kind)[1].plan
@@ -102,7 +102,7 @@ def test_what_comes_goes_on_or_stops_and_adds_up_to_the_curve(kind: str, target:
     assert sum(node.wrong for node in counted.nodes) / counted.rows == pytest.approx(counted.error)
     spent = sum(edge.cost * edge.items for edge in counted.edges)
     assert spent == pytest.approx(sum(node.cost * node.stopped for node in counted.nodes))
-    if kind == "in groups":  # all its costs are the same for all rows
+    if kind == "together":  # all its costs are the same for all rows
         assert spent / counted.rows == pytest.approx(counted.cost)
     asked_for = plan.mixture(PolicyTarget.model_validate(target))
     first, second = plan.point_errors[[asked_for.first, asked_for.second]].tolist()

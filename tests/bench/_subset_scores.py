@@ -1,4 +1,4 @@
-"""Fast classifiers for choosing groups of sensors: least squares on one-hot labels, cross-validated, from sums.
+"""Fast classifiers for comparing sets of sensors: least squares on one-hot labels, cross-validated, from sums.
 
 The products of all basis functions are added up once for each part of the rows; after that a set of sensors costs one
 small system of equations for each part. Good enough to compare sets, and never used to answer.
@@ -10,7 +10,8 @@ import numpy as np
 
 from models.arrays import Bools, Singles
 from solvers.policy.classifier_training import TrainingRows
-from solvers.policy.subsets import Group
+
+Group = frozenset[int]
 
 MOST_ROWS = 20_000
 """Rows that sets of sensors are compared on."""
