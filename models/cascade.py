@@ -10,7 +10,6 @@ from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from models.artifact import ArtifactRef, DecisionFacts
 from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Without
-from models.errors import Fault, InvalidRequest
 from models.worth import Interval
 
 SolveDependence = Literal["independent", "dependent", "grouped"]
@@ -104,7 +103,7 @@ class CascadeDecision(Value):
     maximum_duration: float = Field(description="sum of the worst-case times, in the unit of the execution times")
     deadline: float | None = Field(description="the deadline that was asked for, null if none")
     algorithm: PlanAlgorithm = Field(
-        description="the algorithm that found it; frontier: chosen by max_cost or min_accuracy"
+        description="the algorithm that found it; frontier: chosen by budget or min_accuracy"
     )
     optimal: bool = Field(description="whether no cascade has a smaller expected duration")
     lower_bound: float = Field(description="proved: no cascade has a smaller expected duration than this")
@@ -141,7 +140,7 @@ class CascadeQuery(Value):
         "to spare; the cheapest such cascade of the frontier is the answer",
         examples=[0.9],
     )
-    max_cost: float | None = Field(
+    budget: float | None = Field(
         default=None,
         ge=0,
         le=LARGEST,
@@ -149,24 +148,14 @@ class CascadeQuery(Value):
         "spare; the most accurate such cascade of the frontier is the answer",
         examples=[14.0],
     )
-    budget: float | None = Field(
-        default=None, ge=0, le=LARGEST, description="the same as max_cost, as other subjects call it", examples=[14.0]
-    )
     item: ItemId | None = Field(
         default=None,
-        description="the item's id: two cascades then share the items so that max_cost is spent in full, or "
+        description="the item's id: two cascades then share the items so that budget is spent in full, or "
         "min_accuracy just reached; the same id always gets the same one. Without it one cascade serves all",
         examples=["image-1"],
     )
 
     without: Without = ()
-
-    @property
-    def most(self) -> float | None:
-        """What an item may cost on average; raises InvalidRequest if it is said twice."""
-        if self.max_cost is not None and self.budget is not None:
-            raise InvalidRequest.at(Fault(("budget",), "is the same as max_cost: give one of them"))
-        return self.budget if self.max_cost is None else self.max_cost
 
 
 class CascadeShare(Value):

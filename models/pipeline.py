@@ -11,7 +11,6 @@ from pydantic import ConfigDict, Field
 
 from models.artifact import ArtifactRef, DecisionFacts
 from models.base import LARGEST, Items, Json, Label, Sent, Value, Without
-from models.errors import Fault, InvalidRequest
 from models.index import ImportPath
 from models.worth import Expected
 
@@ -96,15 +95,12 @@ class PipelineOptions(Value):
 class PipelineQuery(Value):
     """Which configuration is asked for."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"max_cost": 12.5, "min_coverage": 0.8}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"budget": 12.5, "min_coverage": 0.8}]})
 
-    max_cost: Cost | None = Field(
+    budget: Cost | None = Field(
         default=None,
         description="the most that an item may cost on average, in the artifact's unit; a standard error is spared",
         examples=[12.5],
-    )
-    budget: Cost | None = Field(
-        default=None, description="the same as max_cost, as other subjects call it", examples=[12.5]
     )
     min_accuracy: Share | None = Field(
         default=None, description="the least conclusive accuracy, from 0 to 1", examples=[0.9]
@@ -112,13 +108,6 @@ class PipelineQuery(Value):
     min_coverage: Share | None = Field(default=None, description="the least coverage, from 0 to 1", examples=[0.8])
 
     without: Without = ()
-
-    @property
-    def most(self) -> float | None:
-        """What an item may cost on average; raises InvalidRequest if it is said twice."""
-        if self.max_cost is not None and self.budget is not None:
-            raise InvalidRequest.at(Fault(("budget",), "is the same as max_cost: give one of them"))
-        return self.budget if self.max_cost is None else self.max_cost
 
 
 class PipelineStage(Value):

@@ -138,7 +138,7 @@ class PolicyTarget(Value):
         examples=[0.9],
     )
 
-    hard_budget: Budget | None = Field(
+    max_item_cost: Budget | None = Field(
         default=None,
         description="what no item may cost more than, at average prices, in the artifact's unit; alone, it is spent as "
         "far as it helps, or, where none was learned and embeddings are known, as if it were the budget, too; beside a "
@@ -162,9 +162,10 @@ class PolicyTarget(Value):
             raise ValueError(
                 f"give tradeoff or min_accuracy, not both; they are {self.tradeoff:g} and {self.min_accuracy:g}"
             )
-        if self.hard_budget is not None and self.min_accuracy is not None:
+        if self.max_item_cost is not None and self.min_accuracy is not None:
             raise ValueError(
-                f"give hard_budget or min_accuracy, not both; they are {self.hard_budget:g} and {self.min_accuracy:g}"
+                f"give max_item_cost or min_accuracy, not both; they are {self.max_item_cost:g} and "
+                f"{self.min_accuracy:g}"
             )
         return self
 

@@ -50,7 +50,7 @@ class RunLimits(Value):
         "{fraction}",
         examples=[None],
     )
-    hard_budget: Cost | None = Field(
+    max_item_cost: Cost | None = Field(
         default=None,
         description="policies: what an item may cost at most, in the artifact's unit; never exceeded as planned",
         examples=[None],

@@ -39,7 +39,7 @@ MINUTES = {
 KINDS = ("mean", "error", "worst")
 PARAMS = {"confidence_threshold": 0.9, "max_stages": 5}
 REQUESTS = (BuildRequest(solver="pipeline", name=ARTIFACT, dataset=DATASET, params=PARAMS, seed=SEED),)
-LIMITS = ({"max_cost": 4.5}, {"min_accuracy": 0.97})
+LIMITS = ({"budget": 4.5}, {"min_accuracy": 0.97})
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,19 +52,17 @@ async def decision(
     context: InContext,
     deadline: Annotated[float | None, query_field(CascadeQuery, "deadline")] = None,
     min_accuracy: Annotated[float | None, query_field(CascadeQuery, "min_accuracy")] = None,
-    max_cost: Annotated[float | None, query_field(CascadeQuery, "max_cost")] = None,
     budget: Annotated[float | None, query_field(CascadeQuery, "budget")] = None,
     item: Annotated[str | None, query_field(CascadeQuery, "item")] = None,
     without: LeftOut = None,
     version: Version = None,
 ) -> Response:
-    """Give the cascade of least expected duration that always meets the deadline, ready to be run. With ``max_cost``
+    """Give the cascade of least expected duration that always meets the deadline, ready to be run. With ``budget``
     the most accurate one that costs no more, with ``min_accuracy`` the cheapest that reaches it; 409 if none does."""
     live = await plan_of(context, cascade.kind, name, version)
     query = CascadeQuery(
         deadline=deadline,
         min_accuracy=min_accuracy,
-        max_cost=max_cost,
         budget=budget,
         item=item,
         without=tuple(without or ()),
@@ -98,7 +96,6 @@ async def graph(
     context: InContext,
     deadline: Annotated[float | None, query_field(CascadeQuery, "deadline")] = None,
     min_accuracy: Annotated[float | None, query_field(CascadeQuery, "min_accuracy")] = None,
-    max_cost: Annotated[float | None, query_field(CascadeQuery, "max_cost")] = None,
     budget: Annotated[float | None, query_field(CascadeQuery, "budget")] = None,
     confidence: Annotated[
         str,
@@ -115,7 +112,7 @@ async def graph(
     Services are called as the classifiers are, in lower case letters, digits and dashes.
     """
     live = await plan_of(context, cascade.kind, name, version)
-    query = CascadeQuery(deadline=deadline, min_accuracy=min_accuracy, max_cost=max_cost, budget=budget)
+    query = CascadeQuery(deadline=deadline, min_accuracy=min_accuracy, budget=budget)
     query = with_default_limits(live, query)
     return inference_graph(name, live.plan.decide(query), confidence)
 
@@ -123,7 +120,7 @@ async def graph(
 def what_if(limits: Limits) -> CascadeQuery | str:
     """Ask for deadline, accuracy and budget, if they are given."""
     return CascadeQuery(
-        deadline=limits.get("deadline"), min_accuracy=limits.get("min_accuracy"), max_cost=limits.get("budget")
+        deadline=limits.get("deadline"), min_accuracy=limits.get("min_accuracy"), budget=limits.get("budget")
     )
 
 

@@ -82,7 +82,6 @@ def _item(live: Live[PipelinePlan], one: Configuration) -> FrontierItem:
 async def decision(
     name: PipelineName,
     context: InContext,
-    max_cost: Annotated[float | None, query_field(PipelineQuery, "max_cost")] = None,
     budget: Annotated[float | None, query_field(PipelineQuery, "budget")] = None,
     min_accuracy: Annotated[float | None, query_field(PipelineQuery, "min_accuracy")] = None,
     min_coverage: Annotated[float | None, query_field(PipelineQuery, "min_coverage")] = None,
@@ -95,7 +94,6 @@ async def decision(
     """
     live = await plan_of(context, pipeline.kind, name, version)
     query = PipelineQuery(
-        max_cost=max_cost,
         budget=budget,
         min_accuracy=min_accuracy,
         min_coverage=min_coverage,
@@ -167,7 +165,7 @@ def _batch(context: Context, live: Live[PipelinePlan], body: bytes) -> bytes:
 
 def what_if(limits: Limits) -> PipelineQuery | str:
     """Ask for what the budget allows."""
-    return PipelineQuery(max_cost=limits.get("budget"), min_accuracy=limits.get("min_accuracy"))
+    return PipelineQuery(budget=limits.get("budget"), min_accuracy=limits.get("min_accuracy"))
 
 
 subject = Subject(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound=Plan)
 Q = TypeVar("Q", bound=Value)
-LIMITS = ("budget", "max_cost", "tradeoff", "hard_budget", "deadline", "min_accuracy", "min_coverage")
+LIMITS = ("budget", "tradeoff", "max_item_cost", "deadline", "min_accuracy", "min_coverage")
 """Fields of queries that limit a decision."""
 
 

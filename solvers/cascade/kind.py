@@ -57,7 +57,7 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
         self, plan: CascadePlan, limits: dict[str, Any], unavailable: Collection[str]
     ) -> dict[str, Any]:
         """Raise the cost to that of the cheapest cascade that calls nothing unavailable."""
-        return {"max_cost": max(limits.get("max_cost", 0.0), plan.cheapest_without(unavailable))}
+        return {"budget": max(limits.get("budget", 0.0), plan.cheapest_without(unavailable))}
 
     def estimates(
         self, plan: CascadePlan, summary: Mapping[str, Any], query: CascadeQuery, decision: CascadeRunDecision
@@ -75,7 +75,7 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
             CascadeQuery,
             deadline=limits.deadline,
             min_accuracy=limits.min_accuracy,
-            max_cost=limits.mean_cost(),
+            budget=limits.mean_cost(),
             item=item.id,
         )
 

@@ -129,9 +129,9 @@ class CascadePlan(CascadeContents):
     def chosen(self, query: CascadeQuery) -> Chosen | None:
         """Choose from the frontier for a cost or an accuracy, and for a deadline that no step keeps; None: a step
         answers, or nothing can."""
-        if query.most is None and not len(self.point_maxima):
+        if query.budget is None and not len(self.point_maxima):
             return None
-        if query.most is None and query.min_accuracy is None and not self._needs_frontier(query):
+        if query.budget is None and query.min_accuracy is None and not self._needs_frontier(query):
             return None
         return (self._choice_without(query.without) if query.without else self._choice).choose(query)
 
@@ -155,7 +155,7 @@ class CascadePlan(CascadeContents):
         return Choice(self, among)
 
     def cheapest_without(self, left_out: Collection[str]) -> float:
-        """Return the least ``max_cost`` that can be kept by calling none of these; raises Infeasible if all cascades
+        """Return the least ``budget`` that can be kept by calling none of these; raises Infeasible if all cascades
         call some."""
         return self._choice_without(tuple(left_out)).limits(None)[0][0]
 
@@ -173,10 +173,10 @@ class CascadePlan(CascadeContents):
         on the hull of what keeps their own maximum by that, too."""
         if not len(self.point_maxima):
             return []
-        asked: list[tuple[dict[str, float], int]] = [({"max_cost": cost}, i) for cost, i in self._choice.limits(None)]
+        asked: list[tuple[dict[str, float], int]] = [({"budget": cost}, i) for cost, i in self._choice.limits(None)]
         for most in np.unique(self.point_maxima[self.point_maxima > 0]).tolist():
             own = ((cost, i) for cost, i in self._choice.limits(most) if self.point_maxima[i] == most)
-            asked += [({"deadline": most, "max_cost": cost}, i) for cost, i in own]
+            asked += [({"deadline": most, "budget": cost}, i) for cost, i in own]
         return asked
 
     def _point(self, i: int) -> FrontierPoint:

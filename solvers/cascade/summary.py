@@ -153,9 +153,9 @@ def worth(plan: CascadePlan, dataset: Trace, halves: tuple[Int64s, Int64s], rng:
     held-out half."""
     rows = np.concatenate(halves)
     points = {
-        f"max_cost {one.query['max_cost']:g}": one
+        f"budget {one.query['budget']:g}": one
         for one in of_frontier(plan, dataset, rows)
-        if one.query.keys() == {"max_cost"}
+        if one.query.keys() == {"budget"}
     }
     parts = np.arange(len(halves[0])), len(halves[0]) + np.arange(len(halves[1]))
     baselines = trace_baselines(dataset, halves[0])

@@ -72,7 +72,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
 
     def run_query(self, plan: PipelinePlan, item: RunItem, limits: RunLimits) -> PipelineQuery:
         """Make the query of a configuration within a budget, or of an accuracy."""
-        return make_query(PipelineQuery, max_cost=limits.mean_cost(), min_accuracy=limits.min_accuracy)
+        return make_query(PipelineQuery, budget=limits.mean_cost(), min_accuracy=limits.min_accuracy)
 
     def start_run(self, plan: PipelinePlan, query: PipelineQuery, context: RunContext) -> StartedRun:
         """Choose a configuration, and acquire its features stage by stage."""

@@ -23,11 +23,11 @@ def trade_offs(plan: PipelinePlan, dataset: FeatureTable) -> list[TradeOff]:
     limits = np.sort(plan.safe_costs)
     points, done = [], set()
     for place in np.unique(np.linspace(0, len(limits) - 1, POINTS).round().astype(int)).tolist():
-        chosen = plan.decide(PipelineQuery(max_cost=float(limits[place])))
+        chosen = plan.decide(PipelineQuery(budget=float(limits[place])))
         if chosen.solution in done:
             continue
         done.add(chosen.solution)
         codes, costs = plan.classify(chosen.solution, dataset.values)
         right = np.equal(codes, dataset.labels).astype(np.float64)
-        points.append(TradeOff({"max_cost": float(limits[place])}, Replay(right, costs)))
+        points.append(TradeOff({"budget": float(limits[place])}, Replay(right, costs)))
     return points

@@ -63,7 +63,7 @@ class ItemLimits:
     def asked(self, target: PolicyTarget) -> tuple[float, float]:
         """Give the hard budget and the deadline that are asked for, infinite without; where sensors take as long as
         they cost, both are hard budgets."""
-        budget = np.inf if target.hard_budget is None else target.hard_budget
+        budget = np.inf if target.max_item_cost is None else target.max_item_cost
         deadline = np.inf if target.deadline is None else target.deadline
         return (min(budget, deadline), np.inf) if self.are_costs else (budget, deadline)
 

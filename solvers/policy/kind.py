@@ -27,7 +27,7 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
     options = PolicyOptions
     query = PolicyQuery
     plan = PolicyPlan
-    item_fields = frozenset({"embedding", "text", "hard_budget"})
+    item_fields = frozenset({"embedding", "text", "max_item_cost"})
     answers_chats = True
     trials = ({}, {"embeddings": True})
 
@@ -75,7 +75,7 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
         return make_query(
             PolicyQuery,
             budget=limits.mean_cost(),
-            hard_budget=limits.hard_budget,
+            max_item_cost=limits.max_item_cost,
             deadline=limits.deadline if len(plan.times) else None,
             min_accuracy=limits.min_accuracy,
             item=item.id,

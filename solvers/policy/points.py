@@ -59,7 +59,7 @@ class PolicyPoints(PolicyContents):
         if target.tradeoff is not None:
             point = int((self.point_errors + target.tradeoff * self.point_costs).argmin())
         elif self._is_unlearned(target):
-            return Mixture.of(self.point_bounds, target.hard_budget or 0.0)
+            return Mixture.of(self.point_bounds, target.max_item_cost or 0.0)
         else:
             point = self._limits.point(target)
         return Mixture(point, point, 0.0)
@@ -69,14 +69,14 @@ class PolicyPoints(PolicyContents):
         what errs least begins with what is of use only with what that bars, so the points that cost as much on average
         decide."""
         learned_none = self.embedding is not None and not (len(self.caps) or self.classless)
-        return target.hard_budget is not None and target.deadline is None and learned_none
+        return target.max_item_cost is not None and target.deadline is None and learned_none
 
     def _refuse_unanswerable(self, target: PolicyTarget) -> None:
         """Refuse limits within which no sensor can answer; what an accuracy needs is refused as that."""
         firsts = self._graph.actions_of(0)
         costs, fastest = self._limits.set_costs[firsts], self._limits.set_times[firsts].min()
-        if target.hard_budget is not None and target.hard_budget * (1 + ROUNDING) < costs.min():
-            self._refuse("answer", float(costs.min()), "hard budget", target.hard_budget)
+        if target.max_item_cost is not None and target.max_item_cost * (1 + ROUNDING) < costs.min():
+            self._refuse("answer", float(costs.min()), "hard budget", target.max_item_cost)
         if target.deadline is not None and bool(beyond(fastest, target.deadline)):
             took = f"the fastest that is ever asked takes up to {fastest:.4g} {self.time_unit}"
             raise Infeasible(f"{took}; the deadline is {target.deadline:g}")
@@ -86,7 +86,7 @@ class PolicyPoints(PolicyContents):
         if not able.any() and target.left_out:
             raise Infeasible(f"nothing that answers is within the limits without {', '.join(target.left_out)}")
         if not able.any():
-            within = f"the hard budget of {target.hard_budget:g} and the deadline of {target.deadline:g}"
+            within = f"the hard budget of {target.max_item_cost:g} and the deadline of {target.deadline:g}"
             raise Infeasible(f"nothing that answers is within both {within}")
         least = max(float(costs[able].min()), float(self.point_bounds[0]))
         if target.budget is not None and target.min_accuracy is None and target.budget * (1 + ROUNDING) < least:

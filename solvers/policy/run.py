@@ -108,15 +108,17 @@ def _instead(plan: PolicyPlan, query: PolicyQuery, lost: set[str]) -> tuple[str,
 
 def _less(query: PolicyQuery, in_vain: float) -> PolicyQuery:
     """Take what was paid in vain off the budget that no item exceeds."""
-    if query.hard_budget is None:
+    if query.max_item_cost is None:
         return query
-    return query.model_copy(update={"hard_budget": max(query.hard_budget - in_vain, 0.0)})
+    return query.model_copy(update={"max_item_cost": max(query.max_item_cost - in_vain, 0.0)})
 
 
 def _cheapest(plan: PolicyPlan, query: PolicyQuery, lost: set[str], in_vain: float) -> tuple[str, ...]:
     """Give the cheapest sensors that are fetched together and can still be had within the budget, less what was paid in
     vain, and the deadline; none if none can."""
-    most = min((limit - in_vain for limit in (query.budget, query.hard_budget) if limit is not None), default=math.inf)
+    most = min(
+        (limit - in_vain for limit in (query.budget, query.max_item_cost) if limit is not None), default=math.inf
+    )
     longest = math.inf if query.deadline is None else query.deadline
     times = plan.times if len(plan.times) else np.zeros(len(plan.sensors))
     fetches = plan.fetches if len(plan.fetches) else np.arange(len(plan.sensors))

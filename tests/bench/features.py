@@ -124,7 +124,7 @@ def compare(name: str, seed: int) -> dict[str, list[float]]:
             *(right(plan, test, PolicyTarget(budget=float(b))) for b in budgets),
             right(plan, test, PolicyTarget()),
         ],
-        "policy, hard": [*(right(plan, test, PolicyTarget(hard_budget=float(b))) for b in budgets), np.nan],
+        "policy, hard": [*(right(plan, test, PolicyTarget(max_item_cost=float(b))) for b in budgets), np.nan],
     }
     return {**reached, "fixed set": fixed_sets(learn, test, budgets, seed), "seconds": [seconds]}
 

@@ -113,7 +113,7 @@ def draw_query(draw: random.Random) -> tuple[LookUp[Any], dict[str, Any]]:
             known = {"fast": ["cat", 0.9]} if draw.random() < 0.5 else {}
             return look_up, {"acquired": known, "item": f"item-{draw.randrange(1000)}"}
         case _, "/decision":
-            return look_up, {"max_cost": round(draw.uniform(0.6, 8), 2)}
+            return look_up, {"budget": round(draw.uniform(0.6, 8), 2)}
         case _:
             return look_up, {"features": {"age": draw.randint(20, 90)} if draw.random() < 0.5 else {}}
 

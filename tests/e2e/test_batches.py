@@ -352,7 +352,7 @@ def test_texts_that_were_embedded_are_not_embedded_again_when_the_worker_is_kill
         ({"solver": "oracle"}, '{"item": 1}', 422, "spec.solver"),
         ({"surprise": 1}, '{"item": 1}', 422, "spec.surprise"),
         ({"max_concurrency": 0}, '{"item": 1}', 422, "spec.max_concurrency"),
-        ({"hard_budget": 1.0}, '{"item": 1}', 422, "hard_budget"),
+        ({"max_item_cost": 1.0}, '{"item": 1}', 422, "max_item_cost"),
         ({"deadline": 1e-9}, '{"item": 1}', 409, "deadline"),
         ({"solver": "portfolio", "budget": 4.0}, '{"item": [1]}', 422, "item 1 has no embedding"),
         ({"solver": "portfolio"}, '{"item": "a"}', 422, "budget"),

@@ -250,11 +250,11 @@ def test_a_policy_opens_at_the_trade_off_that_its_worth_is_about(visit: Visit, a
 
 def test_a_walk_keeps_a_hard_budget_and_a_deadline(visit: Visit, all_subjects: Server) -> None:
     """Both are told in words, asked for in the command line, and refused as the service refuses them."""
-    visit.page.goto("/artifacts/policy/plan#hard_budget=2&deadline=1.5&budget=")
+    visit.page.goto("/artifacts/policy/plan#max_item_cost=2&deadline=1.5&budget=")
     still(visit.page)
     walk = visit.page.get_by_role("region", name="Walk one item through")
     expect(walk).to_contain_text("with a hard budget of 2 ms and a deadline of 1.5 ms")
-    expect(walk).to_contain_text('"hard_budget":2,"deadline":1.5')
+    expect(walk).to_contain_text('"max_item_cost":2,"deadline":1.5')
     visit.page.get_by_label("What no item may cost more than, for the walk below (ms)", exact=True).fill("0.5")
     expect(walk).to_contain_text("Class")
     expect(walk).to_contain_text("Spent: 0 ms.")

@@ -49,7 +49,7 @@ def alike(first: httpx.Response, second: httpx.Response, asked: object) -> int:
     [
         ("cascades/plan/decision", {"deadline": 30}, {}),
         ("indexes/plan/decision", {"size": 300, "budget": 12}, {"method": ["poly-dom", "greedy", "naive", "best"]}),
-        ("pipelines/plan/decision", {"max_cost": 8, "min_accuracy": 1.1, "min_coverage": 1.1}, {}),
+        ("pipelines/plan/decision", {"budget": 8, "min_accuracy": 1.1, "min_coverage": 1.1}, {}),
     ],
 )
 def test_a_look_up_by_get_is_answered_alike(
@@ -141,9 +141,9 @@ def test_every_subject_says_what_it_would_decide_or_why_not(all_subjects: Server
     assert "asked is 1" in refusals["index"]
     assert "asked is" in refusals["cascade"]
     for solver, path in {
-        "cascade": "cascades/plan/decision?deadline=13&max_cost=4",
+        "cascade": "cascades/plan/decision?deadline=13&budget=4",
         "index": "indexes/plan/decision?size=64&budget=4",
-        "pipeline": "pipelines/plan/decision?max_cost=4",
+        "pipeline": "pipelines/plan/decision?budget=4",
     }.items():
         alone = all_subjects.client.get(f"/v1/{path}").json()
         assert by_solver[solver]["decision"] | {"artifact": by_solver[solver]["artifact"]} == alone

@@ -51,7 +51,7 @@ def test_the_front_lists_what_decisions_choose_from(staged: Server) -> None:
     assert costs == sorted(costs)
     for item in front["items"]:
         most = item["expected"]["cost_interval"][1]  # two standard errors above, of which one is spared
-        decision = staged.client.get(f"{PATH}/decision", params={"max_cost": most}).json()
+        decision = staged.client.get(f"{PATH}/decision", params={"budget": most}).json()
         assert decision["cost"] <= most
         chosen_by = [one["validation"]["conclusive_accuracy"] for one in (decision, item)]
         assert chosen_by[0] >= chosen_by[1]  # the rows that report have no part in the choice
@@ -80,7 +80,7 @@ def test_where_each_item_gets_an_answer_no_share_of_them_is_estimated(staged: Se
 
 
 def test_what_nothing_meets_is_infeasible_with_the_numbers(staged: Server) -> None:
-    reply = staged.client.get(f"{PATH}/decision", params={"max_cost": 0.01})
+    reply = staged.client.get(f"{PATH}/decision", params={"budget": 0.01})
     assert is_problem(reply, 409, "infeasible")
     assert "min, a standard error included; the limit is 0.01" in reply.json()["detail"]
 
@@ -135,13 +135,6 @@ def test_a_batch_over_the_limit_is_refused_and_one_that_reaches_it_is_not(staged
     assert "there are 51 items, the limit is 50" in reply.json()["detail"]
 
 
-def test_a_budget_is_what_max_cost_is(staged: Server) -> None:
-    by_word = [staged.client.get(f"{PATH}/decision", params={word: 6}).json() for word in ("budget", "max_cost")]
-    assert by_word[0] == by_word[1]
-    both = staged.client.get(f"{PATH}/decision", params={"budget": 6, "max_cost": 6})
-    assert "budget: is the same as max_cost: give one of them" in is_problem(both, 422, "invalid-request")["detail"]
-
-
 def test_bad_limits_are_refused(staged: Server) -> None:
-    for params in ({"max_cost": -1}, {"min_accuracy": 1.5}, {"min_coverage": "nan"}, {"most": 1}):
+    for params in ({"budget": -1}, {"min_accuracy": 1.5}, {"min_coverage": "nan"}, {"most": 1}):
         assert is_problem(staged.client.get(f"{PATH}/decision", params=params), 422, "invalid-request")

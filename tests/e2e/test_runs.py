@@ -633,8 +633,8 @@ def test_a_caller_who_goes_away_cancels_its_calls(server: Server, models: ModelS
         ("cascade", {"item": 1, "embedding": [1.0]}, ["embedding"]),
         ("cascade", {"item": 1, "budget": {"fraction": 0.5}}, ["budget"]),
         ("cascade", {"item": 1, "deadline": -1}, ["deadline"]),
-        ("cascade", {"item": 1, "hard_budget": 1.0}, ["hard_budget"]),
-        ("portfolio", {"items": [{"item": 1}], "hard_budget": 1.0}, ["hard_budget"]),
+        ("cascade", {"item": 1, "max_item_cost": 1.0}, ["max_item_cost"]),
+        ("portfolio", {"items": [{"item": 1}], "max_item_cost": 1.0}, ["max_item_cost"]),
         ("portfolio", {"item": [1], "budget": 5.0}, ["embedding"]),
         ("portfolio", {"item": 1, "embedding": [1.0], "budget": 5.0}, ["query"]),
         ("cascade", {"item": 1, "surprise": 1}, ["surprise"]),
@@ -1106,7 +1106,7 @@ def decided_without(server: Server) -> Iterator[dict[str, Any]]:
     """Ask for decisions that call nothing."""
     vector = trace_table()[2][0].tolist()
     yield server.client.get("/v1/cascades/digits/decision").json()
-    yield server.client.get("/v1/cascades/digits/decision?max_cost=1000").json()
+    yield server.client.get("/v1/cascades/digits/decision?budget=1000").json()
     items = server.client.get("/v1/decisions?name=digits&budget=1000").json()["items"]
     yield next(item["decision"] for item in items if item["artifact"]["solver"] == "cascade")
     yield server.client.post("/v1/policies/digits/steps", json={"item": "a", "tradeoff": 0.0}).json()

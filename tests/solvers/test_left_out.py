@@ -86,11 +86,11 @@ def test_a_cascade_within_a_cost_calls_only_the_others_and_costs_no_more() -> No
             able = ~np.array(left_out) & (costs <= most)
             if not able.any():
                 with pytest.raises(Infeasible):
-                    plan.decide(CascadeQuery(max_cost=most, without=without))
+                    plan.decide(CascadeQuery(budget=most, without=without))
                 continue
-            decision = plan.decide(CascadeQuery(max_cost=most, without=without))
+            decision = plan.decide(CascadeQuery(budget=most, without=without))
             assert not set(without).intersection(decision.cascade)
-            likely = KINDS["cascade"].estimates(plan, cascade().summary, CascadeQuery(max_cost=most), decision)
+            likely = KINDS["cascade"].estimates(plan, cascade().summary, CascadeQuery(budget=most), decision)
             assert likely.cost <= most
             assert likely.accuracy is not None
 
@@ -100,10 +100,10 @@ def test_a_cascade_that_has_no_frontier_says_so_whatever_is_left_out() -> None:
     plan = replace(cascade().plan, **frontier)
     for without in ((), ("fast",)):
         with pytest.raises(InvalidRequest, match="has no frontier, for an older version built it"):
-            plan.decide(CascadeQuery(max_cost=5.0, without=without))
+            plan.decide(CascadeQuery(budget=5.0, without=without))
 
 
-@pytest.mark.parametrize("query", [CascadeQuery(), CascadeQuery(deadline=25.0), CascadeQuery(max_cost=6.0, item="a")])
+@pytest.mark.parametrize("query", [CascadeQuery(), CascadeQuery(deadline=25.0), CascadeQuery(budget=6.0, item="a")])
 def test_a_cascade_skips_as_its_run_does_and_says_what_that_takes_at_most(query: CascadeQuery) -> None:
     decided = cascade().plan.decide(query)
     assert cascade().plan.skipping(decided, ("nobody", decided.cascade[-1])) is decided
@@ -141,9 +141,7 @@ def test_a_portfolio_takes_the_best_of_the_others(share: float) -> None:
             assert worth[taken] == pytest.approx(worth[able].max(), abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    "limits", [{}, {"max_cost": 5.0}, {"min_accuracy": 0.4}, {"min_coverage": 0.2, "max_cost": 9.0}]
-)
+@pytest.mark.parametrize("limits", [{}, {"budget": 5.0}, {"min_accuracy": 0.4}, {"min_coverage": 0.2, "budget": 9.0}])
 def test_a_pipeline_acquires_only_the_others(limits: dict[str, float]) -> None:
     """Held against a pipeline that has no other configurations."""
     plan = build("pipeline").plan

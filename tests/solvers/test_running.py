@@ -469,10 +469,10 @@ def test_no_item_of_a_policy_costs_more_than_its_hard_budget_whatever_fails(
     policies = fitted_policy()
     costs, world = dict(zip(policies.sensors, policies.costs.tolist(), strict=True)), faulty(faults)
     least = min(costs.values())
-    hard_budget = least + share * (sum(costs.values()) - least)
+    max_item_cost = least + share * (sum(costs.values()) - least)
     with suppress(EndpointFailed):
-        world.drive(run_policy(policies, PolicyQuery(item=item, hard_budget=hard_budget), left=10.0), 10.0)
-    assert paid(world, faults, costs) <= hard_budget * (1 + 1e-9)
+        world.drive(run_policy(policies, PolicyQuery(item=item, max_item_cost=max_item_cost), left=10.0), 10.0)
+    assert paid(world, faults, costs) <= max_item_cost * (1 + 1e-9)
 
 
 @settings(max_examples=200)

@@ -45,8 +45,8 @@ def test_a_cascades_worth_is_that_of_its_held_out_rows_walked_one_by_one() -> No
     fitted = cascade.kind.fit(data, CascadeOptions(target_precision=0.9), np.random.default_rng(7), Run())
     held_out = np.random.default_rng(7).permutation(300)[150:]
     assert fitted.worth is not None
-    asked = float(fitted.worth.decision.removeprefix("max_cost "))
-    steps = fitted.plan.decide(CascadeQuery(max_cost=asked)).steps
+    asked = float(fitted.worth.decision.removeprefix("budget "))
+    steps = fitted.plan.decide(CascadeQuery(budget=asked)).steps
     right, spent = 0, 0.0
     for row in held_out:
         for step in steps:

@@ -130,7 +130,7 @@ class Replayed(NamedTuple):
 
 
 QUERIES: dict[str, tuple[Value, ...]] = {
-    "cascade": (CascadeQuery(), CascadeQuery(max_cost=2.5), CascadeQuery(max_cost=6.0)),
+    "cascade": (CascadeQuery(), CascadeQuery(budget=2.5), CascadeQuery(budget=6.0)),
     "index": tuple(IndexQuery(budget=budget) for budget in (1.0, 4.0, 14.0)),
     "portfolio": tuple(AssignmentOptions(budget=Budget(per_query=budget)) for budget in (1.5, 3.0, 6.0)),
     "pipeline": (PipelineQuery(),),
@@ -154,7 +154,7 @@ def replay_cascade(live: Live[Any], fresh: World, query: CascadeQuery) -> list[R
         times += waiting * fresh.costs[:, k]
         right |= waiting & sure & fresh.correct[:, k]
         waiting &= ~sure
-    paid = "time" if query.max_cost is None and query.min_accuracy is None else "cost"
+    paid = "time" if query.budget is None and query.min_accuracy is None else "cost"
     return _held(live, query, decision, accuracy=right, **{paid: times})
 
 

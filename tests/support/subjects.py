@@ -99,10 +99,10 @@ SAMPLES: dict[str, Sample] = {
     "pipeline": Sample(
         "mixed",
         PipelineOptions(confidence_threshold=0.7),
-        (PipelineQuery(), PipelineQuery(max_cost=5.0), PipelineQuery(min_coverage=0.5, min_accuracy=0.5)),
-        (PipelineQuery(max_cost=0.1), PipelineQuery(min_coverage=1.0, min_accuracy=1.0)),
+        (PipelineQuery(), PipelineQuery(budget=5.0), PipelineQuery(min_coverage=0.5, min_accuracy=0.5)),
+        (PipelineQuery(budget=0.1), PipelineQuery(min_coverage=1.0, min_accuracy=1.0)),
         judged_rows=76,
-        inputs={"max_cost": 4.5},
+        inputs={"budget": 4.5},
     ),
 }
 """One for each solver: a new one adds its own here, and all that is tested of every solver is tested of it."""

@@ -68,21 +68,21 @@ class Choice:
         return list(zip(costs[last].tolist(), hull[last].tolist(), strict=True))
 
     def choose(self, query: CascadeQuery) -> Chosen:
-        """Choose the most accurate within ``max_cost``, or the cheapest that reaches ``min_accuracy``: both are kept
+        """Choose the most accurate within ``budget``, or the cheapest that reaches ``min_accuracy``: both are kept
         with a standard error to spare, by held-out rows. Two neighbours share the items where the query says which item
         it is; else the one is taken that keeps the limits alone. Raises Infeasible, with the numbers. O(log p), or O(p)
         for an accuracy."""
         hull = self.hull(query.deadline)
         if query.min_accuracy is None:
-            chosen = self._within(hull, np.inf if query.most is None else query.most)
+            chosen = self._within(hull, np.inf if query.budget is None else query.budget)
             return chosen if query.item is not None else Chosen(chosen.first, chosen.first, 0.0)
         chosen = self._reaching(hull, query.min_accuracy)
         if query.item is None and chosen.share:
             chosen = Chosen(chosen.second, chosen.second, 0.0)
         needed = chosen.mean(self._safe_costs)
-        if query.most is not None and needed > query.most:
+        if query.budget is not None and needed > query.budget:
             wanted = f"an accuracy of {query.min_accuracy:g} needs {needed:.6g} an item"
-            raise Infeasible(f"{wanted}, asked is at most {number(query.most)}; both with a standard error to spare")
+            raise Infeasible(f"{wanted}, asked is at most {number(query.budget)}; both with a standard error to spare")
         return chosen
 
     def _within(self, hull: Int64s, most: float) -> Chosen:

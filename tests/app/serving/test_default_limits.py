@@ -36,9 +36,9 @@ def _live(world: World, kind: str) -> Any:
 
 def test_a_cascade_and_a_portfolio_answer_at_the_headlines_point(world: World) -> None:
     cascade, portfolio = _live(world, "cascade"), _live(world, "portfolio")
-    assert cascade.record.worth.query.keys() == {"max_cost"}
+    assert cascade.record.worth.query.keys() == {"budget"}
     asked = with_default_limits(cascade, CascadeQuery(item="a"))
-    assert (asked.max_cost, asked.item) == (cascade.record.worth.query["max_cost"], "a")
+    assert (asked.budget, asked.item) == (cascade.record.worth.query["budget"], "a")
     query = RouteQuery(query=tuple(world.embeddings[0].tolist()))
     budget = portfolio.record.worth.query["budget"]["per_query"]
     assert with_default_limits(portfolio, query).budget == RouteBudget(per_query=budget)
@@ -103,7 +103,7 @@ def asked_of(limits: RunLimits) -> Asked:
     return Asked(RunItem(item="a"), limits, 1.0, inf, frozenset())
 
 
-@pytest.mark.parametrize("limit", [{"deadline": 1e9}, {"min_accuracy": 0.1}, {"max_cost": 1e9}, {"budget": 1e9}])
+@pytest.mark.parametrize("limit", [{"deadline": 1e9}, {"min_accuracy": 0.1}, {"budget": 1e9}])
 def test_a_limit_of_the_callers_own_stands_alone(world: World, limit: dict[str, float]) -> None:
     query = CascadeQuery.model_validate(limit)
     assert with_default_limits(_live(world, "cascade"), query) is query
@@ -121,7 +121,7 @@ def test_an_artifact_without_a_headline_answers_as_before(world: World) -> None:
 def test_no_default_limit_refuses_what_is_left(world: World, kind: str, name: str) -> None:
     """Nor sends a query to a classifier whose circuit is open. A headline of the least cost is the hardest."""
     live = _live(world, kind)
-    query = {"max_cost": 1.0} if kind == "cascade" else {"budget": {"per_query": 1.0}}
+    query = {"budget": 1.0} if kind == "cascade" else {"budget": {"per_query": 1.0}}
     worth = live.record.worth.model_copy(update={"query": query})
     live = replace(live, record=live.record.model_copy(update={"worth": worth}))
     asked: Any = CascadeQuery() if kind == "cascade" else RouteQuery(query=(0.5, 0.0))

@@ -202,7 +202,7 @@ def test_a_deadline_that_no_classifier_keeps_is_infeasible_with_the_numbers(trac
     with pytest.raises(Infeasible, match=f"{fastest:g} ms, the deadline is {fastest / 2:g}"):
         plan.decide(CascadeQuery(deadline=fastest / 2))
     with pytest.raises(Infeasible):
-        plan.decide(CascadeQuery(deadline=fastest / 2, max_cost=100.0))
+        plan.decide(CascadeQuery(deadline=fastest / 2, budget=100.0))
 
 
 @pytest.mark.parametrize("without", [(), ("fastest",)])

@@ -212,14 +212,14 @@ def test_more_cost_is_never_less_accurate_where_it_was_learned_and_no_limit_is_b
     for deadline in (maxima[0], maxima[len(maxima) // 2], None):
         before = 0.0
         for most in np.linspace(0.5, 20, 60).tolist():
-            query = CascadeQuery(max_cost=most, deadline=deadline, item="some")
+            query = CascadeQuery(budget=most, deadline=deadline, item="some")
             if most < least_cost(plan, deadline):
                 with pytest.raises(Infeasible, match="asked is at most"):
                     plan.decide(query)
                 continue
             decision = plan.decide(query)
             assert safe(plan, query)[0] <= most + 1e-9
-            assert safe(plan, query)[0] >= min(most, safe(plan, CascadeQuery(max_cost=1e9, deadline=deadline))[0]) - 0.5
+            assert safe(plan, query)[0] >= min(most, safe(plan, CascadeQuery(budget=1e9, deadline=deadline))[0]) - 0.5
             assert decision.maximum_duration <= (deadline or np.inf)
             chosen = plan.chosen(query)
             assert chosen is not None
@@ -236,9 +236,9 @@ def test_an_accuracy_is_reached_at_the_least_cost_and_a_budget_that_it_breaks_is
         cost, accuracy = safe(plan, query)
         assert accuracy >= wanted - 1e-9
         if cost * 0.999 >= least_cost(plan, None):
-            assert safe(plan, CascadeQuery(max_cost=cost * 0.999, item="some"))[1] < wanted
+            assert safe(plan, CascadeQuery(budget=cost * 0.999, item="some"))[1] < wanted
         with pytest.raises(Infeasible, match=r"needs .* an item, asked is at most"):
-            plan.decide(CascadeQuery(min_accuracy=wanted, max_cost=cost * 0.9, item="some"))
+            plan.decide(CascadeQuery(min_accuracy=wanted, budget=cost * 0.9, item="some"))
         alone = plan.decide(CascadeQuery(min_accuracy=wanted))
         assert not alone.shares
         assert safe(plan, CascadeQuery(min_accuracy=wanted))[1] >= wanted
@@ -246,13 +246,13 @@ def test_an_accuracy_is_reached_at_the_least_cost_and_a_budget_that_it_breaks_is
 
 def test_two_cascades_share_the_items_by_their_ids(plan: CascadePlan) -> None:
     for most in (2.2, 3.7, 5.1):
-        decisions = [plan.decide(CascadeQuery(max_cost=most, item=f"image-{i}")) for i in range(4000)]
-        assert decisions[5] == plan.decide(CascadeQuery(max_cost=most, item="image-5"))
+        decisions = [plan.decide(CascadeQuery(budget=most, item=f"image-{i}")) for i in range(4000)]
+        assert decisions[5] == plan.decide(CascadeQuery(budget=most, item="image-5"))
         (first, second) = decisions[0].shares
         assert first.share + second.share == pytest.approx(1)
         dearer = np.mean([one.steps != decisions[0].steps for one in decisions])
         assert min(abs(dearer - first.share), abs(dearer - second.share)) < 0.03
-        without = plan.decide(CascadeQuery(max_cost=most))
+        without = plan.decide(CascadeQuery(budget=most))
         assert plan.decide(CascadeQuery(budget=most)) == without
         assert without.shares == ()
         assert without.cascade == first.cascade
@@ -260,9 +260,9 @@ def test_two_cascades_share_the_items_by_their_ids(plan: CascadePlan) -> None:
 
 def test_no_deadline_that_is_too_tight_and_no_cost_that_is_too_low_is_answered(plan: CascadePlan) -> None:
     with pytest.raises(Infeasible, match="fastest cascade takes at most"):
-        plan.decide(CascadeQuery(max_cost=5.0, deadline=0.5))
+        plan.decide(CascadeQuery(budget=5.0, deadline=0.5))
     with pytest.raises(Infeasible, match="cheapest cascade costs"):
-        plan.decide(CascadeQuery(max_cost=0.5))
+        plan.decide(CascadeQuery(budget=0.5))
 
 
 def test_the_frontier_is_nowhere_behind_single_classifiers(world: World, plan: CascadePlan) -> None:
@@ -342,7 +342,7 @@ def test_what_is_said_of_points_is_true_where_all_are_alike() -> None:
         classifiers = [{"name": f"m{k}", "correct": f"m{k}", "confidence": f"c{k}", "cost": 1.0 + k} for k in range(4)]
         spec = TraceSpec.model_validate({"kind": "trace", "unit": "ms", "classifiers": classifiers})
         fitted = fit(Trace.from_columns(spec, columns), CascadeOptions(), rng, Run())
-        chosen = fitted.plan.chosen(CascadeQuery(max_cost=100.0))
+        chosen = fitted.plan.chosen(CascadeQuery(budget=100.0))
         assert chosen is not None
         assert fitted.worth is not None
         said.append((chosen.mean(fitted.plan.point_accuracies), fitted.worth.accuracy))
@@ -352,7 +352,7 @@ def test_what_is_said_of_points_is_true_where_all_are_alike() -> None:
 def test_a_classifier_that_only_the_frontier_calls_is_known_to_feedback(plan: CascadePlan) -> None:
     world = World.of(3, 400)
     strict = build(world.dataset("cascade"), target_precision=0.999)
-    decided = strict.decide(CascadeQuery(max_cost=4.0))
+    decided = strict.decide(CascadeQuery(budget=4.0))
     assert set(decided.cascade) <= set(kind.called_names(strict))
     assert set(decided.cascade) - set(strict.names)
 
@@ -395,4 +395,4 @@ def test_an_older_version_refuses_a_cost_and_says_what_to_do(plan: CascadePlan) 
     assert old.decide(CascadeQuery()) == plan.decide(CascadeQuery())
     assert old.askable() == []
     with pytest.raises(InvalidRequest, match="build it again"):
-        old.decide(CascadeQuery(max_cost=3.0))
+        old.decide(CascadeQuery(budget=3.0))

@@ -257,7 +257,7 @@ def test_decisions_are_those_of_plain_search() -> None:
             if np.all(np.array(_promised(one, plan.held_out)) >= (accuracy or 0, coverage or 0))
             if cost is None or one.cost + (plan.cost_error(one.solution) or 0.0) <= cost
         ]
-        query = PipelineQuery(max_cost=cost, min_accuracy=accuracy, min_coverage=coverage)
+        query = PipelineQuery(budget=cost, min_accuracy=accuracy, min_coverage=coverage)
         if not fine:
             with pytest.raises(Exception, match=r"no configuration|the cheapest configuration"):
                 plan.decide(query)
@@ -274,12 +274,12 @@ def test_a_cost_is_kept_with_a_standard_error_to_spare_where_one_is_known() -> N
     for one, error in zip(plan.frontier(), plan.tested_cost_errors.tolist(), strict=True):
         lowest = (plan.tested[:, 2] + plan.tested_cost_errors).min()
         limits = [limit for limit in (one.cost, one.cost + error, one.cost + 2 * error) if limit >= lowest]
-        for chosen in (plan.decide(PipelineQuery(max_cost=limit)) for limit in limits):
+        for chosen in (plan.decide(PipelineQuery(budget=limit)) for limit in limits):
             assert chosen.cost + plan.tested_cost_errors[chosen.solution] <= max(limits)
     with pytest.raises(Infeasible, match=rf"costs {lowest:g} ms, a standard error included; the limit is"):
-        plan.decide(PipelineQuery(max_cost=float(lowest) * (1 - 1e-9)))
+        plan.decide(PipelineQuery(budget=float(lowest) * (1 - 1e-9)))
     older = replace(plan, tested_cost_errors=np.empty(0))
-    assert older.decide(PipelineQuery(max_cost=float(plan.tested[0, 2]))).cost == plan.tested[0, 2]
+    assert older.decide(PipelineQuery(budget=float(plan.tested[0, 2]))).cost == plan.tested[0, 2]
 
 
 def test_what_all_items_cost_alike_needs_nothing_to_spare() -> None:
@@ -292,7 +292,7 @@ def test_what_all_items_cost_alike_needs_nothing_to_spare() -> None:
     priced = replace(dataset, spec=dataset.spec.model_copy(update={"features": tuple(features)}))
     plan = build(priced, at_the_end="answer", max_stages=1).plan
     for one in plan.frontier():
-        assert plan.decide(PipelineQuery(max_cost=one.cost)).cost <= one.cost
+        assert plan.decide(PipelineQuery(budget=one.cost)).cost <= one.cost
 
 
 def test_what_is_told_of_limits_that_nothing_keeps_is_possible_and_helps() -> None:
@@ -307,7 +307,7 @@ def test_what_is_told_of_limits_that_nothing_keeps_is_possible_and_helps() -> No
     }
     for hint, plan in plans.items():
         with pytest.raises(Infeasible) as refused:
-            plan.decide(PipelineQuery(max_cost=0.001))
+            plan.decide(PipelineQuery(budget=0.001))
         assert hint in str(refused.value)
         assert ("leave" in str(refused.value)) == bool(hint)
 

@@ -182,7 +182,7 @@ def test_a_hard_budget_never_does_worse_than_one_classifier_that_it_affords() ->
     plan = fit(several_trace(600, 1, prices, skills), QUICK, np.random.default_rng(0), Run()).plan
     fresh = several_trace(2000, 2, prices, skills)
     for limit in (1.0, 1.9, 2.4, 4.0, 6.0, 6.4, 14.0, 15.0, 20.0, 26.0):
-        target = PolicyTarget(hard_budget=limit)
+        target = PolicyTarget(max_item_cost=limit)
         single = max(fresh.quality[:, m].mean() for m, price in enumerate(prices) if price <= limit)
         reached, _, _ = replayed(plan, fresh, target)
         assert plan.run(plan.cells_of(fresh), [""] * fresh.rows, target).costs.max() <= limit
@@ -334,9 +334,9 @@ def asked(target: Mapping[str, float], **known: Any) -> PolicyQuery:
         {"budget": 1.0},
         {"budget": 2.2},
         {"tradeoff": 0.04},
-        {"hard_budget": 1.0},
-        {"hard_budget": 5.5},
-        {"budget": 2.2, "hard_budget": 5.0},
+        {"max_item_cost": 1.0},
+        {"max_item_cost": 5.5},
+        {"budget": 2.2, "max_item_cost": 5.0},
         {"min_accuracy": 0.8},
     ],
 )
@@ -350,15 +350,15 @@ def test_steps_lead_where_rollouts_do(target: dict[str, float]) -> None:
         assert isinstance(step, AnswerDecision)
         assert (step.answer, list(acquired), ran.label) == (ran.answer, list(ran.path), None)
         assert step.answer in acquired
-        assert ran.cost <= target.get("hard_budget", np.inf)
+        assert ran.cost <= target.get("max_item_cost", np.inf)
 
 
 @pytest.mark.parametrize(
     ("target", "said"),
     [
         ({"budget": 0.5}, "the cheapest answer costs 1 USD, the budget is 0.5"),
-        ({"hard_budget": 0.9}, "the cheapest answer costs 1 USD, the hard budget is 0.9"),
-        ({"budget": 3.0, "hard_budget": 0.0}, "the cheapest answer costs 1 USD, the hard budget is 0"),
+        ({"max_item_cost": 0.9}, "the cheapest answer costs 1 USD, the hard budget is 0.9"),
+        ({"budget": 3.0, "max_item_cost": 0.0}, "the cheapest answer costs 1 USD, the hard budget is 0"),
         ({"min_accuracy": 0.99}, "asked is 0.99"),
     ],
 )
@@ -539,12 +539,12 @@ def test_whatever_the_trace_something_answers_within_hard_budgets_and_steps_lead
     for target in (
         {},
         {"budget": float(plan.point_bounds[0])},
-        {"budget": top, "hard_budget": cheapest},
+        {"budget": top, "max_item_cost": cheapest},
         {"tradeoff": 0},
     ):
         ran = plan.run(cells, names, PolicyTarget.model_validate(target))
         assert (ran.walks.ends > 0).all()
-        assert ran.costs.max() <= target.get("hard_budget", np.inf) * (1 + 1e-9)
+        assert ran.costs.max() <= target.get("max_item_cost", np.inf) * (1 + 1e-9)
         for row in range(3):
             acquired: dict[str, float | None] = {}
             known = {"embedding": embeddings[row].tolist()} if embeds else {}
@@ -557,7 +557,7 @@ def test_whatever_the_trace_something_answers_within_hard_budgets_and_steps_lead
             assert plan.sensors.index(step.answer) == ran.labels[row]
 
 
-@pytest.mark.parametrize("limit", [{"tradeoff": 0.0}, {"budget": 20.0}, {"hard_budget": 20.0}])
+@pytest.mark.parametrize("limit", [{"tradeoff": 0.0}, {"budget": 20.0}, {"max_item_cost": 20.0}])
 def test_what_was_acquired_before_it_failed_still_answers(limit: dict[str, float]) -> None:
     """All circuits may be open by then; nothing else is asked, and a failed one is not asked again."""
     plan = built().plan
@@ -587,13 +587,13 @@ def test_both_limits_of_an_item_are_kept_or_refused_together(seed: int) -> None:
     cells, names = plan.cells_of(dataset), [str(row) for row in range(rows)]
     refused = 0
     for _ in range(20):
-        hard_budget, deadline = float(rng.uniform(1, 9)), float(rng.uniform(4, 45))
+        max_item_cost, deadline = float(rng.uniform(1, 9)), float(rng.uniform(4, 45))
         budget = 3.0 if rng.random() < 0.5 else None
-        target = PolicyTarget(hard_budget=hard_budget, deadline=deadline, budget=budget)
-        able = [m for m in range(3) if costs[m] <= hard_budget and times[m] <= deadline]
+        target = PolicyTarget(max_item_cost=max_item_cost, deadline=deadline, budget=budget)
+        able = [m for m in range(3) if costs[m] <= max_item_cost and times[m] <= deadline]
         if not able:
             refused += 1
-            with pytest.raises(Infeasible, match=rf"within both .*{hard_budget:g} and .*{deadline:g}"):
+            with pytest.raises(Infeasible, match=rf"within both .*{max_item_cost:g} and .*{deadline:g}"):
                 plan.run(cells, names, target)
             continue
         if budget is not None and min(costs[m] for m in able) > budget:
@@ -603,7 +603,7 @@ def test_both_limits_of_an_item_are_kept_or_refused_together(seed: int) -> None:
         ran = plan.run(cells, names, target)
         ends = plan.members[ran.walks.ends]
         assert (ran.walks.ends > 0).all()
-        assert (ends @ np.array(costs)).max() <= hard_budget * (1 + 1e-9)
+        assert (ends @ np.array(costs)).max() <= max_item_cost * (1 + 1e-9)
         assert (ends @ np.array(times)).max() <= deadline * (1 + 1e-9)
     assert refused
 
@@ -625,7 +625,7 @@ def test_a_deadline_that_only_one_that_is_never_asked_could_keep_is_refused() ->
     columns |= {f"q{m}": columns[f"c{m}"] * (m < 11) for m in range(12)}
     options = PolicyOptions(trees=8, depth=2, folds=2, points=4)
     plan = fit(_trace(classifiers, columns, time_unit="ms"), options, np.random.default_rng(0), Run()).plan
-    for more in ({}, {"budget": 50.0}, {"hard_budget": 50.0}):
+    for more in ({}, {"budget": 50.0}, {"max_item_cost": 50.0}):
         with pytest.raises(Infeasible, match=r"the fastest that is ever asked takes up to \d+ ms; the deadline is 2"):
             plan.mixture(PolicyTarget.model_validate({"deadline": 2.0, **more}))
 
@@ -649,7 +649,7 @@ def test_something_answers_where_a_point_of_a_hard_budget_is_the_cheapest_and_a_
     options = PolicyOptions(trees=8, depth=2, folds=2, tradeoffs=(0.0,), embeddings=True)
     plan = fit(dataset, options, np.random.default_rng(0), Run()).plan
     assert plan.point_caps[0] == 1.0
-    for more in ({"budget": 2.0}, {"tradeoff": 0.1}, {"budget": 2.0, "hard_budget": 2.0}):
+    for more in ({"budget": 2.0}, {"tradeoff": 0.1}, {"budget": 2.0, "max_item_cost": 2.0}):
         target = PolicyTarget.model_validate({"deadline": 5.0, **more})
         ran = plan.run(plan.cells_of(dataset), [str(row) for row in range(rows)], target)
         assert {plan.sensors[label] for label in ran.labels} == {"c"}
@@ -673,7 +673,7 @@ def test_those_fetched_together_are_asked_together_and_take_as_long_as_the_slowe
     plan = fit(dataset, options, np.random.default_rng(0), Run()).plan
     for own in ([0, 2], *([[1, 3]] if seed % 2 else [])):
         assert (plan.members[:, own[0]] == plan.members[:, own[1]]).all()
-    for target in ({}, {"budget": 7.0}, {"deadline": 10.0}, {"hard_budget": 6.0, "deadline": 14.0}):
+    for target in ({}, {"budget": 7.0}, {"deadline": 10.0}, {"max_item_cost": 6.0, "deadline": 14.0}):
         ran = plan.run(plan.cells_of(dataset), [str(row) for row in range(rows)], PolicyTarget.model_validate(target))
         ends = plan.members[ran.walks.ends]
         assert (ran.walks.ends > 0).all()
@@ -681,7 +681,7 @@ def test_those_fetched_together_are_asked_together_and_take_as_long_as_the_slowe
         both = np.maximum(4.0 * ends[:, 1], 3.0 * ends[:, 3])
         took += both if seed % 2 else ends[:, [1, 3]] @ times[[1, 3]]
         assert took.max() <= target.get("deadline", np.inf) * (1 + 1e-9)
-        assert (ends @ costs).max() <= target.get("hard_budget", np.inf) * (1 + 1e-9)
+        assert (ends @ costs).max() <= target.get("max_item_cost", np.inf) * (1 + 1e-9)
         step, acquired = plan.decide(asked(target, item="0", acquired={})), dict[str, float | None]()
         while isinstance(step, AcquireDecision):
             acquired |= {name: 0.5 if telling[int(name[1])] else None for name in (step.sensor, *step.together)}
@@ -692,7 +692,7 @@ def test_those_fetched_together_are_asked_together_and_take_as_long_as_the_slowe
 
 
 def test_what_was_paid_in_vain_ends_a_run_within_its_hard_budget() -> None:
-    query = PolicyQuery(hard_budget=5.5, item="i")
+    query = PolicyQuery(max_item_cost=5.5, item="i")
     failed = {CHEAP: Heard(CHEAP, error="broken", is_paid=True), STRONG: Heard(STRONG, error="broken", is_paid=True)}
     with pytest.raises(EndpointFailed, match="broken"):
         finished(start_policy(built().plan, query, left=5.0), failed)

@@ -71,7 +71,7 @@ def test_a_hard_budget_of_one_expert_buys_the_one_that_the_embedding_tells() -> 
     assert not len(plan.caps)
     items = [str(row) for row in range(fresh.rows)]
     for hard, least in ((1.0, 0.9), (3.0, 0.9), (6.0, 0.95)):
-        ran = plan.run(plan.cells_of(fresh), items, PolicyTarget(hard_budget=hard))
+        ran = plan.run(plan.cells_of(fresh), items, PolicyTarget(max_item_cost=hard))
         assert float((ran.labels == fresh.labels).mean()) > least
         assert ran.costs.max() <= hard
 

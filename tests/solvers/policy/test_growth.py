@@ -113,53 +113,53 @@ def of_cube() -> PolicyPlan:
 def test_the_context_is_found_and_leads_to_its_block() -> None:
     """Five features tell all: two of the context, three of its block; without the context two blocks would be six."""
     plan, test = of_cube(), cube_nm(2_000, seed=9, contexts=3, block=4)
-    assert accuracy(plan, test, hard_budget=5.0) > 0.85
+    assert accuracy(plan, test, max_item_cost=5.0) > 0.85
     assert accuracy(plan, test, budget=5.0) > 0.9
 
 
 def test_the_best_of_a_priced_context_is_nearly_reached() -> None:
     """The optimum within 2.5 is 0.95; a fixed set has 1 of 4 dear features: 0.61."""
     plan, test = build(priced_context(2_000), SMALL), priced_context(3_000, seed=5)
-    assert 0.91 < accuracy(plan, test, hard_budget=2.5) < 0.97
-    assert accuracy(plan, test, hard_budget=2.4) < 0.7
+    assert 0.91 < accuracy(plan, test, max_item_cost=2.5) < 0.97
+    assert accuracy(plan, test, max_item_cost=2.4) < 0.7
 
 
 def test_two_features_that_tell_only_together_are_found() -> None:
     """The optimum of two features is 0.95, and 0.5 of one."""
     plan, test = build(exclusive_or(2_000), SMALL), exclusive_or(2_000, seed=5)
-    assert 0.92 < accuracy(plan, test, hard_budget=2.0) < 0.98
-    assert accuracy(plan, test, hard_budget=1.0) < 0.55
+    assert 0.92 < accuracy(plan, test, max_item_cost=2.0) < 0.98
+    assert accuracy(plan, test, max_item_cost=1.0) < 0.55
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_below_the_price_of_the_best_sensor_and_where_it_fails_the_cheaper_pair_is_acquired(seed: int) -> None:
     """Only the dear one led on from the start once: all else answered with nothing acquired."""
     plan, test = build(dear_sensor(1_000, seed), SMALL), dear_sensor(2_000, seed=5)
-    assert accuracy(plan, test, hard_budget=2.95) > 0.87
-    assert accuracy(plan, test, hard_budget=3.0) > 0.93
+    assert accuracy(plan, test, max_item_cost=2.95) > 0.87
+    assert accuracy(plan, test, max_item_cost=3.0) > 0.93
     assert accuracy(plan, test, without=["f0"]) > 0.87
-    assert accuracy(plan, test, without=["f0"], hard_budget=4.0) > 0.87
+    assert accuracy(plan, test, without=["f0"], max_item_cost=4.0) > 0.87
 
 
 def test_no_hard_budget_just_above_a_good_set_falls_back_to_a_much_worse_one() -> None:
     """The dearer a feature, the more it tells, beyond proportion: one for 7.6 is right of 96 in 100."""
     plan, test = build(steep(600), SMALL), steep(2_000, seed=9)
-    for hard_budget in (7.6, 7.8, 8.8):
-        assert accuracy(plan, test, hard_budget=hard_budget) > 0.94
+    for max_item_cost in (7.6, 7.8, 8.8):
+        assert accuracy(plan, test, max_item_cost=max_item_cost) > 0.94
 
 
 def test_a_hard_budget_that_just_affords_the_most_telling_feature_buys_it() -> None:
     """For what it costs it tells least of four: 19 in 20 for 20, where others are right 4 times in 5 for 5 to 8."""
     plan, test = build(telling_but_dear(400), SMALL), telling_but_dear(2_000, seed=5)
-    assert accuracy(plan, test, hard_budget=20.0) > 0.93
-    assert accuracy(plan, test, hard_budget=19.0) > 0.78
+    assert accuracy(plan, test, max_item_cost=20.0) > 0.93
+    assert accuracy(plan, test, max_item_cost=19.0) > 0.78
 
 
 def test_where_the_first_of_equally_dear_sensors_fails_others_are_acquired() -> None:
     """Two of what is left are right of 86 in 100."""
     plan, test = build(one_telling(600), SMALL), one_telling(2_000, seed=5)
     assert accuracy(plan, test) > 0.96
-    for target in ({}, {"hard_budget": 3.0}, {"budget": 2.0}):
+    for target in ({}, {"max_item_cost": 3.0}, {"budget": 2.0}):
         assert accuracy(plan, test, without=["f0"], **target) > 0.82
 
 
@@ -216,7 +216,7 @@ def test_no_item_ever_exceeds_a_hard_budget(name: str, share: float, row: int, e
     plan, dataset = capped(name)
     hard = share * float(plan.costs.sum())
     others = {extra: 0.5 * hard if extra == "budget" else 0.0} if extra else {}
-    target = PolicyTarget.model_validate({"hard_budget": hard, **others})
+    target = PolicyTarget.model_validate({"max_item_cost": hard, **others})
     item = items_of(dataset)[row]
     (ran,) = plan.rollouts([item], target).items
     assert ran.cost <= hard * (1 + 1e-9)
@@ -238,7 +238,7 @@ def test_what_was_bought_beside_counts_against_a_hard_budget() -> None:
     item = items_of(dataset)[0]
     acquired = {name: item.sensors[name] for name in ("f11", "f12")}
     for budget in (2.0, 2.4):
-        step = plan.decide(PolicyQuery(hard_budget=budget, acquired=acquired))
+        step = plan.decide(PolicyQuery(max_item_cost=budget, acquired=acquired))
         assert not isinstance(step, AcquireDecision) or step.cost <= budget - 2.0
 
 
@@ -248,7 +248,7 @@ def test_a_step_knows_a_node_without_walking_to_it() -> None:
     item = items_of(cube_nm(40, contexts=3, block=4))[0]
     for node in plan.members[:-1]:
         known = {plan.sensors[m]: item.sensors[plan.sensors[m]] for m in np.flatnonzero(node)}
-        assert plan.decide(PolicyQuery(hard_budget=9.0, acquired=known)).ignored == ()
+        assert plan.decide(PolicyQuery(max_item_cost=9.0, acquired=known)).ignored == ()
 
 
 def test_equal_seeds_give_equal_bytes() -> None:

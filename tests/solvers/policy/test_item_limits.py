@@ -113,7 +113,7 @@ def test_no_path_passes_the_deadline_or_the_hard_budget(
     deadline = share * float(plan.times.sum())
     hard = None if paid is None else paid * float(plan.costs.sum())
     others = {extra: 0.5 * float(plan.costs.sum()) if extra == "budget" else 0.0} if extra else {}
-    target = PolicyTarget.model_validate({"deadline": deadline, "hard_budget": hard, **others})
+    target = PolicyTarget.model_validate({"deadline": deadline, "max_item_cost": hard, **others})
     item = items_of(dataset)[row]
     if deadline < min(float(plan.times[list(each)].max()) for each in fetched(plan.fetches)):
         with pytest.raises(Infeasible, match="the deadline is"):
@@ -140,7 +140,7 @@ def test_a_deadline_reaches_what_is_known_to_be_best_within_it() -> None:
     plan, test = build(timed(3_000), GROWN), timed(3_000, seed=5)
     assert 0.91 < accuracy(plan, test, deadline=6.0) < 0.97
     assert 0.69 < accuracy(plan, test, deadline=4.0) < 0.76
-    assert accuracy(plan, test, deadline=6.0, hard_budget=2.4) < 0.7
+    assert accuracy(plan, test, deadline=6.0, max_item_cost=2.4) < 0.7
     assert accuracy(plan, test, deadline=6.0, budget=2.5) > 0.88
 
 
@@ -198,10 +198,11 @@ def test_where_sensors_take_as_long_as_they_cost_a_deadline_is_a_hard_budget() -
     cells, items = plan.cells_of(table), [str(row) for row in range(table.rows)]
     for limit in (1.0, 2.5, 6.0):
         ran, same = (
-            plan.run(cells, items, target) for target in (PolicyTarget(deadline=limit), PolicyTarget(hard_budget=limit))
+            plan.run(cells, items, target)
+            for target in (PolicyTarget(deadline=limit), PolicyTarget(max_item_cost=limit))
         )
         assert np.array_equal(ran.walks.ends, same.walks.ends)
-        assert plan.reached(PolicyTarget(deadline=limit))[:2] == plan.reached(PolicyTarget(hard_budget=limit))[:2]
+        assert plan.reached(PolicyTarget(deadline=limit))[:2] == plan.reached(PolicyTarget(max_item_cost=limit))[:2]
 
 
 def test_what_a_deadline_reaches_is_told_as_far_as_it_was_counted() -> None:

@@ -39,7 +39,7 @@ def grown(seed: int) -> tuple[PolicyPlan, FeatureTable]:
 
 def accuracy(plan: PolicyPlan, fresh: FeatureTable, hard: float) -> float:
     """Run unseen rows within a hard budget: the share that is answered rightly."""
-    ran = plan.run(plan.cells_of(fresh), [str(row) for row in range(fresh.rows)], PolicyTarget(hard_budget=hard))
+    ran = plan.run(plan.cells_of(fresh), [str(row) for row in range(fresh.rows)], PolicyTarget(max_item_cost=hard))
     assert ran.costs.max() <= hard * (1 + 1e-9)
     return float((np.array(plan.classes)[ran.labels] == np.array(fresh.classes)[fresh.labels]).mean())
 
@@ -55,7 +55,7 @@ def test_a_hard_budget_between_two_learned_for_is_no_worse_than_the_smaller(seed
 def test_what_is_said_never_falls_with_the_budget_and_comes_true() -> None:
     plan, fresh = grown(3)
     budgets = np.linspace(float(plan.caps[0]), float(plan.costs.sum()), 60).tolist()
-    said = np.array([plan.reached(PolicyTarget(hard_budget=budget))[0] for budget in budgets], dtype=np.float64)
+    said = np.array([plan.reached(PolicyTarget(max_item_cost=budget))[0] for budget in budgets], dtype=np.float64)
     assert np.all(np.diff(said) >= 0)
     met = np.array([accuracy(plan, fresh, budget) for budget in budgets])
     assert float((said - met).mean()) == pytest.approx(0.0, abs=0.03)

@@ -95,9 +95,9 @@ def targets(plan: PolicyPlan) -> list[PolicyTarget]:
         PolicyTarget(tradeoff=0.0),
         PolicyTarget(tradeoff=1e6),
         *(PolicyTarget(budget=budget) for budget in between),
-        *(PolicyTarget(hard_budget=share * float(plan.costs.sum())) for share in (0.0, 0.3, 0.6, 1.0)),
-        PolicyTarget(budget=float(bounds[-1]), hard_budget=0.5 * float(plan.costs.sum())),
-        PolicyTarget(tradeoff=0.0, hard_budget=0.4 * float(plan.costs.sum())),
+        *(PolicyTarget(max_item_cost=share * float(plan.costs.sum())) for share in (0.0, 0.3, 0.6, 1.0)),
+        PolicyTarget(budget=float(bounds[-1]), max_item_cost=0.5 * float(plan.costs.sum())),
+        PolicyTarget(tradeoff=0.0, max_item_cost=0.4 * float(plan.costs.sum())),
         *(PolicyTarget(tradeoff=max(tradeoff, 0.0)) for tradeoff in plan.tradeoffs.tolist()),
     ]
 

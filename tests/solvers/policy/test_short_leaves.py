@@ -20,7 +20,7 @@ from solvers.policy.states import raised
 from tests.solvers.policy.problems import build, items_of, many_features, table_of
 
 GROWN = PolicyOptions(graph="grown", points=5, folds=2, trees=16, depth=3, answers="boosted")
-TARGETS = (PolicyTarget(), PolicyTarget(hard_budget=2.0), PolicyTarget(budget=2.5))
+TARGETS = (PolicyTarget(), PolicyTarget(max_item_cost=2.0), PolicyTarget(budget=2.5))
 Kept = Callable[[int], PolicyPlan]
 
 
@@ -61,7 +61,7 @@ def test_what_is_said_of_items_is_the_same_but_for_rounding(kept: Kept) -> None:
         alike = ran[0].walks.ends == ran[1].walks.ends
         assert np.abs(ran[0].judged - ran[1].judged)[alike].max() < 0.01
     items = items_of(table())[:80]
-    few, many = (short.rollouts(some, PolicyTarget(hard_budget=2.0)).items for some in (items[:5], items))
+    few, many = (short.rollouts(some, PolicyTarget(max_item_cost=2.0)).items for some in (items[:5], items))
     assert few == many[:5]
 
 

@@ -230,7 +230,7 @@ page(async ({ solver, name }) => {
       ...(frontier
         ? [
             {
-              name: "max_cost",
+              name: "budget",
               label: "Most that an item may cost on average",
               unit,
               min: costs[0],

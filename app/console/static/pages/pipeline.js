@@ -194,7 +194,7 @@ page(async ({ solver, name }) => {
   const panel = decisionPanel({
     title: "Pick by your limits",
     inputs: [
-      { name: "max_cost", label: "Most that an item may cost", unit, min: Math.min(...costs), max: Math.max(...costs) },
+      { name: "budget", label: "Most that an item may cost", unit, min: Math.min(...costs), max: Math.max(...costs) },
       { name: "min_accuracy", label: "Least accuracy", min: 0.5, max: 1, least: true },
       ...(answersAll ? [] : [{ name: "min_coverage", label: "Least coverage", min: 0, max: 1, least: true }]),
     ],

@@ -254,7 +254,7 @@ page(async ({ solver, name }) => {
   const timeUnit = record.summary.time_unit ?? unit;
   const limitSaid = {
     budget: (limit) => `a budget of ${limit} ${unit}`,
-    hard_budget: (limit) => `a hard budget of ${limit} ${unit}`,
+    max_item_cost: (limit) => `a hard budget of ${limit} ${unit}`,
     deadline: (limit) => `a deadline of ${limit} ${timeUnit}`,
   };
   const begin = ({ item, embedding: written, ...limits }) => {
@@ -306,7 +306,7 @@ page(async ({ solver, name }) => {
           : "without a limit: the fewest errors",
       },
       {
-        name: "hard_budget",
+        name: "max_item_cost",
         label: "What no item may cost more than, for the walk below",
         unit,
         hint: "beside a budget it bars what would exceed it; alone it is spent as far as it helps",
