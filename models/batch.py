@@ -16,7 +16,7 @@ class BatchSpec(Sent, RunLimits):
         json_schema_extra={
             "examples": [
                 {"solver": "cascade", "name": "digits", "deadline": 1000.0, "max_concurrency": 8},
-                {"solver": "portfolio", "name": "digits-moved", "budget": {"fraction": 0.6}},
+                {"solver": "portfolio", "name": "digits-moved", "budget": "60%"},
             ]
         }
     )

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from models.artifact import ArtifactRef, DecisionFacts
 from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Without
+from models.limits import Budget, HasBudget
 from models.worth import Interval
 
 SolveDependence = Literal["independent", "dependent", "grouped"]
@@ -122,7 +123,7 @@ class CascadeStep(Value):
     probability_of_reaching: float = Field(description="share of items that get as far as this step")
 
 
-class CascadeQuery(Value):
+class CascadeQuery(HasBudget):
     """What is asked of a cascade artifact."""
 
     deadline: float | None = Field(
@@ -140,10 +141,8 @@ class CascadeQuery(Value):
         "to spare; the cheapest such cascade of the frontier is the answer",
         examples=[0.9],
     )
-    budget: float | None = Field(
+    budget: Budget | None = Field(
         default=None,
-        ge=0,
-        le=LARGEST,
         description="what an item may cost, or take, on average, in the artifact's unit, with a standard error to "
         "spare; the most accurate such cascade of the frontier is the answer",
         examples=[14.0],

@@ -35,9 +35,9 @@ class ChatRequest(BaseModel):
     )
 
     model: Annotated[str, Field(min_length=3, max_length=300)] = Field(
-        description="the artifact, as cascade/NAME, portfolio/NAME or policy/NAME; then limits: @budget=, @fraction= "
-        "or @deadline=",
-        examples=["cascade/digits", "portfolio/chat@fraction=0.3"],
+        description="the artifact, as cascade/NAME, portfolio/NAME or policy/NAME; then limits: @budget= (a number or "
+        "30%), @max_item_cost=, @deadline=, or @min_accuracy=",
+        examples=["cascade/digits", "portfolio/chat@budget=30%"],
     )
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=1000)] = Field(description="the messages")
     stream: bool = Field(default=False, description="whether the answer comes as server-sent events")

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from models.artifact import ArtifactRef, DecisionFacts
 from models.base import Items, Json, Label, Sent, Value, Without
+from models.limits import Budget, HasBudget
 
 Method = Literal["poly-dom", "greedy", "greedy-acc", "greedy-cost", "naive"]
 Size = Annotated[float, Field(gt=0, le=1e12)]
@@ -91,7 +92,7 @@ class IndexOptions(Value):
         return self
 
 
-class IndexQuery(Value):
+class IndexQuery(HasBudget):
     """What is asked of an index."""
 
     size: SizeOrSizes | None = Field(
@@ -99,9 +100,8 @@ class IndexQuery(Value):
         description="the item's size, at least 1: a number, or one for each dimension; null only where costs do not "
         "depend on it",
     )
-    budget: float | None = Field(
+    budget: Budget | None = Field(
         default=None,
-        ge=0,
         description="the most that computing features may cost, in the artifact's unit; null: no limit with "
         "min_accuracy, else what the artifact's headline spends",
         examples=[3.5],
@@ -247,7 +247,7 @@ class CurvesReply(IndexCurves):
     artifact: ArtifactRef = Field(description="the artifact that was drawn")
 
 
-class PredictionRequest(Sent):
+class PredictionRequest(Sent, HasBudget):
     """Items to classify with the model that the index chooses for their size and budget."""
 
     model_config = ConfigDict(
@@ -261,9 +261,8 @@ class PredictionRequest(Sent):
         description="the items' size, at least 1: a number, or one for each dimension; null only where costs do not "
         "depend on it",
     )
-    budget: float | None = Field(
+    budget: Budget | None = Field(
         default=None,
-        ge=0,
         description="the most that features may cost for each item, in the artifact's unit; null: no limit with "
         "min_accuracy, else what the artifact's headline spends",
     )

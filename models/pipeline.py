@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field
 from models.artifact import ArtifactRef, DecisionFacts
 from models.base import LARGEST, Items, Json, Label, Sent, Value, Without
 from models.index import ImportPath
+from models.limits import Budget, HasBudget
 from models.worth import Expected
 
 Search = Literal["auto", "exact", "emsco"]
@@ -92,12 +93,12 @@ class PipelineOptions(Value):
     evolution: Evolution = Field(default=Evolution(), description="how EMSCO searches")
 
 
-class PipelineQuery(Value):
+class PipelineQuery(HasBudget):
     """Which configuration is asked for."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"budget": 12.5, "min_coverage": 0.8}]})
 
-    budget: Cost | None = Field(
+    budget: Budget | None = Field(
         default=None,
         description="the most that an item may cost on average, in the artifact's unit; a standard error is spared",
         examples=[12.5],

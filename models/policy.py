@@ -10,11 +10,11 @@ from pydantic import ConfigDict, Field, model_validator
 
 from models.artifact import DecisionFacts
 from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Vector, Without
+from models.limits import Amount, Budget, HasBudget
 
 Answers = Literal["linear", "boosted", "both"]
 GraphKind = Literal["auto", "grown", "subsets"]
 Weight = Annotated[float, Field(ge=0, le=LARGEST)]
-Budget = Annotated[float, Field(ge=0, le=LARGEST)]
 Number = Annotated[float, Field(ge=-1e30, le=1e30)]
 
 
@@ -118,7 +118,7 @@ label, label and confidence, or both by name; of one whose answers have no class
 """
 
 
-class PolicyTarget(Value):
+class PolicyTarget(HasBudget):
     """What is to be achieved: a trade-off, a budget, or, with neither, the fewest errors; the service
     answers a query without any limit by those of the artifact's headline (``worth.query``)."""
 
@@ -138,7 +138,7 @@ class PolicyTarget(Value):
         examples=[0.9],
     )
 
-    max_item_cost: Budget | None = Field(
+    max_item_cost: Amount | None = Field(
         default=None,
         description="what no item may cost more than, at average prices, in the artifact's unit; alone, it is spent as "
         "far as it helps, or, where none was learned and embeddings are known, as if it were the budget, too; beside a "
@@ -157,7 +157,7 @@ class PolicyTarget(Value):
     @model_validator(mode="after")
     def _is_one(self) -> "PolicyTarget":
         if self.tradeoff is not None and self.budget is not None:
-            raise ValueError(f"give tradeoff or budget, not both; they are {self.tradeoff:g} and {self.budget:g}")
+            raise ValueError(f"give tradeoff or budget, not both; they are {self.tradeoff:g} and {self.budget}")
         if self.tradeoff is not None and self.min_accuracy is not None:
             raise ValueError(
                 f"give tradeoff or min_accuracy, not both; they are {self.tradeoff:g} and {self.min_accuracy:g}"

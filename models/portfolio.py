@@ -20,6 +20,7 @@ from models.artifact import DecisionFacts
 from models.base import LARGEST, ItemId, Items, Label, Sent, Value, Vector, Without
 from models.cost import Amount
 from models.limit_prices import LimitPrice
+from models.limits import Budget, HasBudget
 from models.portfolio_streams import Cost, LedgerState, Pacing
 
 Metric = Literal["linf", "l1", "l2"]
@@ -115,45 +116,6 @@ class PortfolioOptions(Value):
         return self.estimator == "occam" or (self.estimator == "auto" and self.samples != "auto")
 
 
-class Budget(Value):
-    """What a batch may cost: exactly one of the three."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"fraction": 0.6}]})
-
-    total: Cost | None = Field(
-        default=None, description="for all queries together, in the artifact's unit", examples=[600.0]
-    )
-    per_query: Cost | None = Field(
-        default=None, description="for a query on average, in the artifact's unit", examples=[0.6]
-    )
-    fraction: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        default=None, description="as a share of what the dearest classifier costs for all queries", examples=[0.6]
-    )
-
-    @model_validator(mode="after")
-    def _is_one(self) -> "Budget":
-        _refuse_all_but_one(self)
-        return self
-
-
-class RouteBudget(Value):
-    """What a query may cost on average: exactly one of the two."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"fraction": 0.5}]})
-
-    per_query: Cost | None = Field(
-        default=None, description="for a query on average, in the artifact's unit", examples=[0.6]
-    )
-    fraction: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        default=None, description="as a share of what the dearest classifier costs"
-    )
-
-    @model_validator(mode="after")
-    def _is_one(self) -> "RouteBudget":
-        _refuse_all_but_one(self)
-        return self
-
-
 MinAccuracy = Annotated[
     float | None,
     Field(
@@ -166,15 +128,6 @@ MinAccuracy = Annotated[
 ]
 
 
-def _refuse_neither(budget: Budget | RouteBudget | None, min_accuracy: float | None) -> None:
-    if budget is None and min_accuracy is None:
-        raise ValueError("give a budget, or a min_accuracy, or both; there is neither")
-
-
-def _refuse_all_but_one(budget: Budget | RouteBudget) -> None:
-    _refuse_all_but_one_of(**{name: getattr(budget, name) for name in type(budget).model_fields})
-
-
 def _refuse_all_but_one_of(**fields: object) -> None:
     given = [name for name, value in fields.items() if value is not None]
     if len(given) != 1:
@@ -182,11 +135,35 @@ def _refuse_all_but_one_of(**fields: object) -> None:
         raise ValueError(f"give exactly one of {', '.join(fields)}; there is {said}")
 
 
-class AssignmentOptions(Value):
-    """How to assign a batch, beside its queries."""
+class BatchBudget(HasBudget):
+    """What queries may cost: on average, or all together."""
+
+    budget_total: Cost | None = Field(
+        default=None,
+        description="what all together may cost, instead of budget, in the artifact's unit",
+        examples=[None],
+    )
+
+    @model_validator(mode="after")
+    def _is_one(self) -> "BatchBudget":
+        if self.budget is not None and self.budget_total is not None:
+            raise ValueError("give budget, per query, or budget_total, not both")
+        return self
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether there is one."""
+        return self.budget is not None or self.budget_total is not None
+
+
+class AssignmentOptions(BatchBudget):
+    """How to assign a batch, in addition to its queries."""
 
     budget: Budget | None = Field(
-        default=None, description="what the batch may cost; null: what min_accuracy needs", examples=[{"fraction": 0.6}]
+        default=None,
+        description='what a query may cost on average, in the artifact\'s unit, or "60%" of what the most expensive '
+        "classifier costs; null: what min_accuracy needs",
+        examples=["60%"],
     )
     min_accuracy: MinAccuracy = None
     objective: Objective = Field(
@@ -215,7 +192,8 @@ class AssignmentOptions(Value):
 
     @model_validator(mode="after")
     def _has_a_limit(self) -> "AssignmentOptions":
-        _refuse_neither(self.budget, self.min_accuracy)
+        if not self.has_budget and self.min_accuracy is None:
+            raise ValueError("give a budget, or a min_accuracy, or both; there is neither")
         if self.objective == "min" and self.regularization:
             raise ValueError("regularization is not supported for the objective min, which takes estimates as they are")
         return self
@@ -239,9 +217,9 @@ class AssignmentRequest(AssignmentOptions):
             "examples": [
                 {
                     "queries": [[0.6, 0.3, 0.1, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]],
-                    "budget": {"fraction": 0.6},
+                    "budget": "60%",
                 },
-                {"texts": ["Is this invoice paid?", "Summarise the contract."], "budget": {"fraction": 0.6}},
+                {"texts": ["Is this invoice paid?", "Summarise the contract."], "budget": "60%"},
             ]
         }
     )
@@ -323,11 +301,11 @@ class AssignmentReply(Assignment, DecisionFacts):
     novel_share: NovelShare = None
 
 
-class RouteQuery(Sent):
+class RouteQuery(Sent, HasBudget):
     """A single query to route."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"query": [0.6, 0.3, 0.1, 0, 0, 0, 0, 0, 0, 0], "budget": {"fraction": 0.5}}]}
+        json_schema_extra={"examples": [{"query": [0.6, 0.3, 0.1, 0, 0, 0, 0, 0, 0, 0], "budget": "50%"}]}
     )
 
     query: Vector = Field(default_factory=tuple, description="the embedding of the query")
@@ -354,11 +332,12 @@ class RouteQuery(Sent):
         "null: the embedding's numbers do, which share a budget evenly only where embeddings differ",
         examples=[None],
     )
-    budget: RouteBudget | None = Field(
+    budget: Budget | None = Field(
         default=None,
-        description="what a query may cost on average; null: what min_accuracy needs, without it that of the "
+        description='what a query may cost on average, in the artifact\'s unit, or "50%" of what the most expensive '
+        "classifier costs; null: what min_accuracy needs, without it that of the "
         "artifact's headline (``worth.query``)",
-        examples=[{"fraction": 0.5}],
+        examples=["50%"],
     )
     min_accuracy: MinAccuracy = None
     without: Without = ()
@@ -379,10 +358,10 @@ class RouteRequest(RouteQuery):
             "examples": [
                 {
                     "query": [0.6, 0.3, 0.1, 0, 0, 0, 0, 0, 0, 0],
-                    "budget": {"fraction": 0.5},
+                    "budget": "50%",
                     "budget_pacing": {"ledger": "today", "total": 100000, "queries": 10000},
                 },
-                {"text": "Is this invoice paid?", "budget": {"fraction": 0.5}},
+                {"text": "Is this invoice paid?", "budget": "50%"},
             ]
         }
     )

@@ -16,7 +16,7 @@ from models.portfolio import (
     AssignmentFigures,
     AssignmentOptions,
     AssignmentRequest,
-    Budget,
+    BatchBudget,
     Embedded,
     NovelShare,
     Sizes,
@@ -111,12 +111,11 @@ class Resource(ResourceLimit):
     )
 
 
-class GroupLimits(Value):
+class GroupLimits(BatchBudget):
     """What the queries of one label are held to; shares and amounts for a query are of these queries."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"budget": {"per_query": 2.0}}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"budget": 2.0}]})
 
-    budget: Budget | None = Field(default=None, description="what they may cost", examples=[{"per_query": 2.0}])
     accuracy: AtLeast | None = Field(
         default=None, description="a floor of the share of right answers to them", examples=[{"at_least": 0.9}]
     )
@@ -192,7 +191,7 @@ class LimitedOptions(AssignmentOptions):
     @model_validator(mode="after")
     def _has_a_limit(self) -> "LimitedOptions":
         if not self.is_constrained:
-            if self.budget is None and self.min_accuracy is None:
+            if not self.has_budget and self.min_accuracy is None:
                 raise ValueError("give a budget, or a min_accuracy, or both, or other limits; there is none")
             return self
         if self.min_accuracy is not None:

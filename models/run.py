@@ -6,8 +6,8 @@ from pydantic import ConfigDict, Field, model_validator
 
 from models.artifact import DecisionFacts
 from models.base import LARGEST, ItemId, Items, Json, Sent, Value, Vector
-from models.errors import Fault, InvalidRequest
-from models.portfolio import QuerySizes, RouteBudget
+from models.limits import Budget
+from models.portfolio import QuerySizes
 from models.portfolio_streams import Pacing
 
 MOST_ITEMS = 1000
@@ -44,10 +44,10 @@ class RunLimits(Value):
     timeout_s: float = Field(
         default=30.0, gt=0, le=600, description="seconds after which the best answer so far is given"
     )
-    budget: Cost | RouteBudget | None = Field(
+    budget: Budget | None = Field(
         default=None,
-        description="what an item may cost on average, in the artifact's unit; of portfolios also {per_query} or "
-        "{fraction}",
+        description='what an item may cost on average, in the artifact\'s unit, or "30%" of what the most expensive '
+        "classifier costs",
         examples=[None],
     )
     max_item_cost: Cost | None = Field(
@@ -61,17 +61,6 @@ class RunLimits(Value):
     budget_pacing: Pacing | None = Field(
         default=None, description="portfolios: a stream's ledger, whose total then counts", examples=[None]
     )
-
-    def mean_cost(self) -> float | None:
-        """Return the budget as a number; raises InvalidRequest for a share of a cost, which only portfolios take."""
-        if isinstance(self.budget, RouteBudget):
-            raise InvalidRequest.at(Fault(("budget",), "must be a number: per_query and fraction are of portfolios"))
-        return self.budget
-
-    def route_budget(self) -> RouteBudget | None:
-        """Return the budget of a query; a number is per query."""
-        budget = self.budget
-        return budget if budget is None or isinstance(budget, RouteBudget) else RouteBudget(per_query=budget)
 
 
 class RunRequest(Sent, RunItem, RunLimits):

@@ -157,6 +157,10 @@ class ArtifactKind(Protocol[P, Q]):
         """Return default limits, raised so far that they can be kept without what is unavailable."""
         return limits
 
+    def highest_cost(self, plan: P, query: Q) -> float:
+        """Return what the most expensive classifier costs an item, or all features: budgets in percent are of it."""
+        ...
+
     def estimates(self, plan: P, summary: Mapping[str, Any], query: Any, decision: Any) -> Expectations:
         """Return what is expected of items that are decided so."""
         ...

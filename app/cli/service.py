@@ -189,8 +189,7 @@ class Service:
         self, name: str, parts: dict[str, bytes], options: dict[str, Any], version: int | None
     ) -> dict[str, Any]:
         """Assign a batch, given as the parts of ``batch_bodies.read_parts``."""
-        flat = {**(options.get("budget") or {}), **{key: value for key, value in options.items() if key != "budget"}}
-        given = {key: value for key, value in flat.items() if value is not None} | _version(version)
+        given = {key: value for key, value in options.items() if value is not None} | _version(version)
         files = {part: (part, data) for part, data in parts.items()}
         path = _at("portfolios", name, "assignments")
         answered: dict[str, Any] = self._ask("POST", path, params=given, files=files).json()

@@ -55,9 +55,10 @@ def portfolio_assign(
         Path,
         typer.Argument(exists=True, dir_okay=False, help="A row a query: .npy or Parquet; or .txt, a text a line."),
     ],
-    total: Annotated[float | None, typer.Option(help="The budget for all queries together.")] = None,
-    per_query: Annotated[float | None, typer.Option(help="The budget for a query on average.")] = None,
-    fraction: Annotated[float | None, typer.Option(help="The budget, as a share of the dearest classifier.")] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="What a query may cost on average: a number, or 30% of the most expensive.")
+    ] = None,
+    budget_total: Annotated[float | None, typer.Option(help="What all queries together may cost, instead.")] = None,
     min_accuracy: Annotated[float | None, typer.Option(help="The least share of right answers, 0 to 1.")] = None,
     objective: Annotated[str, typer.Option(help="mean or min: which of the estimates is to be highest.")] = "mean",
     regularization: Annotated[
@@ -83,9 +84,9 @@ def portfolio_assign(
     as_json: AsJson = False,
 ) -> None:
     """Assign a batch of queries to classifiers within a budget, or within several limits at once."""
-    given = {"total": total, "per_query": per_query, "fraction": fraction}
-    budget = {key: value for key, value in given.items() if value is not None} or None
     asked = {
+        "budget": None if budget is None else json_or_text(budget),
+        "budget_total": budget_total,
         "min_accuracy": min_accuracy,
         "objective": objective,
         "regularization": regularization,
@@ -97,7 +98,7 @@ def portfolio_assign(
         parts = {part: file.read_bytes() for part, file in files.items() if file is not None}
         if queries.suffix == ".txt":
             parts["texts"] = orjson.dumps(parts.pop("queries").decode(errors="replace").splitlines())
-        reply = service.assign(name, parts, {"budget": budget, **asked}, version)
+        reply = service.assign(name, parts, asked, version)
         if output is not None:
             output.write_bytes(_written(reply, output.suffix.lower()))
         show_decision(service, reply, version, as_json)

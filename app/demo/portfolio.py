@@ -21,7 +21,7 @@ from app.processes.clock import now
 from app.store.repositories import Repositories
 from models import ArtifactRecord, BuildRequest, Trace, TraceSpec, dataset_from_columns
 from models.arrays import Floats
-from models.portfolio import RouteBudget, RouteQuery
+from models.portfolio import RouteQuery
 from solvers import Progress
 from solvers.portfolio import PortfolioPlan
 from solvers.portfolio.baselines import forest_values
@@ -220,7 +220,7 @@ def _route(
 
     def classify(image: Floats) -> int:
         vote = probabilities(embedder, image[None])[0]
-        query = RouteQuery(query=tuple(vote.tolist()), budget=RouteBudget(per_query=budget))
+        query = RouteQuery(query=tuple(vote.tolist()), budget=budget)
         chosen = plan.decide(query).classifier
         if chosen == EMBEDDER:
             return int(embedder.model.classes_[vote.argmax()])

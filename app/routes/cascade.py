@@ -10,6 +10,7 @@ from app.routes.dependencies import (
     LeftOut,
     PathName,
     Version,
+    budget_field,
     errors,
     plan_of,
     query_field,
@@ -19,6 +20,7 @@ from app.routes.subject import Limits, Subject
 from app.serving.answers import LookUp, decide, with_default_limits
 from app.serving.inference_graph import inference_graph
 from models.cascade import CascadeDecision, CascadeQuery, CascadeReply, DeadlinesReply, FrontierReply, SolveRequest
+from models.limits import Budget
 from solvers import cascade
 
 router = JsonRouter(prefix="/v1/cascades", tags=["cascade"])
@@ -52,7 +54,7 @@ async def decision(
     context: InContext,
     deadline: Annotated[float | None, query_field(CascadeQuery, "deadline")] = None,
     min_accuracy: Annotated[float | None, query_field(CascadeQuery, "min_accuracy")] = None,
-    budget: Annotated[float | None, query_field(CascadeQuery, "budget")] = None,
+    budget: Annotated[Budget | None, budget_field(CascadeQuery)] = None,
     item: Annotated[str | None, query_field(CascadeQuery, "item")] = None,
     without: LeftOut = None,
     version: Version = None,
@@ -96,7 +98,7 @@ async def graph(
     context: InContext,
     deadline: Annotated[float | None, query_field(CascadeQuery, "deadline")] = None,
     min_accuracy: Annotated[float | None, query_field(CascadeQuery, "min_accuracy")] = None,
-    budget: Annotated[float | None, query_field(CascadeQuery, "budget")] = None,
+    budget: Annotated[Budget | None, budget_field(CascadeQuery)] = None,
     confidence: Annotated[
         str,
         Query(

@@ -26,14 +26,13 @@ from app.serving.catalog import Live
 from models import Fault, InvalidRequest
 from models.chat import ChatAnswer, ChatChoice, ChatCompletion, ChatModel, ChatModels, ChatRequest, ChatUsage
 from models.errors import ParsimonyError
-from models.portfolio import RouteBudget
 from models.run import RunItem, RunLimits
 from solvers import KINDS
 from solvers.base import Plan
 from solvers.kind import make_query
 from solvers.running import Heard
 
-_LIMITS = ("budget", "fraction", "deadline")
+_LIMITS = ("budget", "max_item_cost", "deadline", "min_accuracy")
 _PASSED = frozenset(
     {
         "frequency_penalty",
@@ -80,9 +79,9 @@ async def models(context: InContext) -> ChatModels:
 async def completions(request: ChatRequest, http: Request, context: InContext) -> Response:
     """Run the messages through an artifact; errors are in OpenAI's form.
 
-    ``model`` is ``cascade/NAME``, ``portfolio/NAME`` or ``policy/NAME``, with ``@budget=``, ``@fraction=`` or
-    ``@deadline=`` behind it. With ``"parsimony": {"route_only": true}`` nothing is called, and the reply tells what was
-    decided, what each classifier was estimated at, and why the others were not taken.
+    ``model`` is ``cascade/NAME``, ``portfolio/NAME`` or ``policy/NAME``, with limits behind it:
+    ``@budget=30%@deadline=500``. With ``"parsimony": {"route_only": true}`` nothing is called, and the reply reports
+    what was decided, what each classifier was estimated at, and why the others were not taken.
     """
     solver, name, limits = _model(request)
     live = await plan_of(context, KINDS[solver], name, None)
@@ -166,19 +165,24 @@ def _model(request: ChatRequest) -> tuple[str, str, RunLimits]:
     given: dict[str, Any] = {}
     for pair in said:
         key, _, text = pair.partition("=")
-        try:
-            value = float(text)
-        except ValueError:
-            value = float("nan")
-        if key not in _LIMITS or key in given or not value >= 0:
+        if key not in _LIMITS or key in given or not text:
             raise InvalidRequest.at(
-                Fault(("model",), f"has @{pair}, must be one number for each of {', '.join(_LIMITS)}")
+                Fault(("model",), f"has @{pair}, must be one value for each of {', '.join(_LIMITS)}")
             )
-        given[key] = value
-    if "fraction" in given:
-        given["budget"] = make_query(RouteBudget, fraction=given.pop("fraction"))
-    limits = make_query(RunLimits, timeout_s=request.parsimony.timeout_s, **given)
+        given[key] = _value(text)
+    try:
+        limits = make_query(RunLimits, timeout_s=request.parsimony.timeout_s, **given)
+    except InvalidRequest as error:
+        raise error.under("model", but="") from error
     return solver, name, limits
+
+
+def _value(text: str) -> float | str:
+    """Read a limit: a number, or a percentage, as which anything else is refused."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 async def _decided(live: Live[Plan], asked: Asked, tools: Tools) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from models import ArtifactRef, Fault, InvalidRequest, Value
 from models.base import LEFT_OUT, NAME_PATTERN, Label
 from models.endpoint import Endpoint
 from models.errors import PayloadTooLarge, SolverTimeout, StoreRefused, UnknownArtifact
+from models.limits import HasBudget
 from solvers.base import Plan
 from solvers.kind import ArtifactKind
 
@@ -122,6 +123,12 @@ def query_field(kind: type[Value], name: str, prefix: str = "") -> Any:
     finite = {"allow_inf_nan": False} if float in constraints else {}
     options: dict[str, Any] = {"examples": field.examples, **limits, **finite}
     return Query(description=f"{prefix}{field.description}", **options)
+
+
+def budget_field(kind: type[HasBudget], prefix: str = "") -> Any:
+    """Document a budget as a query parameter: a number or a percentage, whose types have their limits."""
+    field = kind.model_fields["budget"]
+    return Query(description=f"{prefix}{field.description}", examples=field.examples)
 
 
 _LIMITS = ("gt", "ge", "lt", "le", "min_length", "max_length")

@@ -12,6 +12,7 @@ from app.routes.dependencies import (
     PathName,
     Version,
     body_of,
+    budget_field,
     errors,
     json_only,
     plan_of,
@@ -34,6 +35,7 @@ from models.index import (
     PredictionRequest,
     SkylineReply,
 )
+from models.limits import Budget
 from solvers import index
 from solvers.index import IndexPlan, draw
 
@@ -58,7 +60,7 @@ Sizes = Annotated[
 async def decision(
     name: PathName,
     context: InContext,
-    budget: Annotated[float | None, query_field(IndexQuery, "budget")] = None,
+    budget: Annotated[Budget | None, budget_field(IndexQuery)] = None,
     size: Sizes = None,
     min_accuracy: Annotated[float | None, query_field(IndexQuery, "min_accuracy")] = None,
     one_standard_error: Annotated[bool, query_field(IndexQuery, "one_standard_error")] = False,

@@ -11,6 +11,7 @@ from app.routes.dependencies import (
     LeftOut,
     Version,
     body_of,
+    budget_field,
     errors,
     json_only,
     path_name,
@@ -22,6 +23,7 @@ from app.routes.dependencies import (
 from app.routes.subject import Limits, Subject
 from app.serving.answers import LookUp, counted, decide, encode, expected_of, facts_of
 from app.serving.catalog import Live
+from models.limits import Budget
 from models.pipeline import (
     Configuration,
     FrontierItem,
@@ -82,7 +84,7 @@ def _item(live: Live[PipelinePlan], one: Configuration) -> FrontierItem:
 async def decision(
     name: PipelineName,
     context: InContext,
-    budget: Annotated[float | None, query_field(PipelineQuery, "budget")] = None,
+    budget: Annotated[Budget | None, budget_field(PipelineQuery)] = None,
     min_accuracy: Annotated[float | None, query_field(PipelineQuery, "min_accuracy")] = None,
     min_coverage: Annotated[float | None, query_field(PipelineQuery, "min_coverage")] = None,
     without: LeftOut = None,

@@ -11,6 +11,7 @@ from app.routes.dependencies import (
     InContext,
     Version,
     body_of,
+    budget_field,
     errors,
     json_only,
     path_name,
@@ -23,6 +24,7 @@ from app.routes.subject import Limits, Subject
 from app.serving.answers import LookUp, counted, decide, encode, facts_of, with_default_limits
 from app.serving.catalog import Live
 from models import InvalidRequest
+from models.limits import Budget
 from models.policy import PolicyQuery, PolicyReply, PolicyTarget
 from models.policy_curves import PolicyCurveReply, RolloutReply, RolloutRequest, TrafficReply
 from solvers import policy
@@ -95,7 +97,7 @@ async def traffic(
     name: PolicyName,
     context: InContext,
     tradeoff: Annotated[float | None, query_field(PolicyTarget, "tradeoff")] = None,
-    budget: Annotated[float | None, query_field(PolicyTarget, "budget")] = None,
+    budget: Annotated[Budget | None, budget_field(PolicyTarget)] = None,
     min_accuracy: Annotated[float | None, query_field(PolicyTarget, "min_accuracy")] = None,
     version: Version = None,
 ) -> Response:

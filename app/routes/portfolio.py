@@ -13,6 +13,7 @@ from app.routes.dependencies import (
     Context,
     InContext,
     Version,
+    budget_field,
     errors,
     path_name,
     plan_of,
@@ -39,10 +40,10 @@ from app.serving.pacing import Single, paced
 from app.store.query_tables import WRITERS, read_query_table
 from app.store.table_types import PARQUET_TYPES
 from models.errors import Infeasible, InvalidRequest
+from models.limits import Budget
 from models.portfolio import (
     AssignmentOptions,
     AssignmentReply,
-    Budget,
     Embedding,
     Objective,
     RouteDecision,
@@ -80,9 +81,8 @@ async def assignments(
     name: PortfolioName,
     request: Request,
     context: InContext,
-    total: Annotated[float | None, query_field(Budget, "total", WITH_NPY)] = None,
-    per_query: Annotated[float | None, query_field(Budget, "per_query", WITH_NPY)] = None,
-    fraction: Annotated[float | None, query_field(Budget, "fraction", WITH_NPY)] = None,
+    budget: Annotated[Budget | None, budget_field(AssignmentOptions, WITH_NPY)] = None,
+    budget_total: Annotated[float | None, query_field(AssignmentOptions, "budget_total", WITH_NPY)] = None,
     min_accuracy: Annotated[float | None, query_field(AssignmentOptions, "min_accuracy", WITH_NPY)] = None,
     objective: Annotated[Objective | None, query_field(AssignmentOptions, "objective", WITH_NPY)] = None,
     regularization: Annotated[float | None, query_field(AssignmentOptions, "regularization", WITH_NPY)] = None,
@@ -104,9 +104,9 @@ async def assignments(
     `Accept: text/csv` or `application/vnd.apache.parquet` the reply is a table of the assignments; in Parquet's
     metadata, `parsimony`, is the rest of the JSON.
     """
-    budget = {"total": total, "per_query": per_query, "fraction": fraction}
     parameters = {
-        "budget": {key: value for key, value in budget.items() if value is not None} or None,
+        "budget": budget,
+        "budget_total": budget_total,
         "min_accuracy": min_accuracy,
         "objective": objective,
         "regularization": regularization,

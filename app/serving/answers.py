@@ -14,6 +14,7 @@ from app.serving.catalog import Live
 from models import Value
 from models.errors import Infeasible, ParsimonyError
 from models.feedback import Estimates, Expectations, decision_id
+from models.limits import resolve_budget
 from solvers.base import Plan
 from solvers.kind import ArtifactKind
 from solvers.statistics import normal_interval, wilson
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound=Plan)
 Q = TypeVar("Q", bound=Value)
-LIMITS = ("budget", "tradeoff", "max_item_cost", "deadline", "min_accuracy", "min_coverage")
+LIMITS = ("budget", "budget_total", "tradeoff", "max_item_cost", "deadline", "min_accuracy", "min_coverage")
 """Fields of queries that limit a decision."""
 
 
@@ -91,12 +92,20 @@ def with_default_limits(live: Live[Plan], query: Q, failing: Collection[str] = (
     """
     worth = live.record.worth
     if worth is None or not worth.query or any(getattr(query, name, None) is not None for name in LIMITS):
-        return query
+        return with_number(live, query)
     left_out = {*getattr(query, "without", ()), *failing}
     limits = {name: _limit(type(query), name, orjson.dumps(value)) for name, value in worth.query.items()}
     if left_out:
         limits = live.kind.keepable_limits(live.plan, limits, left_out)
     return query.model_copy(update=limits)
+
+
+def with_number(live: Live[Plan], query: Q) -> Q:
+    """Return a query whose budget, if it is in percent, is the number that it comes to."""
+    budget = getattr(query, "budget", None)
+    if not isinstance(budget, str):
+        return query
+    return query.model_copy(update={"budget": resolve_budget(budget, live.kind.highest_cost(live.plan, query))})
 
 
 @lru_cache(maxsize=1024)

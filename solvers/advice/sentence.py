@@ -10,14 +10,10 @@ from models.worth import Alternative, share
 def query_text(query: Mapping[str, Any]) -> str:
     """Write a query in short.
 
-    >>> query_text({"budget": {"per_query": 2.5}}), query_text({"deadline": 1 / 3})
-    ('budget.per_query=2.5', 'deadline=0.3333')
+    >>> query_text({"budget": 2.5}), query_text({"deadline": 1 / 3})
+    ('budget=2.5', 'deadline=0.3333')
     """
-    parts = []
-    for name, value in query.items():
-        inner = {f"{name}.{key}": number for key, number in value.items()} if isinstance(value, dict) else {name: value}
-        parts += [f"{key}={number:.4g}" for key, number in inner.items()]
-    return " ".join(parts)
+    return " ".join(f"{name}={value:.4g}" for name, value in query.items())
 
 
 def limits_text(limits: AdviceLimits, unit: str) -> str:

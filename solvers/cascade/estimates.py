@@ -20,7 +20,7 @@ def estimates(
     if chosen is not None:
         right = chosen.mean(plan.point_accuracies)
         mean, error = chosen.mean(plan.point_costs), chosen.mean(plan.point_cost_errors)
-        if query.budget is None and query.min_accuracy is None:  # a deadline alone is of time
+        if query.mean_budget is None and query.min_accuracy is None:  # a deadline alone is of time
             return Expectations.of(accuracy=right, time=mean, time_error=error)
         return Expectations.of(accuracy=right, cost=mean, cost_error=error)
     measured = plan.measured(decision.cascade)

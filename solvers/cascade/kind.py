@@ -59,6 +59,10 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
         """Raise the cost to that of the cheapest cascade that calls nothing unavailable."""
         return {"budget": max(limits.get("budget", 0.0), plan.cheapest_without(unavailable))}
 
+    def highest_cost(self, plan: CascadePlan, query: CascadeQuery) -> float:
+        """Return the mean cost of the most expensive classifier."""
+        return float(max([*plan.execution_times.tolist(), *plan.point_times.tolist()]))
+
     def estimates(
         self, plan: CascadePlan, summary: Mapping[str, Any], query: CascadeQuery, decision: CascadeRunDecision
     ) -> Expectations:
@@ -75,7 +79,7 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
             CascadeQuery,
             deadline=limits.deadline,
             min_accuracy=limits.min_accuracy,
-            budget=limits.mean_cost(),
+            budget=limits.budget,
             item=item.id,
         )
 

@@ -129,9 +129,9 @@ class CascadePlan(CascadeContents):
     def chosen(self, query: CascadeQuery) -> Chosen | None:
         """Choose from the frontier for a cost or an accuracy, and for a deadline that no step keeps; None: a step
         answers, or nothing can."""
-        if query.budget is None and not len(self.point_maxima):
+        if query.mean_budget is None and not len(self.point_maxima):
             return None
-        if query.budget is None and query.min_accuracy is None and not self._needs_frontier(query):
+        if query.mean_budget is None and query.min_accuracy is None and not self._needs_frontier(query):
             return None
         return (self._choice_without(query.without) if query.without else self._choice).choose(query)
 

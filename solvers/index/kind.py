@@ -47,6 +47,10 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
         """Return no name: a model answers."""
         return ()
 
+    def highest_cost(self, plan: IndexPlan, query: IndexQuery) -> float:
+        """Return the cost of the most expensive feature set for the item's size."""
+        return plan.highest_cost(query.size)
+
     def estimates(
         self, plan: IndexPlan, summary: Mapping[str, Any], query: IndexQuery, decision: IndexDecision
     ) -> Expectations:
@@ -60,7 +64,7 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
 
     def run_query(self, plan: IndexPlan, item: RunItem, limits: RunLimits) -> IndexQuery:
         """Make the query of an item of a size within a budget, or of an accuracy."""
-        return make_query(IndexQuery, size=item.size, budget=limits.mean_cost(), min_accuracy=limits.min_accuracy)
+        return make_query(IndexQuery, size=item.size, budget=limits.budget, min_accuracy=limits.min_accuracy)
 
     def start_run(self, plan: IndexPlan, query: IndexQuery, context: RunContext) -> StartedRun:
         """Choose the features, acquire all of them at once, and classify."""

@@ -87,7 +87,7 @@ class IndexPlan(IndexContents):
         plain = (
             query.method == "poly-dom" and query.spent is None and not query.computed and not query.one_standard_error
         )
-        budget = query.budget
+        budget = query.mean_budget
         if type(size) is float and budget is not None and plain and query.min_accuracy is None and not query.without:
             largest, find, answers, levels, edges = self._plain
             if 1.0 <= size <= largest:
@@ -98,7 +98,7 @@ class IndexPlan(IndexContents):
 
     def _decide_otherwise(self, query: IndexQuery) -> IndexDecision:
         """Answer what is not the plain question, or refuse it."""
-        size, budget, method = self._checked_size(query.size), query.budget, query.method
+        size, budget, method = self._checked_size(query.size), query.mean_budget, query.method
         if budget is None:
             budget = inf if self.fixed_budget is None else self.fixed_budget
         if self.fixed_budget is not None and budget != self.fixed_budget:
@@ -139,6 +139,10 @@ class IndexPlan(IndexContents):
         region, costs = look_up.region(point), evaluate(look_up.curves, self.powers, sizes_of(point))
         undominated = look_up.undominated(costs, region)[::-1].tolist()
         return tuple(self._item(i, region, float(costs[i]), size) for i in undominated)
+
+    def highest_cost(self, size: float | tuple[float, ...] | None = None) -> float:
+        """Return what the most expensive candidate costs at one size."""
+        return float(evaluate(self._look_up.curves, self.powers, sizes_of(self._checked_size(size))).max())
 
     def _item(self, candidate: int, region: int, cost: float, size: Any) -> SkylineItem:
         accuracy = self._levels[region][candidate]

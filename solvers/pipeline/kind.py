@@ -50,6 +50,10 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
         """Return no name: a model answers."""
         return ()
 
+    def highest_cost(self, plan: PipelinePlan, query: PipelineQuery) -> float:
+        """Return the cost of all features."""
+        return float(plan.costs.sum())
+
     def estimates(
         self, plan: PipelinePlan, summary: Mapping[str, Any], query: PipelineQuery, decision: Configuration
     ) -> Expectations:
@@ -72,7 +76,7 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
 
     def run_query(self, plan: PipelinePlan, item: RunItem, limits: RunLimits) -> PipelineQuery:
         """Make the query of a configuration within a budget, or of an accuracy."""
-        return make_query(PipelineQuery, budget=limits.mean_cost(), min_accuracy=limits.min_accuracy)
+        return make_query(PipelineQuery, budget=limits.budget, min_accuracy=limits.min_accuracy)
 
     def start_run(self, plan: PipelinePlan, query: PipelineQuery, context: RunContext) -> StartedRun:
         """Choose a configuration, and acquire its features stage by stage."""

@@ -85,7 +85,7 @@ class PipelinePlan(PipelineContents):
         the cheapest, for that of those which report would be said to cost less than it does; without limits the one
         with the most right answers. Raises Infeasible, with what comes nearest. O(s) for s configurations.
         """
-        cost, accuracy, coverage = query.budget, query.min_accuracy, query.min_coverage
+        cost, accuracy, coverage = query.mean_budget, query.min_accuracy, query.min_coverage
         if cost is None and accuracy is None and coverage is None and not query.without:
             return self._decision(self._usual, USUAL)
         can_be_had = self._without(query.without) if query.without else True
@@ -270,7 +270,7 @@ class PipelinePlan(PipelineContents):
             nearest = (
                 f"the cheapest configuration{' that meets the minima' if limited else ''} costs {least:g} {self.unit}"
             )
-            return f"{nearest}, a standard error included; the limit is {query.budget:g}{self._cheaper()}"
+            return f"{nearest}, a standard error included; the limit is {query.mean_budget:g}{self._cheaper()}"
         minima = {"accuracy": (query.min_accuracy, self._accuracies), "coverage": (query.min_coverage, self._coverages)}
         asked = [f"{name} {least:g}" for name, (least, _) in minima.items() if least is not None]
         reached = [f"{name} is at most {achieved.max():g}" for name, (_, achieved) in minima.items()]

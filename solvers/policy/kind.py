@@ -49,6 +49,10 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
         """Return the sensors."""
         return plan.sensors
 
+    def highest_cost(self, plan: PolicyPlan, query: PolicyQuery) -> float:
+        """Return the cost of the most expensive classifier, or of all features."""
+        return float(plan.costs.max() if plan.labelled.any() or plan.classless else plan.costs.sum())
+
     def estimates(
         self, plan: PolicyPlan, summary: Mapping[str, Any], query: PolicyTarget, decision: Value
     ) -> Expectations:
@@ -74,7 +78,7 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
         """
         return make_query(
             PolicyQuery,
-            budget=limits.mean_cost(),
+            budget=limits.budget,
             max_item_cost=limits.max_item_cost,
             deadline=limits.deadline if len(plan.times) else None,
             min_accuracy=limits.min_accuracy,

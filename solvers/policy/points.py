@@ -53,9 +53,9 @@ class PolicyPoints(PolicyContents):
         if self.classless:
             self._refuse_unanswerable(target)
         if target.min_accuracy is not None:
-            return self._accurate(target.min_accuracy, target.budget)
-        if target.budget is not None:
-            return Mixture.of(self.point_bounds, target.budget)
+            return self._accurate(target.min_accuracy, target.mean_budget)
+        if target.mean_budget is not None:
+            return Mixture.of(self.point_bounds, target.mean_budget)
         if target.tradeoff is not None:
             point = int((self.point_errors + target.tradeoff * self.point_costs).argmin())
         elif self._is_unlearned(target):
@@ -89,8 +89,12 @@ class PolicyPoints(PolicyContents):
             within = f"the hard budget of {target.max_item_cost:g} and the deadline of {target.deadline:g}"
             raise Infeasible(f"nothing that answers is within both {within}")
         least = max(float(costs[able].min()), float(self.point_bounds[0]))
-        if target.budget is not None and target.min_accuracy is None and target.budget * (1 + ROUNDING) < least:
-            self._refuse("answer" if able.all() else "answer within the limits", least, "budget", target.budget)
+        if (
+            target.mean_budget is not None
+            and target.min_accuracy is None
+            and target.mean_budget * (1 + ROUNDING) < least
+        ):
+            self._refuse("answer" if able.all() else "answer within the limits", least, "budget", target.mean_budget)
 
     def _refuse(self, what: str, cost: float, limit: str, amount: float) -> None:
         raise Infeasible(f"the cheapest {what} costs {cost:.6g} {self.unit}, the {limit} is {amount:g}")

@@ -117,7 +117,7 @@ def _cheapest(plan: PolicyPlan, query: PolicyQuery, lost: set[str], in_vain: flo
     """Give the cheapest sensors that are fetched together and can still be had within the budget, less what was paid in
     vain, and the deadline; none if none can."""
     most = min(
-        (limit - in_vain for limit in (query.budget, query.max_item_cost) if limit is not None), default=math.inf
+        (limit - in_vain for limit in (query.mean_budget, query.max_item_cost) if limit is not None), default=math.inf
     )
     longest = math.inf if query.deadline is None else query.deadline
     times = plan.times if len(plan.times) else np.zeros(len(plan.sensors))

@@ -8,7 +8,7 @@ import numpy as np
 
 from models.arrays import Floats
 from models.errors import Infeasible, InvalidRequest
-from models.portfolio import Assignment, AssignmentOptions, Budget, RouteQuery
+from models.portfolio import Assignment, AssignmentOptions, RouteQuery
 from models.portfolio_constraints import ConstrainedAssignment
 from models.run import RunLimits
 from solvers.kind import BatchAssigner, make_query
@@ -23,10 +23,7 @@ class PortfolioAssigner(BatchAssigner[PortfolioPlan]):
 
     def options(self, limits: RunLimits, single: RouteQuery) -> AssignmentOptions:
         """Make the batch's options of the budget per item; an accuracy is that of the batch."""
-        budget = single.budget and make_query(
-            Budget, per_query=single.budget.per_query, fraction=single.budget.fraction
-        )
-        return make_query(AssignmentOptions, budget=budget, min_accuracy=limits.min_accuracy)
+        return make_query(AssignmentOptions, budget=single.budget, min_accuracy=limits.min_accuracy)
 
     def refuse_infeasible(self, plan: PortfolioPlan, count: int, options: AssignmentOptions) -> None:
         """Raise Infeasible for a budget that no assignment of ``count`` items keeps."""

@@ -60,8 +60,11 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
         self, plan: PortfolioPlan, limits: dict[str, Any], unavailable: Collection[str]
     ) -> dict[str, Any]:
         """Raise the budget to the cost of the cheapest classifier that is available."""
-        least = max(limits["budget"].per_query, plan.cheapest_without(unavailable))
-        return {**limits, "budget": limits["budget"].model_copy(update={"per_query": least})}
+        return {**limits, "budget": max(limits["budget"], plan.cheapest_without(unavailable))}
+
+    def highest_cost(self, plan: PortfolioPlan, query: RouteQuery) -> float:
+        """Return the cost of the most expensive classifier, with the embedding."""
+        return plan.dearest
 
     def estimates(
         self,
@@ -96,7 +99,7 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
             query=NO_EMBEDDING if item.embedding is None else item.embedding,
             size=item.size,
             item=item.id,
-            budget=limits.route_budget(),
+            budget=limits.budget,
             min_accuracy=limits.min_accuracy,
         )
 

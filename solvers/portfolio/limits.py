@@ -11,7 +11,8 @@ from models import Fault, InvalidRequest
 from models.arrays import Floats, Int64s
 from models.errors import ConflictingLimit, ConflictingLimits
 from models.limit_prices import LimitPrice
-from models.portfolio import Budget
+from models.limits import resolve_budget
+from models.portfolio import BatchBudget
 from models.portfolio_constraints import (
     ClassifierLimits,
     LimitedOptions,
@@ -123,7 +124,7 @@ def without_floors(request: LimitedOptions) -> LimitedOptions:
 def _guesses(batch: Batch, request: LimitedOptions, names: tuple[str, ...]) -> list[float]:
     """Guess what a query of each group costs: what its floor needs or, for the highest accuracy, all that it may."""
     n, limits = len(batch.values), request.groups.limits if request.groups is not None else {}
-    most = np.inf if request.budget is None else total_of(request.budget, n, batch.dearest) / n
+    most = total_of(request, n, batch.dearest) / n
     if request.goal == "accuracy":
         return [batch.likely(None, most)] * max(len(names), 1)
     of_all = max(request.min_group_accuracy or 0.0, request.accuracy.at_least if request.accuracy else 0.0)
@@ -193,8 +194,8 @@ def uses_of(
 def _constraints(batch: Batch, request: LimitedOptions, names: tuple[str, ...], counts: Int64s) -> Iterator[Constraint]:
     """List all limits as constraints."""
     n = len(batch.values)
-    if request.budget is not None:
-        yield Constraint(("budget",), COST, total_of(request.budget, n, batch.dearest))
+    if request.has_budget:
+        yield Constraint(("budget",), COST, total_of(request, n, batch.dearest))
     if request.accuracy is not None:
         yield Constraint(("accuracy", "at_least"), VALUE, request.accuracy.at_least * n, most=False)
     yield from _of_classifiers(batch, request.classifiers, (), n, None)
@@ -208,8 +209,8 @@ def _constraints(batch: Batch, request: LimitedOptions, names: tuple[str, ...], 
         if limits is None:
             continue
         place = ("groups", name)
-        if limits.budget is not None:
-            yield Constraint((*place, "budget"), COST, total_of(limits.budget, count, batch.dearest), group=group)
+        if limits.has_budget:
+            yield Constraint((*place, "budget"), COST, total_of(limits, count, batch.dearest), group=group)
         if limits.accuracy is not None:
             floor = limits.accuracy.at_least * count
             yield Constraint((*place, "accuracy", "at_least"), VALUE, floor, most=False, group=group)
@@ -249,11 +250,11 @@ def _count(queries: Queries, n: int) -> float:
     return queries.share * n if isinstance(queries, ShareOfQueries) else float(queries)
 
 
-def total_of(budget: Budget, n: int, dearest: float) -> float:
-    """Say what n queries may cost."""
-    if budget.total is not None:
-        return budget.total
-    return (budget.per_query if budget.per_query is not None else (budget.fraction or 0.0) * dearest) * n
+def total_of(limits: BatchBudget, n: int, dearest: float) -> float:
+    """Return what n queries may cost; infinite where there is no budget."""
+    if limits.budget_total is not None:
+        return limits.budget_total
+    return np.inf if limits.budget is None else resolve_budget(limits.budget, dearest) * n
 
 
 def _conflicting(constraint: Constraint, give: float | None, n: int, counts: Int64s) -> ConflictingLimit:

@@ -12,11 +12,12 @@ from models import Fault, InvalidRequest
 from models.arrays import Bools, Floats, Int64s
 from models.errors import Infeasible, SolverTimeout
 from models.limit_prices import LimitPrice
+from models.limits import resolve_budget
 from models.portfolio import (
     Assignment,
     AssignmentOptions,
     AssignmentRequest,
-    Budget,
+    BatchBudget,
     RouteDecision,
     RouteQuery,
 )
@@ -238,10 +239,7 @@ class PortfolioPlan(HeldOutCurve):
 
     def _given(self, query: RouteQuery) -> float:
         """Say what a query may cost on average; infinite where an accuracy alone is asked for."""
-        budget = query.budget
-        if budget is None:
-            return np.inf
-        return budget.per_query if budget.per_query is not None else (budget.fraction or 0.0) * self.dearest
+        return np.inf if query.budget is None else resolve_budget(query.budget, self.dearest)
 
     def assign(
         self,
@@ -308,7 +306,7 @@ class PortfolioPlan(HeldOutCurve):
         """Say what n queries cost at least, and may cost at most; raises Infeasible."""
         each = np.broadcast_to(costs, (n, costs.shape[-1]))
         least = n * self.embedding_cost + float(each.min(axis=1).sum())
-        total = np.inf if options.budget is None else self._total(options.budget, n, least)
+        total = self._total(options, n, least) if options.has_budget else np.inf
         if options.min_accuracy is not None:
             total = n * self._least_budget("batch", options.min_accuracy, total / n)
         return least, total
@@ -351,14 +349,14 @@ class PortfolioPlan(HeldOutCurve):
         return dict(zip(self.resources, np.hsplit(uses, len(self.resources)), strict=True))
 
     def _within(self, within: Within, estimates: Floats, request: LimitedOptions) -> ConstrainedAssignment:
-        n, budget = len(estimates), request.budget
+        n = len(estimates)
         budget_like = self._budget_of_choice(within.choice)
         figures = self._figures(within.choice, estimates, within.cost, budget_like, within.gap)
-        total = None if budget is None else total_of(budget, n, self.dearest)
+        total = total_of(request, n, self.dearest) if request.has_budget else None
         return ConstrainedAssignment(**figures, budget=total, prices=within.prices)
 
-    def _total(self, budget: Budget, n: int, least: float) -> float:
-        total = total_of(budget, n, self.dearest)
+    def _total(self, options: BatchBudget, n: int, least: float) -> float:
+        total = total_of(options, n, self.dearest)
         if total < least * (1 - ROUNDING):
             asked = f"the cheapest assignment of {n} queries costs {least:g} {self.unit}, the budget is {total:g}"
             raise Infeasible(asked)

@@ -20,5 +20,5 @@ def trade_offs(plan: PortfolioPlan, dataset: Trace) -> list[TradeOff]:
     for budget in np.unique(budgets).tolist():
         choice = route((budget - plan.embedding_cost) * dataset.rows)
         replayed = Replay(right[rows, choice], costs[rows, choice] + plan.embedding_cost)
-        points.append(TradeOff({"budget": {"per_query": budget}}, replayed))
+        points.append(TradeOff({"budget": budget}, replayed))
     return points

@@ -31,7 +31,7 @@ def worth(
     )
     place = most_useful(points, baselines.take(validation[0]))
     budget = float(budgets[place])
-    query = {"budget": {"per_query": budget}}
+    query = {"budget": budget}
     decision = f"a budget of {budget:.4g} {dataset.spec.unit} an item"
     return worth_of(decision, _routed(prices, budget, *held_out[1:]), baselines.take(held_out[0]), rng, query=query)
 

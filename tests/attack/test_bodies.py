@@ -226,7 +226,7 @@ def post_items(client: httpx.Client, table: bytes) -> httpx.Response:
 
 def post_queries(client: httpx.Client, table: bytes) -> httpx.Response:
     """Send a table as queries."""
-    return client.post("/v1/portfolios/plan/assignments?fraction=0.5", content=table, headers={"content-type": PARQUET})
+    return client.post("/v1/portfolios/plan/assignments?budget=50%25", content=table, headers={"content-type": PARQUET})
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from models import FeatureTable, Trace, TraceSpec, dataset_from_columns
 from models.arrays import Floats, Int64s
 from models.cascade import CascadeOptions, CascadeQuery
 from models.policy import PolicyOptions, PolicyTarget
-from models.portfolio import AssignmentOptions, Budget, PortfolioOptions
+from models.portfolio import AssignmentOptions, PortfolioOptions
 from solvers import Run, cascade, portfolio
 from solvers.cascade.replay import Rows, replay
 from solvers.policy import PolicyPlan, fit
@@ -154,7 +154,7 @@ def assign_batch(train: Trace, test: Trace, budgets: Sequence[float], seed: int)
     plan = portfolio.fit(learned, options, np.random.default_rng(seed), Run()).plan
     estimates, rows, reached = plan.estimate(fresh.embeddings), np.arange(test.rows), []
     for budget in budgets:
-        assignment = plan.assign(estimates, AssignmentOptions(budget=Budget(per_query=budget)))
+        assignment = plan.assign(estimates, AssignmentOptions(budget=budget))
         choice = np.array([names.index(each) for each in assignment.assignments])
         paid = test.costs[:, cheapest] + np.where(choice == cheapest, 0.0, test.costs[rows, choice])
         reached.append((float(test.quality[rows, choice].mean()), float(paid.mean())))

@@ -108,7 +108,7 @@ def draw_query(draw: random.Random) -> tuple[LookUp[Any], dict[str, Any]]:
             return look_up, {"size": draw.randint(32, 512), "budget": round(draw.uniform(0, 12), 2)}
         case "portfolio", _:
             query = [round(draw.random(), 3), round(draw.random(), 3)]
-            return look_up, {"query": query, "budget": {"fraction": round(draw.random(), 2)}}
+            return look_up, {"query": query, "budget": f"{100 * (round(draw.random(), 2)):.6f}%"}
         case "policy", _:
             known = {"fast": ["cat", 0.9]} if draw.random() < 0.5 else {}
             return look_up, {"acquired": known, "item": f"item-{draw.randrange(1000)}"}

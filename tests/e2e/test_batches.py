@@ -209,7 +209,7 @@ def test_the_console_lists_cancels_and_downloads_batches(server: Server, models:
 
 
 def test_a_portfolio_assigns_a_file_as_a_whole_and_embeds_each_text_once(server: Server, models: ModelServer) -> None:
-    path = queued(server, images(30, with_text=True), "portfolio", budget={"per_query": 4.0})
+    path = queued(server, images(30, with_text=True), "portfolio", budget=4.0)
     batch = ended(server, path)
     assert batch["status"] == "succeeded", batch
     lines = output(server, path)
@@ -289,7 +289,7 @@ def test_what_is_stored_is_called_no_second_time_when_the_worker_is_killed(
     server: Server, models: ModelServer, solver: str, killed: str
 ) -> None:
     models.switch(**dict.fromkeys(COSTS, "slow"))
-    spec: dict[str, Any] = {"max_concurrency": 2} | ({"budget": {"per_query": 4.0}} if solver == "portfolio" else {})
+    spec: dict[str, Any] = {"max_concurrency": 2} | ({"budget": 4.0} if solver == "portfolio" else {})
     path = queued(server, images(24, with_text=solver == "portfolio"), solver, **spec)
     wait_for(lambda: show(server, path)["done"] >= 10, 60, lambda: str(show(server, path)))  # more than are in flight
     doomed = processes_of_batches(server)[0]
@@ -312,7 +312,7 @@ def test_what_is_stored_is_called_no_second_time_when_the_worker_is_killed(
 def test_a_text_that_is_refused_leaves_the_others_of_its_request_their_embeddings(server: Server) -> None:
     lines = images(9, with_text=True).splitlines()
     lines[4] = json.dumps({"item": image(4), "text": "no image", "id": "image-4"})
-    batch = ended(server, queued(server, "\n".join(lines), "portfolio", budget={"per_query": 4.0}))
+    batch = ended(server, queued(server, "\n".join(lines), "portfolio", budget=4.0))
     answered = output(server, f"/v1/batches/{batch['id']}")
     assert (batch["status"], batch["done"] + batch["failed"]) == ("succeeded", 9)
     assert "embedder: answered 400" in answered[4]["error"]
@@ -326,7 +326,7 @@ def test_texts_that_were_embedded_are_not_embedded_again_when_the_worker_is_kill
     server.client.put("/v1/endpoints/embedder", json=embedder | {"most_texts": 4})
     models.switch(embedder="slow")
     try:
-        path = queued(server, images(40, with_text=True), "portfolio", budget={"per_query": 4.0}, max_concurrency=1)
+        path = queued(server, images(40, with_text=True), "portfolio", budget=4.0, max_concurrency=1)
         wait_for(lambda: models.counted()["texts"] >= 16, 30, lambda: str(show(server, path)))
         assert show(server, path)["done"] == 0, "it is not killed while it embeds"
         processes_of_batches(server)[0].kill()

@@ -88,7 +88,7 @@ def test_a_dataset_is_uploaded_and_advised_on_and_a_cascade_built_asked_exported
 def test_a_batch_is_assigned_by_the_server(run: Any, all_subjects: Server, tmp_path: Path) -> None:
     dimensions = all_subjects.client.get("/v1/datasets/trace").json()["embedding_dimensions"]
     np.save(tmp_path / "queries.npy", np.zeros((3, dimensions), np.float32))
-    said = _parsed(run(all_subjects.url, "portfolio", "assign", "plan", "queries.npy", "--fraction", "0.9", "--json"))
+    said = _parsed(run(all_subjects.url, "portfolio", "assign", "plan", "queries.npy", "--budget", "90%", "--json"))
     assert len(said["assignments"]) == 3
 
 

@@ -312,7 +312,7 @@ def test_a_batch_is_assigned_and_downloaded(visit: Visit, server: Server, tmp_pa
             downloaded.append([row["classifier"] for row in csv.DictReader(file)])
         visit.page.reload()
         settle(visit.page)
-    asked = {"queries": queries.tolist(), "budget": {"fraction": 0.5}}
+    asked = {"queries": queries.tolist(), "budget": "50%"}
     assignments = server.client.post("/v1/portfolios/plan/assignments", json=asked).json()["assignments"]
     assert downloaded == [assignments, assignments]
 
@@ -332,7 +332,7 @@ def test_capacities_and_a_floor_are_set_by_sliders_and_what_they_cost_is_drawn(
     panel.get_by_label("Budget").fill("1")
     panel.get_by_label("At most for strong").fill("0.2")
     expect(panel.get_by_text("Without the capacities:")).to_be_visible()
-    asked: dict[str, Any] = {"budget": {"fraction": 1.0}, "classifiers": {"strong": {"at_most": {"share": 0.2}}}}
+    asked: dict[str, Any] = {"budget": "100%", "classifiers": {"strong": {"at_most": {"share": 0.2}}}}
     reply = server.client.post("/v1/portfolios/plan/assignments", json={"queries": queries.tolist(), **asked}).json()
     prices = panel.get_by_role("region", name="What the limits cost", exact=True)
     prices.get_by_text("Numbers").click()

@@ -109,7 +109,7 @@ def test_an_outcome_of_another_artifact_with_the_same_number_is_refused(subjects
 
 def test_batches_have_an_id_too(subjects: Server) -> None:
     """An assignment's expects means; a prediction's, a step's and a rollout's what their choice does."""
-    queries = {"queries": [[0.9, 0.4], [0.4, 0.9]], "budget": {"fraction": 0.6}}
+    queries = {"queries": [[0.9, 0.4], [0.4, 0.9]], "budget": "60%"}
     assigned = subjects.client.post("/v1/portfolios/plan/assignments", json=queries).json()
     assert re.match(r"portfolio/plan/1@[0-9a-f]{12}\?accuracy=", assigned["decision"])
     assert assigned["decision"].endswith(f"&cost={assigned['expected']['cost']!r}")

@@ -72,7 +72,7 @@ def a_route(draw: random.Random) -> Any:
         "query": [draw.choice([draw.random(), 2, -1.5, "x", None]) for _ in range(draw.choice([2, 2, 2, 2, 1, 3]))]
         if draw.random() < 0.4
         else [draw.random(), draw.random()],
-        "budget": draw.choice([{"fraction": 0.5}, {"per_query": draw.uniform(0, 15)}, {"total": 1}, {}, 3]),
+        "budget": draw.choice(["50%", "5", "101%", draw.uniform(0, 15), {}, 3, -1]),
     }
 
 

@@ -31,7 +31,7 @@ ASKED: dict[str, tuple[str, Any]] = {
     "/v1/pipelines/{name}/decision": ("budget=6", None),
     "/v1/pipelines/{name}/steps": ("", {"features": {"age": 50.0}}),
     "/v1/policies/{name}/steps": ("", {"budget": 6.0, "item": "one", "acquired": {"fast": ["cat", 0.9]}}),
-    "/v1/portfolios/{name}/route": ("", {"query": [0.9, 0.9], "budget": {"fraction": 0.5}}),
+    "/v1/portfolios/{name}/route": ("", {"query": [0.9, 0.9], "budget": "50%"}),
 }
 """A plain question for each: its query string, and its body."""
 

@@ -55,9 +55,9 @@ def assign(server: Server, queries: Any = QUERIES, **body: Any) -> httpx.Respons
 
 
 @pytest.mark.parametrize("objective", ["mean", "min"])
-@pytest.mark.parametrize("budget", [{"total": 500.0}, {"per_query": 2.5}, {"fraction": 0.25}])
-def test_a_batch_is_assigned_within_its_budget(portfolio: Server, budget: dict[str, float], objective: str) -> None:
-    reply = assign(portfolio, budget=budget, objective=objective)
+@pytest.mark.parametrize("budget", [{"budget_total": 500.0}, {"budget": 2.5}, {"budget": "25%"}])
+def test_a_batch_is_assigned_within_its_budget(portfolio: Server, budget: dict[str, Any], objective: str) -> None:
+    reply = assign(portfolio, **budget, objective=objective)
     assert reply.status_code == 200, reply.text
     assignment = reply.json()
     assert len(assignment["assignments"]) == 200
@@ -75,35 +75,35 @@ def test_a_batch_is_assigned_within_its_budget(portfolio: Server, budget: dict[s
 def test_json_and_npy_are_answered_the_same(portfolio: Server) -> None:
     params: dict[str, Any] = {"objective": "mean", "regularization": 1.0, "gap": 0.0, "time_limit_s": 5.0}
     raw = portfolio.client.post(
-        f"{PATH}/assignments", params=params | {"fraction": 0.5}, content=npy(QUERIES), headers=NPY
+        f"{PATH}/assignments", params=params | {"budget": "50%"}, content=npy(QUERIES), headers=NPY
     )
-    reply = assign(portfolio, budget={"fraction": 0.5}, **params)
+    reply = assign(portfolio, budget="50%", **params)
     assert raw.status_code == reply.status_code == 200, raw.text
     assert raw.json() == reply.json()
 
 
 def test_ten_thousand_queries_come_as_npy(portfolio: Server) -> None:
     many = trace_embeddings(trace_columns(10_000, seed=2))
-    reply = portfolio.client.post(f"{PATH}/assignments", params={"per_query": 4.0}, content=npy(many), headers=NPY)
+    reply = portfolio.client.post(f"{PATH}/assignments", params={"budget": 4.0}, content=npy(many), headers=NPY)
     assert reply.status_code == 200, reply.text
     assert sum(reply.json()["usage"].values()) == 10_000
     over = portfolio.client.post(
-        f"{PATH}/assignments", params={"per_query": 4.0}, content=npy(np.tile(many, (2, 1))), headers=NPY
+        f"{PATH}/assignments", params={"budget": 4.0}, content=npy(np.tile(many, (2, 1))), headers=NPY
     )
     body = is_problem(over, 413, "payload-too-large")
     assert "20000 queries, the limit is 10000" in body["detail"]
 
 
 def test_more_budget_is_never_worse(portfolio: Server) -> None:
-    levels = [assign(portfolio, budget={"per_query": b}, gap=0.0, regularization=0.0) for b in (1, 2, 3, 5, 8, 11)]
+    levels = [assign(portfolio, budget=b, gap=0.0, regularization=0.0) for b in (1, 2, 3, 5, 8, 11)]
     accuracies = [reply.json()["raw_estimate"] for reply in levels]
     assert accuracies == sorted(accuracies)
 
 
 def test_a_budget_below_the_cheapest_assignment_is_refused_with_its_cost(portfolio: Server) -> None:
-    body = is_problem(assign(portfolio, budget={"total": 10.0}), 409, "infeasible")
+    body = is_problem(assign(portfolio, budget_total=10.0), 409, "infeasible")
     assert body["detail"] == "the cheapest assignment of 200 queries costs 200 ms, the budget is 10"
-    single = {"query": QUERIES[0].tolist(), "budget": {"per_query": 0.5}}
+    single = {"query": QUERIES[0].tolist(), "budget": 0.5}
     body = is_problem(portfolio.client.post(f"{PATH}/route", json=single), 409, "infeasible")
     assert body["detail"] == "the cheapest way to answer a query costs 1 ms, the budget is 0.5"
 
@@ -118,8 +118,8 @@ def test_a_budget_below_the_cheapest_assignment_is_refused_with_its_cost(portfol
         ({"queries": [[0.5, None]]}, "queries.0.1"),
         ({"queries": [[0.5, 1e300]]}, "queries.0.1"),
         ({"budget": {}}, "budget"),
-        ({"budget": {"total": 1.0, "fraction": 0.5}}, "budget"),
-        ({"budget": {"total": -1.0}}, "budget.total"),
+        ({"budget_total": 1.0}, ""),
+        ({"budget": None, "budget_total": -1.0}, "budget_total"),
         ({"gap": -1}, "gap"),
         ({"time_limit_s": 0}, "time_limit_s"),
         ({"objective": "max"}, "objective"),
@@ -127,7 +127,7 @@ def test_a_budget_below_the_cheapest_assignment_is_refused_with_its_cost(portfol
     ],
 )
 def test_a_bad_batch_is_refused_where_it_is_bad(portfolio: Server, change: dict[str, Any], where: str) -> None:
-    body = {"queries": QUERIES[:2].tolist(), "budget": {"fraction": 0.5}} | change
+    body = {"queries": QUERIES[:2].tolist(), "budget": "50%"} | change
     problem = is_problem(portfolio.client.post(f"{PATH}/assignments", json=body), 422, "invalid-request")
     assert where in {".".join(map(str, error["loc"])) for error in problem["errors"]}
 
@@ -135,16 +135,16 @@ def test_a_bad_batch_is_refused_where_it_is_bad(portfolio: Server, change: dict[
 @pytest.mark.parametrize(
     ("content", "params", "message"),
     [
-        (b"", {"fraction": 0.5}, "no readable .npy|not in version"),
-        (npy(QUERIES)[:-4], {"fraction": 0.5}, "promises"),
-        (npy(QUERIES.astype(np.int64)), {"fraction": 0.5}, "hold int64, must be float32"),
-        (npy(QUERIES[0]), {"fraction": 0.5}, "must be queries x dimensions"),
-        (npy(QUERIES[:0]), {"fraction": 0.5}, "must be queries x dimensions"),
-        (npy(QUERIES[:, :1]), {"fraction": 0.5}, "200 x 1 numbers, must be n x 2"),
-        (npy(np.where(QUERIES > 0.9, np.nan, QUERIES)), {"fraction": 0.5}, "must be finite"),
-        (npy(QUERIES), {"fraction": 50.0}, "less than or equal to 1"),
+        (b"", {"budget": "50%"}, "no readable .npy|not in version"),
+        (npy(QUERIES)[:-4], {"budget": "50%"}, "promises"),
+        (npy(QUERIES.astype(np.int64)), {"budget": "50%"}, "hold int64, must be float32"),
+        (npy(QUERIES[0]), {"budget": "50%"}, "must be queries x dimensions"),
+        (npy(QUERIES[:0]), {"budget": "50%"}, "must be queries x dimensions"),
+        (npy(QUERIES[:, :1]), {"budget": "50%"}, "200 x 1 numbers, must be n x 2"),
+        (npy(np.where(QUERIES > 0.9, np.nan, QUERIES)), {"budget": "50%"}, "must be finite"),
+        (npy(QUERIES), {"budget": "5000%"}, "budget"),
         (npy(QUERIES), {}, "give a budget, or a min_accuracy, or both, or other limits; there is none"),
-        (npy(QUERIES), {"fraction": 0.5, "total": 1.0}, "there is total and fraction"),
+        (npy(QUERIES), {"budget": 0.5, "budget_total": 1.0}, "not both"),
     ],
 )
 def test_bad_npy_is_refused(portfolio: Server, content: bytes, params: dict[str, float], message: str) -> None:
@@ -156,7 +156,7 @@ def test_bad_npy_is_refused(portfolio: Server, content: bytes, params: dict[str,
 def test_other_bodies_and_mixtures_are_refused(portfolio: Server) -> None:
     path = f"{PATH}/assignments"
     is_problem(portfolio.client.post(path, content=b"x", headers={"content-type": "text/csv"}), 415, UNSUPPORTED)
-    body = {"queries": QUERIES[:2].tolist(), "budget": {"fraction": 0.5}}
+    body = {"queries": QUERIES[:2].tolist(), "budget": "50%"}
     problem = is_problem(portfolio.client.post(path, params={"gap": 0.1}, json=body), 422, "invalid-request")
     assert "goes with application/x-npy" in problem["detail"]
     is_problem(portfolio.client.post("/v1/portfolios/nosuch/assignments", json=body), 404, "unknown-artifact")
@@ -169,10 +169,10 @@ def test_a_batch_is_assigned_within_several_limits(portfolio: Server) -> None:
     labels = ["acme" if row % 2 else "basic" for row in range(200)]
     reply = assign(
         portfolio,
-        budget={"per_query": 4.0},
+        budget=4.0,
         classifiers={"strong": {"at_most": {"share": 0.1}}, "fast": {"at_least": 30}},
         resources={"tokens": {"total": 900, "uses": {"fast": 1, "middle": 5, "strong": 9}}},
-        groups={"labels": labels, "limits": {"acme": {"budget": {"total": 350}}}},
+        groups={"labels": labels, "limits": {"acme": {"budget_total": 350}}},
         min_group_accuracy=0.5,
     )
     assert reply.status_code == 200, reply.text
@@ -193,7 +193,7 @@ LIMITS: dict[str, Any] = {
     "accuracy": {"at_least": 0.6},
     "classifiers": {"strong": {"at_most": 60}},
     "resources": {"tokens": {"total": 900}},
-    "groups": {"limits": {"acme": {"budget": {"total": 500}}}},
+    "groups": {"limits": {"acme": {"budget_total": 500}}},
 }
 LABELS = ["acme" if row % 2 else "basic" for row in range(200)]
 COSTS = np.random.default_rng(3).uniform(0.5, 1.5, (200, 1)) * np.array([1.0, 4.0, 10.0])
@@ -233,8 +233,8 @@ def test_npy_and_parquet_are_answered_as_json_is_with_every_limit(portfolio: Ser
 
 
 def test_parquet_with_a_budget_is_answered_as_json_in_every_form_that_is_accepted(portfolio: Server) -> None:
-    body, params = table_of(embedding=list(QUERIES.astype(float))), {"fraction": 0.5}
-    expected = assign(portfolio, budget=params).json()
+    body, params = table_of(embedding=list(QUERIES.astype(float))), {"budget": "50%"}
+    expected = assign(portfolio, **params).json()
     replies = [
         portfolio.client.post(
             f"{PATH}/assignments", params=params, content=body, headers={"content-type": PARQUET, "accept": accept}
@@ -270,7 +270,7 @@ TWICE = b'{"classifiers": {"strong": {"at_most": 5, "at_most": 150}}}'
         ({"queries": npy(QUERIES), "sizes": npy(COSTS[:3, 0])}, "there are 3 sizes for 200 queries"),
         ({"queries": npy(QUERIES), "uses.tokens": npy(COSTS)}, "uses.tokens: needs a resource of this name"),
         ({"queries": npy(QUERIES), "constraints": b"[]"}, "constraints: must be a JSON object"),
-        ({"queries": npy(QUERIES), "constraints": b'{"budget": {"total": 3}}'}, "budget: is given twice"),
+        ({"queries": npy(QUERIES), "constraints": b'{"budget": 3}'}, "budget: is given twice"),
         ({"queries": npy(QUERIES), "constraints": TWICE}, "at_most: is given twice"),
         ({"queries": b"PAR1 and nothing"}, "is no readable Parquet"),
         ({"queries": table_of(embedding=[[1.0, 2.0], [1.0]])}, "have different lengths, from 1 to 2"),
@@ -283,7 +283,7 @@ TWICE = b'{"classifiers": {"strong": {"at_most": 5, "at_most": 150}}}'
 )
 def test_bad_parts_are_refused_where_they_are_bad(portfolio: Server, parts: dict[str, bytes], message: str) -> None:
     files = {name: (name, data) for name, data in parts.items()} or {"nothing": ("nothing", b"")}
-    reply = portfolio.client.post(f"{PATH}/assignments", params={"fraction": 0.5}, files=files)
+    reply = portfolio.client.post(f"{PATH}/assignments", params={"budget": "50%"}, files=files)
     assert message in is_problem(reply, 422, "invalid-request")["detail"]
 
 
@@ -294,12 +294,12 @@ def test_limits_that_stand_twice_in_the_json_are_refused(portfolio: Server) -> N
 
 
 def test_limits_that_conflict_are_refused_with_a_smallest_set_of_them(portfolio: Server) -> None:
-    limits = {"classifiers": {"fast": {"at_most": 10}, "strong": {"at_least": 5}}, "budget": {"total": 300.0}}
+    limits = {"classifiers": {"fast": {"at_most": 10}, "strong": {"at_least": 5}}, "budget_total": 300.0}
     body = is_problem(assign(portfolio, **limits), 409, "infeasible")
     given_up = {each["limit"]: each["give"] for each in body["conflict"]}
     assert set(given_up) == {"budget", "classifiers.fast.at_most"}  # without the five of the strong one, too
     assert "budget at most 300" in body["detail"]
-    enough = {"classifiers": {"fast": {"at_most": 10}}, "budget": {"total": 300.0 + given_up["budget"] + 1e-6}}
+    enough = {"classifiers": {"fast": {"at_most": 10}}, "budget_total": 300.0 + given_up["budget"] + 1e-6}
     assert assign(portfolio, **enough).status_code == 200
 
 
@@ -313,7 +313,7 @@ def test_look_ups_are_answered_while_limits_are_searched(portfolio: Server) -> N
 
 
 def route(server: Server, row: int = 0, budget: float = 3.0, **more: Any) -> httpx.Response:
-    body = {"query": QUERIES[row].tolist(), "budget": {"per_query": budget}, **more}
+    body = {"query": QUERIES[row].tolist(), "budget": budget, **more}
     return server.client.post(f"{PATH}/route", json=body)
 
 
@@ -419,7 +419,7 @@ def test_a_trace_without_embeddings_makes_no_portfolio(portfolio: Server) -> Non
 
 def test_look_ups_are_answered_while_a_large_batch_is_assigned(portfolio: Server) -> None:
     many = trace_embeddings(trace_columns(10_000, seed=3))
-    path = f"{PATH}/assignments?per_query=4.0&gap=0.0"
+    path = f"{PATH}/assignments?budget=4.0&gap=0.0"
     reply, before_it = answered_before(portfolio, path, npy(many), NPY)
     assert reply.startswith(b"HTTP/1.1 200 ")
     assert before_it >= MEANWHILE  # how far they are slowed down is for the benchmark

@@ -271,12 +271,12 @@ def test_whatever_a_classifier_does_its_run_is_in_time_and_pays_nothing_twice(
 
 def test_a_portfolio_embeds_routes_and_falls_back(server: Server, models: ModelServer) -> None:
     text = json.dumps(image(2))  # which the dearest can read, for it is asked by chat
-    reply = run(server, "portfolio", item=text, budget={"fraction": 0.9}).json()
+    reply = run(server, "portfolio", item=text, budget="90%").json()
     called = [step["classifier"] for step in reply["steps"]]
     assert called[0] == "embedder"
     models.switch(**{called[1]: "error"})
     # the stand-ins read pixels, which the text of a chat is not for the others: all that counts is who is called
-    other = run(server, "portfolio", item=image(2), embedding=vector(2), budget={"fraction": 0.9}).json()
+    other = run(server, "portfolio", item=image(2), embedding=vector(2), budget="90%").json()
     assert other["degraded"].startswith(f"{called[1]}: answered 500")
     assert len({step["classifier"] for step in other["steps"]}) == 2
 
@@ -289,7 +289,7 @@ def vector(place: int) -> list[float]:
 
 def test_a_list_is_assigned_as_a_whole_within_its_budget(server: Server) -> None:
     items = [{"item": image(i), "embedding": vector(i), "id": str(i)} for i in range(60)]
-    reply = run(server, "portfolio", items=items, budget={"per_query": 4.0}).json()
+    reply = run(server, "portfolio", items=items, budget=4.0).json()
     planned = [COSTS[item["steps"][-1]["classifier"]] for item in reply["items"]]
     assert sum(planned) <= 4.0 * 60 * (1 + 1e-9)
     assert [item["id"] for item in reply["items"]] == [str(i) for i in range(60)]
@@ -304,7 +304,7 @@ def post(server: Server, what: str, **body: Any) -> httpx.Response:
 
 def test_a_text_is_routed_as_its_embedding_is(server: Server, models: ModelServer) -> None:
     for place, fraction in ((0, 0.2), (1, 0.5), (2, 0.9)):
-        asked = {"budget": {"fraction": fraction}, "item": str(place)}
+        asked = {"budget": f"{100 * fraction:.6f}%", "item": str(place)}
         by_text = post(server, "route", text=json.dumps(image(place)), **asked).json()
         plain = post(server, "route", query=vector(place), **asked).json()
         took = by_text.pop("embedding")
@@ -316,7 +316,7 @@ def test_a_text_is_routed_as_its_embedding_is(server: Server, models: ModelServe
 def test_texts_are_assigned_as_their_embeddings_are_many_in_a_request(server: Server, models: ModelServer) -> None:
     server.client.put("/v1/endpoints/embedder", json=endpoints(models)["embedder"] | {"most_texts": 8})
     texts = [json.dumps(image(i)) for i in range(30)]
-    asked = {"budget": {"per_query": 4.0}}
+    asked = {"budget": 4.0}
     by_texts = post(server, "assignments", texts=texts, **asked).json()
     plain = post(server, "assignments", queries=[vector(i) for i in range(30)], **asked).json()
     assert (by_texts["assignments"], len(set(by_texts["assignments"])) > 1) == (plain["assignments"], True)
@@ -354,7 +354,7 @@ def test_a_column_that_is_not_of_texts_is_refused_and_nothing_embedded(
     server: Server, models: ModelServer, columns: dict[str, Any], why: str
 ) -> None:
     headers = {"content-type": "application/vnd.apache.parquet"}
-    path = "/v1/portfolios/digits/assignments?per_query=4"
+    path = "/v1/portfolios/digits/assignments?budget=4"
     reply = server.client.post(path, content=as_parquet(**columns), headers=headers)
     assert (reply.status_code, models.counted()["calls"]) == (422, {})
     assert why in reply.json()["detail"]
@@ -364,13 +364,13 @@ def test_texts_of_a_list_are_embedded_by_one_request_and_share_its_cost(server: 
     prices = {"per_call": 1.0, "per_input_token": 0.25}
     server.client.put("/v1/endpoints/embedder", json=endpoints(models)["embedder"] | {"prices": prices})
     items = [{"item": image(i), "text": json.dumps(image(i))} for i in range(7)]
-    reply = run(server, "portfolio", items=items, budget={"per_query": 4.0}).json()
+    reply = run(server, "portfolio", items=items, budget=4.0).json()
     calls = [item["steps"][0] for item in reply["items"]]
     assert {call["classifier"] for call in calls} == {"embedder"}
     assert sum(call["cost"] for call in calls) == pytest.approx(1.0 + 0.25 * 64 * 7)
     assert models.counted()["calls"]["embedder"] == 1
     given = [{"item": image(i), "embedding": vector(i)} for i in range(7)]
-    plain = run(server, "portfolio", items=given, budget={"per_query": 4.0}).json()
+    plain = run(server, "portfolio", items=given, budget=4.0).json()
     for by_text, one in zip(reply["items"], plain["items"], strict=True):
         assert by_text["steps"][1]["classifier"] == one["steps"][0]["classifier"]
 
@@ -380,11 +380,11 @@ def test_a_text_that_the_embedder_refuses_leaves_the_others_their_embeddings(
 ) -> None:
     items: list[dict[str, Any]] = [{"item": image(i), "text": json.dumps(image(i))} for i in range(9)]
     items[4]["text"] = "no image"
-    reply = run(server, "portfolio", items=items, budget={"per_query": 4.0}).json()
+    reply = run(server, "portfolio", items=items, budget=4.0).json()
     failed = [place for place, item in enumerate(reply["items"]) if "status" in item]
     assert failed == [4]
     assert "embedder: answered 400" in reply["items"][4]["error"]
-    whole = post(server, "assignments", texts=[item["text"] for item in items], budget={"per_query": 4.0})
+    whole = post(server, "assignments", texts=[item["text"] for item in items], budget=4.0)
     assert (whole.status_code, "text 5: there is no embedding" in whole.json()["detail"]) == (502, True)
 
 
@@ -393,7 +393,7 @@ def test_a_text_without_an_embedding_is_told_why(
     server: Server, models: ModelServer, what: str, texts: dict[str, Any]
 ) -> None:
     here = {"text": json.dumps(image(0))} if what == "route" else {"texts": [json.dumps(image(0))]}
-    asked = {"budget": {"fraction": 0.5}}
+    asked = {"budget": "50%"}
     models.switch(embedder="error")
     failed = post(server, what, **here, **asked)
     assert (failed.status_code, failed.json()["type"]) == (502, "urn:parsimony:endpoint-failed")
@@ -410,7 +410,7 @@ def test_a_text_without_an_embedding_is_told_why(
     neither = post(server, what, **asked)
     assert (both.status_code, "give exactly one of" in both.json()["detail"]) == (422, True)
     assert (neither.status_code, "give exactly one of" in neither.json()["detail"]) == (422, True)
-    dear = post(server, what, **here, budget={"per_query": 1e-6})
+    dear = post(server, what, **here, budget=1e-6)
     assert (dear.status_code, dear.json()["type"]) == (409, "urn:parsimony:infeasible")
     server.client.delete("/v1/endpoints/embedder")
     assert "no endpoint has this name" in post(server, what, **here, **asked).json()["detail"]
@@ -419,10 +419,10 @@ def test_a_text_without_an_embedding_is_told_why(
 @pytest.mark.parametrize(
     "asked",
     [
-        {"budget": {"per_query": 1e-6}},
+        {"budget": 1e-6},
         {"min_accuracy": 1.0},
         {"classifiers": {name: {"at_most": 0} for name in COSTS}},
-        {"groups": {"labels": ["a", "b"], "limits": {"b": {"budget": {"total": 1e-6}}}}},
+        {"groups": {"labels": ["a", "b"], "limits": {"b": {"budget_total": 1e-6}}}},
     ],
     ids=["budget", "accuracy", "classifiers", "groups"],
 )
@@ -457,7 +457,7 @@ def hasty(tmp_path_factory: pytest.TempPathFactory, models: ModelServer) -> Iter
 def test_the_time_of_a_decision_is_over_while_its_embedder_hangs(hasty: Server, models: ModelServer, what: str) -> None:
     text = json.dumps(image(0))
     texts = {"text": text} if what == "route" else {"texts": [text, json.dumps(image(1))]}
-    asked = texts | {"budget": {"fraction": 0.5}}
+    asked = texts | {"budget": "50%"}
     assert post(hasty, what, **asked).status_code == 200
     models.switch(embedder="hang")
     reply = post(hasty, what, **asked)
@@ -474,7 +474,7 @@ def test_the_time_of_a_decision_is_over_while_its_embedder_hangs(hasty: Server, 
 def test_the_time_of_runs_is_over_while_their_embedder_hangs(server: Server, models: ModelServer) -> None:
     models.switch(embedder="hang")
     items = [{"item": image(i), "text": json.dumps(image(i))} for i in range(3)]
-    limits = {"budget": {"per_query": 4.0}, "timeout_s": 0.4}
+    limits = {"budget": 4.0, "timeout_s": 0.4}
     alone = run(server, "portfolio", **items[0], **limits)
     assert (alone.status_code, alone.json()["type"]) == (504, "urn:parsimony:run-timeout")
     many = run(server, "portfolio", items=items, **limits).json()["items"]
@@ -485,7 +485,7 @@ def test_the_time_of_runs_is_over_while_their_embedder_hangs(server: Server, mod
 
 def test_an_artifact_without_an_embedder_says_so(server: Server, nameless: str) -> None:
     for what, body in (("route", {"text": "a"}), ("assignments", {"texts": ["a", "b"]})):
-        reply = server.client.post(f"/v1/portfolios/{nameless}/{what}", json={**body, "budget": {"fraction": 0.5}})
+        reply = server.client.post(f"/v1/portfolios/{nameless}/{what}", json={**body, "budget": "50%"})
         assert (reply.status_code, reply.json()["errors"][0]["loc"]) == (422, [*body])
         assert "names no embedder" in reply.json()["detail"]
 
@@ -502,7 +502,7 @@ def test_one_failed_item_of_a_list_leaves_the_others_theirs(server: Server) -> N
 def test_a_paced_stream_counts_its_runs_in_the_ledger(server: Server) -> None:
     pacing = {"ledger": "runs", "total": 12.0, "queries": 4}
     for place in range(4):
-        body = {"item": image(place), "embedding": vector(place), "budget": {"fraction": 1.0}, "budget_pacing": pacing}
+        body = {"item": image(place), "embedding": vector(place), "budget": "100%", "budget_pacing": pacing}
         assert run(server, "portfolio", **body).status_code == 200
     over = [run(server, "portfolio", **body) for _ in range(12)]
     assert {409} <= {reply.status_code for reply in over}
@@ -517,7 +517,7 @@ def test_a_paced_stream_calls_nobody_beyond_its_rate_limit(server: Server) -> No
     pacing = {"ledger": "rated", "total": 1e6, "queries": 40, "classifiers": limits}
     called: list[str] = []
     for place in range(3 * len(names)):
-        body = {"item": image(place), "embedding": vector(place), "budget": {"fraction": 1.0}, "budget_pacing": pacing}
+        body = {"item": image(place), "embedding": vector(place), "budget": "100%", "budget_pacing": pacing}
         reply = run(server, "portfolio", **body)
         assert reply.status_code in (200, 409), reply.text
         called += [step["classifier"] for step in reply.json().get("steps", [])]
@@ -631,7 +631,7 @@ def test_a_caller_who_goes_away_cancels_its_calls(server: Server, models: ModelS
         ("cascade", {}, ["body"]),
         ("cascade", {"item": 1, "items": [{"item": 1}]}, ["body"]),
         ("cascade", {"item": 1, "embedding": [1.0]}, ["embedding"]),
-        ("cascade", {"item": 1, "budget": {"fraction": 0.5}}, ["budget"]),
+        ("cascade", {"item": 1, "budget": "50%"}, ["budget"]),
         ("cascade", {"item": 1, "deadline": -1}, ["deadline"]),
         ("cascade", {"item": 1, "max_item_cost": 1.0}, ["max_item_cost"]),
         ("portfolio", {"items": [{"item": 1}], "max_item_cost": 1.0}, ["max_item_cost"]),
@@ -992,7 +992,7 @@ _CHAT = {"messages": [{"role": "user", "content": "%s"}], "parsimony": {"timeout
         ("/v1/cascades/digits/runs", '{"item": {"a:b": 1, "a:b": 2}}'),
         ("/v1/cascades/digits/runs", '{"item": 1000000000000000000000000000000}'),
         ("/v1/cascades/digits/runs", '{"item": 1, "surprise": 1}'),
-        ("/v1/cascades/digits/runs", '{"item": 1, "budget": {"fraction": 0.5}}'),
+        ("/v1/cascades/digits/runs", '{"item": 1, "budget": "50%"}'),
         ("/v1/cascades/digits/runs", '{"item": 1, "deadline": 1e-9}'),
         ("/v1/cascades/digits/runs", '{"item": "no pixels"}'),
         ("/v1/cascades/digits/runs", "{"),
@@ -1078,7 +1078,7 @@ def test_a_failing_endpoints_circuit_is_shown_and_counted(server: Server, models
     last = run(server, "cascade", item=image(0)).json()
     assert last["open_circuits"] == [first]
     asked = {"messages": messages(3), "parsimony": {"route_only": True}}
-    for model in ("cascade/digits", "portfolio/digits@fraction=1"):
+    for model in ("cascade/digits", "portfolio/digits@budget=100%"):
         reply = server.client.post("/v1/chat/completions", json={"model": model, **asked}).json()
         assert reply["parsimony"]["open_circuits"] == [first]
     because = {one["classifier"]: one["because"] for one in reply["parsimony"]["candidates"]}
@@ -1089,7 +1089,7 @@ def test_a_failing_endpoints_circuit_is_shown_and_counted(server: Server, models
         taken = reply.get("assignments") or reply.get("cascade") or [reply.get("sensor") or reply["classifier"]]
         assert first not in taken
     assert first == min(COSTS, key=COSTS.__getitem__)
-    asked = {"query": trace_table()[2][0].tolist(), "budget": {"per_query": COSTS[first]}}
+    asked = {"query": trace_table()[2][0].tolist(), "budget": COSTS[first]}
     reply = server.client.post("/v1/portfolios/digits/route", json=asked).json()
     assert (reply["classifier"], reply["open_circuits"]) == (first, [first])  # nothing else is within the budget
     refused = server.client.post("/v1/portfolios/digits/route", json={**asked, "without": [first]})
@@ -1110,7 +1110,7 @@ def decided_without(server: Server) -> Iterator[dict[str, Any]]:
     items = server.client.get("/v1/decisions?name=digits&budget=1000").json()["items"]
     yield next(item["decision"] for item in items if item["artifact"]["solver"] == "cascade")
     yield server.client.post("/v1/policies/digits/steps", json={"item": "a", "tradeoff": 0.0}).json()
-    asked = {"budget": {"fraction": 1.0}}
+    asked = {"budget": "100%"}
     yield server.client.post("/v1/portfolios/digits/route", json={"query": vector, **asked}).json()
     paced = {"ledger": "circuits", "total": 1e6, "queries": 100}
     body = {"query": vector, **asked, "budget_pacing": paced}
@@ -1168,19 +1168,19 @@ def test_commands_decide_by_texts(
 ) -> None:
     texts = [json.dumps(image(i)) for i in range(4)]
     Path("texts.txt").write_text("\n".join(texts))
-    plain = post(server, "assignments", queries=[vector(i) for i in range(4)], budget={"per_query": 4.0}).json()
+    plain = post(server, "assignments", queries=[vector(i) for i in range(4)], budget=4.0).json()
     monkeypatch.setenv("PARSIMONY_DATA_DIR", str(server.data_dir))
     monkeypatch.setenv("PARSIMONY_ENDPOINT_HOSTS", "127.0.0.1")
     for url in (server.url, None):
         monkeypatch.delenv("PARSIMONY_URL", raising=False)
-        command = ("decide", "portfolio", "digits", f"text={texts[0]}", 'budget={"fraction": 0.5}', "--json")
+        command = ("decide", "portfolio", "digits", f"text={texts[0]}", 'budget="50%"', "--json")
         status, out, err = parsimony(*command, url=url)
         assert (status, "classifier" in json.loads(out or "{}")) == (0, True), err
         command = ("portfolio", "assign", "digits", "texts.txt", "--per-query=4", "--json")
         status, out, err = parsimony(*command, url=url)
         assert (status, json.loads(out or "{}").get("assignments")) == (0, plain["assignments"]), err
         called = models.counted()["calls"]
-        command = ("decide", "portfolio", "digits", f"text={texts[0]}", 'budget={"per_query": 1e-9}', "--json")
+        command = ("decide", "portfolio", "digits", f"text={texts[0]}", "budget=1e-9", "--json")
         status, _, err = parsimony(*command, url=url)
         assert (status, "the budget is 1e-09" in err, models.counted()["calls"]) == (1, True, called), err
 
@@ -1212,7 +1212,7 @@ def test_the_console_routes_a_text_once_it_is_sent(server: Server, models: Model
         panel.get_by_label("Budget").fill("0.7")
         assert models.counted()["calls"] == {}, "each letter would be paid for"
         panel.get_by_role("button", name="Route it").click()
-        reply = post(server, "route", query=vector(3), budget={"fraction": 0.7}).json()
+        reply = post(server, "route", query=vector(3), budget="70%").json()
         expect(panel.locator("strong")).to_have_text(reply["classifier"])
         assert models.counted()["calls"] == {"embedder": 1}
         expect(panel.get_by_role("button", name="Copy curl")).to_be_visible()

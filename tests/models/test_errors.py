@@ -81,7 +81,7 @@ def test_a_corrupt_artifact_is_an_invalid_request_with_no_faults() -> None:
 
 def test_very_many_faults_are_counted_and_found_in_no_time() -> None:
     """Each row is too short only because its numbers were text; comparing each with each would take minutes."""
-    body = {"queries": [["x", "y"]] * 50_000, "budget": {"fraction": 0.5}}
+    body = {"queries": [["x", "y"]] * 50_000, "budget": "50%"}
     with pytest.raises(ValidationError) as caught:
         AssignmentRequest.model_validate_json(json.dumps(body))
     error = InvalidRequest.of(caught.value)

@@ -9,7 +9,7 @@ import pytest
 
 from models.feedback import Expectations
 from models.pipeline import Configuration
-from models.portfolio import AssignmentOptions, Budget
+from models.portfolio import AssignmentOptions
 from solvers import KINDS, Fitted
 from solvers.drift import count_answered
 from solvers.portfolio.plan import PortfolioPlan
@@ -114,7 +114,7 @@ def test_a_portfolio_expects_its_estimates_less_their_optimism() -> None:
     """Of a batch the mean, by the method that assigned it."""
     plan, summary = fitted("portfolio").plan, fitted("portfolio").summary
     queries = np.array([[0.9, 0.4], [0.4, 0.9], [0.6, 0.6]])
-    options = AssignmentOptions(budget=Budget(per_query=1.0))
+    options = AssignmentOptions(budget=1.0)
     decision = plan.assign(plan.estimate(queries), options, 1.0)
     estimates = KINDS["portfolio"].estimates(plan, summary, options, decision)
     shares = np.array(list(decision.usage.values())) / 3

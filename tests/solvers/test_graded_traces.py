@@ -9,7 +9,7 @@ import pytest
 from models import DatasetFacts, InvalidRequest, Trace, TraceSpec
 from models.advice import AdviceLimits
 from models.cascade import CascadeQuery
-from models.portfolio import AssignmentOptions, Budget
+from models.portfolio import AssignmentOptions
 from solvers import KINDS, Run
 from solvers.advice import advise
 from solvers.dataset_profile import profile
@@ -61,7 +61,7 @@ def test_what_is_expected_of_graded_answers_comes_true() -> None:
     assert len(decision.steps) > 1
     assert cascade.plan.measured(decision.cascade).accuracy == pytest.approx(reached.mean(), abs=0.03)
     portfolio = built("portfolio", graded(World.of(2, 2000), "quality"), 3, **PARAMS["portfolio"])
-    options = AssignmentOptions(budget=Budget(per_query=3.0))
+    options = AssignmentOptions(budget=3.0)
     assigned = portfolio.plan.assign(portfolio.plan.estimate(fresh.embeddings[:4000]), options)
     places = [NAMES.index(name) for name in assigned.assignments]
     assert assigned.estimated_accuracy == pytest.approx(quality[np.arange(4000), places].mean(), abs=0.05)

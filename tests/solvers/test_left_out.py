@@ -15,7 +15,7 @@ from models.errors import Infeasible
 from models.index import IndexQuery
 from models.pipeline import PipelineQuery
 from models.policy import Answer, PolicyOptions, PolicyQuery
-from models.portfolio import AssignmentOptions, Budget, RouteBudget, RouteQuery
+from models.portfolio import AssignmentOptions, RouteQuery
 from models.portfolio_constraints import LimitedOptions
 from solvers import KINDS, Run
 from solvers.cascade.frontier.contents import FrontierContents
@@ -128,7 +128,7 @@ def test_a_portfolio_takes_the_best_of_the_others(share: float) -> None:
     for without in subsets(plan.classifiers):
         for place in range(40):
             query = np.random.default_rng(place).random(plan.dimensions).tolist()
-            asked = RouteQuery(query=query, budget=RouteBudget(fraction=share), without=without)
+            asked = RouteQuery(query=query, budget=f"{100 * (share):.6f}%", without=without)
             able = np.array([name not in without for name in plan.classifiers])
             if plan.costs[able].min() > share * plan.dearest:
                 with pytest.raises(Infeasible, match="the cheapest that is not left out"):
@@ -215,22 +215,20 @@ def test_names_that_are_none_are_refused_and_those_there_are_listed(solver: str)
 
 def test_a_portfolio_goes_beyond_no_budget_for_what_is_left_out() -> None:
     plan = build("portfolio").plan
-    query = RouteQuery(
-        query=(0.5,) * plan.dimensions, budget=RouteBudget(per_query=float(plan.costs.min())), without=("fast",)
-    )
+    query = RouteQuery(query=(0.5,) * plan.dimensions, budget=float(plan.costs.min()), without=("fast",))
     with pytest.raises(Infeasible, match=r"the cheapest that is not left out costs 3 ms a query, the budget is 1"):
         plan.decide(query)
-    assert plan.decide(query.model_copy(update={"budget": RouteBudget(per_query=3.0)})).classifier != "fast"
+    assert plan.decide(query.model_copy(update={"budget": 3.0})).classifier != "fast"
 
 
 CONSTRAINED: list[dict[str, Any]] = [
     {"goal": "cost"},
     {"goal": "cost", "accuracy": {"at_least": 0.5}},
-    {"budget": {"fraction": 0.6}, "classifiers": {"middle": {"at_most": {"share": 0.6}}, "fast": {"at_most": 9}}},
+    {"budget": "60%", "classifiers": {"middle": {"at_most": {"share": 0.6}}, "fast": {"at_most": 9}}},
 ]
 
 
-@pytest.mark.parametrize("asked", [{"budget": {"fraction": 0.3}}, {"budget": {"fraction": 0.3}, "objective": "min"}])
+@pytest.mark.parametrize("asked", [{"budget": "30%"}, {"budget": "30%", "objective": "min"}])
 def test_a_batch_is_assigned_as_well_as_the_others_can(asked: dict[str, Any]) -> None:
     """Held against a portfolio that never had the one which is left out."""
     plan, options = build("portfolio").plan, LimitedOptions.model_validate(asked)
@@ -253,11 +251,11 @@ def test_a_batch_within_several_limits_leaves_out_what_fails(asked: dict[str, An
 
 
 def test_as_few_as_need_be_go_to_what_fails_where_the_others_cannot_keep_the_limits() -> None:
-    plan, options = build("portfolio").plan, AssignmentOptions(budget=Budget(total=120.0))
+    plan, options = build("portfolio").plan, AssignmentOptions(budget_total=120.0)
     estimates = plan.estimate(np.random.default_rng(0).random((60, plan.dimensions)))
     given = assign_available(plan, estimates, options, 5.0, {"fast"})
     assert given.usage == {"fast": 30, "middle": 30, "strong": 0}
     every = assign_available(plan, estimates, options, 5.0, set(plan.classifiers))
     assert every.assignments == plan.assign(estimates, options, 5.0).assignments
     with pytest.raises(Infeasible, match=r"the cheapest assignment of 60 queries costs 60 ms"):
-        assign_available(plan, estimates, AssignmentOptions(budget=Budget(total=59.0)), 5.0, {"fast"})
+        assign_available(plan, estimates, AssignmentOptions(budget_total=59.0), 5.0, {"fast"})

@@ -11,7 +11,7 @@ from models.cascade import CascadeQuery
 from models.errors import Infeasible
 from models.index import IndexQuery
 from models.policy import PolicyQuery, PolicyTarget
-from models.portfolio import AssignmentOptions, Budget, RouteBudget, RouteQuery
+from models.portfolio import AssignmentOptions, RouteQuery
 from solvers.cascade.plan import CascadePlan
 from solvers.index.plan import IndexPlan
 from tests.support.replays import COSTS, World, built
@@ -146,7 +146,7 @@ def test_a_portfolio_refuses_an_accuracy_that_the_budget_does_not_buy() -> None:
     row = made.methods.index("route")
     levels = made.curve_accuracies[row]
     reached = float((levels - off(levels, made.held_out)).max())
-    query = RouteQuery(query=(0.5, 0.0), min_accuracy=reached, budget=RouteBudget(per_query=made.cheapest))
+    query = RouteQuery(query=(0.5, 0.0), min_accuracy=reached, budget=made.cheapest)
     with pytest.raises(Infeasible, match="need a budget of"):
         made.decide(query)
     with pytest.raises(Infeasible, match="at no budget"):
@@ -156,7 +156,7 @@ def test_a_portfolio_refuses_an_accuracy_that_the_budget_does_not_buy() -> None:
     assert assigned.budget == pytest.approx(5 * made._least_budget("batch", 0.5, np.inf))
     with pytest.raises(ValueError, match="give a budget, or a min_accuracy"):
         AssignmentOptions()
-    assert made.assign(estimates, AssignmentOptions(min_accuracy=0.5, budget=Budget(fraction=1.0))).budget < 50
+    assert made.assign(estimates, AssignmentOptions(min_accuracy=0.5, budget="100%")).budget < 50
 
 
 def test_an_index_spends_no_more_than_its_rows_can_show() -> None:

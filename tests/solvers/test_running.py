@@ -17,7 +17,7 @@ from models import InvalidRequest, TraceSpec, dataset_from_columns
 from models.cascade import CascadeOptions, CascadeQuery
 from models.errors import EndpointFailed, RunTimeout
 from models.policy import PolicyOptions, PolicyQuery
-from models.portfolio import PortfolioOptions, RouteBudget, RouteQuery
+from models.portfolio import PortfolioOptions, RouteQuery
 from solvers import Run, cascade, policy, portfolio
 from solvers.cascade import CascadePlan
 from solvers.cascade.contents import MOST_CALLS
@@ -330,7 +330,7 @@ def routes() -> Any:
 
 def routed(plan: Any, world: World, most: float = inf, without: frozenset[str] = frozenset()) -> Answer:
     """Run a query."""
-    query = RouteQuery(query=(0.9, 0.9), budget=RouteBudget(fraction=0.6), item="a")
+    query = RouteQuery(query=(0.9, 0.9), budget="60%", item="a")
     estimates = plan.estimate_one(query.query)
     first = plan.decide(query)
     other = next_best(plan, estimates, plan.budget_of(query), most=most)
@@ -482,7 +482,7 @@ def test_no_query_of_a_portfolio_costs_more_than_was_counted_whatever_fails(
 ) -> None:
     routes = fitted_portfolio()
     costs, world = dict(zip(routes.classifiers, routes.costs.tolist(), strict=True)), faulty(faults)
-    query = RouteQuery(query=(place / 20, 1 - place / 20), budget=RouteBudget(fraction=0.6), item="a")
+    query = RouteQuery(query=(place / 20, 1 - place / 20), budget="60%", item="a")
     first = routes.decide(query)
     most = first.cost + share * max(costs.values())
     other = next_best(routes, routes.estimate_one(query.query), routes.budget_of(query), most=most)

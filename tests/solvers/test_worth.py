@@ -8,7 +8,7 @@ import pytest
 from models import FeatureTable
 from models.cascade import CascadeOptions, CascadeQuery
 from models.pipeline import PipelineOptions, PipelineQuery
-from models.portfolio import PortfolioOptions, RouteBudget, RouteQuery
+from models.portfolio import PortfolioOptions, RouteQuery
 from models.worth import Worth
 from solvers import KINDS, Run, cascade, pipeline, portfolio
 from solvers.pipeline.prepared_data import cut_rows
@@ -71,7 +71,7 @@ def test_a_portfolios_worth_is_that_of_its_held_out_rows_routed_one_by_one() -> 
     budget = float(min(fitted.plan.curve_budgets, key=lambda one: abs(one - said)))
     right, spent = 0, 0.0
     for row in held_out:
-        query = RouteQuery(query=tuple(world.embeddings[row].tolist()), budget=RouteBudget(per_query=budget))
+        query = RouteQuery(query=tuple(world.embeddings[row].tolist()), budget=budget)
         k = NAMES.index(fitted.plan.decide(query).classifier)
         right, spent = right + int(world.correct[row, k]), spent + COSTS[k]
     assert (fitted.worth.accuracy, fitted.worth.cost) == pytest.approx((right / 100, spent / 100))

@@ -17,7 +17,7 @@ from models.dataset import dataset_from_columns
 from models.index import IndexQuery
 from models.pipeline import PipelineQuery
 from models.policy import PolicyTarget
-from models.portfolio import AssignmentOptions, Budget
+from models.portfolio import AssignmentOptions
 from models.worth import Interval
 from solvers import KINDS, Run
 from solvers.index.plan import IndexPlan
@@ -132,7 +132,7 @@ class Replayed(NamedTuple):
 QUERIES: dict[str, tuple[Value, ...]] = {
     "cascade": (CascadeQuery(), CascadeQuery(budget=2.5), CascadeQuery(budget=6.0)),
     "index": tuple(IndexQuery(budget=budget) for budget in (1.0, 4.0, 14.0)),
-    "portfolio": tuple(AssignmentOptions(budget=Budget(per_query=budget)) for budget in (1.5, 3.0, 6.0)),
+    "portfolio": tuple(AssignmentOptions(budget=budget) for budget in (1.5, 3.0, 6.0)),
     "pipeline": (PipelineQuery(),),
     "policy": tuple(PolicyTarget(budget=budget) for budget in (1.5, 4.0)),
 }

@@ -15,7 +15,7 @@ from models.cascade import CascadeOptions, CascadeQuery
 from models.index import IndexOptions, IndexQuery
 from models.pipeline import PipelineOptions, PipelineQuery
 from models.policy import Answer, PolicyOptions, PolicyQuery
-from models.portfolio import PortfolioOptions, RouteBudget, RouteQuery, Samples
+from models.portfolio import PortfolioOptions, RouteQuery, Samples
 from tests.support.samples import (
     FEATURES_SPEC,
     MIXED_SPEC,
@@ -52,8 +52,8 @@ class Sample:
         return self.options.model_dump(mode="json", exclude_unset=True)
 
 
-def _route(confidences: tuple[float, float], **budget: float) -> RouteQuery:
-    return RouteQuery(query=confidences, budget=RouteBudget(**budget))
+def _route(confidences: tuple[float, float], budget: float | str) -> RouteQuery:
+    return RouteQuery(query=confidences, budget=budget)
 
 
 SAMPLES: dict[str, Sample] = {
@@ -68,10 +68,10 @@ SAMPLES: dict[str, Sample] = {
     "portfolio": Sample(
         "trace",
         PortfolioOptions(curve_points=3, samples=Samples(count=10, size=50)),
-        (_route((0.9, 0.9), fraction=0.5), _route((0.4, 0.4), per_query=3.0), _route((0.4, 0.9), per_query=1e9)),
-        (_route((0.9, 0.9), per_query=0.5), _route((0.9, 0.9), fraction=0.01)),
+        (_route((0.9, 0.9), "50%"), _route((0.4, 0.4), 3.0), _route((0.4, 0.9), 1e9)),
+        (_route((0.9, 0.9), 0.5), _route((0.9, 0.9), "1%")),
         judged_rows=100,
-        inputs={"query": [0.9, 0.4], "budget": {"fraction": 0.6}},
+        inputs={"query": [0.9, 0.4], "budget": "60%"},
     ),
     "index": Sample(
         "features",

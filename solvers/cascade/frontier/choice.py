@@ -74,15 +74,17 @@ class Choice:
         for an accuracy."""
         hull = self.hull(query.deadline)
         if query.min_accuracy is None:
-            chosen = self._within(hull, np.inf if query.budget is None else query.budget)
+            chosen = self._within(hull, np.inf if query.mean_budget is None else query.mean_budget)
             return chosen if query.item is not None else Chosen(chosen.first, chosen.first, 0.0)
         chosen = self._reaching(hull, query.min_accuracy)
         if query.item is None and chosen.share:
             chosen = Chosen(chosen.second, chosen.second, 0.0)
         needed = chosen.mean(self._safe_costs)
-        if query.budget is not None and needed > query.budget:
+        if query.mean_budget is not None and needed > query.mean_budget:
             wanted = f"an accuracy of {query.min_accuracy:g} needs {needed:.6g} an item"
-            raise Infeasible(f"{wanted}, asked is at most {number(query.budget)}; both with a standard error to spare")
+            raise Infeasible(
+                f"{wanted}, asked is at most {number(query.mean_budget)}; both with a standard error to spare"
+            )
         return chosen
 
     def _within(self, hull: Int64s, most: float) -> Chosen:

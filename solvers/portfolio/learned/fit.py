@@ -151,7 +151,7 @@ def _worth(
         rows = np.arange(n)
         paid = known.costs[rows, choice] + known.embedding_costs
         points[f"a budget of {budget:.4g} {dataset.spec.unit} an item"] = TradeOff(
-            {"budget": {"per_query": budget}}, Replay(known.right[rows, choice], paid)
+            {"budget": budget}, Replay(known.right[rows, choice], paid)
         )
     parts = halves(dataset.item_codes, rng)
     baselines = trace_baselines(dataset, parts[0], embedder)

@@ -513,8 +513,8 @@ def test_a_batch_is_assigned_from_a_file_into_a_csv(run: Run, files: tuple[Path,
     limits.write_text("[]")
     assert refused(run(*command, "--constraints", limits)).startswith("constraints: must be a JSON object")
     vectors.write_bytes(b"no array")
-    assert refused(run(*command, "--fraction", 0.5)).startswith("queries: ")
-    single = run("decide", "portfolio", "trace", "query=[0.9, 0.9]", 'budget={"per_query": 3}', "--json")
+    assert refused(run(*command, "--budget", "50%")).startswith("queries: ")
+    single = run("decide", "portfolio", "trace", "query=[0.9, 0.9]", "budget=3", "--json")
     assert parsed(single)["classifier"] in ("fast", "middle", "strong")
 
 

@@ -13,7 +13,7 @@ from app.serving.answers import decided, with_default_limits
 from models.cascade import CascadeQuery
 from models.index import IndexQuery
 from models.policy import PolicyQuery
-from models.portfolio import Budget, RouteBudget, RouteQuery
+from models.portfolio import RouteQuery
 from models.run import RunItem, RunLimits
 from tests.oracles.index import small_table
 from tests.support.replays import NAMES, World, built
@@ -40,11 +40,9 @@ def test_a_cascade_and_a_portfolio_answer_at_the_headlines_point(world: World) -
     asked = with_default_limits(cascade, CascadeQuery(item="a"))
     assert (asked.budget, asked.item) == (cascade.record.worth.query["budget"], "a")
     query = RouteQuery(query=tuple(world.embeddings[0].tolist()))
-    budget = portfolio.record.worth.query["budget"]["per_query"]
-    assert with_default_limits(portfolio, query).budget == RouteBudget(per_query=budget)
-    assert decided(portfolio, query) == decided(
-        portfolio, query.model_copy(update={"budget": RouteBudget(per_query=budget)})
-    )
+    budget = portfolio.record.worth.query["budget"]
+    assert with_default_limits(portfolio, query).budget == budget
+    assert decided(portfolio, query) == decided(portfolio, query.model_copy(update={"budget": budget}))
 
 
 def test_a_policy_answers_as_its_headline_promises(world: World) -> None:
@@ -93,9 +91,9 @@ def test_an_accuracy_alone_is_reached_whatever_it_costs() -> None:
 def test_items_that_are_assigned_together_may_cost_what_a_single_one_may(world: World) -> None:
     portfolio = _live(world, "portfolio")
     assert portfolio.record.worth is not None
-    budget = portfolio.record.worth.query["budget"]["per_query"]
-    assert batch_options(portfolio, asked_of(RunLimits())).budget == Budget(per_query=budget)
-    assert batch_options(portfolio, asked_of(RunLimits(budget=2.0))).budget == Budget(per_query=2.0)
+    budget = portfolio.record.worth.query["budget"]
+    assert batch_options(portfolio, asked_of(RunLimits())).budget == budget
+    assert batch_options(portfolio, asked_of(RunLimits(budget=2.0))).budget == 2.0
 
 
 def asked_of(limits: RunLimits) -> Asked:
@@ -121,7 +119,7 @@ def test_an_artifact_without_a_headline_answers_as_before(world: World) -> None:
 def test_no_default_limit_refuses_what_is_left(world: World, kind: str, name: str) -> None:
     """Nor sends a query to a classifier whose circuit is open. A headline of the least cost is the hardest."""
     live = _live(world, kind)
-    query = {"budget": 1.0} if kind == "cascade" else {"budget": {"per_query": 1.0}}
+    query = {"budget": 1.0}
     worth = live.record.worth.model_copy(update={"query": query})
     live = replace(live, record=live.record.model_copy(update={"worth": worth}))
     asked: Any = CascadeQuery() if kind == "cascade" else RouteQuery(query=(0.5, 0.0))

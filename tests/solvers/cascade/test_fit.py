@@ -35,11 +35,6 @@ def trace() -> Trace:
     return random_trace(np.random.default_rng(0), 3000, 6)
 
 
-def test_the_registry_knows_the_solver() -> None:
-    solver = KINDS["cascade"]
-    assert (solver.name, solver.plan, solver.fit) == ("cascade", CascadePlan, fit)
-
-
 @pytest.mark.parametrize("dependence", DEPENDENCES)
 def test_a_plan_holds_a_step_function_over_all_deadlines(trace: Trace, dependence: Dependence) -> None:
     fitted = build(trace, dependence=dependence, target_precision=0.9)

@@ -17,7 +17,7 @@ from models import FeatureTable, InvalidRequest
 from models.errors import Cancelled
 from models.index import IndexOptions, IndexQuery
 from solvers.base import Fitted, Run
-from solvers.index import IndexPlan, fit, kind
+from solvers.index import IndexPlan, fit
 from solvers.index.batch_training import train_sets, validate_sets
 from solvers.index.selection_bias import unpacked
 from solvers.learners.linear import predict_linear
@@ -47,11 +47,6 @@ def table() -> FeatureTable:
 @pytest.fixture(scope="module")
 def fitted(table: FeatureTable) -> Fitted[IndexPlan]:
     return build(table)
-
-
-def test_the_solver_is_what_the_registry_needs() -> None:
-    assert (kind.name, kind.datasets, kind.plan, kind.fit) == ("index", (FeatureTable,), IndexPlan, fit)
-    assert (kind.options, kind.query) == (IndexOptions, IndexQuery)
 
 
 def test_accuracies_are_those_of_cross_validation_on_the_same_folds(

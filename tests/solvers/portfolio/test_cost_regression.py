@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from models import Trace, TraceSpec, dataset_from_columns
 from models.arrays import Floats, Singles
 from models.errors import Infeasible
-from models.portfolio import AssignmentOptions, Budget, PortfolioOptions, RouteBudget, RouteQuery
+from models.portfolio import AssignmentOptions, PortfolioOptions, RouteQuery
 from solvers import Run
 from solvers.portfolio import fit
 from solvers.portfolio.cost_regression import CostRegression, ExpectedCosts, linear_regression
@@ -74,7 +74,7 @@ def test_batches_cost_what_they_report_and_their_budget_holds() -> None:
         plan, fresh = built(seed), world(2000, 1000 + seed)
         estimates, costs = plan.estimate(fresh.embeddings), plan.expected_costs(fresh.embeddings)
         for fraction in FRACTIONS:
-            options = AssignmentOptions(budget=Budget(fraction=fraction))
+            options = AssignmentOptions(budget=f"{100 * fraction:.6f}%")
             made = plan.assign(estimates, options, None, None, costs)
             spent, total = realized(plan, fresh, made.assignments), made.budget
             assert total is not None
@@ -98,7 +98,7 @@ def test_single_routes_spend_no_more_than_their_budget_on_average() -> None:
         plan, fresh = built(seed), world(2000, 2000 + seed)
         route = plan.route_each(plan.estimate(fresh.embeddings), fresh.embeddings)
         for fraction in FRACTIONS[:2]:  # at the largest each prompt gets its best for less
-            budget = RouteBudget(per_query=fraction * plan.dearest)
+            budget = fraction * plan.dearest
             choice = [plan.classifiers[k] for k in route(fraction * plan.dearest * fresh.rows)]
             queries = [RouteQuery(query=tuple(row), budget=budget) for row in fresh.embeddings[:100].tolist()]
             assert [plan.decide(query).classifier for query in queries] == choice[:100]
@@ -111,7 +111,7 @@ def test_a_single_decision_tells_its_own_expected_cost() -> None:
     costs = plan.expected_costs(fresh.embeddings)
     assert costs is not None
     for row in range(20):
-        query = RouteQuery(query=tuple(fresh.embeddings[row].tolist()), budget=RouteBudget(fraction=0.5))
+        query = RouteQuery(query=tuple(fresh.embeddings[row].tolist()), budget="50%")
         decision = plan.decide(query)
         assert decision.cost == pytest.approx(costs[row, plan.classifiers.index(decision.classifier)])
     assert np.corrcoef(costs[:, 1], fresh.costs[:, 1])[0, 1] > 0.8
@@ -120,7 +120,7 @@ def test_a_single_decision_tells_its_own_expected_cost() -> None:
 def test_the_papers_estimator_plans_with_expected_costs_too() -> None:
     plan, fresh = built(3, "occam"), world(2000, 77)
     made = plan.assign(
-        plan.estimate(fresh.embeddings), AssignmentOptions(budget=Budget(fraction=0.5)), None, None,
+        plan.estimate(fresh.embeddings), AssignmentOptions(budget="50%"), None, None,
         plan.expected_costs(fresh.embeddings),
     )  # fmt: skip
     spent = realized(plan, fresh, made.assignments)
@@ -196,7 +196,7 @@ def test_batches_without_sizes_keep_their_budget_where_costs_are_functions_of_th
     plan, fresh = built(0, estimator, sized=True), world(2000, 1000, sized=True)
     estimates, costs = plan.estimate(fresh.embeddings), plan.expected_costs(fresh.embeddings)
     for fraction in FRACTIONS:
-        made = plan.assign(estimates, AssignmentOptions(budget=Budget(fraction=fraction)), None, None, costs)
+        made = plan.assign(estimates, AssignmentOptions(budget=f"{100 * fraction:.6f}%"), None, None, costs)
         assert made.budget is not None
         assert realized(plan, fresh, made.assignments).sum() == pytest.approx(made.budget, rel=0.03)
 
@@ -207,11 +207,9 @@ def test_a_batch_of_short_prompts_is_not_refused_before_it_is_embedded() -> None
     expected = plan.expected_costs(fresh.embeddings)
     assert expected is not None
     short = np.argsort(expected[:, 0])[:200]
-    options = AssignmentOptions(budget=Budget(total=1.2 * float(expected[short].min(axis=1).sum())))
+    options = AssignmentOptions(budget_total=1.2 * float(expected[short].min(axis=1).sum()))
     plan.refuse_infeasible(200, options)
     made = plan.assign(plan.estimate(fresh.embeddings[short]), options, None, None, expected[short])
     assert len(made.assignments) == 200
     with pytest.raises(Infeasible):
-        plan.refuse_infeasible(
-            200, AssignmentOptions(budget=Budget(total=200 * 0.9 * float(plan.cost_levels[0].min())))
-        )
+        plan.refuse_infeasible(200, AssignmentOptions(budget_total=200 * 0.9 * float(plan.cost_levels[0].min())))

@@ -10,9 +10,7 @@ from models import InvalidRequest, Trace, TraceSpec
 from models.errors import Infeasible
 from models.portfolio import (
     AssignmentOptions,
-    Budget,
     PortfolioOptions,
-    RouteBudget,
     RouteQuery,
     Samples,
 )
@@ -50,7 +48,7 @@ def plan() -> PortfolioPlan:
 
 def test_easy_items_go_to_the_weak_and_hard_ones_to_the_strong(plan: PortfolioPlan) -> None:
     for ease, classifier in ((0.9, "weak"), (0.1, "strong")):
-        query = RouteQuery(query=(ease, 0.5), budget=RouteBudget(per_query=4.0))
+        query = RouteQuery(query=(ease, 0.5), budget=4.0)
         assert plan.decide(query).classifier == classifier
 
 
@@ -77,12 +75,12 @@ def test_the_embeddings_cost_is_taken_off_the_budget_and_its_classifier_is_free(
     assert plan.embedding_cost == plan.cheapest == 1.0
     assert dict(zip(plan.classifiers, plan.costs.tolist(), strict=True)) == {"weak": 0.0, "poor": 2.0, "strong": 8.0}
     vectors = trace(50, seed=1).embeddings
-    assignment = plan.assign(plan.estimate(vectors), AssignmentOptions(budget=Budget(total=50 * 3.0)))
+    assignment = plan.assign(plan.estimate(vectors), AssignmentOptions(budget_total=50 * 3.0))
     assert assignment.cost == 50 * 1.0 + 8.0 * assignment.usage["strong"] + 2.0 * assignment.usage["poor"] <= 150.0
-    cheapest = plan.assign(plan.estimate(vectors), AssignmentOptions(budget=Budget(total=50.0)))
+    cheapest = plan.assign(plan.estimate(vectors), AssignmentOptions(budget_total=50.0))
     assert cheapest.usage == {"weak": 50, "poor": 0, "strong": 0}
     with pytest.raises(Infeasible, match="the cheapest assignment of 50 queries costs 50 ms, the budget is 49"):
-        plan.assign(plan.estimate(vectors), AssignmentOptions(budget=Budget(total=49.0)))
+        plan.assign(plan.estimate(vectors), AssignmentOptions(budget_total=49.0))
 
 
 def test_a_feature_classifier_that_is_beaten_stays() -> None:
@@ -94,15 +92,19 @@ def test_a_feature_classifier_that_is_beaten_stays() -> None:
 @pytest.mark.parametrize("fraction", [1 / 8, 0.3, 0.55, 0.9, 1.0])
 def test_three_ways_to_say_one_budget(plan: PortfolioPlan, fraction: float) -> None:
     estimates = plan.estimate(trace(60, seed=2).embeddings)
-    said = (Budget(fraction=fraction), Budget(per_query=8.0 * fraction), Budget(total=60 * 8.0 * fraction))
-    costs = {plan.assign(estimates, AssignmentOptions(budget=budget)).cost for budget in said}
+    said = (
+        AssignmentOptions(budget=f"{100 * fraction:.6f}%"),
+        AssignmentOptions(budget=8.0 * fraction),
+        AssignmentOptions(budget_total=60 * 8.0 * fraction),
+    )
+    costs = {plan.assign(estimates, options).cost for options in said}
     assert len(costs) == 1
     assert costs.pop() <= 60 * 8.0 * fraction * (1 + 1e-12)
 
 
 def test_more_regularization_leaves_the_uncertain_alone(plan: PortfolioPlan) -> None:
     estimates = plan.estimate(trace(200, seed=3).embeddings)
-    budget = Budget(per_query=20.0)
+    budget = 20.0
     free, cautious = (
         plan.assign(estimates, AssignmentOptions(budget=budget, regularization=lam)).usage for lam in (0.0, 1e6)
     )
@@ -114,7 +116,7 @@ def test_more_regularization_leaves_the_uncertain_alone(plan: PortfolioPlan) -> 
 def test_the_least_estimate_is_raised_by_the_objective_min(plan: PortfolioPlan) -> None:
     estimates = plan.estimate(trace(200, seed=4).embeddings)
     mean, least = (
-        plan.assign(estimates, AssignmentOptions(budget=Budget(per_query=4.0), objective=objective, regularization=0.0))
+        plan.assign(estimates, AssignmentOptions(budget=4.0, objective=objective, regularization=0.0))
         for objective in ("mean", "min")
     )
     assert least.least_estimate >= mean.least_estimate

@@ -12,7 +12,7 @@ from sklearn.kernel_ridge import KernelRidge
 from app.store import codec
 from models import InvalidRequest, Trace, TraceSpec
 from models.errors import Infeasible
-from models.portfolio import AssignmentOptions, Budget, PortfolioOptions, RouteBudget, RouteQuery
+from models.portfolio import AssignmentOptions, PortfolioOptions, RouteQuery
 from solvers.base import Fitted, Run
 from solvers.portfolio import PortfolioPlan, fit
 from solvers.portfolio.baselines import by_values
@@ -63,7 +63,7 @@ def built(
 
 def reached(plan: PortfolioPlan, vectors: Any, right: Any, budget: float) -> float:
     """Assign a batch, and say how often it was right."""
-    assigned = plan.assign(plan.estimate(vectors), AssignmentOptions(budget=Budget(per_query=budget)))
+    assigned = plan.assign(plan.estimate(vectors), AssignmentOptions(budget=budget))
     return float(right[np.arange(len(right)), [int(name[1:]) for name in assigned.assignments]].mean())
 
 
@@ -131,7 +131,7 @@ def test_every_row_reports_and_what_is_said_comes_true() -> None:
     plan, (vectors, right) = built().plan, drawn(9, 6000)
     assert plan.held_out == ROWS
     for budget in (2.0, 4.0, 8.0, 16.0):
-        assigned = plan.assign(plan.estimate(vectors), AssignmentOptions(budget=Budget(per_query=budget)))
+        assigned = plan.assign(plan.estimate(vectors), AssignmentOptions(budget=budget))
         true = right[np.arange(6000), [int(name[1:]) for name in assigned.assignments]].mean()
         assert assigned.estimated_accuracy == pytest.approx(true, abs=3 * (0.25 / ROWS) ** 0.5)
 
@@ -152,9 +152,7 @@ def test_one_query_is_routed_as_it_would_be_among_others() -> None:
     plan, (vectors, _) = built(useless=True).plan, drawn(5, 60, useless=True)
     for budget in (2.0, 9.0):
         among = plan.route_each(plan.estimate(vectors), vectors)(budget * 60)
-        alone = [
-            plan.decide(RouteQuery(query=tuple(map(float, v)), budget=RouteBudget(per_query=budget))) for v in vectors
-        ]
+        alone = [plan.decide(RouteQuery(query=tuple(map(float, v)), budget=budget)) for v in vectors]
         assert [one.classifier for one in alone] == [f"m{k}" for k in among]
 
 
@@ -162,12 +160,12 @@ def test_more_budget_is_never_estimated_worse() -> None:
     plan, (vectors, _) = built().plan, drawn(5, 500)
     estimates = plan.estimate(vectors)
     said = [
-        plan.assign(estimates, AssignmentOptions(budget=Budget(per_query=budget), gap=0.0)).raw_estimate
+        plan.assign(estimates, AssignmentOptions(budget=budget, gap=0.0)).raw_estimate
         for budget in np.linspace(1, 20, 12).tolist()
     ]
     assert np.all(np.diff(said) >= -1e-9)
     with pytest.raises(Infeasible, match=r"the budget is 0\.5"):
-        plan.decide(RouteQuery(query=(0.0,) * 4, budget=RouteBudget(per_query=0.5)))
+        plan.decide(RouteQuery(query=(0.0,) * 4, budget=0.5))
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_others() -> None:

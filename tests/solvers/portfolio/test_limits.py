@@ -68,7 +68,7 @@ EVERYTHING: dict[str, Any] = {
     "groups": {
         "labels": LABELS,
         "limits": {
-            "acme": {"budget": {"per_query": 6}, "accuracy": {"at_least": 0.65}},
+            "acme": {"budget": 6, "accuracy": {"at_least": 0.65}},
             "basic": {"classifiers": {"large": {"at_most": 25}}, "resources": {"latency": {"total": 220}}},
         },
     },
@@ -78,7 +78,7 @@ EVERYTHING: dict[str, Any] = {
 
 @pytest.mark.parametrize("goal", ["accuracy", "cost"])
 def test_every_kind_of_limit_is_kept_and_told(goal: str) -> None:
-    given = assigned(goal=goal, budget={"per_query": 5}, **EVERYTHING)
+    given = assigned(goal=goal, budget=5, **EVERYTHING)
     again = counted(given)
     assert {each.limit for each in given.prices} == set(again)
     for each in given.prices:
@@ -109,7 +109,7 @@ def test_the_least_cost_at_a_floor_is_what_that_accuracy_costs() -> None:
     asked = AssignmentRequest(
         queries=VECTORS.tolist(),
         sizes=COLUMNS["tokens"].tolist(),
-        budget={"total": cheap.cost},  # type: ignore[arg-type]
+        budget_total=cheap.cost,
     )
     again = made.assign(made.estimate(VECTORS), asked)
     assert again.raw_estimate == pytest.approx(cheap.raw_estimate, abs=1e-4)
@@ -157,22 +157,20 @@ def test_floors_come_true_on_queries_that_no_build_has_seen() -> None:
 
 def test_a_limit_that_does_not_bind_leaves_the_assignment_as_within_the_budget_alone() -> None:
     made = plan()
-    alone = made.assign(made.estimate(VECTORS), request(budget={"per_query": 4}))
+    alone = made.assign(made.estimate(VECTORS), request(budget=4))
     assert isinstance(alone, Assignment)
-    loose = assigned(budget={"per_query": 4}, classifiers={"large": {"at_most": N}}, gap=1e-6)
+    loose = assigned(budget=4, classifiers={"large": {"at_most": N}}, gap=1e-6)
     assert loose.raw_estimate == pytest.approx(alone.raw_estimate, rel=2e-6)
     assert loose.prices[1].price == 0
 
 
 def test_costs_given_outright_are_those_of_sizes() -> None:
-    asked: dict[str, Any] = {"budget": {"per_query": 4}, "classifiers": {"large": {"at_most": 40}}}
+    asked: dict[str, Any] = {"budget": 4, "classifiers": {"large": {"at_most": 40}}}
     assignment = assigned(costs=costs_of(COLUMNS["tokens"]).tolist(), **asked)
     assert assignment == assigned(**asked)
     made = plan()
-    within = made.assign(
-        made.estimate(VECTORS), request(costs=costs_of(COLUMNS["tokens"]).tolist(), budget={"per_query": 4})
-    )
-    assert within == made.assign(made.estimate(VECTORS), request(budget={"per_query": 4}))
+    within = made.assign(made.estimate(VECTORS), request(costs=costs_of(COLUMNS["tokens"]).tolist(), budget=4))
+    assert within == made.assign(made.estimate(VECTORS), request(budget=4))
     assert estimates(made, request(**asked), assignment).cost == pytest.approx(assignment.cost / N)
 
 
@@ -187,9 +185,7 @@ def embedding_plan() -> PortfolioPlan:
 
 def test_budgets_hold_the_embeddings_and_the_feature_classifier_answers_for_free() -> None:
     made = embedding_plan()
-    given = assigned(
-        made, budget={"per_query": 4}, groups={"labels": LABELS, "limits": {"acme": {"budget": {"per_query": 3}}}}
-    )
+    given = assigned(made, budget=4, groups={"labels": LABELS, "limits": {"acme": {"budget": 3}}})
     paid = costs_of(COLUMNS["tokens"]) + made.embedding_cost
     paid[:, 0] = made.embedding_cost
     place = [made.classifiers.index(name) for name in given.assignments]
@@ -202,7 +198,7 @@ def test_budgets_hold_the_embeddings_and_the_feature_classifier_answers_for_free
 def test_limits_that_conflict_are_told_with_what_each_must_give() -> None:
     classifiers = {"large": {"at_most": 10}}
     with pytest.raises(ConflictingLimits, match=r"^no assignment keeps these together: accuracy\.at_least") as caught:
-        assigned(goal="cost", accuracy={"at_least": 0.8}, classifiers=classifiers, budget={"per_query": 100})
+        assigned(goal="cost", accuracy={"at_least": 0.8}, classifiers=classifiers, budget=100)
     assert isinstance(caught.value, Infeasible)
     floor, capacity = caught.value.conflict
     assert (floor.limit, capacity.limit) == ("accuracy.at_least", "classifiers.large.at_most")
@@ -214,24 +210,24 @@ def test_limits_that_conflict_are_told_with_what_each_must_give() -> None:
     less = {"at_least": 0.8 - floor.give * (1 + 1e-6)}
     assert assigned(goal="cost", accuracy=less, classifiers=classifiers).usage["large"] == 10
     with pytest.raises(ConflictingLimits, match=r"^no assignment keeps budget at most 3 \(would have to be "):
-        assigned(goal="cost", budget={"total": 3})
+        assigned(goal="cost", budget_total=3)
 
 
 def test_limits_that_no_estimates_could_keep_are_refused_without_any() -> None:
     plan().refuse_infeasible(N, request(**EVERYTHING, goal="cost"))
     none = {name: {"at_most": 0} for name in ("small", "large", "flat")}
     for asked in (
-        {"budget": {"per_query": 0.01}},
+        {"budget": 0.01},
         {"min_accuracy": 1.0},
         {"classifiers": none},
-        {"budget": {"per_query": 0.01}, **EVERYTHING},
+        {"budget": 0.01, **EVERYTHING},
         {"groups": {"labels": LABELS, "limits": {"acme": {"classifiers": none}}}},
     ):
         with pytest.raises(Infeasible) as alone:
             plan().refuse_infeasible(N, request(**asked))
         with pytest.raises(type(alone.value)):
             plan().assign(np.ones((N, 3)), request(**asked))
-    plan().refuse_infeasible(N, request(accuracy={"at_least": 1.0}, budget={"per_query": 3.0}))  # estimates may be 1
+    plan().refuse_infeasible(N, request(accuracy={"at_least": 1.0}, budget=3.0))  # estimates may be 1
     with pytest.raises(InvalidRequest, match="no classifier of this portfolio"):
         plan().refuse_infeasible(N, request(classifiers={"stranger": {"at_most": 1}}))
 
@@ -240,7 +236,7 @@ def test_limits_that_no_estimates_could_keep_are_refused_without_any() -> None:
 def test_without_estimates_the_same_limits_are_refused_as_with_any(seed: int) -> None:
     rng = np.random.default_rng(seed)
     asked = {
-        "budget": {"per_query": rng.uniform(2.0, 6.0)},
+        "budget": rng.uniform(2.0, 6.0),
         "classifiers": {
             "small": {"at_most": {"share": rng.uniform(0.2, 0.8)}},
             "large": {"at_most": {"share": rng.uniform(0.1, 0.6)}, "max_cost": rng.uniform(100, 1500)},
@@ -283,7 +279,7 @@ def test_without_estimates_the_same_limits_are_refused_as_with_any(seed: int) ->
             {"groups": {"labels": LABELS, "limits": {"acme": {"resources": {"x": {"total": 1}}}}}},
             "none of the resources",
         ),
-        ({"groups": {"labels": LABELS, "limits": {"acne": {"budget": {"total": 1}}}}}, "'acne', a label that no query"),
+        ({"groups": {"labels": LABELS, "limits": {"acne": {"budget_total": 1}}}}, "'acne', a label that no query"),
         ({"costs": [[1, 1, 1]], "sizes": None, "goal": "cost"}, "there are 1 rows of costs for 300 queries"),
         ({"costs": [[1, 1, 1]] * N, "sizes": [1.0] * N, "goal": "cost"}, "give costs or sizes, not both"),
     ],
@@ -303,7 +299,7 @@ def test_at_most_a_thousand_labels_are_told_apart() -> None:
 def test_at_most_a_thousand_limits_are_kept_together() -> None:
     labels = [str(i) for i in range(1000)]
     many = ConstrainedRequest.model_validate(
-        {"queries": [[0.0] * 3] * 1000, "groups": {"labels": labels}, "min_group_accuracy": 0.1, "budget": {"total": 9}}
+        {"queries": [[0.0] * 3] * 1000, "groups": {"labels": labels}, "min_group_accuracy": 0.1, "budget_total": 9}
     )
     with pytest.raises(InvalidRequest, match="there are 1001 limits, at most 1000"):
         plan().assign(np.full((1000, 3), 0.5), many)
@@ -363,7 +359,7 @@ def test_resources_that_a_trace_tells_of_are_limited_by_name() -> None:
     made = with_resources()
     given = assigned(
         made,
-        budget={"per_query": 6},
+        budget=6,
         resources={"tokens": {"per_query": 500}, "latency": {"total": 700}, "carbon": {"per_query": 1}},
     )
     names, tokens = np.array(given.assignments), np.array(COLUMNS["tokens"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.store import codec
 from models import Trace, TraceSpec
-from models.portfolio import PortfolioOptions, RouteBudget, RouteQuery
+from models.portfolio import PortfolioOptions, RouteQuery
 from solvers import Run
 from solvers.portfolio import fit
 from solvers.portfolio.novelty import NoveltyScale, nearest_distances, squared
@@ -85,7 +85,7 @@ def test_decisions_and_batches_report_it_also_from_their_bytes(estimator: str) -
     plan = fit(dataset, options, np.random.default_rng(0), Run()).plan
     plan = codec.decode(codec.encode(plan, {}), PortfolioPlan)
     near, far = (
-        plan.decide(RouteQuery(query=tuple(row.tolist()), budget=RouteBudget(fraction=0.9))).novelty
+        plan.decide(RouteQuery(query=tuple(row.tolist()), budget="90%")).novelty
         for row in (vectors[0] + 0.01, vectors[0] + 100)
     )
     assert near is not None

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from app.store import codec
 from models import InvalidRequest, Trace, TraceSpec
 from models.errors import Infeasible
-from models.portfolio import AssignmentRequest, Budget, PortfolioOptions, RouteBudget, RouteQuery
+from models.portfolio import AssignmentRequest, PortfolioOptions, RouteQuery
 from models.portfolio_constraints import ConstrainedRequest
 from solvers import KINDS
 from solvers.base import Run
@@ -53,7 +53,7 @@ def plan(estimator: str = "logistic") -> PortfolioPlan:
 
 
 def test_a_query_costs_what_its_size_says_and_without_one_what_queries_cost_on_average() -> None:
-    query: dict[str, Any] = {"query": (2.0, 0.0, 0.0), "budget": RouteBudget(per_query=50.0)}
+    query: dict[str, Any] = {"query": (2.0, 0.0, 0.0), "budget": 50.0}
     for tokens in (10.0, 100.0, 400.0):
         decision = plan().decide(RouteQuery(size=tokens, **query))
         place = ["small", "large", "flat"].index(decision.classifier)
@@ -70,7 +70,7 @@ def test_a_batch_keeps_its_budget_by_the_costs_of_its_own_queries(estimator: str
     made, sizes = plan(estimator), tuple(columns["tokens"].tolist())
     queries = tuple(map(tuple, vectors.astype(float).tolist()))
     for per_query in (1.9, 4.0, 15.0):
-        asked = AssignmentRequest(queries=queries, sizes=sizes, budget=Budget(per_query=per_query))
+        asked = AssignmentRequest(queries=queries, sizes=sizes, budget=per_query)
         assigned = made.assign(made.estimate(vectors), asked)
         places = [["small", "large", "flat"].index(name) for name in assigned.assignments]
         paid = costs_of(columns["tokens"])[np.arange(300), places].sum()
@@ -79,10 +79,8 @@ def test_a_batch_keeps_its_budget_by_the_costs_of_its_own_queries(estimator: str
         expected = KINDS["portfolio"].estimates(made, {}, asked, assigned)
         assert expected.cost == pytest.approx(paid / 300)
         assert expected.cost_error is None
-    blind = made.assign(made.estimate(vectors), AssignmentRequest(queries=queries, budget=Budget(per_query=4.0)))
-    aware = made.assign(
-        made.estimate(vectors), AssignmentRequest(queries=queries, sizes=sizes, budget=Budget(per_query=4.0))
-    )
+    blind = made.assign(made.estimate(vectors), AssignmentRequest(queries=queries, budget=4.0))
+    aware = made.assign(made.estimate(vectors), AssignmentRequest(queries=queries, sizes=sizes, budget=4.0))
     assert aware.raw_estimate > blind.raw_estimate  # who knows the sizes buys more for the same
 
 
@@ -95,7 +93,7 @@ def test_single_queries_keep_their_budget_by_their_own_costs(estimator: str) -> 
         assert np.all(made.curve_costs[method, 1:] <= slack * made.curve_budgets[1:])
     for per_query in (2.0, 6.0, 15.0):
         spent = [
-            made.decide(RouteQuery(query=tuple(v), size=tokens, budget=RouteBudget(per_query=per_query))).cost
+            made.decide(RouteQuery(query=tuple(v), size=tokens, budget=per_query)).cost
             for v, tokens in zip(vectors.astype(float).tolist(), columns["tokens"].tolist(), strict=True)
         ]
         assert np.mean(spent) <= slack * per_query
@@ -103,18 +101,18 @@ def test_single_queries_keep_their_budget_by_their_own_costs(estimator: str) -> 
 
 
 def test_sizes_that_do_not_fit_are_refused_and_too_little_is_infeasible() -> None:
-    query: dict[str, Any] = {"query": (0.0, 0.0, 0.0), "budget": RouteBudget(per_query=5.0)}
+    query: dict[str, Any] = {"query": (0.0, 0.0, 0.0), "budget": 5.0}
     with pytest.raises(InvalidRequest, match="size: has 2 numbers, sizes have 1 here"):
         plan().decide(RouteQuery(size=(1.0, 2.0), **query))
     with pytest.raises(InvalidRequest, match=r"makes a query cost more than 1e\+60"):
         plan().decide(RouteQuery(size=1e99, **query))
     with pytest.raises(ValidationError, match="there are 1 sizes for 2 queries"):
-        AssignmentRequest(queries=((0.0,), (1.0,)), sizes=(1.0,), budget=Budget(total=1.0))
+        AssignmentRequest(queries=((0.0,), (1.0,)), sizes=(1.0,), budget_total=1.0)
     with pytest.raises(ValidationError, match="give costs or size, not both"):
         RouteQuery(size=1.0, costs=(1.0, 2.0, 3.0), **query)
     with pytest.raises(InvalidRequest, match=r"has 2 numbers, there are 3 classifiers"):
         plan().decide(RouteQuery(costs=(1.0, 2.0), **query))
-    two = AssignmentRequest(queries=((0.0,) * 3,) * 2, sizes=(400.0, 400.0), budget=Budget(total=3.9))
+    two = AssignmentRequest(queries=((0.0,) * 3,) * 2, sizes=(400.0, 400.0), budget_total=3.9)
     with pytest.raises(Infeasible, match=r"the cheapest assignment of 2 queries costs 4 USD, the budget is 3\.9"):
         plan().assign(plan().estimate(np.zeros((2, 3))), two)
 
@@ -125,7 +123,7 @@ def test_a_portfolio_whose_costs_are_numbers_takes_no_size() -> None:
     trace = Trace.from_columns(TraceSpec.model_validate(SPEC | {"classifiers": numbers}), columns, vectors)
     made = fit(trace, PortfolioOptions(estimator="logistic"), np.random.default_rng(0), Run()).plan
     with pytest.raises(InvalidRequest, match="no cost of this portfolio depends on it"):
-        made.decide(RouteQuery(query=(0.0, 0.0, 0.0), size=3.0, budget=RouteBudget(fraction=1.0)))
+        made.decide(RouteQuery(query=(0.0, 0.0, 0.0), size=3.0, budget="100%"))
 
 
 def test_the_functions_travel_and_forged_ones_are_refused() -> None:
@@ -142,7 +140,7 @@ def test_a_batch_without_sizes_is_expected_to_cost_what_queries_cost_on_average(
     """Held-out items, planned with their own costs, were cheaper than the means of their classifiers; a batch that is
     planned with means is not."""
     vectors, columns = drawn(1, 900)
-    asked = {"queries": vectors.tolist(), "budget": {"per_query": 6.0}, **limits}
+    asked = {"queries": vectors.tolist(), "budget": 6.0, **limits}
     request = ConstrainedRequest.model_validate(asked)
     assigned = plan().assign(plan().estimate(vectors), request)
     places = [plan().classifiers.index(name) for name in assigned.assignments]
@@ -159,9 +157,7 @@ def test_a_batch_within_a_budget_alone_is_told_what_one_more_unit_of_it_brings()
     estimates = plan().estimate(vectors)
 
     def assigned(total: float, **more: Any) -> Any:
-        return plan().assign(
-            estimates, ConstrainedRequest.model_validate({**asked, "budget": {"total": total}, **more})
-        )
+        return plan().assign(estimates, ConstrainedRequest.model_validate({**asked, "budget_total": total, **more}))
 
     least, given, most = (assigned(total) for total in (1900.0, 2000.0, 2100.0))
     (price,) = given.prices
@@ -186,5 +182,5 @@ def test_a_batch_within_a_budget_alone_is_told_what_one_more_unit_of_it_brings()
 )
 def test_a_wrong_size_is_told_once_and_by_what_is_wrong_with_it(sizes: list[Any], message: str) -> None:
     with pytest.raises(ValidationError) as refused:
-        AssignmentRequest.model_validate({"queries": [[0.0]], "budget": {"total": 1.0}, "sizes": sizes})
+        AssignmentRequest.model_validate({"queries": [[0.0]], "budget_total": 1.0, "sizes": sizes})
     assert str(InvalidRequest.of(refused.value)) == message

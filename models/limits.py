@@ -1,0 +1,40 @@
+"""The budget of an item: the limit that all kinds of artifacts share."""
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from models.base import LARGEST, Value
+from models.errors import Fault, InvalidRequest
+
+Amount = Annotated[float, Field(ge=0, le=LARGEST)]
+Percent = Annotated[str, StringConstraints(pattern=r"^(100|\d{1,2})(\.\d{1,6})?%$")]
+Budget = Amount | Percent
+"""A number, in the artifact's unit, or a percentage of what the most expensive classifier costs."""
+
+
+def resolve_budget(budget: float | str, most_expensive: float) -> float:
+    """Return a budget as a number; a percentage is of the cost of the most expensive classifier.
+
+    >>> resolve_budget("30%", 20.0), resolve_budget(5.0, 20.0)
+    (6.0, 5.0)
+    """
+    return float(budget[:-1]) / 100 * most_expensive if isinstance(budget, str) else budget
+
+
+class HasBudget(Value):
+    """What has a mean cost per item as a limit."""
+
+    budget: Budget | None = Field(
+        default=None,
+        description='what an item may cost on average, in the artifact\'s unit, or "30%" of what the most expensive '
+        "classifier costs (for features: all of them)",
+        examples=[6.0],
+    )
+
+    @property
+    def mean_budget(self) -> float | None:
+        """The budget as a number; raises InvalidRequest for a percentage, which only an artifact can resolve."""
+        if isinstance(self.budget, str):
+            raise InvalidRequest.at(Fault(("budget",), f"is {self.budget}, must be a number here"))
+        return self.budget
