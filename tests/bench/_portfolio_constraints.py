@@ -146,7 +146,7 @@ class Prompts:
         learned, fresh = order[: len(order) // 2], order[len(order) // 2 :]
         columns = {**dict(zip(names, right[learned].T, strict=True)), "tokens": tokens[learned]}
         trace = Trace.from_columns(TraceSpec.model_validate(spec), columns, vectors[learned])
-        plan = fit(trace, PortfolioOptions(estimator="logistic"), np.random.default_rng(0), Run()).plan
+        plan = fit(trace, PortfolioOptions(), np.random.default_rng(0), Run()).plan
         return cls(plan, vectors[fresh].astype(np.float64), right[fresh], tokens[fresh])
 
     def single(self, wanted: float) -> list[int]:

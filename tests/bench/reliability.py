@@ -62,10 +62,7 @@ KINDS = {
     "policy of 5": Kind("policy", 300, noises=MANY[3:], table=True),
     "policy grown": Kind("policy", 300, {"graph": "grown"}, noises=MANY, table=True),
     "occam": Kind("portfolio", 600, SAMPLES),
-    **{
-        f"portfolio {name}": Kind("portfolio", 400, {"estimator": name, "curve_points": 11})
-        for name in ("auto", "logistic", "neighbours", "forest", "boosting", "kernel", "stacked")
-    },
+    "portfolio": Kind("portfolio", 400, {"curve_points": 11}),
 }
 BUDGETS = {
     "cascade": (1.6, 2.5, 4.0, 6.0, 9.0),
