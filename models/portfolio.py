@@ -26,7 +26,7 @@ from models.portfolio_streams import Cost, LedgerState, Pacing
 Metric = Literal["linf", "l1", "l2"]
 Objective = Literal["mean", "min"]
 Sampling = Literal["iid", "disjoint"]
-EstimatorName = Literal["occam", "neighbours", "forest", "boosting", "logistic", "kernel", "stacked"]
+EstimatorName = Literal["occam", "stacked"]
 Text = Annotated[str, Field(min_length=1, max_length=1_000_000)]
 QuerySize = Annotated[float, Field(ge=0, le=LARGEST)]
 QuerySizes = Annotated[
@@ -52,13 +52,12 @@ class Samples(Value):
 class PortfolioOptions(Value):
     """How to build a portfolio from a trace with embeddings (``params`` of a build)."""
 
-    estimator: Literal["auto"] | EstimatorName = Field(
+    estimator: Literal["auto", "occam"] = Field(
         default="auto",
         description="what says how likely each classifier is right: occam, the mean over samples of labelled items; "
-        "neighbours, forest, boosting, logistic or kernel, a regression on the embedding; stacked, all six weighed by "
-        "least squares (occam with 40 samples of 500 items); auto: stacked, or one of the six that routes better than "
-        "it beyond chance, by rows that it had not seen; occam where samples are given. The options on samples, metric "
-        "and temperature are for occam, and only its artifacts report them",
+        "auto: a random forest and kernel ridge regression on the embedding, weighed by least squares (stacked), or "
+        "occam where samples are given. The options on samples, metric and temperature are for occam, and only its "
+        "artifacts report them",
     )
     confidence: float = Field(
         default=0.9,

@@ -66,7 +66,7 @@ class PortfolioPlan(HeldOutCurve):
         estimator.neighbours.warm()  # a server answers its first query as fast as its last
         prices = ShadowPrices(self.price_budgets, self.prices, self.price_shares)
         novelty = NoveltyScale(self.novelty_references, self.novelty_distances)
-        learned = estimator_of(self, estimator)
+        learned = estimator_of(self)
         complete(self, {"_estimator": estimator, "_learned": learned, "_prices": prices, "_novelty": novelty})
 
     @property

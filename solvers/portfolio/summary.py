@@ -1,13 +1,10 @@
 """What a build tells people: classifiers, samples that were tried, λ, and the results on held-out items."""
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from models.arrays import Floats
-from solvers.portfolio.learned.cross_fit import CrossFitted
-from solvers.portfolio.learned.sampled import OCCAM
 from solvers.portfolio.plan import PortfolioPlan
 from solvers.portfolio.tuning import Tuned
 
@@ -44,27 +41,15 @@ def summarize(
     }
 
 
-def summarize_learned(
-    plan: PortfolioPlan, crossed: CrossFitted, losers: dict[str, str], measured: tuple[Floats, Floats]
-) -> dict[str, Any]:
+def summarize_learned(plan: PortfolioPlan, losers: dict[str, str], measured: tuple[Floats, Floats]) -> dict[str, Any]:
     """Put into plain JSON what a build with a learned estimator found; all rows are cross-fitted and report."""
     return {
         **_of_all(plan, losers, measured),
         "rows": {"held_out": plan.held_out},
         **_effective(plan),
         "weights": dict(zip(plan.kinds, plan.kind_weights.tolist(), strict=True)),
-        **_samples(plan),
         "shrinks": {"in_common": float(plan.shrinks[0]), "of_each": float(plan.shrinks[1])},
-        "compared": [asdict(one) for one in crossed.compared],
     }
-
-
-def _samples(plan: PortfolioPlan) -> dict[str, Any]:
-    """Report samples and their distance where the mixture uses the paper's estimator."""
-    if OCCAM not in plan.kinds:
-        return {}
-    count, size = plan.samples.shape
-    return {"metric": plan.metric, "samples": {"count": count, "size": size}}
 
 
 def _effective(plan: PortfolioPlan) -> dict[str, Any]:

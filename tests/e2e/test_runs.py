@@ -37,7 +37,7 @@ FRESH = LEARN + TRACED
 """The first image that nobody has seen."""
 BUILDS: dict[str, dict[str, Any]] = {
     "cascade": {"target_precision": 0.9},
-    "portfolio": {"estimator": "logistic", "embedder": "embedder", "curve_points": 5},
+    "portfolio": {"embedder": "embedder", "curve_points": 5},
     "policy": {"points": 4, "trees": 8, "depth": 2},
 }
 
@@ -80,7 +80,7 @@ def imported(server: Server, data: bytes, prefix: str, name: str) -> Iterator[st
 @pytest.fixture(scope="module")
 def nameless(server: Server) -> Iterator[str]:
     """Import a portfolio that names no embedder, and give its name."""
-    data = next(artifacts({"portfolio": {"estimator": "logistic", "curve_points": 5}}, "nameless"))
+    data = next(artifacts({"portfolio": {"curve_points": 5}}, "nameless"))
     with imported(server, data, "portfolios", "nameless") as name:
         yield name
 

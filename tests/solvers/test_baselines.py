@@ -85,7 +85,7 @@ def test_a_cascade_of_two_classifiers_saves_nothing_compared_with_the_pair_it_is
 def test_a_portfolio_is_compared_with_a_logistic_router() -> None:
     data = trace(1500, 1, dimensions=3)
     solver = KINDS["portfolio"]
-    options = solver.options.model_validate({"estimator": "logistic", "curve_points": 5})
+    options = solver.options.model_validate({"curve_points": 5})
     worth = solver.fit(data, options, np.random.default_rng(0), Run()).worth
     assert worth is not None
     assert sum(one.name.startswith("a logistic router") for one in worth.alternatives) >= 5

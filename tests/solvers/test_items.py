@@ -26,7 +26,7 @@ from tests.support.repeating import ACCURACIES, CHANCE, SETS, prompts, visits
 codes = st.lists(st.integers(0, 12), min_size=1, max_size=60).map(np.array)
 QUICK: dict[str, dict[str, Any]] = {
     "cascade": {},
-    "portfolio": {"estimator": "kernel", "curve_points": 3},
+    "portfolio": {"curve_points": 3},
     "policy": {"embeddings": True, "folds": 3},
     "index": {"folds": 3},
     "pipeline": {"search": "exact", "max_stages": 2},

@@ -20,7 +20,7 @@ LEVELS = np.linspace(0.3, 1.0, 36).tolist()
 PARAMS: dict[str, dict[str, Any]] = {
     "cascade": {"target_precision": 0.7},
     "portfolio": {"samples": {"count": 8, "size": 50}, "curve_points": 9},
-    "policy": {"points": 5, "trees": 8, "learner": "regression"},
+    "policy": {"points": 5, "trees": 8},
 }
 
 

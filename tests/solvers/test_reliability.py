@@ -16,9 +16,9 @@ FRESH = {"cascade": 100_000}
 """Rows that say what is true; a cascade has more, for it is replayed at once."""
 PARAMS: dict[str, dict[str, Any]] = {
     "portfolio": {"samples": {"count": 8, "size": 50}, "curve_points": 9, "regularization": 0.0},
-    "policy": {"points": 4, "trees": 16, "learner": "regression"},
+    "policy": {"points": 4, "trees": 16},
 }
-LEARNED: dict[str, Any] = {"estimator": "boosting", "curve_points": 5}
+LEARNED: dict[str, Any] = {"curve_points": 5}
 ROWS = {"cascade": 400, "index": 300, "pipeline": 600, "policy": 300, "portfolio": 600}
 QUANTITIES = {
     "cascade": {"accuracy", "time", "cost"},

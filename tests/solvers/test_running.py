@@ -317,9 +317,7 @@ def test_somebodys_plan_that_calls_one_twice_still_ends(plan: CascadePlan) -> No
 @cache
 def fitted_portfolio() -> Any:
     """Fit a portfolio to the sample trace."""
-    return portfolio.kind.fit(
-        sample(), PortfolioOptions(curve_points=3, estimator="logistic"), np.random.default_rng(0), Run()
-    ).plan
+    return portfolio.kind.fit(sample(), PortfolioOptions(curve_points=3), np.random.default_rng(0), Run()).plan
 
 
 @pytest.fixture
@@ -366,7 +364,7 @@ def test_no_classifier_takes_a_failed_ones_place_that_costs_more_than_there_is(r
 @cache
 def fitted_policy() -> Any:
     """Fit a policy to the sample trace, once."""
-    return policy.kind.fit(sample(), PolicyOptions(points=3, trees=5, depth=2), np.random.default_rng(0), Run()).plan
+    return policy.kind.fit(sample(), PolicyOptions(points=3, trees=12, depth=2), np.random.default_rng(1), Run()).plan
 
 
 @pytest.fixture

@@ -8,8 +8,6 @@ from models.arrays import Floats, Singles
 from solvers.portfolio.learned.embedding import Embedding
 from solvers.portfolio.learned.mixture import Mixture
 from solvers.portfolio.learned.regressions import Regression, estimate, fit
-from solvers.portfolio.learned.sampled import OCCAM, fit_sampled
-from solvers.portfolio.success_estimator import Estimator
 
 AT_ONCE = 4096
 """Queries that are estimated together: what caches hold."""
@@ -17,23 +15,18 @@ AT_ONCE = 4096
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnedEstimator:
-    """How likely each classifier is right, by regressions of some kinds on an embedding, and by samples of labelled
-    items where the mixture uses the paper's estimator."""
+    """How likely each classifier is right, by regressions of some kinds on an embedding."""
 
     embedding: Embedding
     regressions: dict[str, Regression]
     mixture: Mixture
-    sampled: Estimator | None = None
 
     @classmethod
     def fit(cls, vectors: Singles, right: Floats, mixture: Mixture, rng: np.random.Generator) -> "LearnedEstimator":
         """Learn from (n, d) embeddings and how right each classifier was, (n, m)."""
         embedding = Embedding.of(vectors)
         inputs = embedding.apply(vectors)
-        drawing = rng.spawn(1)[0]
-        sampled = fit_sampled(vectors, right, drawing) if OCCAM in mixture.kinds else None
-        regressions = {kind: fit(kind, inputs, right, rng) for kind in mixture.kinds if kind != OCCAM}
-        return cls(embedding, regressions, mixture, sampled)
+        return cls(embedding, {kind: fit(kind, inputs, right, rng) for kind in mixture.kinds}, mixture)
 
     def estimate(self, vectors: Singles) -> Floats:
         """Estimate for (n, d) queries: (n, m), from 0 to 1."""
@@ -42,7 +35,4 @@ class LearnedEstimator:
 
     def _part(self, vectors: Singles) -> Floats:
         inputs = self.embedding.apply(vectors)
-        estimates = {kind: estimate(kind, one, inputs) for kind, one in self.regressions.items()}
-        if self.sampled is not None:
-            estimates[OCCAM] = self.sampled.estimate(vectors)
-        return self.mixture.apply(estimates)
+        return self.mixture.apply({kind: estimate(one, inputs) for kind, one in self.regressions.items()})

@@ -24,7 +24,6 @@ from solvers.portfolio.plan import PortfolioPlan
 from solvers.portfolio.query_costs import costs_of, functions_of, resources_of
 from solvers.portfolio.routing_outcome import Known
 from solvers.portfolio.shadow_prices import ShadowPrices, lots_of
-from solvers.portfolio.success_estimator import Estimator
 from solvers.portfolio.summary import summarize_learned
 from solvers.portfolio.table import Table, embedder_of, planned
 from solvers.portfolio.tuning import sigmas_of
@@ -36,18 +35,17 @@ STEPS = FOLDS + 4
 def fit_learned(
     dataset: Trace, options: PortfolioOptions, table: Table, rng: np.random.Generator, run: Run
 ) -> Fitted[PortfolioPlan]:
-    """Build a portfolio whose estimator is a regression, or several.
+    """Build a portfolio whose estimator is a mixture of regressions.
 
     Regressions are cross-fitted (``cross_fit``), so all rows report, none of which its estimator has seen or chosen
-    anything by; what is kept has learned from all of them. The summary: as of ``fit``, with what was compared instead
-    of samples.
+    anything by; what is kept has learned from all of them. The summary: as of ``fit``, with weights instead of samples.
     """
     known = table.known(table.build, embeds=True)
 
     def report(done: int, message: str) -> None:
         run.progress(done, STEPS, message)
 
-    crossed = cross_fit(known, options.estimator, rng, report)
+    crossed = cross_fit(known, rng, report)
     costs = ExpectedCosts.cross_fit(known.vectors, known.costs, known.means, crossed.fold, known.items)
     known, plain = (planned(dataset, table, table.build, costs.of_rows, embeds=embeds) for embeds in (True, False))
     report(FOLDS + 1, "pricing budgets")
@@ -70,13 +68,12 @@ def fit_learned(
         prices,
         lam,
         sigmas,
-        learned.sampled,
         NoveltyScale.fit(known.vectors, known.items, rng.spawn(1)[0]),
-        {**fields_of(learned, crossed.chosen), **costs_of(costs.regression)},
+        {**fields_of(learned), **costs_of(costs.regression)},
     )
     worth = _worth(dataset, embedder_of(dataset, options), by_fold, known, drawn.budgets, rng)
     report(STEPS, "done")
-    return Fitted(plan, summarize_learned(plan, crossed, table.losers, (table.accuracies, table.means)), worth)
+    return Fitted(plan, summarize_learned(plan, table.losers, (table.accuracies, table.means)), worth)
 
 
 class _Folds:
@@ -168,7 +165,6 @@ def _plan(
     prices: ShadowPrices,
     lam: float,
     sigmas: Floats,
-    sampled: Estimator | None,
     novelty: NoveltyScale,
     learned: dict[str, Any],
 ) -> PortfolioPlan:
@@ -181,7 +177,7 @@ def _plan(
         embedding_cost=known.embedding_mean,
         dearest=float(table.means.max()),
         costs=known.means,
-        **_samples(sampled, known),
+        **_no_samples(known),
         **novelty.fields,
         sigmas=sigmas,
         regularization=lam,
@@ -199,17 +195,8 @@ def _plan(
     )
 
 
-def _samples(sampled: Estimator | None, known: Known) -> dict[str, Any]:
-    """Give the fields of a plan that keep samples; one item, at the origin, where there are none."""
-    if sampled is not None:
-        scaling, places = sampled.scaling, sampled.samples
-        return {
-            "low": scaling.low,
-            "span": scaling.span,
-            "items": sampled.items,
-            "success": sampled.success,
-            "samples": places,
-        }
+def _no_samples(known: Known) -> dict[str, Any]:
+    """Give the fields of a plan that keep samples: one item, at the origin, for there are none."""
     d = known.vectors.shape[1]
     return {
         "low": np.zeros(d),

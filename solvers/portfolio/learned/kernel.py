@@ -52,9 +52,9 @@ class Kernel:
         return cls(centres, np.array([width]), weights, base)
 
     def estimate(self, inputs: Singles) -> Floats:
-        """Estimate one column from (n, e) inputs, O(n r (e + m))."""
+        """Estimate from (n, e) inputs: (n, m). O(n r (e + m))."""
         near = np.exp(-_squared_distances(inputs, self.centres) / self.width)
-        return np.asarray(np.clip(self.base + near @ self.weights, 0.0, 1.0))[None]
+        return np.asarray(np.clip(self.base + near @ self.weights, 0.0, 1.0))
 
 
 def _squared_distances(inputs: Singles, centres: Singles) -> Floats:

@@ -27,7 +27,7 @@ def world() -> World:
 
 def _live(world: World, kind: str) -> Any:
     every: dict[str, dict[str, Any]] = {
-        "portfolio": {"estimator": "kernel", "curve_points": 5},
+        "portfolio": {"curve_points": 5},
         "policy": {"folds": 3},
     }
     params = every.get(kind, {})

@@ -70,7 +70,7 @@ def test_a_trace_without_embeddings_gets_advice_on_cascade_and_policy() -> None:
 
 def test_a_policy_is_tried_with_embeddings_and_without_them() -> None:
     """Only what the item's embedding tells leads it to the expert that knows it."""
-    advice = advise(halves(600, 0), AdviceLimits(budget=1.2), SEED, 600, Run())
+    advice = advise(halves(900, 0), AdviceLimits(budget=1.2), SEED, 600, Run())
     own = _method(advice, "policy")
     assert own.params == {"embeddings": True}
     assert own.accuracy is not None

@@ -55,7 +55,7 @@ def world(rows: int, seed: int, *, sized: bool = False) -> Trace:
     return made
 
 
-def built(seed: int, estimator: str = "logistic", *, sized: bool = False) -> PortfolioPlan:
+def built(seed: int, estimator: str = "auto", *, sized: bool = False) -> PortfolioPlan:
     """Build a portfolio."""
     options = PortfolioOptions.model_validate({"estimator": estimator, "curve_points": 5})
     return fit(world(1500, seed, sized=sized), options, np.random.default_rng(seed), Run()).plan
@@ -191,7 +191,7 @@ def test_a_linear_cost_is_found() -> None:
     assert np.allclose(fitted(vectors, costs).predict(vectors), costs, atol=1e-3)
 
 
-@pytest.mark.parametrize("estimator", ["logistic", "occam"])
+@pytest.mark.parametrize("estimator", ["auto", "occam"])
 def test_batches_without_sizes_keep_their_budget_where_costs_are_functions_of_the_size(estimator: str) -> None:
     plan, fresh = built(0, estimator, sized=True), world(2000, 1000, sized=True)
     estimates, costs = plan.estimate(fresh.embeddings), plan.expected_costs(fresh.embeddings)

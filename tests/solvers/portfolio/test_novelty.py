@@ -74,7 +74,7 @@ def test_distances_are_those_of_all_pairs(r: int, n: int, d: int, seed: int) -> 
     assert nearest_distances(*squared(references), queries) == pytest.approx(every)
 
 
-@pytest.mark.parametrize("estimator", ["kernel", "occam"])
+@pytest.mark.parametrize("estimator", ["auto", "occam"])
 def test_decisions_and_batches_report_it_also_from_their_bytes(estimator: str) -> None:
     rng, vectors = np.random.default_rng(0), drawn(400, 0)
     right = (rng.random((400, 2)) < (0.6, 0.9)).astype(float)

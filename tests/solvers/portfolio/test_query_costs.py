@@ -45,7 +45,7 @@ def costs_of(tokens: Any) -> Any:
 
 
 @cache
-def plan(estimator: str = "logistic") -> PortfolioPlan:
+def plan(estimator: str = "auto") -> PortfolioPlan:
     vectors, columns = drawn(0, 900)
     trace = Trace.from_columns(TraceSpec.model_validate(SPEC), columns, vectors)
     options = PortfolioOptions.model_validate({"estimator": estimator, "curve_points": 4})
@@ -64,7 +64,7 @@ def test_a_query_costs_what_its_size_says_and_without_one_what_queries_cost_on_a
     assert mean.cost == pytest.approx(plan().costs[["small", "large", "flat"].index(mean.classifier)])
 
 
-@pytest.mark.parametrize("estimator", ["logistic", "occam"])
+@pytest.mark.parametrize("estimator", ["auto", "occam"])
 def test_a_batch_keeps_its_budget_by_the_costs_of_its_own_queries(estimator: str) -> None:
     vectors, columns = drawn(1, 300)
     made, sizes = plan(estimator), tuple(columns["tokens"].tolist())
@@ -84,11 +84,11 @@ def test_a_batch_keeps_its_budget_by_the_costs_of_its_own_queries(estimator: str
     assert aware.raw_estimate > blind.raw_estimate  # who knows the sizes buys more for the same
 
 
-@pytest.mark.parametrize("estimator", ["logistic", "occam"])
+@pytest.mark.parametrize("estimator", ["auto", "occam"])
 def test_single_queries_keep_their_budget_by_their_own_costs(estimator: str) -> None:
     """And what the curve says of a budget is what its queries cost, by their sizes."""
     vectors, columns = drawn(2, 1500)
-    made, slack = plan(estimator), 1.05 if estimator == "logistic" else 1.2  # the paper's is held to no confidence
+    made, slack = plan(estimator), 1.05 if estimator == "auto" else 1.2  # the paper's is held to no confidence
     for method in (0, 1):
         assert np.all(made.curve_costs[method, 1:] <= slack * made.curve_budgets[1:])
     for per_query in (2.0, 6.0, 15.0):
@@ -121,7 +121,7 @@ def test_a_portfolio_whose_costs_are_numbers_takes_no_size() -> None:
     vectors, columns = drawn(0, 200)
     numbers = [one | {"cost": cost} for one, cost in zip(SPEC["classifiers"], (1.0, 9.0, 2.0), strict=True)]
     trace = Trace.from_columns(TraceSpec.model_validate(SPEC | {"classifiers": numbers}), columns, vectors)
-    made = fit(trace, PortfolioOptions(estimator="logistic"), np.random.default_rng(0), Run()).plan
+    made = fit(trace, PortfolioOptions(), np.random.default_rng(0), Run()).plan
     with pytest.raises(InvalidRequest, match="no cost of this portfolio depends on it"):
         made.decide(RouteQuery(query=(0.0, 0.0, 0.0), size=3.0, budget="100%"))
 
