@@ -163,7 +163,7 @@ def measure_savings(name: str) -> Table:
     learned, fresh = order[: len(order) // 2], order[len(order) // 2 :]
     columns = {**dict(zip(names, right[learned].T, strict=True)), "tokens": tokens[learned]}
     trace = Trace.from_columns(TraceSpec.model_validate(spec), columns, vectors[learned])
-    plan = fit(trace, PortfolioOptions(estimator="logistic"), np.random.default_rng(0), Run()).plan
+    plan = fit(trace, PortfolioOptions(), np.random.default_rng(0), Run()).plan
     wanted = KEPT * float(plan.curve_accuracies[plan.methods.index("single_best"), -1])
     sizes: list[float] = tokens[fresh].tolist()
     singles = [
