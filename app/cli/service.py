@@ -29,9 +29,9 @@ _PAGE = 1000
 ASKED = {
     "cascade": ("GET", "/v1/cascades/", "/decision"),
     "index": ("GET", "/v1/indexes/", "/decision"),
-    "portfolio": ("POST", "/v1/portfolios/", "/route"),
+    "portfolio": ("POST", "/v1/portfolios/", "/decision"),
     "pipeline": ("GET", "/v1/pipelines/", "/decision"),
-    "policy": ("POST", "/v1/policies/", "/steps"),
+    "policy": ("POST", "/v1/policies/", "/decision"),
 }
 """How subjects are asked, as their routes have it: method, and the path before and after the name. To read the routes
 themselves takes longer than the question."""

@@ -38,12 +38,12 @@ PolicyName = Annotated[str, path_name("digits")]
 
 
 @router.post(
-    "/{name}/steps",
+    "/{name}/decision",
     summary="Which sensor next, or which class, or whose answer",
     response_model=PolicyReply,
     responses=errors(404, 409, 413, 415, 503),
 )
-async def steps(name: PolicyName, request: PolicyQuery, context: InContext, version: Version = None) -> Response:
+async def decision(name: PolicyName, request: PolicyQuery, context: InContext, version: Version = None) -> Response:
     """Say, from what is known of an item so far: acquire this sensor, take this class, or, where answers have no
     classes, take the answer of this classifier.
 
@@ -133,6 +133,6 @@ subject = Subject(
     limits=frozenset(LIMITS),
     what_if=what_if,
     senseless=senseless,
-    look_ups=(LookUp(policy.kind, "/v1/policies/", "/steps", PolicyQuery, "POST"),),
+    look_ups=(LookUp(policy.kind, "/v1/policies/", "/decision", PolicyQuery, "POST"),),
     bodies=(RolloutRequest,),
 )

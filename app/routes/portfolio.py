@@ -205,12 +205,12 @@ async def _embedded(
 
 
 @router.post(
-    "/{name}/route",
+    "/{name}/decision",
     summary="Which classifier for this query",
     response_model=RouteReply,
     responses=errors(404, 409, 413, 415, 502, 503, 504),
 )
-async def route(
+async def decision(
     name: PortfolioName, request: RouteRequest, http: Request, context: InContext, version: Version = None
 ) -> Response:
     """Give the classifier whose estimate, less the price of its cost, is the highest.
@@ -304,7 +304,7 @@ def _curve(live: Live[PortfolioPlan]) -> bytes:
 
 def what_if(limits: Limits) -> str:
     """Say that there is nothing to ask without an embedding."""
-    return "a portfolio routes by an item's embedding: POST it to /v1/portfolios/{name}/route"
+    return "a portfolio routes by an item's embedding: POST it to /v1/portfolios/{name}/decision"
 
 
 subject = Subject(
@@ -312,7 +312,7 @@ subject = Subject(
     limits=frozenset(),
     what_if=what_if,
     look_ups=(
-        LookUp(portfolio.kind, "/v1/portfolios/", "/route", RouteRequest, "POST", _route_at_once, MOST_ROUTE_BYTES),
+        LookUp(portfolio.kind, "/v1/portfolios/", "/decision", RouteRequest, "POST", _route_at_once, MOST_ROUTE_BYTES),
     ),
     bodies=(ConstrainedRequest,),
 )

@@ -24,7 +24,7 @@ def wrong_all_over(length: int) -> bytes:
 
 def test_of_what_is_wrong_all_over_not_every_fault_is_listed(all_subjects: Server) -> None:
     """It is read where everybody waits: to list all would take seconds."""
-    reply = all_subjects.client.post("/v1/policies/plan/steps", content=wrong_all_over(MOST), headers=JSON)
+    reply = all_subjects.client.post("/v1/policies/plan/decision", content=wrong_all_over(MOST), headers=JSON)
     assert reply.status_code == 422
     assert "faults, too many to list" in reply.json()["detail"]
 
@@ -55,7 +55,7 @@ def test_what_is_never_long_has_a_small_limit(all_subjects: Server, method: str,
     assert f"the limit is {SMALL_BYTES} bytes" in reply.json()["detail"]
 
 
-@pytest.mark.parametrize("path", ["policies/plan/steps", "pipelines/plan/steps", "pipelines/nosuch/steps"])
+@pytest.mark.parametrize("path", ["policies/plan/decision", "pipelines/plan/steps", "pipelines/nosuch/steps"])
 @pytest.mark.parametrize("kind", ["application/json", "application/json; charset=utf-8"], ids=["hot", "routed"])
 def test_a_look_up_has_a_limit_of_its_own(all_subjects: Server, path: str, kind: str) -> None:
     def chunks() -> Iterator[bytes]:
@@ -76,6 +76,6 @@ def test_a_long_embedding_may_be_routed(all_subjects: Server, kind: str) -> None
     numbers = ",".join(["-1.2345678901234567e-30"] * 80_000)
     body = f'{{"query": [{numbers}], "budget": {{"budget": "50%"}}}}'
     assert len(body) > MOST
-    reply = all_subjects.client.post("/v1/portfolios/plan/route", content=body, headers={"content-type": kind})
+    reply = all_subjects.client.post("/v1/portfolios/plan/decision", content=body, headers={"content-type": kind})
     assert reply.status_code == 422
     assert "80000" in reply.json()["detail"]

@@ -81,7 +81,7 @@ def visit(browser: Browser, all_subjects: Server) -> Iterator[Visit]:
 @pytest.fixture
 def feedback(all_subjects: Server) -> Iterator[Server]:
     """Tell the server of outcomes of a policy, three quarters of them right, until the test is over."""
-    decision = all_subjects.client.post("/v1/policies/plan/steps", json={}).json()["decision"]
+    decision = all_subjects.client.post("/v1/policies/plan/decision", json={}).json()["decision"]
     items = [{"decision": decision, "correct": place % 4 > 0, "cost": 10 / 3 + place} for place in range(40)]
     assert all_subjects.client.post("/v1/feedback", json={"items": items}).status_code == 200
     yield all_subjects

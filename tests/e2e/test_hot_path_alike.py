@@ -98,7 +98,7 @@ def an_item(draw: random.Random) -> Any:
 
 @pytest.mark.parametrize(
     ("path", "make"),
-    [("policies/plan/steps", an_item), ("portfolios/plan/route", a_route), ("pipelines/plan/steps", a_step)],
+    [("policies/plan/decision", an_item), ("portfolios/plan/decision", a_route), ("pipelines/plan/steps", a_step)],
 )
 def test_a_look_up_by_post_is_answered_alike(all_subjects: Server, path: str, make: Any) -> None:
     draw, seen = random.Random(path), set()
@@ -122,7 +122,7 @@ def test_a_long_body_is_refused_wherever_it_goes(all_subjects: Server) -> None:
             yield b"0" * 100_000
         yield b"}}"
 
-    for path in ("pipelines/plan/steps", "portfolios/plan/route", "pipelines/nosuch/steps"):
+    for path in ("pipelines/plan/steps", "portfolios/plan/decision", "pipelines/nosuch/steps"):
         reply = all_subjects.client.post(f"/v1/{path}", content=chunks(), headers={"content-type": "application/json"})
         assert reply.status_code == 413
         assert reply.json()["type"] == "urn:parsimony:payload-too-large"

@@ -30,8 +30,8 @@ ASKED: dict[str, tuple[str, Any]] = {
     "/v1/indexes/{name}/decision": ("size=64&budget=4", None),
     "/v1/pipelines/{name}/decision": ("budget=6", None),
     "/v1/pipelines/{name}/steps": ("", {"features": {"age": 50.0}}),
-    "/v1/policies/{name}/steps": ("", {"budget": 6.0, "item": "one", "acquired": {"fast": ["cat", 0.9]}}),
-    "/v1/portfolios/{name}/route": ("", {"query": [0.9, 0.9], "budget": "50%"}),
+    "/v1/policies/{name}/decision": ("", {"budget": 6.0, "item": "one", "acquired": {"fast": ["cat", 0.9]}}),
+    "/v1/portfolios/{name}/decision": ("", {"query": [0.9, 0.9], "budget": "50%"}),
 }
 """A plain question for each: its query string, and its body."""
 

@@ -46,7 +46,7 @@ def walk(server: Server, row: int, **target: float) -> tuple[str, float, list[st
     cost, whole = 0.0, answers_of(row)
     for _ in range(4):
         request = {"item": f"row-{row}", "acquired": known, **target}
-        step = server.client.post(f"{PATH}/steps", json=request).json()
+        step = server.client.post(f"{PATH}/decision", json=request).json()
         if step["action"] == "classify":
             return step["label"], cost, list(known)
         cost += step["cost"]
@@ -72,7 +72,7 @@ def test_walking_by_steps_is_what_rollouts_say(asking: Server, target: dict[str,
 def test_a_deadline_shorter_than_anything_is_refused_with_the_numbers(asking: Server) -> None:
     asked = {"deadline": 0.01}
     rollouts = {"items": [{"sensors": answers_of(0)}], **asked}
-    for path, body in ((f"{PATH}/steps", asked), (f"{PATH}/rollouts", rollouts)):
+    for path, body in ((f"{PATH}/decision", asked), (f"{PATH}/rollouts", rollouts)):
         problem = is_problem(asking.client.post(path, json=body), 409, "infeasible")
         assert "the fastest sensor, fast, takes up to 1 ms; the deadline is 0.01" in problem["detail"]
     (decision,) = asking.client.get("/v1/decisions?name=cats&deadline=0.01").json()["items"]
@@ -135,7 +135,7 @@ def test_the_profile_of_a_trace_tells_who_is_right_when_who_is_wrong(asking: Ser
 
 
 def test_an_answer_gives_every_class_its_probability(asking: Server) -> None:
-    step = asking.client.post(f"{PATH}/steps", json={"budget": 0, "acquired": {}}).json()
+    step = asking.client.post(f"{PATH}/decision", json={"budget": 0, "acquired": {}}).json()
     assert step["action"] == "classify"
     assert sum(step["probabilities"].values()) == pytest.approx(1)
     assert step["label"] == max(step["probabilities"], key=step["probabilities"].__getitem__)
@@ -152,7 +152,7 @@ def test_an_answer_gives_every_class_its_probability(asking: Server) -> None:
     ],
 )
 def test_bad_steps_are_refused_by_their_field(asking: Server, body: dict[str, Any], message: str) -> None:
-    reply = asking.client.post(f"{PATH}/steps", json=body)
+    reply = asking.client.post(f"{PATH}/decision", json=body)
     assert is_problem(reply, 422, "invalid-request")
     assert message in reply.json()["detail"]
 
@@ -160,7 +160,7 @@ def test_bad_steps_are_refused_by_their_field(asking: Server, body: dict[str, An
 def test_a_sensor_that_is_acquired_twice_is_refused(asking: Server) -> None:
     twice = b'{"budget": 3, "acquired": {"strong": "cat", "strong": "dog"}}'
     for kind in ("application/json", "application/json; charset=utf-8"):
-        reply = asking.client.post(f"{PATH}/steps", content=twice, headers={"content-type": kind})
+        reply = asking.client.post(f"{PATH}/decision", content=twice, headers={"content-type": kind})
         assert is_problem(reply, 422, "invalid-request")
         assert reply.json()["detail"] == "strong: is given twice"
 
@@ -218,7 +218,7 @@ def test_of_judged_answers_a_policy_says_whose_to_take(judged: Server) -> None:
         known: dict[str, Any] = {}
         while True:
             asked = {"item": item["item"], "budget": 0.015, "acquired": known}
-            step = judged.client.post(f"{JUDGED}/steps", json=asked).json()
+            step = judged.client.post(f"{JUDGED}/decision", json=asked).json()
             if step["action"] == "answer":
                 break
             known[step["sensor"]] = item["sensors"][step["sensor"]]  # type: ignore[index]
@@ -239,7 +239,7 @@ def test_of_judged_answers_a_policy_says_whose_to_take(judged: Server) -> None:
 def test_what_judged_answers_cannot_have_told_is_refused(
     judged: Server, body: dict[str, Any], status: int, message: str
 ) -> None:
-    reply = judged.client.post(f"{JUDGED}/steps", json=body)
+    reply = judged.client.post(f"{JUDGED}/decision", json=body)
     assert is_problem(reply, status, "infeasible" if status == 409 else "invalid-request")
     assert message in reply.json()["detail"]
 
@@ -259,7 +259,7 @@ def test_judged_answers_have_a_curve_traffic_and_a_what_if(judged: Server) -> No
 
 
 def test_what_became_of_judged_answers_is_counted(judged: Server) -> None:
-    step = judged.client.post(f"{JUDGED}/steps", json={"budget": 0.02, "item": "a"}).json()
+    step = judged.client.post(f"{JUDGED}/decision", json={"budget": 0.02, "item": "a"}).json()
     row = {"small": 1, "large": 0.9, "small sure": 0.7}
     outcome = {"decision": step["decision"], "classifier": "large", "quality": 0.8, "cost": 0.03, "row": row}
     fed_back = judged.client.post("/v1/feedback", json={"items": [outcome]})

@@ -104,7 +104,7 @@ def test_a_budget_below_the_cheapest_assignment_is_refused_with_its_cost(portfol
     body = is_problem(assign(portfolio, budget_total=10.0), 409, "infeasible")
     assert body["detail"] == "the cheapest assignment of 200 queries costs 200 ms, the budget is 10"
     single = {"query": QUERIES[0].tolist(), "budget": 0.5}
-    body = is_problem(portfolio.client.post(f"{PATH}/route", json=single), 409, "infeasible")
+    body = is_problem(portfolio.client.post(f"{PATH}/decision", json=single), 409, "infeasible")
     assert body["detail"] == "the cheapest way to answer a query costs 1 ms, the budget is 0.5"
 
 
@@ -314,7 +314,7 @@ def test_look_ups_are_answered_while_limits_are_searched(portfolio: Server) -> N
 
 def route(server: Server, row: int = 0, budget: float = 3.0, **more: Any) -> httpx.Response:
     body = {"query": QUERIES[row].tolist(), "budget": budget, **more}
-    return server.client.post(f"{PATH}/route", json=body)
+    return server.client.post(f"{PATH}/decision", json=body)
 
 
 def test_a_single_query_is_routed_by_the_price_of_its_budget(portfolio: Server) -> None:

@@ -305,8 +305,8 @@ def post(server: Server, what: str, **body: Any) -> httpx.Response:
 def test_a_text_is_routed_as_its_embedding_is(server: Server, models: ModelServer) -> None:
     for place, fraction in ((0, 0.2), (1, 0.5), (2, 0.9)):
         asked = {"budget": f"{100 * fraction:.6f}%", "item": str(place)}
-        by_text = post(server, "route", text=json.dumps(image(place)), **asked).json()
-        plain = post(server, "route", query=vector(place), **asked).json()
+        by_text = post(server, "decision", text=json.dumps(image(place)), **asked).json()
+        plain = post(server, "decision", query=vector(place), **asked).json()
         took = by_text.pop("embedding")
         assert by_text == plain
         assert (took["endpoint"], 0 < took["cost"] <= 1000 * took["seconds"]) == ("embedder", True)
@@ -388,11 +388,13 @@ def test_a_text_that_the_embedder_refuses_leaves_the_others_their_embeddings(
     assert (whole.status_code, "text 5: there is no embedding" in whole.json()["detail"]) == (502, True)
 
 
-@pytest.mark.parametrize(("what", "texts"), [("route", {"text": "[0.5]"}), ("assignments", {"texts": ["[0.5]"] * 3})])
+@pytest.mark.parametrize(
+    ("what", "texts"), [("decision", {"text": "[0.5]"}), ("assignments", {"texts": ["[0.5]"] * 3})]
+)
 def test_a_text_without_an_embedding_is_told_why(
     server: Server, models: ModelServer, what: str, texts: dict[str, Any]
 ) -> None:
-    here = {"text": json.dumps(image(0))} if what == "route" else {"texts": [json.dumps(image(0))]}
+    here = {"text": json.dumps(image(0))} if what == "decision" else {"texts": [json.dumps(image(0))]}
     asked = {"budget": "50%"}
     models.switch(embedder="error")
     failed = post(server, what, **here, **asked)
@@ -406,7 +408,7 @@ def test_a_text_without_an_embedding_is_told_why(
     far = post(server, what, **here, **asked)
     assert (far.status_code, "gave a number beyond 1e+30" in far.json()["detail"]) == (502, True)
     models.switch()
-    both = post(server, what, **here, **asked, **({"query": [1.0]} if what == "route" else {"queries": [[1.0]]}))
+    both = post(server, what, **here, **asked, **({"query": [1.0]} if what == "decision" else {"queries": [[1.0]]}))
     neither = post(server, what, **asked)
     assert (both.status_code, "give exactly one of" in both.json()["detail"]) == (422, True)
     assert (neither.status_code, "give exactly one of" in neither.json()["detail"]) == (422, True)
@@ -453,10 +455,10 @@ def hasty(tmp_path_factory: pytest.TempPathFactory, models: ModelServer) -> Iter
         yield server
 
 
-@pytest.mark.parametrize("what", ["route", "assignments"])
+@pytest.mark.parametrize("what", ["decision", "assignments"])
 def test_the_time_of_a_decision_is_over_while_its_embedder_hangs(hasty: Server, models: ModelServer, what: str) -> None:
     text = json.dumps(image(0))
-    texts = {"text": text} if what == "route" else {"texts": [text, json.dumps(image(1))]}
+    texts = {"text": text} if what == "decision" else {"texts": [text, json.dumps(image(1))]}
     asked = texts | {"budget": "50%"}
     assert post(hasty, what, **asked).status_code == 200
     models.switch(embedder="hang")
@@ -484,7 +486,7 @@ def test_the_time_of_runs_is_over_while_their_embedder_hangs(server: Server, mod
 
 
 def test_an_artifact_without_an_embedder_says_so(server: Server, nameless: str) -> None:
-    for what, body in (("route", {"text": "a"}), ("assignments", {"texts": ["a", "b"]})):
+    for what, body in (("decision", {"text": "a"}), ("assignments", {"texts": ["a", "b"]})):
         reply = server.client.post(f"/v1/portfolios/{nameless}/{what}", json={**body, "budget": "50%"})
         assert (reply.status_code, reply.json()["errors"][0]["loc"]) == (422, [*body])
         assert "names no embedder" in reply.json()["detail"]
@@ -1090,9 +1092,9 @@ def test_a_failing_endpoints_circuit_is_shown_and_counted(server: Server, models
         assert first not in taken
     assert first == min(COSTS, key=COSTS.__getitem__)
     asked = {"query": trace_table()[2][0].tolist(), "budget": COSTS[first]}
-    reply = server.client.post("/v1/portfolios/digits/route", json=asked).json()
+    reply = server.client.post("/v1/portfolios/digits/decision", json=asked).json()
     assert (reply["classifier"], reply["open_circuits"]) == (first, [first])  # nothing else is within the budget
-    refused = server.client.post("/v1/portfolios/digits/route", json={**asked, "without": [first]})
+    refused = server.client.post("/v1/portfolios/digits/decision", json={**asked, "without": [first]})
     assert refused.status_code == 409
     assert "the cheapest that is not left out costs" in refused.json()["detail"]
     assert server.client.put(f"/v1/endpoints/{first}", json=endpoints(models)[first]).status_code == 200
@@ -1109,12 +1111,12 @@ def decided_without(server: Server) -> Iterator[dict[str, Any]]:
     yield server.client.get("/v1/cascades/digits/decision?budget=1000").json()
     items = server.client.get("/v1/decisions?name=digits&budget=1000").json()["items"]
     yield next(item["decision"] for item in items if item["artifact"]["solver"] == "cascade")
-    yield server.client.post("/v1/policies/digits/steps", json={"item": "a", "tradeoff": 0.0}).json()
+    yield server.client.post("/v1/policies/digits/decision", json={"item": "a", "tradeoff": 0.0}).json()
     asked = {"budget": "100%"}
-    yield server.client.post("/v1/portfolios/digits/route", json={"query": vector, **asked}).json()
+    yield server.client.post("/v1/portfolios/digits/decision", json={"query": vector, **asked}).json()
     paced = {"ledger": "circuits", "total": 1e6, "queries": 100}
     body = {"query": vector, **asked, "budget_pacing": paced}
-    yield server.client.post("/v1/portfolios/digits/route", json=body).json()
+    yield server.client.post("/v1/portfolios/digits/decision", json=body).json()
     yield server.client.post("/v1/portfolios/digits/assignments", json={"queries": [vector] * 5, **asked}).json()
     cheapest = {"queries": [vector] * 5, "goal": "cost"}
     yield server.client.post("/v1/portfolios/digits/assignments", json=cheapest).json()
@@ -1212,7 +1214,7 @@ def test_the_console_routes_a_text_once_it_is_sent(server: Server, models: Model
         panel.get_by_label("Budget").fill("0.7")
         assert models.counted()["calls"] == {}, "each letter would be paid for"
         panel.get_by_role("button", name="Route it").click()
-        reply = post(server, "route", query=vector(3), budget="70%").json()
+        reply = post(server, "decision", query=vector(3), budget="70%").json()
         expect(panel.locator("strong")).to_have_text(reply["classifier"])
         assert models.counted()["calls"] == {"embedder": 1}
         expect(panel.get_by_role("button", name="Copy curl")).to_be_visible()

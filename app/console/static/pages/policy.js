@@ -265,7 +265,7 @@ page(async ({ solver, name }) => {
     }
     const request = (known) => ({
       method: "POST",
-      path: path("steps"),
+      path: path("decision"),
       json: {
         ...Object.fromEntries(given.map(([limit, value]) => [limit, Number(value)])),
         ...(dimensions ? { embedding: numbersOf(written) } : {}),
