@@ -2,14 +2,23 @@
 
 from typing import Annotated
 
-from pydantic import Field, StringConstraints
+from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from models.base import LARGEST, Value
 from models.errors import Fault, InvalidRequest
 
 Amount = Annotated[float, Field(ge=0, le=LARGEST)]
 Percent = Annotated[str, StringConstraints(pattern=r"^(100|\d{1,2})(\.\d{1,6})?%$")]
-Budget = Amount | Percent
+
+
+def _form_of(budget: object) -> str:
+    return "percent" if isinstance(budget, str) and budget.endswith("%") else "amount"
+
+
+Budget = Annotated[
+    Annotated[Amount, Tag("amount")] | Annotated[Percent, Tag("percent")],
+    Discriminator(_form_of),
+]
 """A number, in the artifact's unit, or a percentage of what the most expensive classifier costs."""
 
 

@@ -142,7 +142,7 @@ def test_a_bad_table_is_refused_in_one_line_that_names_field_and_row(run: Run, f
         (["decide", "oracle", "plan"], "solver: is 'oracle', must be one of cascade"),
         (["decide", "cascade", "plan", "deadline=2"], "the fastest cascade takes at most 6"),
         (["decide", "cascade", "plan", "deadline=nan"], "deadline: "),
-        (["decide", "cascade", "plan", "deadlin=2"], "deadlin: is no query parameter; there are deadline"),
+        (["decide", "cascade", "plan", "deadlin=2"], "deadlin: is no query parameter; there are budget"),
         (["decide", "cascade", "plan", "--version", "3"], "cascade 'plan' has no version 3"),
         (["export", "cascade", "nosuch", "-o", "x"], "there is no cascade artifact called 'nosuch'"),
         (["export", "cascade", "plan", "-o", "/no/such/folder/x"], "/no/such/folder/x: No such file or directory"),
@@ -484,21 +484,23 @@ def test_a_batch_is_assigned_from_a_file_into_a_csv(run: Run, files: tuple[Path,
     built = run("build", "portfolio", "trace", "--dataset", "trace", "--local", "-p", "curve_points=3")
     assert "frugal_mct" in done(built)
     command = ("portfolio", "assign", "trace", vectors)
-    assert "least_estimate" in done(run(*command, "--per-query", 3, "-o", chosen))
-    assignment = parsed(run(*command, "--total", 180, "--objective", "min", "--json"))
+    assert "least_estimate" in done(run(*command, "--budget", 3, "-o", chosen))
+    assignment = parsed(run(*command, "--budget-total", 180, "--objective", "min", "--json"))
     assert assignment["cost"] <= assignment["budget"] == 180
     lines = chosen.read_text().splitlines()
     assert lines[0] == "query,classifier"
     assert len(lines) == 61
     assert refused(run(*command)) == "give a budget, or a min_accuracy, or both, or other limits; there is none"
-    assert "cheapest assignment of 60 queries costs 60 ms, the budget is 1" in refused(run(*command, "--total", 1))
+    assert "cheapest assignment of 60 queries costs 60 ms, the budget is 1" in refused(
+        run(*command, "--budget-total", 1)
+    )
     limits = tmp_path / "limits.json"
     limits.write_text('{"classifiers": {"strong": {"at_most": 5}}, "accuracy": {"at_least": 0.1}}')
-    limited = parsed(run(*command, "--total", 180, "--constraints", limits, "--json"))
+    limited = parsed(run(*command, "--budget-total", 180, "--constraints", limits, "--json"))
     assert limited["usage"]["strong"] <= 5
     assert limited["prices"][0]["limit"] == "budget"
-    assert "classifiers.strong.at_most" in done(run(*command, "--total", 180, "--constraints", limits))
-    same = (*command, "--total", 180, "--constraints", limits)
+    assert "classifiers.strong.at_most" in done(run(*command, "--budget-total", 180, "--constraints", limits))
+    same = (*command, "--budget-total", 180, "--constraints", limits)
     costs, table, whole = tmp_path / "costs.npy", tmp_path / "queries.parquet", tmp_path / "whole.json"
     np.save(costs, np.tile([1.0, 4.0, 10.0], (60, 1)))
     done(run(*same, "--costs", costs, "-o", tmp_path / "chosen.parquet"))
