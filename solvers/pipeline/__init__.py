@@ -12,7 +12,7 @@ module              what of the paper
 ``operators``       selection, recombination, mutation (Section 3.2, Algorithms 1 and 2, Equation 7)
 ``emsco``           generations, rank and fitness, halting (Algorithm 3, Equations 8 and 9)
 ``emsco_grid``      parameters for a data set (Section 4.1)
-``chains``          (ours) what evolution begins with; ``fewer_features`` what is reached without some of them
+``chains``          (ours) features in order, cut into stages; ``fewer_features`` what is reached without some of them
 ``front``           which search to use, and what it found
 ``prepared_data``   a table cut into parts, its learner
 ``classifiers``     any learner's classifiers; ``batch_logistic`` many regressions at once

@@ -1,10 +1,8 @@
-"""Simple configurations that EMSCO begins with: whatever is evaluated is on its last front or dominated by it (Property
-1), so on the rows that choose the front is never behind what a person would try first. At most half of the first
-generation is given: of more chains the first count.
+"""Chains: features in order, cut into stages (``fewer_features`` looks at them).
 
 Features are put in order, the cheapest first, and by forward selection: next comes the feature that sets most rows
-right for its cost, or, where features are left out (``fewer_features``), whatever it costs. An order is a chain; it is
-cut into stages after its first features, one each, and evenly.
+right for its cost, or whatever it costs. An order is a chain; it is cut into stages after its first features, one each,
+and evenly.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,31 +11,8 @@ import numpy as np
 
 from models.arrays import Floats, Int8s, Int64s
 from solvers.base import Progress, silent
-from solvers.pipeline.configurations import single_stage, stage_counts
+from solvers.pipeline.configurations import single_stage
 from solvers.pipeline.objectives import Scores
-
-
-def chains(
-    evaluate: Callable[[Int8s], Scores],
-    costs: Floats,
-    max_stages: int,
-    *,
-    fewest_stages: int = 1,
-    removal: bool = False,
-    progress: Progress = silent,
-) -> Int8s:
-    """List chains of ``fewest_stages`` to ``max_stages`` stages as chromosomes, (c, n), no two alike.
-
-    costs: (n,). removal: whether features may be left out; then those of each length that ``forward_order`` begins with
-    are listed, too, in one stage. progress is told each feature of n, may raise to cancel. Trains n (n + 1) / 2
-    feature sets.
-    """
-    order, n = forward_order(evaluate, costs, progress), len(costs)
-    cut = [row for ordered in (np.argsort(costs, kind="stable"), order) for row in in_stages(ordered, max_stages)]
-    if removal:
-        cut += [single_stage(order[:length].tolist(), n) for length in range(1, n)]
-    every = np.array(list(dict.fromkeys(map(tuple, cut))), dtype=np.int8)
-    return every[stage_counts(every) >= fewest_stages]
 
 
 def in_stages(order: Int64s, max_stages: int) -> Iterator[Int8s]:

@@ -21,7 +21,7 @@ import numpy as np
 from models.arrays import Floats, Int8s, Int64s
 from models.errors import Fault, InvalidRequest
 from solvers.base import Progress, silent
-from solvers.pipeline.configurations import MOST_FEATURES, MOST_STAGES, checked, stage_counts
+from solvers.pipeline.configurations import MOST_FEATURES, MOST_STAGES, stage_counts
 from solvers.pipeline.objectives import Scores
 from solvers.pipeline.operators import lengthen, mutate, recombine, roulette
 
@@ -124,8 +124,7 @@ def log_fitness(rank: Int64s, norms: Floats, epsilon: float) -> Floats:
 class Emsco:
     """A run of EMSCO: ask for chromosomes, tell their scores, until ``halted`` says why it has ended.
 
-    features: n, at most 63; max_stages: k, taken as n if larger. start: (s, n) chromosomes that take places of the
-    first generation, at most half of them. Raises InvalidRequest for numbers out of range. The
+    features: n, at most 63; max_stages: k, taken as n if larger. Raises InvalidRequest for numbers out of range. The
     same generator state gives the same run. A generation of c takes O(c² log c + c n) time beside the evaluation.
 
     >>> from solvers.pipeline.objectives import Scores
@@ -145,7 +144,6 @@ class Emsco:
         max_stages: int,
         settings: Settings,
         rng: np.random.Generator,
-        start: Int8s | None = None,
     ) -> None:
         _check(features, max_stages, settings)
         self._features, self._stages = features, min(max_stages, features, MOST_STAGES)
@@ -153,7 +151,8 @@ class Emsco:
         self._elites: Ranked | None = None
         self._fittest: Int8s | None = None
         self._same = 0
-        self._asked = self._first(start)
+        # Algorithm 3, ``init``: the configuration of one stage, mutated as often as the population counts
+        self._asked = self._mutated(np.zeros((settings.population, features), dtype=np.int8))
         self.generation = 0
         """Generations bred so far: 0 is the first one, drawn at random."""
         self.halted: str | None = None
@@ -194,13 +193,6 @@ class Emsco:
         best = np.flatnonzero(self.current.rank == self.current.rank[0])
         kept = moocore.is_nondominated(self.current.scores.maximised()[best], maximise=True, keep_weakly=False)
         return self.current.take(best[kept])
-
-    def _first(self, start: Int8s | None) -> Int8s:
-        """Mutate the configuration of one stage, as often as the population counts (Algorithm 3, ``init``)."""
-        given = np.zeros((0, self._features), dtype=np.int8) if start is None else checked(start)
-        given = given[: self._settings.population // 2]
-        drawn = np.zeros((self._settings.population - len(given), self._features), dtype=np.int8)
-        return np.concatenate((given, self._mutated(drawn)))
 
     def _bred(self, count: int) -> Int8s:
         genes = self.current.chromosomes
@@ -253,12 +245,11 @@ def evolve(
     settings: Settings,
     rng: np.random.Generator,
     *,
-    start: Int8s | None = None,
     progress: Progress = silent,
 ) -> Evolved:
-    """Run EMSCO to its end. start: chromosomes of the first generation, as ``Emsco`` takes them. progress is told each
-    generation of at most ``settings.generations``, may raise to cancel."""
-    run = Emsco(features, max_stages, settings, rng, start)
+    """Run EMSCO to its end. progress is told each generation of at most ``settings.generations``, may raise to
+    cancel."""
+    run = Emsco(features, max_stages, settings, rng)
     evaluated, halted = 0, None
     while halted is None:
         asked = run.ask()

@@ -9,7 +9,6 @@ from models.arrays import Int8s
 from models.pipeline import Evolution, PipelineOptions
 from solvers.base import Progress, part_of
 from solvers.pipeline.answer_bank import MOST_BYTES
-from solvers.pipeline.chains import chains
 from solvers.pipeline.configurations import configurations, stage_counts
 from solvers.pipeline.emsco import Settings, evolve
 from solvers.pipeline.exact_front import frontier_of_words
@@ -35,9 +34,9 @@ MOST_WALKED = 300_000_000
 
 CHUNK = 1024
 """Feature sets that are trained between two reports of progress."""
-ORDERED, TRAINED, WALKED, REORDERED, DONE, TOTAL = 200, 600, 800, 900, 990, 1000
-"""Steps of progress: after putting features in order, after training, after the search, after putting them in order
-again, after leaving features out, in all."""
+TRAINED, WALKED, ORDERED, DONE, TOTAL = 600, 800, 900, 990, 1000
+"""Steps of progress: after training, after the search, after putting features in order, after leaving features out, in
+all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,11 +110,11 @@ def leave_out(evaluator: Evaluator, options: PipelineOptions, search: FrontSearc
 def _of_fewer(evaluator: Evaluator, options: PipelineOptions, search: FrontSearch, progress: Progress) -> Int8s:
     """List what leaves features out, (c, n), and chains of all of them."""
     n, stages = search.chromosomes.shape[1], options.max_stages
-    orders = forward_orders(evaluator, part_of(progress, WALKED, REORDERED, TOTAL))
+    orders = forward_orders(evaluator, part_of(progress, WALKED, ORDERED, TOTAL))
     fewer = [single_ones(n, stages), without_last_stages(search.chromosomes), chains_along(evaluator, orders, stages)]
     if search.exact:
         every = every_one(evaluator, stages)
-        fewer.append(of_first(orders, every, part_of(progress, REORDERED, DONE, TOTAL)))
+        fewer.append(of_first(orders, every, part_of(progress, ORDERED, DONE, TOTAL)))
     return np.concatenate(fewer)
 
 
@@ -127,18 +126,10 @@ def settings_of(evolution: Evolution) -> Settings:
 def evolve_some(
     evaluator: Evaluator, options: PipelineOptions, rng: np.random.Generator, progress: Progress
 ) -> FrontSearch:
-    """Let configurations evolve from chains; of those with equal objectives one is kept, that of fewest stages."""
-    costs = evaluator.unit_costs.of / evaluator.unit_costs.units
-    settings, evolving = settings_of(options.evolution), part_of(progress, ORDERED, WALKED, TOTAL)
-    start = chains(
-        evaluator,
-        costs,
-        options.max_stages,
-        fewest_stages=settings.fewest_stages,
-        removal=settings.removal > 0,
-        progress=part_of(progress, 0, ORDERED, TOTAL),
-    )
-    evolved = evolve(evaluator, len(costs), options.max_stages, settings, rng, start=start, progress=evolving)
+    """Let configurations evolve; of those with equal objectives one is kept, that of fewest stages."""
+    features, settings = len(evaluator.unit_costs.of), settings_of(options.evolution)
+    evolving = part_of(progress, 0, WALKED, TOTAL)
+    evolved = evolve(evaluator, features, options.max_stages, settings, rng, progress=evolving)
     front = evolved.front
     order = np.lexsort((*front.chromosomes.T[::-1], stage_counts(front.chromosomes)))
     table = np.column_stack((front.scores.covered, front.scores.right, front.scores.cost))

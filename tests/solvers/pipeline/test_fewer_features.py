@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.arrays import Int8s
+from models.arrays import Bools, Floats, Int8s
 from models.pipeline import Evolution, PipelineOptions
 from solvers.base import silent
 from solvers.pipeline.chains import in_stages
@@ -25,9 +25,19 @@ from solvers.pipeline.fewer_features import (
     without_last_stages,
 )
 from solvers.pipeline.front import FrontSearch, evolve_some, leave_out, look_at_all
-from solvers.pipeline.objectives import Evaluator
-from tests.solvers.pipeline.test_chains import behind, costs_of
+from solvers.pipeline.objectives import Evaluator, Scores
 from tests.solvers.pipeline.test_emsco import problem
+
+
+def costs_of(evaluate: Evaluator) -> Floats:
+    """Give the costs of the features."""
+    return np.asarray(evaluate.unit_costs.of / evaluate.unit_costs.units)
+
+
+def behind(front: Scores, rivals: Scores) -> Bools:
+    """Tell of rivals, (r,), whether none of a front is at least as good as they are."""
+    ours, theirs = front.maximised(), rivals.maximised()
+    return np.asarray(~np.any(np.all(ours[:, None] >= theirs, axis=2), axis=0))
 
 
 def by_force(order: list[int], stages: int) -> Int8s:
