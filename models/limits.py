@@ -12,11 +12,11 @@ Percent = Annotated[str, StringConstraints(pattern=r"^(100|\d{1,2})(\.\d{1,6})?%
 
 
 def _form_of(budget: object) -> str:
-    return "percent" if isinstance(budget, str) and budget.endswith("%") else "amount"
+    return "constrained-percent" if isinstance(budget, str) and budget.endswith("%") else "constrained-amount"
 
 
 Budget = Annotated[
-    Annotated[Amount, Tag("amount")] | Annotated[Percent, Tag("percent")],
+    Annotated[Amount, Tag("constrained-amount")] | Annotated[Percent, Tag("constrained-percent")],
     Discriminator(_form_of),
 ]
 """A number, in the artifact's unit, or a percentage of what the most expensive classifier costs."""
