@@ -253,6 +253,7 @@ def test_the_json_of_a_build_is_the_artifact_of_the_api(run: Run, repos: Reposit
     assert (built["params"]["dependence"], built["params"]["deterministic"]) == ("independent", "strong")
 
 
+@pytest.mark.slow
 def test_a_build_in_a_worker_is_waited_for(run: Run, repos: Repositories, tmp_path: Path) -> None:
     stored.put_trace(repos)
     with (tmp_path / "worker.log").open("w") as log:
@@ -406,6 +407,7 @@ def test_without_a_store_a_command_says_so(run: Run, monkeypatch: pytest.MonkeyP
     assert refused(run("dataset", "list")).startswith("the store cannot be reached: ")
 
 
+@pytest.mark.slow
 def test_the_module_runs_as_a_program_with_an_embedded_store(files: tuple[Path, Path], tmp_path: Path) -> None:
     table, spec = files
 
