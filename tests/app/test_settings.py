@@ -35,14 +35,6 @@ CONTRACT = {
 }
 
 
-def test_the_settings_are_those_of_the_contract() -> None:
-    assert {name.upper() for name in Settings.model_fields} == set(CONTRACT)
-
-
-def test_every_setting_is_described() -> None:
-    assert all(field.description for field in Settings.model_fields.values())
-
-
 @pytest.mark.parametrize(("name", "value"), CONTRACT.items())
 def test_each_setting_is_read_from_the_environment(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = getattr(Settings(), name.lower())

@@ -74,7 +74,7 @@ def test_a_look_up_has_a_limit_of_its_own(all_subjects: Server, path: str, kind:
 def test_a_long_embedding_may_be_routed(all_subjects: Server, kind: str) -> None:
     """Every coordinate is as long as Python writes any; the artifact here has two, so it says so."""
     numbers = ",".join(["-1.2345678901234567e-30"] * 80_000)
-    body = f'{{"query": [{numbers}], "budget": {{"budget": "50%"}}}}'
+    body = f'{{"query": [{numbers}], "budget": "50%"}}'
     assert len(body) > MOST
     reply = all_subjects.client.post("/v1/portfolios/plan/decision", content=body, headers={"content-type": kind})
     assert reply.status_code == 422

@@ -1,9 +1,10 @@
-"""CPU per look-up over HTTP: the service, a constant FastAPI route, and the same decision in bare ASGI.
+"""CPU per look-up over HTTP: ``parsimony bench http``: the service, a constant FastAPI route, and bare ASGI.
 
 Each server runs uvicorn on one core, the load generator on another; rounds alternate between the servers, so that a
 noisy neighbour hits all of them alike. What counts is the CPU time that the server process spends on a request.
 """
 
+import argparse
 import os
 import socket
 import statistics
@@ -28,6 +29,7 @@ TARGET = "/v1/cascades/trace/decision?deadline=13"
 
 def main() -> None:
     """Run the rounds and print the table."""
+    argparse.ArgumentParser(prog="parsimony bench http", description=__doc__).parse_args()
     cores = sorted(os.sched_getaffinity(0))
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parsimony-bench-")))

@@ -3,7 +3,6 @@
 import re
 import shutil
 import subprocess
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 import yaml
 
 from app.settings import Settings
-from tests.deploy.documents import DEPLOY, ROOT, arguments, image_environment, services
+from tests.deploy.documents import DEPLOY, image_environment, services
 
 FOLDER = DEPLOY / "kubernetes"
 LABEL = "app.kubernetes.io/name"
@@ -77,12 +76,6 @@ def test_each_document_is_valid(name: str, version: str) -> None:
     kubernetes_validate.validate(DOCUMENTS[name], version, strict=True)
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.name)
-def test_nothing_is_merged_or_said_by_reference(path: Path) -> None:
-    tokens = yaml.scan(path.read_text())
-    assert not [token for token in tokens if isinstance(token, yaml.AnchorToken | yaml.AliasToken)]
-
-
 def test_the_kustomization_has_every_manifest_and_reads_nothing_above_its_folder() -> None:
     kustomization, manifests = _kustomization(), {path.name for path in FOLDER.glob("*.yaml")}
     assert set(kustomization["resources"]) == {f"kubernetes/{name}" for name in manifests - BY_HAND}
@@ -109,12 +102,6 @@ def test_kustomize_makes_of_it_what_is_valid_too() -> None:
     ]
 
 
-def test_the_tag_is_the_version_of_the_package() -> None:
-    (image,) = _kustomization()["images"]
-    assert image["name"] == "parsimony"
-    assert image["newTag"] == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-
-
 @pytest.mark.parametrize("name", PODS)
 def test_each_container_is_hardened(name: str) -> None:
     pod, container = PODS[name], _container(name)
@@ -132,20 +119,6 @@ def test_each_container_is_hardened(name: str) -> None:
     assert container["resources"]["requests"].keys() == {"cpu", "memory"}
 
 
-@pytest.mark.parametrize("name", PODS)
-def test_services_put_no_variables_into_a_container(name: str) -> None:
-    # Of a service called parsimony, Kubernetes makes PARSIMONY_PORT=tcp://…, and that is a setting.
-    assert PODS[name]["enableServiceLinks"] is False
-
-
-@pytest.mark.parametrize("name", PODS)
-def test_each_runs_as_the_user_of_its_image(name: str) -> None:
-    user = arguments("USER")[0] if name in OURS else services()["redis"]["user"]
-    context = PODS[name]["securityContext"]
-    assert f"{context['runAsUser']}:{context['runAsGroup']}" == user
-    assert context["fsGroup"] == context["runAsGroup"]
-
-
 @pytest.mark.parametrize("name", COMPOSED)
 def test_image_command_and_memory_are_those_of_the_compose_file(name: str) -> None:
     container, service = _container(name), services()[COMPOSED[name]]
@@ -153,19 +126,6 @@ def test_image_command_and_memory_are_those_of_the_compose_file(name: str) -> No
     assert _bytes(container["resources"]["limits"]["memory"]) == _bytes(service["mem_limit"])
     command = container["args"] if name in OURS else container["command"][: len(service["command"])]
     assert command == service["command"]
-
-
-@pytest.mark.parametrize("name", COMPOSED)
-def test_each_has_the_time_to_stop_of_the_compose_file_and_its_own_pause(name: str) -> None:
-    number, unit = re.fullmatch(r"(\d+)([sm])", services()[COMPOSED[name]]["stop_grace_period"]).groups()  # type: ignore[union-attr]
-    pause = _container(name).get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", ["sleep", "0"])
-    assert pause[0] == "sleep"
-    assert PODS[name]["terminationGracePeriodSeconds"] == int(number) * {"s": 1, "m": 60}[unit] + int(pause[1])
-
-
-def test_the_store_is_limited_to_twice_its_maxmemory() -> None:
-    (limit,) = re.findall(r"^maxmemory (\w+)$", (DEPLOY / "redis.conf").read_text(), flags=re.MULTILINE)
-    assert _bytes(_container("store")["resources"]["limits"]["memory"]) == 2 * _bytes(limit)
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -183,30 +143,6 @@ def test_every_setting_is_one_of_the_service_with_a_valid_value(name: str, monke
     assert bool(settings.api_keys) is (name == "server")
 
 
-@pytest.mark.parametrize("name", OURS)
-def test_temporary_files_go_to_the_volume_not_to_tmp(name: str) -> None:
-    place = image_environment()["TMPDIR"]
-    mounts = {mount["mountPath"]: mount["name"] for mount in _container(name)["volumeMounts"]}
-    (volume,) = [volume for volume in PODS[name]["volumes"] if volume["name"] == mounts[place]]
-    assert _bytes(volume["emptyDir"]["sizeLimit"]) > 2 * Settings().max_body_bytes
-
-
-@pytest.mark.parametrize("name", PODS)
-def test_every_mount_has_its_volume_and_every_volume_its_mount(name: str) -> None:
-    claims = [c["metadata"]["name"] for d in _of_kind("StatefulSet") for c in d["spec"]["volumeClaimTemplates"]]
-    volumes = {volume["name"] for volume in PODS[name]["volumes"]} | set(claims if name == "store" else ())
-    assert {mount["name"] for mount in _container(name)["volumeMounts"]} == volumes
-
-
-def test_a_restore_takes_the_volume_and_the_image_of_the_store() -> None:
-    (store,) = _of_kind("StatefulSet")
-    (claim,) = [each["metadata"]["name"] for each in store["spec"]["volumeClaimTemplates"]]
-    volumes = {volume["name"]: volume for volume in PODS["restore"]["volumes"]}
-    assert volumes["data"]["persistentVolumeClaim"] == {"claimName": f"{claim}-store-0"}
-    assert _container("restore")["image"] == _container("store")["image"]
-    assert PODS["restore"]["securityContext"] == PODS["store"]["securityContext"]
-
-
 def test_secrets_come_from_one_secret_and_are_written_nowhere() -> None:
     references = []
     for name in PODS:
@@ -221,20 +157,6 @@ def test_secrets_come_from_one_secret_and_are_written_nowhere() -> None:
     assert "secretGenerator" not in _kustomization()
     runbook = (DEPLOY / "README.md").read_text()
     assert all(f"--from-literal={key}=" in runbook for _, key in references)
-
-
-def test_no_password_is_in_an_address() -> None:
-    for path in sorted(FOLDER.glob("*.yaml")):
-        assert set(re.findall(r"://:([^@\s]*)@", path.read_text())) <= {"$(STORE_PASSWORD)"}
-
-
-def test_the_store_asks_for_the_password_that_the_others_give() -> None:
-    command = _container("store")["command"]
-    assert command[command.index("--requirepass") + 1] == "$(PASSWORD)"
-    given = {name: _environment(name) for name in PODS}
-    keys = [given["store"]["PASSWORD"], given["store"]["REDISCLI_AUTH"], *(given[n]["STORE_PASSWORD"] for n in OURS)]
-    assert {each["valueFrom"]["secretKeyRef"]["key"] for each in keys} == {"store-password"}
-    assert list(given["server"]).index("STORE_PASSWORD") < list(given["server"]).index("PARSIMONY_REDIS_URL")
 
 
 def test_ports_are_the_same_everywhere() -> None:
@@ -303,23 +225,3 @@ def test_every_pod_has_a_policy_that_closes_both_ways() -> None:
     assert sorted(_selected(store)) == sorted(OURS)
     assert store["ports"] == [{"protocol": "TCP", "port": 6379}]
     assert "egress" not in policies["store"]
-
-
-def test_one_server_is_left_while_others_go() -> None:
-    (server,) = [d for d in _of_kind("Deployment") if d["metadata"]["name"] == "server"]
-    (budget,) = _of_kind("PodDisruptionBudget")
-    assert 1 <= budget["spec"]["minAvailable"] < server["spec"]["replicas"]
-    assert server["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
-
-
-def test_there_is_one_store_that_keeps_its_data() -> None:
-    (store,) = _of_kind("StatefulSet")
-    assert store["spec"]["replicas"] == 1
-    command, (service,) = (
-        _container("store")["command"],
-        [d for d in _of_kind("Service") if d["metadata"]["name"] == store["spec"]["serviceName"]],
-    )
-    mounts = [mount["mountPath"] for mount in _container("store")["volumeMounts"]]
-    assert command[command.index("--dir") + 1] in mounts
-    assert any(command[1].startswith(f"{mount}/") for mount in mounts)
-    assert service["spec"]["clusterIP"] == "None"

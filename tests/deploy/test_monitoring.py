@@ -1,13 +1,12 @@
 """Prometheus and Grafana are told about each other and about the server by the right names."""
 
 import re
-from pathlib import PurePosixPath
 from typing import Any
 
 import yaml
 
 from app.observability.metrics import Metrics
-from tests.deploy.documents import DASHBOARDS, DEPLOY, PROVISIONING, dashboard, image_environment, services
+from tests.deploy.documents import DEPLOY, dashboard, image_environment, services
 
 
 def _yaml(path: str) -> Any:
@@ -29,11 +28,6 @@ def test_prometheus_reads_its_file_and_asks_the_server() -> None:
     (discovery,) = job["dns_sd_configs"]
     assert (discovery["type"], discovery["port"], discovery["names"]) == ("A", int(port), ["more-servers"])
     assert {"server", "more-servers"} <= set(services())
-
-
-def test_prometheus_reads_the_alerts() -> None:
-    assert _yaml("prometheus.yml")["rule_files"] == ["/etc/prometheus/alerts.yml"]
-    assert _mounted("prometheus")["/etc/prometheus/alerts.yml"] == "./deploy/alerts.yml"
 
 
 def test_every_alert_is_explained_in_the_runbook_and_asks_for_metrics_and_labels_that_there_are() -> None:
@@ -58,44 +52,6 @@ def test_every_alert_is_explained_in_the_runbook_and_asks_for_metrics_and_labels
         for grouped in re.findall(r"by \(([^)]*)\)", rule["expr"]):
             assert set(grouped.split(", ")) - {"le"} <= set().union(*labels.values())
     assert len({rule["alert"] for rule in group["rules"]}) == len(group["rules"]) == runbook.count("\n### ")
-
-
-def test_grafana_asks_prometheus_on_the_port_that_it_publishes() -> None:
-    (source,) = _yaml("grafana/provisioning/datasources/prometheus.yml")["datasources"]
-    (port,) = services()["prometheus"]["ports"]
-    assert source["url"] == f"http://prometheus:{port.rpartition(':')[2]}"
-    assert _mounted("grafana")["/etc/grafana/provisioning"] == "./deploy/grafana/provisioning"
-
-
-def test_grafana_finds_the_dashboard() -> None:
-    (provider,) = _yaml("grafana/provisioning/dashboards/parsimony.yml")["providers"]
-    home = PurePosixPath(services()["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
-    assert _mounted("grafana")[provider["options"]["path"]] == "./deploy/grafana/dashboards"
-    assert str(home.parent) == provider["options"]["path"]
-    assert (DASHBOARDS / home.name).exists()
-    assert sorted(path.name for path in PROVISIONING.iterdir()) == ["dashboards", "datasources"]
-
-
-def test_every_panel_asks_the_one_source() -> None:
-    (source,) = _yaml("grafana/provisioning/datasources/prometheus.yml")["datasources"]
-    wanted = {"type": source["type"], "uid": source["uid"]}
-    for panel in dashboard()["panels"]:
-        assert panel["datasource"] == wanted
-        assert panel["targets"]
-        assert all(target["datasource"] == wanted for target in panel["targets"])
-
-
-def test_the_panels_are_distinct_explained_and_do_not_overlap() -> None:
-    panels = dashboard()["panels"]
-    assert len({panel["id"] for panel in panels}) == len({panel["title"] for panel in panels}) == len(panels)
-    assert all(panel["description"] for panel in panels)
-    taken: set[tuple[int, int]] = set()
-    for panel in panels:
-        at = panel["gridPos"]
-        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
-        assert not cells & taken
-        assert at["x"] + at["w"] <= 24
-        taken |= cells
 
 
 def test_every_metric_has_a_panel_with_its_labels() -> None:

@@ -92,12 +92,6 @@ def test_the_health_check_asks_its_own_port_past_any_proxy(status: int, code: in
     assert asked == ["/health/ready"]
 
 
-def test_the_health_check_takes_another_address() -> None:
-    with _answering(200) as (port, asked):
-        done = _run(sys.executable, "-I", DEPLOY / "healthcheck.py", f"http://127.0.0.1:{port}/health")
-    assert (done.returncode, asked) == (0, ["/health"])
-
-
 def test_the_health_check_fails_in_one_line_where_nobody_listens() -> None:
     done = _run(sys.executable, "-I", DEPLOY / "healthcheck.py", PARSIMONY_PORT=str(free_port()))
     assert done.returncode == 1
@@ -116,17 +110,3 @@ def test_the_tests_of_the_composed_house_say_that_they_skip_where_no_engine_runs
     done = _run(CONTAINERS / "run.sh", PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "compose-test: SKIPPED: no container engine runs here\n"
-
-
-def test_the_tests_of_the_composed_house_say_that_they_skip_where_no_compose_is(tmp_path: Path) -> None:
-    _pretend(tmp_path, "docker", '[ "$1" = info ]')
-    _pretend(tmp_path, "docker-compose", "exit 1")
-    done = _run(CONTAINERS / "run.sh", PATH=f"{tmp_path}:{os.environ['PATH']}")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "compose-test: SKIPPED: neither `docker compose` nor `docker-compose` is here\n"
-
-
-def test_the_tests_of_the_composed_house_are_not_collected_without_it() -> None:
-    command = [sys.executable, "-m", "pytest", "--collect-only", "--quiet", str(CONTAINERS)]
-    done = subprocess.run(command, cwd=ROOT, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True)
-    assert "no tests collected" in done.stdout, done.stdout

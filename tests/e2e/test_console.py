@@ -38,7 +38,6 @@ PAGES = (
 LOOKS = {"narrow-dark": (360, "dark"), "wide-light": (1600, "light")}
 SCREENSHOTS = os.environ.get("SCREENSHOTS")
 """A folder for pictures of all pages, for people to look at."""
-MOST_BYTES = 300_000
 SERIOUS = ("serious", "critical")
 DRAWN = """(() => {
     const figures = [...document.querySelectorAll(".figure")];
@@ -96,16 +95,6 @@ def test_every_page_opens_with_no_complaint_and_no_outside_request(browser: Brow
                 path,
                 [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in violations],
             )
-
-
-def test_the_first_page_is_light(browser: Browser, server: Server) -> None:
-    with visits.visit(browser, server.url, KEY) as visit:
-        sizes: list[int] = []
-        visit.page.on("response", lambda reply: sizes.append(len(reply.body())))
-        visit.page.goto("/")
-        settle(visit.page)
-        assert len(sizes) > 5
-        assert sum(sizes) < MOST_BYTES
 
 
 def test_a_new_user_uploads_builds_watches_asks_and_runs_the_curl(
@@ -186,18 +175,6 @@ def test_a_wrong_upload_shows_its_error_at_the_field(
     ]
 
 
-def test_a_wrong_parameter_shows_its_error_at_the_field(visit: Visit) -> None:
-    page = visit.page
-    page.goto("/builds#dataset=trace")
-    page.get_by_label("Name of the artifact").fill("mine")
-    page.get_by_text("Parameters (each has a default)").click()
-    page.get_by_label("target precision").fill("2")
-    page.get_by_text("Parameters (each has a default)").click()  # closed again: what is wrong opens it
-    page.get_by_role("button", name="Build", exact=True).click()
-    expect(page.locator("#params-target_precision-fault")).to_contain_text("less than 1")
-    expect(page.get_by_label("target precision")).to_be_focused()
-
-
 def test_a_form_is_made_for_every_subject(visit: Visit, server: Server) -> None:
     schemas = server.client.get("/openapi.json").json()["components"]["schemas"]
     visit.page.goto("/builds")
@@ -262,38 +239,6 @@ def test_a_build_is_cancelled_and_a_failed_one_says_why(visit: Visit, server: Se
     visit.page.goto(f"/builds/{broken}")
     expect(visit.page.get_by_text("It failed.")).to_be_visible(timeout=patient(30_000))
     expect(visit.page.get_by_role("alert")).to_contain_text("'C'")
-
-
-def test_the_overview_goes_on_after_a_click(visit: Visit, server: Server) -> None:
-    visit.page.goto("/")
-    settle(visit.page)
-    visit.page.get_by_role("heading", name="Overview").click()
-    export = server.client.get("/v1/artifacts/cascade/plan/versions/1/export").content
-    headers = {"content-type": "application/octet-stream"}
-    version = server.client.post("/v1/artifacts/import", content=export, headers=headers).json()["version"]
-    row = visit.page.get_by_role("row").filter(has=visit.page.locator('a[href="/artifacts/cascade/plan"]'))
-    expect(row.get_by_role("cell").nth(1)).to_have_text(str(version), timeout=patient(15_000))
-
-
-UNREADABLE = {
-    "": "holds no query",
-    "x,y\n": "holds no query",
-    "0.1,0.2\n0.3,\n": 'row 2 of queries.csv, column 2: "" is no number',
-    "x,y\n0.1,0.2\n0.3,high\n": 'row 3 of queries.csv, column 2: "high" is no number',
-    "0.1,0.2,0.3\n": "are 1 x 3 numbers",
-}
-"""Batches that cannot be read, and what is said of them."""
-
-
-def test_a_batch_that_cannot_be_read_says_where(visit: Visit, tmp_path: Path) -> None:
-    visit.page.goto("/artifacts/portfolio/plan")
-    settle(visit.page)
-    said = visit.page.get_by_role("region", name="Assign a batch").get_by_role("alert")
-    for text, fault in UNREADABLE.items():
-        (tmp_path / "queries.csv").write_text(text)
-        visit.page.get_by_label("Queries", exact=True).set_input_files([])
-        visit.page.get_by_label("Queries", exact=True).set_input_files(tmp_path / "queries.csv")
-        expect(said).to_contain_text(fault)
 
 
 def test_a_batch_is_assigned_and_downloaded(visit: Visit, server: Server, tmp_path: Path) -> None:
@@ -388,21 +333,6 @@ def test_a_pipeline_that_answers_every_item_leaves_none_to_a_person(visit: Visit
         assert server.client.delete("/v1/artifacts/pipeline/always").status_code == 204
 
 
-def test_numbers_of_a_chart_are_a_click_away(visit: Visit, server: Server) -> None:
-    visit.page.goto("/artifacts/cascade/plan")
-    settle(visit.page)
-    chart = visit.page.get_by_role("region", name="Expected duration over the deadline")
-    chart.get_by_text("Numbers").click()
-    items = server.client.get("/v1/cascades/plan/deadlines").json()["items"]
-    expect(chart.locator("tbody tr")).to_have_count(len(items))
-    with visit.page.expect_download() as download:
-        chart.get_by_role("button", name="CSV").click()
-    with open(download.value.path(), newline="") as file:
-        rows = list(csv.reader(file))
-    assert [float(row[3]) for row in rows[1:]] == [item["expected_duration"] for item in items]
-    assert chart.get_by_role("link", name="JSON").get_attribute("href") == "/v1/cascades/plan/deadlines"
-
-
 def test_a_page_can_be_used_with_the_keyboard_alone(visit: Visit) -> None:
     page = visit.page
     page.goto("/artifacts/cascade/plan")
@@ -419,23 +349,6 @@ def test_a_page_can_be_used_with_the_keyboard_alone(visit: Visit) -> None:
     page.keyboard.press("Home")
     wait_for(lambda: page.locator(".answer strong").all_inner_texts() not in (before, []), 10)
     assert page.locator(".answer .error").count() == 0
-
-
-def test_a_table_is_read_as_people_write_them(visit: Visit) -> None:
-    visit.page.goto("/datasets")
-    parse = "async text => (await import('/console/tables.js')).parseCsv(text)"
-    assert visit.page.evaluate(parse, 'a,"b ""x"", y"\r\n1,"two\nlines"\n\n') == [
-        ["a", 'b "x", y'],
-        ["1", "two\nlines"],
-    ]
-
-
-def test_pages_say_what_is_not_there(browser: Browser, server: Server) -> None:
-    with visits.visit(browser, server.url, KEY) as visit:
-        visit.page.goto("/artifacts/cascade/nowhere")
-        expect(visit.page.get_by_role("alert")).to_contain_text("nowhere")
-    assert server.client.get("/artifacts/wizard/plan").status_code == 404
-    assert server.client.get("/datasets/NO").status_code == 422
 
 
 HOSTILE = ("<img src=x onerror=alert(1)>", '<a href="//x.y">z</a>', "<b>x</b>&lt;%{x}")

@@ -1,16 +1,13 @@
 """Advice in a real browser: a button compares the methods, and the panel says which to take, then and later."""
 
-import json
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e import visits
-from tests.e2e.test_console import SERIOUS, settle
+from tests.e2e.test_console import settle
 from tests.e2e.visits import Visit
 from tests.support.patience import patient
 from tests.support.samples import trace_upload
@@ -73,46 +70,6 @@ def test_a_button_compares_the_methods_and_the_panel_says_which_to_take(visit: V
         page.reload()
 
 
-def test_the_panel_shows_every_method_the_limits_and_what_was_left_out(visit: Visit, advice: dict[str, Any]) -> None:
-    page = visit.page
-    page.goto("/datasets/small")
-    settle(page)
-    chart = panel(page).get_by_role("region", name="What every method reaches")
-    methods = {one["method"] for one in advice["methods"]}
-    assert methods == {"cascade", "policy"}
-    assert set(chart.locator(".legendtext").all_text_contents()) == methods | {"simple alternatives"}
-    names = [one["name"] for one in advice["alternatives"]]
-    labels = [text.rstrip("…") for text in chart.locator(".textpoint text").all_text_contents() if text]
-    assert all(any(name.startswith(label) for name in names) for label in labels), labels
-    assert set(chart.locator(".shape-label text").all_text_contents()) == {"budget 5.5 ms", "at least 85.0 % right"}
-    for one in advice["methods"]:
-        row = row_of(page, one["method"])
-        expect(row).to_contain_text(f"{100 * one['accuracy']:.1f} %")
-        expect(row).to_contain_text(one["worth"]["headline"])
-    expect(panel(page)).to_contain_text("portfolio: dataset: has no embeddings")
-    expect(panel(page)).to_contain_text("All figures are from 50 rows that chose nothing.")
-    assert [one for one in Axe().run(page).response["violations"] if one["impact"] in SERIOUS] == []
-
-
-def test_the_request_is_one_to_run(visit: Visit, server: Server) -> None:
-    page = visit.page
-    page.goto("/datasets/small")
-    settle(page)
-    page.get_by_label("Budget (ms)").fill("3")
-    page.get_by_label("Deadline (ms)").fill("12.5")
-    page.get_by_label("Least accuracy (%)").fill("91.7")
-    page.get_by_text("The request").click()
-    command = page.locator("#request pre").inner_text()
-    with held_worker(server):
-        reply = json.loads(subprocess.run(["bash", "-c", command], capture_output=True, check=True).stdout)
-        asked = {name: reply["params"][name] for name in ("budget", "deadline", "min_accuracy")}
-        assert asked == {"budget": 3, "deadline": 12.5, "min_accuracy": 0.917}
-        page.reload()  # it is under way: whoever comes meanwhile sees it, and may cancel it
-        expect(page.get_by_label("Deadline (ms)")).to_have_value("12.5")
-        page.get_by_role("button", name="Cancel the comparison").click()
-        expect(panel(page).get_by_role("status")).to_contain_text("It was cancelled.")
-
-
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
@@ -142,15 +99,3 @@ def test_a_method_is_built_with_the_settings_that_were_compared(
     cascade = next(one for one in advice["methods"] if one["method"] == "cascade")
     built = server.client.get("/v1/artifacts/cascade/small").json()
     assert cascade["params"].items() <= built["params"].items()
-
-
-def test_advice_among_builds_leads_to_the_page_of_its_dataset(visit: Visit, advice: dict[str, Any]) -> None:
-    page = visit.page
-    page.goto("/builds")
-    row = page.locator("#list tbody tr").filter(has_text="advice").filter(has_text="succeeded").first
-    expect(row.get_by_role("link", name="see the advice")).to_have_attribute("href", "/datasets/small")
-    row.get_by_role("link").first.click()
-    expect(page.get_by_role("heading", name="Parameters")).to_be_visible()
-    assert page.locator("a[href^='/artifacts/']").count() == 0
-    page.get_by_role("link", name="See the advice on small").click()
-    expect(panel(page).locator(".sentence")).to_have_text(advice["sentence"])

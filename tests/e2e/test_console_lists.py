@@ -11,7 +11,7 @@ from tests.e2e import visits
 from tests.e2e.visits import Visit
 from tests.support import stored
 from tests.support.samples import trace_upload
-from tests.support.servers import Server, held_worker, running_server, wait_for
+from tests.support.servers import Server, running_server, wait_for
 
 pytestmark = visits.MARKS
 OCTETS = {"content-type": "application/octet-stream"}
@@ -63,30 +63,6 @@ def test_the_overview_shows_the_first_and_more_when_asked_and_finds_names(visit:
     assert violations == []
 
 
-def test_lists_of_other_pages_go_on_too(visit: Visit) -> None:
-    page = visit.page
-    page.goto("/datasets")
-    for host, path, count in (
-        ("list", "/datasets", VERSIONS + 1),
-        ("built", "/datasets/trace", ARTIFACTS + 1),
-        ("versions", "/artifacts/cascade/versions", VERSIONS),
-    ):
-        page.goto(path)
-        expect(page.get_by_text(f"100 of {count} are shown")).to_be_visible()
-        page.get_by_role("button", name="Show more").click()
-        expect(page.locator(f"#{host} tbody tr")).to_have_count(count)
-    page.goto("/builds")
-    expect(page.locator("#dataset option")).to_have_count(VERSIONS + 1)
-
-
-def test_the_comparison_draws_some_and_more_when_asked(visit: Visit) -> None:
-    page = visit.page
-    page.goto("/compare")
-    expect(page.get_by_text(f"25 of {ARTIFACTS + 1} are shown")).to_be_visible()
-    page.get_by_role("button", name="Show more").click()
-    expect(page.get_by_text(f"50 of {ARTIFACTS + 1} are shown")).to_be_visible()
-
-
 def test_a_version_and_an_artifact_are_deleted_once_their_name_is_typed(visit: Visit, server: Server) -> None:
     for seed in (0, 1):
         publish(server, "doomed", seed)
@@ -136,20 +112,6 @@ def test_a_dataset_is_deleted_once_its_name_is_typed_and_what_was_built_from_it_
     expect(page.get_by_role("heading", name="Datasets")).to_be_visible()
     assert server.client.get("/v1/datasets/d-000").status_code == 404
     assert server.client.put("/v1/datasets/d-000", files=trace_upload()).status_code == 201
-
-
-def test_a_dataset_that_a_build_needs_says_so_where_its_deletion_was_asked(browser: Browser, server: Server) -> None:
-    with held_worker(server), visits.visit(browser, server.url) as visit:
-        job = server.client.post("/v1/advice", json={"dataset": "d-001"}).headers["location"]
-        page = visit.page
-        page.goto("/datasets/d-001")
-        page.get_by_role("button", name="Delete it…").click()
-        page.get_by_label("Type d-001 to delete it").fill("d-001")
-        page.get_by_role("dialog").get_by_role("button", name="Delete it").click()
-        said = page.get_by_role("dialog").get_by_role("alert")
-        expect(said).to_contain_text("is in use by build")
-        expect(said).to_contain_text("cancel it or wait for its end")
-        assert server.client.delete(job).is_success
 
 
 def test_a_refused_deletion_says_why_where_it_was_asked(browser: Browser, server: Server) -> None:

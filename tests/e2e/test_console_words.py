@@ -15,13 +15,11 @@ from tests.e2e import visits
 from tests.e2e.test_console import KEY, PAGES, settle, start_build
 from tests.e2e.visits import Visit
 from tests.support.replays import built
-from tests.support.samples import feature_columns, to_csv, trace_upload
+from tests.support.samples import to_csv, trace_upload
 from tests.support.servers import Server, wait_for
 
 pytestmark = visits.MARKS
 PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 740}}
-NOT_FOR_PEOPLE = re.compile(r"\[object|undefined|NaN|\bnull\b|\d(?:[.,]?\d){14,}|\{\"")
-"""What no panel shows: JavaScript's own words for nothing, numbers with all their digits, JSON."""
 TEXTS = """() => {
     const meant = ".copyable pre, #spec pre, #versions details pre"; // command lines, and what is JSON on purpose
     const found = [];
@@ -58,17 +56,6 @@ CUT_OFF = """() => {
     return [...boxes, ...texts];
 }"""
 OPEN_ALL = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
-FILLED = """() => [...document.querySelectorAll(".figure")].flatMap((figure) => {
-    const plot = figure.querySelector(".js-plotly-plot");
-    const { range, tickformat } = plot._fullLayout.yaxis;
-    const kinds = new Set(plot._fullData.map((one) => one.type));
-    if (tickformat !== "~%" || !kinds.has("scatter") || plot._fullData.some((one) => one.stackgroup)) return [];
-    const ends = ({ array = [], arrayminus = [] } = {}, y) =>
-        y.flatMap((at, k) => [at + (array[k] ?? 0), at - (arrayminus[k] ?? 0)]);
-    const values = plot._fullData.flatMap((one) => ends(one.error_y, [...one.y]));
-    return [[figure.getAttribute("aria-label"), Math.min(...values), Math.max(...values), ...range]];
-})"""
-"""Of each chart of shares: its name, the least and the greatest of them, error bars included, and its axis's ends."""
 
 
 @pytest.fixture
@@ -125,28 +112,6 @@ def still(page: Page) -> None:
     wait_for(unchanged, 20, "the page does not come to rest")
 
 
-def test_every_panel_says_words_and_short_numbers(
-    visit: Visit, feedback: Server, ended_build: str, advised: str
-) -> None:
-    for path in (*PAGES, f"/builds/{ended_build}", advised):
-        visit.page.goto(path)
-        still(visit.page)
-        visit.page.evaluate(OPEN_ALL)
-        still(visit.page)
-        texts = visit.page.evaluate(TEXTS)
-        assert len(texts) > 20, path
-        wrong = [(panel, text) for panel, text in texts if NOT_FOR_PEOPLE.search(text)]
-        assert not wrong, (path, wrong)
-    assert visit.complaints == []
-
-
-def test_the_reader_knows_what_is_not_for_people() -> None:
-    wrong = ("[object Object]", "undefined ms", "NaN %", "none, null", "0.12345678901234567", '{"label": "3"}')
-    right = ("nullable", "2026-11-22T10:00:00.123456+00:00", "1,234,567", "3 (98 % sure)", "a { b }")
-    assert all(map(NOT_FOR_PEOPLE.search, wrong))
-    assert not any(map(NOT_FOR_PEOPLE.search, right))
-
-
 def test_on_a_telephone_nothing_is_cut_off_and_no_page_scrolls_sideways(
     browser: Browser, feedback: Server, ended_build: str, advised: str
 ) -> None:
@@ -158,45 +123,6 @@ def test_on_a_telephone_nothing_is_cut_off_and_no_page_scrolls_sideways(
             visit.page.evaluate(OPEN_ALL)
             still(visit.page)
             assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
-
-
-@pytest.mark.parametrize("width", [920, 1000, 1280])
-def test_titles_of_the_overview_stand_beside_each_other(browser: Browser, all_subjects: Server, width: int) -> None:
-    with visits.visit(browser, all_subjects.url, KEY, viewport={"width": width, "height": 800}) as visit:
-        visit.page.goto("/")
-        still(visit.page)
-        titles = visit.page.locator("#artifacts th")
-        assert titles.count() >= 6
-        assert titles.evaluate_all("all => all.filter((one) => one.scrollWidth > one.clientWidth).length") == 0
-
-
-def test_what_an_artifact_is_worth_says_its_accuracy_once(visit: Visit) -> None:
-    visit.page.goto("/")
-    still(visit.page)
-    lines = visit.page.locator("#artifacts td[data-title='what it is worth']").all_inner_texts()
-    assert lines
-    assert all(len(re.findall(r"% ?right", line)) == 1 for line in lines), lines
-
-
-def test_short_names_of_classifiers_stand_whole_at_the_axes(visit: Visit, advised: str) -> None:
-    visit.page.goto(advised)
-    still(visit.page)
-    chart = visit.page.get_by_role("region", name="Who is right when who is wrong")
-    assert chart.locator(".ytick text").all_text_contents() == ["fast", "middle", "strong"]
-
-
-def test_charts_of_very_small_costs_keep_the_rules_of_the_page(visit: Visit, all_subjects: Server) -> None:
-    features = [{"name": name, "columns": [name], "cost": cost} for name, cost in (("glucose", 1e-9), ("t1", 3e-9))]
-    columns = {name: cells for name, cells in feature_columns(100).items() if name in ("outcome", "glucose", "t1")}
-    spec = json.dumps({"kind": "features", "label": "outcome", "unit": "s", "features": features})
-    files: dict[str, Any] = {"spec": (None, spec), "table": ("table.csv", to_csv(columns), "text/csv")}
-    assert all_subjects.client.put("/v1/datasets/cheap", files=files).status_code == 201
-    visit.page.goto("/datasets/cheap")
-    still(visit.page)
-    chart = visit.page.get_by_role("region", name="Cost of each feature")
-    assert any("e" in text for text in chart.locator(".xtick text").all_text_contents())
-    assert visit.complaints == []
-    assert all_subjects.client.delete("/v1/datasets/cheap").status_code == 204
 
 
 def walked(page: Page, solver: str, name: str = "plan") -> list[str]:
@@ -217,22 +143,6 @@ def walked(page: Page, solver: str, name: str = "plan") -> list[str]:
 def _answer(field: Locator) -> str:
     label = field.evaluate("one => one.labels[0].textContent")
     return "cat" if "class" in label else "0.98" if "confidence" in label else "0.7"
-
-
-def test_what_was_told_on_a_walk_is_said_in_words(visit: Visit) -> None:
-    visit.page.add_init_script("history.replaceState(null, '', '#budget=1000')")
-    lines = [*walked(visit.page, "policy")[:-1], *walked(visit.page, "pipeline")[:-1]]
-    assert lines
-    for line in lines:
-        assert re.fullmatch(r"(\w+: [^{}\[\]\"]+; )*\w+: [^{}\[\]\"]+, for [\d.]+ (ms|min)", line), line
-    in_words = "async values => (await import('/console/walk.js')).answerWords(values)"
-    said: dict[str, Any] = {
-        "cat (98 % sure)": {"label": "cat", "confidence": 0.98},
-        "cat": {"label": "cat"},
-        "0.5, missing": [0.5, None],
-    }
-    for expected, value in said.items():
-        assert visit.page.evaluate(in_words, value) == expected
 
 
 def test_a_policy_opens_at_the_trade_off_that_its_worth_is_about(visit: Visit, all_subjects: Server) -> None:
@@ -262,77 +172,6 @@ def test_a_walk_keeps_a_hard_budget_and_a_deadline(visit: Visit, all_subjects: S
     expect(walk.get_by_role("alert")).to_contain_text("the fastest sensor")
 
 
-@pytest.mark.parametrize("width", [360, 1400])
-def test_every_node_of_a_policy_has_a_short_name_and_a_colour_of_its_accuracy(
-    browser: Browser, all_subjects: Server, width: int
-) -> None:
-    with visits.visit(browser, all_subjects.url, KEY, viewport={"width": width, "height": 900}) as visit:
-        visit.page.goto("/artifacts/policy/plan#budget=2.36")
-        still(visit.page)
-        traffic = all_subjects.client.get("/v1/policies/plan/traffic", params={"budget": 2.36}).json()
-        chart = visit.page.get_by_role("region", name="Ways through the sensors")
-        labels = chart.locator(".textpoint text").all_text_contents()
-        assert len(labels) == len(traffic["nodes"])
-        assert all(0 < len(label) <= 24 for label in labels)
-        scale = "one => { const { cmin, cmax } = one._fullData.at(-1).marker; return [cmin, cmax]; }"
-        judged = [node for node in traffic["nodes"] if node["stopped"] >= 0.01 * traffic["rows"]]
-        shares = [node["right"] / node["stopped"] for node in judged]
-        assert len(set(shares)) > 1
-        assert chart.locator(".js-plotly-plot").evaluate(scale) == pytest.approx([min(shares), max(shares)])
-
-
-def test_axes_of_shares_are_over_the_band_in_which_they_lie(visit: Visit) -> None:
-    looked_at = 0
-    for path in PAGES:
-        if not path.startswith("/artifacts/"):
-            continue
-        visit.page.goto(path)
-        still(visit.page)
-        for name, least, greatest, low, high in visit.page.evaluate(FILLED):
-            looked_at += 1
-            assert greatest == least or high - low <= 2 * (greatest - least) + 0.01, (
-                path,
-                name,
-                least,
-                greatest,
-                low,
-                high,
-            )
-    assert looked_at >= 8
-    band = "async given => (await import('/console/theme.js')).band(...given)"
-    low, high = visit.page.evaluate(band, [[0.85, 0.9, 0.99]])
-    assert 0.8 < low < 0.85
-    assert 0.99 < high < 1.05
-    assert visit.page.evaluate(band, [[0.1, 0.9, 0.95, 0.99]])[0] > 0.8
-    assert visit.page.evaluate(band, [[0.1, 0.9, 0.95, 0.99], {"keep": [0.1]}])[0] < 0.1
-    assert visit.page.evaluate(band, [[0.9, 0.1, 0.05, 0.01], {"worse": "high"}])[1] < 0.2
-
-
-def test_feedback_shows_what_its_detector_finds_and_alarms(visit: Visit, feedback: Server) -> None:
-    report = feedback.client.get("/v1/feedback/policy/plan").json()
-    assert [one["fall"] for one in report["detects"]] == [0.02, 0.05, 0.1]
-    visit.page.goto("/artifacts/policy/plan")
-    panel = visit.page.locator("#feedback")
-    for one in report["detects"]:
-        points, after = f"a fall of {100 * one['fall']:.0f} points", one["outcomes"]
-        expect(panel).to_contain_text(f"{points} raises an alarm after about {after:,}" if after else points)
-    expect(panel).to_contain_text("100,000 outcomes")
-    expect(panel).to_contain_text("75.0 %")
-    visit.page.goto("/artifacts/cascade/plan")  # of which nothing was told
-    expect(panel).to_contain_text("a fall of 10 points")
-
-
-def test_a_dataset_that_was_deleted_is_said_to_be(visit: Visit, all_subjects: Server, ended_build: str) -> None:
-    visit.page.goto("/artifacts/cascade/later")
-    expect(visit.page.get_by_role("link", name="brief", exact=True)).to_be_visible()
-    deleted = all_subjects.client.delete("/v1/datasets/brief")
-    assert deleted.status_code == 200
-    assert [one["name"] for one in deleted.json()["artifacts"]] == ["later"]
-    visit.page.reload()
-    expect(visit.page.locator("#facts")).to_contain_text("brief (deleted)")
-    expect(visit.page.get_by_role("link", name="brief", exact=True)).to_have_count(0)
-
-
 MISSING = {
     "/nowhere": "There is nothing at /nowhere.",
     "/datasets/nosuch": "nosuch",
@@ -355,11 +194,6 @@ def test_what_is_not_there_has_a_page_for_people_and_a_problem_for_programs(serv
     assert server.client.get("/artifacts/cascade/trace", headers={"accept": "text/html"}).status_code == 200
 
 
-def test_addresses_of_the_api_answer_problems_to_browsers_too(server: Server) -> None:
-    reply = server.client.get("/v1/datasets/nosuch", headers={"accept": "text/html"})
-    assert (reply.status_code, reply.headers["content-type"]) == (404, "application/problem+json")
-
-
 def test_a_page_tells_nobody_without_a_key_what_there_is(all_subjects: Server) -> None:
     pages = [
         all_subjects.client.get(f"/datasets/{name}", headers={"accept": "text/html", "authorization": ""})
@@ -367,31 +201,6 @@ def test_a_page_tells_nobody_without_a_key_what_there_is(all_subjects: Server) -
     ]
     assert pages[0].status_code == pages[1].status_code == 200
     assert pages[0].text.replace("trace", "nosuch") == pages[1].text
-
-
-def test_the_page_of_what_is_not_there_leads_to_the_overview(browser: Browser, server: Server) -> None:
-    with visits.visit(browser, server.url) as visit:
-        for path, said in MISSING.items():
-            visit.page.goto(path)
-            expect(visit.page.get_by_role("heading", name="This is not there")).to_be_visible()
-            expect(visit.page.locator("main")).to_contain_text(said)
-        visit.page.get_by_role("link", name="To the overview").click()
-        expect(visit.page.get_by_role("heading", name="Overview")).to_be_visible()
-        assert visit.outside == []
-        assert {line for line in visit.complaints if "404" not in line} == set()
-
-
-def test_a_trace_of_judged_answers_has_no_classes_to_draw(visit: Visit, all_subjects: Server) -> None:
-    classifiers = [{"name": name, "quality": name, "cost": 1.0} for name in ("small", "large")]
-    spec = json.dumps({"kind": "trace", "unit": "USD", "classifiers": classifiers})
-    table = to_csv({"small": [0.5, 1, 0.25] * 10, "large": [1, 1, 0.75] * 10})
-    files: dict[str, Any] = {"spec": (None, spec), "table": ("table.csv", table, "text/csv")}
-    assert all_subjects.client.put("/v1/datasets/judged", files=files).status_code == 201
-    visit.page.goto("/datasets/judged")
-    still(visit.page)
-    expect(visit.page.locator("#facts")).to_contain_text("none: answers are judged")
-    expect(visit.page.get_by_role("region", name="Classes")).to_have_count(0)
-    assert all_subjects.client.delete("/v1/datasets/judged").status_code == 204
 
 
 def test_a_policy_of_judged_answers_is_walked_to_the_one_to_take(visit: Visit, all_subjects: Server) -> None:

@@ -9,11 +9,8 @@ from contextlib import closing
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
-from fastapi.routing import APIRoute
 
-from app.routes.feedback import router
 from app.routes.subject import all_subjects
 from app.store.client import Store, key
 from app.store.embedded_files import socket_path
@@ -226,16 +223,6 @@ def test_every_fault_of_a_body_is_told_at_its_place(
     assert all(fault["msg"].startswith(said) for fault, (_, said) in zip(faults, errors, strict=True))
 
 
-def test_outcomes_are_read_beside_the_event_loop() -> None:
-    """The framework, which reads on it, is told of no body; the document tells it all the same."""
-    route = next(route for route in router.routes if isinstance(route, APIRoute) and "POST" in (route.methods or ()))
-    assert route.body_field is None
-    assert route.openapi_extra is not None
-    assert route.openapi_extra["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith(
-        "/FeedbackRequest"
-    )
-
-
 @pytest.mark.parametrize(
     ("artifact", "code"),
     [
@@ -281,31 +268,6 @@ def test_outcomes_change_no_answer(subjects: Server) -> None:
         "index/plan/1": ["accuracy", "cost"]
     }
     assert decided(subjects, "index") == before
-
-
-@pytest.mark.parametrize("good", [0, 1000, 5000])
-def test_a_fall_raises_an_alarm_whatever_came_before(subjects: Server, good: int) -> None:
-    """Requests of 100 outcomes that are correct 15 points less often than promised, after good ones."""
-    decision = "portfolio/plan/1?accuracy=0.92&cost=1.0"
-    rng = np.random.default_rng(good)
-    subjects.client.delete("/v1/feedback/portfolio/plan")
-
-    def send(count: int, accuracy: float) -> dict[str, Any]:
-        correct = (rng.random(count) < accuracy).tolist()
-        reply: dict[str, Any] = give(subjects, *({"decision": decision, "correct": each} for each in correct)).json()
-        return reply
-
-    for _ in range(good // 500):
-        assert send(500, 0.92)["alarms"] == {}
-    before = report(subjects, "portfolio")
-    replies = [send(100, 0.77) for _ in range(4)]
-    alarms = [alarm for reply in replies for alarm in reply["alarms"].get("portfolio/plan/1", [])]
-    assert [alarm["direction"] for alarm in alarms] == ["below"]
-    assert abs(alarms[0]["change_point"] - good) < 100
-    assert alarms == report(subjects, "portfolio")["alarms"]
-    assert (before["reference"] or 0) >= good
-    detections = [each["outcomes"] or 10**9 for each in before["detects"]]
-    assert detections == sorted(detections, reverse=True)
 
 
 def rows(places: range) -> list[dict[str, Any]]:

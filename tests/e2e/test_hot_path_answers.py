@@ -20,7 +20,7 @@ from app.settings import Settings
 from app.store.repositories import open_repositories
 from tests.support.servers import Server
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.smoke
 
 DECLARED: tuple[LookUp[Any], ...] = tuple(
     look_up for subject in all_subjects().values() for look_up in subject.look_ups

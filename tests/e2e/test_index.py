@@ -55,47 +55,6 @@ def build(server: Server, name: str, **params: object) -> Any:
     return server.client.get(f"/v1/artifacts/index/{name}").json()
 
 
-@pytest.mark.parametrize("method", ["poly-dom", "naive", "greedy", "greedy-acc", "greedy-cost"])
-@pytest.mark.parametrize("size", [1, 64, 100.5, 5000])
-def test_a_decision_never_costs_more_than_the_budget(indexed: Server, method: str, size: float) -> None:
-    for budget in (0, 1, 3, 4.5, 1e6):
-        params = {"size": size, "budget": budget, "method": method}
-        decision = indexed.client.get(f"{PATH}/decision", params=params).json()
-        assert decision["cost"] <= budget
-        assert decision["method"] == method
-        assert decision["artifact"] == {"solver": "index", "name": "sizes", "version": 1}
-
-
-def test_the_index_answers_as_the_scan_does_and_more_budget_is_never_worse(indexed: Server) -> None:
-    for size in (1, 20, 64, 300):
-        last = 0.0
-        for budget in (0, 0.5, 1, 2, 3, 3.3, 5, 8, 100):
-            decisions = [
-                indexed.client.get(f"{PATH}/decision", params={"size": size, "budget": budget, "method": m}).json()
-                for m in ("poly-dom", "naive")
-            ]
-            assert decisions[0]["features"] == decisions[1]["features"]
-            assert decisions[0]["accuracy"] >= last
-            last = decisions[0]["accuracy"]
-
-
-def test_the_empty_feature_set_is_always_feasible(indexed: Server) -> None:
-    decision = indexed.client.get(f"{PATH}/decision", params={"size": 64, "budget": 0}).json()
-    assert (decision["features"], decision["cost"]) == ([], 0.0)
-
-
-def test_the_skyline_rises_in_cost_and_accuracy(indexed: Server) -> None:
-    reply = indexed.client.get(f"{PATH}/skyline", params={"size": 64}).json()
-    costs, accuracies = ([item[name] for item in reply["items"]] for name in ("cost", "accuracy"))
-    assert costs == sorted(costs)
-    assert accuracies == sorted(set(accuracies))
-    assert (reply["unit"], reply["size"]) == ("ms", 64.0)
-    for item in reply["items"]:
-        decision = indexed.client.get(f"{PATH}/decision", params={"size": 64, "budget": item["cost"]}).json()
-        assert decision["features"] == item["features"]
-        assert decision["expected"]["accuracy"] == item["expected_accuracy"]
-
-
 def test_the_map_says_what_decisions_say(indexed: Server) -> None:
     asked = {"low": 20, "high": 300, "points": 4, "budgets": 3, "version": 1}
     reply = indexed.client.get(f"{PATH}/curves", params=asked).json()
@@ -117,16 +76,6 @@ def test_the_map_says_what_decisions_say(indexed: Server) -> None:
 def test_a_bad_range_names_the_parameter(indexed: Server, query: str, where: str) -> None:
     problem = is_problem(indexed.client.get(f"{PATH}/curves?{query}"), 422, "invalid-request")
     assert problem["errors"][0]["loc"][0] == where
-
-
-def test_the_profile_of_a_table_of_features_tells_what_they_cost(indexed: Server) -> None:
-    reply = indexed.client.get("/v1/datasets/features/profile").json()
-    dataset = indexed.client.get("/v1/datasets/features").json()
-    assert (reply["kind"], reply["name"], reply["sha256"]) == ("features", "features", dataset["sha256"])
-    assert sum(each["rows"] for each in reply["classes"]) == reply["rows"] == dataset["rows"]
-    assert (reply["sizes"][0], reply["sizes"][-1]) == (64, 256)
-    assert [each["name"] for each in reply["features"]] == ["glucose", "texture", "sift"]
-    assert reply["features"][0]["costs"] == [3.0] * 40
 
 
 def test_predictions_use_the_features_that_the_budget_allows(indexed: Server) -> None:
@@ -229,18 +178,6 @@ def test_a_build_that_cannot_be_fails_with_the_reason(indexed: Server, params: d
     path = indexed.client.post("/v1/builds", json=body).headers["location"]
     wait_for(lambda: indexed.client.get(path).json()["status"] == "failed", 30)
     assert reason in indexed.client.get(path).json()["error"]
-
-
-def test_a_second_build_trains_nothing_twice(indexed: Server) -> None:
-    build(indexed, "once", learner="sklearn.naive_bayes.GaussianNB")
-    again = build(indexed, "again", learner="sklearn.naive_bayes.GaussianNB", alpha=0.05)
-    message = next(
-        b["progress"]["message"] for b in indexed.client.get("/v1/builds").json()["items"] if b["name"] == "again"
-    )
-    assert message.startswith("done: 0 feature sets trained"), message
-    third = build(indexed, "once", learner="sklearn.naive_bayes.GaussianNB")
-    assert third["sha256"] == indexed.client.get("/v1/artifacts/index/once/versions").json()["items"][0]["sha256"]
-    assert again["params"]["alpha"] == 0.05
 
 
 def test_a_trace_is_no_table_of_features(indexed: Server) -> None:

@@ -80,14 +80,6 @@ def test_a_deadline_shorter_than_anything_is_refused_with_the_numbers(asking: Se
     assert decision["ignored"] == []
 
 
-def test_the_curve_rises_in_cost_and_falls_in_error(asking: Server) -> None:
-    curve = asking.client.get(f"{PATH}/curve").json()
-    costs, errors = ([point[name] for point in curve["points"]] for name in ("cost", "error"))
-    assert costs == sorted(costs)
-    assert errors[0] > errors[-1]
-    assert curve["unit"] == "ms"
-
-
 @pytest.mark.parametrize("query", ["", "budget=3", "budget=0", "tradeoff=0.02", "budget=3&version=1"])
 def test_traffic_adds_up_to_what_the_curve_says(asking: Server, query: str) -> None:
     reply = asking.client.get(f"{PATH}/traffic?{query}").json()
@@ -122,16 +114,6 @@ def test_a_version_without_counted_traffic_says_to_build_it_again(asking: Server
     wait_for(lambda: asking.client.get("/v1/policies/older/curve").status_code == 200, 5)
     problem = is_problem(asking.client.get("/v1/policies/older/traffic"), 409, "conflict")
     assert "build it again" in problem["detail"]
-
-
-def test_the_profile_of_a_trace_tells_who_is_right_when_who_is_wrong(asking: Server) -> None:
-    reply = asking.client.get("/v1/datasets/trace/profile").json()
-    assert (reply["kind"], reply["name"], reply["unit"]) == ("trace", "trace", "ms")
-    assert [each["name"] for each in reply["classifiers"]] == reply["agreement"]["classifiers"]
-    for classifier, wrong in zip(reply["classifiers"], reply["agreement"]["wrong"], strict=True):
-        assert classifier["accuracy"] == pytest.approx(1 - wrong / reply["rows"])
-        assert sum(each["rows"] for each in classifier["calibration"]) in (0, reply["rows"])
-    assert is_problem(asking.client.get("/v1/datasets/nosuch/profile"), 404, "unknown-dataset")
 
 
 def test_an_answer_gives_every_class_its_probability(asking: Server) -> None:

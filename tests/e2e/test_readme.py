@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 
-from app.cli.main import COMMANDS
-from app.settings import Settings
-from solvers import KINDS
 from tests.support.patience import patient
 from tests.support.servers import Server, environment, running_server, wait_for
 
@@ -142,53 +139,6 @@ def test_every_command_of_the_chapters_works(tour: Server, folder: Path) -> None
     versions = tour.client.get("/v1/artifacts/cascade/parity/versions").json()["items"]
     assert [record["version"] for record in versions if record["active"]] == [5] == [len(versions)]
     assert versions[2]["sha256"] == versions[0]["sha256"]
-
-
-def test_every_chapter_has_commands_and_stands_in_the_index_and_the_site() -> None:
-    every = [block for blocks in BLOCKS.values() for block in blocks]
-    assert all(blocks for blocks in BLOCKS.values())
-    assert len(every) >= 8
-    assert all("127.0.0.1:8000" in block or ".venv/bin/" in block for block in every)
-    index, site = (DOCS / "index.md").read_text(), (ROOT / "mkdocs.yml").read_text()
-    for path in DOCS.glob("*.md"):
-        assert path.name in site, path
-        assert path.name == "index.md" or f"]({path.name})" in index, path
-
-
-def test_no_line_of_a_block_is_wider_than_a_page() -> None:
-    for chapter, blocks in BLOCKS.items():
-        assert max(len(line) for block in blocks for line in block.splitlines()) <= 120, chapter
-
-
-def test_the_reference_names_every_setting_and_the_readme_every_solver() -> None:
-    reference = (DOCS / "reference.md").read_text()
-    for name in Settings.model_fields:
-        assert f"`{name.upper()}`" in reference, name
-    for name in KINDS:
-        assert f"| `{name}` |" in README, name
-
-
-def test_the_reference_names_every_command() -> None:
-    text = (DOCS / "reference.md").read_text().split("\n## Command line\n")[1]
-    (listed,) = re.findall(r"`parsimony (serve [^`]*)`", text)
-    assert sorted(part.split()[0] for part in listed.split("|")) == sorted(COMMANDS)
-
-
-@pytest.mark.parametrize("page", ["README.md", *(f"docs/{path.name}" for path in sorted(DOCS.glob("*.md")))])
-def test_every_path_that_a_page_names_exists(page: str) -> None:
-    path = ROOT / page
-    for linked, named in re.findall(
-        r"\]\(([^)#]+)\)|`((?:models|solvers|app|tests|deploy|docs)/[\w./]*)`",
-        re.sub(r"```.*?```", "", path.read_text(), flags=re.S),
-    ):
-        name = linked or named
-        if not name.startswith("http") and "single" not in name:
-            assert ((path.parent if linked else ROOT) / name).exists(), name
-
-
-def test_the_makefile_serves_with_the_demo_behind_it() -> None:
-    recipe = (ROOT / "Makefile").read_text().split("\nserve:", 1)[1].split("\n\n", 1)[0]
-    assert "parsimony serve --demo" in recipe
 
 
 def test_no_file_names_a_machine() -> None:

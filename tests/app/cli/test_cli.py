@@ -18,12 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from app.cli.service import ASKED
 from app.processes.clock import now
-from app.routes.subject import all_subjects
 from app.store.repositories import Repositories
 from models import BuildRequest
-from models.cascade import CascadeOptions
 from solvers import KINDS
 from tests.support import stored
 from tests.support.commands import ran
@@ -189,18 +186,6 @@ def test_wrong_usage_is_status_2_with_no_trace(arguments: list[str], run: Run) -
     assert err.startswith("Usage: ")
 
 
-@pytest.mark.parametrize("arguments", [[], ["dataset"]])
-def test_without_a_command_the_help_is_shown(arguments: list[str], run: Run) -> None:
-    _, out, err = run(*arguments)
-    assert "Usage: " in out + err
-
-
-def test_every_command_of_the_contract_has_help(run: Run) -> None:
-    commands = ["serve", "worker", "demo", "build", "artifacts", "decide", "export", "import", "plot", "bench"]
-    for command in [*([c] for c in commands), *(["dataset", c] for c in ("add", "list", "show", "delete"))]:
-        assert "Usage: " in done(run(*command, "--help"))
-
-
 @pytest.mark.slow
 def test_a_benchmark_has_help_of_its_own() -> None:
     def help_of(*arguments: str) -> str:
@@ -223,19 +208,6 @@ def test_help_and_decisions_load_nothing_that_they_do_not_need() -> None:
     unasked = learning | subjects | {"prometheus_client", "rq"}
     assert loaded_by("app.cli.decisions") & (unasked | store) == set()
     assert loaded_by("app.main") & {"sklearn", "scipy", "joblib", "numba", "matplotlib"} == set()
-
-
-def test_a_server_is_asked_where_its_routes_are() -> None:
-    first = {name: subject.look_ups[0] for name, subject in all_subjects().items()}
-    assert {name: (one.method, one.prefix, one.suffix) for name, one in first.items()} == ASKED
-
-
-def test_the_help_of_a_build_lists_the_parameters_of_the_solver_that_is_named(run: Run) -> None:
-    assert "target_precision" not in done(run("build", "--help"))
-    named = done(run("build", "cascade", "--help"))
-    assert all(parameter in named for parameter in CascadeOptions.model_fields)
-    assert '["joint"]' in named
-    assert "n_jobs" not in named
 
 
 def test_the_version_is_said_and_a_misspelt_command_is_put_right(run: Run) -> None:
@@ -281,6 +253,7 @@ def test_the_json_of_a_build_is_the_artifact_of_the_api(run: Run, repos: Reposit
     assert (built["params"]["dependence"], built["params"]["deterministic"]) == ("independent", "strong")
 
 
+@pytest.mark.slow
 def test_a_build_in_a_worker_is_waited_for(run: Run, repos: Repositories, tmp_path: Path) -> None:
     stored.put_trace(repos)
     with (tmp_path / "worker.log").open("w") as log:
@@ -434,6 +407,7 @@ def test_without_a_store_a_command_says_so(run: Run, monkeypatch: pytest.MonkeyP
     assert refused(run("dataset", "list")).startswith("the store cannot be reached: ")
 
 
+@pytest.mark.slow
 def test_the_module_runs_as_a_program_with_an_embedded_store(files: tuple[Path, Path], tmp_path: Path) -> None:
     table, spec = files
 

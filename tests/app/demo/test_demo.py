@@ -117,6 +117,7 @@ def index_part(repos: Repositories, split: Split, progress: Progress) -> index.I
     return index.run(repos, [record], stage, progress)
 
 
+@pytest.mark.slow
 def test_the_index_part_works_from_images_to_table(
     repos: Repositories, split: Split, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,23 +9,17 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from app.pictures import draw, save
-from app.pictures.canvas import LEAST_SPAN, OWN_FONT, distinct_names, families, percents, shown
-from app.pictures.index import MOST_NAMED
-from app.serving.answers import expected_of
+from app.pictures.canvas import LEAST_SPAN, OWN_FONT, families, percents
 from app.serving.catalog import Live
 from models import Dataset, FeaturesSpec, TraceSpec, dataset_from_columns
 from models.cascade import CascadeQuery
 from models.errors import Conflict
 from solvers import KINDS
-from solvers.index.assemble import plan_without_models
-from solvers.index.costs import Costs
-from tests.solvers.pipeline.test_fit import wide
 from tests.solvers.policy.problems import QUICK
 from tests.support import stored
 from tests.support.replays import built
@@ -82,34 +76,6 @@ def test_every_subject_has_a_png_of_twice_a_page_and_an_svg(solver: str, tmp_pat
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
-@pytest.mark.parametrize("solver", KINDS)
-def test_below_every_picture_stand_the_simple_alternatives_by_name(solver: str, tmp_path: Path) -> None:
-    worth = sample(solver).record.worth
-    assert worth is not None
-    texts = " ".join(drawn(sample(solver), tmp_path)[1]).replace("\n", " ")
-    assert worth.headline in texts
-    assert shown(worth.decision) in texts
-    best = max(worth.alternatives, key=lambda one: one.accuracy)
-    assert best.name[:20] in texts
-
-
-@pytest.mark.parametrize(
-    ("solver", "labels"),
-    [
-        ("cascade", ["deadline, ms", "expected duration, ms", "fast", "middle", "strong"]),
-        ("index", ["size", "budget, ms", "cost, ms", "accuracy"]),
-        ("portfolio", ["budget of a query on average, ms", "accuracy", "whole batches, by OCCAM", "oracle", "middle"]),
-        ("pipeline", ["cost of an item on average, min", "accuracy of accepted answers", "coverage"]),
-        ("policy", ["cost of an item on average, ms", "errors", "sensors acquired", "fast", "are answered here"]),
-    ],
-)
-def test_axes_are_labelled_with_their_unit_and_colours_explained(
-    solver: str, labels: list[str], tmp_path: Path
-) -> None:
-    _, texts = drawn(sample(solver), tmp_path)
-    assert set(labels) <= set(texts)
-
-
 def test_the_steps_are_those_of_the_plan(tmp_path: Path) -> None:
     panels, texts = drawn(sample("cascade"), tmp_path)
     ranges = sample("cascade").plan.ranges()
@@ -122,47 +88,6 @@ def test_the_steps_are_those_of_the_plan(tmp_path: Path) -> None:
     bars = [patch for patch in panels[1].patches if isinstance(patch, Rectangle)]
     assert [bar.get_width() for bar in bars] == [step.execution_time for step in steps]
     assert [f" {step.probability_of_reaching:.1%} of items" in texts for step in steps] == [True] * len(steps)
-
-
-def test_the_front_has_a_dot_for_each_configuration(tmp_path: Path) -> None:
-    panels, _ = drawn(sample("pipeline"), tmp_path)
-    scattered = [some for some in panels[0].collections if isinstance(some, PathCollection)]
-    dots = [dot for some in scattered for dot in np.asarray(some.get_offsets()).tolist()]
-    assert sorted(dots) == sorted([each.cost, each.conclusive_accuracy] for each in sample("pipeline").plan.frontier())
-
-
-@pytest.mark.parametrize("at_the_end", ["reject", "answer"])
-def test_many_numbers_of_stages_are_explained_beside_the_title_not_over_it(at_the_end: str, tmp_path: Path) -> None:
-    front = built("pipeline", wide(features=7), confidence_threshold=0.6, max_stages=7, at_the_end=at_the_end)
-    panels, texts = drawn(front, tmp_path)
-    legend = panels[0].get_legend()
-    assert legend is not None
-    assert len(legend.get_texts()) >= 5
-    titles = [text for text in panels[0].texts + panels[0].get_children() if isinstance(text, Text)]
-    (title,) = [text for text in titles if text.get_text().startswith("Every configuration")]
-    over, under = title.get_window_extent(), legend.get_window_extent()
-    assert not over.overlaps(under)
-    assert not under.overlaps(panels[0].bbox)
-    assert ("coverage" in texts) == (at_the_end == "reject"), "the coverage of all is 1"
-
-
-def test_the_front_shows_where_its_figures_lie(tmp_path: Path) -> None:
-    panels, _ = drawn(sample("pipeline"), tmp_path)
-    lines = [some for some in panels[0].collections if isinstance(some, LineCollection)]
-    drawn_bars = {tuple(map(tuple, segment.tolist())) for some in lines for segment in some.get_segments()}
-    plan = sample("pipeline").plan
-    for item in plan.frontier():
-        expected = expected_of(sample("pipeline"), None, item)
-        (low, high), level = expected["cost_interval"], item.conclusive_accuracy
-        assert any(np.allclose(bar, ((low, level), (high, level))) for bar in drawn_bars)
-
-
-def test_every_method_and_budget_of_a_portfolio_is_drawn(tmp_path: Path) -> None:
-    panels, _ = drawn(sample("portfolio"), tmp_path)
-    curves = sample("portfolio").plan.curves()
-    assert [np.asarray(line.get_ydata()).tolist() for line in panels[0].lines] == [
-        [point.accuracy for point in curve.points] for curve in curves
-    ]
 
 
 def test_a_policy_without_counted_traffic_is_not_drawn(tmp_path: Path) -> None:
@@ -206,15 +131,6 @@ def test_indexes_of_all_kinds_are_drawn(
     assert ("budget, ms" in texts) == (panels == 2)
 
 
-def test_of_many_sets_those_are_named_that_win_most(tmp_path: Path) -> None:
-    costs = Costs(np.array([[0], [1]]), np.array([[2.0**f, 0.0] for f in range(5)]))
-    plan = plan_without_models(lambda masks: [0.5 + mask / 100 for mask in masks], costs).plan
-    _, texts = drawn(replace(index_of([2.0]), plan=plan), tmp_path)
-    (title,) = [text for text in texts if text.startswith("accuracy and features")]
-    assert title == f"accuracy and features\n{MOST_NAMED} of 31"  # every budget buys one feature
-    assert len([text for text in texts if "%  " in text]) == MOST_NAMED
-
-
 def test_shares_that_hardly_differ_are_drawn_hardly_apart() -> None:
     axes = Figure().subplots()
     axes.plot([0, 1], [0.999, 0.9995])
@@ -242,21 +158,3 @@ def test_whether_every_letter_has_a_font_is_known(tmp_path: Path) -> None:
         figure = Figure()
         figure.text(0.5, 0.5, text)
         assert save(lambda figure=figure: figure, tmp_path / "letters.png") is legible  # type: ignore[misc]
-
-
-def test_equal_beginnings_are_told_apart_in_a_legend() -> None:
-    names = [f"one classifier on a very long name of a sensor + {last}" for last in ("near", "far", "wide", "near")]
-    labels = distinct_names(names, [shown(name) for name in names])
-    assert len(set(labels)) == len(names)
-    assert all(len(label) <= len(shown(names[0])) for label in labels)
-    assert distinct_names(["fast", "strong"], ["fast", "strong"]) == ["fast", "strong"]
-
-
-def test_the_legend_of_a_cascade_does_not_cover_its_title(tmp_path: Path) -> None:
-    figure = draw(sample("cascade"))
-    figure.savefig(tmp_path / "drawn.png")
-    axes = figure.axes[0]
-    legend = axes.get_legend()
-    title = next(text for text in axes.findobj(Text) if isinstance(text, Text) and "every deadline" in text.get_text())
-    assert legend is not None
-    assert not legend.get_window_extent().overlaps(title.get_window_extent())

@@ -115,6 +115,7 @@ def test_what_it_cannot_start_with_is_no_models_fault() -> None:
     sandbox.close()
 
 
+@pytest.mark.slow
 def test_a_model_that_crashes_scikit_learn_ends_only_the_other_process(sandbox: Sandbox) -> None:
     values, labels = load_iris(return_X_y=True)
     model = KNeighborsClassifier(3, algorithm="brute", metric="manhattan").fit(values, labels)
