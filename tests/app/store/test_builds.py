@@ -222,7 +222,7 @@ def test_a_bad_request_is_refused_by_its_field_and_not_queued(
 
 def test_a_dataset_of_the_wrong_kind_is_refused_with_both_kinds(repos: Repositories, builds: Builds) -> None:
     repos.datasets.put("table", stored.features(), created_at=now())
-    with pytest.raises(InvalidRequest, match="'table' is of kind 'features', the solver 'cascade' learns from trace"):
+    with pytest.raises(InvalidRequest, match="'table' is of kind 'features', a cascade learns from trace"):
         builds.enqueue(stored.request(dataset="table"))
 
 
