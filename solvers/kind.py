@@ -102,6 +102,8 @@ class ArtifactKind(Protocol[P, Q]):
     """One kind of artifact. Attributes and methods without a body must be defined, the others may be."""
 
     name: str
+    plural: str
+    """Its collection in paths: ``/v1/{plural}/{name}/decision``."""
     datasets: tuple[type[Dataset], ...]
     """What it learns from."""
     options: type[Value]
@@ -110,12 +112,16 @@ class ArtifactKind(Protocol[P, Q]):
     plan: type[P]
     item_fields: frozenset[str] = frozenset()
     """Optional fields of run items and run limits that have a meaning for it."""
+    asked_by_post: bool = False
+    """Whether its decisions are asked for by POST, because of what is known of an item."""
     answers_chats: bool = False
     """Whether the answer of a run is that of one classifier, so that it may be a text."""
     skips_unavailable: bool = False
     """Whether a run skips what is unavailable, so that default limits need not be raised for it."""
     assigner: BatchAssigner[P] | None = None
     """Assigns whole batches; None: each item is decided by itself."""
+    build_order: int = 100
+    """When advice builds it: kinds of low order, which build quickly, come first."""
     trials: tuple[Mapping[str, Any], ...] = ({},)
     """Parameters of builds that span what it can do together, for advice."""
 

@@ -21,20 +21,12 @@ from models.errors import ParsimonyError
 from models.feedback import FeedbackReport
 from models.rebuild import Rebuild, RebuildRequest
 from models.stored_dataset import DatasetInfo, DeletedDataset, ShownDataset, StoredDataset
+from solvers import KINDS
 
 V = TypeVar("V", bound=BaseModel)
 _PATIENCE_S = 30.0
 """Seconds to wait for a reply, beside what the server may take to solve."""
 _PAGE = 1000
-ASKED = {
-    "cascade": ("GET", "/v1/cascades/", "/decision"),
-    "index": ("GET", "/v1/indexes/", "/decision"),
-    "portfolio": ("POST", "/v1/portfolios/", "/decision"),
-    "pipeline": ("GET", "/v1/pipelines/", "/decision"),
-    "policy": ("POST", "/v1/policies/", "/decision"),
-}
-"""How subjects are asked, as their routes have it: method, and the path before and after the name. To read the routes
-themselves takes longer than the question."""
 
 
 @contextmanager
@@ -179,11 +171,11 @@ class Service:
 
     def decide(self, solver: str, name: str, query: list[str], version: int | None) -> dict[str, Any]:
         """Ask an artifact, as its subject is asked."""
-        method, prefix, suffix = _asked(solver)
         asked, which = read_query(solver, query).model_dump(mode="json", exclude_defaults=True), _version(version)
-        how = {"params": asked | which} if method == "GET" else {"params": which, "json": asked}
-        answered: dict[str, Any] = self._ask(method, f"{prefix}{quote(name, safe='')}{suffix}", **how).json()
-        return answered
+        path, kind = _at(KINDS[solver].plural, name, "decision"), KINDS[solver]
+        if kind.asked_by_post:
+            return dict(self._ask("POST", path, params=which, json=asked).json())
+        return dict(self._ask("GET", path, params=asked | which).json())
 
     def assign(
         self, name: str, parts: dict[str, bytes], options: dict[str, Any], version: int | None
@@ -215,7 +207,7 @@ class Service:
 
     def run(self, solver: str, name: str, request: dict[str, Any], version: int | None) -> dict[str, Any]:
         """Run an item on the server."""
-        path = f"{_asked(solver)[1]}{quote(name, safe='')}/runs"
+        path = _at(KINDS[solver].plural, name, "runs")
         reply: dict[str, Any] = self._ask("POST", path, params=_version(version), json=request).json()
         return reply
 
@@ -271,16 +263,6 @@ class Service:
 
 def _at(*parts: str) -> str:
     return "/".join(("/v1", *(quote(part, safe="") for part in parts)))
-
-
-def _asked(solver: str) -> tuple[str, str, str]:
-    """Tell how a subject is asked; of one that is not listed, as its routes have it."""
-    if solver in ASKED:
-        return ASKED[solver]
-    from app.routes.subject import all_subjects
-
-    look_up = all_subjects()[solver].look_ups[0]
-    return look_up.method, look_up.prefix, look_up.suffix
 
 
 def _version(version: int | None) -> dict[str, int]:

@@ -26,8 +26,6 @@ _OF_TWENTY = (10, 15)
 """Of twenty rows of a class so many are for building, and so many for building and choosing."""
 MIN_ROWS = 100
 """Rows that advice needs: half to build from, a quarter to choose by, a quarter to report on."""
-QUICK_FIRST = ("cascade", "portfolio", "index", "policy", "pipeline")
-"""The order in which methods are built: what quick ones leave of the time is for the others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,9 +87,9 @@ def check(facts: DatasetFacts) -> None:
 
 
 def _methods(dataset: Dataset) -> list[AnyKind]:
-    """List the methods that take such a dataset, the quick ones first."""
-    able = [one for one in KINDS.values() if isinstance(dataset, one.datasets) and one.trade_offs is not None]
-    return sorted(able, key=lambda one: QUICK_FIRST.index(one.name) if one.name in QUICK_FIRST else len(QUICK_FIRST))
+    """List the kinds that take such a dataset, the quick ones first: the time that they leave is for the others."""
+    able = [one for one in KINDS.values() if isinstance(dataset, one.datasets)]
+    return sorted(able, key=lambda one: one.build_order)
 
 
 def _alone(learned: Dataset, fresh: Dataset, seed: int, run: Run) -> dict[str, Replay]:

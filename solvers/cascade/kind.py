@@ -23,10 +23,12 @@ class CascadeKind(ArtifactKind[CascadePlan, CascadeQuery]):
     """Calls classifiers in order until one is confident enough."""
 
     name = "cascade"
+    plural = "cascades"
     datasets = (Trace,)
     options = CascadeOptions
     query = CascadeQuery
     plan = CascadePlan
+    build_order = 0
     answers_chats = True
     skips_unavailable = True
 

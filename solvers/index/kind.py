@@ -23,10 +23,12 @@ class IndexKind(ArtifactKind[IndexPlan, IndexQuery]):
     """Chooses the feature set, and the model trained on it, for an item's size and budget."""
 
     name = "index"
+    plural = "indexes"
     datasets = (FeatureTable,)
     options = IndexOptions
     query = IndexQuery
     plan = IndexPlan
+    build_order = 2
     item_fields = frozenset({"size"})
 
     def fit(

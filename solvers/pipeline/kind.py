@@ -22,10 +22,12 @@ class PipelineKind(ArtifactKind[PipelinePlan, PipelineQuery]):
     """Acquires features in stages, with early exits and a reject option."""
 
     name = "pipeline"
+    plural = "pipelines"
     datasets = (FeatureTable,)
     options = PipelineOptions
     query = PipelineQuery
     plan = PipelinePlan
+    build_order = 4
     trials = TRIALS
 
     def check(self, facts: DatasetFacts, options: PipelineOptions) -> None:

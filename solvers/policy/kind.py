@@ -23,10 +23,13 @@ class PolicyKind(ArtifactKind[PolicyPlan, PolicyQuery]):
     """Decides which sensor to acquire next, or to stop, by what is known of an item."""
 
     name = "policy"
+    plural = "policies"
     datasets = (FeatureTable, Trace)
     options = PolicyOptions
     query = PolicyQuery
     plan = PolicyPlan
+    asked_by_post = True
+    build_order = 3
     item_fields = frozenset({"embedding", "text", "max_item_cost"})
     answers_chats = True
     trials = ({}, {"embeddings": True})

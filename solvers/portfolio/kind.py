@@ -30,10 +30,13 @@ class PortfolioKind(ArtifactKind[PortfolioPlan, RouteQuery]):
     """Routes each query, or each of a batch, to one classifier within a budget."""
 
     name = "portfolio"
+    plural = "portfolios"
     datasets = (Trace,)
     options = PortfolioOptions
     query = RouteQuery
     plan = PortfolioPlan
+    asked_by_post = True
+    build_order = 1
     item_fields = frozenset({"embedding", "text", "size", "budget_pacing"})
     answers_chats = True
     assigner = PortfolioAssigner()

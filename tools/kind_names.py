@@ -1,0 +1,66 @@
+"""Check that only the modules of a kind of artifacts name it, and that nobody asks an object what it can do."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+KINDS = {"cascade", "index", "portfolio", "pipeline", "policy"}
+FOLDERS = ("app", "solvers", "models")
+EXCEPTIONS = {
+    "solvers/__init__.py": "the registry",
+    "app/cli/main.py": "commands that only one kind has, such as `portfolio assign`",
+    "app/cli/subjects.py": "the same commands",
+    "app/demo": "the demo builds and runs each kind for its own images",
+    "app/terminal.py": "the column `cascade` of a table",
+    "app/routes/batches.py": "the field `index` of a line",
+    "app/routes/chat.py": "the field `index` of a choice",
+    "app/running/protocols/openai_embeddings.py": "the field `index` of an embedding",
+    "app/store/item_tables.py": "the column `index` of a table",
+    "app/routes/dependencies.py": "hasattr on pydantic's metadata",
+    "solvers/learners": "hasattr on scikit-learn's classifiers",
+}
+"""Files, or folders, that may, and why."""
+
+
+def main() -> int:
+    """Print each place that is not excepted; return 1 if there is any."""
+    places = [
+        place for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*.py")) for place in places_in(file)
+    ]
+    print("\n".join(places) or "kind names: none outside of their kinds")  # noqa: T201
+    return bool(places)
+
+
+def places_in(file: Path) -> Iterator[str]:
+    """Yield the places of a file that name a kind or call hasattr."""
+    path = file.relative_to(ROOT)
+    if is_of_a_kind(path) or any(path == Path(one) or Path(one) in path.parents for one in EXCEPTIONS):
+        return
+    tree = ast.parse(file.read_text())
+    examples = {id(part) for node in ast.walk(tree) for example in examples_of(node) for part in ast.walk(example)}
+    for node in ast.walk(tree):
+        named = isinstance(node, ast.Constant) and node.value in KINDS and id(node) not in examples
+        asked = isinstance(node, ast.Name) and node.id == "hasattr"
+        if named or asked:
+            yield f"{path}:{node.lineno}: {node.value if isinstance(node, ast.Constant) else 'hasattr'}"
+
+
+def is_of_a_kind(path: Path) -> bool:
+    """Return whether a module belongs to one kind, by its folder or its name."""
+    names = {path.parts[1], *path.stem.split("_")[:1]} if path.parts[0] != "app" else {path.stem}
+    return bool(names & KINDS)
+
+
+def examples_of(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the examples that a node documents a schema with, which have to name some kind."""
+    if isinstance(node, ast.keyword) and node.arg in ("examples", "json_schema_extra"):
+        yield node.value
+    if isinstance(node, ast.Dict):
+        pairs = zip(node.keys, node.values, strict=True)
+        yield from (value for key, value in pairs if isinstance(key, ast.Constant) and key.value == "example")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
