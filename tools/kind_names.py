@@ -41,10 +41,9 @@ def places_in(file: Path) -> Iterator[str]:
     tree = ast.parse(file.read_text())
     examples = {id(part) for node in ast.walk(tree) for example in examples_of(node) for part in ast.walk(example)}
     for node in ast.walk(tree):
-        named = isinstance(node, ast.Constant) and node.value in KINDS and id(node) not in examples
-        asked = isinstance(node, ast.Name) and node.id == "hasattr"
-        if named or asked:
-            yield f"{path}:{node.lineno}: {node.value if isinstance(node, ast.Constant) else 'hasattr'}"
+        is_name = isinstance(node, ast.Constant) and node.value in KINDS and id(node) not in examples
+        if is_name or (isinstance(node, ast.Name) and node.id == "hasattr"):
+            yield f"{path}:{node.lineno}: {ast.unparse(node)}"
 
 
 def is_of_a_kind(path: Path) -> bool:
