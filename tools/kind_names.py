@@ -41,9 +41,10 @@ def places_in(file: Path) -> Iterator[str]:
     tree = ast.parse(file.read_text())
     examples = {id(part) for node in ast.walk(tree) for example in examples_of(node) for part in ast.walk(example)}
     for node in ast.walk(tree):
-        is_name = isinstance(node, ast.Constant) and node.value in KINDS and id(node) not in examples
-        if is_name or (isinstance(node, ast.Name) and node.id == "hasattr"):
+        if isinstance(node, ast.Constant) and node.value in KINDS and id(node) not in examples:
             yield f"{path}:{node.lineno}: {ast.unparse(node)}"
+        if isinstance(node, ast.Name) and node.id == "hasattr":
+            yield f"{path}:{node.lineno}: hasattr"
 
 
 def is_of_a_kind(path: Path) -> bool:
