@@ -8,7 +8,7 @@ from models.base import LARGEST, Value
 from models.errors import Fault, InvalidRequest
 
 Amount = Annotated[float, Field(ge=0, le=LARGEST)]
-Percent = Annotated[str, StringConstraints(pattern=r"^(100|\d{1,2})(\.\d{1,6})?%$")]
+Percent = Annotated[str, StringConstraints(pattern=r"^(100(\.0{1,6})?|\d{1,2}(\.\d{1,6})?)%$")]
 
 
 def _form_of(budget: object) -> str:

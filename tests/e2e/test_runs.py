@@ -540,7 +540,7 @@ def test_a_policy_that_knows_embeddings_runs_by_one_or_by_the_items_text(
     embedded, *acquired = [step["classifier"] for step in made.json()["steps"]]
     assert (embedded, acquired) == ("embedder", [step["classifier"] for step in given.json()["steps"]])
     assert models.counted()["calls"]["embedder"] == 1
-    step = server.client.post(f"{path}/steps", json={"embedding": vector(5), "budget": 6.0, "item": "5"}).json()
+    step = server.client.post(f"{path}/decision", json={"embedding": vector(5), "budget": 6.0, "item": "5"}).json()
     assert step.get("sensor") == (acquired[0] if acquired else None)
 
 
@@ -633,7 +633,7 @@ def test_a_caller_who_goes_away_cancels_its_calls(server: Server, models: ModelS
         ("cascade", {}, ["body"]),
         ("cascade", {"item": 1, "items": [{"item": 1}]}, ["body"]),
         ("cascade", {"item": 1, "embedding": [1.0]}, ["embedding"]),
-        ("cascade", {"item": 1, "budget": "50%"}, ["budget"]),
+        ("cascade", {"item": 1, "budget": "150%"}, ["budget"]),
         ("cascade", {"item": 1, "deadline": -1}, ["deadline"]),
         ("cascade", {"item": 1, "max_item_cost": 1.0}, ["max_item_cost"]),
         ("portfolio", {"items": [{"item": 1}], "max_item_cost": 1.0}, ["max_item_cost"]),
@@ -1178,7 +1178,7 @@ def test_commands_decide_by_texts(
         command = ("decide", "portfolio", "digits", f"text={texts[0]}", 'budget="50%"', "--json")
         status, out, err = parsimony(*command, url=url)
         assert (status, "classifier" in json.loads(out or "{}")) == (0, True), err
-        command = ("portfolio", "assign", "digits", "texts.txt", "--per-query=4", "--json")
+        command = ("portfolio", "assign", "digits", "texts.txt", "--budget=4", "--json")
         status, out, err = parsimony(*command, url=url)
         assert (status, json.loads(out or "{}").get("assignments")) == (0, plain["assignments"]), err
         called = models.counted()["calls"]

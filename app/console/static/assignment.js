@@ -70,7 +70,7 @@ function limitsForm(classifiers, on) {
       h("details", {}, h("summary", {}, "Capacities"), capacities.map((one) => one.element)),
     ),
     asked() {
-      const asked = { budget: `${100 * budget.value()}%` };
+      const asked = { budget: `${(100 * budget.value()).toFixed(6)}%` };
       if (floor.value()) Object.assign(asked, { goal: "cost", accuracy: { at_least: floor.value() } });
       const classifiers = Object.fromEntries(limited().map(([name, share]) => [name, { at_most: { share } }]));
       return limited().length ? { ...asked, classifiers } : asked;

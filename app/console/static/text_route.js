@@ -25,7 +25,7 @@ export function textPanel({ path, unit, embedder }) {
 
   async function route(event) {
     event.preventDefault();
-    const request = { method: "POST", path: path("decision"), json: { text: text.value, budget: `${100 * Number(budget.value)}%` } };
+    const request = { method: "POST", path: path("decision"), json: { text: text.value, budget: `${(100 * Number(budget.value)).toFixed(6)}%` } };
     fill(command, copyable("Copy curl", curl(request)));
     button.disabled = true;
     try {

@@ -12,6 +12,7 @@ from app.running.start import batch_options
 from app.serving.answers import decided, with_default_limits
 from models.cascade import CascadeQuery
 from models.index import IndexQuery
+from models.pipeline import PipelineQuery
 from models.policy import PolicyQuery
 from models.portfolio import RouteQuery
 from models.run import RunItem, RunLimits
@@ -132,3 +133,28 @@ def decision_of(live: Any, query: Any, open_circuits: frozenset[str] = frozenset
     """Return the part of an answer that names classifiers to call."""
     reply = orjson.loads(decided(live, query, open_circuits))
     return str(reply.get("classifier") or [step["classifier"] for step in reply["steps"]])
+
+
+@pytest.mark.parametrize(
+    ("kind", "query"),
+    [
+        ("cascade", CascadeQuery()),
+        ("portfolio", RouteQuery(query=(0.5, 0.0))),
+        ("policy", PolicyQuery()),
+        ("pipeline", PipelineQuery()),
+        ("index", IndexQuery(size=20.0)),
+    ],
+)
+def test_a_budget_in_percent_is_of_the_most_expensive_classifier_or_of_all_features(
+    world: World, kind: str, query: Any
+) -> None:
+    live = built("index", small_table()) if kind == "index" else _live(world, kind)
+    highest = live.kind.highest_cost(live.plan, query)
+    asked = query.model_copy(update={"budget": "90%"})
+    assert with_default_limits(live, asked).budget == pytest.approx(0.9 * highest)
+    assert decided(live, asked) == decided(
+        live, query.model_copy(update={"budget": with_default_limits(live, asked).budget})
+    )
+    assert decided(live, query.model_copy(update={"budget": 1.001 * highest}))
+    if kind in ("cascade", "portfolio"):
+        assert highest == 10.0
