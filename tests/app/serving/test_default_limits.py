@@ -151,7 +151,8 @@ def test_a_budget_in_percent_is_of_the_most_expensive_classifier_or_of_all_featu
     live = built("index", small_table()) if kind == "index" else _live(world, kind)
     highest = live.kind.highest_cost(live.plan, query)
     asked = query.model_copy(update={"budget": "90%"})
-    assert with_default_limits(live, asked).budget == pytest.approx(0.9 * highest)
+    number = with_default_limits(live, asked)
+    assert number.budget == pytest.approx(0.9 * highest)
     assert decided(live, asked) == decided(
         live, query.model_copy(update={"budget": with_default_limits(live, asked).budget})
     )
