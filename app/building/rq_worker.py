@@ -26,12 +26,20 @@ from app.store.client import translated
 from app.store.job_queue import QUEUE_NAME
 from app.store.repositories import Repositories, open_repositories
 from models.errors import StoreRefused, StoreUnavailable
+from solvers import KINDS
 
 logger = logging.getLogger("parsimony.worker")
 
 BEAT_S = 5
-PRELOADED = ("moocore", "scipy.linalg", "scipy.special", "sklearn.linear_model", "sklearn.pipeline")
-"""What fits import when they are called: loaded here once, and not by the process of every build."""
+PRELOADED = (
+    "moocore",
+    "scipy.linalg",
+    "scipy.special",
+    "sklearn.linear_model",
+    "sklearn.pipeline",
+    *(f"solvers.{name}" for name in KINDS),
+)
+"""What builds and batches import when they are called: loaded here once, and not by the process of each of them."""
 STILL_S = 60.0
 """A build whose processes do nothing for so long hangs."""
 

@@ -22,8 +22,12 @@ from typing import Any
 
 from app.building.rq_worker import PRELOADED
 from app.processes import priority
+from solvers import KINDS
 
 IMPORTED = ["app.http.server", "app.main", "app.cli.serving", "app.building.rq_worker", *PRELOADED, "numba", "skops.io"]
+IMPORTED += [f"app.routes.{name}" for name in KINDS]
+"""All that a server imports, too, before it answers: a process that one of its threads forks while another imports would
+wait for that import for ever."""
 
 
 class WarmProcess:
