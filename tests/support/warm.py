@@ -26,8 +26,8 @@ from solvers import KINDS
 
 IMPORTED = ["app.http.server", "app.main", "app.cli.serving", "app.building.rq_worker", *PRELOADED, "numba", "skops.io"]
 IMPORTED += [f"app.routes.{name}" for name in KINDS]
-"""All that a server imports, too, before it answers: a process that one of its threads forks while another imports would
-wait for that import for ever."""
+"""All that a server imports before it answers, too: what one of its threads forks while another imports would wait for
+that import for ever."""
 
 
 class WarmProcess:
