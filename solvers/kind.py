@@ -26,7 +26,7 @@ from models.errors import Infeasible
 from models.feedback import Expectations
 from models.run import RunItem, RunLimits
 from solvers.alternatives import TradeOff
-from solvers.base import Fitted, Plan, Run
+from solvers.base import Fitted, Plan, Run, in_this_process
 from solvers.running import Runner
 
 P = TypeVar("P", bound=Plan)
@@ -53,7 +53,7 @@ class RunContext:
     unit_seconds: float | None = None
     unavailable: frozenset[str] = frozenset()
     learner_modules: tuple[str, ...] = ()
-    run_model: Callable[..., Any] = lambda work, *args: work(*args)
+    run_model: Callable[..., Any] = in_this_process
     assigned: str | None = None
     irreplaceable: frozenset[str] = frozenset()
 

@@ -68,5 +68,5 @@ def _announce_new_store(settings: Settings) -> None:
     """Print that a new store is made, which may be in the wrong folder."""
     folder = (settings.data_dir / "redis").resolve()
     if settings.redis_url is None and not folder.exists():
-        said = f"a new store is made in {folder}; to reach a server that runs elsewhere, set PARSIMONY_URL"
-        terminal.console(stderr=True).print(said, soft_wrap=True)
+        message = f"a new store is made in {folder}; to reach a server that runs elsewhere, set PARSIMONY_URL"
+        terminal.console(stderr=True).print(message, soft_wrap=True)

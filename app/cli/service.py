@@ -25,7 +25,7 @@ from solvers import KINDS
 
 V = TypeVar("V", bound=BaseModel)
 _PATIENCE_S = 30.0
-"""Seconds to wait for a reply, beside what the server may take to solve."""
+"""Seconds to wait for a reply, in addition to what the server may take to solve."""
 _PAGE = 1000
 
 
@@ -109,7 +109,7 @@ class Service:
         return bool(self._client.get("/health/ready").json().get("workers"))
 
     def build(self, build_id: str) -> Build:
-        """Tell of a build."""
+        """Return a build."""
         return self._model(Build, "GET", _at("builds", build_id))
 
     def builds(self, most: int) -> list[Build]:
@@ -166,11 +166,11 @@ class Service:
         return self._model(ArtifactRecord, "POST", "/v1/artifacts/import", content=data, headers=headers)
 
     def feedback(self, solver: str, name: str, version: int | None) -> FeedbackReport:
-        """Hold estimates against outcomes."""
+        """Compare estimates with outcomes."""
         return self._model(FeedbackReport, "GET", _at("feedback", solver, name), params=_version(version))
 
     def decide(self, solver: str, name: str, query: list[str], version: int | None) -> dict[str, Any]:
-        """Ask an artifact, as its subject is asked."""
+        """Request a decision of an artifact."""
         asked, which = read_query(solver, query).model_dump(mode="json", exclude_defaults=True), _version(version)
         path, kind = _at(KINDS[solver].plural, name, "decision"), KINDS[solver]
         if kind.asked_by_post:
@@ -202,8 +202,7 @@ class Service:
 
     def probe(self, name: str, item: Any) -> dict[str, Any]:
         """Call an endpoint once, from the server."""
-        said: dict[str, Any] = self._ask("POST", f"{_at('endpoints', name)}/probe", json={"item": item}).json()
-        return said
+        return dict(self._ask("POST", _at("endpoints", name, "probe"), json={"item": item}).json())
 
     def run(self, solver: str, name: str, request: dict[str, Any], version: int | None) -> dict[str, Any]:
         """Run an item on the server."""
@@ -224,7 +223,7 @@ class Service:
         return [Batch.model_validate(item) for item in items]
 
     def batch(self, batch_id: str) -> Batch:
-        """Tell of a batch."""
+        """Return a batch."""
         return self._model(Batch, "GET", _at("batches", batch_id))
 
     def cancel_batch(self, batch_id: str) -> Batch:
@@ -254,8 +253,8 @@ class Service:
         try:
             reply = self._client.request(method, path, **how)
         except httpx.HTTPError as error:
-            said = f"cannot reach {self._client.base_url} (PARSIMONY_URL): {error or type(error).__name__}"
-            raise ParsimonyError(said) from error
+            reason = error or type(error).__name__
+            raise ParsimonyError(f"cannot reach {self._client.base_url} (PARSIMONY_URL): {reason}") from error
         if reply.is_success:
             return reply
         raise ParsimonyError(_refusal(reply))
@@ -270,7 +269,7 @@ def _version(version: int | None) -> dict[str, int]:
 
 
 def _refusal(reply: httpx.Response) -> str:
-    """Say what a server refused, in its own words."""
+    """Return what a server refused, as its reply reports it."""
     if "json" in reply.headers.get("content-type", ""):
         detail = reply.json().get("detail")
         if isinstance(detail, str) and reply.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):

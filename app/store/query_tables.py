@@ -40,11 +40,6 @@ def read_query_table(data: bytes, *, max_bytes: int, run_in: Callable[..., Colum
         return in_reader(run_in, _columns, Path(file.name), max_bytes, where="queries")
 
 
-def in_this_process(work: Callable[..., Columns], *args: Any) -> Columns:
-    """Read in the caller's own process: its own files."""
-    return work(*args)
-
-
 def _columns(path: Path, max_bytes: int) -> Columns:
     with bounded(max_bytes):
         try:
